@@ -1,0 +1,1 @@
+//! Root-owned bounds that every plan is held against, whoever asks.

@@ -1,0 +1,272 @@
+//! What launcher and broker say to a cell, and the cell to them.
+
+use crate::{CellReceipt, Path, Role, Step, launcher::SessionNumber};
+use bincode::{Decode, Encode};
+
+/// How many file tool calls a session can have under way at once: one channel, one thread each.
+pub const FILE_CHANNELS: usize = 4;
+
+/// The most bytes of a file in one message.
+pub const CHUNK: usize = 256 * 1024;
+
+/// From the launcher, once. Descriptors: the channels, then `cgroup.procs` files, then (for a
+/// runner) the session's namespaces in the order of [`Step::EnterNamespaces`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Setup {
+    /// What the process is to become.
+    pub role: Role,
+    /// Whose it is.
+    pub session: SessionNumber,
+    /// What to do to itself, in order.
+    pub steps: Vec<Step>,
+    /// How many of the descriptors are channels.
+    pub channels: u8,
+    /// How many of the descriptors are `cgroup.procs` files.
+    pub cgroups: u8,
+}
+
+/// From a cell to the launcher, once, with its namespaces as descriptors (those that it made, in
+/// the order of [`Step::Namespaces`]): the launcher may now make runners that enter them.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Prepared;
+
+/// The first message of a cell on its first channel.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Ready {
+    /// Confined, as the receipt says, and waiting for calls.
+    Confined(Box<CellReceipt>),
+    /// A step failed; the process has ended.
+    Failed {
+        /// Which step.
+        step: String,
+        /// What it was doing, and the kernel's answer.
+        why: String,
+        /// The workspace was the reason, not the host.
+        workspace: bool,
+    },
+}
+
+/// From the broker to a runner.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum RunRequest {
+    /// Start a program. Descriptors: its standard input, output and error. Only when none runs.
+    Run(Run),
+    /// Signal every process of the call.
+    Signal(i32),
+}
+
+/// A program to start.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Run {
+    /// The program and its arguments; never empty.
+    pub argv: Vec<Vec<u8>>,
+    /// All of its environment, `NAME=value` each.
+    pub environment: Vec<Vec<u8>>,
+    /// Where it starts; absolute.
+    pub cwd: Path,
+    /// A shell line too long to be an argument. It goes to a descriptor that the program reads
+    /// as `/proc/self/fd/3`.
+    pub script: Option<Vec<u8>>,
+}
+
+/// From a runner to the broker.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum RunReply {
+    /// The program could not be started.
+    NotStarted {
+        /// What was being done: `chdir`, `exec`.
+        act: String,
+        /// The kernel's answer.
+        errno: i32,
+    },
+    /// The program ended, and every process of the call is gone.
+    Ended {
+        /// How.
+        end: End,
+        /// Where the program was when it ended, if that still exists.
+        cwd: Option<Path>,
+        /// Processes that outlived the program and were killed.
+        stragglers: u32,
+    },
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum End {
+    /// With this status.
+    Exit(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// From the broker to a cell's file channel.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum FileRequest {
+    /// Read a file.
+    Read {
+        /// Absolute.
+        path: Path,
+        /// What of it.
+        part: Part,
+        /// The most bytes to send; more is an error that names the size.
+        most: u64,
+    },
+    /// Write a file; `Content` messages follow.
+    Write {
+        /// Absolute.
+        path: Path,
+        /// What to do with what is there.
+        mode: WriteMode,
+        /// The most bytes the file may have afterwards.
+        most: u64,
+    },
+    /// A piece of a file being written.
+    Content {
+        /// Its bytes, at most [`CHUNK`].
+        data: Vec<u8>,
+        /// It was the last: put the file in place.
+        end: bool,
+    },
+    /// Give up a write: nothing is changed.
+    Abandon,
+    /// Remove a file or a tree.
+    Delete {
+        /// Absolute.
+        path: Path,
+        /// Also directories.
+        recursive: bool,
+    },
+    /// List a directory.
+    List {
+        /// Absolute.
+        path: Path,
+        /// Also what is below.
+        recursive: bool,
+        /// Entries to pass over, in sorted order.
+        skip: u64,
+        /// Entries at most.
+        limit: u64,
+    },
+}
+
+/// What of a file to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Part {
+    /// All of it.
+    All,
+    /// Lines, the first being 1.
+    Lines {
+        /// The first.
+        first: u64,
+        /// How many.
+        count: u64,
+    },
+}
+
+/// What a write does with what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum WriteMode {
+    /// Replace it.
+    Overwrite,
+    /// Add to its end.
+    Append,
+    /// Refuse.
+    Create,
+}
+
+/// From a cell's file channel to the broker.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum FileReply {
+    /// A piece of a file being read; `Read` follows the last.
+    Content(Vec<u8>),
+    /// The file was read.
+    Read {
+        /// Bytes sent.
+        bytes: u64,
+        /// The file's size when it was opened.
+        size: u64,
+        /// Whether everything asked for was sent.
+        complete: bool,
+        /// Mode bits.
+        mode: u32,
+    },
+    /// The file was written.
+    Written {
+        /// Its size now.
+        size: u64,
+        /// It did not exist before.
+        created: bool,
+    },
+    /// The file or tree is gone.
+    Deleted {
+        /// How many entries in all.
+        entries: u64,
+    },
+    /// A directory was listed.
+    Listed {
+        /// Sorted by path.
+        entries: Vec<Entry>,
+        /// How many there are in all, as far as they were counted.
+        total: u64,
+        /// There are more than were counted.
+        more: bool,
+    },
+    /// A write was given up.
+    Abandoned,
+    /// It could not be done, and nothing was changed.
+    Failed(FileError),
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Entry {
+    /// Relative to the directory that was listed.
+    pub path: Path,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Bytes, of a regular file.
+    pub size: u64,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A FIFO, socket or device.
+    Other,
+}
+
+/// Why a file tool could not do it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct FileError {
+    /// For programs.
+    pub kind: FileErrorKind,
+    /// The kernel's answer, 0 if it was not asked.
+    pub errno: i32,
+    /// What happened and why, in one sentence.
+    pub message: String,
+}
+
+/// Kinds of file tool failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum FileErrorKind {
+    /// Nothing there.
+    NotFound,
+    /// The kernel refused it, or it leads outside.
+    OutsidePolicy,
+    /// A directory, FIFO, socket or device.
+    NotRegular,
+    /// Larger than allowed.
+    TooLarge,
+    /// It exists.
+    AlreadyExists,
+    /// The request makes no sense (a NUL byte, an empty path, the workspace itself).
+    Invalid,
+    /// The file system's own reasons.
+    FileSystem,
+}

@@ -1,0 +1,88 @@
+//! How the rooms' messages become bytes, and the frames of their stream channels.
+
+use bincode::{Decode, Encode, config};
+
+/// The largest message between rooms.
+pub const MAX_MESSAGE: usize = 4 * 1024 * 1024;
+
+/// The largest plan: it must fit in one datagram to the launcher.
+pub const MAX_PLAN: usize = 128 * 1024;
+
+/// The most descriptors that one message carries.
+pub const MAX_DESCRIPTORS: usize = 16;
+
+/// The header of a frame on a stream channel: length of the body, and how many descriptors
+/// came with it.
+pub const HEADER: usize = 5;
+
+/// Why bytes are not a message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    /// Over the limit.
+    #[error("a message of {0} bytes is over the limit of {1}")]
+    TooLarge(usize, usize),
+    /// Not a message of this kind.
+    #[error("not a message of this channel: {0}")]
+    Malformed(String),
+    /// A message, and then more.
+    #[error("{0} bytes follow the message")]
+    Trailing(usize),
+}
+
+/// A message's bytes.
+///
+/// # Errors
+/// If it is over `MAX_MESSAGE`.
+pub fn encode<T: Encode>(message: &T) -> Result<Vec<u8>, CodecError> {
+    let bytes = bincode::encode_to_vec(message, config::standard())
+        .map_err(|e| CodecError::Malformed(e.to_string()))?;
+    if bytes.len() > MAX_MESSAGE {
+        return Err(CodecError::TooLarge(bytes.len(), MAX_MESSAGE));
+    }
+    Ok(bytes)
+}
+
+/// The message in `bytes`, all of them.
+///
+/// # Errors
+/// If they are not exactly one message.
+pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, CodecError> {
+    if bytes.len() > MAX_MESSAGE {
+        return Err(CodecError::TooLarge(bytes.len(), MAX_MESSAGE));
+    }
+    let (message, used) =
+        bincode::decode_from_slice(bytes, config::standard().with_limit::<MAX_MESSAGE>())
+            .map_err(|e| CodecError::Malformed(e.to_string()))?;
+    if used != bytes.len() {
+        return Err(CodecError::Trailing(bytes.len() - used));
+    }
+    Ok(message)
+}
+
+/// The header of a frame.
+///
+/// # Errors
+/// If the body or the number of descriptors is over the limit.
+pub fn header(body: usize, descriptors: usize) -> Result<[u8; HEADER], CodecError> {
+    let (Ok(length), Ok(count)) = (u32::try_from(body), u8::try_from(descriptors)) else {
+        return Err(CodecError::TooLarge(body, MAX_MESSAGE));
+    };
+    if body > MAX_MESSAGE || descriptors > MAX_DESCRIPTORS {
+        return Err(CodecError::TooLarge(body, MAX_MESSAGE));
+    }
+    let [a, b, c, d] = length.to_le_bytes();
+    Ok([a, b, c, d, count])
+}
+
+/// Length of the body and number of descriptors that a header announces.
+///
+/// # Errors
+/// If either is over the limit.
+pub fn parse_header(header: [u8; HEADER]) -> Result<(usize, usize), CodecError> {
+    let [a, b, c, d, count] = header;
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    if length > MAX_MESSAGE || usize::from(count) > MAX_DESCRIPTORS {
+        return Err(CodecError::TooLarge(length, MAX_MESSAGE));
+    }
+    Ok((length, usize::from(count)))
+}

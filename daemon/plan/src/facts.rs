@@ -1,0 +1,85 @@
+//! What the host can enforce: a plain value, found by the launcher, handed to whoever plans.
+
+use crate::Layer;
+use bincode::{Decode, Encode};
+
+/// Whether something is there, and its version or the reason why not.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Found {
+    /// Usable; the text says what exactly.
+    Yes(String),
+    /// Not usable; the text says why.
+    No(String),
+}
+
+impl Found {
+    /// Usable or not.
+    #[must_use]
+    pub const fn is_yes(&self) -> bool {
+        matches!(self, Self::Yes(_))
+    }
+
+    /// Version or reason.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        match self {
+            Self::Yes(text) | Self::No(text) => text,
+        }
+    }
+}
+
+/// The host as the launcher found it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Facts {
+    /// `uname -r`.
+    pub kernel: String,
+    /// The launcher runs as root and may take on other users' identities.
+    pub privileged: bool,
+    /// Whether the launcher stands in a user namespace of its own, or why it could not.
+    pub user_namespace: Found,
+    /// Every layer, in the order of [`Layer::ALL`].
+    pub layers: Vec<(Layer, Found)>,
+    /// 0 if there is none.
+    pub landlock_abi: u32,
+    /// The kernel's bitmask of fixed errata.
+    pub landlock_errata: u32,
+    /// Which cgroup controllers the launcher can use.
+    pub cgroup: CgroupFacts,
+}
+
+/// Which cgroup hierarchy holds the limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum CgroupVersion {
+    /// One hierarchy for all.
+    V2,
+    /// A hierarchy per controller.
+    V1,
+}
+
+/// What the launcher can limit by cgroup.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct CgroupFacts {
+    /// None: limits are per process only.
+    pub version: Option<CgroupVersion>,
+    /// Usable controllers: `memory`, `pids`, `cpu`.
+    pub controllers: Vec<String>,
+}
+
+impl CgroupFacts {
+    /// Whether a controller is usable.
+    #[must_use]
+    pub fn has(&self, controller: &str) -> bool {
+        self.controllers.iter().any(|name| name == controller)
+    }
+}
+
+impl Facts {
+    /// What was found of one layer.
+    #[must_use]
+    pub fn layer(&self, layer: Layer) -> Found {
+        self.layers
+            .iter()
+            .find(|(found, _)| *found == layer)
+            .map_or_else(|| Found::No("not looked for".to_owned()), |(_, found)| found.clone())
+    }
+}

@@ -1,0 +1,129 @@
+//! The plan: everything about a session's confinement that the broker decides.
+//!
+//! It names no identity: the launcher takes that from the client's own socket.
+
+use crate::{Layer, SyscallRule};
+use bincode::{Decode, Encode};
+use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt as _};
+
+/// A path of any bytes but NUL.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub struct Path(pub Vec<u8>);
+
+impl Path {
+    /// As the standard library sees it.
+    #[must_use]
+    pub fn as_path(&self) -> &std::path::Path {
+        std::path::Path::new(OsStr::from_bytes(&self.0))
+    }
+}
+
+impl fmt::Debug for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_path().fmt(f)
+    }
+}
+
+impl<P: AsRef<OsStr>> From<P> for Path {
+    fn from(path: P) -> Self {
+        Self(path.as_ref().as_bytes().to_vec())
+    }
+}
+
+/// What a session may do below a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub enum Access {
+    /// Look at files and directories.
+    Read,
+    /// And run programs.
+    Execute,
+    /// And change everything.
+    Write,
+    /// Use device nodes: read, write and `ioctl`, but make or remove nothing.
+    Device,
+}
+
+/// A host path that appears in the small root at the same place.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Bind {
+    /// Where, on the host and inside.
+    pub path: Path,
+    /// [`Access::Write`] mounts it writable; everything else read-only.
+    pub access: Access,
+    /// What to do if it is not there.
+    pub missing: MissingPath,
+}
+
+/// What to do about a path that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum MissingPath {
+    /// Go on without it.
+    Skip,
+    /// Refuse the session.
+    Refuse,
+}
+
+/// A private file system in memory.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Tmpfs {
+    /// Where.
+    pub path: Path,
+    /// How much it may hold.
+    pub bytes: u64,
+    /// Its mode bits.
+    pub mode: u32,
+}
+
+/// A Landlock rule.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Grant {
+    /// The directory or file; everything below it.
+    pub path: Path,
+    /// What is granted.
+    pub access: Access,
+    /// What to do if it is not there.
+    pub missing: MissingPath,
+}
+
+/// What of the network there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Network {
+    /// A loopback of the session's own, nothing else.
+    None,
+}
+
+/// Bounds of a session. Zero is refused everywhere.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Limits {
+    /// Bytes, for the session as a whole by cgroup; for each process by rlimit.
+    pub memory_bytes: u64,
+    /// Processes and threads.
+    pub processes: u64,
+    /// Hundredths of one core.
+    pub cpu_percent: u64,
+    /// The largest file a process may write.
+    pub file_bytes: u64,
+    /// Open descriptors of a process.
+    pub open_files: u64,
+}
+
+/// Everything about a session's confinement that the broker decides.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct LaunchPlan {
+    /// The workspace: bound writable or read-only at its own path.
+    pub workspace: Bind,
+    /// The rest of the small root, in the order it is mounted.
+    pub binds: Vec<Bind>,
+    /// Private file systems: `/tmp`, the home, …
+    pub tmpfs: Vec<Tmpfs>,
+    /// Landlock's rules.
+    pub grants: Vec<Grant>,
+    /// The system call filter.
+    pub syscalls: Vec<SyscallRule>,
+    /// What of the network there is.
+    pub network: Network,
+    /// Bounds.
+    pub limits: Limits,
+    /// Layers that may be missing.
+    pub optional: Vec<Layer>,
+}

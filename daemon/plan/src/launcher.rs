@@ -1,0 +1,92 @@
+//! What broker and launcher say to each other: one datagram a message.
+
+use crate::{Absent, Facts, HeldLimit, Identity, LaunchPlan};
+use bincode::{Decode, Encode};
+
+/// The launcher's number for a session.
+pub type SessionNumber = u32;
+
+/// From the broker.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Request {
+    /// First, once.
+    Hello {
+        /// [`crate::BUILD_ID`] of the broker.
+        build_id: String,
+    },
+    /// Make a session's cell. Descriptors: the client's socket (only its credentials are read),
+    /// then [`crate::cell::FILE_CHANNELS`] channels for file tools.
+    Session {
+        /// Chosen by the broker, not used twice.
+        session: SessionNumber,
+        /// What to enforce.
+        plan: Box<LaunchPlan>,
+    },
+    /// Make a runner in a session. Descriptors: its channel.
+    Runner {
+        /// Which session.
+        session: SessionNumber,
+    },
+    /// End a session and everything in it.
+    End {
+        /// Which session.
+        session: SessionNumber,
+    },
+}
+
+/// From the launcher.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Reply {
+    /// To `Hello`.
+    Welcome {
+        /// [`crate::BUILD_ID`] of the launcher.
+        build_id: String,
+        /// What the host can enforce.
+        facts: Box<Facts>,
+    },
+    /// A session's cell was started; the cell itself says on its channel when it is ready.
+    Started {
+        /// Which session.
+        session: SessionNumber,
+        /// Whom it runs as.
+        identity: Identity,
+        /// Limits held by cgroup.
+        limits: Vec<HeldLimit>,
+        /// Layers that are missing by the plan's leave.
+        absent: Vec<Absent>,
+        /// The file whose `oom_kill` count tells of kills for want of memory; empty if none.
+        oom_file: String,
+    },
+    /// A request about a session was refused, or its cell could not be started.
+    Refused {
+        /// Which session.
+        session: SessionNumber,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A session is over and nothing of it is left.
+    Ended {
+        /// Which session.
+        session: SessionNumber,
+    },
+    /// The launcher will not go on with this broker.
+    Fatal {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Why the launcher refuses.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Refusal {
+    /// A required layer is missing on this host.
+    LayerMissing(Absent),
+    /// The plan is over the ceiling; the text names the limit.
+    Ceiling(String),
+    /// This peer may not have a session.
+    Identity(String),
+    /// No such session, or one of that number exists.
+    Session(String),
+    /// The cell could not be started.
+    Spawn(String),
+}

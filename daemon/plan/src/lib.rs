@@ -1,0 +1,26 @@
+//! What the launcher and the cells are asked to do. Pure: no kernel, no files, no clock.
+//!
+//! The broker resolves a profile into a [`LaunchPlan`]; the launcher holds it against the
+//! [`ceiling`], turns it into [`Step`]s and hands those to a cell, which takes them in order.
+
+pub mod ceiling;
+pub mod cell;
+pub mod codec;
+pub mod launcher;
+
+mod facts;
+mod filter;
+mod launch;
+mod layer;
+mod receipt;
+mod step;
+
+pub use facts::{CgroupFacts, CgroupVersion, Facts, Found};
+pub use filter::{Compare, Condition, FilterError, Instruction, SyscallAction, SyscallRule, assemble};
+pub use launch::{Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Network, Path, Tmpfs};
+pub use layer::Layer;
+pub use receipt::{Absent, CellReceipt, HeldLimit};
+pub use step::{Identity, Namespace, Resource, Rlimit, Role, Root, Step, StepError, steps};
+
+/// Shared by all rooms of one build; rooms of different builds refuse each other.
+pub const BUILD_ID: &str = env!("PALISADE_BUILD_ID");

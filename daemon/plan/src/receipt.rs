@@ -1,0 +1,59 @@
+//! What a cell reports of its own confinement, read back from the kernel.
+
+use crate::{Layer, Namespace};
+use bincode::{Decode, Encode};
+
+/// What is in force in a cell.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct CellReceipt {
+    /// The kernel's Landlock ABI; 0 if it is not in force.
+    pub landlock_abi: u32,
+    /// Rights handled.
+    pub landlock_rights: Vec<String>,
+    /// Scopes closed.
+    pub landlock_scopes: Vec<String>,
+    /// Rules that grant something.
+    pub landlock_rules: u32,
+    /// The filter as installed, for the broker to digest; empty if none.
+    pub filter: Vec<u8>,
+    /// System calls it lets through.
+    pub filter_syscalls: u32,
+    /// Namespaces of its own.
+    pub namespaces: Vec<Namespace>,
+    /// Real, effective, saved and file-system uid; all alike.
+    pub uid: u32,
+    /// And gid.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+    /// `CapInh CapPrm CapEff CapBnd CapAmb` as the kernel prints them.
+    pub capabilities: String,
+    /// From `/proc/self/status`.
+    pub no_new_privs: bool,
+    /// From `prctl`.
+    pub securebits: u32,
+    /// Limits in force.
+    pub limits: Vec<HeldLimit>,
+    /// The workspace as the kernel names it from inside.
+    pub workspace: crate::Path,
+}
+
+/// A limit and who holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct HeldLimit {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: u64,
+    /// `cgroup v2`, `cgroup v1` or `rlimit`.
+    pub by: String,
+}
+
+/// A layer that is missing by the plan's leave.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Absent {
+    /// Which.
+    pub layer: Layer,
+    /// Why.
+    pub why: String,
+}

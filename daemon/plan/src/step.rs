@@ -1,0 +1,272 @@
+//! The steps a cell takes, in order, to confine itself: a list made by a pure function, so that a
+//! reader sees all of it and a test can leave one out.
+
+use crate::{
+    Absent, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, Network, SyscallRule, Tmpfs,
+};
+use bincode::{Decode, Encode};
+
+/// What a process of a cell is to become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Role {
+    /// Makes the session's namespaces and small root, then serves its file tools.
+    Files,
+    /// Enters them and runs its programs, one at a time.
+    Runner,
+    /// Tries each namespace and says which there are, for the launcher's [`Facts`].
+    Trial,
+}
+
+/// Whom a cell runs as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Identity {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// A namespace that a step makes or enters. (The PID namespace is made by the launcher: a
+/// process can not move itself into one.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Namespace {
+    /// Mounts.
+    Mount,
+    /// Process ids.
+    Pid,
+    /// Network.
+    Network,
+    /// System V and POSIX IPC.
+    Ipc,
+    /// Host name.
+    Uts,
+    /// Cgroup root.
+    Cgroup,
+}
+
+impl Namespace {
+    /// Its name in receipts, and the layer it stands for.
+    #[must_use]
+    pub const fn layer(self) -> Layer {
+        match self {
+            Self::Mount => Layer::Mount,
+            Self::Pid => Layer::Pid,
+            Self::Network => Layer::Network,
+            Self::Ipc => Layer::Ipc,
+            Self::Uts => Layer::Uts,
+            Self::Cgroup => Layer::Cgroup,
+        }
+    }
+}
+
+/// The small root.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Root {
+    /// Resolved with this identity's rights, so that nobody gets a path they could not walk to.
+    pub identity: Identity,
+    /// The workspace.
+    pub workspace: Bind,
+    /// The rest.
+    pub binds: Vec<Bind>,
+    /// Private file systems.
+    pub tmpfs: Vec<Tmpfs>,
+}
+
+/// A resource limit of each process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Rlimit {
+    /// Of what.
+    pub resource: Resource,
+    /// How much.
+    pub value: u64,
+}
+
+/// What a resource limit bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Resource {
+    /// `RLIMIT_DATA`: private writable memory.
+    Memory,
+    /// `RLIMIT_NPROC`.
+    Processes,
+    /// `RLIMIT_FSIZE`.
+    FileSize,
+    /// `RLIMIT_NOFILE`.
+    OpenFiles,
+    /// `RLIMIT_CORE`.
+    Core,
+    /// `RLIMIT_MEMLOCK`.
+    LockedMemory,
+    /// `RLIMIT_MSGQUEUE`.
+    MessageQueues,
+}
+
+/// One step. Each can be taken alone.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Step {
+    /// Join the session's cgroups by the descriptors that came with the setup.
+    JoinCgroups,
+    /// A session (`setsid`), signal mask, dispositions and umask of its own.
+    Detach,
+    /// Make these namespaces.
+    Namespaces(Vec<Namespace>),
+    /// Enter these namespaces by the descriptors that came with the setup.
+    EnterNamespaces(Vec<Namespace>),
+    /// Make the small root and make it the root.
+    Root(Box<Root>),
+    /// A mount namespace of this process's own with its own `/proc`.
+    Proc,
+    /// Resource limits of each process.
+    Rlimits(Vec<Rlimit>),
+    /// Take on the identity; supplementary groups go.
+    Identity(Identity),
+    /// All capabilities out of all five sets; securebits locked.
+    Capabilities,
+    /// Nothing gains privilege by executing.
+    NoNewPrivileges,
+    /// Out of reach of `ptrace` and `/proc`, no core dump.
+    Undumpable,
+    /// Close every descriptor that is not a channel.
+    CloseDescriptors,
+    /// Path rules; with them the scopes, and TCP if there is no network namespace.
+    Landlock {
+        /// The rules.
+        grants: Vec<Grant>,
+        /// TCP is refused altogether.
+        refuse_tcp: bool,
+    },
+    /// The system call filter, last.
+    Seccomp(Vec<SyscallRule>),
+}
+
+impl Step {
+    /// Its name, in errors.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::JoinCgroups => "join cgroups",
+            Self::Detach => "detach",
+            Self::Namespaces(_) => "namespaces",
+            Self::EnterNamespaces(_) => "enter namespaces",
+            Self::Root(_) => "root",
+            Self::Proc => "proc",
+            Self::Rlimits(_) => "rlimits",
+            Self::Identity(_) => "identity",
+            Self::Capabilities => "capabilities",
+            Self::NoNewPrivileges => "no_new_privs",
+            Self::Undumpable => "undumpable",
+            Self::CloseDescriptors => "close descriptors",
+            Self::Landlock { .. } => "landlock",
+            Self::Seccomp(_) => "seccomp",
+        }
+    }
+}
+
+/// Why there are no steps.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StepError {
+    /// The plan requires a layer that the host does not have.
+    #[error("layer {} is required and not to be had: {}", .0.layer, .0.why)]
+    Missing(Absent),
+    /// An empty list where one is needed; it would confine nothing or allow nothing.
+    #[error("the plan has no {0}")]
+    Empty(&'static str),
+}
+
+/// A session's namespaces other than the PID namespace, which are those that runners enter.
+const SHARED: [Namespace; 5] =
+    [Namespace::Mount, Namespace::Network, Namespace::Ipc, Namespace::Uts, Namespace::Cgroup];
+
+/// The steps of a process of a session, and the layers that are left out by the plan's leave.
+///
+/// # Errors
+/// If a layer that the plan requires is missing, or the plan is empty where it must not be.
+pub fn steps(
+    plan: &LaunchPlan,
+    facts: &Facts,
+    identity: Identity,
+    role: Role,
+) -> Result<(Vec<Step>, Vec<Absent>), StepError> {
+    if plan.grants.is_empty() {
+        return Err(StepError::Empty("Landlock rules"));
+    }
+    if plan.syscalls.is_empty() {
+        return Err(StepError::Empty("system calls"));
+    }
+    let absent = absent(plan, facts)?;
+    let has = |layer| !absent.iter().any(|a: &Absent| a.layer == layer);
+    let shared: Vec<_> = SHARED.into_iter().filter(|ns| has(ns.layer())).collect();
+
+    let mut steps = vec![Step::Detach];
+    if facts.cgroup.version.is_some() {
+        steps.push(Step::JoinCgroups);
+    }
+    match role {
+        Role::Files | Role::Trial => {
+            steps.push(Step::Namespaces(shared));
+            if has(Layer::Mount) {
+                steps.push(Step::Root(Box::new(Root {
+                    identity,
+                    workspace: plan.workspace.clone(),
+                    binds: plan.binds.clone(),
+                    tmpfs: plan.tmpfs.clone(),
+                })));
+            }
+        }
+        Role::Runner => steps.push(Step::EnterNamespaces(shared)),
+    }
+    if has(Layer::Mount) && has(Layer::Pid) {
+        steps.push(Step::Proc);
+    }
+    steps.push(Step::Rlimits(rlimits(&plan.limits, facts)));
+    if facts.privileged {
+        steps.push(Step::Identity(identity));
+    }
+    steps.push(Step::Capabilities);
+    steps.push(Step::NoNewPrivileges);
+    steps.push(Step::Undumpable);
+    steps.push(Step::CloseDescriptors);
+    if has(Layer::Landlock) {
+        let refuse_tcp = match plan.network {
+            Network::None => !has(Layer::Network),
+        };
+        steps.push(Step::Landlock { grants: plan.grants.clone(), refuse_tcp });
+    }
+    if has(Layer::Seccomp) {
+        steps.push(Step::Seccomp(plan.syscalls.clone()));
+    }
+    Ok((steps, absent))
+}
+
+/// The layers that are missing; an error if one of them is required.
+fn absent(plan: &LaunchPlan, facts: &Facts) -> Result<Vec<Absent>, StepError> {
+    let mut absent = Vec::new();
+    for layer in Layer::ALL {
+        if let Found::No(why) = facts.layer(layer) {
+            let missing = Absent { layer, why };
+            if !plan.optional.contains(&layer) {
+                return Err(StepError::Missing(missing));
+            }
+            absent.push(missing);
+        }
+    }
+    Ok(absent)
+}
+
+/// What each process is held to. Where a cgroup holds the session as a whole, the per-process
+/// limit on the same thing is left out: it would only be a second, coarser bound.
+fn rlimits(limits: &Limits, facts: &Facts) -> Vec<Rlimit> {
+    let mut rlimits = vec![
+        Rlimit { resource: Resource::Core, value: 0 },
+        Rlimit { resource: Resource::FileSize, value: limits.file_bytes },
+        Rlimit { resource: Resource::OpenFiles, value: limits.open_files },
+        Rlimit { resource: Resource::LockedMemory, value: 64 * 1024 },
+        Rlimit { resource: Resource::MessageQueues, value: 64 * 1024 },
+    ];
+    if !facts.cgroup.has("memory") {
+        rlimits.push(Rlimit { resource: Resource::Memory, value: limits.memory_bytes });
+    }
+    if !facts.cgroup.has("pids") {
+        rlimits.push(Rlimit { resource: Resource::Processes, value: limits.processes });
+    }
+    rlimits
+}

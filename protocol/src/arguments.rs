@@ -1,0 +1,129 @@
+//! The arguments of each built-in tool. Doc comments become the descriptions in the schemas.
+
+use crate::RawPath;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Arguments of `bash`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Bash {
+    /// A shell line, run by `bash -c`. Give this or `argv`, not both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// A program and its arguments, run without a shell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub argv: Option<Vec<String>>,
+    /// Milliseconds after which everything the call started is killed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Where to start; absolute, or relative to the session's current directory.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<RawPath>,
+    /// Variables to add to the session's environment.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// What the program reads on standard input; at end of file if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// What this does, in a few words, for people who read along.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// Arguments of `read_file`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ReadFile {
+    /// The file; absolute, or relative to the session's current directory.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub path: RawPath,
+    /// The first line to read, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// How many lines to read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// How the contents come back.
+    #[serde(default)]
+    pub encoding: Encoding,
+}
+
+/// How a file's contents come back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Encoding {
+    /// UTF-8 text in `output`; a file that is not text is an error that says so.
+    #[default]
+    Text,
+    /// Base64 in `data.content`.
+    Base64,
+    /// Exact bytes as `content` output events; `output` stays empty. Has no `offset` or `limit`.
+    Raw,
+}
+
+/// Arguments of `write_file`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WriteFile {
+    /// The file; absolute, or relative to the session's current directory.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub path: RawPath,
+    /// What to write. Left out when the content follows as an attachment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// What to do with what is there.
+    #[serde(default)]
+    pub mode: WriteMode,
+}
+
+/// What `write_file` does with what is there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum WriteMode {
+    /// Replace it whole.
+    #[default]
+    Overwrite,
+    /// Add to its end.
+    Append,
+    /// Refuse if there is something.
+    Create,
+}
+
+/// Arguments of `delete_file`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct DeleteFile {
+    /// The file, link or directory; a link itself goes, never what it leads to.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub path: RawPath,
+    /// Also a directory and everything in it.
+    #[serde(default)]
+    pub recursive: bool,
+}
+
+/// Arguments of `list_files`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ListFiles {
+    /// The directory; the session's current one if absent.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<RawPath>,
+    /// Also what is below, to any depth.
+    pub recursive: bool,
+    /// How many entries at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// How many entries, in sorted order, to pass over first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skip: Option<u64>,
+}

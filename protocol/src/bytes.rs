@@ -1,0 +1,130 @@
+//! Bytes, paths and embedded JSON, each with one meaning in both codecs.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bincode::{Decode, Encode};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
+use std::{fmt, os::unix::ffi::OsStrExt as _, path::Path};
+
+/// Bytes: as they are in bincode, base64 text in JSON.
+#[derive(Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Bytes(pub Vec<u8>);
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bytes({} bytes)", self.0.len())
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        STANDARD.decode(text.as_bytes()).map(Self).map_err(|e| D::Error::custom(format!("not base64: {e}")))
+    }
+}
+
+/// A path of any bytes. In JSON it is a string where it is UTF-8 and `{"base64": "…"}` where not.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub struct RawPath(pub Vec<u8>);
+
+impl RawPath {
+    /// The path as the standard library sees it.
+    #[must_use]
+    pub fn as_path(&self) -> &Path {
+        Path::new(std::ffi::OsStr::from_bytes(&self.0))
+    }
+}
+
+impl fmt::Debug for RawPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_path().fmt(f)
+    }
+}
+
+impl<P: AsRef<Path>> From<P> for RawPath {
+    fn from(path: P) -> Self {
+        Self(path.as_ref().as_os_str().as_bytes().to_vec())
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum PathForm {
+    Text(String),
+    Bytes { base64: Bytes },
+}
+
+impl Serialize for RawPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => serializer.serialize_str(text),
+            Err(_) => PathForm::Bytes { base64: Bytes(self.0.clone()) }.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RawPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let form = PathForm::deserialize(deserializer)
+            .map_err(|_| D::Error::custom("a path is a string, or {\"base64\": \"…\"} for other bytes"))?;
+        Ok(match form {
+            PathForm::Text(text) => Self(text.into_bytes()),
+            PathForm::Bytes { base64 } => Self(base64.0),
+        })
+    }
+}
+
+/// A JSON value carried as its text: bincode has no form for it, JSON embeds it as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct JsonText(String);
+
+impl JsonText {
+    /// Takes text that is JSON; anything else is refused.
+    ///
+    /// # Errors
+    /// The parser's own message, with line and column.
+    pub fn parse(text: String) -> Result<Self, serde_json::Error> {
+        serde_json::from_str::<&serde_json::value::RawValue>(&text)?;
+        Ok(Self(text))
+    }
+
+    /// Renders a value.
+    ///
+    /// # Errors
+    /// If the value has no JSON form (a map with keys that are not strings).
+    pub fn render<T: Serialize>(value: &T) -> Result<Self, serde_json::Error> {
+        serde_json::to_string(value).map(Self)
+    }
+
+    /// The JSON text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for JsonText {
+    fn default() -> Self {
+        Self("{}".to_owned())
+    }
+}
+
+impl Serialize for JsonText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &serde_json::value::RawValue =
+            serde_json::from_str(&self.0).map_err(S::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for JsonText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<serde_json::value::RawValue>::deserialize(deserializer)?;
+        Ok(Self(String::from(Box::<str>::from(raw))))
+    }
+}

@@ -1,0 +1,112 @@
+//! The closed set of errors a peer can meet, each with a message and a hint.
+
+use bincode::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What went wrong, for programs. New codes are added at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// The stream ended inside a frame or line.
+    TruncatedFrame,
+    /// The frame's length is over the limit; nothing of it was read.
+    FrameTooLarge,
+    /// The bytes are not a message of this protocol.
+    MalformedMessage,
+    /// A JSON line that is not UTF-8.
+    NotUtf8,
+    /// A method or request kind that this daemon does not know.
+    UnknownRequest,
+    /// The request can not be made now (a call before `open`, a second `hello`).
+    OutOfOrder,
+    /// The two sides speak no common version.
+    UnsupportedVersion,
+    /// The request is understood and its contents are not acceptable.
+    InvalidRequest,
+    /// No such tool; the hint names near ones.
+    ToolNotFound,
+    /// The tool's arguments do not fit its schema.
+    InvalidArguments,
+    /// Policy or a checkpoint said no.
+    Denied,
+    /// No profile of that name, or not for this peer.
+    ProfileNotFound,
+    /// The workspace can not be used.
+    WorkspaceRefused,
+    /// A layer that the profile requires is not to be had on this host.
+    LayerUnavailable,
+    /// The launcher is not there, so nothing can be confined, so nothing runs.
+    LauncherGone,
+    /// The session's cell ended or could not be made.
+    CellFailed,
+    /// The call ran out of time.
+    TimedOut,
+    /// The caller cancelled the call.
+    Cancelled,
+    /// The program could not be started (not found, not executable, arguments too long).
+    SpawnFailed,
+    /// No such file, call, session or spool, or not this peer's to see.
+    NotFound,
+    /// The path leads outside what the session may reach, or the kernel refused it.
+    OutsidePolicy,
+    /// Not a regular file: a directory, FIFO, socket or device.
+    NotRegular,
+    /// Larger than the profile allows.
+    TooLarge,
+    /// The file exists and the call said that it must not.
+    AlreadyExists,
+    /// A file operation failed for a reason of the file system's own (full, read-only, busy).
+    FileSystem,
+    /// Too many sessions or calls at once; the hint says how many are allowed.
+    LimitReached,
+    /// The daemon is stopping.
+    ShuttingDown,
+    /// A defect in Palisade; the message has what is known.
+    Internal,
+    /// The program ran and did not succeed (non-zero status or a signal).
+    CommandFailed,
+}
+
+impl ErrorCode {
+    /// The code as it stands in JSON.
+    #[must_use]
+    pub fn name(self) -> String {
+        match serde_json::to_value(self) {
+            Ok(serde_json::Value::String(text)) => text,
+            Ok(_) | Err(_) => "internal".to_owned(),
+        }
+    }
+}
+
+/// An error as a peer sees it: what happened, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireError {
+    /// For programs.
+    pub code: ErrorCode,
+    /// What happened and why, in one sentence.
+    pub message: String,
+    /// What to do about it; empty if there is nothing.
+    pub hint: String,
+}
+
+impl WireError {
+    /// An error with its hint.
+    pub fn new(code: ErrorCode, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: hint.into() }
+    }
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code.name(), self.message)?;
+        if !self.hint.is_empty() {
+            write!(f, " ({})", self.hint)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for WireError {}

@@ -1,0 +1,35 @@
+//! Palisade's wire: one set of types, two codecs. Pure: no sockets, no files, no clock.
+//!
+//! A client sends [`Request`]s in [`Envelope`]s and hears [`ServerMessage`]s. [`codec`] carries
+//! them as length-delimited bincode frames, [`json`] as JSON-RPC 2.0 lines; [`wire::sniff`] tells
+//! the two apart by the first byte. `PROTOCOL.md` beside this crate is the full description.
+
+pub mod arguments;
+pub mod codec;
+pub mod json;
+pub mod limits;
+pub mod wire;
+
+mod bytes;
+mod error;
+mod names;
+mod receipt;
+mod reply;
+mod request;
+mod result;
+mod tool;
+
+pub use bytes::{Bytes, JsonText, RawPath};
+pub use error::{ErrorCode, WireError};
+pub use names::{CallId, NameError, SessionId, ToolName};
+pub use receipt::{Degraded, LandlockReceipt, LimitReceipt, Receipt, SeccompReceipt};
+pub use reply::{
+    Event, LayerStatus, Opened, OutputPage, Reply, ServerMessage, SessionStatus, Status, Stream,
+    Welcome,
+};
+pub use request::{
+    Ask, Call, CallOptions, Cancel, Envelope, Hello, Input, Open, OpenOptions, OutputQuery,
+    Request, RequestId, ToolsQuery,
+};
+pub use result::{CallResult, Checkpoint, Denial, Finding};
+pub use tool::{AuditOperation, PermissionClass, ToolMetadata, ToolSpec};

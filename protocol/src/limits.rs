@@ -1,0 +1,22 @@
+//! The numbers of the wire. A peer may rely on each of them.
+
+/// The protocol version this crate speaks; both sides must name the same one in `Hello`.
+pub const VERSION: u16 = 1;
+
+/// The largest frame or JSON line, without its length prefix or newline.
+pub const MAX_FRAME: usize = 16 * 1024 * 1024;
+
+/// The largest piece of a stream (`Input`, `Output`) in one message.
+pub const MAX_CHUNK: usize = 256 * 1024;
+
+/// The longest `reason` an agent may give with a call, in bytes.
+pub const MAX_REASON: usize = 8 * 1024;
+
+/// The longest name (tool, profile, client), in bytes.
+pub const MAX_NAME: usize = 128;
+
+/// How many calls one connection may have in flight.
+pub const MAX_CALLS_IN_FLIGHT: usize = 64;
+
+/// The longest timeout that a call may ask for, whatever the profile says.
+pub const MAX_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;

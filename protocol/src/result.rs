@@ -1,0 +1,95 @@
+//! The result of a call: one shape for every tool, in every codec.
+
+use crate::{CallId, JsonText, Receipt, ToolName, WireError};
+use bincode::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+/// What became of a call.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallResult {
+    /// Names the call for ever.
+    pub call_id: CallId,
+    /// The tool's own name, whatever alias was used.
+    pub tool: ToolName,
+    /// False for a non-zero exit, a denial or an error.
+    pub success: bool,
+    /// What a model should read: stdout and stderr merged in order of arrival, or a tool's text.
+    pub output: String,
+    /// Something was left out of `output`; `omitted_bytes` says how much.
+    pub truncated: bool,
+    /// Bytes that are not UTF-8 were replaced in `output`, `stdout` or `stderr`.
+    pub lossy: bool,
+    /// From the first stage to the last.
+    pub execution_time_ms: u64,
+    /// Why it did not succeed.
+    pub error: Option<WireError>,
+    /// Standard output, head and tail.
+    pub stdout: String,
+    /// Standard error, head and tail.
+    pub stderr: String,
+    /// The program's status; 127 not found, 128+n on signal n.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// The deadline ended it (an exit code of 124 of the program's own does not set this).
+    pub timed_out: bool,
+    /// The caller ended it.
+    pub cancelled: bool,
+    /// The kernel killed something of the session for want of memory during the call.
+    pub oom: bool,
+    /// A process that outlived the program still held its output and was killed.
+    pub pipe_held: bool,
+    /// Bytes that `output` leaves out.
+    pub omitted_bytes: u64,
+    /// The call id to page through with `Output`, if there is more than `output` shows.
+    pub spool: Option<CallId>,
+    /// Structured result of the tool.
+    pub data: Option<JsonText>,
+    /// An id for `undo`.
+    pub undo: Option<String>,
+    /// What the analysis found.
+    pub findings: Vec<Finding>,
+    /// What was refused, by which layer, and what would allow it.
+    pub denials: Vec<Denial>,
+    /// What the checkpoint said, if it was asked.
+    pub checkpoint: Option<Checkpoint>,
+    /// What was enforced.
+    pub receipt: Receipt,
+}
+
+/// Something that the analysis noticed in a call.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finding {
+    /// For programs: `destructive_tool`.
+    pub kind: String,
+    /// One sentence.
+    pub why: String,
+}
+
+/// A refusal.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Denial {
+    /// Which layer: `policy`, `landlock`, `mount`, …
+    pub layer: String,
+    /// The rule or right.
+    pub rule: String,
+    /// The path, address or tool.
+    pub target: String,
+    /// The smallest change that would allow it.
+    pub remedy: String,
+}
+
+/// What the checkpoint said.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checkpoint {
+    /// `denied` or `approved`.
+    pub decision: String,
+    /// Who decided: `default` when no handler is attached.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+}
