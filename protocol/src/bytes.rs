@@ -1,9 +1,18 @@
 //! Bytes, paths and embedded JSON, each with one meaning in both codecs.
 
+use crate::{limits::MAX_DEPTH, strict};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bincode::{Decode, Encode};
+use bincode::{
+    BorrowDecode, Decode, Encode,
+    de::{BorrowDecoder, Decoder},
+    error::DecodeError,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
+use serde_json::value::RawValue;
 use std::{fmt, os::unix::ffi::OsStrExt as _, path::Path};
+
+/// What JSON calls white space.
+const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// Bytes: as they are in bincode, base64 text in JSON.
 #[derive(Clone, Default, PartialEq, Eq, Encode, Decode)]
@@ -24,7 +33,10 @@ impl Serialize for Bytes {
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        STANDARD.decode(text.as_bytes()).map(Self).map_err(|e| D::Error::custom(format!("not base64: {e}")))
+        STANDARD
+            .decode(text.as_bytes())
+            .map(Self)
+            .map_err(|e| D::Error::custom(format!("not base64: {e}")))
     }
 }
 
@@ -70,8 +82,9 @@ impl Serialize for RawPath {
 
 impl<'de> Deserialize<'de> for RawPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let form = PathForm::deserialize(deserializer)
-            .map_err(|_| D::Error::custom("a path is a string, or {\"base64\": \"…\"} for other bytes"))?;
+        let form = PathForm::deserialize(deserializer).map_err(|_| {
+            D::Error::custom("a path is a string, or {\"base64\": \"…\"} for other bytes")
+        })?;
         Ok(match form {
             PathForm::Text(text) => Self(text.into_bytes()),
             PathForm::Bytes { base64 } => Self(base64.0),
@@ -80,7 +93,9 @@ impl<'de> Deserialize<'de> for RawPath {
 }
 
 /// A JSON value carried as its text: bincode has no form for it, JSON embeds it as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+///
+/// Always on one line, without repeated keys or lone surrogates, at most [`MAX_DEPTH`] levels deep.
+#[derive(Debug, Clone, PartialEq, Eq, Encode)]
 pub struct JsonText(String);
 
 impl JsonText {
@@ -89,8 +104,16 @@ impl JsonText {
     /// # Errors
     /// The parser's own message, with line and column.
     pub fn parse(text: String) -> Result<Self, serde_json::Error> {
-        serde_json::from_str::<&serde_json::value::RawValue>(&text)?;
-        Ok(Self(text))
+        strict::check(&text, MAX_DEPTH)?;
+        let trimmed = text.trim_matches(SPACE);
+        // Inside a JSON string a bare line break is not allowed, so each one stands between tokens.
+        Ok(Self(if trimmed.contains(['\n', '\r']) {
+            trimmed.replace(['\n', '\r'], " ")
+        } else if trimmed.len() < text.len() {
+            trimmed.to_owned()
+        } else {
+            text
+        }))
     }
 
     /// Renders a value.
@@ -106,6 +129,12 @@ impl JsonText {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether the value is an object.
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        self.0.starts_with('{')
+    }
 }
 
 impl Default for JsonText {
@@ -114,17 +143,31 @@ impl Default for JsonText {
     }
 }
 
+impl<C> Decode<C> for JsonText {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        Self::parse(String::decode(decoder)?)
+            .map_err(|e| DecodeError::OtherString(format!("not JSON: {e}")))
+    }
+}
+
+impl<'de, C> BorrowDecode<'de, C> for JsonText {
+    fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(
+        decoder: &mut D,
+    ) -> Result<Self, DecodeError> {
+        Self::decode(decoder)
+    }
+}
+
 impl Serialize for JsonText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &serde_json::value::RawValue =
-            serde_json::from_str(&self.0).map_err(S::Error::custom)?;
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(S::Error::custom)?;
         raw.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for JsonText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<serde_json::value::RawValue>::deserialize(deserializer)?;
-        Ok(Self(String::from(Box::<str>::from(raw))))
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Self::parse(String::from(Box::<str>::from(raw))).map_err(D::Error::custom)
     }
 }

@@ -78,6 +78,39 @@ impl ErrorCode {
             Ok(_) | Err(_) => "internal".to_owned(),
         }
     }
+
+    /// The number in a JSON-RPC error: a standard one where there is one, else -32000 less the
+    /// code's own place.
+    #[must_use]
+    pub fn rpc(self) -> i32 {
+        match self {
+            Self::TruncatedFrame | Self::MalformedMessage | Self::NotUtf8 => -32700,
+            Self::OutOfOrder | Self::UnsupportedVersion => -32600,
+            Self::UnknownRequest => -32601,
+            Self::InvalidRequest | Self::InvalidArguments => -32602,
+            Self::Internal => -32603,
+            Self::FrameTooLarge
+            | Self::ToolNotFound
+            | Self::Denied
+            | Self::ProfileNotFound
+            | Self::WorkspaceRefused
+            | Self::LayerUnavailable
+            | Self::LauncherGone
+            | Self::CellFailed
+            | Self::TimedOut
+            | Self::Cancelled
+            | Self::SpawnFailed
+            | Self::NotFound
+            | Self::OutsidePolicy
+            | Self::NotRegular
+            | Self::TooLarge
+            | Self::AlreadyExists
+            | Self::FileSystem
+            | Self::LimitReached
+            | Self::ShuttingDown
+            | Self::CommandFailed => -32000 - self as i32,
+        }
+    }
 }
 
 /// An error as a peer sees it: what happened, and what to do about it.

@@ -13,10 +13,12 @@ pub mod wire;
 mod bytes;
 mod error;
 mod names;
+mod object;
 mod receipt;
 mod reply;
 mod request;
 mod result;
+mod strict;
 mod tool;
 
 pub use bytes::{Bytes, JsonText, RawPath};

@@ -20,3 +20,9 @@ pub const MAX_CALLS_IN_FLIGHT: usize = 64;
 
 /// The longest timeout that a call may ask for, whatever the profile says.
 pub const MAX_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// How deep JSON that travels as text (a call's arguments, a result's data) may nest.
+pub const MAX_DEPTH: usize = 64;
+
+/// The largest request id: what every JSON implementation can hold exactly.
+pub const MAX_ID: u64 = (1 << 53) - 1;

@@ -1,6 +1,8 @@
 //! What the daemon answers and tells.
 
-use crate::{Bytes, CallId, CallResult, RawPath, Receipt, RequestId, SessionId, ToolSpec, WireError};
+use crate::{
+    Bytes, CallId, CallResult, RawPath, Receipt, RequestId, SessionId, ToolSpec, WireError,
+};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 

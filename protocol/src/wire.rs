@@ -1,1 +1,77 @@
-//! x
+//! What both codecs share: telling them apart, and the errors of a stream that breaks off or
+//! overflows. Pure over bytes; whoever owns the socket calls this.
+
+use crate::{ErrorCode, WireError, limits::MAX_FRAME};
+
+/// How a peer speaks; its first byte says which, and the connection keeps to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// Length-delimited bincode, as [`crate::codec`] has it.
+    Frames,
+    /// JSON-RPC 2.0, one message per line, as [`crate::json`] has it.
+    JsonLines,
+}
+
+/// Tells the dialect by the connection's first byte, which stays part of the first message.
+///
+/// The first byte of a frame is the highest of its length, so 0, or 1 for exactly 16 MiB.
+///
+/// # Errors
+/// Any other byte begins neither a frame nor a JSON object.
+pub fn sniff(first: u8) -> Result<Dialect, WireError> {
+    match first {
+        0 | 1 => Ok(Dialect::Frames),
+        b'{' | b' ' | b'\t' | b'\r' | b'\n' => Ok(Dialect::JsonLines),
+        b'[' => Err(WireError::new(
+            ErrorCode::MalformedMessage,
+            "the connection begins with a JSON array: batches are not supported",
+            "send one JSON-RPC object per line; several requests may be in flight at once",
+        )),
+        _ => Err(WireError::new(
+            ErrorCode::MalformedMessage,
+            format!("the connection begins with byte {first:#04x}, which begins no message"),
+            "begin with '{' for JSON-RPC lines, or with a 4-byte big-endian length of at most \
+             16 MiB for bincode frames",
+        )),
+    }
+}
+
+/// A frame whose prefix names a length over the limit.
+#[must_use]
+pub fn frame_too_large(length: usize) -> WireError {
+    WireError::new(
+        ErrorCode::FrameTooLarge,
+        format!("a frame of {length} bytes is over the limit of {MAX_FRAME}; none of it was read"),
+        "send large contents as an attachment, in pieces",
+    )
+}
+
+/// A line that goes on after [`MAX_FRAME`] bytes.
+#[must_use]
+pub fn line_too_large() -> WireError {
+    WireError::new(
+        ErrorCode::FrameTooLarge,
+        format!("a line is longer than the limit of {MAX_FRAME} bytes"),
+        "end each message with a newline, and send large contents as an attachment, in pieces",
+    )
+}
+
+/// A stream that ended inside a frame; `wanted` counts the prefix if that is what broke off.
+#[must_use]
+pub fn frame_truncated(got: usize, wanted: usize) -> WireError {
+    WireError::new(
+        ErrorCode::TruncatedFrame,
+        format!("the stream ended after {got} of {wanted} bytes of a frame"),
+        "send whole frames before closing or shutting down the connection",
+    )
+}
+
+/// A stream that ended inside a line.
+#[must_use]
+pub fn line_truncated(got: usize) -> WireError {
+    WireError::new(
+        ErrorCode::TruncatedFrame,
+        format!("the stream ended after {got} bytes of a line without a newline"),
+        "end each message with a newline before closing or shutting down the connection",
+    )
+}

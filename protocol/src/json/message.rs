@@ -1,0 +1,195 @@
+//! What the daemon sends, as JSON-RPC lines. A result carries its `kind` beside its fields, so
+//! that a message can be read without remembering what was asked.
+
+use crate::{ErrorCode, Event, Reply, RequestId, ServerMessage, ToolSpec, WireError, object};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+#[derive(Serialize)]
+struct Success<T> {
+    jsonrpc: &'static str,
+    id: Option<RequestId>,
+    result: Kinded<T>,
+}
+
+#[derive(Serialize)]
+struct Kinded<T> {
+    kind: &'static str,
+    #[serde(flatten)]
+    fields: T,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Serialize)]
+struct ToolsRef<'a> {
+    tools: &'a [ToolSpec],
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tools {
+    tools: Vec<ToolSpec>,
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    jsonrpc: &'static str,
+    id: Option<RequestId>,
+    error: RpcError<'a>,
+}
+
+#[derive(Serialize)]
+struct RpcError<'a> {
+    code: i32,
+    message: &'a str,
+    data: RpcData<'a>,
+}
+
+#[derive(Serialize)]
+struct RpcData<'a> {
+    code: ErrorCode,
+    hint: &'a str,
+}
+
+#[derive(Serialize)]
+struct Notification<'a> {
+    jsonrpc: &'static str,
+    method: &'static str,
+    params: &'a Event,
+}
+
+/// Writes one line, newline included.
+///
+/// # Errors
+/// None that these types can cause; the JSON writer's own otherwise.
+pub fn encode_message(message: &ServerMessage) -> Result<Vec<u8>, serde_json::Error> {
+    let (id, reply) = match message {
+        ServerMessage::Event(params) => {
+            return line(&Notification { jsonrpc: "2.0", method: "event", params });
+        }
+        ServerMessage::Reply { id, reply } => (*id, reply),
+    };
+    match reply {
+        Reply::Welcome(fields) => success(id, "welcome", fields),
+        Reply::Opened(fields) => success(id, "opened", fields),
+        Reply::Result(fields) => success(id, "result", fields),
+        Reply::Done => success(id, "done", &Nothing {}),
+        Reply::Pong => success(id, "pong", &Nothing {}),
+        Reply::Output(fields) => success(id, "output", fields),
+        Reply::Tools(tools) => success(id, "tools", &ToolsRef { tools }),
+        Reply::Status(fields) => success(id, "status", fields),
+        Reply::Error(error) => line(&Failure {
+            jsonrpc: "2.0",
+            id,
+            error: RpcError {
+                code: error.code.rpc(),
+                message: &error.message,
+                data: RpcData { code: error.code, hint: &error.hint },
+            },
+        }),
+    }
+}
+
+fn success<T: Serialize>(
+    id: Option<RequestId>,
+    kind: &'static str,
+    fields: &T,
+) -> Result<Vec<u8>, serde_json::Error> {
+    line(&Success { jsonrpc: "2.0", id, result: Kinded { kind, fields } })
+}
+
+fn line<T: Serialize>(message: &T) -> Result<Vec<u8>, serde_json::Error> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line<'a> {
+    jsonrpc: String,
+    id: Option<RequestId>,
+    method: Option<String>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnedError {
+    #[serde(rename = "code")]
+    _rpc: i32,
+    message: String,
+    #[serde(deserialize_with = "object::only")]
+    data: OwnedData,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnedData {
+    code: ErrorCode,
+    hint: String,
+}
+
+/// Reads one line, with or without its newline.
+///
+/// # Errors
+/// `malformed_message`, with what does not fit.
+pub fn decode_message(line: &[u8]) -> Result<ServerMessage, WireError> {
+    read(line).map_err(|e| {
+        WireError::new(
+            ErrorCode::MalformedMessage,
+            format!("the line is not a message of the daemon: {e}"),
+            "client and daemon must speak the same protocol version; see PROTOCOL.md",
+        )
+    })
+}
+
+fn read(line: &[u8]) -> Result<ServerMessage, String> {
+    let text = std::str::from_utf8(line).map_err(|e| e.to_string())?;
+    let line: Line<'_> = object::parse(text)?;
+    if line.jsonrpc != "2.0" {
+        return Err("it does not say \"jsonrpc\":\"2.0\"".to_owned());
+    }
+    match (line.method.as_deref(), line.params, line.result, line.error) {
+        (Some("event"), Some(params), None, None) => {
+            object::parse(params.get()).map(ServerMessage::Event)
+        }
+        (None, None, Some(result), None) => {
+            Ok(ServerMessage::Reply { id: line.id, reply: reply(result)? })
+        }
+        (None, None, None, Some(error)) => {
+            let OwnedError { message, data: OwnedData { code, hint }, .. } =
+                object::parse(error.get())?;
+            let reply = Reply::Error(WireError { code, message, hint });
+            Ok(ServerMessage::Reply { id: line.id, reply })
+        }
+        _ => Err("it is neither a result, nor an error, nor an event".to_owned()),
+    }
+}
+
+fn reply(result: &RawValue) -> Result<Reply, String> {
+    let mut fields: BTreeMap<&str, &RawValue> =
+        serde_json::from_str(result.get()).map_err(|e| e.to_string())?;
+    let kind = fields.remove("kind").ok_or("the result has no `kind`")?;
+    let rest = serde_json::to_string(&fields).map_err(|e| e.to_string())?;
+    Ok(match kind.get() {
+        "\"welcome\"" => Reply::Welcome(object::parse(&rest)?),
+        "\"opened\"" => Reply::Opened(object::parse(&rest)?),
+        "\"result\"" => Reply::Result(object::parse(&rest)?),
+        "\"done\"" => object::parse(&rest).map(|Nothing {}| Reply::Done)?,
+        "\"pong\"" => object::parse(&rest).map(|Nothing {}| Reply::Pong)?,
+        "\"output\"" => Reply::Output(object::parse(&rest)?),
+        "\"tools\"" => object::parse(&rest).map(|Tools { tools }| Reply::Tools(tools))?,
+        "\"status\"" => Reply::Status(object::parse(&rest)?),
+        other => return Err(format!("there is no result of kind {other}")),
+    })
+}

@@ -1,0 +1,43 @@
+//! Reads JSON objects into structs: only objects, since serde would also take an array in the
+//! order of the fields, and with the path of the field in each error.
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor, value::MapAccessDeserializer},
+};
+use std::{fmt, marker::PhantomData};
+
+/// For `#[serde(deserialize_with = "object::only")]` on a field that is a struct.
+pub(crate) fn only<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    deserializer.deserialize_map(Object(PhantomData))
+}
+
+/// Reads `text`, which must be an object; the error names the field and not the place in the text.
+pub(crate) fn parse<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, String> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(&mut deserializer, &mut track);
+    let value = only(tracked);
+    let path = track.path().to_string();
+    value.and_then(|value| deserializer.end().map(|()| value)).map_err(|e: serde_json::Error| {
+        let text = e.to_string();
+        let what = text.split_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+        if path == "." { what.to_owned() } else { format!("`{path}`: {what}") }
+    })
+}
+
+struct Object<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+}
