@@ -1,1 +1,67 @@
-//! x
+//! The library an agent links: connect to Palisade, open a session, call tools, stream their
+//! output, cancel them. Runs in the agent's own process, on its tokio runtime.
+//!
+//! ```
+//! use palisade_client::{Client, Open};
+//! use std::time::Duration;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let workspace = directory.path();
+//! let client = Client::embedded().await?;
+//! let session = client.open(Open::new(workspace)).await?;
+//!
+//! session.write_file("greeting.txt", "hello\n").await?;
+//! let result = session.bash("cat greeting.txt").timeout(Duration::from_secs(60)).await?;
+//! assert_eq!(result.stdout, "hello\n");
+//! assert_eq!(result.exit_code, Some(0));
+//!
+//! session.close().await?;
+//! client.shutdown().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **What is an error.** A command that ran and failed is a [`CallResult`] with `success: false`,
+//! as is a call that was denied: its `error` has a code, a message and a hint that a model can act
+//! on. [`Error`] is for what never became a result. The file methods of [`Session`], which return
+//! contents instead of a result, turn a failed result into [`Error::Failed`].
+//!
+//! **A session lives as long as its connection.** When the daemon goes, every call under way ends
+//! in [`Error::Disconnected`]; [`Session::reconnect`] makes a new connection and a new session with
+//! the same options. What the old one had (current directory, private `/tmp`) is gone.
+//!
+//! **Several calls at once.** Clone the [`Client`], share the [`Session`], start as many calls as
+//! [`limits::MAX_CALLS_IN_FLIGHT`]; answers are matched by id. One that streams should be read:
+//! see [`Running`] for what happens when it is not.
+
+mod call;
+mod client;
+mod embedded;
+mod error;
+mod files;
+mod link;
+mod open;
+mod running;
+mod session;
+mod table;
+mod wire;
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
+pub use call::Call;
+pub use client::Client;
+pub use embedded::Embedded;
+pub use error::Error;
+pub use files::{EntryKind, FileEntry, Listing};
+pub use open::Open;
+pub use palisade_protocol::{
+    Ask, CallId, CallResult, Checkpoint, Degraded, Denial, ErrorCode, Finding, Opened, OutputPage,
+    Receipt, SessionId, Status, Stream, ToolSpec, Welcome, WireError, arguments, limits,
+};
+pub use running::{Event, Running};
+pub use session::Session;

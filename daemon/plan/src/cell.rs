@@ -1,6 +1,6 @@
 //! What launcher and broker say to a cell, and the cell to them.
 
-use crate::{CellReceipt, Path, Role, Step, launcher::SessionNumber};
+use crate::{CellReceipt, Found, Layer, Path, Role, Step, launcher::SessionNumber};
 use bincode::{Decode, Encode};
 
 /// How many file tool calls a session can have under way at once: one channel, one thread each.
@@ -9,8 +9,8 @@ pub const FILE_CHANNELS: usize = 4;
 /// The most bytes of a file in one message.
 pub const CHUNK: usize = 256 * 1024;
 
-/// From the launcher, once. Descriptors: the channels, then `cgroup.procs` files, then (for a
-/// runner) the session's namespaces in the order of [`Step::EnterNamespaces`].
+/// From the launcher, once. Descriptors: the channels, then (for a runner) the session's
+/// namespaces in the order of [`Step::EnterNamespaces`].
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Setup {
     /// What the process is to become.
@@ -21,14 +21,24 @@ pub struct Setup {
     pub steps: Vec<Step>,
     /// How many of the descriptors are channels.
     pub channels: u8,
-    /// How many of the descriptors are `cgroup.procs` files.
-    pub cgroups: u8,
 }
 
-/// From a cell to the launcher, once, with its namespaces as descriptors (those that it made, in
-/// the order of [`Step::Namespaces`]): the launcher may now make runners that enter them.
+/// From a cell to the launcher, once.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Prepared;
+pub enum Report {
+    /// Its namespaces are made; they are the descriptors, in the order of [`Step::Namespaces`].
+    /// The launcher may now make runners that enter them.
+    Prepared,
+    /// What a [`Role::Trial`] found.
+    Tried {
+        /// Each layer but the PID namespace and the limits, which are the launcher's to find.
+        layers: Vec<(Layer, Found)>,
+        /// 0 if there is no Landlock.
+        landlock_abi: u32,
+        /// The kernel's bitmask of fixed errata.
+        landlock_errata: u32,
+    },
+}
 
 /// The first message of a cell on its first channel.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]

@@ -70,6 +70,17 @@ pub struct Root {
     pub binds: Vec<Bind>,
     /// Private file systems.
     pub tmpfs: Vec<Tmpfs>,
+    /// Whose processes `/proc` shows.
+    pub proc: ProcView,
+}
+
+/// Whose processes `/proc` shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum ProcView {
+    /// Those of the PID namespace that the launcher made.
+    Own,
+    /// The host's: there is no PID namespace, by the profile's leave.
+    Host,
 }
 
 /// A resource limit of each process.
@@ -103,8 +114,6 @@ pub enum Resource {
 /// One step. Each can be taken alone.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Step {
-    /// Join the session's cgroups by the descriptors that came with the setup.
-    JoinCgroups,
     /// A session (`setsid`), signal mask, dispositions and umask of its own.
     Detach,
     /// Make these namespaces.
@@ -113,7 +122,7 @@ pub enum Step {
     EnterNamespaces(Vec<Namespace>),
     /// Make the small root and make it the root.
     Root(Box<Root>),
-    /// A mount namespace of this process's own with its own `/proc`.
+    /// A runner's own copy of the session's mounts, with a `/proc` of its own processes.
     Proc,
     /// Resource limits of each process.
     Rlimits(Vec<Rlimit>),
@@ -143,7 +152,6 @@ impl Step {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::JoinCgroups => "join cgroups",
             Self::Detach => "detach",
             Self::Namespaces(_) => "namespaces",
             Self::EnterNamespaces(_) => "enter namespaces",
@@ -196,12 +204,11 @@ pub fn steps(
     let has = |layer| !absent.iter().any(|a: &Absent| a.layer == layer);
     let shared: Vec<_> = SHARED.into_iter().filter(|ns| has(ns.layer())).collect();
 
+    let own_proc = has(Layer::Mount) && has(Layer::Pid);
     let mut steps = vec![Step::Detach];
-    if facts.cgroup.version.is_some() {
-        steps.push(Step::JoinCgroups);
-    }
     match role {
-        Role::Files | Role::Trial => {
+        Role::Trial => {}
+        Role::Files => {
             steps.push(Step::Namespaces(shared));
             if has(Layer::Mount) {
                 steps.push(Step::Root(Box::new(Root {
@@ -209,13 +216,16 @@ pub fn steps(
                     workspace: plan.workspace.clone(),
                     binds: plan.binds.clone(),
                     tmpfs: plan.tmpfs.clone(),
+                    proc: if own_proc { ProcView::Own } else { ProcView::Host },
                 })));
             }
         }
-        Role::Runner => steps.push(Step::EnterNamespaces(shared)),
-    }
-    if has(Layer::Mount) && has(Layer::Pid) {
-        steps.push(Step::Proc);
+        Role::Runner => {
+            steps.push(Step::EnterNamespaces(shared));
+            if own_proc {
+                steps.push(Step::Proc);
+            }
+        }
     }
     steps.push(Step::Rlimits(rlimits(&plan.limits, facts)));
     if facts.privileged {
