@@ -171,3 +171,68 @@ impl<'de> Deserialize<'de> for JsonText {
         Self::parse(String::from(Box::<str>::from(raw))).map_err(D::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json<T: Serialize + serde::de::DeserializeOwned>(value: &T) -> (String, T) {
+        let text = serde_json::to_string(value).unwrap();
+        let back = serde_json::from_str(&text).unwrap();
+        (text, back)
+    }
+
+    #[test]
+    fn bytes_are_base64_in_json() {
+        let bytes = Bytes(vec![0, 255, 10]);
+        assert_eq!(json(&bytes), ("\"AP8K\"".to_owned(), bytes));
+        for bad in ["\"AP8\"", "\"AP8K=\"", "\"A P8K\"", "\"****\"", "[0]", "null"] {
+            assert!(serde_json::from_str::<Bytes>(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_text_where_it_can_be() {
+        let path = RawPath::from("/a\nb/é");
+        assert_eq!(json(&path), ("\"/a\\nb/é\"".to_owned(), path));
+        let path = RawPath(b"/\xff".to_vec());
+        assert_eq!(json(&path), ("{\"base64\":\"L/8=\"}".to_owned(), path));
+        for bad in ["[47]", "{\"base64\":\"L/8\"}", "{\"base64\":\"L/8=\",\"x\":1}", "null"] {
+            assert!(serde_json::from_str::<RawPath>(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn json_text_is_one_line() {
+        let text = JsonText::parse(" \n{\"a\":\r\n 1.50}\t".to_owned()).unwrap();
+        assert_eq!(text.as_str(), "{\"a\":   1.50}");
+        let read: JsonText = serde_json::from_str("{\n}").unwrap();
+        assert_eq!(read.as_str(), "{ }");
+        assert_eq!(json(&text).1, text);
+    }
+
+    #[test]
+    fn json_text_has_one_meaning() {
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(JsonText::parse(deep(MAX_DEPTH)).is_ok());
+        assert!(JsonText::parse("{\"a\":{\"b\":1},\"b\":[\"\\ud83d\\ude00\"]}".to_owned()).is_ok());
+        for (bad, why) in [
+            (deep(MAX_DEPTH + 1), "nested too deeply"),
+            ("{\"a\":1,\"\\u0061\":2}".to_owned(), "the key \"a\" is there twice"),
+            ("[{\"a\":1,\"b\":2,\"a\":3}]".to_owned(), "the key \"a\" is there twice"),
+            ("\"\\ud800\"".to_owned(), "unexpected end of hex escape"),
+            ("{\"\\udc00\":1}".to_owned(), "lone leading surrogate in hex escape"),
+            ("{} {}".to_owned(), "trailing characters"),
+            ("{\"a\":NaN}".to_owned(), "expected value"),
+            ("1e999".to_owned(), "number out of range"),
+            (String::new(), "EOF while parsing a value"),
+        ] {
+            let error = JsonText::parse(bad.clone()).unwrap_err().to_string();
+            assert!(error.starts_with(why), "{bad}: {error}");
+        }
+        let many: Vec<String> = (0..=64 * 1024).map(|n| format!("\"{n}\":0")).collect();
+        assert!(JsonText::parse(format!("{{{}}}", many[1..].join(","))).is_ok());
+        let error = JsonText::parse(format!("{{{}}}", many.join(","))).unwrap_err().to_string();
+        assert!(error.starts_with("more than 65536 object keys"), "{error}");
+    }
+}

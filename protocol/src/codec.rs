@@ -131,3 +131,105 @@ pub fn frame_length(prefix: [u8; 4]) -> Result<usize, WireError> {
         _ => Err(wire::frame_too_large(length)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Envelope, Input, Reply, Request, ServerMessage, WireError};
+
+    fn ping() -> Envelope {
+        Envelope { id: 7, request: Request::Ping }
+    }
+
+    fn request(bytes: &[u8]) -> Result<Envelope, CodecError> {
+        decode(bytes)
+    }
+
+    #[test]
+    fn a_frame_is_its_length_and_its_body() {
+        assert_eq!(frame(&ping()).unwrap(), [0, 0, 0, 2, 7, 6]);
+        assert_eq!(encode(&ping()).unwrap(), [7, 6]);
+        assert_eq!(request(&[7, 6]), Ok(ping()));
+        assert_eq!(frame_length([0, 0, 0, 2]), Ok(2));
+        assert_eq!(frame_length([1, 0, 0, 0]), Ok(MAX_FRAME));
+    }
+
+    #[test]
+    fn lengths_are_refused_before_anything_is_read() {
+        assert_eq!(frame_length([0; 4]).unwrap_err().code, ErrorCode::MalformedMessage);
+        for prefix in [[1, 0, 0, 1], [0xff; 4]] {
+            assert_eq!(frame_length(prefix).unwrap_err().code, ErrorCode::FrameTooLarge);
+        }
+    }
+
+    #[test]
+    fn each_way_of_being_wrong_has_its_own_error() {
+        for (bytes, error, code) in [
+            (
+                &[7, 10][..],
+                CodecError::UnknownVariant { type_name: "Request", found: 10 },
+                ErrorCode::UnknownRequest,
+            ),
+            (&[7, 6, 0, 0], CodecError::Trailing(2), ErrorCode::MalformedMessage),
+            (
+                &[7],
+                CodecError::Malformed("it ends too early".to_owned()),
+                ErrorCode::MalformedMessage,
+            ),
+            // Input: call 1, then data that claims 2^32 - 1 bytes.
+            (&[7, 3, 1, 252, 255, 255, 255, 255], CodecError::TooLarge, ErrorCode::FrameTooLarge),
+            (
+                &[7, 2, 1, b'/', 2, b'{', b'}', 0, 0, 0, 0, 0],
+                CodecError::Malformed(
+                    "a tool name is made of letters, digits, '_', '-' and '.'; '/' is not one of them"
+                        .to_owned(),
+                ),
+                ErrorCode::MalformedMessage,
+            ),
+            (
+                &[7, 2, 1, b'a', 2, b'{', b'{', 0, 0, 0, 0, 0],
+                CodecError::Malformed(
+                    "not JSON: key must be a string at line 1 column 2".to_owned(),
+                ),
+                ErrorCode::MalformedMessage,
+            ),
+        ] {
+            assert_eq!(request(bytes), Err(error.clone()));
+            let told = error.to_wire();
+            assert_eq!(told.code, code);
+            assert!(!told.message.is_empty() && !told.hint.is_empty());
+        }
+        assert!(request(&[7, 2, 1, b'a', 2, b'{', b'}', 0, 0, 0, 0, 0]).is_ok());
+    }
+
+    #[test]
+    fn the_largest_frame_passes_and_one_byte_more_does_not() {
+        let sized = |length| Envelope {
+            id: u64::MAX,
+            request: Request::Input(Input {
+                call: 0,
+                data: crate::Bytes(vec![1; length]),
+                end: true,
+            }),
+        };
+        let around = encode(&sized(70_000)).unwrap().len() - 70_000;
+        let largest = sized(MAX_FRAME - around);
+        let body = encode(&largest).unwrap();
+        assert_eq!(body.len(), MAX_FRAME);
+        assert!(request(&body) == Ok(largest));
+        let larger = sized(MAX_FRAME - around + 1);
+        assert_eq!(encode(&larger), Err(CodecError::TooLarge));
+        assert_eq!(frame(&larger), Err(CodecError::TooLarge));
+        assert_eq!(request(&vec![0; MAX_FRAME + 1]), Err(CodecError::TooLarge));
+    }
+
+    #[test]
+    fn only_an_unknown_request_is_called_that() {
+        let error = decode::<ServerMessage>(&[0, 0, 9]).unwrap_err();
+        assert_eq!(error, CodecError::UnknownVariant { type_name: "Reply", found: 9 });
+        assert_eq!(error.to_wire().code, ErrorCode::MalformedMessage);
+        let error = WireError::new(ErrorCode::Internal, "m", "h");
+        let reply = ServerMessage::Reply { id: None, reply: Reply::Error(error) };
+        assert_eq!(decode::<ServerMessage>(&[0, 0, 8, 27, 1, b'm', 1, b'h']), Ok(reply));
+    }
+}

@@ -1,5 +1,6 @@
 //! The closed set of errors a peer can meet, each with a message and a hint.
 
+use crate::limits::MAX_ERROR_TEXT;
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -126,10 +127,18 @@ pub struct WireError {
 }
 
 impl WireError {
-    /// An error with its hint.
+    /// An error with its hint; what is longer than [`MAX_ERROR_TEXT`] is cut.
     pub fn new(code: ErrorCode, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: hint.into() }
+        Self { code, message: cut(message.into()), hint: cut(hint.into()) }
     }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > MAX_ERROR_TEXT {
+        text.truncate(text.floor_char_boundary(MAX_ERROR_TEXT - '…'.len_utf8()));
+        text.push('…');
+    }
+    text
 }
 
 impl fmt::Display for WireError {
@@ -143,3 +152,24 @@ impl fmt::Display for WireError {
 }
 
 impl std::error::Error for WireError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_is_cut_on_a_border_and_says_so() {
+        let whole = "é".repeat(MAX_ERROR_TEXT / 2);
+        let error = WireError::new(ErrorCode::Internal, whole.clone(), format!("{whole}é"));
+        assert_eq!(error.message, whole);
+        assert_eq!(error.hint, format!("{}…", "é".repeat(MAX_ERROR_TEXT / 2 - 2)));
+    }
+
+    #[test]
+    fn an_error_reads_as_code_message_and_hint() {
+        let error =
+            WireError::new(ErrorCode::ToolNotFound, "no tool \"bsh\"", "did you mean bash?");
+        assert_eq!(error.to_string(), "tool_not_found: no tool \"bsh\" (did you mean bash?)");
+        assert_eq!(error.code.rpc(), -32008);
+    }
+}

@@ -11,6 +11,7 @@ pub mod limits;
 pub mod wire;
 
 mod bytes;
+mod check;
 mod error;
 mod names;
 mod object;

@@ -26,3 +26,12 @@ pub const MAX_DEPTH: usize = 64;
 
 /// The largest request id: what every JSON implementation can hold exactly.
 pub const MAX_ID: u64 = (1 << 53) - 1;
+
+/// How many capabilities a `Hello` may name.
+pub const MAX_CAPABILITIES: usize = 64;
+
+/// The longest path, in bytes; Linux has none longer, counting its closing NUL.
+pub const MAX_PATH: usize = 4095;
+
+/// The longest message or hint of an error, in bytes: an error may quote what it refuses.
+pub const MAX_ERROR_TEXT: usize = 4 * 1024;

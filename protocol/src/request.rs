@@ -1,6 +1,6 @@
 //! What a client may ask.
 
-use crate::{Bytes, CallId, JsonText, RawPath, ToolName};
+use crate::{Bytes, CallId, JsonText, RawPath, ToolName, object};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +65,7 @@ pub struct Open {
     #[serde(default)]
     pub profile: Option<String>,
     /// Everything else.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object::only")]
     pub options: OpenOptions,
 }
 
@@ -106,7 +106,7 @@ pub struct Call {
     #[serde(default)]
     pub reason: Option<String>,
     /// Everything else.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object::only")]
     pub options: CallOptions,
 }
 

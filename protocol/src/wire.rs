@@ -75,3 +75,38 @@ pub fn line_truncated(got: usize) -> WireError {
         "end each message with a newline before closing or shutting down the connection",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_first_byte_has_one_meaning() {
+        for first in 0..=u8::MAX {
+            let expected = match first {
+                0 | 1 => Some(Dialect::Frames),
+                b'{' | b' ' | b'\t' | b'\r' | b'\n' => Some(Dialect::JsonLines),
+                _ => None,
+            };
+            match sniff(first) {
+                Ok(dialect) => assert_eq!(Some(dialect), expected),
+                Err(error) => {
+                    assert_eq!(expected, None);
+                    assert_eq!(error.code, ErrorCode::MalformedMessage);
+                    assert!(!error.hint.is_empty());
+                }
+            }
+        }
+        assert!(sniff(b'[').unwrap_err().message.contains("batches"));
+    }
+
+    #[test]
+    fn broken_streams_have_their_own_codes() {
+        assert_eq!(frame_too_large(MAX_FRAME + 1).code, ErrorCode::FrameTooLarge);
+        assert_eq!(line_too_large().code, ErrorCode::FrameTooLarge);
+        assert_eq!(line_truncated(3).code, ErrorCode::TruncatedFrame);
+        let error = frame_truncated(3, 4);
+        assert_eq!(error.code, ErrorCode::TruncatedFrame);
+        assert_eq!(error.message, "the stream ended after 3 of 4 bytes of a frame");
+    }
+}

@@ -1,0 +1,216 @@
+//! What a request must hold beyond its types. The broker asks this once, whatever the codec.
+
+use crate::{
+    Call, ErrorCode, Hello, Input, Open, OutputQuery, Request, WireError,
+    limits::{MAX_CAPABILITIES, MAX_CHUNK, MAX_NAME, MAX_PATH, MAX_REASON, MAX_TIMEOUT_MS},
+};
+
+impl Request {
+    /// Refuses contents over the limits of the wire, and contents that can mean nothing.
+    ///
+    /// # Errors
+    /// `invalid_request`, `invalid_arguments` or `workspace_refused`, naming the field.
+    pub fn check(&self) -> Result<(), WireError> {
+        match self {
+            Self::Hello(hello) => check_hello(hello),
+            Self::Open(open) => check_open(open),
+            Self::Call(call) => check_call(call),
+            Self::Input(input) => check_input(input),
+            Self::Output(query) => check_output(query),
+            Self::Cancel(_) | Self::Close | Self::Ping | Self::Tools(_) | Self::Status => Ok(()),
+        }
+    }
+}
+
+fn invalid(message: String, hint: &str) -> WireError {
+    WireError::new(ErrorCode::InvalidRequest, message, hint)
+}
+
+fn at_most(what: &str, found: usize, limit: usize, hint: &str) -> Result<(), WireError> {
+    if found > limit {
+        return Err(invalid(format!("`{what}` has {found} bytes, the limit is {limit}"), hint));
+    }
+    Ok(())
+}
+
+fn check_hello(hello: &Hello) -> Result<(), WireError> {
+    at_most("client", hello.client.len(), MAX_NAME, "give a short name")?;
+    if hello.capabilities.len() > MAX_CAPABILITIES {
+        return Err(invalid(
+            format!("`capabilities` has more than {MAX_CAPABILITIES} entries"),
+            "name only those that the client uses",
+        ));
+    }
+    hello.capabilities.iter().try_for_each(|name| {
+        at_most("capabilities", name.len(), MAX_NAME, "name only those that PROTOCOL.md lists")
+    })
+}
+
+fn check_open(open: &Open) -> Result<(), WireError> {
+    let path = &open.workspace.0;
+    let refused = |message: &str| {
+        WireError::new(
+            ErrorCode::WorkspaceRefused,
+            message,
+            "give the absolute path of a directory that exists",
+        )
+    };
+    if path.first() != Some(&b'/') {
+        return Err(refused("`workspace` is not an absolute path"));
+    }
+    if path.contains(&0) {
+        return Err(refused("`workspace` has a NUL byte in it"));
+    }
+    if path.len() > MAX_PATH {
+        return Err(refused("`workspace` is longer than any path can be"));
+    }
+    match &open.profile {
+        Some(name) if name.is_empty() => {
+            Err(invalid("`profile` is empty".to_owned(), "leave it out for the default profile"))
+        }
+        Some(name) => at_most("profile", name.len(), MAX_NAME, "`status` lists the profiles"),
+        None => Ok(()),
+    }
+}
+
+fn check_call(call: &Call) -> Result<(), WireError> {
+    if !call.arguments.is_object() {
+        return Err(WireError::new(
+            ErrorCode::InvalidArguments,
+            "`arguments` is not a JSON object",
+            "give the tool's arguments by name; `tools` lists them",
+        ));
+    }
+    if let Some(reason) = &call.reason {
+        at_most("reason", reason.len(), MAX_REASON, "say why in a few sentences")?;
+    }
+    match call.options.timeout_ms {
+        Some(0) => Err(invalid(
+            "`options.timeout_ms` is 0".to_owned(),
+            "leave it out for the profile's default",
+        )),
+        Some(1..=MAX_TIMEOUT_MS) | None => Ok(()),
+        Some(found) => Err(invalid(
+            format!("`options.timeout_ms` is {found}, the limit is {MAX_TIMEOUT_MS}"),
+            "ask for less; the profile may allow less still",
+        )),
+    }
+}
+
+fn check_input(input: &Input) -> Result<(), WireError> {
+    at_most("data", input.data.0.len(), MAX_CHUNK, "send the attachment in smaller pieces")
+}
+
+fn check_output(query: &OutputQuery) -> Result<(), WireError> {
+    if query.limit == Some(0) {
+        return Err(invalid(
+            "`limit` is 0, and an empty page means the end".to_owned(),
+            "leave it out for the largest page",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, CallOptions, JsonText, OpenOptions, RawPath};
+
+    fn refusal(request: Request) -> (ErrorCode, String) {
+        let error = request.check().unwrap_err();
+        assert!(!error.hint.is_empty());
+        (error.code, error.message)
+    }
+
+    fn hello(client: &str, capabilities: Vec<String>) -> Request {
+        Request::Hello(Hello { version: 1, client: client.to_owned(), capabilities })
+    }
+
+    fn open(workspace: &[u8], profile: Option<&str>) -> Request {
+        Request::Open(Open {
+            workspace: RawPath(workspace.to_vec()),
+            profile: profile.map(str::to_owned),
+            options: OpenOptions::default(),
+        })
+    }
+
+    fn call(arguments: &str, reason: usize, timeout_ms: Option<u64>) -> Request {
+        Request::Call(Call {
+            tool: "bash".parse().unwrap(),
+            arguments: JsonText::parse(arguments.to_owned()).unwrap(),
+            reason: Some("r".repeat(reason)),
+            options: CallOptions { timeout_ms, ..CallOptions::default() },
+        })
+    }
+
+    fn input(length: usize) -> Request {
+        Request::Input(Input { call: 1, data: Bytes(vec![0; length]), end: false })
+    }
+
+    fn output(limit: Option<u64>) -> Request {
+        Request::Output(OutputQuery { call_id: "c1".parse().unwrap(), offset: 0, limit })
+    }
+
+    #[test]
+    fn what_is_at_its_limit_passes() {
+        let name = "n".repeat(MAX_NAME);
+        let long = [b"/".as_slice(), &[b'a'; MAX_PATH - 1]].concat();
+        for request in [
+            hello(&name, vec![name.clone(); MAX_CAPABILITIES]),
+            open(b"/", None),
+            open(&long, Some(&name)),
+            open(b"/\xff", Some("default")),
+            call("{}", MAX_REASON, Some(MAX_TIMEOUT_MS)),
+            call(" {\"a\":1}", 0, Some(1)),
+            call("{}", 0, None),
+            input(MAX_CHUNK),
+            output(None),
+            output(Some(u64::MAX)),
+            Request::Ping,
+            Request::Close,
+            Request::Status,
+        ] {
+            assert_eq!(request.check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn what_is_over_its_limit_is_refused_by_name() {
+        let name = "n".repeat(MAX_NAME + 1);
+        let long = [b"/".as_slice(), &[b'a'; MAX_PATH]].concat();
+        let many = vec![String::new(); MAX_CAPABILITIES + 1];
+        let invalid = ErrorCode::InvalidRequest;
+        let refused = ErrorCode::WorkspaceRefused;
+        for (request, code, message) in [
+            (hello(&name, vec![]), invalid, "`client` has 129 bytes, the limit is 128"),
+            (
+                hello("", vec![name.clone()]),
+                invalid,
+                "`capabilities` has 129 bytes, the limit is 128",
+            ),
+            (hello("", many), invalid, "`capabilities` has more than 64 entries"),
+            (open(b"", None), refused, "`workspace` is not an absolute path"),
+            (open(b"a/b", None), refused, "`workspace` is not an absolute path"),
+            (open(b"/a\0b", None), refused, "`workspace` has a NUL byte in it"),
+            (open(&long, None), refused, "`workspace` is longer than any path can be"),
+            (open(b"/a", Some("")), invalid, "`profile` is empty"),
+            (open(b"/a", Some(&name)), invalid, "`profile` has 129 bytes, the limit is 128"),
+            (call("[]", 0, None), ErrorCode::InvalidArguments, "`arguments` is not a JSON object"),
+            (
+                call("{}", MAX_REASON + 1, None),
+                invalid,
+                "`reason` has 8193 bytes, the limit is 8192",
+            ),
+            (call("{}", 0, Some(0)), invalid, "`options.timeout_ms` is 0"),
+            (
+                call("{}", 0, Some(MAX_TIMEOUT_MS + 1)),
+                invalid,
+                "`options.timeout_ms` is 86400001, the limit is 86400000",
+            ),
+            (input(MAX_CHUNK + 1), invalid, "`data` has 262145 bytes, the limit is 262144"),
+            (output(Some(0)), invalid, "`limit` is 0, and an empty page means the end"),
+        ] {
+            assert_eq!(refusal(request), (code, message.to_owned()));
+        }
+    }
+}
