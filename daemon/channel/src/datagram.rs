@@ -1,0 +1,95 @@
+//! One message a datagram, over a `SOCK_SEQPACKET` socket.
+
+use crate::ChannelError;
+use bincode::{Decode, Encode};
+use palisade_plan::codec::{self, MAX_DESCRIPTORS, MAX_PLAN};
+use rustix::{
+    io::{Errno, IoSlice, IoSliceMut},
+    net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags,
+    },
+};
+use std::{
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+/// A socket that keeps message borders.
+#[derive(Debug)]
+pub struct Datagrams {
+    socket: OwnedFd,
+}
+
+impl Datagrams {
+    /// Takes a connected `SOCK_SEQPACKET` socket.
+    #[must_use]
+    pub const fn new(socket: OwnedFd) -> Self {
+        Self { socket }
+    }
+
+    /// Sends a message with descriptors.
+    ///
+    /// # Errors
+    /// If it is over the limit or the kernel refuses; the peer is gone with `EPIPE`.
+    pub fn send<T: Encode>(&self, message: &T, fds: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
+        let body = codec::encode(message)?;
+        if body.len() > MAX_PLAN || fds.len() > MAX_DESCRIPTORS {
+            return Err(codec::CodecError::TooLarge(body.len(), MAX_PLAN).into());
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(ChannelError::Descriptors { expected: MAX_DESCRIPTORS, received: fds.len() });
+        }
+        loop {
+            let parts = [IoSlice::new(&body)];
+            match rustix::net::sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL) {
+                Ok(sent) if sent == body.len() => return Ok(()),
+                Ok(_) => return Err(ChannelError::Truncated),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(ChannelError::Send(error)),
+            }
+        }
+    }
+
+    /// Receives a message and its descriptors; none when the peer is gone.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or what came is not one whole message.
+    pub fn receive<T: Decode<()>>(&self) -> Result<Option<(T, Vec<OwnedFd>)>, ChannelError> {
+        // One byte more than allowed, so that a longer message is noticed.
+        let mut body = vec![0; MAX_PLAN + 1];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let mut parts = [IoSliceMut::new(&mut body)];
+            match rustix::net::recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Ok(received) => break received,
+                Err(Errno::INTR) => {}
+                // A peer that closed with messages of ours unread.
+                Err(Errno::CONNRESET) => return Ok(None),
+                Err(error) => return Err(ChannelError::Receive(error)),
+            }
+        };
+        let mut fds = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                fds.extend(rights);
+            }
+        }
+        if received.bytes == 0 && fds.is_empty() {
+            return Ok(None);
+        }
+        if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+            return Err(ChannelError::Truncated);
+        }
+        Ok(Some((codec::decode(&body[..received.bytes])?, fds)))
+    }
+}
+
+impl AsFd for Datagrams {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,7 @@
+//! How messages and descriptors travel between rooms that have no tokio: typed, blocking, bounded.
+
+mod datagram;
+mod error;
+
+pub use datagram::Datagrams;
+pub use error::ChannelError;
