@@ -193,3 +193,79 @@ fn reply(result: &RawValue) -> Result<Reply, String> {
         other => return Err(format!("there is no result of kind {other}")),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, Stream, Welcome};
+
+    fn both_ways(message: &ServerMessage, line: &str) {
+        let text = String::from_utf8(encode_message(message).unwrap()).unwrap();
+        assert_eq!(text, format!("{line}\n"));
+        assert_eq!(decode_message(text.as_bytes()).as_ref(), Ok(message));
+    }
+
+    fn reply(id: impl Into<Option<RequestId>>, reply: Reply) -> ServerMessage {
+        ServerMessage::Reply { id: id.into(), reply }
+    }
+
+    #[test]
+    fn a_result_has_its_kind_beside_its_fields() {
+        let welcome =
+            Welcome { version: 1, server: "palisaded".to_owned(), capabilities: Vec::new() };
+        both_ways(
+            &reply(1, Reply::Welcome(welcome)),
+            r#"{"jsonrpc":"2.0","id":1,"result":{"kind":"welcome","version":1,"server":"palisaded","capabilities":[]}}"#,
+        );
+        both_ways(&reply(2, Reply::Done), r#"{"jsonrpc":"2.0","id":2,"result":{"kind":"done"}}"#);
+        both_ways(
+            &reply(2, Reply::Tools(Vec::new())),
+            r#"{"jsonrpc":"2.0","id":2,"result":{"kind":"tools","tools":[]}}"#,
+        );
+    }
+
+    #[test]
+    fn an_error_has_its_code_as_a_number_and_by_name() {
+        let error = WireError::new(ErrorCode::UnknownRequest, "no", "yes");
+        both_ways(
+            &reply(None, Reply::Error(error)),
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no","data":{"code":"unknown_request","hint":"yes"}}}"#,
+        );
+    }
+
+    #[test]
+    fn an_event_is_a_notification() {
+        let data = Bytes(b"hi\n".to_vec());
+        both_ways(
+            &ServerMessage::Event(Event::Output { call: 3, stream: Stream::Stdout, data }),
+            r#"{"jsonrpc":"2.0","method":"event","params":{"event":"output","call":3,"stream":"stdout","data":"aGkK"}}"#,
+        );
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for (line, why) in [
+            ("", "EOF"),
+            ("[]", "invalid type: sequence, expected an object"),
+            (r#"{"jsonrpc":"1.0","id":1,"result":{"kind":"done"}}"#, "it does not say"),
+            (r#"{"jsonrpc":"2.0","id":1}"#, "it is neither"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"kind":"done"},"error":{}}"#, "it is neither"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "the result has no `kind`"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"kind":"x"}}"#, "there is no result of kind"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"kind":"done","x":1}}"#, "`x`: unknown field"),
+            (
+                r#"{"jsonrpc":"2.0","method":"event","params":{"event":"x"}}"#,
+                "`event`: unknown variant",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","data":{"code":"x","hint":""}}}"#,
+                "`data.code`: unknown variant `x`",
+            ),
+        ] {
+            let error = decode_message(line.as_bytes()).unwrap_err();
+            assert_eq!(error.code, ErrorCode::MalformedMessage);
+            let told = error.message.strip_prefix("the line is not a message of the daemon: ");
+            assert!(told.unwrap().starts_with(why), "{line}: {told:?}");
+        }
+    }
+}

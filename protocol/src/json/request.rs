@@ -205,3 +205,193 @@ fn line<P: Serialize>(
     line.push(b'\n');
     Ok(line)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, Call, CallOptions, Cancel, Input, JsonText};
+
+    fn rejected(line: impl AsRef<[u8]>) -> (Option<RequestId>, ErrorCode, String) {
+        let Rejected { id, error } = *decode_request(line.as_ref()).unwrap_err();
+        assert!(!error.hint.is_empty());
+        (id, error.code, error.message)
+    }
+
+    fn refused(line: &str, id: Option<RequestId>, code: ErrorCode, message: &str) {
+        assert_eq!(rejected(line), (id, code, message.to_owned()), "{line}");
+    }
+
+    fn with(rest: &str) -> String {
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":3,{rest}}}")
+    }
+
+    #[test]
+    fn a_call_keeps_its_arguments_as_written() {
+        let line =
+            with(r#""method":"call","params":{"tool":"bash","arguments":{"n": 1.50,"s":"\n"}}"#);
+        let call = Call {
+            tool: "bash".parse().unwrap(),
+            arguments: JsonText::parse(r#"{"n": 1.50,"s":"\n"}"#.to_owned()).unwrap(),
+            reason: None,
+            options: CallOptions::default(),
+        };
+        let envelope = Envelope { id: 3, request: Request::Call(call) };
+        assert_eq!(decode_request(line.as_bytes()), Ok(envelope.clone()));
+        let spaced = format!(" {}\t\r\n", line.replace(",\"method", " ,\t\"method"));
+        assert_eq!(decode_request(spaced.as_bytes()), Ok(envelope));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_told_apart() {
+        let message = "the line is not UTF-8 from byte 2 on".to_owned();
+        assert_eq!(rejected(b"{\"\xff\":1}"), (None, ErrorCode::NotUtf8, message));
+        let (id, code, _) = rejected(vec![b' '; MAX_FRAME + 2]);
+        assert_eq!((id, code), (None, ErrorCode::FrameTooLarge));
+    }
+
+    #[test]
+    fn text_that_is_no_message_is_malformed() {
+        let deep = "[".repeat(LINE_DEPTH);
+        for (line, message) in [
+            ("", "EOF while parsing a value at line 1 column 0"),
+            ("{", "EOF while parsing an object at line 1 column 1"),
+            ("{} {}", "trailing characters at line 1 column 4"),
+            ("{\"id\":1,\"id\":2}", "the key \"id\" is there twice at line 1 column 12"),
+            (
+                &with(r#""params":{"a":{"b":1,"b":1}}"#),
+                "the key \"b\" is there twice at line 1 column 48",
+            ),
+            (&with(r#""method":"\ud800""#), "unexpected end of hex escape at line 1 column 41"),
+            (&with(&format!("\"params\":{deep}")), "nested too deeply at line 1 column 99"),
+        ] {
+            let message = format!("the line can not be read as JSON: {message}");
+            refused(line, None, ErrorCode::MalformedMessage, &message);
+        }
+        let batch = "the line is a JSON array: batches are not supported";
+        refused(" [{}]", None, ErrorCode::MalformedMessage, batch);
+        let number = "not a JSON-RPC request: invalid type: integer `1`, expected an object";
+        refused("1", None, ErrorCode::MalformedMessage, number);
+    }
+
+    #[test]
+    fn messages_that_are_not_json_rpc_say_what_is_missing() {
+        let malformed = ErrorCode::MalformedMessage;
+        let version = "the message does not say \"jsonrpc\":\"2.0\"";
+        refused(r#"{"id":3,"method":"ping"}"#, Some(3), malformed, version);
+        refused(r#"{"jsonrpc":"1.0","id":3,"method":"ping"}"#, Some(3), malformed, version);
+        refused(r#"{"jsonrpc":2.0,"id":3,"method":"ping"}"#, Some(3), malformed, version);
+        let method = "the message has no \"method\" string";
+        refused(&with("\"params\":{}"), Some(3), malformed, method);
+        refused(&with("\"method\":[\"ping\"]"), Some(3), malformed, method);
+        refused(
+            &with("\"method\":\"ping\",\"result\":{}"),
+            Some(3),
+            malformed,
+            "not a JSON-RPC request: `result`: unknown field `result`, \
+             expected one of `jsonrpc`, `id`, `method`, `params`",
+        );
+    }
+
+    #[test]
+    fn ids_are_integers_that_every_parser_can_hold() {
+        let line = |id: &str| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}");
+        for id in [0, 1, MAX_ID] {
+            let envelope = Envelope { id, request: Request::Ping };
+            assert_eq!(decode_request(line(&id.to_string()).as_bytes()), Ok(envelope));
+        }
+        for id in ["9007199254740992", "-1", "1.0", "1e3", "\"1\"", "true", "[]", "{}"] {
+            let message = format!("the id {id} is not an integer from 0 to 9007199254740991");
+            refused(&line(id), None, ErrorCode::InvalidRequest, &message);
+        }
+        for line in [line("null"), r#"{"jsonrpc":"2.0","method":"ping"}"#.to_owned()] {
+            let message = "ping was sent without an id, so its reply would have no address";
+            refused(&line, None, ErrorCode::InvalidRequest, message);
+        }
+    }
+
+    #[test]
+    fn input_alone_may_be_a_notification() {
+        let input = Input { call: 9, data: Bytes(b"hi".to_vec()), end: true };
+        let envelope = |id| Envelope { id, request: Request::Input(input.clone()) };
+        let line =
+            r#"{"jsonrpc":"2.0","method":"input","params":{"call":9,"data":"aGk=","end":true}}"#;
+        assert_eq!(decode_request(line.as_bytes()), Ok(envelope(9)));
+        assert_eq!(encode_request(&envelope(9)).unwrap(), format!("{line}\n").into_bytes());
+        let numbered = line.replace("\"method\"", "\"id\":4,\"method\"");
+        assert_eq!(decode_request(numbered.as_bytes()), Ok(envelope(4)));
+        assert_eq!(encode_request(&envelope(4)).unwrap(), format!("{numbered}\n").into_bytes());
+    }
+
+    #[test]
+    fn unknown_methods_are_told_the_known_ones() {
+        let rejected = decode_request(with("\"method\":\"exec\"").as_bytes()).unwrap_err();
+        assert_eq!(rejected.id, Some(3));
+        assert_eq!(rejected.error.code, ErrorCode::UnknownRequest);
+        assert_eq!(rejected.error.message, "there is no method \"exec\"");
+        assert_eq!(
+            rejected.error.hint,
+            "the methods are hello, open, call, input, cancel, close, ping, output, tools, status"
+        );
+    }
+
+    #[test]
+    fn params_that_do_not_fit_name_the_field() {
+        for (method, params, message) in [
+            ("call", "{}", "missing field `tool`"),
+            ("call", "[\"bash\"]", "invalid type: sequence, expected an object"),
+            ("call", "null", "missing field `tool`"),
+            (
+                "call",
+                r#"{"tool":"a b"}"#,
+                "`tool`: a tool name is made of letters, digits, '_', '-' and '.'; ' ' is not one of them",
+            ),
+            (
+                "call",
+                r#"{"tool":"bash","options":{"timeout_ms":"5"}}"#,
+                "`options.timeout_ms`: invalid type: string \"5\", expected u64",
+            ),
+            (
+                "call",
+                r#"{"tool":"bash","options":[5]}"#,
+                "`options`: invalid type: sequence, expected an object",
+            ),
+            ("cancel", r#"{"call":1,"why":""}"#, "`why`: unknown field `why`, expected `call`"),
+            ("cancel", r#"{"call":-1}"#, "`call`: invalid value: integer `-1`, expected u64"),
+            (
+                "input",
+                r#"{"call":1,"data":"*"}"#,
+                "`data`: not base64: Invalid symbol 42, offset 0.",
+            ),
+            (
+                "open",
+                r#"{"workspace":7}"#,
+                "`workspace`: a path is a string, or {\"base64\": \"…\"} for other bytes",
+            ),
+            ("ping", r#"{"x":1}"#, "`x`: unknown field `x`, there are no fields"),
+        ] {
+            let line = with(&format!("\"method\":\"{method}\",\"params\":{params}"));
+            let message = format!("the params of {method} do not fit: {message}");
+            refused(&line, Some(3), ErrorCode::InvalidRequest, &message);
+        }
+    }
+
+    #[test]
+    fn what_an_error_quotes_is_cut() {
+        let line =
+            with(&format!("\"method\":\"ping\",\"params\":{{\"{}\":1}}", "x".repeat(1 << 20)));
+        let (id, code, message) = rejected(line);
+        assert_eq!((id, code), (Some(3), ErrorCode::InvalidRequest));
+        assert!(message.len() <= crate::limits::MAX_ERROR_TEXT && message.ends_with('…'));
+    }
+
+    #[test]
+    fn the_methods_are_the_requests() {
+        let cancel = Envelope { id: 1, request: Request::Cancel(Cancel { call: 2 }) };
+        let line = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\",\"params\":{\"call\":2}}\n";
+        assert_eq!(encode_request(&cancel).unwrap(), line.as_bytes());
+        for method in METHODS {
+            let (_, code, _) = rejected(with(&format!("\"method\":\"{method}\",\"params\":7")));
+            assert_eq!(code, ErrorCode::InvalidRequest, "{method}");
+        }
+    }
+}

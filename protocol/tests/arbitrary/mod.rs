@@ -1,0 +1,283 @@
+//! Arbitrary requests and messages for the property tests: every variant, every field.
+
+use palisade_protocol::*;
+use proptest::{collection::vec, option, prelude::*};
+
+fn text() -> BoxedStrategy<String> {
+    prop_oneof![
+        Just(String::new()),
+        "[a-z]{1,12}",
+        "\\PC{0,16}",
+        vec(any::<char>(), 0..8).prop_map(String::from_iter),
+    ]
+    .boxed()
+}
+
+fn texts() -> BoxedStrategy<Vec<String>> {
+    vec(text(), 0..3).boxed()
+}
+
+fn name<T: TryFrom<String, Error = NameError> + std::fmt::Debug>() -> impl Strategy<Value = T> {
+    "[A-Za-z0-9_.-]{1,128}".prop_map(|text| T::try_from(text).unwrap())
+}
+
+fn bytes() -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), 0..300).prop_map(Bytes)
+}
+
+fn path() -> BoxedStrategy<RawPath> {
+    prop_oneof![vec(any::<u8>(), 0..32).prop_map(RawPath), text().prop_map(RawPath::from)].boxed()
+}
+
+fn value() -> impl Strategy<Value = serde_json::Value> {
+    use serde_json::Value;
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        text().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            vec((text(), inner), 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+/// An object, as arguments, schemas and data are: written compactly or over several lines.
+fn object() -> impl Strategy<Value = JsonText> {
+    (vec((text(), value()), 0..4), any::<bool>()).prop_map(|(fields, pretty)| {
+        let value = serde_json::Value::Object(fields.into_iter().collect());
+        let text = if pretty { format!("{value:#}") } else { value.to_string() };
+        JsonText::parse(text).unwrap()
+    })
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let ask = prop_oneof![
+        Just(Ask::Never),
+        Just(Ask::Destructive),
+        Just(Ask::Sensitive),
+        Just(Ask::Always)
+    ];
+    prop_oneof![
+        (any::<u16>(), text(), texts()).prop_map(|(version, client, capabilities)| {
+            Request::Hello(Hello { version, client, capabilities })
+        }),
+        (path(), option::of(text()), option::of(ask)).prop_map(|(workspace, profile, ask)| {
+            Request::Open(Open { workspace, profile, options: OpenOptions { ask } })
+        }),
+        (name(), object(), option::of(text()), option::of(any::<u64>()), any::<[bool; 3]>())
+            .prop_map(|(tool, arguments, reason, timeout_ms, [dry_run, stream, attach])| {
+                let options = CallOptions { timeout_ms, dry_run, stream, attach };
+                Request::Call(Call { tool, arguments, reason, options })
+            }),
+        (any::<u64>(), bytes(), any::<bool>())
+            .prop_map(|(call, data, end)| Request::Input(Input { call, data, end })),
+        any::<u64>().prop_map(|call| Request::Cancel(Cancel { call })),
+        Just(Request::Close),
+        Just(Request::Ping),
+        (name(), any::<u64>(), option::of(any::<u64>())).prop_map(|(call_id, offset, limit)| {
+            Request::Output(OutputQuery { call_id, offset, limit })
+        }),
+        vec(name(), 0..4).prop_map(|names| Request::Tools(ToolsQuery { names })),
+        Just(Request::Status),
+    ]
+}
+
+/// Any request, under an id that JSON can hold.
+pub(crate) fn envelope() -> impl Strategy<Value = Envelope> {
+    let id = prop_oneof![0..300_u64, 0..=limits::MAX_ID];
+    (id, request()).prop_map(|(id, request)| Envelope { id, request })
+}
+
+fn error_code() -> impl Strategy<Value = ErrorCode> {
+    (0..29_u8).prop_map(|number| codec::decode(&[number]).unwrap())
+}
+
+fn error() -> impl Strategy<Value = WireError> {
+    (error_code(), text(), text()).prop_map(|(code, message, hint)| WireError {
+        code,
+        message,
+        hint,
+    })
+}
+
+fn receipt() -> impl Strategy<Value = Receipt> {
+    let landlock = (any::<u32>(), texts(), texts(), any::<u32>())
+        .prop_map(|(abi, rights, scopes, rules)| LandlockReceipt { abi, rights, scopes, rules });
+    let seccomp =
+        (text(), any::<u32>(), any::<u32>()).prop_map(|(digest, instructions, syscalls)| {
+            SeccompReceipt { digest, instructions, syscalls }
+        });
+    let limit = (text(), any::<u64>(), text()).prop_map(|(name, value, by)| LimitReceipt {
+        name,
+        value,
+        by,
+    });
+    let degraded = (text(), text()).prop_map(|(layer, why)| Degraded { layer, why });
+    (
+        (text(), text(), text(), texts()),
+        (option::of(landlock), option::of(seccomp)),
+        (any::<[u32; 3]>(), vec(any::<u32>(), 0..4), any::<bool>()),
+        (vec(limit, 0..3), vec(degraded, 0..3)),
+    )
+        .prop_map(|(texts, kernel, ids, lists)| Receipt {
+            profile: texts.0,
+            profile_digest: texts.1,
+            landlock: kernel.0,
+            seccomp: kernel.1,
+            namespaces: texts.3,
+            uid: ids.0[0],
+            gid: ids.0[1],
+            groups: ids.1,
+            capabilities: texts.2,
+            no_new_privs: ids.2,
+            securebits: ids.0[2],
+            limits: lists.0,
+            degraded: lists.1,
+        })
+}
+
+fn result() -> impl Strategy<Value = CallResult> {
+    let finding = (text(), text()).prop_map(|(kind, why)| Finding { kind, why });
+    let denial = (text(), text(), text(), text())
+        .prop_map(|(layer, rule, target, remedy)| Denial { layer, rule, target, remedy });
+    let checkpoint = (text(), text(), text()).prop_map(|(decision, by, reason)| Checkpoint {
+        decision,
+        by,
+        reason,
+    });
+    (
+        (name(), name(), option::of(name()), option::of(text())),
+        (text(), text(), text(), option::of(error()), option::of(object())),
+        (any::<[bool; 7]>(), any::<[u64; 2]>(), any::<[Option<i32>; 2]>()),
+        (vec(finding, 0..3), vec(denial, 0..3), option::of(checkpoint), receipt()),
+    )
+        .prop_map(|(names, texts, numbers, lists)| CallResult {
+            call_id: names.0,
+            tool: names.1,
+            success: numbers.0[0],
+            output: texts.0,
+            truncated: numbers.0[1],
+            lossy: numbers.0[2],
+            execution_time_ms: numbers.1[0],
+            error: texts.3,
+            stdout: texts.1,
+            stderr: texts.2,
+            exit_code: numbers.2[0],
+            signal: numbers.2[1],
+            timed_out: numbers.0[3],
+            cancelled: numbers.0[4],
+            oom: numbers.0[5],
+            pipe_held: numbers.0[6],
+            omitted_bytes: numbers.1[1],
+            spool: names.2,
+            data: texts.4,
+            undo: names.3,
+            findings: lists.0,
+            denials: lists.1,
+            checkpoint: lists.2,
+            receipt: lists.3,
+        })
+}
+
+fn tool() -> impl Strategy<Value = ToolSpec> {
+    let metadata = (any::<[bool; 5]>(), 0..5_u8, 0..6_u8, text()).prop_map(
+        |(flags, class, operation, search_hint)| ToolMetadata {
+            concurrency_safe: flags[0],
+            read_only: flags[1],
+            destructive: flags[2],
+            permission_class: codec::decode(&[class]).unwrap(),
+            audit_operation: codec::decode(&[operation]).unwrap(),
+            requires_checkpoint: flags[3],
+            requires_reverse_thinking: flags[4],
+            search_hint,
+        },
+    );
+    (name(), vec(name(), 0..3), text(), object(), metadata).prop_map(
+        |(name, aliases, description, schema, metadata)| ToolSpec {
+            name,
+            aliases,
+            description,
+            schema,
+            metadata,
+        },
+    )
+}
+
+fn status() -> impl Strategy<Value = Status> {
+    let layer =
+        (text(), any::<bool>(), text(), text()).prop_map(|(layer, available, detail, advice)| {
+            LayerStatus { layer, available, detail, advice }
+        });
+    let session = (name(), path(), text(), any::<u64>(), any::<u32>()).prop_map(
+        |(session, workspace, profile, calls, in_flight)| SessionStatus {
+            session,
+            workspace,
+            profile,
+            calls,
+            in_flight,
+        },
+    );
+    (
+        (text(), text(), text()),
+        (text(), text(), text()),
+        vec(layer, 0..3),
+        texts(),
+        vec(session, 0..3),
+    )
+        .prop_map(|(host, rooms, layers, profiles, sessions)| Status {
+            server: host.0,
+            build_id: host.1,
+            kernel: host.2,
+            mode: rooms.0,
+            broker: rooms.1,
+            launcher: rooms.2,
+            layers,
+            profiles,
+            sessions,
+        })
+}
+
+fn reply() -> impl Strategy<Value = Reply> {
+    prop_oneof![
+        (any::<u16>(), text(), texts()).prop_map(|(version, server, capabilities)| {
+            Reply::Welcome(Welcome { version, server, capabilities })
+        }),
+        (name(), path(), receipt()).prop_map(|(session, workspace, receipt)| {
+            Reply::Opened(Box::new(Opened { session, workspace, receipt }))
+        }),
+        result().prop_map(|result| Reply::Result(Box::new(result))),
+        Just(Reply::Done),
+        Just(Reply::Pong),
+        (name(), any::<[u64; 3]>(), bytes()).prop_map(
+            |(call_id, [offset, spooled, total], data)| {
+                Reply::Output(OutputPage { call_id, offset, data, spooled, total })
+            }
+        ),
+        vec(tool(), 0..3).prop_map(Reply::Tools),
+        status().prop_map(|status| Reply::Status(Box::new(status))),
+        error().prop_map(Reply::Error),
+    ]
+}
+
+/// Anything the daemon may send.
+pub(crate) fn message() -> impl Strategy<Value = ServerMessage> {
+    let stream = prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr), Just(Stream::Content)];
+    prop_oneof![
+        6 => (option::of(0..=limits::MAX_ID), reply())
+            .prop_map(|(id, reply)| ServerMessage::Reply { id, reply }),
+        1 => (any::<u64>(), stream, bytes()).prop_map(|(call, stream, data)| {
+            ServerMessage::Event(Event::Output { call, stream, data })
+        }),
+        1 => (any::<u64>(), text(), any::<u64>(), option::of(any::<u64>())).prop_map(
+            |(call, message, done, total)| {
+                ServerMessage::Event(Event::Progress { call, message, done, total })
+            }
+        ),
+    ]
+}

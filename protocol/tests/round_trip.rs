@@ -1,0 +1,64 @@
+//! Whatever one side writes, the other reads back equal, in both codecs.
+
+mod arbitrary;
+
+use palisade_protocol::{Envelope, ServerMessage, codec, json, wire};
+use proptest::prelude::*;
+
+fn dialect(bytes: &[u8]) -> wire::Dialect {
+    wire::sniff(bytes[0]).unwrap()
+}
+
+fn body(frame: &[u8]) -> &[u8] {
+    let (prefix, body) = frame.split_first_chunk().unwrap();
+    assert_eq!(codec::frame_length(*prefix), Ok(body.len()));
+    body
+}
+
+fn one_line(line: &[u8]) {
+    assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+    assert_eq!(line.last(), Some(&b'\n'));
+}
+
+proptest! {
+    #[test]
+    fn requests(envelope in arbitrary::envelope()) {
+        let frame = codec::frame(&envelope).unwrap();
+        prop_assert_eq!(dialect(&frame), wire::Dialect::Frames);
+        prop_assert_eq!(body(&frame), codec::encode(&envelope).unwrap());
+        prop_assert_eq!(codec::decode::<Envelope>(body(&frame)).unwrap(), envelope.clone());
+
+        let line = json::encode_request(&envelope).unwrap();
+        one_line(&line);
+        prop_assert_eq!(dialect(&line), wire::Dialect::JsonLines);
+        prop_assert_eq!(json::decode_request(&line).unwrap(), envelope);
+    }
+
+    #[test]
+    fn messages(message in arbitrary::message()) {
+        let frame = codec::frame(&message).unwrap();
+        prop_assert_eq!(codec::decode::<ServerMessage>(body(&frame)).unwrap(), message.clone());
+
+        let line = json::encode_message(&message).unwrap();
+        one_line(&line);
+        prop_assert_eq!(json::decode_message(&line).unwrap(), message);
+    }
+
+    #[test]
+    fn every_cut_and_every_addition_is_noticed(envelope in arbitrary::envelope(), extra: u8) {
+        let mut body = codec::encode(&envelope).unwrap();
+        for length in 0..body.len() {
+            prop_assert!(codec::decode::<Envelope>(&body[..length]).is_err());
+        }
+        body.push(extra);
+        prop_assert_eq!(
+            codec::decode::<Envelope>(&body),
+            Err(codec::CodecError::Trailing(1))
+        );
+
+        let line = json::encode_request(&envelope).unwrap();
+        for length in 0..line.len() - 1 {
+            prop_assert!(json::decode_request(&line[..length]).is_err());
+        }
+    }
+}
