@@ -1,1 +1,20 @@
-//! x
+//! Profiles and the judge: what a session may do, decided from text and metadata alone. Pure: no
+//! files, no clock, no kernel. It runs in the broker.
+
+mod entries;
+mod environment;
+mod judge;
+mod numbers;
+mod planning;
+mod profile;
+mod set;
+mod settings;
+mod size;
+mod syscalls;
+
+pub use environment::EnvironmentError;
+pub use judge::{AskError, Grant, Judgement, Question, Refusal, judge, stricter_ask};
+pub use planning::{PlanError, Scene};
+pub use profile::{Profile, ProfileError};
+pub use set::{DEFAULT, ProfileSet, builtin};
+pub use syscalls::{SyscallEntry, SyscallError, SyscallList};

@@ -1,0 +1,145 @@
+//! The environment of a session's programs: built from nothing, by an allow-list.
+
+use crate::{PlanError, Profile, Scene};
+use serde::Deserialize;
+use std::{
+    collections::BTreeMap, ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path, sync::LazyLock,
+};
+
+/// Why there is no environment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EnvironmentError {
+    /// Not a name that a shell takes.
+    #[error("{0:?} is not a variable's name: letters, digits and '_', not beginning with a digit")]
+    Name(String),
+    /// A value with a NUL in it would end there.
+    #[error("the value of {0} has a NUL in it")]
+    Nul(String),
+    /// A variable that makes programs run or load other code.
+    #[error("the variable {name} is not passed on: {why}")]
+    Refused {
+        /// Which.
+        name: String,
+        /// What it does.
+        why: String,
+    },
+    /// The list of refused variables is broken, so none can be told to be harmless.
+    #[error("the list of refused variables: {0}")]
+    List(String),
+    /// A directory of `PATH` can not be resolved.
+    #[error("PATH: {0}")]
+    Path(#[from] PlanError),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RefusedList {
+    refused: Vec<RefusedName>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RefusedName {
+    /// A `*` at the end stands for anything.
+    name: String,
+    why: String,
+}
+
+static REFUSED: LazyLock<Result<RefusedList, String>> =
+    LazyLock::new(|| parse(include_str!("../../profiles/environment.toml")));
+
+fn parse(text: &str) -> Result<RefusedList, String> {
+    let list: RefusedList = toml::from_str(text).map_err(|e| e.to_string())?;
+    if list.refused.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    match list.refused.iter().find(|entry| entry.why.trim().is_empty()) {
+        Some(entry) => Err(format!("{} has no reason", entry.name)),
+        None => Ok(list),
+    }
+}
+
+/// Whether a name is one that a shell takes.
+pub(crate) fn variable_name(name: &str) -> Result<(), EnvironmentError> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.chars().all(word) && !name.starts_with(|c: char| c.is_ascii_digit()) && !name.is_empty()
+    {
+        return Ok(());
+    }
+    Err(EnvironmentError::Name(name.to_owned()))
+}
+
+/// Whether a variable makes programs run or load other code.
+pub(crate) fn refused(name: &str) -> Result<(), EnvironmentError> {
+    let list = REFUSED.as_ref().map_err(|why| EnvironmentError::List(why.clone()))?;
+    let found = list.refused.iter().find(|entry| match entry.name.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => name == entry.name,
+    });
+    match found {
+        Some(entry) => {
+            Err(EnvironmentError::Refused { name: name.to_owned(), why: entry.why.clone() })
+        }
+        None => Ok(()),
+    }
+}
+
+impl Profile {
+    /// All of the environment of a program: `NAME=value` each, sorted by name. `extra` is what
+    /// the caller asks for on top.
+    ///
+    /// # Errors
+    /// If a variable of `extra` has no proper name, a NUL, or makes programs run other code.
+    pub fn environment(
+        &self,
+        scene: &Scene,
+        extra: &BTreeMap<String, String>,
+    ) -> Result<Vec<Vec<u8>>, EnvironmentError> {
+        let home = scene.private_home().unwrap_or(Path::new("/tmp"));
+        let path = self.search_path(scene)?;
+        let mut variables: BTreeMap<&str, &[u8]> = BTreeMap::from([
+            ("HOME", home.as_os_str().as_bytes()),
+            ("LANG", b"C.UTF-8"),
+            ("LOGNAME", scene.user.as_bytes()),
+            ("PATH", &path),
+            ("PWD", scene.workspace.as_os_str().as_bytes()),
+            ("SHELL", b"/bin/bash"),
+            // From 1 on, bash does not take itself for a remote shell and leaves ~/.bashrc alone,
+            // even with a socket as its standard input.
+            ("SHLVL", b"1"),
+            ("TERM", b"dumb"),
+            ("TMPDIR", b"/tmp"),
+            ("USER", scene.user.as_bytes()),
+        ]);
+        variables.extend(self.settings.env.set.iter().map(|(k, v)| (k.0.as_str(), v.as_bytes())));
+        for (name, value) in extra {
+            variable_name(name)?;
+            refused(name)?;
+            variables.insert(name, value.as_bytes());
+        }
+        if let Some((name, _)) = variables.iter().find(|(_, value)| value.contains(&0)) {
+            return Err(EnvironmentError::Nul((*name).to_owned()));
+        }
+        Ok(variables
+            .into_iter()
+            .map(|(name, value)| [name.as_bytes(), b"=", value].concat())
+            .collect())
+    }
+
+    fn search_path(&self, scene: &Scene) -> Result<Vec<u8>, EnvironmentError> {
+        let mut directories = Vec::new();
+        for entry in &self.settings.env.path {
+            if let Some(directory) = scene.resolve(entry)? {
+                directories.push(directory);
+            }
+        }
+        if directories.is_empty() {
+            directories = ["/usr/bin", "/bin"].map(Into::into).to_vec();
+        }
+        let bytes: Vec<_> = directories.iter().map(|d| OsStr::as_bytes(d.as_os_str())).collect();
+        Ok(bytes.join(&b':'))
+    }
+}
+
+#[cfg(test)]
+mod tests;

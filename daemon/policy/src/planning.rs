@@ -1,0 +1,200 @@
+//! From a profile and a scene to the plan that the launcher is handed.
+
+use crate::{
+    Profile,
+    entries::{Base, PathEntry},
+    settings::WorkspaceAccess,
+};
+use palisade_plan::{
+    Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Network, Tmpfs, ceiling,
+};
+use std::path::{Path, PathBuf};
+
+/// Who opens a session, and on what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scene {
+    /// The workspace: absolute, as the kernel names it, links resolved.
+    pub workspace: PathBuf,
+    /// The user's home, if there is one.
+    pub home: Option<PathBuf>,
+    /// The user's name.
+    pub user: String,
+    /// The user's id.
+    pub uid: u32,
+    /// The id of the user's group.
+    pub gid: u32,
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// Relative, or with `.`, `..` or NUL in it.
+    #[error("{what} {path:?} is not a plain absolute path")]
+    NotPlain {
+        /// `the workspace` or `the home`.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
+    /// The root, or a directory of the system's own.
+    #[error("{0:?} belongs to the system and can not be a workspace; open a project's directory")]
+    System(PathBuf),
+    /// A directory that every session has of its own.
+    #[error(
+        "{0:?} is private to each session and can not be a workspace; open a directory below it"
+    )]
+    Private(PathBuf),
+    /// The home, or a directory with the home in it.
+    #[error(
+        "{workspace:?} holds the home {home:?} with its keys and tokens and can not be a \
+         workspace; open a directory below it"
+    )]
+    HoldsHome {
+        /// What was to be the workspace.
+        workspace: PathBuf,
+        /// The home in it.
+        home: PathBuf,
+    },
+    /// The profile insists on a path below the home, and there is no home.
+    #[error("the profile requires {0:?} below the home, and the user has none")]
+    NoHome(String),
+}
+
+/// Directories that are private and empty in every session, beside the home.
+const PRIVATE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
+/// What of `/run` programs may expect is that it exists.
+const RUN_BYTES: u64 = 1 << 20;
+
+impl Scene {
+    /// The home if it can be a private directory of the session's; service accounts have homes
+    /// such as `/`, `/bin` or `/usr/sbin`, which can not.
+    pub(crate) fn private_home(&self) -> Option<&Path> {
+        self.home.as_deref().filter(|home| !ceiling::is_system(home) && !home.starts_with("/usr"))
+    }
+
+    /// Where an entry of the profile leads; none if it needs a home and there is none.
+    pub(crate) fn resolve(&self, entry: &PathEntry) -> Result<Option<PathBuf>, PlanError> {
+        let (base, rest) = entry.split();
+        let below = |base: &Path| base.join(rest.strip_prefix('/').unwrap_or(rest));
+        match (base, self.private_home(), entry.missing()) {
+            (Base::Root, ..) => Ok(Some(PathBuf::from(rest))),
+            (Base::Workspace, ..) if rest.is_empty() => Ok(Some(self.workspace.clone())),
+            (Base::Workspace, ..) => Ok(Some(below(&self.workspace))),
+            (Base::Home, Some(home), _) => Ok(Some(below(home))),
+            (Base::Home, None, MissingPath::Skip) => Ok(None),
+            (Base::Home, None, MissingPath::Refuse) => Err(PlanError::NoHome(rest.to_owned())),
+        }
+    }
+
+    fn check(&self) -> Result<(), PlanError> {
+        let workspace = &self.workspace;
+        let paths = [("the workspace", Some(workspace)), ("the home", self.home.as_ref())];
+        for (what, path) in paths {
+            if let Some(path) = path.filter(|path| !ceiling::is_plain(path)) {
+                return Err(PlanError::NotPlain { what, path: path.clone() });
+            }
+        }
+        if ceiling::is_system(workspace) {
+            return Err(PlanError::System(workspace.clone()));
+        }
+        if PRIVATE.iter().any(|private| Path::new(private).starts_with(workspace)) {
+            return Err(PlanError::Private(workspace.clone()));
+        }
+        match self.private_home() {
+            Some(home) if home.starts_with(workspace) => {
+                Err(PlanError::HoldsHome { workspace: workspace.clone(), home: home.to_owned() })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl Profile {
+    /// The plan for a session.
+    ///
+    /// # Errors
+    /// If the workspace can not be one, or the profile requires what the scene does not have.
+    pub fn plan(&self, scene: &Scene) -> Result<LaunchPlan, PlanError> {
+        scene.check()?;
+        let settings = &self.settings;
+        let access = match settings.fs.workspace {
+            WorkspaceAccess::Read => Access::Execute,
+            WorkspaceAccess::Write => Access::Write,
+        };
+        let workspace =
+            Bind { path: (&scene.workspace).into(), access, missing: MissingPath::Refuse };
+        let binds = self.binds(scene)?;
+        let tmpfs = self.tmpfs(scene);
+        let mut grants: Vec<Grant> =
+            std::iter::once(&workspace).chain(&binds).map(grant_of).collect();
+        grants.push(grant("/proc", Access::Read));
+        grants.push(grant("/dev", Access::Device));
+        let private = tmpfs.iter().filter(|tmpfs| tmpfs.path.as_path() != Path::new("/run"));
+        grants.extend(private.map(|tmpfs| grant(tmpfs.path.as_path(), Access::Write)));
+        let limits = &settings.limits;
+        Ok(LaunchPlan {
+            workspace,
+            binds,
+            tmpfs,
+            grants,
+            syscalls: self.syscalls.clone(),
+            network: Network::None,
+            limits: Limits {
+                memory_bytes: limits.memory.bytes(),
+                processes: limits.processes.get(),
+                cpu_percent: limits.cpu_percent.get(),
+                file_bytes: limits.file_size.bytes(),
+                open_files: limits.open_files.get(),
+            },
+            optional: settings.layers.optional.iter().filter_map(|entry| entry.layer()).collect(),
+        })
+    }
+
+    /// What of the host the session sees beside its workspace.
+    fn binds(&self, scene: &Scene) -> Result<Vec<Bind>, PlanError> {
+        let fs = &self.settings.fs;
+        let lists = [
+            (Access::Execute, fs.execute.iter().collect::<Vec<_>>()),
+            (Access::Read, fs.read.iter().collect()),
+            (Access::Write, fs.write.iter().map(|entry| &entry.0).collect()),
+        ];
+        let mut binds = Vec::new();
+        for (access, entries) in lists {
+            for entry in entries {
+                if let Some(path) = scene.resolve(entry)? {
+                    binds.push(Bind { path: path.into(), access, missing: entry.missing() });
+                }
+            }
+        }
+        binds.extend(fs.etc.iter().map(|entry| Bind {
+            path: entry.path().into(),
+            access: Access::Read,
+            missing: MissingPath::Skip,
+        }));
+        Ok(binds)
+    }
+
+    fn tmpfs(&self, scene: &Scene) -> Vec<Tmpfs> {
+        let bytes = self.settings.limits.tmp.bytes();
+        let mut tmpfs: Vec<_> =
+            PRIVATE.iter().map(|path| Tmpfs { path: path.into(), bytes, mode: 0o1777 }).collect();
+        tmpfs.push(Tmpfs { path: "/run".into(), bytes: RUN_BYTES, mode: 0o755 });
+        // A home that is one of these is private as it is.
+        let home =
+            scene.private_home().filter(|home| !PRIVATE.iter().any(|p| *home == Path::new(p)));
+        tmpfs.extend(home.map(|home| Tmpfs { path: home.into(), bytes, mode: 0o700 }));
+        tmpfs
+    }
+}
+
+fn grant_of(bind: &Bind) -> Grant {
+    Grant { path: bind.path.clone(), access: bind.access, missing: bind.missing }
+}
+
+fn grant(path: impl AsRef<Path>, access: Access) -> Grant {
+    Grant { path: path.as_ref().into(), access, missing: MissingPath::Refuse }
+}
+
+#[cfg(test)]
+mod tests;

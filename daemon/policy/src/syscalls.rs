@@ -1,0 +1,208 @@
+//! The list of system calls as data: each with its group, its reason, and what becomes of it.
+
+use crate::numbers::number;
+use palisade_plan::{Compare, Condition, SyscallAction, SyscallRule};
+use serde::Deserialize;
+use std::{collections::BTreeSet, sync::LazyLock};
+
+/// Why a text is not a list of system calls.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SyscallError {
+    /// Not TOML, or a key is unknown or missing.
+    #[error("{0}")]
+    Text(String),
+    /// Nothing would be allowed.
+    #[error("it is empty")]
+    Empty,
+    /// An entry without a reason.
+    #[error("{0} has no reason: say why it is there")]
+    NoReason(String),
+    /// No such system call on this architecture.
+    #[error("no system call is called {0:?}")]
+    Unknown(String),
+    /// Two entries for one call.
+    #[error("{0} is there twice")]
+    Duplicate(String),
+    /// A clause or an action that makes no sense.
+    #[error("{call}: {clause:?} {why}")]
+    Clause {
+        /// Of which call.
+        call: String,
+        /// As it stands there.
+        clause: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+/// One system call of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyscallEntry {
+    /// Its name.
+    pub name: String,
+    /// What it has to do with.
+    pub group: String,
+    /// Why it is allowed, or not.
+    pub why: String,
+    /// What becomes of it.
+    pub rule: SyscallRule,
+}
+
+/// A list of system calls. What is not in it does not exist (`ENOSYS`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyscallList {
+    entries: Vec<SyscallEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListText {
+    #[serde(default)]
+    group: Vec<GroupText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupText {
+    name: String,
+    calls: Vec<CallText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallText {
+    name: String,
+    #[serde(default)]
+    why: String,
+    /// `arg1 & 0o6000 != 0 and arg0 == 1 -> EPERM`: the first that holds decides.
+    #[serde(default)]
+    when: Vec<String>,
+    /// If none does.
+    otherwise: Option<String>,
+}
+
+static BUILTIN: LazyLock<Result<SyscallList, SyscallError>> =
+    LazyLock::new(|| SyscallList::parse(include_str!("../../profiles/syscalls.toml")));
+
+impl SyscallList {
+    /// The list that every profile has.
+    ///
+    /// # Errors
+    /// If the list that was built in is broken; a test of this crate shows that it is not.
+    pub fn builtin() -> Result<&'static Self, SyscallError> {
+        BUILTIN.as_ref().map_err(Clone::clone)
+    }
+
+    /// Reads a list.
+    ///
+    /// # Errors
+    /// If it is empty, names a call twice or one that does not exist, has a clause that can not
+    /// be understood, or an entry without a reason.
+    pub fn parse(text: &str) -> Result<Self, SyscallError> {
+        let list: ListText = toml::from_str(text).map_err(|e| SyscallError::Text(e.to_string()))?;
+        let mut entries = Vec::new();
+        let mut seen = BTreeSet::new();
+        for group in list.group {
+            for call in group.calls {
+                if call.why.trim().is_empty() {
+                    return Err(SyscallError::NoReason(call.name));
+                }
+                let rule = rule(&call)?;
+                if !seen.insert(rule.number) {
+                    return Err(SyscallError::Duplicate(call.name));
+                }
+                let CallText { name, why, when: _, otherwise: _ } = call;
+                entries.push(SyscallEntry { name, group: group.name.clone(), why, rule });
+            }
+        }
+        if entries.is_empty() {
+            return Err(SyscallError::Empty);
+        }
+        Ok(Self { entries })
+    }
+
+    /// Its entries, in the order of the text.
+    #[must_use]
+    pub fn entries(&self) -> &[SyscallEntry] {
+        &self.entries
+    }
+
+    /// Its rules, for a plan, by number.
+    #[must_use]
+    pub fn rules(&self) -> Vec<SyscallRule> {
+        let mut rules: Vec<_> = self.entries.iter().map(|entry| entry.rule.clone()).collect();
+        rules.sort_by_key(|rule| rule.number);
+        rules
+    }
+}
+
+fn rule(call: &CallText) -> Result<SyscallRule, SyscallError> {
+    let number = number(&call.name).ok_or_else(|| SyscallError::Unknown(call.name.clone()))?;
+    let wrong = |clause: &str, why| SyscallError::Clause {
+        call: call.name.clone(),
+        clause: clause.to_owned(),
+        why,
+    };
+    let parsed = |text: &String| clause(text).map_err(|why| wrong(text, why));
+    let clauses = call.when.iter().map(parsed).collect::<Result<_, _>>()?;
+    let otherwise = match &call.otherwise {
+        Some(text) => action(text).map_err(|why| wrong(text, why))?,
+        None => SyscallAction::Allow,
+    };
+    Ok(SyscallRule { number, clauses, otherwise })
+}
+
+fn clause(text: &str) -> Result<(Vec<Condition>, SyscallAction), &'static str> {
+    let (conditions, result) = text.split_once("->").ok_or("has no `->`")?;
+    let conditions = conditions.split(" and ").map(condition).collect::<Result<_, _>>()?;
+    Ok((conditions, action(result.trim())?))
+}
+
+/// `arg2 & 0x20000000 != 0`, or with `wide` in front for all 64 bits.
+fn condition(text: &str) -> Result<Condition, &'static str> {
+    let text = text.trim();
+    let (wide, text) = text.strip_prefix("wide ").map_or((false, text), |rest| (true, rest));
+    let (compare, left, right) = if let Some((left, right)) = text.split_once("==") {
+        (Compare::Equal, left, right)
+    } else if let Some((left, right)) = text.split_once("!=") {
+        (Compare::NotEqual, left, right)
+    } else {
+        return Err("has a condition without `==` or `!=`");
+    };
+    let all = if wide { u64::MAX } else { u64::from(u32::MAX) };
+    let (argument, mask) = match left.split_once('&') {
+        Some((argument, mask)) => (argument, integer(mask)?),
+        None => (left, all),
+    };
+    let argument = match argument.trim().strip_prefix("arg").and_then(|n| n.parse().ok()) {
+        Some(argument @ 0..=5) => argument,
+        Some(6..) | None => return Err("compares what is not arg0 to arg5"),
+    };
+    let value = integer(right)?;
+    if mask & !all != 0 || value & !mask != 0 {
+        return Err("can never hold: the value has bits that are masked away");
+    }
+    Ok(Condition { argument, wide, mask, compare, value })
+}
+
+fn integer(text: &str) -> Result<u64, &'static str> {
+    let text = text.trim();
+    let (radix, digits) = match text.get(..2) {
+        Some("0x") => (16, &text[2..]),
+        Some("0o") => (8, &text[2..]),
+        Some(_) | None => (10, text),
+    };
+    u64::from_str_radix(digits, radix).map_err(|_| "has a number that is none")
+}
+
+fn action(text: &str) -> Result<SyscallAction, &'static str> {
+    match text {
+        "allow" => Ok(SyscallAction::Allow),
+        "EPERM" => Ok(SyscallAction::Errno(1)),
+        "ENOSYS" => Ok(SyscallAction::Errno(38)),
+        _ => Err("does not answer with allow, EPERM or ENOSYS"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
