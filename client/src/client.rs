@@ -1,0 +1,247 @@
+//! A connection to the daemon, and what can be asked without a session.
+
+use crate::{
+    Embedded, Error, Open, Session,
+    embedded::Daemon,
+    link::{Link, Patience},
+};
+use palisade_protocol::{
+    CallId, Hello, OutputPage, OutputQuery, Reply, Request, Status, ToolName, ToolSpec, ToolsQuery,
+    Welcome, limits::VERSION,
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tokio::net::UnixStream;
+
+/// How the connection was made, so that it can be made again.
+#[derive(Debug, Clone)]
+enum Origin {
+    Path(PathBuf),
+    Embedded(Embedded),
+    Stream,
+}
+
+#[derive(Debug)]
+struct Inner {
+    link: Arc<Link>,
+    origin: Origin,
+    hello: Hello,
+    welcome: Welcome,
+    daemon: Option<Daemon>,
+}
+
+/// A connection to the daemon. Cheap to clone; all clones share the connection, which ends with
+/// the last of them. Needs a tokio runtime.
+#[derive(Debug, Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+impl Client {
+    /// Connects to a daemon that listens on `path`.
+    ///
+    /// ```no_run
+    /// # use palisade_client::Client;
+    /// # async fn connect() -> Result<(), palisade_client::Error> {
+    /// let client = Client::connect("/run/palisade/agent.sock").await?;
+    /// client.ping().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Connect`] if nobody answers there, [`Error::Remote`] if the daemon refuses this
+    /// client's version.
+    pub async fn connect(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::at(path.as_ref(), hello()).await
+    }
+
+    /// Starts a private daemon and connects to it. It ends with the connection.
+    /// [`Embedded`] has more to choose.
+    ///
+    /// # Errors
+    /// [`Error::DaemonNotFound`] or [`Error::DaemonNotStarted`].
+    pub async fn embedded() -> Result<Self, Error> {
+        Embedded::new().start().await
+    }
+
+    /// Speaks over a socket that is connected already.
+    ///
+    /// # Errors
+    /// As for [`connect`](Self::connect), once the socket is open.
+    pub async fn from_stream(stream: UnixStream) -> Result<Self, Error> {
+        Self::greet(stream, Origin::Stream, None, hello(), Patience::default()).await
+    }
+
+    #[cfg(test)]
+    pub(crate) async fn patient(stream: UnixStream, patience: Patience) -> Result<Self, Error> {
+        Self::greet(stream, Origin::Stream, None, hello(), patience).await
+    }
+
+    async fn at(path: &Path, hello: Hello) -> Result<Self, Error> {
+        let stream = UnixStream::connect(path)
+            .await
+            .map_err(|source| Error::Connect { path: path.to_owned(), source })?;
+        let origin = Origin::Path(path.to_owned());
+        Self::greet(stream, origin, None, hello, Patience::default()).await
+    }
+
+    pub(crate) async fn with_daemon(embedded: Embedded) -> Result<Self, Error> {
+        Self::embed(embedded, hello()).await
+    }
+
+    async fn embed(embedded: Embedded, hello: Hello) -> Result<Self, Error> {
+        let (stream, daemon) = embedded.spawn()?;
+        let origin = Origin::Embedded(embedded);
+        Self::greet(stream, origin, Some(daemon), hello, Patience::default()).await
+    }
+
+    async fn greet(
+        stream: UnixStream,
+        origin: Origin,
+        daemon: Option<Daemon>,
+        hello: Hello,
+        patience: Patience,
+    ) -> Result<Self, Error> {
+        let link = Arc::new(Link::start(stream, patience));
+        let Reply::Welcome(welcome) = link.ask(Request::Hello(hello.clone())).await? else {
+            return Err(unexpected("hello"));
+        };
+        if welcome.version != VERSION {
+            let told = format!("it speaks version {}, this client {VERSION}", welcome.version);
+            return Err(Error::Protocol(told));
+        }
+        Ok(Self { inner: Arc::new(Inner { link, origin, hello, welcome, daemon }) })
+    }
+
+    /// Connects anew, the way this connection was made. This one stays as it is; sessions belong
+    /// to their connection, so see [`Session::reconnect`] for both in one.
+    ///
+    /// # Errors
+    /// [`Error::NotReconnectable`] for a client made from a stream; else as when first made.
+    pub async fn reconnect(&self) -> Result<Self, Error> {
+        let hello = self.inner.hello.clone();
+        match &self.inner.origin {
+            Origin::Path(path) => Self::at(path, hello).await,
+            Origin::Embedded(embedded) => Self::embed(embedded.clone(), hello).await,
+            Origin::Stream => Err(Error::NotReconnectable),
+        }
+    }
+
+    /// What the daemon said of itself in its greeting.
+    #[must_use]
+    pub fn welcome(&self) -> &Welcome {
+        &self.inner.welcome
+    }
+
+    /// Makes the connection's session.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] with the daemon's reason: the profile, the workspace, a missing layer.
+    pub async fn open(&self, open: Open) -> Result<Session, Error> {
+        let Reply::Opened(opened) = self.ask(Request::Open(open.to_wire()?)).await? else {
+            return Err(unexpected("open"));
+        };
+        Ok(Session::new(self.clone(), open, *opened))
+    }
+
+    /// Asks for nothing but an answer.
+    ///
+    /// # Errors
+    /// If none comes.
+    pub async fn ping(&self) -> Result<(), Error> {
+        let Reply::Pong = self.ask(Request::Ping).await? else { return Err(unexpected("ping")) };
+        Ok(())
+    }
+
+    /// All tools, sorted by name.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub async fn tools(&self) -> Result<Vec<ToolSpec>, Error> {
+        self.describe(Vec::new()).await
+    }
+
+    /// The tools of these names or aliases.
+    ///
+    /// # Errors
+    /// `tool_not_found` for a name that no tool has.
+    pub async fn tools_named<N: AsRef<str>>(&self, names: &[N]) -> Result<Vec<ToolSpec>, Error> {
+        let names: Result<Vec<ToolName>, _> =
+            names.iter().map(|name| name.as_ref().parse()).collect();
+        self.describe(names?).await
+    }
+
+    async fn describe(&self, names: Vec<ToolName>) -> Result<Vec<ToolSpec>, Error> {
+        let Reply::Tools(tools) = self.ask(Request::Tools(ToolsQuery { names })).await? else {
+            return Err(unexpected("tools"));
+        };
+        Ok(tools)
+    }
+
+    /// What the daemon is and what it can enforce on this host.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub async fn status(&self) -> Result<Status, Error> {
+        let Reply::Status(status) = self.ask(Request::Status).await? else {
+            return Err(unexpected("status"));
+        };
+        Ok(*status)
+    }
+
+    /// A page of what an earlier call printed, from `offset` on: at most `limit` bytes, or as
+    /// much as one message carries. Empty at the end.
+    ///
+    /// # Errors
+    /// `not_found` if there is no such call, or it is not this peer's to see.
+    pub async fn output(
+        &self,
+        call_id: &CallId,
+        offset: u64,
+        limit: Option<u64>,
+    ) -> Result<OutputPage, Error> {
+        let query = OutputQuery { call_id: call_id.clone(), offset, limit };
+        let Reply::Output(page) = self.ask(Request::Output(query)).await? else {
+            return Err(unexpected("output"));
+        };
+        Ok(page)
+    }
+
+    /// Ends the connection, for all clones, and waits until the daemon has closed its side; for an
+    /// embedded daemon, until it has ended. Dropping the last clone does the same without waiting.
+    ///
+    /// # Errors
+    /// [`Error::DaemonStuck`] if an embedded daemon had to be killed.
+    pub async fn shutdown(&self) -> Result<(), Error> {
+        match &self.inner.daemon {
+            Some(daemon) => daemon.end(&self.inner.link).await,
+            None => {
+                self.inner.link.finish().await;
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) async fn ask(&self, request: Request) -> Result<Reply, Error> {
+        self.inner.link.ask(request).await
+    }
+
+    pub(crate) fn link(&self) -> Arc<Link> {
+        Arc::clone(&self.inner.link)
+    }
+}
+
+fn hello() -> Hello {
+    Hello {
+        version: VERSION,
+        client: format!("palisade-client {}", env!("CARGO_PKG_VERSION")),
+        capabilities: Vec::new(),
+    }
+}
+
+pub(crate) fn unexpected(request: &str) -> Error {
+    Error::Protocol(format!("an answer to something else than {request:?}"))
+}

@@ -1,0 +1,216 @@
+//! A private daemon for one client: found, started on one end of a socket pair, ended with it.
+//! The only file of this crate that starts a process.
+
+use crate::{Client, Error, link::Link};
+use std::{
+    ffi::{OsStr, OsString},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+use tokio::{
+    net::UnixStream,
+    sync::{mpsc, watch},
+    time::timeout,
+};
+
+/// The daemon's program.
+const DAEMON: &str = "palisaded";
+
+/// Where it is installed.
+const INSTALLED: [&str; 2] = ["/usr/bin", "/usr/libexec/palisade"];
+
+/// Where a debug build was made; a release knows nothing of the machine that built it.
+const BUILT: Option<&str> = option_env!("PALISADE_BUILD_DIRECTORY");
+
+/// How long an embedded daemon may take to end by itself.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How a private daemon is started.
+///
+/// The program is `$PALISADE_DAEMON` if that is set; else `palisaded` beside the running program
+/// or in one of the two directories above it (tests and examples of a build), in a debug build also
+/// where that was made, or in `/usr/bin` or `/usr/libexec/palisade`. It is never looked for on
+/// `$PATH`.
+///
+/// ```
+/// # use palisade_client::Embedded;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// let client = Embedded::new().state(directory.path()).start().await?;
+/// client.ping().await?;
+/// client.shutdown().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use = "a daemon is started by start()"]
+pub struct Embedded {
+    program: Option<PathBuf>,
+    arguments: Vec<OsString>,
+}
+
+impl Embedded {
+    /// A daemon with its defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The program to start, instead of looking for one.
+    pub fn program(mut self, path: impl AsRef<Path>) -> Self {
+        self.program = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// One more directory of profiles.
+    pub fn profiles(self, directory: impl AsRef<Path>) -> Self {
+        self.arg("--profiles").arg(directory.as_ref())
+    }
+
+    /// Where it keeps spools and other state.
+    pub fn state(self, directory: impl AsRef<Path>) -> Self {
+        self.arg("--state").arg(directory.as_ref())
+    }
+
+    /// Any other argument of the daemon's.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// Starts it and connects.
+    ///
+    /// # Errors
+    /// [`Error::DaemonNotFound`] or [`Error::DaemonNotStarted`]; [`Error::Disconnected`] if it
+    /// ended at once, having said why on standard error.
+    pub async fn start(self) -> Result<Client, Error> {
+        Client::with_daemon(self).await
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the one file of the client that starts a room")]
+    pub(crate) fn spawn(&self) -> Result<(UnixStream, Daemon), Error> {
+        let path = match &self.program {
+            Some(path) => path.clone(),
+            None => find(std::env::var_os("PALISADE_DAEMON"), std::env::current_exe().ok(), BUILT)?,
+        };
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(Error::Socket)?;
+        ours.set_nonblocking(true).map_err(Error::Socket)?;
+        let stream = UnixStream::from_std(ours).map_err(Error::Socket)?;
+        let mut command = std::process::Command::new(&path);
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command
+            .arg("--embedded")
+            .args(&self.arguments)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit());
+        let child = tokio::process::Command::from(command)
+            .spawn()
+            .map_err(|source| Error::DaemonNotStarted { path, source })?;
+        Ok((stream, Daemon::watch(child)))
+    }
+}
+
+/// A daemon that was started, and the task that waits for its end so that nobody else has to.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    ended: watch::Receiver<()>,
+    kill: mpsc::UnboundedSender<()>,
+}
+
+impl Daemon {
+    fn watch(mut child: tokio::process::Child) -> Self {
+        let (alive, ended) = watch::channel(());
+        let (kill, mut orders) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            let order = tokio::select! {
+                _ = child.wait() => None,
+                order = orders.recv() => order,
+            };
+            if order.is_some() && child.start_kill().is_err() {
+                // It ended in between: waiting is all that is left to do.
+            }
+            // Reaps it. Its status tells nothing that its messages did not.
+            drop(child.wait().await);
+            drop(alive);
+        });
+        Self { ended, kill }
+    }
+
+    /// Closes the connection, which ends the daemon, and waits for that.
+    pub(crate) async fn end(&self, link: &Link) -> Result<(), Error> {
+        let gone = async {
+            link.finish().await;
+            self.gone().await;
+        };
+        if timeout(GRACE, gone).await.is_ok() {
+            return Ok(());
+        }
+        if self.kill.send(()).is_ok() {
+            self.gone().await;
+        }
+        Err(Error::DaemonStuck(GRACE))
+    }
+
+    async fn gone(&self) {
+        // The only news on this channel is that its sender is gone.
+        while self.ended.clone().changed().await.is_ok() {}
+    }
+}
+
+/// The daemon's program: as named, or the first that exists.
+fn find(
+    named: Option<OsString>,
+    running: Option<PathBuf>,
+    built: Option<&str>,
+) -> Result<PathBuf, Error> {
+    if let Some(path) = named {
+        return Ok(PathBuf::from(path));
+    }
+    let beside = running.iter().flat_map(|program| program.ancestors().skip(1).take(3));
+    let looked: Vec<PathBuf> = beside
+        .chain(built.map(Path::new))
+        .chain(INSTALLED.iter().map(Path::new))
+        .map(|directory| directory.join(DAEMON))
+        .collect();
+    match looked.iter().find(|path| path.is_file()) {
+        Some(path) => Ok(path.clone()),
+        None => Err(Error::DaemonNotFound { looked }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_named_program_is_taken_as_it_is() {
+        let found = find(Some("/opt/palisaded".into()), Some("/usr/bin/env".into()), None).unwrap();
+        assert_eq!(found, Path::new("/opt/palisaded"));
+    }
+
+    #[test]
+    fn beside_the_program_and_two_directories_up_but_not_three() {
+        let root = tempfile::tempdir().unwrap();
+        let deep = root.path().join("a/b/c");
+        std::fs::create_dir_all(&deep).unwrap();
+        let program = deep.join("test-1234");
+        std::fs::write(root.path().join(DAEMON), "").unwrap();
+        match find(None, Some(program.clone()), Some("/build")) {
+            Err(Error::DaemonNotFound { looked }) => {
+                let near = ["a/b/c", "a/b", "a"].map(|name| root.path().join(name).join(DAEMON));
+                assert_eq!(looked[..3], near);
+                let far = ["/build", "/usr/bin", "/usr/libexec/palisade"];
+                assert_eq!(looked[3..], far.map(|name| Path::new(name).join(DAEMON)));
+            }
+            other => panic!("{other:?}"),
+        }
+        for directory in ["a", "a/b", "a/b/c"] {
+            let path = root.path().join(directory).join(DAEMON);
+            std::fs::write(&path, "").unwrap();
+            assert_eq!(find(None, Some(program.clone()), None).unwrap(), path);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Everything that can keep a request from being answered. Runs in the agent's process.
+
+use palisade_protocol::{CallResult, ErrorCode, NameError, WireError, limits::MAX_FRAME};
+use std::{io, path::PathBuf, time::Duration};
+
+/// Why there is no answer, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Nobody answers on the socket.
+    #[error(
+        "can not connect to {}: {source}; is palisaded running, and may this user use its socket? \
+         Client::embedded() needs neither",
+        path.display()
+    )]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// There is no daemon to embed.
+    #[error(
+        "palisaded was not found (looked at {}); build or install it, or name it in \
+         $PALISADE_DAEMON",
+        shown(looked)
+    )]
+    DaemonNotFound {
+        /// Every place that was looked at.
+        looked: Vec<PathBuf>,
+    },
+    /// The daemon to embed could not be started.
+    #[error("can not start {}: {source}; is it a program this user may run?", path.display())]
+    DaemonNotStarted {
+        /// The program.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The embedded daemon did not end by itself and was killed.
+    #[error("the embedded daemon did not end within {0:?} and was killed; see its messages")]
+    DaemonStuck(Duration),
+    /// The socket itself failed before the first message.
+    #[error("can not use the socket: {0}")]
+    Socket(#[source] io::Error),
+    /// The daemon sent what this client does not understand.
+    #[error(
+        "the daemon's answer is not understood: {0}; are client and daemon of the same release?"
+    )]
+    Protocol(String),
+    /// The daemon refused or could not do it, and says why.
+    #[error(transparent)]
+    Remote(#[from] WireError),
+    /// A call was made and did not succeed, where only success has a value to return.
+    #[error("{}", failed(.0))]
+    Failed(Box<CallResult>),
+    /// The connection ended first. Whether the call ran is not known.
+    #[error("the connection to the daemon ended ({0}); reconnect() makes a new one")]
+    Disconnected(String),
+    /// The request is over what one frame carries.
+    #[error(
+        "the request is larger than the {MAX_FRAME} bytes of a frame; send large content with \
+         write_bytes or as stdin, which travel in pieces"
+    )]
+    TooLarge,
+    /// The arguments have no JSON form.
+    #[error("the arguments can not be written as JSON: {0}")]
+    Arguments(#[source] serde_json::Error),
+    /// Not a name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// What was to be sent along could not be read; the call was cancelled.
+    #[error("can not read what was to be sent with the call: {0}; the call was cancelled")]
+    Attachment(#[source] io::Error),
+    /// The file is not text.
+    #[error("{} is not UTF-8 text; read_bytes returns it as it is", .0.display())]
+    NotText(PathBuf),
+    /// The workspace has no absolute path.
+    #[error("can not make {} an absolute path: {source}; name the directory in full", path.display())]
+    Workspace {
+        /// As given.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A connection that was handed over as a stream can not be made again.
+    #[error(
+        "this client was made from a stream and does not know how to connect again; make a new \
+         one with Client::from_stream"
+    )]
+    NotReconnectable,
+}
+
+impl Error {
+    /// The daemon's own error, if it was the daemon that said no.
+    #[must_use]
+    pub fn wire(&self) -> Option<&WireError> {
+        match self {
+            Self::Remote(error) => Some(error),
+            Self::Failed(result) => result.error.as_ref(),
+            Self::Connect { .. }
+            | Self::DaemonNotFound { .. }
+            | Self::DaemonNotStarted { .. }
+            | Self::DaemonStuck(_)
+            | Self::Socket(_)
+            | Self::Protocol(_)
+            | Self::Disconnected(_)
+            | Self::TooLarge
+            | Self::Arguments(_)
+            | Self::Name(_)
+            | Self::Attachment(_)
+            | Self::NotText(_)
+            | Self::Workspace { .. }
+            | Self::NotReconnectable => None,
+        }
+    }
+
+    /// The code of the daemon's error, for programs.
+    #[must_use]
+    pub fn code(&self) -> Option<ErrorCode> {
+        self.wire().map(|error| error.code)
+    }
+}
+
+fn shown(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn failed(result: &CallResult) -> String {
+    match &result.error {
+        Some(error) => format!("{}: {error}", result.tool),
+        None => format!("{} did not succeed and gave no reason", result.tool),
+    }
+}

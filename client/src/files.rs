@@ -1,0 +1,169 @@
+//! The file tools of a session, with contents as values instead of results.
+
+use crate::{CallResult, Error, Event, Session};
+use palisade_protocol::{
+    RawPath, Stream,
+    arguments::{DeleteFile, Encoding, ListFiles, ReadFile, WriteFile, WriteMode},
+    limits::MAX_CHUNK,
+};
+use serde::Deserialize;
+use std::path::Path;
+
+/// What `list_files` found.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Listing {
+    /// Sorted by path.
+    pub entries: Vec<FileEntry>,
+    /// How many there are in all, as far as they were counted.
+    pub total: u64,
+    /// There are more than were counted.
+    pub more: bool,
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct FileEntry {
+    /// Relative to the directory that was listed.
+    pub path: RawPath,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Bytes, of a regular file.
+    pub size: u64,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A FIFO, socket or device.
+    Other,
+}
+
+impl Session {
+    /// The whole of a text file. For some of its lines, use [`call`](Self::call) with
+    /// [`ReadFile`].
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the daemon's reason; [`Error::NotText`] if it is not UTF-8.
+    pub async fn read_file(&self, path: impl AsRef<Path>) -> Result<String, Error> {
+        let path = path.as_ref();
+        let result = succeeded(self.call("read_file", read(path, Encoding::Text)).await?)?;
+        if !result.truncated {
+            return Ok(result.output);
+        }
+        // More than a result shows: read it anew, in pieces.
+        let bytes = self.read_bytes(path).await?;
+        String::from_utf8(bytes).map_err(|_| Error::NotText(path.to_owned()))
+    }
+
+    /// The whole of a file, byte for byte.
+    ///
+    /// ```
+    /// # use palisade_client::{Client, Open};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let client = Client::embedded().await?;
+    /// # let session = client.open(Open::new(directory.path())).await?;
+    /// let picture = [0xff, 0x00, 0x0a, 0xfe].repeat(100_000);
+    /// session.write_bytes("picture", &picture).await?;
+    /// assert_eq!(session.read_bytes("picture").await?, picture);
+    /// # client.shutdown().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the daemon's reason.
+    pub async fn read_bytes(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, Error> {
+        let call = self.call("read_file", read(path.as_ref(), Encoding::Raw)).stream();
+        let mut running = call.start().await?;
+        let mut bytes = Vec::new();
+        while let Some(event) = running.next().await {
+            match event {
+                Event::Output { stream: Stream::Content, data } => bytes.extend_from_slice(&data),
+                Event::Output { stream: Stream::Stdout | Stream::Stderr, .. }
+                | Event::Progress { .. } => {}
+                Event::Lost { bytes } => {
+                    let told = format!("{bytes} bytes of a file were not delivered");
+                    return Err(Error::Protocol(told));
+                }
+            }
+        }
+        succeeded(running.result().await?)?;
+        Ok(bytes)
+    }
+
+    /// Writes a text file, replacing what is there; parents are made. It is written whole or
+    /// not at all.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the daemon's reason.
+    pub async fn write_file(
+        &self,
+        path: impl AsRef<Path>,
+        content: impl AsRef<str>,
+    ) -> Result<CallResult, Error> {
+        let content = content.as_ref();
+        if content.len() > MAX_CHUNK {
+            return self.write_bytes(path, content.as_bytes()).await;
+        }
+        let arguments = WriteFile {
+            path: RawPath::from(path),
+            content: Some(content.to_owned()),
+            mode: WriteMode::Overwrite,
+        };
+        succeeded(self.call("write_file", arguments).await?)
+    }
+
+    /// Writes a file byte for byte, as [`write_file`](Self::write_file) does.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the daemon's reason.
+    pub async fn write_bytes(
+        &self,
+        path: impl AsRef<Path>,
+        content: &[u8],
+    ) -> Result<CallResult, Error> {
+        let arguments =
+            WriteFile { path: RawPath::from(path), content: None, mode: WriteMode::Overwrite };
+        succeeded(self.call("write_file", arguments).attach(content).await?)
+    }
+
+    /// Removes a file or link. A directory needs [`call`](Self::call) with [`DeleteFile`].
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the daemon's reason: mostly `denied`, since this asks first.
+    pub async fn delete_file(&self, path: impl AsRef<Path>) -> Result<CallResult, Error> {
+        let arguments = DeleteFile { path: RawPath::from(path), recursive: false };
+        succeeded(self.call("delete_file", arguments).await?)
+    }
+
+    /// What a directory holds.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the daemon's reason.
+    pub async fn list_files(&self, path: impl AsRef<Path>) -> Result<Listing, Error> {
+        let arguments = ListFiles { path: Some(RawPath::from(path)), ..ListFiles::default() };
+        let result = succeeded(self.call("list_files", arguments).await?)?;
+        let Some(data) = result.data else {
+            return Err(Error::Protocol("list_files gave no data".to_owned()));
+        };
+        serde_json::from_str(data.as_str())
+            .map_err(|error| Error::Protocol(format!("the data of list_files: {error}")))
+    }
+}
+
+fn read(path: &Path, encoding: Encoding) -> ReadFile {
+    ReadFile { path: RawPath::from(path), offset: None, limit: None, encoding }
+}
+
+fn succeeded(result: CallResult) -> Result<CallResult, Error> {
+    if result.success { Ok(result) } else { Err(Error::Failed(Box::new(result))) }
+}

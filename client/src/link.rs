@@ -1,0 +1,238 @@
+//! One connection: a background task owns the socket, writes requests in order and hands each
+//! answer and event to whom it belongs.
+
+use crate::{
+    Error, Event,
+    table::{Ending, Entered, Events, Table},
+    wire::{self, Incoming},
+};
+use palisade_protocol::{
+    Bytes, Cancel, Envelope, Event as WireEvent, Input, Reply, Request, RequestId, ServerMessage,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    io::{AsyncWriteExt as _, BufReader},
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
+    time::timeout,
+};
+
+/// How many frames may wait for the socket before the next caller waits too.
+const OUTGOING: usize = 16;
+
+/// How much of what arrives is read ahead.
+const READ_AHEAD: usize = 64 * 1024;
+
+/// How a slow reader of events is treated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// Events that wait in a call's queue.
+    pub(crate) queue: usize,
+    /// How long a full queue may hold up other callers.
+    pub(crate) wait: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { queue: 64, wait: Duration::from_secs(5) }
+    }
+}
+
+#[derive(Debug)]
+enum Outgoing {
+    /// A frame, and the room it takes while it waits.
+    Frame(Vec<u8>, Option<OwnedSemaphorePermit>),
+    /// Nothing more will be sent.
+    End,
+}
+
+/// Whether an attachment goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Piece {
+    More,
+    Last,
+}
+
+/// The callers' side of a connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) table: Arc<Table>,
+    pub(crate) patience: Patience,
+    outgoing: mpsc::UnboundedSender<Outgoing>,
+    room: Arc<Semaphore>,
+    over: watch::Receiver<()>,
+}
+
+impl Link {
+    /// Takes over a socket.
+    pub(crate) fn start(stream: UnixStream, patience: Patience) -> Self {
+        let table = Arc::new(Table::default());
+        let room = Arc::new(Semaphore::new(OUTGOING));
+        let (outgoing, queue) = mpsc::unbounded_channel();
+        let (alive, over) = watch::channel(());
+        let (shared, seats) = (Arc::clone(&table), Arc::clone(&room));
+        tokio::spawn(async move {
+            let ending = serve(stream, queue, &shared, patience.wait).await;
+            shared.end(ending);
+            seats.close();
+            drop(alive);
+        });
+        Self { table, patience, outgoing, room, over }
+    }
+
+    /// Asks, and waits for the answer.
+    pub(crate) async fn ask(&self, request: Request) -> Result<Reply, Error> {
+        let entered = self.submit(request, Events::Unwanted).await?;
+        match entered.answer.await {
+            Ok(Ok(Reply::Error(error))) => Err(Error::Remote(error)),
+            Ok(answer) => answer,
+            Err(_) => Err(self.table.ended()),
+        }
+    }
+
+    /// Asks; the answer is waited for elsewhere.
+    pub(crate) async fn submit(&self, request: Request, events: Events) -> Result<Entered, Error> {
+        let room = self.reserve().await?;
+        // From here on nothing waits: a caller that gives up leaves no request half entered.
+        let entered = self.table.enter(events)?;
+        if let Err(error) = self.send(entered.id, request, Some(room)) {
+            self.table.forget(entered.id);
+            return Err(error);
+        }
+        Ok(entered)
+    }
+
+    /// Sends a piece of an attachment when there is room.
+    pub(crate) async fn input(
+        &self,
+        call: RequestId,
+        data: Vec<u8>,
+        piece: Piece,
+    ) -> Result<(), Error> {
+        let room = self.reserve().await?;
+        self.send_input(call, data, piece, Some(room))
+    }
+
+    /// Sends an attachment of one piece right behind its call.
+    pub(crate) fn input_now(&self, call: RequestId, data: Vec<u8>) -> Result<(), Error> {
+        self.send_input(call, data, Piece::Last, None)
+    }
+
+    fn send_input(
+        &self,
+        call: RequestId,
+        data: Vec<u8>,
+        piece: Piece,
+        room: Option<OwnedSemaphorePermit>,
+    ) -> Result<(), Error> {
+        let input = Input { call, data: Bytes(data), end: piece == Piece::Last };
+        // It has no answer, so its number is its call's.
+        self.send(call, Request::Input(input), room)
+    }
+
+    /// Asks for the end of a call without waiting for anything. The call's result tells when.
+    pub(crate) fn cancel(&self, call: RequestId) -> Result<(), Error> {
+        if !self.table.waits(call) {
+            return Ok(());
+        }
+        let entered = self.table.enter(Events::Unwanted)?;
+        self.send(entered.id, Request::Cancel(Cancel { call }), None)
+    }
+
+    /// Sends nothing more, and waits until the daemon has closed its side too.
+    pub(crate) async fn finish(&self) {
+        if self.outgoing.send(Outgoing::End).is_ok() {
+            // The only news on this channel is that its sender is gone.
+            while self.over.clone().changed().await.is_ok() {}
+        }
+    }
+
+    async fn reserve(&self) -> Result<OwnedSemaphorePermit, Error> {
+        Arc::clone(&self.room).acquire_owned().await.map_err(|_| self.table.ended())
+    }
+
+    fn send(
+        &self,
+        id: RequestId,
+        request: Request,
+        room: Option<OwnedSemaphorePermit>,
+    ) -> Result<(), Error> {
+        let frame = wire::frame(&Envelope { id, request })?;
+        self.outgoing.send(Outgoing::Frame(frame, room)).map_err(|_| self.table.ended())
+    }
+}
+
+/// Runs the connection to its end and says why it ended.
+async fn serve(
+    stream: UnixStream,
+    queue: mpsc::UnboundedReceiver<Outgoing>,
+    table: &Table,
+    patience: Duration,
+) -> Ending {
+    let (reading, writing) = stream.into_split();
+    let reader = read_all(reading, table, patience);
+    tokio::pin!(reader);
+    tokio::select! {
+        ending = &mut reader => ending,
+        // The daemon may still have answers, or the reason why it stopped listening.
+        () = write_all(writing, queue) => reader.await,
+    }
+}
+
+async fn write_all(mut socket: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Outgoing>) {
+    while let Some(Outgoing::Frame(frame, _room)) = queue.recv().await {
+        if socket.write_all(&frame).await.is_err() {
+            break;
+        }
+    }
+}
+
+async fn read_all(socket: OwnedReadHalf, table: &Table, patience: Duration) -> Ending {
+    let mut socket = BufReader::with_capacity(READ_AHEAD, socket);
+    loop {
+        match wire::read(&mut socket).await {
+            Ok(Incoming::Message(ServerMessage::Reply { id: Some(id), reply })) => {
+                table.answer(id, Ok(reply));
+            }
+            Ok(Incoming::Message(ServerMessage::Reply {
+                id: None,
+                reply: Reply::Error(error),
+            })) => {
+                return Ending::Refused(error);
+            }
+            Ok(Incoming::Message(ServerMessage::Reply { id: None, reply: _ })) => {
+                return Ending::Nonsense("an answer without a number".to_owned());
+            }
+            Ok(Incoming::Message(ServerMessage::Event(event))) => {
+                deliver(event, table, patience).await;
+            }
+            Ok(Incoming::End(why)) => return Ending::Gone(why),
+            Err(what) => return Ending::Nonsense(what),
+        }
+    }
+}
+
+/// Puts an event in its call's queue. A full queue holds up the connection: without end while
+/// nobody else waits on it, else for as long as `patience` allows.
+async fn deliver(event: WireEvent, table: &Table, patience: Duration) {
+    let (call, event) = Event::from_wire(event);
+    let queue = match table.events(call) {
+        Events::Unwanted => return,
+        Events::Counted => return table.count_lost(call, event.len()),
+        Events::Queue(queue) => queue,
+    };
+    loop {
+        match timeout(patience, queue.reserve()).await {
+            Ok(Ok(place)) => return place.send(event),
+            Ok(Err(_)) => return table.redirect(call, Events::Unwanted),
+            Err(_) if table.others_wait(call) => {
+                table.redirect(call, Events::Counted);
+                return table.count_lost(call, event.len());
+            }
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a session is asked to be.
+
+use crate::Error;
+use palisade_protocol::{Ask, OpenOptions, RawPath};
+use std::path::{Path, PathBuf};
+
+/// What a session is asked to be; kept so that [`Session::reconnect`](crate::Session::reconnect)
+/// can ask for the same.
+///
+/// ```
+/// use palisade_client::{Ask, Open};
+/// let open = Open::new("/srv/project").profile("workspace").ask(Ask::Sensitive);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "give it to Client::open"]
+pub struct Open {
+    workspace: PathBuf,
+    profile: Option<String>,
+    options: OpenOptions,
+}
+
+impl Open {
+    /// A session in this directory, which it sees at the same path. A relative path starts at
+    /// this process's own directory.
+    pub fn new(workspace: impl AsRef<Path>) -> Self {
+        Self {
+            workspace: workspace.as_ref().to_owned(),
+            profile: None,
+            options: OpenOptions::default(),
+        }
+    }
+
+    /// Which profile; the daemon's default one if this is not said.
+    pub fn profile(mut self, name: impl Into<String>) -> Self {
+        self.profile = Some(name.into());
+        self
+    }
+
+    /// When to ask; refused where it is laxer than the profile's own.
+    pub fn ask(mut self, ask: Ask) -> Self {
+        self.options.ask = Some(ask);
+        self
+    }
+
+    pub(crate) fn to_wire(&self) -> Result<palisade_protocol::Open, Error> {
+        let workspace = std::path::absolute(&self.workspace)
+            .map_err(|source| Error::Workspace { path: self.workspace.clone(), source })?;
+        Ok(palisade_protocol::Open {
+            workspace: RawPath::from(workspace),
+            profile: self.profile.clone(),
+            options: self.options.clone(),
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! A call under way: its events, its result, its cancellation.
+
+use crate::{Error, link::Link, table::Answer};
+use palisade_protocol::{CallResult, Event as WireEvent, Reply, RequestId, Stream};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::AbortHandle,
+};
+
+/// News of a call under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A piece of output, in order of arrival.
+    Output {
+        /// Which stream.
+        stream: Stream,
+        /// The bytes; a character may be cut between two pieces.
+        data: Vec<u8>,
+    },
+    /// How far a long call is.
+    Progress {
+        /// What is being done.
+        message: String,
+        /// Units done.
+        done: u64,
+        /// Units in all, if known.
+        total: Option<u64>,
+    },
+    /// Always the last: output that was not delivered because this call's events were not read
+    /// while others waited. The result and its spool are whole.
+    Lost {
+        /// How much.
+        bytes: u64,
+    },
+}
+
+impl Event {
+    pub(crate) fn from_wire(event: WireEvent) -> (RequestId, Self) {
+        match event {
+            WireEvent::Output { call, stream, data } => {
+                (call, Self::Output { stream, data: data.0 })
+            }
+            WireEvent::Progress { call, message, done, total } => {
+                (call, Self::Progress { message, done, total })
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Output { data, .. } => data.len(),
+            Self::Progress { .. } | Self::Lost { .. } => 0,
+        }
+    }
+}
+
+/// A call under way, made by [`Call::start`](crate::Call::start). Dropping it cancels the call.
+///
+/// The events of a streaming call wait in a queue of fixed length. When it is full, the connection
+/// stops reading, and so in the end does the program that prints: a slow reader slows its own
+/// command, and nothing is lost. But the connection is shared. If other requests wait on it and the
+/// queue stays full for some seconds, the stream of this call is cut: what is in the queue is still
+/// delivered, the rest is only counted, and the last event is [`Event::Lost`].
+#[derive(Debug)]
+pub struct Running {
+    link: Arc<Link>,
+    id: RequestId,
+    answer: oneshot::Receiver<Answer>,
+    events: Option<mpsc::Receiver<Event>>,
+    lost: Arc<AtomicU64>,
+    outcome: Option<Answer>,
+    feeder: Option<AbortHandle>,
+}
+
+impl Running {
+    pub(crate) fn new(
+        link: Arc<Link>,
+        entered: crate::table::Entered,
+        events: Option<mpsc::Receiver<Event>>,
+    ) -> Self {
+        let crate::table::Entered { id, answer, lost } = entered;
+        Self { link, id, answer, events, lost, outcome: None, feeder: None }
+    }
+
+    pub(crate) const fn id(&self) -> RequestId {
+        self.id
+    }
+
+    pub(crate) fn fed_by(&mut self, feeder: AbortHandle) {
+        self.feeder = Some(feeder);
+    }
+
+    /// The next event; none once the call has ended and all were delivered. Without
+    /// [`Call::stream`](crate::Call::stream) there are none, and this waits for the end.
+    pub async fn next(&mut self) -> Option<Event> {
+        if let Some(events) = &mut self.events {
+            if let Some(event) = events.recv().await {
+                return Some(event);
+            }
+            self.events = None;
+        }
+        self.settle().await;
+        match self.lost.swap(0, Ordering::Relaxed) {
+            0 => None,
+            bytes => Some(Event::Lost { bytes }),
+        }
+    }
+
+    /// The result. Events that were not read yet are dropped.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] if the call could not be made at all, [`Error::Disconnected`] if the
+    /// connection ended first. A call that was made and failed is a result.
+    pub async fn result(mut self) -> Result<CallResult, Error> {
+        self.events = None;
+        self.settle().await;
+        match self.outcome.take() {
+            Some(Ok(Reply::Result(result))) => Ok(*result),
+            Some(Ok(Reply::Error(error))) => Err(Error::Remote(error)),
+            Some(Ok(_)) => Err(Error::Protocol("a call was answered with no result".to_owned())),
+            Some(Err(error)) => Err(error),
+            None => Err(self.link.table.ended()),
+        }
+    }
+
+    /// Asks for the call's end and does not wait for it: events keep coming until then, and the
+    /// result has `cancelled` set. To cancel a call that has ended is no mistake.
+    ///
+    /// # Errors
+    /// If the connection is gone, and with it the call.
+    pub async fn cancel(&self) -> Result<(), Error> {
+        self.link.cancel(self.id)
+    }
+
+    async fn settle(&mut self) {
+        if self.outcome.is_none() {
+            self.outcome = Some(match (&mut self.answer).await {
+                Ok(answer) => answer,
+                Err(_) => Err(self.link.table.ended()),
+            });
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(feeder) = &self.feeder {
+            feeder.abort();
+        }
+        // A connection that is gone has taken the call with it.
+        drop(self.link.cancel(self.id));
+    }
+}

@@ -1,0 +1,159 @@
+//! Who waits for which answer on one connection, and where the events of a call go.
+
+use crate::{Error, Event};
+use palisade_protocol::{Reply, RequestId, WireError};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::sync::{mpsc, oneshot};
+
+/// What a waiting request gets.
+pub(crate) type Answer = Result<Reply, Error>;
+
+/// Where the events of a request go.
+#[derive(Debug, Clone)]
+pub(crate) enum Events {
+    /// None are expected; any that come are dropped.
+    Unwanted,
+    /// To a queue of fixed length, while it is read.
+    Queue(mpsc::Sender<Event>),
+    /// The queue was full for too long: they are only counted.
+    Counted,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    answer: oneshot::Sender<Answer>,
+    events: Events,
+    lost: Arc<AtomicU64>,
+}
+
+/// Why a connection is over.
+#[derive(Debug, Clone)]
+pub(crate) enum Ending {
+    /// The daemon said why.
+    Refused(WireError),
+    /// The daemon's bytes made no sense.
+    Nonsense(String),
+    /// It is just gone.
+    Gone(String),
+}
+
+impl Ending {
+    fn error(&self) -> Error {
+        match self {
+            Self::Refused(error) => Error::Remote(error.clone()),
+            Self::Nonsense(what) => Error::Protocol(what.clone()),
+            Self::Gone(why) => Error::Disconnected(why.clone()),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last: RequestId,
+    waiting: HashMap<RequestId, Waiting>,
+    ending: Option<Ending>,
+}
+
+/// The requests of one connection that have no answer yet.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    state: Mutex<State>,
+}
+
+/// A request that was entered in the table.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    pub(crate) id: RequestId,
+    pub(crate) answer: oneshot::Receiver<Answer>,
+    pub(crate) lost: Arc<AtomicU64>,
+}
+
+impl Table {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code panics while it holds the lock, and the table stays whole between two lines.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the request a number and waits for its answer.
+    pub(crate) fn enter(&self, events: Events) -> Result<Entered, Error> {
+        let mut state = self.state();
+        if let Some(ending) = &state.ending {
+            return Err(ending.error());
+        }
+        state.last += 1;
+        let id = state.last;
+        let (sender, answer) = oneshot::channel();
+        let lost = Arc::new(AtomicU64::new(0));
+        state.waiting.insert(id, Waiting { answer: sender, events, lost: Arc::clone(&lost) });
+        Ok(Entered { id, answer, lost })
+    }
+
+    /// Why nothing can be asked any more.
+    pub(crate) fn ended(&self) -> Error {
+        match &self.state().ending {
+            Some(ending) => ending.error(),
+            None => Error::Disconnected("this side closed it".to_owned()),
+        }
+    }
+
+    /// Answers a request. One that nobody waits for any more is no mistake: it was given up.
+    pub(crate) fn answer(&self, id: RequestId, answer: Answer) {
+        let waiting = self.state().waiting.remove(&id);
+        if let Some(waiting) = waiting {
+            // A receiver that is gone wanted no answer.
+            drop(waiting.answer.send(answer));
+        }
+    }
+
+    /// Takes back a request that was never sent.
+    pub(crate) fn forget(&self, id: RequestId) {
+        self.state().waiting.remove(&id);
+    }
+
+    /// Whether a request is still unanswered.
+    pub(crate) fn waits(&self, id: RequestId) -> bool {
+        self.state().waiting.contains_key(&id)
+    }
+
+    /// Whether anyone else waits on this connection.
+    pub(crate) fn others_wait(&self, id: RequestId) -> bool {
+        self.state().waiting.keys().any(|other| *other != id)
+    }
+
+    /// Where the events of a request go.
+    pub(crate) fn events(&self, id: RequestId) -> Events {
+        self.state().waiting.get(&id).map_or(Events::Unwanted, |waiting| waiting.events.clone())
+    }
+
+    /// Changes where the events of a request go.
+    pub(crate) fn redirect(&self, id: RequestId, events: Events) {
+        if let Some(waiting) = self.state().waiting.get_mut(&id) {
+            waiting.events = events;
+        }
+    }
+
+    /// Counts bytes that were not delivered.
+    pub(crate) fn count_lost(&self, id: RequestId, bytes: usize) {
+        if let Some(waiting) = self.state().waiting.get(&id) {
+            waiting.lost.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends everything that waits, and all that will be asked.
+    pub(crate) fn end(&self, ending: Ending) {
+        let waiting = {
+            let mut state = self.state();
+            state.ending.get_or_insert(ending.clone());
+            std::mem::take(&mut state.waiting)
+        };
+        for entry in waiting.into_values() {
+            drop(entry.answer.send(Err(ending.error())));
+        }
+    }
+}

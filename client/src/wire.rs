@@ -1,0 +1,49 @@
+//! Frames on the socket: whole messages in, whole messages out. Runs in the agent's process.
+
+use crate::Error;
+use palisade_protocol::{
+    Envelope, ServerMessage,
+    codec::{self, CodecError},
+};
+use std::io::ErrorKind;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+/// A request as the bytes of its frame.
+pub(crate) fn frame(envelope: &Envelope) -> Result<Vec<u8>, Error> {
+    codec::frame(envelope).map_err(|error| match error {
+        CodecError::TooLarge => Error::TooLarge,
+        CodecError::UnknownVariant { .. } | CodecError::Trailing(_) | CodecError::Malformed(_) => {
+            Error::Protocol(error.to_string())
+        }
+    })
+}
+
+/// What the stream had next.
+pub(crate) enum Incoming {
+    /// A message.
+    Message(ServerMessage),
+    /// Its end, between two messages or inside one.
+    End(String),
+}
+
+/// The daemon's next message, or why its bytes are none.
+pub(crate) async fn read<R: AsyncRead + Unpin>(stream: &mut R) -> Result<Incoming, String> {
+    let mut prefix = [0; 4];
+    if let Err(error) = stream.read_exact(&mut prefix).await {
+        return Ok(Incoming::End(reason(&error)));
+    }
+    let length = codec::frame_length(prefix).map_err(|error| error.message)?;
+    let mut body = vec![0; length];
+    if let Err(error) = stream.read_exact(&mut body).await {
+        return Ok(Incoming::End(reason(&error)));
+    }
+    codec::decode(&body).map(Incoming::Message).map_err(|error| error.to_string())
+}
+
+fn reason(error: &std::io::Error) -> String {
+    if error.kind() == ErrorKind::UnexpectedEof {
+        "the daemon closed it".to_owned()
+    } else {
+        error.to_string()
+    }
+}
