@@ -1,35 +1,230 @@
-//! Root-owned bounds that every plan is held against, whoever asks.
+//! Root-owned bounds that every plan is held against by the launcher, whoever asks.
 
-use std::path::{Component, Path};
+use crate::{Identity, LaunchPlan, Layer, Path};
+use std::path::PathBuf;
 
-/// Directories of the system's own. None of them, and nothing that holds one, is ever writable.
-const SYSTEM: [&str; 17] = [
-    "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/dev",
-    "/proc", "/sys", "/run", "/var", "/opt", "/home", "/nix",
-];
+mod calls;
+mod paths;
 
-/// Those of them whose insides are not for writing either.
-const SYSTEM_WHOLE: [&str; 10] = [
-    "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/proc", "/sys", "/etc",
-];
+pub use paths::{is_plain, is_system};
 
-/// Whether a path is absolute and made of plain names: no `.`, no `..`, no NUL.
-#[must_use]
-pub fn is_plain(path: &Path) -> bool {
-    use std::os::unix::ffi::OsStrExt as _;
-    // Components pass over `.` and `//`, which the kernel does not see the same way in a mount
-    // table: the text must be what the components make of it.
-    path.is_absolute()
-        && !path.as_os_str().as_bytes().contains(&0)
-        && path.components().all(|c| matches!(c, Component::RootDir | Component::Normal(_)))
-        && path.components().collect::<std::path::PathBuf>().as_os_str() == path.as_os_str()
+/// The most that a plan may ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ceiling {
+    /// Memory of a session.
+    pub max_memory_bytes: u64,
+    /// Processes and threads of a session.
+    pub max_processes: u64,
+    /// Hundredths of one core.
+    pub max_cpu_percent: u64,
+    /// Open descriptors of a process.
+    pub max_open_files: u64,
+    /// The largest file that a process may write.
+    pub max_file_bytes: u64,
+    /// Mounts of the small root, private file systems among them.
+    pub max_binds: u64,
+    /// Landlock rules.
+    pub max_grants: u64,
+    /// All private file systems of a session together.
+    pub max_tmpfs_bytes: u64,
+    /// The lowest user id, other than 0, that a session may run as.
+    pub min_uid: u32,
+    /// Whether a session may run as user 0.
+    pub allow_root: AllowRoot,
+    /// Palisade's own directories: nothing of them, or that holds them, is ever in a session.
+    pub never: Vec<Path>,
+    /// Layers that a plan may call optional.
+    pub may_be_missing: Vec<Layer>,
 }
 
-/// Whether a path is the root, one of the system's own directories, or inside one that is the
-/// system's to the last file.
-#[must_use]
-pub fn is_system(path: &Path) -> bool {
-    SYSTEM.iter().any(|system| Path::new(system).starts_with(path))
-        || SYSTEM_WHOLE.iter().any(|system| path.starts_with(system))
-        || (path.starts_with("/dev") && !path.starts_with("/dev/shm"))
+/// Whether a session may run as user 0 (without capabilities, like every session).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllowRoot {
+    /// It is refused.
+    No,
+    /// It may.
+    Yes,
 }
+
+impl Default for Ceiling {
+    fn default() -> Self {
+        Self {
+            // More than one build needs; what the host really has bounds it anyway.
+            max_memory_bytes: 64 << 30,
+            // A quarter of the kernel's usual number of process ids.
+            max_processes: 8192,
+            // 64 cores.
+            max_cpu_percent: 6400,
+            // Far below the kernel's 2^20, so that one session can not fill its tables.
+            max_open_files: 65_536,
+            // An image of a virtual machine fits, an endless file does not.
+            max_file_bytes: 1 << 40,
+            // Each costs a mount when the session is made.
+            max_binds: 2048,
+            // Each costs a quarter of a microsecond a call.
+            max_grants: 2048,
+            // It counts against memory too, where there are cgroups.
+            max_tmpfs_bytes: 64 << 30,
+            // Below are the accounts of services.
+            min_uid: 1000,
+            // Root's files are the system's; its sessions need the launcher's own decision.
+            allow_root: AllowRoot::No,
+            // Configuration, sockets and state.
+            never: ["/etc/palisade", "/run/palisade", "/var/lib/palisade"].map(Path::from).into(),
+            // Never Landlock and seccomp: without either, what the rest holds was not shown.
+            may_be_missing: vec![
+                Layer::Mount,
+                Layer::Pid,
+                Layer::Network,
+                Layer::Ipc,
+                Layer::Uts,
+                Layer::Cgroup,
+                Layer::Limits,
+            ],
+        }
+    }
+}
+
+/// Why a plan is over the ceiling.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CeilingError {
+    /// More than the most.
+    #[error("{limit} = {wanted} is over the ceiling's {most}")]
+    Over {
+        /// Of what.
+        limit: &'static str,
+        /// In the plan.
+        wanted: u64,
+        /// In the ceiling.
+        most: u64,
+    },
+    /// A limit of nothing, which the kernel may take for none.
+    #[error("{0} is zero")]
+    Zero(&'static str),
+    /// A list that would confine nothing or allow nothing.
+    #[error("the plan has no {0}")]
+    Empty(&'static str),
+    /// Relative, or with `.`, `..`, a doubled slash or NUL in it.
+    #[error("{path:?} ({what}) is not a plain absolute path")]
+    NotPlain {
+        /// Where in the plan.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
+    /// The root, or a directory of the system's own, is to be writable or hidden.
+    #[error("{path:?} ({what}) belongs to the system")]
+    System {
+        /// Where in the plan.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
+    /// Palisade's own.
+    #[error("{path:?} ({what}) is, holds or is inside {never:?}, which no session sees")]
+    Never {
+        /// Where in the plan.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// Which of the ceiling's.
+        never: PathBuf,
+    },
+    /// A rule that lets write where nothing writable is mounted.
+    #[error(
+        "{0:?} (grant) is writable, but neither the workspace, a bind nor a private file system is"
+    )]
+    Uncovered(PathBuf),
+    /// Device access outside `/dev` would be a way to write.
+    #[error("{0:?} is granted as a device outside /dev")]
+    Device(PathBuf),
+    /// Mode bits beyond read, write, execute and sticky.
+    #[error("{path:?} (private file system) has mode {mode:#o}")]
+    Mode {
+        /// Where.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// A session as root.
+    #[error("a session may not run as root")]
+    Root,
+    /// A session as a service's account.
+    #[error("a session may not run as user {uid}: the ceiling's lowest is {least}")]
+    Uid {
+        /// Whom it was to run as.
+        uid: u32,
+        /// The lowest.
+        least: u32,
+    },
+    /// A layer may not be optional.
+    #[error("layer {0} may not be optional")]
+    Layer(Layer),
+    /// The filter lets a call through that none may.
+    #[error("the filter lets {call} through, system call {number}")]
+    Syscall {
+        /// What it is.
+        call: &'static str,
+        /// Its number.
+        number: u32,
+    },
+}
+
+impl Ceiling {
+    /// Holds a plan, and whom it is to run as, against the ceiling.
+    ///
+    /// # Errors
+    /// The first thing that is over it.
+    pub fn check(&self, plan: &LaunchPlan, identity: Identity) -> Result<(), CeilingError> {
+        self.check_identity(identity)?;
+        self.check_limits(plan)?;
+        self.check_paths(plan)?;
+        calls::check(&plan.syscalls)?;
+        match plan.optional.iter().find(|layer| !self.may_be_missing.contains(layer)) {
+            Some(layer) => Err(CeilingError::Layer(*layer)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_identity(&self, identity: Identity) -> Result<(), CeilingError> {
+        match (identity.uid, self.allow_root) {
+            (0, AllowRoot::No) => Err(CeilingError::Root),
+            (0, AllowRoot::Yes) => Ok(()),
+            (uid, _) if uid < self.min_uid => Err(CeilingError::Uid { uid, least: self.min_uid }),
+            (_, AllowRoot::No | AllowRoot::Yes) => Ok(()),
+        }
+    }
+
+    fn check_limits(&self, plan: &LaunchPlan) -> Result<(), CeilingError> {
+        if plan.grants.is_empty() {
+            return Err(CeilingError::Empty("Landlock rules"));
+        }
+        let limits = &plan.limits;
+        let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+        let tmpfs = plan.tmpfs.iter().fold(0_u64, |sum, tmpfs| sum.saturating_add(tmpfs.bytes));
+        let smallest = plan.tmpfs.iter().map(|tmpfs| tmpfs.bytes).min().unwrap_or(1);
+        let mounts = count(plan.binds.len()).saturating_add(count(plan.tmpfs.len()));
+        for (limit, wanted, most) in [
+            ("memory_bytes", limits.memory_bytes, self.max_memory_bytes),
+            ("processes", limits.processes, self.max_processes),
+            ("cpu_percent", limits.cpu_percent, self.max_cpu_percent),
+            ("open_files", limits.open_files, self.max_open_files),
+            ("file_bytes", limits.file_bytes, self.max_file_bytes),
+            ("grants", count(plan.grants.len()), self.max_grants),
+            ("tmpfs_bytes", if smallest == 0 { 0 } else { tmpfs.max(1) }, self.max_tmpfs_bytes),
+            // The workspace is a mount too, so this is never zero.
+            ("binds", mounts.saturating_add(1), self.max_binds),
+        ] {
+            if wanted == 0 {
+                return Err(CeilingError::Zero(limit));
+            }
+            if wanted > most {
+                return Err(CeilingError::Over { limit, wanted, most });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+//! Every bound of the ceiling, each beside a plan that passes.
+
+use super::*;
+use crate::{
+    Access, Bind, Compare, Condition, Grant, Limits, MissingPath, Network, SyscallAction,
+    SyscallRule, Tmpfs,
+};
+
+const USER: Identity = Identity { uid: 1000, gid: 1000 };
+
+fn bind(path: &str, access: Access) -> Bind {
+    Bind { path: path.into(), access, missing: MissingPath::Skip }
+}
+
+fn grant(path: &str, access: Access) -> Grant {
+    Grant { path: path.into(), access, missing: MissingPath::Skip }
+}
+
+fn tmpfs(path: &str, bytes: u64) -> Tmpfs {
+    Tmpfs { path: path.into(), bytes, mode: 0o1777 }
+}
+
+fn allow(number: u32) -> SyscallRule {
+    SyscallRule { number, clauses: vec![], otherwise: SyscallAction::Allow }
+}
+
+fn plan() -> LaunchPlan {
+    LaunchPlan {
+        workspace: bind("/home/u/project", Access::Write),
+        binds: vec![bind("/usr", Access::Execute), bind("/etc/passwd", Access::Read)],
+        tmpfs: vec![tmpfs("/tmp", 1 << 20), tmpfs("/run", 1 << 20), tmpfs("/home/u", 1 << 20)],
+        grants: vec![
+            grant("/home/u/project", Access::Write),
+            grant("/usr", Access::Execute),
+            grant("/tmp", Access::Write),
+            grant("/dev", Access::Device),
+            grant("/proc", Access::Read),
+        ],
+        syscalls: vec![allow(0), allow(1)],
+        network: Network::None,
+        limits: Limits {
+            memory_bytes: 1 << 30,
+            processes: 100,
+            cpu_percent: 100,
+            file_bytes: 1 << 30,
+            open_files: 1024,
+        },
+        optional: vec![Layer::Limits],
+    }
+}
+
+fn check(change: impl FnOnce(&mut LaunchPlan)) -> Result<(), CeilingError> {
+    let mut plan = plan();
+    change(&mut plan);
+    Ceiling::default().check(&plan, USER)
+}
+
+#[test]
+fn a_usual_plan_passes() {
+    assert_eq!(check(|_| {}), Ok(()));
+}
+
+#[test]
+fn each_limit_has_its_most_and_is_not_zero() {
+    type Set = fn(&mut LaunchPlan, u64);
+    let ceiling = Ceiling::default();
+    let limits: [(&str, u64, Set); 6] = [
+        ("memory_bytes", ceiling.max_memory_bytes, |plan, n| plan.limits.memory_bytes = n),
+        ("processes", ceiling.max_processes, |plan, n| plan.limits.processes = n),
+        ("cpu_percent", ceiling.max_cpu_percent, |plan, n| plan.limits.cpu_percent = n),
+        ("open_files", ceiling.max_open_files, |plan, n| plan.limits.open_files = n),
+        ("file_bytes", ceiling.max_file_bytes, |plan, n| plan.limits.file_bytes = n),
+        ("tmpfs_bytes", ceiling.max_tmpfs_bytes, |plan, n| plan.tmpfs = vec![tmpfs("/tmp", n)]),
+    ];
+    for (limit, most, set) in limits {
+        assert_eq!(check(|plan| set(plan, most)), Ok(()), "{limit}");
+        let over = CeilingError::Over { limit, wanted: most + 1, most };
+        assert_eq!(check(|plan| set(plan, most + 1)), Err(over));
+        assert_eq!(check(|plan| set(plan, 0)), Err(CeilingError::Zero(limit)));
+    }
+}
+
+#[test]
+fn private_file_systems_are_counted_together() {
+    let most = Ceiling::default().max_tmpfs_bytes;
+    let two = |bytes| {
+        move |plan: &mut LaunchPlan| {
+            plan.tmpfs = vec![tmpfs("/tmp", bytes), tmpfs("/var/tmp", 1)];
+        }
+    };
+    assert_eq!(check(two(most - 1)), Ok(()));
+    let over = CeilingError::Over { limit: "tmpfs_bytes", wanted: most + 1, most };
+    assert_eq!(check(two(most)), Err(over));
+    let over = CeilingError::Over { limit: "tmpfs_bytes", wanted: u64::MAX, most };
+    assert_eq!(check(two(u64::MAX)), Err(over));
+}
+
+#[test]
+fn lists_are_bounded() {
+    let most = Ceiling::default().max_grants;
+    let grants = |n: u64| vec![grant("/usr", Access::Execute); usize::try_from(n).unwrap()];
+    let change = |n| move |plan: &mut LaunchPlan| plan.grants.splice(.., grants(n)).for_each(drop);
+    assert_eq!(check(change(most)), Ok(()));
+    let over = CeilingError::Over { limit: "grants", wanted: most + 1, most };
+    assert_eq!(check(change(most + 1)), Err(over));
+
+    let most = Ceiling::default().max_binds;
+    // Three private file systems and the workspace are mounts too.
+    let binds = |n: u64| vec![bind("/usr", Access::Execute); usize::try_from(n - 4).unwrap()];
+    assert_eq!(check(|plan| plan.binds = binds(most)), Ok(()));
+    let over = CeilingError::Over { limit: "binds", wanted: most + 1, most };
+    assert_eq!(check(|plan| plan.binds = binds(most + 1)), Err(over));
+}
+
+#[test]
+fn empty_lists_are_refused() {
+    let error = CeilingError::Empty("Landlock rules");
+    assert_eq!(check(|plan| plan.grants.clear()), Err(error));
+    let error = CeilingError::Empty("system calls that are allowed");
+    assert_eq!(check(|plan| plan.syscalls.clear()), Err(error.clone()));
+    let refused = SyscallRule { number: 0, clauses: vec![], otherwise: SyscallAction::Errno(1) };
+    assert_eq!(check(|plan| plan.syscalls = vec![refused]), Err(error));
+}
+
+#[test]
+fn identities_are_users() {
+    let check = |ceiling: &Ceiling, uid| ceiling.check(&plan(), Identity { uid, gid: 1000 });
+    let mut ceiling = Ceiling::default();
+    assert_eq!(check(&ceiling, 1000), Ok(()));
+    assert_eq!(check(&ceiling, 0), Err(CeilingError::Root));
+    for uid in [1, 999] {
+        assert_eq!(check(&ceiling, uid), Err(CeilingError::Uid { uid, least: 1000 }));
+    }
+    ceiling.allow_root = AllowRoot::Yes;
+    assert_eq!(check(&ceiling, 0), Ok(()));
+    assert_eq!(check(&ceiling, 1), Err(CeilingError::Uid { uid: 1, least: 1000 }));
+}
+
+#[test]
+fn paths_are_plain() {
+    for path in ["", "x", "/a/../b", "/a/./b", "/a//b", "/a/", "/a/..", "/a\0b", ".", "//a"] {
+        let not = |what| Err(CeilingError::NotPlain { what, path: path.into() });
+        assert_eq!(check(|plan| plan.workspace.path = path.into()), not("workspace"), "{path:?}");
+        assert_eq!(check(|plan| plan.binds[0].path = path.into()), not("bind"), "{path:?}");
+        assert_eq!(check(|plan| plan.grants[1].path = path.into()), not("grant"), "{path:?}");
+        let what = "private file system";
+        assert_eq!(check(|plan| plan.tmpfs[0].path = path.into()), not(what), "{path:?}");
+    }
+    let odd = "/home/u/ .. \n…";
+    assert_eq!(check(|plan| plan.binds[0].path = odd.into()), Ok(()));
+}
+
+#[test]
+fn nothing_of_the_system_is_writable() {
+    let system = [
+        "/",
+        "/etc",
+        "/usr",
+        "/bin",
+        "/sbin",
+        "/lib",
+        "/lib64",
+        "/boot",
+        "/dev",
+        "/proc",
+        "/sys",
+        "/run",
+        "/var",
+        "/home",
+        "/etc/cron.d",
+        "/lib/modules",
+        "/proc/self",
+        "/sys/fs/cgroup",
+        "/dev/pts",
+    ];
+    let mut open = Ceiling::default();
+    open.never.clear();
+    for path in system {
+        let refused = |what, change: fn(&mut LaunchPlan, &str)| {
+            let mut plan = plan();
+            change(&mut plan, path);
+            let error = CeilingError::System { what, path: path.into() };
+            assert_eq!(open.check(&plan, USER), Err(error), "{path}");
+        };
+        refused("workspace", |plan, path| plan.workspace = bind(path, Access::Write));
+        refused("bind", |plan, path| plan.binds.push(bind(path, Access::Write)));
+        refused("grant", |plan, path| plan.grants.push(grant(path, Access::Write)));
+        if path != "/run" {
+            refused("private file system", |plan, path| plan.tmpfs.push(tmpfs(path, 1)));
+        }
+    }
+    for path in ["/srv/www", "/usr/src/project", "/var/www", "/dev/shm/x", "/home/u/x", "/tmp/x"] {
+        let found = check(|plan| {
+            plan.workspace = bind(path, Access::Write);
+            plan.grants[0] = grant(path, Access::Write);
+        });
+        assert_eq!(found, Ok(()), "{path}");
+    }
+}
+
+#[test]
+fn palisades_own_directories_are_in_no_session() {
+    for (path, never) in [
+        ("/etc/palisade", "/etc/palisade"),
+        ("/run/palisade/agent.sock", "/run/palisade"),
+        ("/run", "/run/palisade"),
+        ("/var/lib", "/var/lib/palisade"),
+        ("/", "/etc/palisade"),
+    ] {
+        for access in [Access::Read, Access::Execute] {
+            let error =
+                |what| Err(CeilingError::Never { what, path: path.into(), never: never.into() });
+            let found = check(|plan| plan.binds.push(bind(path, access)));
+            assert_eq!(found, error("bind"), "{path}");
+            let found = check(|plan| plan.workspace = bind(path, access));
+            assert_eq!(found, error("workspace"), "{path}");
+            let found = check(|plan| {
+                plan.tmpfs.clear();
+                plan.grants.insert(0, grant(path, access));
+            });
+            assert_eq!(found, error("grant"), "{path}");
+        }
+    }
+    assert_eq!(check(|plan| plan.binds.push(bind("/var/lib/other", Access::Read))), Ok(()));
+    assert_eq!(check(|plan| plan.binds.push(bind("/etc/palisade2", Access::Read))), Ok(()));
+}
+
+#[test]
+fn what_is_granted_as_writable_is_mounted_so() {
+    for path in ["/srv/data", "/home/u2"] {
+        let error = CeilingError::Uncovered(path.into());
+        assert_eq!(check(|plan| plan.grants.push(grant(path, Access::Write))), Err(error));
+        assert_eq!(
+            check(|plan| {
+                plan.grants.push(grant(path, Access::Write));
+                plan.binds.push(bind(path, Access::Write));
+            }),
+            Ok(())
+        );
+    }
+    let error = CeilingError::Uncovered("/home/u/project".into());
+    // Although a private file system lies around it.
+    assert_eq!(check(|plan| plan.workspace.access = Access::Execute), Err(error));
+    let error = CeilingError::Device("/srv".into());
+    assert_eq!(check(|plan| plan.grants.push(grant("/srv", Access::Device))), Err(error));
+    let error = CeilingError::Mode { path: "/tmp".into(), mode: 0o4777 };
+    assert_eq!(check(|plan| plan.tmpfs[0].mode = 0o4777), Err(error));
+}
+
+#[test]
+fn landlock_and_seccomp_are_never_optional() {
+    for layer in Layer::ALL {
+        let expected = match layer {
+            Layer::Landlock | Layer::Seccomp => Err(CeilingError::Layer(layer)),
+            Layer::Mount
+            | Layer::Pid
+            | Layer::Network
+            | Layer::Ipc
+            | Layer::Uts
+            | Layer::Cgroup
+            | Layer::Limits => Ok(()),
+        };
+        assert_eq!(check(|plan| plan.optional = vec![layer]), expected, "{layer}");
+    }
+}
+
+#[test]
+fn some_calls_are_never_let_through() {
+    for (number, call) in [
+        (165, "mount"),
+        (166, "umount2"),
+        (155, "pivot_root"),
+        (175, "init_module"),
+        (313, "finit_module"),
+        (176, "delete_module"),
+        (246, "kexec_load"),
+        (320, "kexec_file_load"),
+        (321, "bpf"),
+        (169, "reboot"),
+        (167, "swapon"),
+        (168, "swapoff"),
+        (304, "open_by_handle_at"),
+        (425, "io_uring_setup"),
+        (308, "setns"),
+        (272, "unshare"),
+        (435, "clone3"),
+    ] {
+        let error = Err(CeilingError::Syscall { call, number });
+        assert_eq!(check(|plan| plan.syscalls.push(allow(number))), error);
+        let hidden = SyscallRule {
+            number,
+            clauses: vec![(vec![], SyscallAction::Allow)],
+            otherwise: SyscallAction::Errno(1),
+        };
+        assert_eq!(check(|plan| plan.syscalls.push(hidden)), error);
+        let refused = SyscallRule { number, clauses: vec![], otherwise: SyscallAction::Errno(1) };
+        assert_eq!(check(|plan| plan.syscalls.push(refused)), Ok(()));
+    }
+}
+
+#[test]
+fn some_calls_need_their_arguments_checked() {
+    for (number, call) in [
+        (16, "ioctl(TIOCSTI)"),
+        (41, "socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP)"),
+        (56, "clone(CLONE_NEWNS)"),
+        (302, "prlimit64 on another process"),
+    ] {
+        let error = CeilingError::Syscall { call, number };
+        assert_eq!(check(|plan| plan.syscalls.push(allow(number))), Err(error));
+    }
+    let namespaces = Condition {
+        argument: 0,
+        wide: false,
+        mask: 0x7e02_0000,
+        compare: Compare::NotEqual,
+        value: 0,
+    };
+    let clone = |mask| SyscallRule {
+        number: 56,
+        clauses: vec![(vec![Condition { mask, ..namespaces }], SyscallAction::Errno(1))],
+        otherwise: SyscallAction::Allow,
+    };
+    assert_eq!(check(|plan| plan.syscalls.push(clone(0x7e02_0000))), Ok(()));
+    let error = CeilingError::Syscall { call: "clone(CLONE_NEWUSER)", number: 56 };
+    assert_eq!(check(|plan| plan.syscalls.push(clone(0x6e02_0000))), Err(error));
+}
