@@ -175,6 +175,7 @@ impl<'de> Deserialize<'de> for JsonText {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{MAX_KEY, MAX_KEYS};
 
     fn json<T: Serialize + serde::de::DeserializeOwned>(value: &T) -> (String, T) {
         let text = serde_json::to_string(value).unwrap();
@@ -230,7 +231,11 @@ mod tests {
             let error = JsonText::parse(bad.clone()).unwrap_err().to_string();
             assert!(error.starts_with(why), "{bad}: {error}");
         }
-        let many: Vec<String> = (0..=64 * 1024).map(|n| format!("\"{n}\":0")).collect();
+        let key = |length| format!("{{\"{}\":1}}", "k".repeat(length));
+        assert!(JsonText::parse(key(MAX_KEY)).is_ok());
+        let error = JsonText::parse(key(MAX_KEY + 1)).unwrap_err().to_string();
+        assert!(error.starts_with("a key of more than 65536 bytes"), "{error}");
+        let many: Vec<String> = (0..=MAX_KEYS).map(|n| format!("\"{n}\":0")).collect();
         assert!(JsonText::parse(format!("{{{}}}", many[1..].join(","))).is_ok());
         let error = JsonText::parse(format!("{{{}}}", many.join(","))).unwrap_err().to_string();
         assert!(error.starts_with("more than 65536 object keys"), "{error}");

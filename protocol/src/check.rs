@@ -2,7 +2,7 @@
 
 use crate::{
     Call, ErrorCode, Hello, Input, Open, OutputQuery, Request, WireError,
-    limits::{MAX_CAPABILITIES, MAX_CHUNK, MAX_NAME, MAX_PATH, MAX_REASON, MAX_TIMEOUT_MS},
+    limits::{MAX_CHUNK, MAX_LIST, MAX_NAME, MAX_PATH, MAX_REASON, MAX_TIMEOUT_MS},
 };
 
 impl Request {
@@ -17,7 +17,8 @@ impl Request {
             Self::Call(call) => check_call(call),
             Self::Input(input) => check_input(input),
             Self::Output(query) => check_output(query),
-            Self::Cancel(_) | Self::Close | Self::Ping | Self::Tools(_) | Self::Status => Ok(()),
+            Self::Tools(query) => few("names", query.names.len()),
+            Self::Cancel(_) | Self::Close | Self::Ping | Self::Status => Ok(()),
         }
     }
 }
@@ -33,14 +34,19 @@ fn at_most(what: &str, found: usize, limit: usize, hint: &str) -> Result<(), Wir
     Ok(())
 }
 
-fn check_hello(hello: &Hello) -> Result<(), WireError> {
-    at_most("client", hello.client.len(), MAX_NAME, "give a short name")?;
-    if hello.capabilities.len() > MAX_CAPABILITIES {
+fn few(what: &str, found: usize) -> Result<(), WireError> {
+    if found > MAX_LIST {
         return Err(invalid(
-            format!("`capabilities` has more than {MAX_CAPABILITIES} entries"),
-            "name only those that the client uses",
+            format!("`{what}` has {found} entries, the limit is {MAX_LIST}"),
+            "name only those that are needed",
         ));
     }
+    Ok(())
+}
+
+fn check_hello(hello: &Hello) -> Result<(), WireError> {
+    at_most("client", hello.client.len(), MAX_NAME, "give a short name")?;
+    few("capabilities", hello.capabilities.len())?;
     hello.capabilities.iter().try_for_each(|name| {
         at_most("capabilities", name.len(), MAX_NAME, "name only those that PROTOCOL.md lists")
     })
@@ -114,7 +120,7 @@ fn check_output(query: &OutputQuery) -> Result<(), WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bytes, CallOptions, JsonText, OpenOptions, RawPath};
+    use crate::{Bytes, CallOptions, JsonText, OpenOptions, RawPath, ToolsQuery};
 
     fn refusal(request: Request) -> (ErrorCode, String) {
         let error = request.check().unwrap_err();
@@ -147,6 +153,10 @@ mod tests {
         Request::Input(Input { call: 1, data: Bytes(vec![0; length]), end: false })
     }
 
+    fn tools(count: usize) -> Request {
+        Request::Tools(ToolsQuery { names: vec!["bash".parse().unwrap(); count] })
+    }
+
     fn output(limit: Option<u64>) -> Request {
         Request::Output(OutputQuery { call_id: "c1".parse().unwrap(), offset: 0, limit })
     }
@@ -156,7 +166,7 @@ mod tests {
         let name = "n".repeat(MAX_NAME);
         let long = [b"/".as_slice(), &[b'a'; MAX_PATH - 1]].concat();
         for request in [
-            hello(&name, vec![name.clone(); MAX_CAPABILITIES]),
+            hello(&name, vec![name.clone(); MAX_LIST]),
             open(b"/", None),
             open(&long, Some(&name)),
             open(b"/\xff", Some("default")),
@@ -164,6 +174,7 @@ mod tests {
             call(" {\"a\":1}", 0, Some(1)),
             call("{}", 0, None),
             input(MAX_CHUNK),
+            tools(MAX_LIST),
             output(None),
             output(Some(u64::MAX)),
             Request::Ping,
@@ -178,7 +189,7 @@ mod tests {
     fn what_is_over_its_limit_is_refused_by_name() {
         let name = "n".repeat(MAX_NAME + 1);
         let long = [b"/".as_slice(), &[b'a'; MAX_PATH]].concat();
-        let many = vec![String::new(); MAX_CAPABILITIES + 1];
+        let many = vec![String::new(); MAX_LIST + 1];
         let invalid = ErrorCode::InvalidRequest;
         let refused = ErrorCode::WorkspaceRefused;
         for (request, code, message) in [
@@ -188,7 +199,7 @@ mod tests {
                 invalid,
                 "`capabilities` has 129 bytes, the limit is 128",
             ),
-            (hello("", many), invalid, "`capabilities` has more than 64 entries"),
+            (hello("", many), invalid, "`capabilities` has 257 entries, the limit is 256"),
             (open(b"", None), refused, "`workspace` is not an absolute path"),
             (open(b"a/b", None), refused, "`workspace` is not an absolute path"),
             (open(b"/a\0b", None), refused, "`workspace` has a NUL byte in it"),
@@ -208,6 +219,7 @@ mod tests {
                 "`options.timeout_ms` is 86400001, the limit is 86400000",
             ),
             (input(MAX_CHUNK + 1), invalid, "`data` has 262145 bytes, the limit is 262144"),
+            (tools(MAX_LIST + 1), invalid, "`names` has 257 entries, the limit is 256"),
             (output(Some(0)), invalid, "`limit` is 0, and an empty page means the end"),
         ] {
             assert_eq!(refusal(request), (code, message.to_owned()));

@@ -27,8 +27,14 @@ pub const MAX_DEPTH: usize = 64;
 /// The largest request id: what every JSON implementation can hold exactly.
 pub const MAX_ID: u64 = (1 << 53) - 1;
 
-/// How many capabilities a `Hello` may name.
-pub const MAX_CAPABILITIES: usize = 64;
+/// How many entries a list in a request may have (`capabilities`, `names`).
+pub const MAX_LIST: usize = 256;
+
+/// The longest key of an object in JSON, in bytes.
+pub const MAX_KEY: usize = 64 * 1024;
+
+/// How many keys one JSON text may have in all its objects.
+pub const MAX_KEYS: usize = 64 * 1024;
 
 /// The longest path, in bytes; Linux has none longer, counting its closing NUL.
 pub const MAX_PATH: usize = 4095;

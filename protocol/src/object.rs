@@ -1,9 +1,10 @@
 //! Reads JSON objects into structs: only objects, since serde would also take an array in the
 //! order of the fields, and with the path of the field in each error.
 
+use crate::limits::MAX_LIST;
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, Visitor, value::MapAccessDeserializer},
+    de::{Error as _, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 use std::{fmt, marker::PhantomData};
 
@@ -26,6 +27,35 @@ pub(crate) fn parse<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Strin
         let what = text.split_once(" at line ").map_or(text.as_str(), |(what, _)| what);
         if path == "." { what.to_owned() } else { format!("`{path}`: {what}") }
     })
+}
+
+/// For `#[serde(deserialize_with = "object::list")]` on a list: a line full of empty strings would
+/// otherwise become many times its size in memory.
+pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    deserializer.deserialize_seq(List(PhantomData))
+}
+
+struct List<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            if list.len() == MAX_LIST {
+                return Err(A::Error::custom(format_args!("more than {MAX_LIST} entries")));
+            }
+            list.push(item);
+        }
+        Ok(list)
+    }
 }
 
 struct Object<T>(PhantomData<T>);

@@ -51,7 +51,7 @@ pub struct Hello {
     #[serde(default)]
     pub client: String,
     /// Optional behaviours that the client knows; unknown ones are ignored.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object::list")]
     pub capabilities: Vec<String>,
 }
 
@@ -165,5 +165,6 @@ pub struct OutputQuery {
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsQuery {
     /// Names or aliases; none means all.
+    #[serde(deserialize_with = "object::list")]
     pub names: Vec<ToolName>,
 }

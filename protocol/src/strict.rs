@@ -1,11 +1,9 @@
 //! Walks JSON text and refuses what parsers disagree about: repeated keys, lone surrogates,
-//! nesting without end. Pure; nothing is kept of what was read.
+//! nesting or keys without end. Pure; nothing is kept of what was read.
 
+use crate::limits::{MAX_KEY, MAX_KEYS};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::{borrow::Cow, collections::HashSet, fmt};
-
-/// How many keys one text may have in all: each is remembered while its object is read.
-const MAX_KEYS: usize = 64 * 1024;
 
 /// Reads the whole of `text`, which must be one JSON value with at most `depth` levels.
 pub(crate) fn check(text: &str, depth: usize) -> Result<(), serde_json::Error> {
@@ -81,6 +79,9 @@ impl<'de> Visitor<'de> for Walk<'_> {
             *below.keys = below.keys.checked_sub(1).ok_or_else(|| {
                 A::Error::custom(format_args!("more than {MAX_KEYS} object keys"))
             })?;
+            if key.len() > MAX_KEY {
+                return Err(A::Error::custom(format_args!("a key of more than {MAX_KEY} bytes")));
+            }
             if let Some(Key(key)) = seen.replace(Key(key)) {
                 return Err(A::Error::custom(format_args!("the key {key:?} is there twice")));
             }

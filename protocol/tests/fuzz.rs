@@ -128,10 +128,10 @@ fn try_one(input: &[u8], accepted: &mut Accepted) {
     if let Some(first) = input.first() {
         assert_eq!(wire::sniff(*first).is_ok(), b"\0\x01{ \t\r\n".contains(first));
     }
-    if let Some(prefix) = input.first_chunk() {
-        if let Ok(length) = codec::frame_length(*prefix) {
-            assert!((1..=limits::MAX_FRAME).contains(&length));
-        }
+    if let Some(prefix) = input.first_chunk()
+        && let Ok(length) = codec::frame_length(*prefix)
+    {
+        assert!((1..=limits::MAX_FRAME).contains(&length));
     }
     match codec::decode::<Envelope>(input) {
         Ok(envelope) => {
@@ -244,6 +244,31 @@ fn hostile_lengths_and_shapes_stay_small() {
     ] {
         let peak = claimed(&input);
         assert!(peak < MAX_PEAK, "{} bytes claimed {peak}", input.len());
+    }
+}
+
+/// The largest lines: whatever they are made of, they cost a few times their own size at most.
+#[test]
+fn the_largest_lines_cost_a_few_times_their_size() {
+    let fill = |head: &str, piece: &str, tail: &str| {
+        let count = (limits::MAX_FRAME - head.len() - tail.len()) / piece.len();
+        format!("{head}{}{tail}", piece.repeat(count)).into_bytes()
+    };
+    let params = |rest: &str| format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{rest}");
+    for line in [
+        fill("{\"", "x", "\":1}"),
+        fill("{\"", "\\u0001", "\":1}"),
+        fill(&params("ping\",\"params\":{\""), "x", "\":1}}"),
+        fill(&params("ping\",\"params\":{\""), "\u{e000}", "\":1}}"),
+        fill(&params(""), "\u{e000}", "\"}"),
+        fill(&params("call\",\"params\":{\"tool\":\""), "x", "\"}}"),
+        fill(&params("call\",\"params\":{\"tool\":\"x\",\"arguments\":{\"\":["), "0,", "0]}}}"),
+        fill(&params("hello\",\"params\":{\"version\":1,\"capabilities\":["), "\"\",", "\"\"]}}"),
+        fill(&params("tools\",\"params\":{\"names\":["), "\"a\",", "\"a\"]}}"),
+    ] {
+        let (peak, _) = meter::peak(|| json::decode_request(&line));
+        let head = String::from_utf8_lossy(&line[..60]);
+        assert!(peak < 4 * limits::MAX_FRAME.cast_signed(), "{head}… claimed {peak}");
     }
 }
 

@@ -8,7 +8,6 @@ use crate::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 
 /// Every method, in the order of [`Request`]'s variants.
 pub const METHODS: [&str; 10] =
@@ -124,8 +123,8 @@ fn number(raw: &RawValue) -> Option<RequestId> {
     serde_json::from_str(raw.get()).ok().filter(|id| *id <= MAX_ID)
 }
 
-fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
-    serde_json::from_str(raw.get()).ok().map(Cow::Owned::<str>)
+fn string(raw: &RawValue) -> Option<String> {
+    serde_json::from_str(raw.get()).ok()
 }
 
 fn request(method: &str, params: Option<&RawValue>) -> Result<Request, WireError> {
@@ -367,6 +366,12 @@ mod tests {
                 r#"{"workspace":7}"#,
                 "`workspace`: a path is a string, or {\"base64\": \"…\"} for other bytes",
             ),
+            (
+                "tools",
+                &format!("{{\"names\":[{}\"a\"]}}", "\"a\",".repeat(256)),
+                "`names`: more than 256 entries",
+            ),
+            ("tools", r#"{"names":{}}"#, "`names`: invalid type: map, expected a list"),
             ("ping", r#"{"x":1}"#, "`x`: unknown field `x`, there are no fields"),
         ] {
             let line = with(&format!("\"method\":\"{method}\",\"params\":{params}"));
@@ -377,8 +382,10 @@ mod tests {
 
     #[test]
     fn what_an_error_quotes_is_cut() {
-        let line =
-            with(&format!("\"method\":\"ping\",\"params\":{{\"{}\":1}}", "x".repeat(1 << 20)));
+        let line = with(&format!(
+            "\"method\":\"ping\",\"params\":{{\"{}\":1}}",
+            "x".repeat(crate::limits::MAX_KEY)
+        ));
         let (id, code, message) = rejected(line);
         assert_eq!((id, code), (Some(3), ErrorCode::InvalidRequest));
         assert!(message.len() <= crate::limits::MAX_ERROR_TEXT && message.ends_with('…'));
