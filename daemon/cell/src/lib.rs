@@ -1,1 +1,23 @@
-//! x
+//! A cell: starts with the launcher's privilege, gives it up step by step, ends confined, and then
+//! serves one session's calls. Room: the cell.
+
+pub mod channel;
+pub mod files;
+pub mod kernel;
+pub mod steps;
+pub mod tools;
+
+mod detach;
+mod enter;
+mod landlock;
+mod mounts;
+mod namespaces;
+mod privilege;
+mod receipt;
+mod root;
+mod runner;
+mod seccomp;
+mod tree;
+mod trial;
+
+pub use enter::{EnterError, enter};

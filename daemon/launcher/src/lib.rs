@@ -1,1 +1,15 @@
-//! x
+//! The launcher: the only room with privilege. It hears plans from the broker and nothing else,
+//! holds each against the ceiling, and starts the cells that take the steps. One thread.
+
+pub mod arguments;
+
+mod cgroup;
+mod facts;
+mod identity;
+mod phase;
+mod privilege;
+mod serve;
+mod session;
+mod spawn;
+
+pub use serve::{LauncherError, run};

@@ -1,0 +1,205 @@
+//! From an executed process to a confined one: hear the setup, take the steps, say so, serve.
+//! Room: the cell.
+
+use crate::{
+    channel::Channel,
+    files, kernel,
+    receipt::{self, Promised},
+    runner,
+    steps::{Given, StepFailure, Taken, take},
+    trial,
+};
+use palisade_channel::{ChannelError, Datagrams};
+use palisade_plan::{
+    Role,
+    cell::{Ready, Report, Setup},
+};
+use rustix::process::Signal;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+/// Why a cell ended.
+#[derive(Debug, thiserror::Error)]
+pub enum EnterError {
+    /// Not started by the launcher, or cut off from it.
+    #[error("no launcher on standard input: {0}")]
+    Launcher(#[from] ChannelError),
+    /// The kernel refused something before the first step.
+    #[error("{0}: {1}")]
+    Kernel(&'static str, rustix::io::Errno),
+    /// The setup makes no sense.
+    #[error("a setup for {channels} channels came with {descriptors} descriptors")]
+    Setup {
+        /// Announced.
+        channels: u8,
+        /// Received.
+        descriptors: usize,
+    },
+    /// A step failed; the broker was told.
+    #[error("step {step}: {failure}")]
+    Step {
+        /// Which.
+        step: &'static str,
+        /// Why.
+        failure: StepFailure,
+    },
+    /// The broker is gone.
+    #[error("channel to the broker: {0}")]
+    Broker(String),
+    /// The runner could not go on.
+    #[error(transparent)]
+    Runner(#[from] runner::RunnerError),
+}
+
+/// The whole life of a cell's process.
+///
+/// # Errors
+/// Whatever ended it but the end of its session.
+pub fn enter() -> Result<(), EnterError> {
+    let control = Datagrams::new(take_standard_input()?);
+    die_with_the_launcher()?;
+    let Some((setup, fds)) = control.receive::<Setup>()? else { return Ok(()) };
+    if setup.role == Role::Trial {
+        control.send(&trial::run(), &[])?;
+        return Ok(());
+    }
+    name_process(&setup)?;
+    let (channels, mut given) = sort_out(&setup, fds, &control)?;
+    match confine(&setup, &control, &mut given) {
+        Ok((promised, taken)) => {
+            let receipt = receipt::write(promised, &taken)
+                .map_err(|failure| EnterError::Step { step: "receipt", failure });
+            match receipt {
+                Ok(receipt) => {
+                    say(&channels, &Ready::Confined(Box::new(receipt)))?;
+                    serve(setup.role, channels, control, taken)
+                }
+                Err(error) => Err(fail(&channels, error)),
+            }
+        }
+        Err(error) => Err(fail(&channels, error)),
+    }
+}
+
+/// Standard input becomes `/dev/null`; what it was is the launcher.
+fn take_standard_input() -> Result<OwnedFd, EnterError> {
+    let control = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)
+        .map_err(|e| EnterError::Kernel("take standard input", e))?;
+    let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())
+        .map_err(|e| EnterError::Kernel("open /dev/null", e))?;
+    rustix::stdio::dup2_stdin(&null).map_err(|e| EnterError::Kernel("dup2", e))?;
+    Ok(control)
+}
+
+/// The kernel kills this process when the launcher ends. Taking on an identity undoes it, so it
+/// is said again after the steps.
+fn die_with_the_launcher() -> Result<(), EnterError> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|e| EnterError::Kernel("parent death signal", e))
+}
+
+/// What `ps` shows.
+fn name_process(setup: &Setup) -> Result<(), EnterError> {
+    let role = match setup.role {
+        Role::Files => "files",
+        Role::Runner => "run",
+        Role::Trial => "trial",
+    };
+    let name = std::ffi::CString::new(format!("cell {} {role}", setup.session)).unwrap_or_default();
+    rustix::thread::set_name(&name).map_err(|e| EnterError::Kernel("name the process", e))
+}
+
+fn sort_out(
+    setup: &Setup,
+    mut fds: Vec<OwnedFd>,
+    control: &Datagrams,
+) -> Result<(Vec<Channel>, Given), EnterError> {
+    let count = usize::from(setup.channels);
+    if count == 0 || fds.len() < count {
+        return Err(EnterError::Setup { channels: setup.channels, descriptors: fds.len() });
+    }
+    let namespaces = fds.split_off(count);
+    let mut keep: Vec<_> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
+    keep.push(control.as_fd().as_raw_fd());
+    let channels = fds.into_iter().map(Channel::new).collect();
+    Ok((channels, Given { namespaces, keep }))
+}
+
+/// Takes the steps. As soon as the small root stands the launcher may make runners in it.
+fn confine(
+    setup: &Setup,
+    control: &Datagrams,
+    given: &mut Given,
+) -> Result<(Promised, Taken), EnterError> {
+    let promised = Promised::by(&setup.steps);
+    let mut taken = Taken::default();
+    for step in setup.steps.clone() {
+        let name = step.name();
+        take(step, given, &mut taken)
+            .map_err(|failure| EnterError::Step { step: name, failure })?;
+        if name == palisade_plan::Step::NoNewPrivileges.name() {
+            die_with_the_launcher()?;
+        }
+        // Every mount stands from here on, and no namespace is made any more.
+        if name == palisade_plan::Step::CloseDescriptors.name() && setup.role == Role::Files {
+            let made: Vec<_> = taken.made.iter().map(|fd| fd.as_fd()).collect();
+            control.send(&Report::Prepared, &made)?;
+            taken.made.clear();
+        }
+    }
+    Ok((promised, taken))
+}
+
+fn say(channels: &[Channel], ready: &Ready) -> Result<(), EnterError> {
+    let first = channels.first().ok_or(EnterError::Setup { channels: 0, descriptors: 0 })?;
+    first.send(ready).map_err(|e| EnterError::Broker(e.to_string()))
+}
+
+/// Tells the broker which step failed; gives the error that ends the process.
+fn fail(channels: &[Channel], error: EnterError) -> EnterError {
+    let (step, workspace) = match &error {
+        EnterError::Step { step, failure } => {
+            (*step, matches!(failure, StepFailure::Workspace { .. }))
+        }
+        EnterError::Launcher(_)
+        | EnterError::Kernel(..)
+        | EnterError::Setup { .. }
+        | EnterError::Broker(_)
+        | EnterError::Runner(_) => ("setup", false),
+    };
+    let ready = Ready::Failed { step: step.to_owned(), why: error.to_string(), workspace };
+    match say(channels, &ready) {
+        Ok(()) => error,
+        Err(untold) => untold,
+    }
+}
+
+fn serve(
+    role: Role,
+    mut channels: Vec<Channel>,
+    control: Datagrams,
+    taken: Taken,
+) -> Result<(), EnterError> {
+    match role {
+        Role::Files | Role::Trial => {
+            watch(control);
+            let workspace = taken.workspace.unwrap_or_default();
+            files::serve(channels, workspace.as_path())
+                .map_err(|e| EnterError::Broker(e.to_string()))
+        }
+        Role::Runner => {
+            let channel =
+                channels.pop().ok_or(EnterError::Setup { channels: 0, descriptors: 0 })?;
+            let ruleset = taken.landlock.map(|landlock| landlock.ruleset);
+            Ok(runner::serve(channel, control, ruleset)?)
+        }
+    }
+}
+
+/// Ends the process when the launcher goes: the death signal is lost if it went in between.
+fn watch(control: Datagrams) {
+    std::thread::spawn(move || {
+        // Anything that comes, or nothing any more: the launcher never speaks twice.
+        drop(control.receive::<Setup>());
+        kernel::exit_now(0);
+    });
+}

@@ -1,0 +1,255 @@
+//! The one file of this crate with `unsafe`: system calls that no safe wrapper offers. Each
+//! function is safe to call; each block says why. Room: the cell.
+#![allow(unsafe_code)]
+
+use std::{
+    ffi::{CStr, CString},
+    io,
+    os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+    ptr,
+};
+
+/// Which side of a fork this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fork {
+    /// The new process. It must do nothing but system calls until it executes or exits.
+    Child,
+    /// The old process; the child's id.
+    Parent(i32),
+}
+
+/// Program, arguments and environment, laid out before a fork so that nothing allocates after it.
+#[derive(Debug)]
+pub struct Image {
+    candidates: Vec<CString>,
+    // The pointer arrays below point into these; they are never changed after `new`.
+    _strings: Vec<CString>,
+    argv: Vec<*const libc::c_char>,
+    envp: Vec<*const libc::c_char>,
+}
+
+impl Image {
+    /// Lays out an image. `candidates` are the paths to try, in order.
+    #[must_use]
+    pub fn new(candidates: Vec<CString>, argv: Vec<CString>, environment: Vec<CString>) -> Self {
+        // A CString's text is on the heap, so moving the CString leaves the pointer valid.
+        let pointers = |strings: &[CString]| {
+            strings.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>()
+        };
+        let (argv_pointers, envp) = (pointers(&argv), pointers(&environment));
+        let strings = argv.into_iter().chain(environment).collect();
+        Self { candidates, _strings: strings, argv: argv_pointers, envp }
+    }
+
+    /// Executes the first candidate that can be; returns only on failure, with the errno that
+    /// tells most: `EACCES` of any candidate before `ENOENT` of all.
+    #[must_use]
+    pub fn execute(&self) -> i32 {
+        let mut told = libc::ENOENT;
+        for path in &self.candidates {
+            // SAFETY: `path` is a C string; `argv` and `envp` are null-terminated arrays of
+            // pointers into `_strings`, which lives as long as `self` and is never changed.
+            unsafe { libc::execve(path.as_ptr(), self.argv.as_ptr(), self.envp.as_ptr()) };
+            match errno() {
+                libc::ENOENT | libc::ENOTDIR => {}
+                libc::EACCES => told = libc::EACCES,
+                other => return other,
+            }
+        }
+        told
+    }
+}
+
+fn errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Forks, sharing the current directory: when the child changes it, the parent's changes too, so
+/// that the parent can tell afterwards where the child was.
+///
+/// # Errors
+/// The kernel's answer (`EAGAIN` at the limit of processes).
+pub fn fork_sharing_directory() -> io::Result<Fork> {
+    let flags = libc::CLONE_FS | libc::SIGCHLD;
+    // SAFETY: without CLONE_VM and with a null stack this is fork(2): the child gets a copy of the
+    // memory and continues on its own copy of this stack. The process has one thread (the runner
+    // never starts another), so no lock can be held by a thread that the child does not have.
+    let pid = unsafe {
+        libc::syscall(libc::SYS_clone, flags, ptr::null::<u8>(), ptr::null::<u8>(), 0, 0)
+    };
+    match check(pid)? {
+        0 => Ok(Fork::Child),
+        pid => i32::try_from(pid)
+            .map(Fork::Parent)
+            .map_err(|_| io::Error::from_raw_os_error(libc::ERANGE)),
+    }
+}
+
+/// Ends this process at once, running nothing.
+pub fn exit_now(status: i32) -> ! {
+    // SAFETY: _exit touches no memory of this process.
+    unsafe { libc::_exit(status) }
+}
+
+/// Makes `number` refer to what `fd` refers to, to be inherited across an execution.
+///
+/// # Errors
+/// The kernel's answer.
+pub fn place_descriptor(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+    if fd.as_raw_fd() == number {
+        // SAFETY: F_SETFD takes an integer and touches no memory.
+        return check(unsafe { libc::fcntl(number, libc::F_SETFD, 0) }.into()).map(drop);
+    }
+    // SAFETY: dup2 touches no memory. It is called between fork and exec, for numbers 0 to 3,
+    // where whatever Rust value owned the old descriptor is never used or dropped again.
+    check(unsafe { libc::dup2(fd.as_raw_fd(), number) }.into()).map(drop)
+}
+
+/// Marks every descriptor from `first` on to be closed at the next execution.
+///
+/// # Errors
+/// The kernel's answer.
+pub fn close_on_exec_from(first: u32) -> io::Result<()> {
+    // SAFETY: with CLOSE_RANGE_CLOEXEC nothing is closed now, so no owner is invalidated.
+    let result =
+        unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    check(result).map(drop)
+}
+
+/// Closes every open descriptor that is not in `keep`.
+///
+/// # Errors
+/// The kernel's answer.
+pub fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
+    let mut keep: Vec<u32> = keep.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
+    keep.sort_unstable();
+    let mut first = 0u32;
+    for last in keep.into_iter().map(Some).chain([None]) {
+        let end = last.map_or(u32::MAX, |fd| fd.wrapping_sub(1));
+        if last != Some(0) && first <= end {
+            // SAFETY: the caller names every descriptor that a live value owns; the rest was
+            // inherited and nobody in this process knows its number.
+            check(unsafe { libc::syscall(libc::SYS_close_range, first, end, 0) })?;
+        }
+        first = last.map_or(u32::MAX, |fd| fd + 1);
+    }
+    Ok(())
+}
+
+/// Default disposition for every signal.
+pub fn default_signals() {
+    for signal in 1..=64 {
+        // SAFETY: SIG_DFL is not a function pointer that could dangle. Numbers that can not be
+        // set (SIGKILL, SIGSTOP, the two of the C library) are refused, which is what is wanted.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+/// Brings up the loopback interface of the current network namespace.
+///
+/// # Errors
+/// The kernel's answer.
+pub fn loopback_up() -> io::Result<()> {
+    // SAFETY: socket touches no memory.
+    let fd = check(
+        unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) }.into(),
+    )?;
+    let fd = i32::try_from(fd).map_err(|_| io::Error::from_raw_os_error(libc::ERANGE))?;
+    // SAFETY: `fd` was just made and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: ifreq is plain data for which all zeroes is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo\0") {
+        *to = from.cast_signed();
+    }
+    let flags = libc::IFF_UP | libc::IFF_RUNNING;
+    request.ifr_ifru.ifru_flags =
+        i16::try_from(flags).map_err(|_| io::Error::from_raw_os_error(libc::ERANGE))?;
+    // SAFETY: SIOCSIFFLAGS reads an ifreq, which `request` is, and keeps no pointer to it.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }.into())
+        .map(drop)
+}
+
+/// Sets attributes on a mount, and with `recursive` on all below it.
+///
+/// # Errors
+/// The kernel's answer.
+pub fn set_mount_attributes(
+    mount: BorrowedFd<'_>,
+    attributes: u64,
+    recursive: Recursive,
+) -> io::Result<()> {
+    let attr = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let flags = libc::AT_EMPTY_PATH
+        | match recursive {
+            Recursive::Yes => libc::AT_RECURSIVE,
+            Recursive::No => 0,
+        };
+    // SAFETY: the path is a C string, `attr` a mount_attr whose size is given; the kernel reads
+    // both and keeps neither.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const attr,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    check(result).map(drop)
+}
+
+/// Whether an act reaches what is below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recursive {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+}
+
+/// `landlock_create_ruleset` asked for its version (`1`) or its errata (`2`).
+///
+/// # Errors
+/// `ENOSYS` or `EOPNOTSUPP` where there is no Landlock, `EINVAL` where there are no errata to ask.
+pub fn landlock_query(flag: u32) -> io::Result<u32> {
+    // SAFETY: with a null attribute and a query flag the kernel reads no memory.
+    let result = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<u8>(), 0usize, flag)
+    };
+    check(result).map(|value| u32::try_from(value).unwrap_or(0))
+}
+
+/// Puts this thread into a Landlock domain. Allocates nothing.
+///
+/// # Errors
+/// The kernel's answer (`E2BIG` at the sixteenth layer).
+pub fn landlock_restrict(ruleset: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: landlock_restrict_self touches no memory.
+    let result =
+        unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0u32) };
+    check(result).map(drop)
+}
+
+/// A file in memory that programs can read, holding `contents`.
+///
+/// # Errors
+/// The kernel's answer.
+pub fn memory_file(name: &CStr, contents: &[u8]) -> io::Result<OwnedFd> {
+    // SAFETY: the name is a C string; the kernel copies it.
+    let fd = check(
+        unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_NOEXEC_SEAL) }
+            .into(),
+    )?;
+    let fd = i32::try_from(fd).map_err(|_| io::Error::from_raw_os_error(libc::ERANGE))?;
+    // SAFETY: `fd` was just made and nobody else owns it.
+    let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    io::Write::write_all(&mut &file, contents)?;
+    io::Seek::rewind(&mut &file)?;
+    Ok(file.into())
+}

@@ -1,0 +1,88 @@
+//! Mounting by descriptor: each path is resolved once, and what was resolved is what is mounted.
+//! Room: the cell, while it has privilege.
+
+use crate::{
+    kernel::{self, Recursive},
+    steps::StepFailure,
+};
+use rustix::{
+    fs::{CWD, Mode, OFlags, ResolveFlags},
+    mount::{
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+        OpenTreeFlags,
+    },
+};
+use std::{
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    path::Path,
+};
+
+pub(crate) const READ_ONLY: u64 = 0x1;
+pub(crate) const NO_SUID: u64 = 0x2;
+pub(crate) const NO_DEV: u64 = 0x4;
+pub(crate) const NO_EXEC: u64 = 0x8;
+
+/// Nothing mounted here shows outside, nor the other way round.
+pub(crate) fn make_private() -> Result<(), StepFailure> {
+    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(StepFailure::kernel("make mounts private"))
+}
+
+/// Resolves a path for reference only, without magic links; the last component is not followed.
+pub(crate) fn resolve(path: &Path, extra: ResolveFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat2(
+        CWD,
+        path,
+        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::NO_MAGICLINKS | extra,
+    )
+}
+
+/// A detached copy of the mounts at a descriptor, with attributes on all of them.
+pub(crate) fn copy(of: BorrowedFd<'_>, attributes: u64) -> std::io::Result<OwnedFd> {
+    let tree = rustix::mount::open_tree(
+        of,
+        "",
+        OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_EMPTY_PATH
+            | OpenTreeFlags::AT_RECURSIVE,
+    )?;
+    if attributes != 0 {
+        kernel::set_mount_attributes(tree.as_fd(), attributes, Recursive::Yes)?;
+    }
+    Ok(tree)
+}
+
+/// A new detached file system.
+pub(crate) fn new(
+    kind: &str,
+    options: &[(&str, String)],
+    attributes: u64,
+) -> std::io::Result<OwnedFd> {
+    let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
+        rustix::mount::fsconfig_set_string(context.as_fd(), *key, value.as_str())?;
+    }
+    rustix::mount::fsconfig_create(context.as_fd())?;
+    let attributes = u32::try_from(attributes).unwrap_or(u32::MAX);
+    Ok(rustix::mount::fsmount(
+        context.as_fd(),
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        MountAttrFlags::from_bits_retain(attributes),
+    )?)
+}
+
+/// Puts a detached mount in place.
+pub(crate) fn attach(
+    mount: BorrowedFd<'_>,
+    at: BorrowedFd<'_>,
+    path: &Path,
+) -> std::io::Result<()> {
+    let mut flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    if path.as_os_str().is_empty() {
+        flags |= MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    }
+    Ok(rustix::mount::move_mount(mount, "", at, path, flags)?)
+}

@@ -1,0 +1,316 @@
+//! The small root: what a session sees of the file system. Room: the cell, while it has privilege.
+
+use crate::{
+    kernel::{self, Recursive},
+    mounts::{self, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY},
+    steps::StepFailure,
+};
+use palisade_plan::{Access, Bind, Identity, MissingPath, ProcView, Root, Tmpfs};
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags},
+    io::Errno,
+    mount::UnmountFlags,
+};
+use std::{
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+/// Devices that every program may expect.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Links that every program may expect in `/dev`.
+const DEVICE_LINKS: [(&str, &str); 5] = [
+    ("ptmx", "pts/ptmx"),
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+];
+
+/// Something to be put in place in the new root.
+enum Piece {
+    Directory(OwnedFd),
+    File(OwnedFd),
+    Link(PathBuf),
+}
+
+/// Makes the small root and makes it the root.
+pub(crate) fn make(root: &Root) -> Result<(), StepFailure> {
+    let mut pieces = resolve_all(root)?;
+    for tmpfs in &root.tmpfs {
+        pieces.push((
+            tmpfs.path.as_path().to_owned(),
+            Piece::Directory(private(tmpfs, root.identity)?),
+        ));
+    }
+    pieces.push(("/dev".into(), Piece::Directory(dev()?)));
+    pieces.push(("/proc".into(), Piece::Directory(proc(root.proc)?)));
+    // What is nearer to the root goes first, so that a mount never hides one below it.
+    pieces.sort_by_key(|(path, _)| path.components().count());
+
+    let new =
+        mounts::new("tmpfs", &[("mode", "0755".into()), ("size", "1m".into())], NO_SUID | NO_DEV)
+            .map_err(StepFailure::kernel("new root"))?;
+    let here = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(StepFailure::kernel("open /"))?;
+    mounts::attach(new.as_fd(), here.as_fd(), Path::new(""))
+        .map_err(StepFailure::kernel("attach new root"))?;
+    for (path, piece) in &pieces {
+        place(new.as_fd(), path, piece)
+            .map_err(StepFailure::kernel(format!("place {}", path.display())))?;
+    }
+    furnish_dev(new.as_fd())?;
+    pivot(&new)
+}
+
+/// Resolves every bind with the rights of the session's identity, so that nobody is given a path
+/// that they could not walk to themselves.
+fn resolve_all(root: &Root) -> Result<Vec<(PathBuf, Piece)>, StepFailure> {
+    let borrowed = Borrowed::take(root.identity)?;
+    let mut pieces = Vec::with_capacity(root.binds.len() + 8);
+    for bind in &root.binds {
+        match resolve(bind) {
+            Ok(piece) => pieces.push((bind.path.as_path().to_owned(), piece)),
+            Err(error) if skipped(&error) && bind.missing == MissingPath::Skip => {}
+            Err(error) => {
+                return Err(StepFailure::kernel(format!("bind {:?}", bind.path))(error));
+            }
+        }
+    }
+    let workspace = resolve_workspace(&root.workspace)?;
+    pieces.push((root.workspace.path.as_path().to_owned(), Piece::Directory(workspace)));
+    borrowed.give_back()?;
+    Ok(pieces)
+}
+
+/// Not there, or not for this identity to see: to the session it is the same.
+fn skipped(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::EACCES))
+}
+
+fn attributes(access: Access) -> u64 {
+    match access {
+        Access::Write => NO_SUID | NO_DEV,
+        Access::Read | Access::Execute | Access::Device => NO_SUID | NO_DEV | READ_ONLY,
+    }
+}
+
+fn resolve(bind: &Bind) -> std::io::Result<Piece> {
+    let fd = mounts::resolve(bind.path.as_path(), ResolveFlags::empty())?;
+    let stat = rustix::fs::fstat(&fd)?;
+    Ok(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Symlink => {
+            let target = rustix::fs::readlinkat(&fd, "", Vec::new())?;
+            Piece::Link(palisade_plan::Path(target.into_bytes()).as_path().to_owned())
+        }
+        FileType::Directory => Piece::Directory(mounts::copy(fd.as_fd(), attributes(bind.access))?),
+        FileType::RegularFile
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => Piece::File(mounts::copy(fd.as_fd(), attributes(bind.access))?),
+    })
+}
+
+/// The workspace is named by its real path: a link anywhere in it would make two names for one
+/// place, and only one of them would exist inside.
+fn resolve_workspace(bind: &Bind) -> Result<OwnedFd, StepFailure> {
+    let refuse = |why: String| StepFailure::Workspace { path: bind.path.clone(), why };
+    let fd = mounts::resolve(bind.path.as_path(), ResolveFlags::NO_SYMLINKS).map_err(|error| {
+        refuse(match error {
+            Errno::LOOP => "a component of the path is a symbolic link; give the real path".into(),
+            Errno::NOENT => "there is no such directory".into(),
+            Errno::ACCESS => "the session's user may not go there".into(),
+            other => other.to_string(),
+        })
+    })?;
+    let stat = rustix::fs::fstat(&fd).map_err(|error| refuse(error.to_string()))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return Err(refuse("not a directory".into()));
+    }
+    mounts::copy(fd.as_fd(), attributes(bind.access)).map_err(|error| refuse(error.to_string()))
+}
+
+fn private(tmpfs: &Tmpfs, identity: Identity) -> Result<OwnedFd, StepFailure> {
+    let options = [
+        ("size", tmpfs.bytes.to_string()),
+        // An inode costs about a kilobyte of kernel memory that `size` does not count.
+        ("nr_inodes", (tmpfs.bytes / 4096).clamp(1024, 1_000_000).to_string()),
+        ("mode", format!("{:o}", tmpfs.mode)),
+        ("uid", identity.uid.to_string()),
+        ("gid", identity.gid.to_string()),
+    ];
+    mounts::new("tmpfs", &options, NO_SUID | NO_DEV)
+        .map_err(StepFailure::kernel(format!("private {:?}", tmpfs.path)))
+}
+
+fn dev() -> Result<OwnedFd, StepFailure> {
+    mounts::new("tmpfs", &[("mode", "0755".into()), ("size", "64k".into())], NO_SUID | NO_EXEC)
+        .map_err(StepFailure::kernel("private /dev"))
+}
+
+/// Read-only: nothing that ordinary programs do needs to write there, and what is owned by root
+/// in `/proc/sys` asks for no capability.
+fn proc(view: ProcView) -> Result<OwnedFd, StepFailure> {
+    let attributes = READ_ONLY | NO_SUID | NO_DEV | NO_EXEC;
+    match view {
+        ProcView::Own => {
+            mounts::new("proc", &[], attributes).map_err(StepFailure::kernel("own /proc"))
+        }
+        ProcView::Host => {
+            let host = mounts::resolve(Path::new("/proc"), ResolveFlags::empty())
+                .map_err(StepFailure::kernel("open /proc"))?;
+            mounts::copy(host.as_fd(), attributes).map_err(StepFailure::kernel("bind /proc"))
+        }
+    }
+}
+
+/// Puts one piece in place, making what leads to it.
+fn place(root: BorrowedFd<'_>, path: &Path, piece: &Piece) -> std::io::Result<()> {
+    let path = path.strip_prefix("/").unwrap_or(path);
+    if let Some(parent) = path.parent() {
+        make_directories(root, parent)?;
+    }
+    match piece {
+        Piece::Link(target) => match rustix::fs::symlinkat(target, root, path) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        },
+        Piece::Directory(mount) => {
+            make_directories(root, path)?;
+            mounts::attach(mount.as_fd(), root, path)
+        }
+        Piece::File(mount) => {
+            rustix::fs::openat(
+                root,
+                path,
+                OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC,
+                Mode::RUSR,
+            )?;
+            mounts::attach(mount.as_fd(), root, path)
+        }
+    }
+}
+
+fn make_directories(root: BorrowedFd<'_>, path: &Path) -> std::io::Result<()> {
+    let mut so_far = PathBuf::new();
+    for component in path.components() {
+        so_far.push(component);
+        match rustix::fs::mkdirat(root, &so_far, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            // Below a read-only bind: the directory must be there already, or the mount says so.
+            Err(Errno::ROFS) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn furnish_dev(root: BorrowedFd<'_>) -> Result<(), StepFailure> {
+    let dev = rustix::fs::openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(StepFailure::kernel("open new /dev"))?;
+    for name in DEVICES {
+        let host = mounts::resolve(&Path::new("/dev").join(name), ResolveFlags::empty());
+        let act = || StepFailure::kernel(format!("/dev/{name}"));
+        let node =
+            mounts::copy(host.map_err(StepFailure::kernel(format!("/dev/{name}")))?.as_fd(), 0)
+                .map_err(act())?;
+        rustix::fs::openat(
+            &dev,
+            name,
+            OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC,
+            Mode::RUSR,
+        )
+        .map_err(StepFailure::kernel(format!("/dev/{name}")))?;
+        mounts::attach(node.as_fd(), dev.as_fd(), Path::new(name)).map_err(act())?;
+    }
+    for (name, target) in DEVICE_LINKS {
+        rustix::fs::symlinkat(target, &dev, name)
+            .map_err(StepFailure::kernel(format!("/dev/{name}")))?;
+    }
+    let pts = mounts::new(
+        "devpts",
+        &[("ptmxmode", "0666".into()), ("mode", "0620".into())],
+        NO_SUID | NO_EXEC,
+    )
+    .map_err(StepFailure::kernel("own /dev/pts"))?;
+    rustix::fs::mkdirat(&dev, "pts", Mode::from_raw_mode(0o755))
+        .map_err(StepFailure::kernel("/dev/pts"))?;
+    mounts::attach(pts.as_fd(), dev.as_fd(), Path::new("pts"))
+        .map_err(StepFailure::kernel("/dev/pts"))?;
+    let mount = rustix::fs::openat(root, "dev", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(StepFailure::kernel("open new /dev"))?;
+    kernel::set_mount_attributes(mount.as_fd(), READ_ONLY, Recursive::No)
+        .map_err(StepFailure::kernel("/dev read-only"))
+}
+
+/// Makes the new root the root, and lets go of the old one.
+fn pivot(new: &OwnedFd) -> Result<(), StepFailure> {
+    rustix::process::fchdir(new).map_err(StepFailure::kernel("chdir new root"))?;
+    rustix::process::pivot_root(".", ".").map_err(StepFailure::kernel("pivot_root"))?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH)
+        .map_err(StepFailure::kernel("umount old root"))?;
+    rustix::process::chdir("/").map_err(StepFailure::kernel("chdir /"))?;
+    kernel::set_mount_attributes(new.as_fd(), READ_ONLY, Recursive::No)
+        .map_err(StepFailure::kernel("root read-only"))
+}
+
+/// A runner's own copy of the session's mounts, in which `/proc` shows its own processes.
+pub(crate) fn own_proc() -> Result<(), StepFailure> {
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS)
+        .map_err(StepFailure::kernel("unshare Mount"))?;
+    mounts::make_private()?;
+    let proc = proc(ProcView::Own)?;
+    let at = rustix::fs::openat2(
+        CWD,
+        "/proc",
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS,
+    )
+    .map_err(StepFailure::kernel("open /proc"))?;
+    mounts::attach(proc.as_fd(), at.as_fd(), Path::new(""))
+        .map_err(StepFailure::kernel("mount /proc"))?;
+    let stat = rustix::fs::statat(CWD, "/proc/self", AtFlags::SYMLINK_NOFOLLOW);
+    stat.map(drop).map_err(StepFailure::kernel("look at own /proc"))
+}
+
+/// The session's identity, borrowed for resolving paths.
+struct Borrowed {
+    own: Option<(nix::unistd::Uid, nix::unistd::Gid)>,
+}
+
+impl Borrowed {
+    fn take(identity: Identity) -> Result<Self, StepFailure> {
+        use nix::unistd::{Gid, Uid, getegid, geteuid, setfsgid, setfsuid, setgroups};
+        if geteuid().as_raw() == identity.uid {
+            return Ok(Self { own: None });
+        }
+        setgroups(&[]).map_err(StepFailure::kernel("setgroups"))?;
+        let own = (geteuid(), getegid());
+        setfsgid(Gid::from_raw(identity.gid));
+        setfsuid(Uid::from_raw(identity.uid));
+        // The only way to learn whether it worked is to ask again.
+        if setfsuid(Uid::from_raw(identity.uid)).as_raw() != identity.uid
+            || setfsgid(Gid::from_raw(identity.gid)).as_raw() != identity.gid
+        {
+            return Err(StepFailure::NotInForce(
+                "the session's identity could not be borrowed".into(),
+            ));
+        }
+        Ok(Self { own: Some(own) })
+    }
+
+    fn give_back(self) -> Result<(), StepFailure> {
+        use nix::unistd::{setfsgid, setfsuid};
+        let Some((uid, gid)) = self.own else { return Ok(()) };
+        setfsuid(uid);
+        setfsgid(gid);
+        if setfsuid(uid) != uid {
+            return Err(StepFailure::NotInForce("own identity could not be taken back".into()));
+        }
+        Ok(())
+    }
+}

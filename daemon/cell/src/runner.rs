@@ -1,0 +1,349 @@
+//! Runs a session's programs, one at a time: the first process of its PID namespace, so that when
+//! a program ends, everything it started can be found and ended too. One thread. Room: the cell.
+
+use crate::{
+    channel::Channel,
+    kernel::{self, Fork, Image},
+    tree::Tree,
+};
+use nix::sys::{
+    signal::{SigSet, Signal},
+    signalfd::{SfdFlags, SignalFd},
+    wait::{WaitPidFlag, WaitStatus, waitpid},
+};
+use palisade_channel::Datagrams;
+use palisade_plan::{
+    Path,
+    cell::{End, Run, RunReply, RunRequest},
+};
+use rustix::{
+    event::{PollFd, PollFlags},
+    fs::Mode,
+    io::Errno,
+};
+use std::{
+    ffi::CString,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+};
+
+/// Where a program finds a script that is too long to be an argument.
+const SCRIPT: i32 = 3;
+
+/// Why a runner can not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerError {
+    /// The broker is gone or talks nonsense.
+    #[error("channel to the broker: {0}")]
+    Channel(String),
+    /// The kernel refused something that can not be done without.
+    #[error("{0}: {1}")]
+    Kernel(&'static str, #[source] std::io::Error),
+    /// A second program while one runs, or a program without its three streams.
+    #[error("out of order: {0}")]
+    Order(&'static str),
+}
+
+fn kernel<E: Into<std::io::Error>>(act: &'static str) -> impl FnOnce(E) -> RunnerError {
+    move |error| RunnerError::Kernel(act, error.into())
+}
+
+/// The runner between calls.
+struct Runner {
+    channel: Channel,
+    control: Datagrams,
+    ruleset: Option<OwnedFd>,
+    children: SignalFd,
+    tree: Tree,
+}
+
+/// A program under way.
+struct Running {
+    pid: i32,
+}
+
+/// Serves until the broker or the launcher goes.
+pub(crate) fn serve(
+    channel: Channel,
+    control: Datagrams,
+    ruleset: Option<OwnedFd>,
+) -> Result<(), RunnerError> {
+    let tree = Tree::new().map_err(kernel("become the reaper"))?;
+    let mut children = SigSet::empty();
+    children.add(Signal::SIGCHLD);
+    children.thread_block().map_err(kernel("block SIGCHLD"))?;
+    let children = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+        .map_err(kernel("signalfd"))?;
+    let mut runner = Runner { channel, control, ruleset, children, tree };
+    let mut running = None;
+    loop {
+        let woken = runner.wait()?;
+        if woken.gone {
+            return Ok(());
+        }
+        if woken.children {
+            running = runner.reap(running)?;
+        }
+        if woken.request {
+            let Some((request, fds)) = runner
+                .channel
+                .receive::<RunRequest>()
+                .map_err(|e| RunnerError::Channel(e.to_string()))?
+            else {
+                return Ok(());
+            };
+            running = runner.hear(request, fds, running)?;
+        }
+    }
+}
+
+/// What there is to do.
+struct Woken {
+    request: bool,
+    children: bool,
+    gone: bool,
+}
+
+impl Runner {
+    fn wait(&self) -> Result<Woken, RunnerError> {
+        let mut polled = [
+            PollFd::new(&self.channel, PollFlags::IN),
+            PollFd::new(&self.children, PollFlags::IN),
+            PollFd::new(&self.control, PollFlags::IN),
+        ];
+        loop {
+            match rustix::event::poll(&mut polled, None) {
+                Ok(_) => break,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(kernel("poll")(error)),
+            }
+        }
+        let [request, children, control] = polled;
+        Ok(Woken {
+            request: !request.revents().is_empty(),
+            children: !children.revents().is_empty(),
+            // The launcher never speaks twice: whatever comes means that it is gone.
+            gone: !control.revents().is_empty(),
+        })
+    }
+
+    fn hear(
+        &mut self,
+        request: RunRequest,
+        fds: Vec<OwnedFd>,
+        running: Option<Running>,
+    ) -> Result<Option<Running>, RunnerError> {
+        match (request, running) {
+            (RunRequest::Run(run), None) => self.start(&run, &fds),
+            (RunRequest::Run(_), Some(_)) => Err(RunnerError::Order("a program runs already")),
+            (RunRequest::Signal(number), Some(running)) => {
+                self.tree.signal(running.pid, number);
+                Ok(Some(running))
+            }
+            // It ended by itself just before.
+            (RunRequest::Signal(_), None) => Ok(None),
+        }
+    }
+
+    /// Starts a program, or says why it can not be started.
+    fn start(&self, run: &Run, fds: &[OwnedFd]) -> Result<Option<Running>, RunnerError> {
+        let [stdin, stdout, stderr] = fds else {
+            return Err(RunnerError::Order("a program needs three streams"));
+        };
+        let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        match self.try_start(run, streams) {
+            Ok(pid) => Ok(Some(Running { pid })),
+            Err(NotStarted { act, errno }) => {
+                self.tree.end();
+                self.reply(&RunReply::NotStarted { act: act.to_owned(), errno })?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn try_start(&self, run: &Run, streams: [BorrowedFd<'_>; 3]) -> Result<i32, NotStarted> {
+        let image = image(run)?;
+        let script = match &run.script {
+            Some(text) => Some(
+                kernel::memory_file(c"script", text).map_err(|e| NotStarted::io("script", &e))?,
+            ),
+            None => None,
+        };
+        // The child shares the current directory with this process, so it is set here.
+        rustix::process::umask(Mode::from_raw_mode(0o022));
+        rustix::process::chdir(run.cwd.as_path()).map_err(|e| NotStarted::errno("chdir", e))?;
+        let (failed, fail) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|e| NotStarted::errno("pipe", e))?;
+        let ruleset = self.ruleset.as_ref().map(|fd| fd.as_fd());
+        match kernel::fork_sharing_directory().map_err(|e| NotStarted::io("fork", &e))? {
+            Fork::Child => become_program(&image, streams, script.as_ref(), ruleset, &fail),
+            Fork::Parent(pid) => {
+                drop(fail);
+                let mut told = [0u8; 5];
+                match rustix::io::read(&failed, &mut told) {
+                    Ok(0) => Ok(pid),
+                    Ok(_) => Err(NotStarted::told(told)),
+                    Err(error) => Err(NotStarted::errno("hear from the child", error)),
+                }
+            }
+        }
+    }
+
+    /// Collects what has ended. When the program itself has, ends everything it started, and only
+    /// then says so.
+    fn reap(&self, running: Option<Running>) -> Result<Option<Running>, RunnerError> {
+        while self.children.read_signal().map_err(kernel("read signalfd"))?.is_some() {}
+        let mut running = running;
+        loop {
+            let end = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, status)) => (pid.as_raw(), End::Exit(status)),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => {
+                    (pid.as_raw(), End::Signal(signal as i32))
+                }
+                Ok(WaitStatus::StillAlive) | Err(nix::errno::Errno::ECHILD) => return Ok(running),
+                Ok(_) | Err(nix::errno::Errno::EINTR) => continue,
+                Err(error) => return Err(kernel("waitpid")(error)),
+            };
+            if running.as_ref().is_some_and(|program| program.pid == end.0) {
+                running = None;
+                let stragglers = self.tree.end();
+                self.reply(&RunReply::Ended { end: end.1, cwd: current_directory(), stragglers })?;
+            }
+        }
+    }
+
+    fn reply(&self, reply: &RunReply) -> Result<(), RunnerError> {
+        self.channel.send(reply).map_err(|e| RunnerError::Channel(e.to_string()))
+    }
+}
+
+/// Where the program was when it ended; none if that is gone.
+fn current_directory() -> Option<Path> {
+    let path = rustix::process::getcwd(Vec::new()).ok()?;
+    path.to_bytes().starts_with(b"/").then(|| Path(path.into_bytes()))
+}
+
+/// A program that could not be started: at which act, and the kernel's answer.
+struct NotStarted {
+    act: &'static str,
+    errno: i32,
+}
+
+/// The acts that a child can fail at, by the number that it reports.
+const ACTS: [&str; 4] = ["set up streams", "landlock", "close descriptors", "exec"];
+
+impl NotStarted {
+    fn errno(act: &'static str, errno: Errno) -> Self {
+        Self { act, errno: errno.raw_os_error() }
+    }
+
+    fn io(act: &'static str, error: &std::io::Error) -> Self {
+        Self { act, errno: error.raw_os_error().unwrap_or(libc::EIO) }
+    }
+
+    fn told([act, a, b, c, d]: [u8; 5]) -> Self {
+        let act = ACTS.get(usize::from(act)).copied().unwrap_or("start");
+        Self { act, errno: i32::from_le_bytes([a, b, c, d]) }
+    }
+}
+
+/// Everything that can be prepared before the fork.
+fn image(run: &Run) -> Result<Image, NotStarted> {
+    let invalid = |_| NotStarted { act: "exec", errno: libc::EINVAL };
+    let strings = |list: &[Vec<u8>]| -> Result<Vec<CString>, NotStarted> {
+        list.iter().map(|bytes| CString::new(bytes.as_slice()).map_err(invalid)).collect()
+    };
+    let argv = strings(&run.argv)?;
+    let Some(program) = run.argv.first().filter(|program| !program.is_empty()) else {
+        return Err(NotStarted { act: "exec", errno: libc::EINVAL });
+    };
+    let candidates = candidates(program, &run.environment);
+    let candidates = candidates.into_iter().map(|path| CString::new(path).map_err(invalid));
+    Ok(Image::new(candidates.collect::<Result<_, _>>()?, argv, strings(&run.environment)?))
+}
+
+/// The paths that a program's name may stand for, as a shell would look it up.
+fn candidates(program: &[u8], environment: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    if program.contains(&b'/') {
+        return vec![program.to_vec()];
+    }
+    let path = environment.iter().find_map(|entry| entry.strip_prefix(b"PATH=".as_slice()));
+    let directories = path.unwrap_or(b"/usr/bin:/bin").split(|byte| *byte == b':');
+    directories
+        .filter(|directory| directory.starts_with(b"/"))
+        .map(|directory| [directory, b"/", program].concat())
+        .collect()
+}
+
+/// The child's side: nothing but system calls from here to the execution.
+fn become_program(
+    image: &Image,
+    streams: [BorrowedFd<'_>; 3],
+    script: Option<&OwnedFd>,
+    ruleset: Option<BorrowedFd<'_>>,
+    fail: &OwnedFd,
+) -> ! {
+    let report = |act: u8, errno: i32| -> ! {
+        let [a, b, c, d] = errno.to_le_bytes();
+        // If even this fails, the parent sees the child's status.
+        let told = rustix::io::write(fail, &[act, a, b, c, d]);
+        kernel::exit_now(if told.is_ok() { 126 } else { 125 })
+    };
+    let code = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+    if let Err(error) = set_up(streams, script) {
+        report(0, code(error));
+    }
+    if let Some(Err(error)) = ruleset.map(kernel::landlock_restrict) {
+        report(1, code(error));
+    }
+    let first = if script.is_some() { 4 } else { 3 };
+    if let Err(error) = kernel::close_on_exec_from(first) {
+        report(2, code(error));
+    }
+    report(3, image.execute())
+}
+
+/// A session, signal mask and streams of the program's own.
+fn set_up(streams: [BorrowedFd<'_>; 3], script: Option<&OwnedFd>) -> std::io::Result<()> {
+    rustix::process::setsid()?;
+    SigSet::empty().thread_set_mask()?;
+    // Descriptors 0 to 2 are this process's own streams and 3 is its socket to the launcher (the
+    // first it ever made), so none of the four numbers set here is still needed, and whatever
+    // came from outside has a higher one.
+    for (number, stream) in (0..).zip(streams) {
+        kernel::place_descriptor(stream, number)?;
+    }
+    match script {
+        Some(script) => kernel::place_descriptor(script.as_fd(), SCRIPT),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_name_is_looked_up_in_the_path_given_and_only_there() {
+        let environment = vec![b"HOME=/x".to_vec(), b"PATH=/a:relative:/b".to_vec()];
+        assert_eq!(candidates(b"ls", &environment), [b"/a/ls".to_vec(), b"/b/ls".to_vec()]);
+    }
+
+    #[test]
+    fn a_name_with_a_slash_is_itself() {
+        assert_eq!(candidates(b"./x", &[]), [b"./x".to_vec()]);
+    }
+
+    #[test]
+    fn empty_programs_and_nul_bytes_are_refused_before_a_fork() {
+        let run = |argv: &[&[u8]]| Run {
+            argv: argv.iter().map(|a| a.to_vec()).collect(),
+            environment: vec![],
+            cwd: "/".into(),
+            script: None,
+        };
+        for argv in [&[][..], &[b"".as_slice()], &[b"a\0b".as_slice()]] {
+            assert_eq!(image(&run(argv)).err().map(|e| e.errno), Some(libc::EINVAL));
+        }
+        assert!(image(&run(&[b"true"])).is_ok());
+    }
+}

@@ -1,0 +1,34 @@
+//! The system call filter. Room: the cell.
+
+use crate::steps::StepFailure;
+use palisade_plan::{SyscallAction, SyscallRule, assemble};
+use seccompiler::sock_filter;
+
+/// The filter as installed.
+#[derive(Debug)]
+pub struct Installed {
+    /// Its instructions, eight bytes each.
+    pub program: Vec<u8>,
+    /// System calls it lets through.
+    pub syscalls: u32,
+}
+
+/// Assembles and installs the filter.
+pub(crate) fn install(rules: &[SyscallRule]) -> Result<Installed, StepFailure> {
+    let refuse = |error: String| StepFailure::NotInForce(error);
+    let instructions = assemble(rules).map_err(|error| refuse(error.to_string()))?;
+    let program: Vec<sock_filter> = instructions
+        .iter()
+        .map(|i| sock_filter { code: i.code, jt: i.jt, jf: i.jf, k: i.k })
+        .collect();
+    seccompiler::apply_filter(&program).map_err(|error| refuse(error.to_string()))?;
+    let lets_through = |rule: &&SyscallRule| {
+        rule.otherwise == SyscallAction::Allow
+            || rule.clauses.iter().any(|(_, action)| *action == SyscallAction::Allow)
+    };
+    let syscalls = rules.iter().filter(lets_through).count();
+    Ok(Installed {
+        program: instructions.iter().flat_map(|i| i.to_bytes()).collect(),
+        syscalls: u32::try_from(syscalls).unwrap_or(u32::MAX),
+    })
+}

@@ -1,0 +1,117 @@
+//! Takes the steps, in order. The list is the launcher's (made by `palisade_plan::steps`); each
+//! step stands alone, so that a test can take any of them by itself. Room: the cell.
+
+use crate::{detach, kernel, landlock, namespaces, privilege, root, seccomp};
+use palisade_plan::{HeldLimit, Namespace, Path, Step};
+use std::{
+    io,
+    os::fd::{AsRawFd as _, OwnedFd, RawFd},
+};
+
+/// Why a step could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum StepFailure {
+    /// The kernel refused an act.
+    #[error("{act}: {source}")]
+    Kernel {
+        /// What was being done.
+        act: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The workspace can not be used.
+    #[error("workspace {path:?}: {why}")]
+    Workspace {
+        /// The workspace.
+        path: Path,
+        /// Why not.
+        why: String,
+    },
+    /// What is in force afterwards is not what was asked for.
+    #[error("{0}")]
+    NotInForce(String),
+}
+
+impl StepFailure {
+    /// For `map_err`: a failed act of the kernel.
+    pub fn kernel<E: Into<io::Error>>(act: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let act = act.into();
+        move |source| Self::Kernel { act, source: source.into() }
+    }
+}
+
+/// What the steps leave behind for the process to use and to report.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// The namespaces that were made, to be handed to the launcher.
+    pub made: Vec<OwnedFd>,
+    /// The namespaces that are this process's own.
+    pub namespaces: Vec<Namespace>,
+    /// The Landlock domain of each call is made of this.
+    pub landlock: Option<landlock::Enforced>,
+    /// The filter as installed.
+    pub seccomp: Option<seccomp::Installed>,
+    /// Limits of each process.
+    pub limits: Vec<HeldLimit>,
+    /// The workspace, once the small root stands.
+    pub workspace: Option<Path>,
+}
+
+/// Descriptors that steps use.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// Namespaces to enter.
+    pub namespaces: Vec<OwnedFd>,
+    /// Descriptors that must stay open.
+    pub keep: Vec<RawFd>,
+}
+
+/// Takes one step.
+///
+/// # Errors
+/// Whatever went wrong; the process must then end, since it is confined only in part.
+pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), StepFailure> {
+    match step {
+        Step::Detach => detach::detach(),
+        Step::Namespaces(kinds) => {
+            taken.made = namespaces::make(&kinds)?;
+            taken.namespaces.extend(kinds);
+            Ok(())
+        }
+        Step::EnterNamespaces(kinds) => {
+            namespaces::join(&kinds, std::mem::take(&mut given.namespaces))?;
+            taken.namespaces.extend(kinds);
+            Ok(())
+        }
+        Step::Root(root) => {
+            root::make(&root)?;
+            taken.workspace = Some(root.workspace.path);
+            Ok(())
+        }
+        Step::Proc => root::own_proc(),
+        Step::Rlimits(limits) => {
+            taken.limits = privilege::rlimits(&limits)?;
+            Ok(())
+        }
+        Step::Identity(identity) => privilege::identity(identity),
+        Step::Capabilities => privilege::drop_capabilities(),
+        Step::NoNewPrivileges => privilege::no_new_privileges(),
+        Step::Undumpable => privilege::undumpable(),
+        Step::CloseDescriptors => {
+            let made = taken.made.iter().map(|fd| fd.as_raw_fd());
+            let entered = given.namespaces.iter().map(|fd| fd.as_raw_fd());
+            let keep: Vec<_> = given.keep.iter().copied().chain(made).chain(entered).collect();
+            detach::standard_streams()?;
+            kernel::close_all_but(&[&[0, 1, 2], keep.as_slice()].concat())
+                .map_err(StepFailure::kernel("close_range"))
+        }
+        Step::Landlock { grants, refuse_tcp } => {
+            taken.landlock = Some(landlock::enforce(&grants, refuse_tcp)?);
+            Ok(())
+        }
+        Step::Seccomp(rules) => {
+            taken.seccomp = Some(seccomp::install(&rules)?);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Tries each layer once, in a process that ends afterwards, so that the launcher knows what the
+//! host gives before anybody asks. Room: the cell.
+
+use crate::{kernel, mounts, namespaces};
+use palisade_plan::{Found, Layer, Namespace, cell::Report};
+
+/// Tries everything and says what was found.
+pub(crate) fn run() -> Report {
+    let mut layers = Vec::new();
+    for namespace in
+        [Namespace::Network, Namespace::Ipc, Namespace::Uts, Namespace::Cgroup, Namespace::Mount]
+    {
+        let found = match namespaces::make_one(namespace) {
+            Ok(()) => Found::Yes("own namespace".into()),
+            Err(error) => Found::No(error.to_string()),
+        };
+        layers.push((namespace.layer(), found));
+    }
+    if let Some((_, found)) = layers.iter_mut().find(|(l, f)| *l == Layer::Mount && f.is_yes()) {
+        let tmpfs = mounts::new("tmpfs", &[], mounts::NO_SUID);
+        if let Err(error) = tmpfs {
+            *found = Found::No(format!("mount tmpfs: {error}"));
+        }
+    }
+    let abi = kernel::landlock_query(1);
+    layers.push((
+        Layer::Landlock,
+        match &abi {
+            Ok(abi) => Found::Yes(format!("ABI {abi}")),
+            Err(error) => Found::No(format!("{error}; boot with lsm=landlock,… or a newer kernel")),
+        },
+    ));
+    layers.push((Layer::Seccomp, seccomp()));
+    Report::Tried {
+        layers,
+        landlock_abi: abi.unwrap_or(0),
+        landlock_errata: kernel::landlock_query(2).unwrap_or(0),
+    }
+}
+
+/// Installs a filter that allows everything: whether filters work here at all.
+fn seccomp() -> Found {
+    const ALLOW_ALL: seccompiler::sock_filter =
+        seccompiler::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x7fff_0000 };
+    match seccompiler::apply_filter(&[ALLOW_ALL]) {
+        Ok(()) => Found::Yes("filters".into()),
+        Err(error) => Found::No(error.to_string()),
+    }
+}

@@ -1,0 +1,116 @@
+//! The command line. As a service its unit file, which only root can write, carries the ceiling.
+
+use palisade_plan::ceiling::{AllowRoot, Ceiling};
+use std::path::PathBuf;
+
+/// What `--help` prints.
+pub const HELP: &str = "\
+palisade-launcher: starts Palisade's cells. Started by palisaded, or by systemd; not by hand.
+
+Standard input is the socket to the broker, or a listening socket that it connects to.
+
+Options (the ceiling: no plan may ask for more, whoever asks):
+  --cell PATH            the palisade-cell to start; beside this program if not given
+  --broker-user NAME     who may connect to a listening socket; root only if not given
+  --max-memory BYTES     of a session
+  --max-processes N      of a session
+  --max-cpu PERCENT      of a session, 100 being one core
+  --min-uid UID          the lowest uid that may have a session
+  --refuse-root          root may not have a session
+  --help
+";
+
+/// How the launcher runs.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The cell's program.
+    pub cell: Option<PathBuf>,
+    /// Who may connect.
+    pub broker_user: Option<String>,
+    /// What no plan may exceed.
+    pub ceiling: Ceiling,
+}
+
+/// What the command line asks for.
+#[derive(Debug, Clone)]
+pub enum Parsed {
+    /// To run.
+    Run(Box<Options>),
+    /// To print [`HELP`].
+    Help,
+}
+
+/// Why a command line was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentError {
+    /// No such option.
+    #[error("there is no option {0}")]
+    Unknown(String),
+    /// An option without its value.
+    #[error("{0} needs a value")]
+    Missing(String),
+    /// Not a number.
+    #[error("{0} needs a whole number above 0, and {1:?} is none")]
+    Number(String, String),
+}
+
+/// Reads the command line.
+///
+/// # Errors
+/// If it has anything that [`HELP`] does not.
+pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, ArgumentError> {
+    let mut options = Options { cell: None, broker_user: None, ceiling: Ceiling::default() };
+    let mut arguments = arguments;
+    while let Some(option) = arguments.next() {
+        let mut value = || arguments.next().ok_or_else(|| ArgumentError::Missing(option.clone()));
+        let number = |text: String| match text.parse::<u64>() {
+            Ok(number) if number > 0 => Ok(number),
+            Ok(_) | Err(_) => Err(ArgumentError::Number(option.clone(), text)),
+        };
+        match option.as_str() {
+            "--help" | "-h" => return Ok(Parsed::Help),
+            "--cell" => options.cell = Some(value()?.into()),
+            "--broker-user" => options.broker_user = Some(value()?),
+            "--max-memory" => options.ceiling.max_memory_bytes = number(value()?)?,
+            "--max-processes" => options.ceiling.max_processes = number(value()?)?,
+            "--max-cpu" => options.ceiling.max_cpu_percent = number(value()?)?,
+            "--min-uid" => {
+                let text = value()?;
+                options.ceiling.min_uid = u32::try_from(number(text.clone())?)
+                    .map_err(|_| ArgumentError::Number(option.clone(), text))?;
+            }
+            "--refuse-root" => options.ceiling.allow_root = AllowRoot::No,
+            _ => return Err(ArgumentError::Unknown(option)),
+        }
+    }
+    Ok(Parsed::Run(Box::new(options)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Parsed, ArgumentError> {
+        parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn takes_the_ceiling_from_the_command_line() {
+        let Ok(Parsed::Run(options)) = parsed("--max-memory 5 --min-uid 7 --broker-user p") else {
+            panic!("not parsed")
+        };
+        assert_eq!(options.ceiling.max_memory_bytes, 5);
+        assert_eq!(options.ceiling.min_uid, 7);
+        assert_eq!(options.broker_user.as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        assert_eq!(parsed("--x").err(), Some(ArgumentError::Unknown("--x".into())));
+        assert_eq!(parsed("--cell").err(), Some(ArgumentError::Missing("--cell".into())));
+        for bad in ["0", "-1", "many", "99999999999999999999"] {
+            let expected = ArgumentError::Number("--max-memory".into(), bad.into());
+            assert_eq!(parsed(&format!("--max-memory {bad}")).err(), Some(expected));
+        }
+    }
+}

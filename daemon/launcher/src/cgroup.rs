@@ -1,0 +1,354 @@
+//! Limits for a session as a whole, by cgroup v2 or v1. Directories are named for the launcher's
+//! pid, so that the next start can tell and sweep what a killed one left.
+
+use palisade_plan::{CgroupFacts, CgroupVersion, Found, HeldLimit, Limits};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// The controllers that hold limits.
+const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
+const PREFIX: &str = "palisade-";
+/// Of cgroup v1's and v2's CPU bandwidth, in microseconds.
+const CPU_PERIOD: u64 = 100_000;
+
+/// Where sessions' cgroups are made.
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    version: Option<CgroupVersion>,
+    /// Each controller, and this launcher's directory in its hierarchy.
+    bases: Vec<(&'static str, PathBuf)>,
+    why_not: String,
+    made: u32,
+}
+
+/// A session's cgroups.
+#[derive(Debug)]
+pub(crate) struct SessionCgroups {
+    version: CgroupVersion,
+    directories: Vec<(&'static str, PathBuf)>,
+}
+
+impl Cgroups {
+    /// Finds out where sessions' cgroups can be made, and sweeps what earlier launchers left.
+    pub(crate) fn find() -> Self {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let pid = std::process::id();
+        let mut reasons = Vec::new();
+        for (version, found) in [
+            (CgroupVersion::V2, hierarchy_v2(&mounts, &own)),
+            (CgroupVersion::V1, hierarchies_v1(&mounts, &own)),
+        ] {
+            match found.and_then(|parents| prepare(version, &parents, pid)) {
+                Ok(bases) => {
+                    return Self { version: Some(version), bases, why_not: String::new(), made: 0 };
+                }
+                Err(why) => reasons.push(why),
+            }
+        }
+        Self { version: None, bases: Vec::new(), why_not: reasons.join("; "), made: 0 }
+    }
+
+    pub(crate) fn facts(&self) -> CgroupFacts {
+        CgroupFacts {
+            version: self.version,
+            controllers: self.bases.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        }
+    }
+
+    pub(crate) fn found(&self) -> Found {
+        let names: Vec<_> = self.bases.iter().map(|(name, _)| *name).collect();
+        match self.version {
+            Some(CgroupVersion::V2) => Found::Yes(format!("cgroup v2: {}", names.join(", "))),
+            Some(CgroupVersion::V1) => Found::Yes(format!("cgroup v1: {}", names.join(", "))),
+            None => Found::No(format!("per process only, no cgroup can be used: {}", self.why_not)),
+        }
+    }
+
+    /// Makes the cgroups of a session to come; none where there are none.
+    pub(crate) fn make(&mut self) -> io::Result<Option<SessionCgroups>> {
+        let Some(version) = self.version else { return Ok(None) };
+        self.made += 1;
+        let mut directories: Vec<(&'static str, PathBuf)> = Vec::new();
+        for (controller, base) in &self.bases {
+            let directory = base.join(format!("session-{}", self.made));
+            if !directories.iter().any(|(_, made)| *made == directory) {
+                fs::create_dir(&directory)?;
+            }
+            directories.push((controller, directory));
+        }
+        Ok(Some(SessionCgroups { version, directories }))
+    }
+
+    /// Removes this launcher's own directories.
+    pub(crate) fn remove(&self) {
+        for (_, base) in &self.bases {
+            remove_tree(base);
+        }
+    }
+}
+
+impl SessionCgroups {
+    /// Puts a process in. What it starts later is in too.
+    pub(crate) fn add(&self, pid: rustix::process::Pid) -> io::Result<()> {
+        let pid = pid.as_raw_nonzero().to_string();
+        let mut done: Vec<&Path> = Vec::new();
+        for (_, directory) in &self.directories {
+            if !done.contains(&directory.as_path()) {
+                fs::write(directory.join("cgroup.procs"), &pid)?;
+                done.push(directory);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the limits; says which are held.
+    pub(crate) fn limit(&self, limits: &Limits) -> io::Result<Vec<HeldLimit>> {
+        let mut held = Vec::new();
+        for (controller, directory) in &self.directories {
+            let (name, value) = match *controller {
+                "memory" => ("memory", limits.memory_bytes),
+                "pids" => ("processes", limits.processes),
+                _ => ("cpu", limits.cpu_percent),
+            };
+            for (file, text, optional) in self.files(controller, value) {
+                match fs::write(directory.join(file), text) {
+                    Ok(()) => {}
+                    // Kernels without swap accounting have no such file.
+                    Err(error) if optional && error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let by = match self.version {
+                CgroupVersion::V2 => "cgroup v2",
+                CgroupVersion::V1 => "cgroup v1",
+            };
+            held.push(HeldLimit { name: name.into(), value, by: by.into() });
+        }
+        Ok(held)
+    }
+
+    fn files(&self, controller: &str, value: u64) -> Vec<(&'static str, String, bool)> {
+        let quota = value.saturating_mul(CPU_PERIOD / 100);
+        match (self.version, controller) {
+            (CgroupVersion::V2, "memory") => vec![
+                ("memory.max", value.to_string(), false),
+                ("memory.swap.max", "0".into(), true),
+            ],
+            (CgroupVersion::V1, "memory") => vec![
+                ("memory.limit_in_bytes", value.to_string(), false),
+                ("memory.memsw.limit_in_bytes", value.to_string(), true),
+            ],
+            (_, "pids") => vec![("pids.max", value.to_string(), false)],
+            (CgroupVersion::V2, _) => vec![("cpu.max", format!("{quota} {CPU_PERIOD}"), false)],
+            (CgroupVersion::V1, _) => vec![("cpu.cfs_quota_us", quota.to_string(), false)],
+        }
+    }
+
+    /// The file whose `oom_kill` line counts kills for want of memory.
+    pub(crate) fn oom_file(&self) -> String {
+        let file = match self.version {
+            CgroupVersion::V2 => "memory.events",
+            CgroupVersion::V1 => "memory.oom_control",
+        };
+        let memory = self.directories.iter().find(|(controller, _)| *controller == "memory");
+        memory.map_or_else(String::new, |(_, directory)| directory.join(file).display().to_string())
+    }
+
+    /// Removes the directories. What is still busy is swept by the next start.
+    pub(crate) fn remove(&self) {
+        for (_, directory) in &self.directories {
+            remove_tree(directory);
+        }
+    }
+}
+
+/// Removes a cgroup and those below it: only directories can be removed there.
+fn remove_tree(directory: &Path) {
+    if let Ok(entries) = fs::read_dir(directory) {
+        for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
+            remove_tree(&entry.path());
+        }
+    }
+    // Busy or gone: a later sweep looks again.
+    fs::remove_dir(directory).unwrap_or_default();
+}
+
+/// The controllers to be had and the directory in which each one's base can be made.
+type Parents = Vec<(&'static str, PathBuf)>;
+
+/// Makes this launcher's directory in every hierarchy, after sweeping there.
+fn prepare(version: CgroupVersion, parents: &Parents, pid: u32) -> Result<Parents, String> {
+    let mut bases: Parents = Vec::new();
+    for (controller, parent) in parents {
+        let base = parent.join(format!("{PREFIX}{pid}"));
+        if !bases.iter().any(|(_, made)| *made == base) {
+            sweep(parent);
+            make_base(version, parent, &base).map_err(|e| format!("{}: {e}", base.display()))?;
+        }
+        bases.push((controller, base));
+    }
+    if bases.is_empty() { Err(format!("{version:?} has no controller for us")) } else { Ok(bases) }
+}
+
+fn make_base(version: CgroupVersion, parent: &Path, base: &Path) -> io::Result<()> {
+    let enable = |directory: &Path| {
+        fs::write(directory.join("cgroup.subtree_control"), "+memory +pids +cpu")
+    };
+    if version == CgroupVersion::V2 && enable(parent).is_err() {
+        // A group with processes in it can not share out controllers, so this process moves into
+        // a leaf first. That works where the group was delegated and holds only this service.
+        let leaf = parent.join(format!("{PREFIX}launcher"));
+        if !leaf.is_dir() {
+            fs::create_dir(&leaf)?;
+        }
+        fs::write(leaf.join("cgroup.procs"), "0")?;
+        enable(parent)?;
+    }
+    if !base.is_dir() {
+        fs::create_dir(base)?;
+    }
+    match version {
+        CgroupVersion::V2 => enable(base),
+        CgroupVersion::V1 => Ok(()),
+    }
+}
+
+/// Removes what launchers that are gone left behind.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid =
+            name.to_str().and_then(|n| n.strip_prefix(PREFIX)).and_then(|n| n.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !is_launcher(pid)) {
+            remove_tree(&entry.path());
+        }
+    }
+}
+
+fn is_launcher(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/comm"))
+        .is_ok_and(|comm| comm.starts_with("palisade-launch"))
+}
+
+/// This process's own group in the v2 hierarchy, if it has the controllers for us.
+fn hierarchy_v2(mounts: &str, own: &str) -> Result<Parents, String> {
+    let mount = mounts.lines().find_map(|line| mount_point(line, "cgroup2", |_| true));
+    let mount = mount.ok_or("cgroup v2 is not mounted")?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::")).ok_or("no v2 cgroup")?;
+    let parent = mount.join(path.trim_start_matches('/'));
+    let available = fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
+    let parents: Parents = CONTROLLERS
+        .into_iter()
+        .filter(|name| available.split_whitespace().any(|a| a == *name))
+        .map(|name| (name, parent.clone()))
+        .collect();
+    if parents.iter().any(|(name, _)| *name == "memory") {
+        Ok(parents)
+    } else {
+        Err(format!("cgroup v2 at {} has no memory controller", parent.display()))
+    }
+}
+
+/// This process's own group in each v1 hierarchy that has a controller for us.
+fn hierarchies_v1(mounts: &str, own: &str) -> Result<Parents, String> {
+    let mut parents = Vec::new();
+    for controller in CONTROLLERS {
+        let has = |options: &str| options.split(',').any(|option| option == controller);
+        let mount = mounts.lines().find_map(|line| mount_point(line, "cgroup", has));
+        let path = own.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (fields.next()?, fields.next()?);
+            controllers.split(',').any(|name| name == controller).then_some(path)
+        });
+        if let (Some(mount), Some(path)) = (mount, path) {
+            parents.push((controller, mount.join(path.trim_start_matches('/'))));
+        }
+    }
+    if parents.is_empty() { Err("no cgroup v1 controller is mounted".into()) } else { Ok(parents) }
+}
+
+/// The mount point that a line of mountinfo names, if it is of this type and its options fit.
+fn mount_point(line: &str, kind: &str, fits: impl Fn(&str) -> bool) -> Option<PathBuf> {
+    let (mount, source) = line.split_once(" - ")?;
+    let mut source = source.split(' ');
+    if source.next()? != kind || !fits(source.nth(1)?) {
+        return None;
+    }
+    mount.split(' ').nth(4).map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+30 20 0:25 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+31 20 0:26 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+32 20 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn finds_the_hierarchy_of_each_v1_controller_and_its_own_group_in_it() {
+        let own = "4:memory:/a/b\n3:cpu,cpuacct:/\n0::/x\n";
+        let found = hierarchies_v1(MOUNTS, own).unwrap();
+        assert_eq!(
+            found,
+            [
+                ("memory", PathBuf::from("/sys/fs/cgroup/memory/a/b")),
+                ("cpu", PathBuf::from("/sys/fs/cgroup/cpu,cpuacct/"))
+            ]
+        );
+    }
+
+    #[test]
+    fn a_v2_hierarchy_without_the_memory_controller_is_no_use() {
+        assert!(hierarchy_v2(MOUNTS, "0::/nowhere\n").is_err_and(|why| why.contains("no memory")));
+        assert!(hierarchy_v2("", "0::/\n").is_err());
+    }
+
+    #[test]
+    fn writes_the_limits_of_each_version_to_their_files() {
+        let limits = Limits {
+            memory_bytes: 5000,
+            processes: 7,
+            cpu_percent: 150,
+            file_bytes: 1,
+            open_files: 1,
+        };
+        for (version, memory, cpu, quota) in [
+            (CgroupVersion::V2, "memory.max", "cpu.max", "150000 100000"),
+            (CgroupVersion::V1, "memory.limit_in_bytes", "cpu.cfs_quota_us", "150000"),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let at = directory.path().to_owned();
+            let session = SessionCgroups {
+                version,
+                directories: vec![
+                    ("memory", at.clone()),
+                    ("pids", at.clone()),
+                    ("cpu", at.clone()),
+                ],
+            };
+            let held = session.limit(&limits).unwrap();
+            assert_eq!(held.len(), 3);
+            assert_eq!(fs::read_to_string(at.join(memory)).unwrap(), "5000");
+            assert_eq!(fs::read_to_string(at.join("pids.max")).unwrap(), "7");
+            assert_eq!(fs::read_to_string(at.join(cpu)).unwrap(), quota);
+        }
+    }
+
+    #[test]
+    fn sweeps_only_what_dead_launchers_left() {
+        let parent = tempfile::tempdir().unwrap();
+        let (dead, own) = (parent.path().join("palisade-4194999"), parent.path().join("other"));
+        fs::create_dir_all(dead.join("session-1")).unwrap();
+        fs::create_dir(&own).unwrap();
+        sweep(parent.path());
+        assert!(!dead.exists());
+        assert!(own.exists());
+    }
+}

@@ -1,0 +1,55 @@
+//! What this host can enforce, tried once at the start in a process that ends afterwards.
+
+use crate::{
+    cgroup::Cgroups,
+    privilege::Privilege,
+    spawn::{SpawnError, Spawner},
+};
+use palisade_plan::{
+    Facts, Found, Layer, Role,
+    cell::{Report, Setup},
+};
+
+/// Looks at everything.
+pub(crate) fn find(
+    privilege: &Privilege,
+    spawner: Spawner,
+    cgroups: &Cgroups,
+) -> Result<(Spawner, Facts), SpawnError> {
+    let (spawner, pids) = spawner.find_pids();
+    let pid = match pids {
+        Ok(()) => Found::Yes("own namespace".into()),
+        Err(error) => Found::No(format!("unshare PID namespace: {error}")),
+    };
+    let (mut layers, landlock_abi, landlock_errata) = try_layers(&spawner)?;
+    layers.push((Layer::Pid, pid));
+    layers.push((Layer::Limits, cgroups.found()));
+    layers.sort_by_key(|(layer, _)| *layer);
+    let facts = Facts {
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        privileged: privilege.privileged,
+        user_namespace: privilege.user_namespace.clone(),
+        layers,
+        landlock_abi,
+        landlock_errata,
+        cgroup: cgroups.facts(),
+    };
+    Ok((spawner, facts))
+}
+
+type Tried = (Vec<(Layer, Found)>, u32, u32);
+
+/// A trial that dies without an answer found nothing: every layer counts as missing.
+fn try_layers(spawner: &Spawner) -> Result<Tried, SpawnError> {
+    let process = spawner.start()?;
+    let setup = Setup { role: Role::Trial, session: 0, steps: vec![], channels: 0 };
+    process.set_up(&setup, &[])?;
+    let report = process.control.receive::<Report>()?;
+    process.collect();
+    Ok(match report {
+        Some((Report::Tried { layers, landlock_abi, landlock_errata }, _)) => {
+            (layers, landlock_abi, landlock_errata)
+        }
+        Some((Report::Prepared, _)) | None => (Vec::new(), 0, 0),
+    })
+}

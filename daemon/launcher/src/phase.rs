@@ -1,0 +1,53 @@
+//! What the broker may ask now. Anything else ends the conversation.
+
+use palisade_plan::{BUILD_ID, launcher::Request};
+
+/// Where the conversation stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// `Hello` is next, once, with this build's id.
+    Greeting,
+    /// Sessions may be made and ended.
+    Serving,
+}
+
+impl Phase {
+    /// The phase after a request, or why it may not be made.
+    pub(crate) fn allows(self, request: &Request) -> Result<Self, String> {
+        match (self, request) {
+            (Self::Greeting, Request::Hello { build_id }) if build_id == BUILD_ID => {
+                Ok(Self::Serving)
+            }
+            (Self::Greeting, Request::Hello { build_id }) => Err(format!(
+                "the broker is of build {build_id} and the launcher of build {BUILD_ID}; install \
+                 and restart both from one release"
+            )),
+            (
+                Self::Serving,
+                Request::Session { .. } | Request::Runner { .. } | Request::End { .. },
+            ) => Ok(Self::Serving),
+            (Self::Serving, Request::Hello { .. }) => Err("a second greeting".into()),
+            (
+                Self::Greeting,
+                Request::Session { .. } | Request::Runner { .. } | Request::End { .. },
+            ) => Err("a request before the greeting".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn greets_once_with_the_same_build_and_then_serves() {
+        let hello = |id: &str| Request::Hello { build_id: id.into() };
+        assert_eq!(Phase::Greeting.allows(&hello(BUILD_ID)), Ok(Phase::Serving));
+        assert!(
+            Phase::Greeting.allows(&hello("other")).is_err_and(|why| why.contains("build other"))
+        );
+        assert!(Phase::Serving.allows(&hello(BUILD_ID)).is_err());
+        assert!(Phase::Greeting.allows(&Request::End { session: 1 }).is_err());
+        assert_eq!(Phase::Serving.allows(&Request::End { session: 1 }), Ok(Phase::Serving));
+    }
+}

@@ -1,0 +1,92 @@
+//! Which privilege the launcher has, and giving up all of it that is not needed.
+
+use caps::{CapSet, Capability, CapsHashSet};
+use nix::sched::{CloneFlags, unshare};
+use palisade_plan::Found;
+
+/// The capabilities that the launcher and the first steps of a cell need, each for one reason.
+pub(crate) const NEEDED: [Capability; 8] = [
+    // Namespaces and mounts.
+    Capability::CAP_SYS_ADMIN,
+    // Entering another mount namespace.
+    Capability::CAP_SYS_CHROOT,
+    // Taking on the session's user.
+    Capability::CAP_SETUID,
+    // Taking on the session's group, and giving up the others.
+    Capability::CAP_SETGID,
+    // Emptying the bounding set and locking the securebits.
+    Capability::CAP_SETPCAP,
+    // Bringing up the loopback of a new network namespace.
+    Capability::CAP_NET_ADMIN,
+    // Ending cells, which run as other users.
+    Capability::CAP_KILL,
+    // Seeing who owns a workspace that root asked for.
+    Capability::CAP_DAC_READ_SEARCH,
+];
+
+/// What the launcher may do.
+#[derive(Debug, Clone)]
+pub(crate) struct Privilege {
+    /// May take on other users' identities.
+    pub(crate) privileged: bool,
+    /// The user namespace it stands in, or why not.
+    pub(crate) user_namespace: Found,
+}
+
+/// Why privilege could not be arranged.
+#[derive(Debug, thiserror::Error)]
+pub enum PrivilegeError {
+    /// The capability sets could not be changed.
+    #[error("capabilities: {0}")]
+    Capabilities(#[from] caps::errors::CapsError),
+}
+
+/// Finds out what privilege there is, enters a user namespace where there is none, and gives up
+/// what is not needed. Called first, before anything is heard.
+pub(crate) fn settle() -> Result<Privilege, PrivilegeError> {
+    let effective = caps::read(None, CapSet::Effective)?;
+    let privileged =
+        nix::unistd::geteuid().is_root() && NEEDED.iter().all(|needed| effective.contains(needed));
+    let user_namespace = if privileged {
+        Found::Yes("not needed: the launcher is root".into())
+    } else {
+        match enter_user_namespace() {
+            Ok(()) => Found::Yes("the launcher's own".into()),
+            Err(error) => Found::No(error),
+        }
+    };
+    if user_namespace.is_yes() {
+        keep_only_needed()?;
+    }
+    Ok(Privilege { privileged, user_namespace })
+}
+
+/// A user namespace in which this user is itself and has capabilities over what it makes there.
+fn enter_user_namespace() -> Result<(), String> {
+    let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
+    unshare(CloneFlags::CLONE_NEWUSER).map_err(|error| {
+        format!("unshare user namespace: {error}; see user.max_user_namespaces and the host's LSM")
+    })?;
+    let write = |file: &str, text: String| {
+        std::fs::write(file, text).map_err(|error| format!("write {file}: {error}"))
+    };
+    write("/proc/self/setgroups", "deny".into())?;
+    write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+    write("/proc/self/gid_map", format!("{gid} {gid} 1"))
+}
+
+/// The needed ones in every set (ambient, so that a cell of an ordinary user has them for its
+/// first steps), and no others, not even to be had by executing.
+fn keep_only_needed() -> Result<(), PrivilegeError> {
+    let needed: CapsHashSet = NEEDED.into_iter().collect();
+    for capability in caps::runtime::thread_all_supported() {
+        if !needed.contains(&capability) {
+            caps::drop(None, CapSet::Bounding, capability)?;
+        }
+    }
+    caps::set(None, CapSet::Inheritable, &needed)?;
+    caps::set(None, CapSet::Effective, &needed)?;
+    caps::set(None, CapSet::Permitted, &needed)?;
+    caps::set(None, CapSet::Ambient, &needed)?;
+    Ok(())
+}

@@ -1,0 +1,347 @@
+//! Serves one broker at a time: what it asks, in order; and what its cells do meanwhile.
+
+use crate::{
+    arguments::Options,
+    cgroup::Cgroups,
+    facts, identity,
+    phase::Phase,
+    privilege::{self, PrivilegeError},
+    session::{Blank, Session},
+    spawn::{OwnPids, SpawnError, Spawner},
+};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use palisade_channel::{ChannelError, Datagrams};
+use palisade_plan::{
+    Absent, BUILD_ID, Facts, HeldLimit, LaunchPlan, Role, StepError,
+    ceiling::Ceiling,
+    cell::FILE_CHANNELS,
+    launcher::{Refusal, Reply, Request, SessionNumber},
+    steps,
+};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    io::Errno,
+};
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsFd as _, OwnedFd},
+    path::PathBuf,
+};
+
+/// Why the launcher ended.
+#[derive(Debug, thiserror::Error)]
+pub enum LauncherError {
+    /// Standard input is not a socket of the right kind.
+    #[error(
+        "standard input is not a sequenced-packet socket; palisaded or systemd starts this program"
+    )]
+    NoSocket,
+    /// The kernel refused something.
+    #[error("{0}: {1}")]
+    Kernel(&'static str, #[source] Errno),
+    /// The user that may connect does not exist.
+    #[error("there is no user {0}; create it, or see --broker-user")]
+    NoUser(String),
+    /// Privilege could not be settled.
+    #[error(transparent)]
+    Privilege(#[from] PrivilegeError),
+    /// No cell can be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The broker is cut off.
+    #[error("broker: {0}")]
+    Broker(#[from] ChannelError),
+    /// The broker broke the rules.
+    #[error("broker refused: {0}")]
+    Refused(String),
+    /// The cell's program is not beside this one.
+    #[error("where is palisade-cell? {0}; see --cell")]
+    NoCell(std::io::Error),
+}
+
+/// The launcher.
+#[derive(Debug)]
+struct Launcher {
+    ceiling: Ceiling,
+    facts: Facts,
+    spawner: Spawner,
+    cgroups: Cgroups,
+    blank: Option<Blank>,
+    sessions: BTreeMap<SessionNumber, Session>,
+}
+
+/// Runs until the broker is gone; with a listening socket, until the end of the service.
+///
+/// # Errors
+/// If nothing can be served.
+pub fn run(options: Options) -> Result<(), LauncherError> {
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .map_err(|e| LauncherError::Kernel("undumpable", e))?;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)
+        .map_err(|_| LauncherError::NoSocket)?;
+    let listening =
+        rustix::net::sockopt::socket_acceptconn(&socket).map_err(|_| LauncherError::NoSocket)?;
+    let cell = match options.cell {
+        Some(path) => path,
+        None => beside_this_program().map_err(LauncherError::NoCell)?,
+    };
+    let cgroups = Cgroups::find();
+    let privilege = privilege::settle()?;
+    let spawner = Spawner::new(&cell, OwnPids::No)?;
+    let (spawner, facts) = facts::find(&privilege, spawner, &cgroups)?;
+    let mut launcher = Launcher {
+        ceiling: options.ceiling,
+        facts,
+        spawner,
+        cgroups,
+        blank: None,
+        sessions: BTreeMap::new(),
+    };
+    let result = if listening {
+        launcher.accept(&socket, options.broker_user.as_deref())
+    } else {
+        launcher.serve(&Datagrams::new(socket))
+    };
+    launcher.end();
+    launcher.cgroups.remove();
+    result
+}
+
+fn beside_this_program() -> Result<PathBuf, std::io::Error> {
+    Ok(std::env::current_exe()?.with_file_name("palisade-cell"))
+}
+
+impl Launcher {
+    /// Serves brokers that connect, one after another.
+    fn accept(&mut self, listener: &OwnedFd, user: Option<&str>) -> Result<(), LauncherError> {
+        let allowed = match user {
+            None => 0,
+            Some(name) => nix::unistd::User::from_name(name)
+                .ok()
+                .flatten()
+                .ok_or_else(|| LauncherError::NoUser(name.to_owned()))?
+                .uid
+                .as_raw(),
+        };
+        loop {
+            let broker = match rustix::net::accept_with(listener, rustix::net::SocketFlags::CLOEXEC)
+            {
+                Ok(broker) => broker,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(error) => return Err(LauncherError::Kernel("accept", error)),
+            };
+            let peer = getsockopt(&broker, PeerCredentials);
+            match peer {
+                Ok(peer) if peer.uid() == allowed => {
+                    if let Err(error) = self.serve(&Datagrams::new(broker)) {
+                        eprintln!("palisade-launcher: {error}");
+                    }
+                    self.end();
+                }
+                Ok(peer) => eprintln!("palisade-launcher: refused a broker of uid {}", peer.uid()),
+                Err(error) => eprintln!("palisade-launcher: refused a broker: {error}"),
+            }
+        }
+    }
+
+    /// Serves one broker until it goes.
+    fn serve(&mut self, broker: &Datagrams) -> Result<(), LauncherError> {
+        let mut phase = Phase::Greeting;
+        loop {
+            let idle = self.blank.is_none() && phase == Phase::Serving;
+            let woken = self.wait(broker, idle)?;
+            if !woken.any && idle {
+                self.prepare_blank();
+                continue;
+            }
+            for number in woken.sessions {
+                self.look_after(number, broker)?;
+            }
+            if woken.broker {
+                let Some((request, fds)) = broker.receive::<Request>()? else { return Ok(()) };
+                phase = match phase.allows(&request) {
+                    Ok(phase) => phase,
+                    Err(why) => {
+                        broker.send(&Reply::Fatal { why: why.clone() }, &[])?;
+                        return Err(LauncherError::Refused(why));
+                    }
+                };
+                if let Some(reply) = self.answer(request, fds) {
+                    broker.send(&reply, &[])?;
+                }
+            }
+        }
+    }
+
+    fn wait(&self, broker: &Datagrams, idle: bool) -> Result<Woken, LauncherError> {
+        let mut polled = vec![PollFd::new(broker, PollFlags::IN)];
+        let mut owners = Vec::new();
+        for (number, session) in &self.sessions {
+            if session.is_waiting()
+                && let Some(files) = &session.files
+            {
+                polled.push(PollFd::new(&files.control, PollFlags::IN));
+                owners.push(*number);
+            }
+            for process in session.processes() {
+                polled.push(PollFd::new(&process.pidfd, PollFlags::IN));
+                owners.push(*number);
+            }
+        }
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match rustix::event::poll(&mut polled, idle.then_some(&at_once)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(LauncherError::Kernel("poll", error)),
+        }
+        let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
+        let broker = ready.next().unwrap_or(false);
+        let mut sessions: Vec<_> =
+            owners.into_iter().zip(ready).filter(|(_, ready)| *ready).map(|(n, _)| n).collect();
+        sessions.dedup();
+        Ok(Woken { any: broker || !sessions.is_empty(), broker, sessions })
+    }
+
+    /// Something happened to a session's processes.
+    fn look_after(
+        &mut self,
+        number: SessionNumber,
+        broker: &Datagrams,
+    ) -> Result<(), LauncherError> {
+        let Some(session) = self.sessions.get_mut(&number) else { return Ok(()) };
+        if session.is_waiting() && readable(session) {
+            for channel in session.hear() {
+                if let Err(refusal) = session.runner(number, channel, &self.facts, &self.spawner) {
+                    broker.send(&Reply::Refused { session: number, refusal }, &[])?;
+                }
+            }
+        }
+        if session.collect()
+            && let Some(session) = self.sessions.remove(&number)
+        {
+            session.remove();
+            broker.send(&Reply::Ended { session: number }, &[])?;
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, request: Request, fds: Vec<OwnedFd>) -> Option<Reply> {
+        match request {
+            Request::Hello { .. } => Some(Reply::Welcome {
+                build_id: BUILD_ID.to_owned(),
+                facts: Box::new(self.facts.clone()),
+            }),
+            Request::Session { session, plan } => Some(
+                self.open(session, *plan, fds)
+                    .unwrap_or_else(|refusal| Reply::Refused { session, refusal }),
+            ),
+            Request::Runner { session } => {
+                self.runner(session, fds).err().map(|refusal| Reply::Refused { session, refusal })
+            }
+            Request::End { session } => match self.sessions.get(&session) {
+                // `Ended` follows when every process of it is gone.
+                Some(known) => {
+                    known.kill();
+                    None
+                }
+                None => Some(Reply::Ended { session }),
+            },
+        }
+    }
+
+    fn open(
+        &mut self,
+        number: SessionNumber,
+        plan: LaunchPlan,
+        mut fds: Vec<OwnedFd>,
+    ) -> Result<Reply, Refusal> {
+        if self.sessions.contains_key(&number) {
+            return Err(Refusal::Session(format!("there is a session {number} already")));
+        }
+        if fds.len() != 1 + FILE_CHANNELS {
+            return Err(Refusal::Session(format!("{} descriptors for a session", fds.len())));
+        }
+        let client = fds.remove(0);
+        let identity = identity::of_client(client.as_fd(), &plan, self.facts.privileged)?;
+        drop(client);
+        self.ceiling.check(&plan, identity).map_err(|error| Refusal::Ceiling(error.to_string()))?;
+        let absent = self.absent(&plan, identity)?;
+        let blank = match self.blank.take() {
+            Some(blank) => blank,
+            None => self.make_blank().map_err(Refusal::Spawn)?,
+        };
+        let limits = match &blank.cgroups {
+            Some(cgroups) => match cgroups.limit(&plan.limits) {
+                Ok(limits) => limits,
+                Err(error) => {
+                    blank.end();
+                    return Err(Refusal::Spawn(format!("cgroup limits: {error}")));
+                }
+            },
+            None => Vec::<HeldLimit>::new(),
+        };
+        let session = Session::start(number, blank, plan, identity, &self.facts, &fds)?;
+        let oom_file = session.cgroups().map_or_else(String::new, |cgroups| cgroups.oom_file());
+        self.sessions.insert(number, session);
+        Ok(Reply::Started { session: number, identity, limits, absent, oom_file })
+    }
+
+    /// Refuses before anything is started if a required layer is missing.
+    fn absent(
+        &self,
+        plan: &LaunchPlan,
+        identity: palisade_plan::Identity,
+    ) -> Result<Vec<Absent>, Refusal> {
+        match steps(plan, &self.facts, identity, Role::Files) {
+            Ok((_, absent)) => Ok(absent),
+            Err(StepError::Missing(absent)) => Err(Refusal::LayerMissing(absent)),
+            Err(error @ StepError::Empty(_)) => Err(Refusal::Ceiling(error.to_string())),
+        }
+    }
+
+    fn runner(&mut self, number: SessionNumber, fds: Vec<OwnedFd>) -> Result<(), Refusal> {
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return Err(Refusal::Session(format!("there is no session {number}")));
+        };
+        let Ok([channel]) = <[OwnedFd; 1]>::try_from(fds) else {
+            return Err(Refusal::Session("a runner has one channel".into()));
+        };
+        session.runner(number, channel, &self.facts, &self.spawner)
+    }
+
+    /// Makes the next session's processes while nothing else is to be done. If it can not be done
+    /// now, the session that needs them says why.
+    fn prepare_blank(&mut self) {
+        self.blank = self.make_blank().ok();
+    }
+
+    fn make_blank(&mut self) -> Result<Blank, String> {
+        let cgroups = self.cgroups.make().map_err(|error| format!("cgroup: {error}"))?;
+        Blank::make(&self.spawner, cgroups)
+    }
+
+    /// Ends everything: the broker is gone, so nobody is left to bound or hear these cells.
+    fn end(&mut self) {
+        let sessions = std::mem::take(&mut self.sessions);
+        sessions.values().for_each(Session::kill);
+        sessions.into_values().for_each(Session::end_now);
+        if let Some(blank) = self.blank.take() {
+            blank.end();
+        }
+    }
+}
+
+/// What there is to do.
+struct Woken {
+    any: bool,
+    broker: bool,
+    sessions: Vec<SessionNumber>,
+}
+
+/// Whether the cell has said something. (Its end can be what woke the launcher.)
+fn readable(session: &Session) -> bool {
+    let Some(files) = &session.files else { return false };
+    let mut polled = [PollFd::new(&files.control, PollFlags::IN)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready > 0)
+}

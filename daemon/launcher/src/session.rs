@@ -1,0 +1,235 @@
+//! The sessions of one broker: their processes, namespaces and cgroups.
+
+use crate::{
+    cgroup::SessionCgroups,
+    spawn::{Process, SpawnError, Spawner},
+};
+use palisade_plan::{
+    Facts, Identity, LaunchPlan, Role,
+    cell::{Report, Setup},
+    launcher::{Refusal, SessionNumber},
+    steps,
+};
+use std::os::fd::{AsFd as _, OwnedFd};
+
+/// Processes that wait for a session, made ahead: starting them and putting them into cgroups is
+/// most of what a session costs.
+#[derive(Debug)]
+pub(crate) struct Blank {
+    pub(crate) files: Process,
+    pub(crate) runner: Process,
+    pub(crate) cgroups: Option<SessionCgroups>,
+}
+
+impl Blank {
+    pub(crate) fn make(spawner: &Spawner, cgroups: Option<SessionCgroups>) -> Result<Self, String> {
+        let mut started = Vec::with_capacity(2);
+        match Self::start_in(spawner, cgroups.as_ref(), &mut started) {
+            Ok(()) => match <[Process; 2]>::try_from(started) {
+                Ok([files, runner]) => Ok(Self { files, runner, cgroups }),
+                Err(_) => Err("a blank is two processes".into()),
+            },
+            Err(why) => {
+                end(&started, cgroups);
+                Err(why)
+            }
+        }
+    }
+
+    fn start_in(
+        spawner: &Spawner,
+        cgroups: Option<&SessionCgroups>,
+        started: &mut Vec<Process>,
+    ) -> Result<(), String> {
+        for _ in 0..2 {
+            let process = spawner.start().map_err(|error| error.to_string())?;
+            let pid = process.pid();
+            started.push(process);
+            if let Some(cgroups) = cgroups {
+                cgroups.add(pid).map_err(|error| format!("cgroup: {error}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn end(self) {
+        end(&[self.files, self.runner], self.cgroups);
+    }
+}
+
+/// Ends processes that belong to no session, and removes their cgroups.
+fn end(processes: &[Process], cgroups: Option<SessionCgroups>) {
+    for process in processes {
+        process.kill();
+        process.collect();
+    }
+    if let Some(cgroups) = cgroups {
+        cgroups.remove();
+    }
+}
+
+/// A session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    plan: LaunchPlan,
+    identity: Identity,
+    pub(crate) files: Option<Process>,
+    pub(crate) runners: Vec<Process>,
+    /// Waits for its channel.
+    spare: Option<Process>,
+    /// None until the cell has made them.
+    namespaces: Option<Vec<OwnedFd>>,
+    /// Channels of runners that were asked for before that.
+    waiting: Vec<OwnedFd>,
+    cgroups: Option<SessionCgroups>,
+}
+
+impl Session {
+    /// Gives a blank its setup. The cell says to the broker when it is ready.
+    pub(crate) fn start(
+        number: SessionNumber,
+        blank: Blank,
+        plan: LaunchPlan,
+        identity: Identity,
+        facts: &Facts,
+        channels: &[OwnedFd],
+    ) -> Result<Self, Refusal> {
+        let session = Self {
+            plan,
+            identity,
+            files: Some(blank.files),
+            runners: Vec::new(),
+            spare: Some(blank.runner),
+            namespaces: None,
+            waiting: Vec::new(),
+            cgroups: blank.cgroups,
+        };
+        match session.set_up_files(number, facts, channels) {
+            Ok(()) => Ok(session),
+            Err(refusal) => {
+                session.end_now();
+                Err(refusal)
+            }
+        }
+    }
+
+    fn set_up_files(
+        &self,
+        number: SessionNumber,
+        facts: &Facts,
+        channels: &[OwnedFd],
+    ) -> Result<(), Refusal> {
+        let spawn = |error: SpawnError| Refusal::Spawn(error.to_string());
+        let (steps, _) = steps(&self.plan, facts, self.identity, Role::Files)
+            .map_err(|error| Refusal::Spawn(error.to_string()))?;
+        let setup = Setup {
+            role: Role::Files,
+            session: number,
+            steps,
+            channels: u8::try_from(channels.len()).map_err(|e| Refusal::Spawn(e.to_string()))?,
+        };
+        let fds: Vec<_> = channels.iter().map(|fd| fd.as_fd()).collect();
+        match &self.files {
+            Some(files) => files.set_up(&setup, &fds).map_err(spawn),
+            None => Err(Refusal::Session("its cell is gone".into())),
+        }
+    }
+
+    pub(crate) const fn cgroups(&self) -> Option<&SessionCgroups> {
+        self.cgroups.as_ref()
+    }
+
+    /// Still waiting to hear of the namespaces.
+    pub(crate) const fn is_waiting(&self) -> bool {
+        self.namespaces.is_none() && self.files.is_some()
+    }
+
+    /// Hears from the cell that its namespaces are made.
+    pub(crate) fn hear(&mut self) -> Vec<OwnedFd> {
+        let Some(files) = &self.files else { return Vec::new() };
+        match files.control.receive::<Report>() {
+            Ok(Some((Report::Prepared, namespaces))) => {
+                self.namespaces = Some(namespaces);
+                std::mem::take(&mut self.waiting)
+            }
+            // It failed, which it has told the broker, or it talks nonsense.
+            Ok(Some((Report::Tried { .. }, _)) | None) | Err(_) => {
+                files.kill();
+                self.namespaces = Some(Vec::new());
+                self.waiting.clear();
+                Vec::new()
+            }
+        }
+    }
+
+    /// Makes a runner, or notes that one is wanted once the namespaces are made.
+    pub(crate) fn runner(
+        &mut self,
+        number: SessionNumber,
+        channel: OwnedFd,
+        facts: &Facts,
+        spawner: &Spawner,
+    ) -> Result<(), Refusal> {
+        let spawn = |error: SpawnError| Refusal::Spawn(error.to_string());
+        let Some(namespaces) = &self.namespaces else {
+            self.waiting.push(channel);
+            return Ok(());
+        };
+        let process = match self.spare.take() {
+            Some(spare) => spare,
+            None => {
+                let process = spawner.start().map_err(spawn)?;
+                if let Some(cgroups) = &self.cgroups {
+                    cgroups
+                        .add(process.pid())
+                        .map_err(|e| Refusal::Spawn(format!("cgroup: {e}")))?;
+                }
+                process
+            }
+        };
+        let (steps, _) = steps(&self.plan, facts, self.identity, Role::Runner)
+            .map_err(|error| Refusal::Spawn(error.to_string()))?;
+        let setup = Setup { role: Role::Runner, session: number, steps, channels: 1 };
+        let fds: Vec<_> =
+            [channel.as_fd()].into_iter().chain(namespaces.iter().map(|fd| fd.as_fd())).collect();
+        let result = process.set_up(&setup, &fds).map_err(spawn);
+        self.runners.push(process);
+        result
+    }
+
+    pub(crate) fn kill(&self) {
+        self.processes().for_each(Process::kill);
+    }
+
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.files.iter().chain(&self.runners).chain(&self.spare)
+    }
+
+    /// Collects what has ended; says whether nothing is left. The end of the cell's first process
+    /// is the end of the session.
+    pub(crate) fn collect(&mut self) -> bool {
+        self.runners.retain(|runner| !runner.has_ended());
+        if self.spare.as_ref().is_some_and(Process::has_ended) {
+            self.spare = None;
+        }
+        if self.files.as_ref().is_some_and(Process::has_ended) {
+            self.files = None;
+            self.kill();
+        }
+        self.processes().next().is_none()
+    }
+
+    /// Kills everything, waits for it, and removes the cgroups.
+    pub(crate) fn end_now(self) {
+        self.kill();
+        self.processes().for_each(Process::collect);
+        self.remove();
+    }
+
+    /// Removes what is left when every process is gone.
+    pub(crate) fn remove(self) {
+        if let Some(cgroups) = self.cgroups {
+            cgroups.remove();
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Starts the processes of cells. The only file of this crate that starts a process.
+#![allow(clippy::disallowed_methods)]
+
+use nix::{
+    sched::{CloneFlags, setns, unshare},
+    sys::wait::{WaitPidFlag, WaitStatus, waitpid},
+};
+use palisade_channel::{ChannelError, Datagrams};
+use palisade_plan::cell::Setup;
+use rustix::{
+    fs::{Mode, OFlags},
+    net::{AddressFamily, SocketFlags, SocketType},
+    process::{Pid, PidfdFlags, Signal},
+};
+use std::{
+    io,
+    os::{
+        fd::{AsRawFd as _, BorrowedFd, OwnedFd},
+        unix::process::CommandExt as _,
+    },
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// Why a cell's process could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// The cell's program can not be opened.
+    #[error("open {0}: {1}")]
+    Program(String, #[source] rustix::io::Errno),
+    /// The kernel refused an act.
+    #[error("{0}: {1}")]
+    Kernel(&'static str, #[source] io::Error),
+    /// The setup could not be sent.
+    #[error("setup: {0}")]
+    Setup(#[from] ChannelError),
+}
+
+fn kernel<E: Into<io::Error>>(act: &'static str) -> impl FnOnce(E) -> SpawnError {
+    move |error| SpawnError::Kernel(act, error.into())
+}
+
+/// Whether a process gets a PID namespace of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnPids {
+    /// It is the first process of one.
+    Yes,
+    /// There are none to be had.
+    No,
+}
+
+/// Starts processes of one program, which is opened once: what was there at the start is what runs.
+#[derive(Debug)]
+pub(crate) struct Spawner {
+    program: OwnedFd,
+    pids: OwnedFd,
+    own_pids: OwnPids,
+}
+
+impl Spawner {
+    pub(crate) fn new(program: &Path, own_pids: OwnPids) -> Result<Self, SpawnError> {
+        let program = rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| SpawnError::Program(program.display().to_string(), error))?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let pids = rustix::fs::open("/proc/self/ns/pid", flags, Mode::empty())
+            .map_err(kernel("open own PID namespace"))?;
+        Ok(Self { program, pids, own_pids })
+    }
+
+    /// Whether there are PID namespaces: tried for real.
+    pub(crate) fn find_pids(mut self) -> (Self, Result<(), io::Error>) {
+        let found = unshare(CloneFlags::CLONE_NEWPID)
+            .and_then(|()| setns(&self.pids, CloneFlags::CLONE_NEWPID))
+            .map_err(io::Error::from);
+        self.own_pids = if found.is_ok() { OwnPids::Yes } else { OwnPids::No };
+        (self, found)
+    }
+
+    /// Starts a process that waits for its setup.
+    pub(crate) fn start(&self) -> Result<Process, SpawnError> {
+        let (ours, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(kernel("socketpair"))?;
+        if self.own_pids == OwnPids::Yes {
+            unshare(CloneFlags::CLONE_NEWPID).map_err(kernel("unshare PID namespace"))?;
+        }
+        let child = Command::new(format!("/proc/self/fd/{}", self.program.as_raw_fd()))
+            .arg0("palisade-cell")
+            .env_clear()
+            .current_dir("/")
+            .stdin(theirs)
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn();
+        // Later children are not to be born into this one.
+        if self.own_pids == OwnPids::Yes {
+            setns(&self.pids, CloneFlags::CLONE_NEWPID).map_err(kernel("own PID namespace"))?;
+        }
+        let child = child.map_err(kernel("start palisade-cell"))?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| kernel("pid")(rustix::io::Errno::SRCH))?;
+        let pidfd =
+            rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(kernel("pidfd"))?;
+        Ok(Process { pid, pidfd, control: Datagrams::new(ours) })
+    }
+}
+
+/// A process of a cell.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pid: Pid,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) control: Datagrams,
+}
+
+impl Process {
+    pub(crate) const fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    pub(crate) fn set_up(&self, setup: &Setup, fds: &[BorrowedFd<'_>]) -> Result<(), SpawnError> {
+        Ok(self.control.send(setup, fds)?)
+    }
+
+    /// Kills it, and with it everything in its PID namespace.
+    pub(crate) fn kill(&self) {
+        // ESRCH: it is gone, which is what is wanted; nothing else can come of SIGKILL by pidfd.
+        rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL).unwrap_or_default();
+    }
+
+    /// Collects it if it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        let pid = nix::unistd::Pid::from_raw(self.pid.as_raw_nonzero().get());
+        !matches!(waitpid(pid, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive))
+    }
+
+    /// Waits for its end.
+    pub(crate) fn collect(&self) {
+        let pid = nix::unistd::Pid::from_raw(self.pid.as_raw_nonzero().get());
+        while matches!(waitpid(pid, None), Err(nix::errno::Errno::EINTR)) {}
+    }
+}
