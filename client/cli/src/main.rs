@@ -1,1 +1,31 @@
-fn main() {}
+//! `palisade`: the command line. Runs as whoever types it, without privilege of its own.
+
+mod call;
+mod commands;
+mod completions;
+mod connect;
+mod doctor;
+mod duration;
+mod exit;
+mod failure;
+mod formats;
+mod interrupt;
+mod man;
+mod options;
+mod output;
+mod paint;
+mod print;
+mod receipt;
+mod run;
+mod status;
+mod stream;
+mod tools;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match commands::parse(std::env::args_os()) {
+        Ok(command) => ExitCode::from(commands::perform(command)),
+        Err(status) => ExitCode::from(status),
+    }
+}

@@ -1,0 +1,133 @@
+//! `palisade call`: one tool, by name.
+
+use crate::{
+    connect, exit,
+    failure::Failure,
+    options::SessionOptions,
+    paint, print, receipt,
+    run::{configured, end},
+    stream,
+};
+use clap::Args;
+use palisade_client::Session;
+use palisade_protocol::JsonText;
+use std::{io::Read as _, path::PathBuf};
+
+/// Call a tool with JSON arguments and print its output
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Prints the text that a model would read; --json the whole result; --raw the bytes of a file or a
+command's standard output exactly. `palisade tools` lists the tools and their arguments.
+
+Exit status: 0 it succeeded; 1 the tool could not do it; for bash the command's own; 124 it ran
+out of time; 125 Palisade failed; 126 denied by policy or a checkpoint; 130 interrupted.
+
+Examples:
+  palisade call list_files
+  palisade call read_file --args '{\"path\": \"src/main.rs\", \"limit\": 20}'
+  palisade call read_file --raw --args '{\"path\": \"logo.png\", \"encoding\": \"raw\"}' > logo.png
+  jq -n '{path: \"notes.txt\", content: \"hello\"}' | palisade call write_file --args-file -
+  palisade call delete_file --args '{\"path\": \"notes.txt\"}' --dry-run")]
+pub(crate) struct CallTool {
+    /// Name or alias
+    tool: String,
+    /// The arguments, a JSON object
+    #[arg(long, value_name = "JSON", conflicts_with = "args_file")]
+    args: Option<String>,
+    /// A file that holds them; - for standard input
+    #[arg(long, value_name = "FILE")]
+    args_file: Option<PathBuf>,
+    /// Print streamed bytes exactly as they come instead of the text
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
+    #[command(flatten)]
+    session: SessionOptions,
+}
+
+impl CallTool {
+    pub(crate) async fn perform(self) -> Result<u8, Failure> {
+        match self.attempt().await {
+            Err(failure) if self.session.json => {
+                print::json(&failure.to_json())?;
+                Err(failure)
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn attempt(&self) -> Result<u8, Failure> {
+        let arguments = object(self.arguments()?)?;
+        let open = self.session.open()?;
+        let (client, _) = connect::connect(&self.session.connection).await?;
+        let status = match client.open(open).await {
+            Ok(session) => self.call(&session, arguments).await,
+            Err(error) => Err(error.into()),
+        };
+        end(&client, status).await
+    }
+
+    fn arguments(&self) -> Result<String, Failure> {
+        if let Some(text) = &self.args {
+            return Ok(text.clone());
+        }
+        let Some(path) = &self.args_file else {
+            return Ok("{}".to_owned());
+        };
+        let read = if path.as_os_str() == "-" {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map(|_| text)
+        } else {
+            std::fs::read_to_string(path)
+        };
+        read.map_err(|error| {
+            Failure::new(
+                format!("can not read the arguments from {}: {error}", path.display()),
+                "name a file with a JSON object, or - for standard input",
+            )
+        })
+    }
+
+    async fn call(&self, session: &Session, arguments: JsonText) -> Result<u8, Failure> {
+        let mut call = configured(session.call(&self.tool, arguments), &self.session);
+        if self.raw {
+            call = call.stream();
+        }
+        let (result, _) = stream::watch(call.start().await?).await?;
+        if self.session.json {
+            print::json(&result)?;
+        } else if !self.raw && !result.output.is_empty() {
+            let newline = if result.output.ends_with('\n') { "" } else { "\n" };
+            print::bytes(format!("{}{newline}", result.output).as_bytes())?;
+        }
+        receipt::tell(&result, self.session.verbose.into(), paint::stderr());
+        Ok(exit::of_result(&result))
+    }
+}
+
+/// The text, if it is a JSON object.
+fn object(text: String) -> Result<JsonText, Failure> {
+    let hint = "arguments are one JSON object, such as '{\"path\": \"src\"}'";
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text) {
+        Ok(_) => JsonText::parse(text)
+            .map_err(|error| Failure::new(format!("the arguments are not JSON: {error}"), hint)),
+        Err(error) => {
+            Err(Failure::new(format!("the arguments are not a JSON object: {error}"), hint))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_one_object() {
+        let text = r#"{"path": "a\u0000b", "n": 1e400}"#;
+        assert!(object(text.to_owned()).is_err(), "1e400 is no number");
+        let text = r#"{"path": "b"}"#;
+        assert_eq!(object(format!(" {text}\n")).unwrap().as_str(), text);
+        for text in ["", "[]", "null", "{", "{} {}", "path"] {
+            assert_eq!(object(text.to_owned()).unwrap_err().status, 125, "{text}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What can be typed, and which file does it.
+
+use crate::{
+    call, completions, doctor,
+    exit::{FAILED, USAGE},
+    failure::Failure,
+    man, output, paint, run, status, tools,
+};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use std::ffi::OsString;
+
+/// Runs shell commands and file tools confined, through the Palisade daemon.
+#[derive(Debug, Parser)]
+#[command(
+    name = "palisade",
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  palisade run -- 'cargo test 2>&1 | tail'    one word: a shell line
+  palisade run -- cargo test                  several: a program and its arguments
+  palisade call read_file --args '{\"path\": \"README.md\"}'
+  palisade tools --format openai
+  palisade doctor                             what this host can enforce
+
+With no --socket, no $PALISADE_SOCKET and no daemon listening, a private daemon with the same
+confinement is started for the occasion and ended after it.
+
+Colours only on a terminal; NO_COLOR is kept."
+)]
+pub(crate) struct Palisade {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The subcommands, one file each.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(run::Run),
+    Call(call::CallTool),
+    Tools(tools::Tools),
+    Output(output::Output),
+    Status(status::ShowStatus),
+    Doctor(doctor::Doctor),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+/// The command line as clap knows it, for completions and man pages.
+pub(crate) fn definition() -> clap::Command {
+    Palisade::command()
+}
+
+/// What was typed; or, when that was help or a mistake, the status to exit with.
+pub(crate) fn parse<I: IntoIterator<Item = OsString>>(words: I) -> Result<Command, u8> {
+    let words: Vec<OsString> = words.into_iter().collect();
+    match Palisade::try_parse_from(&words) {
+        Ok(palisade) => Ok(palisade.command),
+        Err(error) => {
+            // If even this can not be printed there is nobody to tell.
+            drop(error.print());
+            Err(if error.use_stderr() { mistake(&words) } else { 0 })
+        }
+    }
+}
+
+/// `run` and `call` exit with their command's status, so a mistake needs one of its own.
+fn mistake(words: &[OsString]) -> u8 {
+    match words.get(1).and_then(|word| word.to_str()) {
+        Some("run" | "call") => FAILED,
+        Some(_) | None => USAGE,
+    }
+}
+
+/// Does it; the exit status.
+pub(crate) fn perform(command: Command) -> u8 {
+    match attempt(command) {
+        Ok(status) => status,
+        Err(failure) => {
+            failure.tell(paint::stderr());
+            failure.status
+        }
+    }
+}
+
+fn attempt(command: Command) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("can not start: {error}"), ""))?;
+    let status = runtime.block_on(async {
+        match command {
+            Command::Run(run) => run.perform().await,
+            Command::Call(call) => call.perform().await,
+            Command::Tools(tools) => tools.perform().await,
+            Command::Output(output) => output.perform().await,
+            Command::Status(status) => status.perform().await,
+            Command::Doctor(doctor) => doctor.perform().await,
+            Command::Completions(completions) => completions.perform(),
+            Command::Man(man) => man.perform(),
+        }
+    });
+    // A read of standard input that nobody waits for any more must not hold up the end.
+    runtime.shutdown_background();
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_holds_together() {
+        definition().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_has_examples() {
+        for command in definition().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&format!("palisade {}", command.get_name())), "{command}");
+        }
+    }
+
+    #[test]
+    fn everything_behind_the_program_is_its_own() {
+        for words in [&["run", "--", "ls", "-l", "--json"][..], &["run", "ls", "-l", "--json"]] {
+            let words = ["palisade"].iter().chain(words).map(OsString::from);
+            let Ok(Command::Run(run)) = parse(words) else { panic!("not a run") };
+            assert_eq!(run.words(), ["ls", "-l", "--json"]);
+        }
+    }
+
+    #[test]
+    fn a_mistake_in_run_is_not_mistaken_for_its_command() {
+        let status = |words: &[&str]| parse(words.iter().map(OsString::from)).unwrap_err();
+        assert_eq!(status(&["palisade", "run", "--no-such-option"]), 125);
+        assert_eq!(status(&["palisade", "call"]), 125);
+        assert_eq!(status(&["palisade", "tools", "--no-such-option"]), 2);
+        assert_eq!(status(&["palisade", "run", "--help"]), 0);
+        assert_eq!(status(&["palisade", "--version"]), 0);
+    }
+}

@@ -1,0 +1,135 @@
+//! Finding the daemon: the one that was named, the one that runs, or a private one.
+
+use crate::{failure::Failure, options::Connection};
+use palisade_client::{Client, Embedded, Error};
+use std::{
+    ffi::OsString,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+/// The system's daemon.
+const SYSTEM: &str = "/run/palisade/agent.sock";
+
+/// Where to look for a daemon.
+#[derive(Debug, PartialEq, Eq)]
+enum Where {
+    /// Here and nowhere else.
+    Named(PathBuf),
+    /// At each of these, and if none answers, a private one.
+    Usual(Vec<PathBuf>),
+    /// A private one.
+    Private,
+}
+
+/// Whose daemon answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Daemon {
+    /// It was running already.
+    Running,
+    /// It was started for the occasion.
+    Private,
+}
+
+/// Connects, starting a private daemon if none runs.
+pub(crate) async fn connect(options: &Connection) -> Result<(Client, Daemon), Failure> {
+    let root = rustix::process::geteuid().is_root();
+    let environment = (std::env::var_os("PALISADE_SOCKET"), std::env::var_os("XDG_RUNTIME_DIR"));
+    match places(options, environment, root) {
+        Where::Named(path) => Ok((Client::connect(path).await?, Daemon::Running)),
+        Where::Usual(paths) => {
+            for path in paths {
+                if let Some(client) = running(&path).await? {
+                    return Ok((client, Daemon::Running));
+                }
+            }
+            Ok((Client::embedded().await?, Daemon::Private))
+        }
+        Where::Private => {
+            let private = options.profiles.iter().fold(Embedded::new(), |daemon, directory| {
+                daemon.profiles(std::path::absolute(directory).unwrap_or(directory.clone()))
+            });
+            Ok((private.start().await?, Daemon::Private))
+        }
+    }
+}
+
+fn places(
+    options: &Connection,
+    (named, runtime): (Option<OsString>, Option<OsString>),
+    root: bool,
+) -> Where {
+    if let Some(path) = &options.socket {
+        return Where::Named(path.clone());
+    }
+    if !options.profiles.is_empty() {
+        return Where::Private;
+    }
+    if let Some(path) = named.filter(|path| !path.is_empty()) {
+        return Where::Named(PathBuf::from(path));
+    }
+    let own = runtime
+        .filter(|directory| !root && Path::new(directory).is_absolute())
+        .map(|directory| Path::new(&directory).join("palisade/agent.sock"));
+    Where::Usual(own.into_iter().chain([PathBuf::from(SYSTEM)]).collect())
+}
+
+/// The daemon at a usual place, if one listens there and lets this user in.
+async fn running(path: &Path) -> Result<Option<Client>, Error> {
+    match Client::connect(path).await {
+        Ok(client) => Ok(Some(client)),
+        Err(Error::Connect { source, .. })
+            if matches!(
+                source.kind(),
+                ErrorKind::NotFound
+                    | ErrorKind::ConnectionRefused
+                    | ErrorKind::PermissionDenied
+                    | ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual(paths: &[&str]) -> Where {
+        Where::Usual(paths.iter().map(PathBuf::from).collect())
+    }
+
+    #[test]
+    fn the_option_wins_over_the_variable_and_both_over_the_usual_places() {
+        let socket = Connection { socket: Some("/a".into()), profiles: Vec::new() };
+        let variable = || (Some("/b".into()), Some("/run/user/1".into()));
+        assert_eq!(places(&socket, variable(), false), Where::Named("/a".into()));
+        let none = Connection::default();
+        assert_eq!(places(&none, variable(), false), Where::Named("/b".into()));
+        let profiles = Connection { socket: None, profiles: vec!["p".into()] };
+        assert_eq!(places(&profiles, variable(), false), Where::Private);
+    }
+
+    #[test]
+    fn a_user_looks_in_the_runtime_directory_first_and_root_only_in_run() {
+        let none = Connection::default();
+        let runtime = |text: &str| (Some("".into()), Some(text.into()));
+        let both = usual(&["/run/user/1/palisade/agent.sock", SYSTEM]);
+        assert_eq!(places(&none, runtime("/run/user/1"), false), both);
+        assert_eq!(places(&none, runtime("/run/user/1"), true), usual(&[SYSTEM]));
+        assert_eq!(places(&none, runtime("relative"), false), usual(&[SYSTEM]));
+        assert_eq!(places(&none, (None, None), false), usual(&[SYSTEM]));
+    }
+
+    #[tokio::test]
+    async fn a_socket_nobody_listens_on_is_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("agent.sock");
+        assert!(running(&path).await.unwrap().is_none());
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        assert!(running(&path).await.unwrap().is_none());
+    }
+}

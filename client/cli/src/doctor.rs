@@ -1,0 +1,199 @@
+//! `palisade doctor`: what this host can enforce, shown by doing it.
+
+use crate::{
+    connect::{self, Daemon},
+    failure::Failure,
+    options::Connection,
+    paint::{self, Paint, Style, harmless},
+    print, receipt, run,
+    status::{field, rooms},
+};
+use clap::Args;
+use palisade_client::{Client, Error, Open, Receipt, Status};
+use serde_json::{Value, json};
+use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt as _, path::PathBuf};
+
+/// The status of a host where the default profile can not be kept.
+const UNHEALTHY: u8 = 1;
+
+/// Check what this host can enforce, and say what to do about what is missing
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Lists kernel, Landlock, seccomp, each namespace and the limits as the launcher found them by
+trying, then opens a session with the default profile in an empty directory and runs one command
+in it.
+
+Exit status: 0 the default profile is kept; 1 it is not, and calls are refused; 125 no daemon.
+
+Examples:
+  palisade doctor
+  palisade doctor --json | jq '.status.layers[] | select(.available | not)'
+  palisade doctor --socket /run/palisade/agent.sock")]
+pub(crate) struct Doctor {
+    /// Print it as one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// What became of the trial session.
+#[derive(Debug)]
+enum Trial {
+    /// It ran, confined like this.
+    Kept(Box<Receipt>),
+    /// It was refused, for this reason and with this to do about it.
+    Refused { message: String, hint: String },
+}
+
+impl Doctor {
+    pub(crate) async fn perform(self) -> Result<u8, Failure> {
+        let (client, daemon) = connect::connect(&self.connection).await?;
+        let status = self.examine(&client, daemon).await;
+        run::end(&client, status).await
+    }
+
+    async fn examine(&self, client: &Client, daemon: Daemon) -> Result<u8, Failure> {
+        let status = client.status().await?;
+        let directory = scratch()?;
+        let trial = attempt(client, &directory).await;
+        // Nothing was put into it; one that can not be removed harms nobody.
+        drop(std::fs::remove_dir(&directory));
+        let trial = trial?;
+        if self.json {
+            print::json(&report(&status, daemon, &trial))?;
+        } else {
+            print::bytes(text(&status, daemon, &trial, paint::stdout()).as_bytes())?;
+        }
+        Ok(match trial {
+            Trial::Kept(_) => 0,
+            Trial::Refused { .. } => UNHEALTHY,
+        })
+    }
+}
+
+/// A new directory that only this user can use.
+fn scratch() -> Result<PathBuf, Failure> {
+    let base = std::env::temp_dir().canonicalize();
+    let made = base.and_then(|base| {
+        let path = base.join(format!("palisade-doctor-{}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&path).map(|()| path)
+    });
+    made.map_err(|error| {
+        let told = format!("can not make an empty directory to try in: {error}");
+        Failure::new(told, "set TMPDIR to a directory that can be written to")
+    })
+}
+
+async fn attempt(client: &Client, directory: &PathBuf) -> Result<Trial, Failure> {
+    let tried = async {
+        let session = client.open(Open::new(directory)).await?;
+        let result = session.exec(["true"]).reason("palisade doctor").await?;
+        session.close().await?;
+        if result.success { Ok(result) } else { Err(Error::Failed(Box::new(result))) }
+    };
+    match tried.await {
+        Ok(result) => Ok(Trial::Kept(Box::new(result.receipt))),
+        Err(error) => match error.wire() {
+            Some(wire) => {
+                Ok(Trial::Refused { message: wire.message.clone(), hint: wire.hint.clone() })
+            }
+            None => Err(error.into()),
+        },
+    }
+}
+
+fn report(status: &Status, daemon: Daemon, trial: &Trial) -> Value {
+    let (ok, receipt, error) = match trial {
+        Trial::Kept(receipt) => (true, json!(receipt), Value::Null),
+        Trial::Refused { message, hint } => {
+            (false, Value::Null, json!({"message": message, "hint": hint}))
+        }
+    };
+    let private = daemon == Daemon::Private;
+    json!({"ok": ok, "private": private, "status": status, "receipt": receipt, "error": error})
+}
+
+fn text(status: &Status, daemon: Daemon, trial: &Trial, paint: Paint) -> String {
+    let mut lines: Vec<String> =
+        rooms(status, daemon).into_iter().map(|(name, value)| field(name, &value, paint)).collect();
+    lines.push(String::new());
+    for layer in &status.layers {
+        let mark = if layer.available {
+            paint.apply(Style::Good, "yes")
+        } else {
+            paint.apply(Style::Error, "NO ")
+        };
+        let shown = field(&layer.layer, &layer.detail, paint);
+        lines.push(format!("{mark} {shown}"));
+        if !layer.advice.is_empty() {
+            lines.push(format!("              {}", harmless(&layer.advice)));
+        }
+    }
+    lines.push(String::new());
+    lines.extend(verdict(trial, paint));
+    lines.join("\n") + "\n"
+}
+
+fn verdict(trial: &Trial, paint: Paint) -> Vec<String> {
+    match trial {
+        Trial::Kept(receipt) => {
+            let mut lines = vec![receipt::confined(receipt)];
+            for missing in &receipt.degraded {
+                let label = paint.apply(Style::Warning, "warning:");
+                let (layer, why) = (harmless(&missing.layer), harmless(&missing.why));
+                lines.push(format!("{label} {layer} is not enforced: {why}"));
+            }
+            lines.push(paint.apply(Style::Good, "the default profile is kept on this host"));
+            lines
+        }
+        Trial::Refused { message, hint } => {
+            let told = "the default profile can not be kept on this host, so calls are refused";
+            let mut lines = vec![paint.apply(Style::Error, told)];
+            lines.push(format!("{} {}", paint.apply(Style::Error, "error:"), harmless(message)));
+            if !hint.is_empty() {
+                lines.push(format!("{} {}", paint.apply(Style::Hint, "hint:"), harmless(hint)));
+            }
+            lines
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused() -> Trial {
+        Trial::Refused { message: "no limits here".to_owned(), hint: "delegate".to_owned() }
+    }
+
+    #[test]
+    fn each_layer_has_its_line_and_its_advice() {
+        let status = crate::status::tests::status();
+        let shown = text(&status, Daemon::Running, &refused(), Paint::Plain);
+        let expected = "\
+yes mount     mount detail
+              mount advice
+NO  limits    limits detail
+              limits advice
+
+the default profile can not be kept on this host, so calls are refused
+error: no limits here
+hint: delegate
+";
+        assert!(shown.ends_with(expected), "{shown}");
+    }
+
+    #[test]
+    fn the_report_is_one_object_with_the_verdict() {
+        let status = crate::status::tests::status();
+        let refusal = report(&status, Daemon::Private, &refused());
+        assert_eq!(refusal["ok"], json!(false));
+        assert_eq!(refusal["private"], json!(true));
+        assert_eq!(refusal["error"], json!({"message": "no limits here", "hint": "delegate"}));
+        assert_eq!(refusal["status"]["layers"][1]["available"], json!(false));
+        let kept = report(&status, Daemon::Running, &Trial::Kept(Box::default()));
+        assert_eq!((&kept["ok"], &kept["error"]), (&json!(true), &Value::Null));
+        assert_eq!(kept["receipt"]["uid"], json!(0));
+    }
+}

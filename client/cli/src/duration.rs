@@ -1,0 +1,49 @@
+//! Durations as people write them: `30s`, `2m`, `500ms`.
+
+use std::time::Duration;
+
+/// Each unit and its milliseconds; the longer name first where one ends the other.
+const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
+
+/// Reads a whole number and its unit.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let taken = "a duration is a whole number and ms, s, m or h: 500ms, 30s, 2m";
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        return Err(taken.to_owned());
+    };
+    let number: u64 = match number.parse() {
+        Ok(0) => return Err("a duration of nothing leaves no time to do anything".to_owned()),
+        Ok(number) => number,
+        Err(_) => return Err(taken.to_owned()),
+    };
+    match number.checked_mul(*factor) {
+        Some(millis) => Ok(Duration::from_millis(millis)),
+        None => Err("that is longer than can be counted".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_unit_is_read() {
+        let cases = [("500ms", 500), ("30s", 30_000), ("2m", 120_000), ("1h", 3_600_000)];
+        for (text, millis) in cases {
+            assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        let taken = "a duration is a whole number and ms, s, m or h: 500ms, 30s, 2m";
+        for text in ["", "30", "s", "-1s", "+1s", "1.5s", " 1s", "1 s", "1S", "1d", "1ss", "é"] {
+            assert_eq!(parse(text), Err(taken.to_owned()), "{text:?}");
+        }
+        assert!(parse("0s").unwrap_err().contains("no time"));
+        assert!(parse("18446744073709551615h").unwrap_err().contains("longer"));
+        assert_eq!(parse("99999999999999999999s"), Err(taken.to_owned()));
+    }
+}

@@ -1,0 +1,136 @@
+//! The exit statuses: what a script can tell from them.
+
+use palisade_client::{CallResult, ErrorCode};
+
+/// The tool was called and could not do it.
+pub(crate) const TOOL: u8 = 1;
+/// Not a command line.
+pub(crate) const USAGE: u8 = 2;
+/// The deadline ended the command.
+pub(crate) const TIMED_OUT: u8 = 124;
+/// Palisade failed.
+pub(crate) const FAILED: u8 = 125;
+/// Policy or a checkpoint said no.
+pub(crate) const DENIED: u8 = 126;
+/// Ctrl-C.
+pub(crate) const INTERRUPTED: u8 = 130;
+/// Whoever reads standard output went away.
+pub(crate) const BROKEN_PIPE: u8 = 141;
+
+/// The status for a result.
+pub(crate) fn of_result(result: &CallResult) -> u8 {
+    if result.timed_out {
+        return TIMED_OUT;
+    }
+    if result.cancelled {
+        return INTERRUPTED;
+    }
+    match (&result.error, result.exit_code) {
+        (Some(error), _) if denied(error.code) => DENIED,
+        (_, Some(code)) => u8::try_from(code).unwrap_or(FAILED),
+        (Some(error), None) => of_code(error.code),
+        (None, None) if result.success => 0,
+        (None, None) => FAILED,
+    }
+}
+
+fn denied(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::Denied | ErrorCode::OutsidePolicy)
+}
+
+/// The status for an error that came without an exit code.
+pub(crate) fn of_code(code: ErrorCode) -> u8 {
+    if denied(code) {
+        return DENIED;
+    }
+    if matches!(code, ErrorCode::TimedOut) {
+        return TIMED_OUT;
+    }
+    let by_the_tool = matches!(
+        code,
+        ErrorCode::NotFound
+            | ErrorCode::NotRegular
+            | ErrorCode::TooLarge
+            | ErrorCode::AlreadyExists
+            | ErrorCode::FileSystem
+            | ErrorCode::CommandFailed
+    );
+    if by_the_tool { TOOL } else { FAILED }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use palisade_client::{Receipt, WireError};
+
+    pub(crate) fn result() -> CallResult {
+        CallResult {
+            call_id: "c1".parse().unwrap(),
+            tool: "bash".parse().unwrap(),
+            success: true,
+            output: String::new(),
+            truncated: false,
+            lossy: false,
+            execution_time_ms: 1,
+            error: None,
+            stdout: String::new(),
+            stderr: String::new(),
+            exit_code: None,
+            signal: None,
+            timed_out: false,
+            cancelled: false,
+            oom: false,
+            pipe_held: false,
+            omitted_bytes: 0,
+            spool: None,
+            data: None,
+            undo: None,
+            findings: Vec::new(),
+            denials: Vec::new(),
+            checkpoint: None,
+            receipt: Receipt::default(),
+        }
+    }
+
+    fn failed(code: ErrorCode, exit_code: Option<i32>) -> CallResult {
+        let error = Some(WireError::new(code, "no", ""));
+        CallResult { success: false, error, exit_code, ..result() }
+    }
+
+    #[test]
+    fn the_commands_own_status_comes_through() {
+        for code in [0, 1, 2, 124, 125, 126, 127, 128 + 9, 255] {
+            let ended = CallResult { exit_code: Some(code), success: code == 0, ..result() };
+            assert_eq!(of_result(&ended), code as u8);
+            let ended = failed(ErrorCode::CommandFailed, Some(code));
+            assert_eq!(of_result(&ended), code as u8);
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_127_and_anything_impossible_is_125() {
+        assert_eq!(of_result(&failed(ErrorCode::SpawnFailed, Some(127))), 127);
+        assert_eq!(of_result(&failed(ErrorCode::SpawnFailed, None)), 125);
+        assert_eq!(of_result(&CallResult { exit_code: Some(-1), ..result() }), 125);
+        assert_eq!(of_result(&CallResult { exit_code: Some(256), ..result() }), 125);
+        assert_eq!(of_result(&CallResult { success: false, ..result() }), 125);
+    }
+
+    #[test]
+    fn deadline_interrupt_and_denial_win_over_the_status_of_what_was_killed() {
+        let killed = CallResult { exit_code: Some(137), success: false, ..result() };
+        assert_eq!(of_result(&CallResult { timed_out: true, ..killed.clone() }), 124);
+        assert_eq!(of_result(&CallResult { cancelled: true, ..killed }), 130);
+        assert_eq!(of_result(&failed(ErrorCode::Denied, None)), 126);
+        assert_eq!(of_result(&failed(ErrorCode::OutsidePolicy, None)), 126);
+    }
+
+    #[test]
+    fn a_tool_that_could_not_is_not_a_failure_of_palisade() {
+        assert_eq!(of_result(&result()), 0);
+        assert_eq!(of_result(&failed(ErrorCode::NotFound, None)), 1);
+        assert_eq!(of_result(&failed(ErrorCode::InvalidArguments, None)), 125);
+        assert_eq!(of_result(&failed(ErrorCode::LauncherGone, None)), 125);
+        assert_eq!(of_result(&failed(ErrorCode::TimedOut, None)), 124);
+    }
+}

@@ -1,0 +1,58 @@
+//! `palisade output`: what an earlier call printed, all of it.
+
+use crate::{connect, failure::Failure, options::Connection, print, run};
+use clap::Args;
+use palisade_client::{CallId, Client};
+
+/// Print what an earlier call printed, from the daemon's spool
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A result shows the head and the tail of a long output; `spool` in it is the CALL_ID to give here.
+The daemon keeps the output of a session's calls while the session lasts, so this is for a daemon
+that runs (--socket, $PALISADE_SOCKET or the default socket).
+
+Examples:
+  palisade output CALL_ID > build.log
+  palisade output CALL_ID --offset 1000000 --limit 4096")]
+pub(crate) struct Output {
+    /// From a result's `spool`
+    call_id: CallId,
+    /// Where to start, in bytes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    offset: u64,
+    /// How many bytes at most; all if not given
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Output {
+    pub(crate) async fn perform(self) -> Result<u8, Failure> {
+        let (client, _) = connect::connect(&self.connection).await?;
+        let status = self.page(&client).await;
+        run::end(&client, status).await
+    }
+
+    async fn page(&self, client: &Client) -> Result<u8, Failure> {
+        let (mut offset, mut left) = (self.offset, self.limit.unwrap_or(u64::MAX));
+        while left > 0 {
+            let limit = self.limit.map(|_| left);
+            let page = client.output(&self.call_id, offset, limit).await?;
+            let length = page.data.0.len() as u64;
+            if length == 0 {
+                if page.total > page.spooled && offset >= page.spooled {
+                    let missing = page.total - page.spooled;
+                    print::note(&format!(
+                        "note: the spool was full; {missing} bytes were not kept"
+                    ));
+                }
+                break;
+            }
+            print::bytes(&page.data.0)?;
+            offset += length;
+            left = left.saturating_sub(length);
+        }
+        Ok(0)
+    }
+}

@@ -1,0 +1,187 @@
+//! What is said on standard error about a result: what was enforced, what was refused and why.
+
+use crate::{
+    paint::{Paint, Style, harmless},
+    print,
+};
+use palisade_client::{CallResult, ErrorCode, Receipt};
+
+/// How many refusals are shown before the rest is only counted.
+const DENIALS: usize = 5;
+
+/// Whether to say what was enforced even if nothing is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    Full,
+    Problems,
+}
+
+impl From<bool> for Detail {
+    fn from(verbose: bool) -> Self {
+        if verbose { Self::Full } else { Self::Problems }
+    }
+}
+
+/// Says what a person should know of a result beside its output.
+pub(crate) fn tell(result: &CallResult, detail: Detail, paint: Paint) {
+    for text in lines(result, detail, paint) {
+        print::note(&text);
+    }
+}
+
+fn lines(result: &CallResult, detail: Detail, paint: Paint) -> Vec<String> {
+    let mut lines = error(result, paint);
+    if detail == Detail::Full {
+        lines.push(confined(&result.receipt));
+    }
+    for missing in &result.receipt.degraded {
+        let label = paint.apply(Style::Warning, "warning:");
+        let (layer, why) = (harmless(&missing.layer), harmless(&missing.why));
+        lines.push(format!("{label} {layer} is not enforced: {why}"));
+    }
+    lines
+}
+
+/// Why it did not succeed, unless the program's own status and words say it.
+fn error(result: &CallResult, paint: Paint) -> Vec<String> {
+    let Some(error) = result.error.as_ref().filter(|e| e.code != ErrorCode::CommandFailed) else {
+        return Vec::new();
+    };
+    let label = paint.apply(Style::Error, "error:");
+    let kind = error.code.name().replace('_', " ");
+    let mut lines = vec![format!("{label} {kind}: {}", harmless(&error.message))];
+    for denial in result.denials.iter().take(DENIALS) {
+        let (layer, rule) = (harmless(&denial.layer), harmless(&denial.rule));
+        lines.push(format!("  {layer} refused {}: {rule}", harmless(&denial.target)));
+        if !denial.remedy.is_empty() {
+            lines.push(format!("  to allow it: {}", harmless(&denial.remedy)));
+        }
+    }
+    if result.denials.len() > DENIALS {
+        lines.push(format!("  and {} more; --json has them all", result.denials.len() - DENIALS));
+    }
+    if !error.hint.is_empty() {
+        let label = paint.apply(Style::Hint, "hint:");
+        lines.push(format!("{label} {}", harmless(&error.hint)));
+    }
+    lines
+}
+
+/// What was enforced, in one line.
+pub(crate) fn confined(receipt: &Receipt) -> String {
+    let mut parts = Vec::new();
+    if !receipt.profile.is_empty() {
+        parts.push(format!("profile {}", receipt.profile));
+    }
+    match &receipt.landlock {
+        Some(landlock) => parts.push(format!("landlock abi {}", landlock.abi)),
+        None => parts.push("no landlock".to_owned()),
+    }
+    match &receipt.seccomp {
+        Some(seccomp) => parts.push(format!("seccomp {} syscalls", seccomp.syscalls)),
+        None => parts.push("no seccomp".to_owned()),
+    }
+    match receipt.namespaces.as_slice() {
+        [] => parts.push("no namespaces".to_owned()),
+        names => parts.push(format!("namespaces {}", names.join(" "))),
+    }
+    parts.push(format!("uid {}", receipt.uid));
+    let mut holders: Vec<&str> = receipt.limits.iter().map(|limit| limit.by.as_str()).collect();
+    holders.sort_unstable();
+    holders.dedup();
+    match holders.as_slice() {
+        [] => parts.push("no limits".to_owned()),
+        holders => parts.push(format!("limits by {}", holders.join(" and "))),
+    }
+    let missing: Vec<&str> = receipt.degraded.iter().map(|d| d.layer.as_str()).collect();
+    let degraded = if missing.is_empty() { "none".to_owned() } else { missing.join(" ") };
+    format!("confined: {}; degraded: {degraded}", harmless(&parts.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_client::{Degraded, Denial, WireError};
+    use palisade_protocol::{LandlockReceipt, LimitReceipt, SeccompReceipt};
+
+    fn receipt() -> Receipt {
+        let limit = |name: &str, by: &str| LimitReceipt {
+            name: name.to_owned(),
+            value: 1,
+            by: by.to_owned(),
+        };
+        Receipt {
+            profile: "workspace".to_owned(),
+            landlock: Some(LandlockReceipt { abi: 7, rights: vec![], scopes: vec![], rules: 3 }),
+            seccomp: Some(SeccompReceipt {
+                digest: String::new(),
+                instructions: 700,
+                syscalls: 330,
+            }),
+            namespaces: vec!["mount".to_owned(), "pid".to_owned()],
+            uid: 1000,
+            limits: vec![
+                limit("memory", "cgroup v2"),
+                limit("core", "rlimit"),
+                limit("processes", "cgroup v2"),
+            ],
+            degraded: vec![Degraded { layer: "uts".to_owned(), why: "not here".to_owned() }],
+            ..Receipt::default()
+        }
+    }
+
+    #[test]
+    fn the_receipt_is_one_line() {
+        assert_eq!(
+            confined(&receipt()),
+            "confined: profile workspace, landlock abi 7, seccomp 330 syscalls, namespaces mount \
+             pid, uid 1000, limits by cgroup v2 and rlimit; degraded: uts"
+        );
+    }
+
+    #[test]
+    fn nothing_enforced_says_so_and_never_nothing() {
+        let line = confined(&Receipt::default());
+        let expected = "confined: no landlock, no seccomp, no namespaces, uid 0, no limits; \
+                        degraded: none";
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn a_missing_layer_is_always_told_and_the_rest_when_asked() {
+        let mut result = crate::exit::tests::result();
+        assert!(lines(&result, Detail::Problems, Paint::Plain).is_empty());
+        result.receipt = receipt();
+        let told = lines(&result, Detail::Problems, Paint::Plain);
+        assert_eq!(told, ["warning: uts is not enforced: not here"]);
+        assert_eq!(lines(&result, Detail::Full, Paint::Plain).len(), 2);
+    }
+
+    #[test]
+    fn a_denial_says_what_why_and_what_to_do() {
+        let mut result = crate::exit::tests::result();
+        result.error = Some(WireError::new(ErrorCode::Denied, "nobody to ask", "attach a handler"));
+        result.denials = vec![Denial {
+            layer: "policy".to_owned(),
+            rule: "destructive".to_owned(),
+            target: "delete_file".to_owned(),
+            remedy: "ask = \"never\"".to_owned(),
+        }];
+        assert_eq!(
+            lines(&result, Detail::Problems, Paint::Plain),
+            [
+                "error: denied: nobody to ask",
+                "  policy refused delete_file: destructive",
+                "  to allow it: ask = \"never\"",
+                "hint: attach a handler",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_command_that_failed_has_said_so_itself() {
+        let mut result = crate::exit::tests::result();
+        result.error = Some(WireError::new(ErrorCode::CommandFailed, "status 1", ""));
+        assert!(lines(&result, Detail::Problems, Paint::Plain).is_empty());
+    }
+}

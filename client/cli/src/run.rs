@@ -1,0 +1,187 @@
+//! `palisade run`: one command, confined.
+
+use crate::{
+    connect, exit,
+    failure::Failure,
+    options::SessionOptions,
+    paint, print, receipt,
+    stream::{self, Shown},
+};
+use clap::Args;
+use palisade_client::{Call, Client, Session, arguments::Bash};
+use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf};
+
+/// Run a command confined, with its output as it comes and its own exit status
+#[derive(Debug, Args)]
+#[command(after_help = "\
+COMMAND as one word is a shell line for bash; as several it is a program and its arguments.
+
+Exit status: the command's own (128+n if signal n ended it); 124 it ran out of time; 125 Palisade
+failed; 126 denied by policy or a checkpoint; 127 no such program; 130 interrupted. With --json a
+failure that has no result is {\"success\": false, \"error\": {code, message, hint}}.
+
+The command sees no standard input unless --stdin is given: a script that runs `palisade run` in
+a loop keeps its own. Ctrl-C ends the command; a second one does not wait for that.
+
+Examples:
+  palisade run -- 'make && ./check | tail -5'
+  palisade run --timeout 2m --workspace ~/src/project -- cargo test
+  palisade run --env CI=1 --env TERM --cwd sub -- ./configure
+  tar c . | palisade run --stdin -- tar t
+  palisade run --json -- true | jq .receipt
+  palisade run --ask always --dry-run -- 'rm -r build'")]
+pub(crate) struct Run {
+    #[command(flatten)]
+    session: SessionOptions,
+    /// Add a variable; without a value, pass on the caller's own
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    env: Vec<String>,
+    /// Where to start; relative to the workspace
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Give the command what comes on standard input, which must not be a terminal
+    #[arg(long)]
+    stdin: bool,
+    /// A shell line, or a program and its arguments
+    #[arg(required = true, trailing_var_arg = true)]
+    command: Vec<String>,
+}
+
+impl Run {
+    pub(crate) async fn perform(self) -> Result<u8, Failure> {
+        match self.attempt().await {
+            Err(failure) if self.session.json => {
+                print::json(&failure.to_json())?;
+                Err(failure)
+            }
+            outcome => outcome,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn words(&self) -> &[String] {
+        &self.command
+    }
+
+    async fn attempt(&self) -> Result<u8, Failure> {
+        let open = self.session.open()?;
+        let variables = variables(&self.env, |name| std::env::var_os(name))?;
+        let (client, _) = connect::connect(&self.session.connection).await?;
+        let status = match client.open(open).await {
+            Ok(session) => self.call(&session, variables).await,
+            Err(error) => Err(error.into()),
+        };
+        end(&client, status).await
+    }
+
+    async fn call(
+        &self,
+        session: &Session,
+        variables: Vec<(String, String)>,
+    ) -> Result<u8, Failure> {
+        let mut call = match self.command.as_slice() {
+            [line] => session.bash(line),
+            argv => session.exec(argv),
+        };
+        if let Some(directory) = &self.cwd {
+            call = call.cwd(directory);
+        }
+        for (name, value) in variables {
+            call = call.env(name, value);
+        }
+        if self.stdin {
+            call = with_stdin(call);
+        }
+        call = configured(call, &self.session);
+        // With --json the output is in the result alone.
+        if !self.session.json {
+            call = call.stream();
+        }
+        let (result, shown) = stream::watch(call.start().await?).await?;
+        if self.session.json {
+            print::json(&result)?;
+        } else if shown == Shown::Nothing && result.success {
+            print::bytes(result.output.as_bytes())?;
+        }
+        receipt::tell(&result, self.session.verbose.into(), paint::stderr());
+        Ok(exit::of_result(&result))
+    }
+}
+
+fn with_stdin(call: Call<Bash>) -> Call<Bash> {
+    if std::io::stdin().is_terminal() {
+        print::note("note: standard input is a terminal and is not passed on; pipe something in");
+        return call;
+    }
+    call.attach_reader(tokio::io::stdin())
+}
+
+/// The options that every call has.
+pub(crate) fn configured<A>(mut call: Call<A>, options: &SessionOptions) -> Call<A> {
+    if let Some(timeout) = options.timeout {
+        call = call.timeout(timeout);
+    }
+    if let Some(reason) = &options.reason {
+        call = call.reason(reason);
+    }
+    if options.dry_run {
+        call = call.dry_run();
+    }
+    call
+}
+
+/// Ends the connection, and a private daemon with it, whatever became of the call.
+pub(crate) async fn end(client: &Client, status: Result<u8, Failure>) -> Result<u8, Failure> {
+    let ended = client.shutdown().await;
+    let status = status?;
+    ended?;
+    Ok(status)
+}
+
+/// `NAME=VALUE` as given, `NAME` with the value that the caller has.
+fn variables(
+    given: &[String],
+    own: impl Fn(&str) -> Option<OsString>,
+) -> Result<Vec<(String, String)>, Failure> {
+    let read = |text: &String| match text.split_once('=') {
+        Some(("", _)) => Err(Failure::new(
+            format!("--env {text}: a variable needs a name"),
+            "write --env NAME=VALUE",
+        )),
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => match own(text).map(OsString::into_string) {
+            Some(Ok(value)) => Ok((text.clone(), value)),
+            Some(Err(_)) => Err(Failure::new(
+                format!("--env {text}: its value is not UTF-8"),
+                "give a value: --env NAME=VALUE",
+            )),
+            None => Err(Failure::new(
+                format!("--env {text}: there is no such variable here to pass on"),
+                "give it a value: --env NAME=VALUE",
+            )),
+        },
+    };
+    given.iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_given_or_passed_on() {
+        let own = |name: &str| (name == "TERM").then(|| OsString::from("xterm"));
+        let given = ["CI=1", "EMPTY=", "URL=a=b", "TERM"].map(str::to_owned);
+        let read = variables(&given, own).unwrap();
+        let pairs = [("CI", "1"), ("EMPTY", ""), ("URL", "a=b"), ("TERM", "xterm")];
+        assert_eq!(read, pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn a_variable_that_is_not_there_is_a_mistake() {
+        for text in ["SECRET", "=x", ""] {
+            let failure = variables(&[text.to_owned()], |_| None).unwrap_err();
+            assert_eq!(failure.status, 125, "{text}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `palisade status`: the daemon that answers, and this user's sessions with it.
+
+use crate::{
+    connect::{self, Daemon},
+    failure::Failure,
+    options::Connection,
+    paint::{self, Paint, Style, harmless},
+    print, run,
+};
+use clap::Args;
+use palisade_client::Status;
+
+/// Show the daemon: its rooms, its profiles, your sessions
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  palisade status
+  palisade status --socket /run/palisade/agent.sock
+  palisade status --json | jq .sessions")]
+pub(crate) struct ShowStatus {
+    /// Print it as one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl ShowStatus {
+    pub(crate) async fn perform(self) -> Result<u8, Failure> {
+        let (client, daemon) = connect::connect(&self.connection).await?;
+        let status = match client.status().await {
+            Ok(status) if self.json => print::json(&status).map(|()| 0),
+            Ok(status) => {
+                print::bytes(text(&status, daemon, paint::stdout()).as_bytes()).map(|()| 0)
+            }
+            Err(error) => Err(error.into()),
+        };
+        run::end(&client, status).await
+    }
+}
+
+/// The rooms and what they are, one line each.
+pub(crate) fn rooms(status: &Status, daemon: Daemon) -> Vec<(&'static str, String)> {
+    let answered = match daemon {
+        Daemon::Running => "",
+        Daemon::Private => " (private, started for this command: no daemon is running)",
+    };
+    vec![
+        ("daemon", format!("{}{answered}", status.server)),
+        ("build", status.build_id.clone()),
+        ("kernel", status.kernel.clone()),
+        ("mode", status.mode.clone()),
+        ("broker", status.broker.clone()),
+        ("launcher", status.launcher.clone()),
+        ("profiles", status.profiles.join(", ")),
+    ]
+}
+
+fn text(status: &Status, daemon: Daemon, paint: Paint) -> String {
+    let mut lines: Vec<String> =
+        rooms(status, daemon).into_iter().map(|(name, value)| field(name, &value, paint)).collect();
+    let missing: Vec<_> =
+        status.layers.iter().filter(|l| !l.available).map(|l| l.layer.as_str()).collect();
+    let layers = if missing.is_empty() {
+        "all available".to_owned()
+    } else {
+        format!("not available: {}; see palisade doctor", missing.join(", "))
+    };
+    lines.push(field("layers", &layers, paint));
+    for session in &status.sessions {
+        let workspace = session.workspace.as_path().display();
+        let told = format!(
+            "{} in {workspace}, profile {}, {} calls, {} under way",
+            session.session, session.profile, session.calls, session.in_flight
+        );
+        lines.push(field("session", &told, paint));
+    }
+    if status.sessions.is_empty() {
+        lines.push(field("sessions", "none", paint));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// A name and its value, in columns.
+pub(crate) fn field(name: &str, value: &str, paint: Paint) -> String {
+    format!("{} {}", paint.apply(Style::Strong, &format!("{name:<9}")), harmless(value))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use palisade_protocol::{LayerStatus, SessionStatus};
+
+    pub(crate) fn status() -> Status {
+        let layer = |name: &str, available| LayerStatus {
+            layer: name.to_owned(),
+            available,
+            detail: format!("{name} detail"),
+            advice: format!("{name} advice"),
+        };
+        Status {
+            server: "palisaded 0.1.0".to_owned(),
+            build_id: "abc".to_owned(),
+            kernel: "6.18".to_owned(),
+            mode: "user".to_owned(),
+            broker: "pid 1".to_owned(),
+            launcher: "pid 2".to_owned(),
+            layers: vec![layer("mount", true), layer("limits", false)],
+            profiles: vec!["readonly".to_owned(), "workspace".to_owned()],
+            sessions: vec![SessionStatus {
+                session: "s1".parse().unwrap(),
+                workspace: "/srv/a".into(),
+                profile: "workspace".to_owned(),
+                calls: 3,
+                in_flight: 1,
+            }],
+        }
+    }
+
+    #[test]
+    fn everything_is_shown() {
+        let expected = "\
+daemon    palisaded 0.1.0
+build     abc
+kernel    6.18
+mode      user
+broker    pid 1
+launcher  pid 2
+profiles  readonly, workspace
+layers    not available: limits; see palisade doctor
+session   s1 in /srv/a, profile workspace, 3 calls, 1 under way
+";
+        assert_eq!(text(&status(), Daemon::Running, Paint::Plain), expected);
+    }
+
+    #[test]
+    fn a_private_daemon_is_said_to_be_one() {
+        let shown = text(&status(), Daemon::Private, Paint::Plain);
+        assert!(shown.starts_with("daemon    palisaded 0.1.0 (private, started"), "{shown}");
+    }
+}

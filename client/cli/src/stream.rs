@@ -1,0 +1,49 @@
+//! A call watched from the command line: output as it comes, Ctrl-C, the result.
+
+use crate::{failure::Failure, interrupt::Interrupts};
+use palisade_client::{CallResult, Event, Running, Stream};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+
+/// Whether anything of the call was shown while it ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Something,
+    Nothing,
+}
+
+/// Watches a call to its end. Its events go to the two standard streams byte for byte, each
+/// written out before the next is taken, so that a slow reader slows the command.
+pub(crate) async fn watch(mut running: Running) -> Result<(CallResult, Shown), Failure> {
+    let interrupts = Interrupts::watch()?;
+    let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
+    let mut shown = Shown::Nothing;
+    loop {
+        let event = tokio::select! {
+            event = running.next() => event,
+            () = interrupts.first() => {
+                running.cancel().await?;
+                continue;
+            }
+        };
+        match event {
+            Some(Event::Output { stream: Stream::Stdout | Stream::Content, data }) => {
+                write(&mut stdout, &data).await?;
+                shown = Shown::Something;
+            }
+            Some(Event::Output { stream: Stream::Stderr, data }) => {
+                write(&mut stderr, &data).await?;
+                shown = Shown::Something;
+            }
+            Some(_) => {}
+            None => return Ok((running.result().await?, shown)),
+        }
+    }
+}
+
+async fn write<W: AsyncWrite + Unpin>(stream: &mut W, data: &[u8]) -> Result<(), Failure> {
+    let written = async {
+        stream.write_all(data).await?;
+        stream.flush().await
+    };
+    written.await.map_err(|error| Failure::output(&error))
+}
