@@ -1,1 +1,133 @@
-//! Tests.
+//! The environment: exactly what is listed, and nothing that runs other code.
+
+use super::*;
+use crate::ProfileSet;
+
+fn profile() -> Profile {
+    ProfileSet::new([]).unwrap().get("workspace").unwrap().clone()
+}
+
+fn scene(home: Option<&str>) -> Scene {
+    Scene {
+        workspace: "/home/u/project".into(),
+        home: home.map(Into::into),
+        user: "u".to_owned(),
+        uid: 1000,
+        gid: 1000,
+    }
+}
+
+fn with(name: &str, value: &str) -> Result<Vec<String>, EnvironmentError> {
+    let extra = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+    let environment = profile().environment(&scene(Some("/home/u")), &extra)?;
+    Ok(environment.into_iter().map(|v| String::from_utf8(v).unwrap()).collect())
+}
+
+#[test]
+fn the_environment_is_exactly_this() {
+    let found = profile().environment(&scene(Some("/home/u")), &BTreeMap::new()).unwrap();
+    let found: Vec<_> = found.into_iter().map(|v| String::from_utf8(v).unwrap()).collect();
+    assert_eq!(
+        found,
+        [
+            "HOME=/home/u",
+            "LANG=C.UTF-8",
+            "LOGNAME=u",
+            "PATH=/home/u/.cargo/bin:/home/u/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:\
+             /usr/bin:/sbin:/bin:/home/u/go/bin:/home/u/.pyenv/shims",
+            "PWD=/home/u/project",
+            "SHELL=/bin/bash",
+            "SHLVL=1",
+            "TERM=dumb",
+            "TMPDIR=/tmp",
+            "USER=u",
+        ]
+    );
+}
+
+#[test]
+fn without_a_home_there_is_the_private_tmp() {
+    for home in [None, Some("/"), Some("/usr/sbin")] {
+        let found = profile().environment(&scene(home), &BTreeMap::new()).unwrap();
+        assert!(found.contains(&b"HOME=/tmp".to_vec()), "{home:?}");
+        let path = b"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_vec();
+        assert!(found.contains(&path), "{home:?}");
+    }
+}
+
+#[test]
+fn callers_add_and_replace() {
+    for (name, value) in [("FOO", "bar"), ("_x1", ""), ("LANG", "de_DE.UTF-8"), ("PATH", "/x")] {
+        let found = with(name, value).unwrap();
+        let of = |v: &&String| v.starts_with(&format!("{name}="));
+        assert_eq!(found.iter().filter(of).collect::<Vec<_>>(), [&format!("{name}={value}")]);
+    }
+}
+
+#[test]
+fn names_and_values_are_checked() {
+    for name in ["", "1X", "A=B", "A B", "A-B", "A\0B", "Ä", "BASH_FUNC_ls%%", "A\n"] {
+        assert_eq!(with(name, "x"), Err(EnvironmentError::Name(name.to_owned())), "{name:?}");
+    }
+    assert_eq!(with("FOO", "a\0b"), Err(EnvironmentError::Nul("FOO".to_owned())));
+    assert!(with("FOO", "a\nb=c").is_ok());
+}
+
+#[test]
+fn what_runs_other_code_is_refused_with_its_reason() {
+    for name in [
+        "LD_PRELOAD",
+        "LD_AUDIT",
+        "LD_LIBRARY_PATH",
+        "GCONV_PATH",
+        "BASH_ENV",
+        "ENV",
+        "PROMPT_COMMAND",
+        "BASH_FUNC_ls",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "PS4",
+        "SHLVL",
+        "PYTHONSTARTUP",
+        "PYTHONHOME",
+        "PERL5OPT",
+        "PERL5LIB",
+        "RUBYOPT",
+        "NODE_OPTIONS",
+        "GIT_SSH_COMMAND",
+        "GIT_SSH",
+        "GIT_EXTERNAL_DIFF",
+        "GIT_PAGER",
+        "PAGER",
+        "GIT_EDITOR",
+        "EDITOR",
+        "GIT_CONFIG_COUNT",
+        "GIT_CONFIG_KEY_0",
+        "GIT_CONFIG_GLOBAL",
+        "GIT_EXEC_PATH",
+        "JAVA_TOOL_OPTIONS",
+        "RUSTC_WRAPPER",
+    ] {
+        match with(name, "x") {
+            Err(EnvironmentError::Refused { name: named, why }) => {
+                assert_eq!(named, name);
+                assert!(why.len() > 10, "{name}: {why}");
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    for name in ["CARGO_TERM_COLOR", "RUST_BACKTRACE", "GIT_AUTHOR_NAME", "ENVIRONMENT", "LDFLAGS"]
+    {
+        assert!(with(name, "x").is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn the_list_needs_a_reason_for_each() {
+    let list = |text: &str| parse(text).map(|_| ());
+    assert_eq!(list("refused = [{ name = \"X\", why = \"y\" }]"), Ok(()));
+    assert_eq!(list("refused = []"), Err("it is empty".to_owned()));
+    let blank = "refused = [{ name = \"X\", why = \" \" }]";
+    assert_eq!(list(blank), Err("X has no reason".to_owned()));
+    assert!(list("refused = [{ name = \"X\" }]").is_err_and(|e| e.contains("why")));
+}

@@ -1,1 +1,187 @@
-//! Tests.
+//! Every mode against every kind of tool.
+
+use super::*;
+use crate::ProfileSet;
+use palisade_protocol::{JsonText, PermissionClass, ToolMetadata};
+
+fn tool(name: &str, change: impl FnOnce(&mut ToolMetadata)) -> ToolSpec {
+    let mut metadata = ToolMetadata {
+        concurrency_safe: false,
+        read_only: false,
+        destructive: false,
+        permission_class: PermissionClass::Generic,
+        audit_operation: AuditOperation::Invoke,
+        requires_checkpoint: false,
+        requires_reverse_thinking: false,
+        search_hint: String::new(),
+    };
+    change(&mut metadata);
+    ToolSpec {
+        name: name.parse().unwrap(),
+        aliases: vec![format!("{name}_alias").parse().unwrap()],
+        description: String::new(),
+        schema: JsonText::default(),
+        metadata,
+    }
+}
+
+fn profile(ask: &str, fs: &str, tools: &str) -> Profile {
+    let text = format!(
+        "description = \"test\"\nask = {ask:?}\n[fs]\nworkspace = \"write\"\n\
+         execute = [\"/usr\"]\n{fs}\n[tools]\n{tools}\n"
+    );
+    Profile::parse("test", &text).unwrap()
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Is {
+    Allow,
+    Ask,
+    Deny,
+}
+
+fn is(judgement: &Judgement) -> Is {
+    match judgement {
+        Judgement::Allow(_) => Is::Allow,
+        Judgement::Ask(_) => Is::Ask,
+        Judgement::Deny(_) => Is::Deny,
+    }
+}
+
+const MODES: [Ask; 4] = [Ask::Never, Ask::Destructive, Ask::Sensitive, Ask::Always];
+
+#[test]
+fn modes_and_tools() {
+    let lax = profile("never", "allow_delete = true", "");
+    let careful = ToolSpec { metadata: ToolMetadata::default(), ..tool("careful", |_| {}) };
+    let read = tool("read", |m| m.read_only = true);
+    let write = tool("write", |m| m.audit_operation = AuditOperation::Write);
+    let destroy = tool("destroy", |m| m.destructive = true);
+    let delete = tool("delete", |m| {
+        m.destructive = true;
+        m.audit_operation = AuditOperation::Delete;
+    });
+    let marked = tool("marked", |m| {
+        m.read_only = true;
+        m.requires_checkpoint = true;
+    });
+    // In the order of MODES.
+    for (tool, expected) in [
+        (&read, [Is::Allow, Is::Allow, Is::Allow, Is::Ask]),
+        (&write, [Is::Allow, Is::Allow, Is::Ask, Is::Ask]),
+        (&destroy, [Is::Allow, Is::Ask, Is::Ask, Is::Ask]),
+        (&delete, [Is::Allow, Is::Ask, Is::Ask, Is::Ask]),
+        (&marked, [Is::Allow, Is::Ask, Is::Ask, Is::Ask]),
+        (&careful, [Is::Allow, Is::Ask, Is::Ask, Is::Ask]),
+    ] {
+        let found = MODES.map(|ask| is(&judge(&lax, ask, tool)));
+        assert_eq!(found, expected, "{}", tool.name);
+        // A profile's own mode holds against a laxer one that is handed in.
+        let found = ["never", "destructive", "sensitive", "always"]
+            .map(|ask| is(&judge(&profile(ask, "allow_delete = true", ""), Ask::Never, tool)));
+        assert_eq!(found, expected, "{}", tool.name);
+    }
+}
+
+#[test]
+fn a_denied_tool_is_denied_in_every_mode() {
+    let bash = tool("bash", |m| m.read_only = true);
+    for tools in ["deny = [\"bash\"]", "deny = [\"bash_alias\"]", "allow = [\"other\"]"] {
+        let profile = profile("never", "", tools);
+        for ask in MODES {
+            let Judgement::Deny(refusal) = judge(&profile, ask, &bash) else {
+                panic!("{tools} {ask:?}");
+            };
+            assert_eq!(refusal.error.code, ErrorCode::Denied);
+            assert_eq!(refusal.error.message, "profile \"test\" does not allow the tool bash");
+            assert_eq!(
+                refusal.denials,
+                [Denial {
+                    layer: "policy".to_owned(),
+                    rule: "tools".to_owned(),
+                    target: "bash".to_owned(),
+                    remedy: "allow bash under [tools] of profile \"test\"".to_owned(),
+                }]
+            );
+            assert_eq!(refusal.checkpoint, None);
+        }
+    }
+    for tools in ["", "allow = [\"bash\"]", "allow = [\"bash_alias\"]", "deny = [\"other\"]"] {
+        assert_eq!(is(&judge(&profile("never", "", tools), Ask::Never, &bash)), Is::Allow);
+    }
+    let both = profile("never", "", "allow = [\"bash\"]\ndeny = [\"bash\"]");
+    assert_eq!(is(&judge(&both, Ask::Never, &bash)), Is::Deny);
+}
+
+#[test]
+fn deleting_needs_the_profiles_leave() {
+    let delete = tool("delete_file", |m| m.audit_operation = AuditOperation::Delete);
+    for ask in MODES {
+        let Judgement::Deny(refusal) = judge(&profile("never", "", ""), ask, &delete) else {
+            panic!("{ask:?}");
+        };
+        assert_eq!(refusal.denials[0].rule, "fs.allow_delete");
+        assert_eq!(refusal.denials[0].target, "delete_file");
+    }
+    let with = profile("never", "allow_delete = true", "");
+    assert_eq!(is(&judge(&with, Ask::Never, &delete)), Is::Allow);
+}
+
+#[test]
+fn without_a_handler_a_question_is_a_refusal() {
+    let destroy = tool("destroy", |m| m.destructive = true);
+    let Judgement::Ask(question) =
+        judge(&profile("destructive", "", ""), Ask::Destructive, &destroy)
+    else {
+        panic!("not asked");
+    };
+    assert_eq!(question.tool().as_str(), "destroy");
+    let kinds: Vec<_> = question.findings().iter().map(|f| f.kind.clone()).collect();
+    assert_eq!(kinds, ["destructive_tool", "mutating_tool"]);
+    let refusal = question.denied_without_handler();
+    assert_eq!(refusal.error.code, ErrorCode::Denied);
+    assert_eq!(
+        refusal.error.message,
+        "destroy needs the leave of a checkpoint: destroy may destroy what existed before"
+    );
+    assert!(refusal.error.hint.starts_with("no checkpoint handler is attached; "));
+    assert_eq!(refusal.denials[0].layer, "policy");
+    assert_eq!(refusal.denials[0].rule, "ask = \"destructive\"");
+    assert_eq!(refusal.findings.len(), 2);
+    let checkpoint = refusal.checkpoint.unwrap();
+    assert_eq!((checkpoint.decision.as_str(), checkpoint.by.as_str()), ("denied", "default"));
+}
+
+#[test]
+fn a_grant_names_its_tool() {
+    let read = tool("read_file", |m| m.read_only = true);
+    let set = ProfileSet::new([]).unwrap();
+    let Judgement::Allow(grant) = judge(set.get("workspace").unwrap(), Ask::Destructive, &read)
+    else {
+        panic!("not allowed");
+    };
+    assert_eq!(grant.tool().as_str(), "read_file");
+    assert_eq!(grant.findings(), []);
+}
+
+#[test]
+fn a_session_is_only_ever_stricter() {
+    let names = ["never", "destructive", "sensitive", "always"];
+    for (level, name) in names.iter().enumerate() {
+        let profile = profile(name, "", "");
+        assert_eq!(stricter_ask(&profile, None), Ok(MODES[level]));
+        for (wanted_level, wanted) in MODES.into_iter().enumerate() {
+            let expected = if wanted_level >= level {
+                Ok(wanted)
+            } else {
+                Err(AskError { wanted, profile: MODES[level] })
+            };
+            assert_eq!(stricter_ask(&profile, Some(wanted)), expected);
+        }
+    }
+    let error = AskError { wanted: Ask::Never, profile: Ask::Always };
+    assert_eq!(
+        error.to_string(),
+        "ask = \"never\" is laxer than the profile's \"always\"; a session can only be stricter"
+    );
+}

@@ -1,1 +1,185 @@
-//! Tests.
+//! Plans of the built-in profiles: what is there, what is not, and what is refused.
+
+use super::*;
+use crate::ProfileSet;
+use palisade_plan::{
+    Identity, Layer, assemble,
+    ceiling::Ceiling,
+    codec::{self, MAX_PLAN},
+};
+
+fn profile(name: &str) -> Profile {
+    ProfileSet::new([]).unwrap().get(name).unwrap().clone()
+}
+
+fn scene(workspace: &str, home: Option<&str>) -> Scene {
+    Scene {
+        workspace: workspace.into(),
+        home: home.map(Into::into),
+        user: "u".to_owned(),
+        uid: 1000,
+        gid: 1000,
+    }
+}
+
+fn usual() -> Scene {
+    scene("/home/u/project", Some("/home/u"))
+}
+
+fn grants(plan: &LaunchPlan, path: &str) -> Vec<Access> {
+    let on = plan.grants.iter().filter(|grant| grant.path.as_path() == Path::new(path));
+    on.map(|grant| grant.access).collect()
+}
+
+#[test]
+fn built_in_plans_are_under_the_ceiling_and_fit_in_a_message() {
+    for name in ["workspace", "readonly"] {
+        let plan = profile(name).plan(&usual()).unwrap();
+        let identity = Identity { uid: 1000, gid: 1000 };
+        assert_eq!(Ceiling::default().check(&plan, identity), Ok(()), "{name}");
+        assert!(codec::encode(&plan).unwrap().len() < MAX_PLAN, "{name}");
+        assert!(assemble(&plan.syscalls).is_ok());
+        assert_eq!(plan.network, Network::None);
+        assert_eq!(plan.optional, [Layer::Limits]);
+    }
+}
+
+#[test]
+fn the_workspace_is_writable_or_not_as_the_profile_says() {
+    for (name, access) in [("workspace", Access::Write), ("readonly", Access::Execute)] {
+        let plan = profile(name).plan(&usual()).unwrap();
+        let path = "/home/u/project";
+        let expected = Bind { path: path.into(), access, missing: MissingPath::Refuse };
+        assert_eq!(plan.workspace, expected);
+        assert_eq!(grants(&plan, path), [access]);
+        // Nothing else of the host is writable.
+        assert!(plan.binds.iter().all(|bind| bind.access < Access::Write));
+    }
+}
+
+#[test]
+fn the_small_root_has_programs_and_no_secrets() {
+    let plan = profile("workspace").plan(&usual()).unwrap();
+    let bind = |path: &str| plan.binds.iter().find(|b| b.path.as_path() == Path::new(path));
+    let usr = bind("/usr").unwrap();
+    assert_eq!((usr.access, usr.missing), (Access::Execute, MissingPath::Refuse));
+    for path in ["/bin", "/lib64", "/opt", "/nix/store", "/home/u/.cargo/bin", "/home/u/.rustup"] {
+        let bind = bind(path).unwrap();
+        assert_eq!((bind.access, bind.missing), (Access::Execute, MissingPath::Skip), "{path}");
+        assert_eq!(grants(&plan, path), [Access::Execute], "{path}");
+    }
+    for path in ["/etc/passwd", "/etc/ld.so.cache", "/etc/ssl/certs", "/home/u/.cargo/registry"] {
+        assert_eq!(bind(path).unwrap().access, Access::Read, "{path}");
+        assert_eq!(grants(&plan, path), [Access::Read], "{path}");
+    }
+    // Neither these nor anything above them.
+    for path in [
+        "/etc/shadow",
+        "/etc/ssl/private",
+        "/etc/palisade",
+        "/home/u/.ssh",
+        "/home/u/.gitconfig",
+        "/home/u/.cargo/credentials.toml",
+        "/home/u/.aws",
+        "/run",
+        "/var",
+        "/root",
+        "/sys",
+    ] {
+        let shown = plan.binds.iter().find(|bind| Path::new(path).starts_with(bind.path.as_path()));
+        assert_eq!(shown, None, "{path}");
+    }
+    assert_eq!(grants(&plan, "/proc"), [Access::Read]);
+    assert_eq!(grants(&plan, "/dev"), [Access::Device]);
+}
+
+#[test]
+fn private_file_systems() {
+    let plan = profile("workspace").plan(&usual()).unwrap();
+    let found: Vec<_> =
+        plan.tmpfs.iter().map(|t| (t.path.as_path().to_str().unwrap(), t.bytes, t.mode)).collect();
+    let gib = 1 << 30;
+    assert_eq!(
+        found,
+        [
+            ("/tmp", gib, 0o1777),
+            ("/var/tmp", gib, 0o1777),
+            ("/dev/shm", gib, 0o1777),
+            ("/run", 1 << 20, 0o755),
+            ("/home/u", gib, 0o700),
+        ]
+    );
+    for path in ["/tmp", "/var/tmp", "/dev/shm", "/home/u"] {
+        assert_eq!(grants(&plan, path), [Access::Write], "{path}");
+    }
+    assert_eq!(grants(&plan, "/run"), []);
+}
+
+#[test]
+fn homes_that_can_not_be_private_are_left_out() {
+    for home in [None, Some("/"), Some("/usr/sbin"), Some("/bin"), Some("/dev"), Some("/etc/x")] {
+        let plan = profile("workspace").plan(&scene("/srv/p", home)).unwrap();
+        assert_eq!(plan.tmpfs.len(), 4, "{home:?}");
+        let toolchain = |bind: &Bind| bind.path.as_path().ends_with(".cargo/bin");
+        assert!(!plan.binds.iter().any(toolchain), "{home:?}");
+    }
+    let plan = profile("workspace").plan(&scene("/srv/p", Some("/nonexistent"))).unwrap();
+    assert_eq!(plan.tmpfs.len(), 5);
+    let plan = profile("workspace").plan(&scene("/srv/p", Some("/tmp"))).unwrap();
+    assert_eq!(plan.tmpfs.len(), 4);
+}
+
+#[test]
+fn workspaces_that_can_not_be() {
+    let plan = |workspace: &str| profile("workspace").plan(&scene(workspace, Some("/home/u")));
+    for path in ["/", "/usr", "/etc", "/etc/nginx", "/bin", "/proc/1", "/home", "/var", "/run"] {
+        assert_eq!(plan(path), Err(PlanError::System(path.into())), "{path}");
+    }
+    for path in ["/tmp", "/var/tmp", "/dev/shm"] {
+        assert_eq!(plan(path), Err(PlanError::Private(path.into())), "{path}");
+    }
+    for path in ["", "project", "/home/u/../v", "/home/u/project/", "/home//u/p", "/a\0b"] {
+        let error = PlanError::NotPlain { what: "the workspace", path: path.into() };
+        assert_eq!(plan(path), Err(error), "{path:?}");
+    }
+    let error = PlanError::HoldsHome { workspace: "/home/u".into(), home: "/home/u".into() };
+    assert!(error.to_string().contains("keys and tokens"));
+    assert_eq!(plan("/home/u"), Err(error));
+    let holds = profile("workspace").plan(&scene("/srv", Some("/srv/homes/u")));
+    let error = PlanError::HoldsHome { workspace: "/srv".into(), home: "/srv/homes/u".into() };
+    assert_eq!(holds, Err(error));
+    let odd = profile("workspace").plan(&scene("/srv/p", Some("home")));
+    assert_eq!(odd, Err(PlanError::NotPlain { what: "the home", path: "home".into() }));
+    for path in ["/home/u/p", "/tmp/p", "/srv/p", "/usr/src/p", "/home/u2", "/dev/shm/p"] {
+        assert!(plan(path).is_ok(), "{path}");
+    }
+}
+
+#[test]
+fn variables_stand_for_the_scenes_own() {
+    let text = r#"
+        description = "test"
+        [fs]
+        workspace = "read"
+        execute = ["!/usr"]
+        read = ["!$HOME/data", "$WORKSPACE/../x"]
+        write = ["!$WORKSPACE/out", "/srv/shared"]
+    "#;
+    let broken = Profile::parse("mine", text);
+    assert!(broken.is_err_and(|e| e.to_string().contains("$WORKSPACE/../x")));
+    let mine = Profile::parse("mine", &text.replace("/../x", "")).unwrap();
+    let plan = mine.plan(&usual()).unwrap();
+    let bind = |path: &str, access, missing| Bind { path: path.into(), access, missing };
+    assert_eq!(
+        plan.binds,
+        [
+            bind("/usr", Access::Execute, MissingPath::Refuse),
+            bind("/home/u/data", Access::Read, MissingPath::Refuse),
+            bind("/home/u/project", Access::Read, MissingPath::Skip),
+            bind("/home/u/project/out", Access::Write, MissingPath::Refuse),
+            bind("/srv/shared", Access::Write, MissingPath::Skip),
+        ]
+    );
+    let error = PlanError::NoHome("/data".to_owned());
+    assert_eq!(mine.plan(&scene("/srv/p", None)), Err(error));
+}
