@@ -45,6 +45,7 @@ const fn known(abi: u32) -> ABI {
 fn rights(access: Access, abi: ABI) -> BitFlags<AccessFs> {
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let wanted = match access {
+        Access::List => AccessFs::ReadDir.into(),
         Access::Read => read,
         Access::Execute => read | AccessFs::Execute,
         // Everything but the two kinds of device nodes: none is ever made in a session.

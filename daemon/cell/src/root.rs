@@ -92,7 +92,7 @@ fn skipped(error: &std::io::Error) -> bool {
 fn attributes(access: Access) -> u64 {
     match access {
         Access::Write => NO_SUID | NO_DEV,
-        Access::Read | Access::Execute | Access::Device => NO_SUID | NO_DEV | READ_ONLY,
+        Access::List | Access::Read | Access::Execute | Access::Device => NO_SUID | NO_DEV | READ_ONLY,
     }
 }
 

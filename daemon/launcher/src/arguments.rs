@@ -16,7 +16,7 @@ Options (the ceiling: no plan may ask for more, whoever asks):
   --max-processes N      of a session
   --max-cpu PERCENT      of a session, 100 being one core
   --min-uid UID          the lowest uid that may have a session
-  --refuse-root          root may not have a session
+  --allow-root           root may have sessions of a service, too; they have no capabilities
   --help
 ";
 
@@ -29,6 +29,8 @@ pub struct Options {
     pub broker_user: Option<String>,
     /// What no plan may exceed.
     pub ceiling: Ceiling,
+    /// Set by the outer launcher for the inner one; see `nest`.
+    pub(crate) inside: Option<String>,
 }
 
 /// What the command line asks for.
@@ -59,7 +61,8 @@ pub enum ArgumentError {
 /// # Errors
 /// If it has anything that [`HELP`] does not.
 pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, ArgumentError> {
-    let mut options = Options { cell: None, broker_user: None, ceiling: Ceiling::default() };
+    let mut options =
+        Options { cell: None, broker_user: None, ceiling: Ceiling::default(), inside: None };
     let mut arguments = arguments;
     while let Some(option) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| ArgumentError::Missing(option.clone()));
@@ -79,7 +82,8 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, Argument
                 options.ceiling.min_uid = u32::try_from(number(text.clone())?)
                     .map_err(|_| ArgumentError::Number(option.clone(), text))?;
             }
-            "--refuse-root" => options.ceiling.allow_root = AllowRoot::No,
+            crate::nest::INSIDE => options.inside = Some(value()?),
+            "--allow-root" => options.ceiling.allow_root = AllowRoot::Yes,
             _ => return Err(ArgumentError::Unknown(option)),
         }
     }

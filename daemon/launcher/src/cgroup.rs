@@ -35,7 +35,9 @@ impl Cgroups {
     pub(crate) fn find() -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let pid = std::process::id();
+        // The pid on the host: inside its own PID namespace every launcher is number 1.
+        let pid = fs::read_link("/proc/self").ok();
+        let pid = pid.and_then(|pid| pid.to_str()?.parse().ok()).unwrap_or_else(std::process::id);
         let mut reasons = Vec::new();
         for (version, found) in [
             (CgroupVersion::V2, hierarchy_v2(&mounts, &own)),

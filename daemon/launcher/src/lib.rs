@@ -6,6 +6,7 @@ pub mod arguments;
 mod cgroup;
 mod facts;
 mod identity;
+mod nest;
 mod phase;
 mod privilege;
 mod serve;

@@ -33,6 +33,16 @@ pub(crate) struct Privilege {
     pub(crate) user_namespace: Found,
 }
 
+impl Privilege {
+    /// Root's.
+    pub(crate) fn system() -> Self {
+        Self {
+            privileged: true,
+            user_namespace: Found::Yes("not needed: the launcher is root".into()),
+        }
+    }
+}
+
 /// Why privilege could not be arranged.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
@@ -47,18 +57,19 @@ pub(crate) fn settle() -> Result<Privilege, PrivilegeError> {
     let effective = caps::read(None, CapSet::Effective)?;
     let privileged =
         nix::unistd::geteuid().is_root() && NEEDED.iter().all(|needed| effective.contains(needed));
-    let user_namespace = if privileged {
-        Found::Yes("not needed: the launcher is root".into())
+    let privilege = if privileged {
+        Privilege::system()
     } else {
-        match enter_user_namespace() {
+        let user_namespace = match enter_user_namespace() {
             Ok(()) => Found::Yes("the launcher's own".into()),
             Err(error) => Found::No(error),
-        }
+        };
+        Privilege { privileged, user_namespace }
     };
-    if user_namespace.is_yes() {
+    if privilege.user_namespace.is_yes() {
         keep_only_needed()?;
     }
-    Ok(Privilege { privileged, user_namespace })
+    Ok(privilege)
 }
 
 /// A user namespace in which this user is itself and has capabilities over what it makes there.

@@ -4,8 +4,9 @@ use crate::{
     arguments::Options,
     cgroup::Cgroups,
     facts, identity,
+    nest::{self, Nest},
     phase::Phase,
-    privilege::{self, PrivilegeError},
+    privilege::{Privilege, PrivilegeError},
     session::{Blank, Session},
     spawn::{OwnPids, SpawnError, Spawner},
 };
@@ -13,7 +14,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use palisade_channel::{ChannelError, Datagrams};
 use palisade_plan::{
     Absent, BUILD_ID, Facts, HeldLimit, LaunchPlan, Role, StepError,
-    ceiling::Ceiling,
+    ceiling::{AllowRoot, Ceiling},
     cell::FILE_CHANNELS,
     launcher::{Refusal, Reply, Request, SessionNumber},
     steps,
@@ -45,6 +46,17 @@ pub enum LauncherError {
     /// Privilege could not be settled.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
+    /// The launcher could not be started again in a PID namespace of its own.
+    #[error("start again in a PID namespace: {0}")]
+    Nest(#[source] std::io::Error),
+    /// The launcher inside ended; it said why.
+    #[error("ended with status {code:?}, signal {signal:?}")]
+    Inner {
+        /// Its status.
+        code: Option<i32>,
+        /// The signal that ended it.
+        signal: Option<i32>,
+    },
     /// No cell can be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
@@ -75,8 +87,13 @@ struct Launcher {
 /// # Errors
 /// If nothing can be served.
 pub fn run(options: Options) -> Result<(), LauncherError> {
-    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-        .map_err(|e| LauncherError::Kernel("undumpable", e))?;
+    match nest::enter(&options)? {
+        Nest::Ended(ended) => nest::status(ended),
+        Nest::Here(privilege) => serve(options, &privilege),
+    }
+}
+
+fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)
         .map_err(|_| LauncherError::NoSocket)?;
@@ -87,17 +104,18 @@ pub fn run(options: Options) -> Result<(), LauncherError> {
         None => beside_this_program().map_err(LauncherError::NoCell)?,
     };
     let cgroups = Cgroups::find();
-    let privilege = privilege::settle()?;
+    // Not earlier: a process that is out of reach of others can not write its own id maps either.
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .map_err(|e| LauncherError::Kernel("undumpable", e))?;
     let spawner = Spawner::new(&cell, OwnPids::No)?;
-    let (spawner, facts) = facts::find(&privilege, spawner, &cgroups)?;
-    let mut launcher = Launcher {
-        ceiling: options.ceiling,
-        facts,
-        spawner,
-        cgroups,
-        blank: None,
-        sessions: BTreeMap::new(),
-    };
+    let (spawner, facts) = facts::find(privilege, spawner, &cgroups)?;
+    let mut ceiling = options.ceiling;
+    if !listening {
+        // Not a service: whoever started this may have sessions, root among them.
+        ceiling.allow_root = AllowRoot::Yes;
+    }
+    let mut launcher =
+        Launcher { ceiling, facts, spawner, cgroups, blank: None, sessions: BTreeMap::new() };
     let result = if listening {
         launcher.accept(&socket, options.broker_user.as_deref())
     } else {
@@ -149,7 +167,10 @@ impl Launcher {
     fn serve(&mut self, broker: &Datagrams) -> Result<(), LauncherError> {
         let mut phase = Phase::Greeting;
         loop {
-            let idle = self.blank.is_none() && phase == Phase::Serving;
+            // Making a blank takes longer than what a new session waits for: that goes first.
+            let idle = self.blank.is_none()
+                && phase == Phase::Serving
+                && !self.sessions.values().any(Session::is_starting);
             let woken = self.wait(broker, idle)?;
             if !woken.any && idle {
                 self.prepare_blank();

@@ -139,6 +139,11 @@ impl Session {
         self.cgroups.as_ref()
     }
 
+    /// Its first runner is not asked for yet.
+    pub(crate) const fn is_starting(&self) -> bool {
+        self.spare.is_some() && self.files.is_some()
+    }
+
     /// Still waiting to hear of the namespaces.
     pub(crate) const fn is_waiting(&self) -> bool {
         self.namespaces.is_none() && self.files.is_some()

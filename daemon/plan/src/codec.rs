@@ -1,6 +1,8 @@
 //! How the rooms' messages become bytes, and the frames of their stream channels.
 
-use bincode::{Decode, Encode, config};
+use bincode::config;
+
+pub use bincode::{Decode, Encode};
 
 /// The largest message between rooms.
 pub const MAX_MESSAGE: usize = 4 * 1024 * 1024;

@@ -33,6 +33,8 @@ impl<P: AsRef<OsStr>> From<P> for Path {
 /// What a session may do below a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub enum Access {
+    /// See the names in directories, and nothing of what they name.
+    List,
     /// Look at files and directories.
     Read,
     /// And run programs.

@@ -2,7 +2,8 @@
 //! reader sees all of it and a test can leave one out.
 
 use crate::{
-    Absent, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, Network, SyscallRule, Tmpfs,
+    Absent, Access, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, MissingPath, Network,
+    SyscallRule, Tmpfs,
 };
 use bincode::{Decode, Encode};
 
@@ -239,7 +240,17 @@ pub fn steps(
         let refuse_tcp = match plan.network {
             Network::None => !has(Layer::Network),
         };
-        steps.push(Step::Landlock { grants: plan.grants.clone(), refuse_tcp });
+        let mut grants = plan.grants.clone();
+        if has(Layer::Mount) {
+            // The root is the session's own: nothing is in it but what the plan put there, and
+            // programs expect to see the names. On the host's root this would be a leak.
+            grants.push(Grant {
+                path: "/".into(),
+                access: Access::List,
+                missing: MissingPath::Refuse,
+            });
+        }
+        steps.push(Step::Landlock { grants, refuse_tcp });
     }
     if has(Layer::Seccomp) {
         steps.push(Step::Seccomp(plan.syscalls.clone()));

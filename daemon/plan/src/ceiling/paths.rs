@@ -66,7 +66,7 @@ impl Ceiling {
                 Err(CeilingError::Uncovered(path.to_owned()))
             }
             (Access::Write, Some(Mount::Private | Mount::Writable))
-            | (Access::Read | Access::Execute | Access::Device, _) => Ok(()),
+            | (Access::List | Access::Read | Access::Execute | Access::Device, _) => Ok(()),
         }
     }
 
@@ -96,7 +96,7 @@ fn innermost(plan: &LaunchPlan, path: &Path) -> Option<Mount> {
     let binds = std::iter::once(&plan.workspace).chain(&plan.binds).map(|bind| {
         let mount = match bind.access {
             Access::Write => Mount::Writable,
-            Access::Read | Access::Execute | Access::Device => Mount::ReadOnly,
+            Access::List | Access::Read | Access::Execute | Access::Device => Mount::ReadOnly,
         };
         (bind.path.as_path(), mount)
     });
@@ -118,7 +118,7 @@ fn check_access(what: &'static str, path: &Path, access: Access) -> Result<(), C
             Err(CeilingError::System { what, path: path.to_owned() })
         }
         Access::Device if !path.starts_with("/dev") => Err(CeilingError::Device(path.to_owned())),
-        Access::Read | Access::Execute | Access::Write | Access::Device => Ok(()),
+        Access::List | Access::Read | Access::Execute | Access::Write | Access::Device => Ok(()),
     }
 }
 
