@@ -249,6 +249,9 @@ pub fn steps(
                 access: Access::List,
                 missing: MissingPath::Refuse,
             });
+        } else {
+            // Without it these paths are not private: they are the host's own `/tmp` and home.
+            grants.retain(|grant| plan.tmpfs.iter().all(|tmpfs| tmpfs.path != grant.path));
         }
         steps.push(Step::Landlock { grants, refuse_tcp });
     }

@@ -3,9 +3,10 @@
 use super::*;
 use crate::ProfileSet;
 use palisade_plan::{
-    Identity, Layer, assemble,
+    CgroupFacts, Facts, Found, Identity, Layer, Role, Step, assemble,
     ceiling::Ceiling,
     codec::{self, MAX_PLAN},
+    steps,
 };
 
 fn profile(name: &str) -> Profile {
@@ -113,6 +114,37 @@ fn private_file_systems() {
         assert_eq!(grants(&plan, path), [Access::Write], "{path}");
     }
     assert_eq!(grants(&plan, "/run"), []);
+}
+
+#[test]
+fn without_a_root_of_its_own_a_session_has_no_leave_on_the_hosts_tmp_and_home() {
+    let mut plan = profile("workspace").plan(&usual()).unwrap();
+    plan.optional = vec![Layer::Mount];
+    let granted = |found: &Found| {
+        let layer = |layer| {
+            let other = Found::Yes(String::new());
+            (layer, if layer == Layer::Mount { found.clone() } else { other })
+        };
+        let facts = Facts {
+            kernel: String::new(),
+            privileged: false,
+            user_namespace: found.clone(),
+            layers: Layer::ALL.map(layer).to_vec(),
+            landlock_abi: 7,
+            landlock_errata: 0,
+            cgroup: CgroupFacts::default(),
+        };
+        let identity = Identity { uid: 1000, gid: 1000 };
+        let (steps, _) = steps(&plan, &facts, identity, Role::Runner).unwrap();
+        let grants = steps.into_iter().find_map(|step| {
+            if let Step::Landlock { grants, .. } = step { Some(grants) } else { None }
+        });
+        let writable = grants.unwrap().into_iter().filter(|grant| grant.access == Access::Write);
+        writable.map(|grant| grant.path.as_path().to_owned()).collect::<Vec<_>>()
+    };
+    let private = ["/home/u/project", "/tmp", "/var/tmp", "/dev/shm", "/home/u"];
+    assert_eq!(granted(&Found::Yes(String::new())), private.map(PathBuf::from));
+    assert_eq!(granted(&Found::No("test".to_owned())), [PathBuf::from("/home/u/project")]);
 }
 
 #[test]
