@@ -1,0 +1,215 @@
+//! Serves a session's file tools: one thread for each channel, in the confined process.
+//! Room: the cell.
+//!
+//! A request has one answer, but for `Read`, whose pieces come before it. A write that fails is
+//! answered at once; what the broker had sent of its content by then is passed over.
+
+use crate::{
+    channel::Channel,
+    tools::{self, Stop},
+};
+use palisade_channel::ChannelError;
+use palisade_plan::cell::{FileError, FileErrorKind, FileReply, FileRequest};
+use std::{
+    io,
+    panic::{self, AssertUnwindSafe},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+const STACK: usize = 512 * 1024;
+
+/// How long the other channels have to take back what they were doing when the session ends.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Why the file tools are not served, or no longer.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// There was nothing to serve.
+    #[error("no channel to serve")]
+    NoChannels,
+    /// The kernel gave no thread.
+    #[error("can not start a thread for a channel: {0}")]
+    Thread(#[source] io::Error),
+    /// A channel could not be ended.
+    #[error("can not end a channel: {0}")]
+    Shut(#[source] ChannelError),
+    /// Every channel broke; this is how the last did.
+    #[error("every channel broke, the last one so: {0}")]
+    Broken(String),
+}
+
+/// How a channel ended.
+enum End {
+    /// The broker closed it: the session is over.
+    Closed,
+    /// What came on it made no sense, or it could not be used. Others are not affected.
+    Broken(String),
+}
+
+/// Serves the channels until the broker closes one of them, or all are broken.
+///
+/// # Errors
+/// If it could not be begun, or no channel is left though none was closed.
+pub fn serve(channels: Vec<Channel>, workspace: &Path) -> Result<(), FilesError> {
+    if channels.is_empty() {
+        return Err(FilesError::NoChannels);
+    }
+    let channels: Vec<Arc<Channel>> = channels.into_iter().map(Arc::new).collect();
+    let (report, ends) = mpsc::channel();
+    for (number, channel) in channels.iter().enumerate() {
+        let (channel, report) = (Arc::clone(channel), report.clone());
+        let workspace = workspace.to_owned();
+        thread::Builder::new()
+            .name(format!("files-{number}"))
+            .stack_size(STACK)
+            .spawn(move || {
+                let end = attend(&channel, &workspace);
+                // The receiver is gone only when the process is about to end.
+                report.send(end).ok();
+            })
+            .map_err(FilesError::Thread)?;
+    }
+    drop(report);
+    let mut last = String::from("its thread ended");
+    for (ended, end) in ends.iter().enumerate() {
+        match end {
+            End::Closed => return finish(&channels, &ends, channels.len() - ended - 1),
+            End::Broken(why) => last = why,
+        }
+    }
+    Err(FilesError::Broken(last))
+}
+
+/// Ends the other channels, and waits a little for their writes to be taken back.
+fn finish(
+    channels: &[Arc<Channel>],
+    ends: &mpsc::Receiver<End>,
+    running: usize,
+) -> Result<(), FilesError> {
+    for channel in channels {
+        channel.shut().map_err(FilesError::Shut)?;
+    }
+    let until = Instant::now() + GRACE;
+    for _thread in 0..running {
+        match ends.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(End::Closed | End::Broken(_)) => {}
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    Ok(())
+}
+
+/// Serves one channel to its end, and closes it.
+fn attend(channel: &Channel, workspace: &Path) -> End {
+    let mut desk = Desk { channel, workspace: workspace.to_owned(), leftovers: Leftovers::None };
+    let stop = loop {
+        if let Err(stop) = desk.one() {
+            break stop;
+        }
+    };
+    let end = match stop {
+        Stop::Closed => End::Closed,
+        Stop::Broken(error) => End::Broken(error.to_string()),
+        Stop::OutOfOrder(why) => End::Broken(why.to_owned()),
+        Stop::Failed(error) => End::Broken(error.message),
+    };
+    if let End::Broken(why) = &end {
+        let message = format!("this channel is closed: {why}");
+        let told = FileError { kind: FileErrorKind::Invalid, errno: 0, message };
+        // A channel that broke may well not carry this.
+        channel.send(&FileReply::Failed(told)).ok();
+    }
+    match channel.shut() {
+        Ok(()) => end,
+        Err(error) => End::Broken(error.to_string()),
+    }
+}
+
+/// Whether content may still come for a write that failed.
+#[derive(Clone, Copy)]
+enum Leftovers {
+    None,
+    Possible,
+}
+
+struct Desk<'a> {
+    channel: &'a Channel,
+    workspace: PathBuf,
+    leftovers: Leftovers,
+}
+
+impl Desk<'_> {
+    /// Takes one message and answers it.
+    fn one(&mut self) -> Result<(), Stop> {
+        let Some((request, fds)) = self.channel.receive::<FileRequest>()? else {
+            return Err(Stop::Closed);
+        };
+        if !fds.is_empty() {
+            return Err(ChannelError::Descriptors { expected: 0, received: fds.len() }.into());
+        }
+        if let (FileRequest::Content { end, .. }, Leftovers::Possible) = (&request, self.leftovers)
+        {
+            if *end {
+                self.leftovers = Leftovers::None;
+            }
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.leftovers, Leftovers::None);
+        if let (FileRequest::Abandon, Leftovers::Possible) = (&request, before) {
+            return Ok(());
+        }
+        let writing = matches!(request, FileRequest::Write { .. });
+        let failure = match contained(|| self.answer(&request)) {
+            Err(Stop::Failed(failure)) => failure,
+            done @ (Ok(()) | Err(Stop::Broken(_) | Stop::OutOfOrder(_) | Stop::Closed)) => {
+                return done;
+            }
+        };
+        if writing {
+            self.leftovers = Leftovers::Possible;
+        }
+        Ok(self.channel.send(&FileReply::Failed(failure))?)
+    }
+
+    fn answer(&self, request: &FileRequest) -> Result<(), Stop> {
+        let reply = match request {
+            FileRequest::Read { path, part, most } => {
+                return tools::read(self.channel, path, *part, *most);
+            }
+            FileRequest::Write { path, mode, most } => {
+                tools::write(self.channel, path, *mode, *most)?
+            }
+            FileRequest::Delete { path, recursive } => {
+                tools::delete(path, tools::Reach::from_recursive(*recursive), &self.workspace)?
+            }
+            FileRequest::List { path, recursive, skip, limit } => {
+                tools::list(path, tools::Reach::from_recursive(*recursive), *skip, *limit)?
+            }
+            FileRequest::Content { .. } | FileRequest::Abandon => {
+                return Err(Stop::OutOfOrder("content came, and no write was begun"));
+            }
+        };
+        Ok(self.channel.send(&reply)?)
+    }
+}
+
+/// Runs a tool. Its panic is a failure of this call alone: a tool keeps nothing from one call to
+/// the next.
+fn contained(tool: impl FnOnce() -> Result<(), Stop>) -> Result<(), Stop> {
+    panic::catch_unwind(AssertUnwindSafe(tool)).unwrap_or_else(|_panic| {
+        let message = "the tool failed by a fault of its own, and may have done a part: look at \
+                       the file before you try again"
+            .into();
+        Err(FileError { kind: FileErrorKind::FileSystem, errno: 0, message }.into())
+    })
+}
+
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;

@@ -1,0 +1,250 @@
+//! `list_files` in the cell: a directory's entries, or a tree's, in the order of their paths'
+//! bytes, in bounded memory and with few descriptors. Names are bytes and stay so.
+
+use super::{
+    LONGEST_PATH, Reach, checked, failure, open, open_with, refused, shown,
+    smallest::{Item, MOST_HELD, MOST_SEEN, OVERHEAD, Smallest, What},
+};
+use palisade_plan::{
+    Path,
+    cell::{Entry, EntryKind, FileError, FileErrorKind, FileReply},
+};
+use rustix::{
+    fs::{AtFlags, CWD, OFlags, ResolveFlags},
+    io::Errno,
+};
+use std::{
+    collections::VecDeque,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+/// The most entries of a tree.
+const MOST_IN_TREE: u64 = 200_000;
+
+/// The most bytes of an answer's entries: it must fit into one message.
+const MOST_ANSWERED: usize = 3 * 1024 * 1024;
+
+/// How many directories are kept open on the way down.
+const KEPT_OPEN: usize = 16;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NONBLOCK);
+
+/// Lists a directory, from the entry after `skip` on, `limit` at most; fewer if the answer would
+/// be over its limit, though there are more in `total`.
+///
+/// Links are listed and not followed. A directory that can not be opened is listed and not
+/// entered. What has a path that is too long for any tool is left out, and the answer says `more`.
+pub(crate) fn list(
+    path: &Path,
+    reach: Reach,
+    skip: u64,
+    limit: u64,
+) -> Result<FileReply, FileError> {
+    let root = open(CWD, checked(path)?, DIRECTORY).map_err(|error| match error {
+        Errno::NOTDIR => {
+            let message = format!("{} is not a directory: use read_file for a file", shown(path));
+            failure(FileErrorKind::Invalid, Some(error), message)
+        }
+        _ => refused("list", path, error),
+    })?;
+    let most = match reach {
+        Reach::One => MOST_SEEN.min(skip.saturating_add(limit)),
+        Reach::Tree => 2 * MOST_IN_TREE,
+    };
+    let found = Smallest::of(root.as_fd(), reach, most).map_err(|e| refused("list", path, e))?;
+    let (seen, cut) = (found.seen, found.cut);
+    let mut walk = Walk::new(path, reach, skip, limit);
+    walk.push(root, found);
+    walk.run()?;
+    let total = match reach {
+        Reach::One if cut && walk.page.is_empty() && limit > 0 && skip < seen => {
+            return Err(too_many(path, skip));
+        }
+        Reach::One => seen,
+        Reach::Tree => walk.counted,
+    };
+    Ok(FileReply::Listed { entries: walk.page, total, more: walk.more })
+}
+
+fn too_many(path: &Path, skip: u64) -> FileError {
+    let message = format!(
+        "{} has too many entries to list those after the first {skip}: use a command for this \
+         directory",
+        shown(path)
+    );
+    failure(FileErrorKind::TooLarge, None, message)
+}
+
+/// A directory on the way down, with what is still to come of it.
+struct Level {
+    items: VecDeque<Item>,
+    /// How much of the walk's prefix is its own.
+    prefix: usize,
+    dir: Option<OwnedFd>,
+}
+
+struct Walk<'a> {
+    path: &'a Path,
+    reach: Reach,
+    skip: u64,
+    limit: u64,
+    levels: Vec<Level>,
+    /// The path of the last level, with a slash at its end.
+    prefix: Vec<u8>,
+    items: u64,
+    held: usize,
+    counted: u64,
+    more: bool,
+    page: Vec<Entry>,
+    /// What the page may still take; nothing once an entry did not fit.
+    room: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(path: &'a Path, reach: Reach, skip: u64, limit: u64) -> Self {
+        Self {
+            path,
+            reach,
+            skip,
+            limit,
+            levels: Vec::new(),
+            prefix: Vec::new(),
+            items: 0,
+            held: 0,
+            counted: 0,
+            more: false,
+            page: Vec::new(),
+            room: MOST_ANSWERED,
+        }
+    }
+
+    fn run(&mut self) -> Result<(), FileError> {
+        while let Some(level) = self.levels.last_mut() {
+            let Some(item) = level.items.pop_front() else {
+                self.levels.pop();
+                self.prefix.truncate(self.levels.last().map_or(0, |level| level.prefix));
+                continue;
+            };
+            self.items -= 1;
+            self.held -= item.cost();
+            match item.what {
+                What::Entry(_) if self.reach == Reach::Tree && self.counted == MOST_IN_TREE => {
+                    self.more = true;
+                    break;
+                }
+                What::Entry(kind) => self.entry(&item.name, kind)?,
+                What::Below => self.enter(&item.name)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, name: &[u8], kind: EntryKind) -> Result<(), FileError> {
+        let length = self.prefix.len() + name.len();
+        if self.path.0.len() + 1 + length > LONGEST_PATH {
+            self.more = true;
+            return Ok(());
+        }
+        self.counted += 1;
+        if self.counted <= self.skip || self.page.len() as u64 >= self.limit || self.room == 0 {
+            return Ok(());
+        }
+        if length + OVERHEAD > self.room {
+            self.room = 0;
+            return Ok(());
+        }
+        self.room -= length + OVERHEAD;
+        let size = match kind {
+            EntryKind::File => self.size(name)?,
+            EntryKind::Directory | EntryKind::Symlink | EntryKind::Other => 0,
+        };
+        let path = Path([self.prefix.as_slice(), name].concat());
+        self.page.push(Entry { path, kind, size });
+        Ok(())
+    }
+
+    fn size(&mut self, name: &[u8]) -> Result<u64, FileError> {
+        let stat = match self.dir()? {
+            Some(dir) => rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok(),
+            None => None,
+        };
+        // It went meanwhile: what is listed is what was there.
+        Ok(stat.and_then(|stat| u64::try_from(stat.st_size).ok()).unwrap_or(0))
+    }
+
+    /// Goes into a directory, if that can be done.
+    fn enter(&mut self, name: &[u8]) -> Result<(), FileError> {
+        let flags = DIRECTORY | OFlags::NOFOLLOW;
+        let bare = name.strip_suffix(b"/").unwrap_or(name);
+        let Some(dir) = self.dir()? else { return Ok(()) };
+        let dir = open_with(dir, bare, flags, ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS);
+        let Some(dir) = self.entered(dir)? else { return Ok(()) };
+        let most = 2 * (MOST_IN_TREE - self.counted);
+        let found = Smallest::of(dir.as_fd(), self.reach, most);
+        let Some(found) = self.entered(found)? else { return Ok(()) };
+        self.prefix.extend(name);
+        self.push(dir, found);
+        Ok(())
+    }
+
+    /// Tells a directory that is not for this session, or no longer there, from a failure.
+    fn entered<T>(&self, done: Result<T, Errno>) -> Result<Option<T>, FileError> {
+        match done {
+            Ok(done) => Ok(Some(done)),
+            Err(
+                Errno::ACCESS
+                | Errno::PERM
+                | Errno::NOENT
+                | Errno::NOTDIR
+                | Errno::LOOP
+                | Errno::SRCH
+                | Errno::INVAL,
+            ) => Ok(None),
+            Err(error) => Err(refused("list a directory of", self.path, error)),
+        }
+    }
+
+    /// The directory of the last level; none if it is not there any more.
+    fn dir(&mut self) -> Result<Option<BorrowedFd<'_>>, FileError> {
+        let (Some(top), Some(last)) = (self.levels.first(), self.levels.last()) else {
+            return Ok(None);
+        };
+        if let (None, Some(root)) = (&last.dir, &top.dir) {
+            let way = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+            let dir = self.entered(open_with(root, &self.prefix, DIRECTORY, way))?;
+            if let Some(last) = self.levels.last_mut() {
+                last.dir = dir;
+            }
+        }
+        Ok(self.levels.last().and_then(|last| last.dir.as_ref()).map(AsFd::as_fd))
+    }
+
+    fn push(&mut self, dir: OwnedFd, found: Smallest) {
+        self.more |= found.more || (found.cut && self.reach == Reach::Tree);
+        self.items += found.items.len() as u64;
+        self.held += found.held;
+        let items = found.items.into_sorted_vec().into();
+        self.levels.push(Level { items, prefix: self.prefix.len(), dir: Some(dir) });
+        // The first stays open, to find the others again.
+        if let Some(old @ 1..) = self.levels.len().checked_sub(KEPT_OPEN + 1) {
+            self.levels[old].dir = None;
+        }
+        self.trim();
+    }
+
+    /// Lets go of what would come last, and is too much.
+    fn trim(&mut self) {
+        let most = match self.reach {
+            Reach::One => MOST_SEEN,
+            Reach::Tree => 2 * (MOST_IN_TREE - self.counted),
+        };
+        for level in &mut self.levels {
+            while self.items > most || self.held > MOST_HELD {
+                let Some(last) = level.items.pop_back() else { break };
+                self.items -= 1;
+                self.held -= last.cost();
+                self.more = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! `read_file` in the cell: a regular file's bytes, all of them or some lines, in bounded memory.
+
+use super::{Stop, checked, failure, not_regular, open, refused, shown};
+use crate::channel::Channel;
+use palisade_plan::{
+    Path,
+    cell::{CHUNK, FileError, FileErrorKind, FileReply, Part},
+};
+use rustix::{
+    buffer::spare_capacity,
+    fs::{CWD, FileType, OFlags, Stat},
+    io::Errno,
+};
+use std::os::fd::OwnedFd;
+
+/// The most bytes passed over in search of a line.
+const SCANNED: u64 = 256 * 1024 * 1024;
+
+/// The first buffer for a file that does not say its size, as those of `/proc`.
+const UNKNOWN: usize = 16 * 1024;
+
+/// Reads a regular file and sends it.
+///
+/// A file that says its size is read up to the size it had when it was opened; if it has more by
+/// then, the answer says that it is not complete. One that says 0 is read up to `most` bytes. An
+/// error of the file system may come after some pieces.
+///
+/// A FIFO, device, socket or directory is never read from, and never waited for.
+pub(crate) fn read(channel: &Channel, path: &Path, part: Part, most: u64) -> Result<(), Stop> {
+    let (file, stat) = open_regular(path)?;
+    let source = Source { path, file, size: u64::try_from(stat.st_size).unwrap_or(0), most };
+    let mut pieces = Pieces { channel, last: None, bytes: 0 };
+    let complete = match part {
+        Part::All => source.all(&mut pieces)?,
+        Part::Lines { first, count } => source.lines(&mut pieces, first, count)?,
+    };
+    pieces.finish(source.size, complete, stat.st_mode & 0o7777)
+}
+
+fn open_regular(path: &Path) -> Result<(OwnedFd, Stat), FileError> {
+    // Non-blocking: a FIFO opens at once, and is then refused.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = open(CWD, checked(path)?, flags).map_err(|e| refused("open", path, e))?;
+    let stat = rustix::fs::fstat(&file).map_err(|e| refused("look at", path, e))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok((file, stat)),
+        FileType::Directory => {
+            Err(not_regular(path, FileType::Directory, ": use list_files for a directory"))
+        }
+        kind @ (FileType::Symlink
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown) => Err(not_regular(path, kind, "")),
+    }
+}
+
+struct Source<'a> {
+    path: &'a Path,
+    file: OwnedFd,
+    size: u64,
+    most: u64,
+}
+
+impl Source<'_> {
+    /// Sends all of it, and says whether it was.
+    fn all(&self, pieces: &mut Pieces<'_>) -> Result<bool, Stop> {
+        if self.size > self.most {
+            return Err(self.too_large().into());
+        }
+        let mut left = if self.size == 0 { self.most } else { self.size };
+        loop {
+            // One more than is wanted, to see whether there is more.
+            let mut piece = self.buffer(left.saturating_add(1));
+            self.fill(&mut piece, left)?;
+            let at_end = piece.len() < piece.capacity();
+            let wanted = usize::try_from(left).unwrap_or(usize::MAX);
+            let more = piece.len() > wanted;
+            piece.truncate(wanted);
+            left -= piece.len() as u64;
+            pieces.push(piece)?;
+            if more || at_end {
+                return Ok(!more);
+            }
+        }
+    }
+
+    /// Sends lines with their ends, and says whether all that were asked for.
+    fn lines(&self, pieces: &mut Pieces<'_>, first: u64, count: u64) -> Result<bool, Stop> {
+        let Some(mut before) = first.checked_sub(1) else {
+            let message = "the first line of a file is line 1: there is no line 0".into();
+            return Err(failure(FileErrorKind::Invalid, None, message).into());
+        };
+        let mut wanted = count;
+        let mut passed = 0;
+        let mut buffer = self.buffer(self.size.saturating_add(1));
+        while wanted > 0 {
+            buffer.clear();
+            if self.read_some(&mut buffer)? == 0 {
+                return Ok(true);
+            }
+            let mut data = buffer.as_slice();
+            if before > 0 {
+                let (lines, rest) = pass(data, before);
+                before -= lines;
+                passed += rest as u64;
+                if before > 0 && passed >= SCANNED {
+                    return Err(self.too_far(first).into());
+                }
+                data = &data[rest..];
+            }
+            let (lines, end) = pass(data, wanted);
+            wanted -= lines;
+            let room = self.most - pieces.bytes;
+            if end as u64 > room {
+                let room = usize::try_from(room).unwrap_or(end);
+                pieces.push(data[..room].to_vec())?;
+                return Ok(false);
+            }
+            pieces.push(data[..end].to_vec())?;
+        }
+        Ok(true)
+    }
+
+    /// A buffer for what may still come, of at most a piece.
+    fn buffer(&self, wanted: u64) -> Vec<u8> {
+        let most = if self.size == 0 { UNKNOWN } else { CHUNK };
+        Vec::with_capacity(usize::try_from(wanted).map_or(most, |wanted| wanted.min(most)))
+    }
+
+    /// Reads until the buffer is full, or the file at its end. A file that said its size is taken
+    /// to be at its end there, without asking once more.
+    fn fill(&self, buffer: &mut Vec<u8>, left: u64) -> Result<(), FileError> {
+        while buffer.len() < buffer.capacity() {
+            if self.read_some(buffer)? == 0 || (self.size > 0 && buffer.len() as u64 == left) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_some(&self, buffer: &mut Vec<u8>) -> Result<usize, FileError> {
+        loop {
+            match rustix::io::read(&self.file, spare_capacity(buffer)) {
+                Ok(bytes) => return Ok(bytes),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(refused("read", self.path, error)),
+            }
+        }
+    }
+
+    fn too_large(&self) -> FileError {
+        let message = format!(
+            "{} has {} bytes, and {} at most can be read at once: read some of its lines",
+            shown(self.path),
+            self.size,
+            self.most
+        );
+        failure(FileErrorKind::TooLarge, None, message)
+    }
+
+    fn too_far(&self, first: u64) -> FileError {
+        let message = format!(
+            "line {first} of {} is not within its first {SCANNED} bytes, which is as far as lines \
+             are searched: use a command for this file",
+            shown(self.path)
+        );
+        failure(FileErrorKind::TooLarge, None, message)
+    }
+}
+
+/// Goes past `lines` line ends, or as many as there are: how many, and where that is.
+fn pass(data: &[u8], lines: u64) -> (u64, usize) {
+    let all = data.iter().filter(|byte| **byte == b'\n').count() as u64;
+    if all < lines {
+        return (all, data.len());
+    }
+    let mut seen = 0;
+    let end = data.iter().position(|byte| {
+        seen += u64::from(*byte == b'\n');
+        seen == lines
+    });
+    (lines, end.map_or(data.len(), |end| end + 1))
+}
+
+/// The pieces of a file on their way: the last is held back, to go out with the answer.
+struct Pieces<'a> {
+    channel: &'a Channel,
+    last: Option<Vec<u8>>,
+    bytes: u64,
+}
+
+impl Pieces<'_> {
+    fn push(&mut self, piece: Vec<u8>) -> Result<(), Stop> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        self.bytes += piece.len() as u64;
+        if let Some(earlier) = self.last.replace(piece) {
+            self.channel.send(&FileReply::Content(earlier))?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, size: u64, complete: bool, mode: u32) -> Result<(), Stop> {
+        let answer = FileReply::Read { bytes: self.bytes, size, complete, mode };
+        Ok(match self.last {
+            Some(piece) => self.channel.send_all(&[FileReply::Content(piece), answer]),
+            None => self.channel.send(&answer),
+        }?)
+    }
+}
