@@ -1,7 +1,6 @@
 //! A cell: starts with the launcher's privilege, gives it up step by step, ends confined, and then
 //! serves one session's calls. Room: the cell.
 
-pub mod channel;
 pub mod files;
 pub mod kernel;
 pub mod steps;
@@ -19,5 +18,7 @@ mod runner;
 mod seccomp;
 mod tree;
 mod trial;
+
+pub(crate) use palisade_channel as channel;
 
 pub use enter::{EnterError, enter};

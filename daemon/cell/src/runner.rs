@@ -17,7 +17,7 @@ use palisade_plan::{
     cell::{End, Run, RunReply, RunRequest},
 };
 use rustix::{
-    event::{PollFd, PollFlags},
+    event::{PollFd, PollFlags, Timespec},
     fs::Mode,
     io::Errno,
 };
@@ -110,8 +110,10 @@ impl Runner {
             PollFd::new(&self.children, PollFlags::IN),
             PollFd::new(&self.control, PollFlags::IN),
         ];
+        let next = self.channel.has_next();
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         loop {
-            match rustix::event::poll(&mut polled, None) {
+            match rustix::event::poll(&mut polled, next.then_some(&at_once)) {
                 Ok(_) => break,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(kernel("poll")(error)),
@@ -119,7 +121,7 @@ impl Runner {
         }
         let [request, children, control] = polled;
         Ok(Woken {
-            request: !request.revents().is_empty(),
+            request: next || !request.revents().is_empty(),
             children: !children.revents().is_empty(),
             // The launcher never speaks twice: whatever comes means that it is gone.
             gone: !control.revents().is_empty(),

@@ -40,7 +40,10 @@ impl Datagrams {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
-            return Err(ChannelError::Descriptors { expected: MAX_DESCRIPTORS, received: fds.len() });
+            return Err(ChannelError::Descriptors {
+                expected: MAX_DESCRIPTORS,
+                received: fds.len(),
+            });
         }
         loop {
             let parts = [IoSlice::new(&body)];
@@ -64,7 +67,12 @@ impl Datagrams {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let received = loop {
             let mut parts = [IoSliceMut::new(&mut body)];
-            match rustix::net::recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            match rustix::net::recvmsg(
+                &self.socket,
+                &mut parts,
+                &mut control,
+                RecvFlags::CMSG_CLOEXEC,
+            ) {
                 Ok(received) => break received,
                 Err(Errno::INTR) => {}
                 // A peer that closed with messages of ours unread.

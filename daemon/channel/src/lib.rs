@@ -2,6 +2,8 @@
 
 mod datagram;
 mod error;
+mod stream;
 
 pub use datagram::Datagrams;
 pub use error::ChannelError;
+pub use stream::Channel;

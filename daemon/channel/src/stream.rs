@@ -1,7 +1,6 @@
-//! Frames on a stream socket between a cell and the broker: blocking, typed, bounded, few
-//! system calls. Room: the cell.
+//! Frames on a stream socket, with descriptors, in few system calls.
 
-use palisade_channel::ChannelError;
+use crate::ChannelError;
 use palisade_plan::codec::{self, CodecError, Decode, Encode, HEADER, MAX_DESCRIPTORS};
 use rustix::{
     io::{Errno, IoSlice, IoSliceMut},
@@ -94,6 +93,15 @@ impl Channel {
                 _more => {}
             }
         }
+    }
+
+    /// Whether a whole message was received together with an earlier one: it is then to be taken
+    /// before the socket is waited for.
+    #[must_use]
+    pub fn has_next(&self) -> bool {
+        let incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nonsense counts too: taking it says what it is.
+        !matches!(incoming.frame(), Ok(Frame::Wants(_)))
     }
 
     /// Ends the channel in both directions, also for a thread that waits in it.
@@ -253,5 +261,5 @@ impl Incoming {
 }
 
 #[cfg(test)]
-#[path = "channel_tests.rs"]
+#[path = "stream_tests.rs"]
 mod tests;
