@@ -1,1 +1,16 @@
-//! x
+//! The harness: real binaries, real kernel, as root's service and as an ordinary user's.
+//!
+//! A test takes a [`World`] for each of [`Mode::all`], opens a [`Sandbox`] in it, makes attempts
+//! inside and looks from outside whether anything happened.
+
+mod cell;
+mod mode;
+mod sandbox;
+mod world;
+
+pub mod processes;
+
+pub use cell::{Cell, Pids, facts, own, plan};
+pub use mode::{Mode, ORDINARY};
+pub use sandbox::Sandbox;
+pub use world::{Daemon, World, binary};

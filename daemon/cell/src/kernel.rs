@@ -140,12 +140,23 @@ pub fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// Default disposition for every signal.
+/// Default disposition for every signal, those included that the C library keeps for itself and
+/// that a parent may have left ignored.
 pub fn default_signals() {
+    // The kernel's own form: handler, flags, restorer, mask. All zero is the default disposition.
+    let default = [0u64; 4];
     for signal in 1..=64 {
-        // SAFETY: SIG_DFL is not a function pointer that could dangle. Numbers that can not be
-        // set (SIGKILL, SIGSTOP, the two of the C library) are refused, which is what is wanted.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: the kernel reads four words and writes nothing; no handler is installed that
+        // could dangle. SIGKILL and SIGSTOP are refused, which is what is wanted.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                ptr::null_mut::<u64>(),
+                size_of::<u64>(),
+            )
+        };
     }
 }
 

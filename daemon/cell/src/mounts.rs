@@ -29,14 +29,16 @@ pub(crate) fn make_private() -> Result<(), StepFailure> {
 }
 
 /// Resolves a path for reference only, without magic links; the last component is not followed.
-pub(crate) fn resolve(path: &Path, extra: ResolveFlags) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::openat2(
-        CWD,
-        path,
-        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        Mode::empty(),
-        ResolveFlags::NO_MAGICLINKS | extra,
-    )
+pub(crate) fn resolve(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
+}
+
+/// Resolves a directory for reference only; a link anywhere in its path is `ELOOP`.
+pub(crate) fn resolve_without_links(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+    rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)
 }
 
 /// A detached copy of the mounts at a descriptor, with attributes on all of them.

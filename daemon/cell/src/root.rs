@@ -97,7 +97,7 @@ fn attributes(access: Access) -> u64 {
 }
 
 fn resolve(bind: &Bind) -> std::io::Result<Piece> {
-    let fd = mounts::resolve(bind.path.as_path(), ResolveFlags::empty())?;
+    let fd = mounts::resolve(bind.path.as_path())?;
     let stat = rustix::fs::fstat(&fd)?;
     Ok(match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => {
@@ -118,18 +118,15 @@ fn resolve(bind: &Bind) -> std::io::Result<Piece> {
 /// place, and only one of them would exist inside.
 fn resolve_workspace(bind: &Bind) -> Result<OwnedFd, StepFailure> {
     let refuse = |why: String| StepFailure::Workspace { path: bind.path.clone(), why };
-    let fd = mounts::resolve(bind.path.as_path(), ResolveFlags::NO_SYMLINKS).map_err(|error| {
+    let fd = mounts::resolve_without_links(bind.path.as_path()).map_err(|error| {
         refuse(match error {
             Errno::LOOP => "a component of the path is a symbolic link; give the real path".into(),
             Errno::NOENT => "there is no such directory".into(),
+            Errno::NOTDIR => "it is not a directory".into(),
             Errno::ACCESS => "the session's user may not go there".into(),
             other => other.to_string(),
         })
     })?;
-    let stat = rustix::fs::fstat(&fd).map_err(|error| refuse(error.to_string()))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-        return Err(refuse("not a directory".into()));
-    }
     mounts::copy(fd.as_fd(), attributes(bind.access)).map_err(|error| refuse(error.to_string()))
 }
 
@@ -160,7 +157,7 @@ fn proc(view: ProcView) -> Result<OwnedFd, StepFailure> {
             mounts::new("proc", &[], attributes).map_err(StepFailure::kernel("own /proc"))
         }
         ProcView::Host => {
-            let host = mounts::resolve(Path::new("/proc"), ResolveFlags::empty())
+            let host = mounts::resolve(Path::new("/proc"))
                 .map_err(StepFailure::kernel("open /proc"))?;
             mounts::copy(host.as_fd(), attributes).map_err(StepFailure::kernel("bind /proc"))
         }
@@ -212,7 +209,7 @@ fn furnish_dev(root: BorrowedFd<'_>) -> Result<(), StepFailure> {
     let dev = rustix::fs::openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .map_err(StepFailure::kernel("open new /dev"))?;
     for name in DEVICES {
-        let host = mounts::resolve(&Path::new("/dev").join(name), ResolveFlags::empty());
+        let host = mounts::resolve(&Path::new("/dev").join(name));
         let act = || StepFailure::kernel(format!("/dev/{name}"));
         let node =
             mounts::copy(host.map_err(StepFailure::kernel(format!("/dev/{name}")))?.as_fd(), 0)

@@ -1,0 +1,258 @@
+//! Drives a cell without broker and launcher: any list of steps, so that a layer can be tried
+//! alone and a step can be left out.
+#![allow(clippy::disallowed_methods)]
+
+use crate::{Mode, binary};
+use palisade_channel::{Channel, Datagrams};
+use palisade_plan::{
+    CellReceipt, Facts, Found, Identity, LaunchPlan, Layer, Role, Step,
+    cell::{FILE_CHANNELS, Ready, Report, Run, RunReply, RunRequest, Setup},
+    steps,
+};
+use palisade_policy::{ProfileSet, Scene};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::{
+    io::Read as _,
+    os::fd::{AsFd as _, OwnedFd},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+/// What the built-in `workspace` profile makes of a workspace.
+#[must_use]
+pub fn plan(workspace: &Path) -> LaunchPlan {
+    let profiles = ProfileSet::new([]).expect("the built-in profiles load");
+    let scene = Scene {
+        workspace: workspace.to_owned(),
+        home: Some("/home/tester".into()),
+        user: "tester".to_owned(),
+        uid: own().uid,
+        gid: own().gid,
+    };
+    profiles.get("workspace").expect("it is built in").plan(&scene).expect("a plan")
+}
+
+/// Whom cells run as: an ordinary user, or the tests' own if they are not root's.
+#[must_use]
+pub fn own() -> Identity {
+    let uid = Mode::User.uid();
+    let gid = if is_root() { uid } else { rustix::process::getegid().as_raw() };
+    Identity { uid, gid }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A host that has everything but cgroups, which are the launcher's.
+#[must_use]
+pub fn facts() -> Facts {
+    Facts {
+        kernel: "test".to_owned(),
+        privileged: is_root(),
+        user_namespace: Found::Yes("test".to_owned()),
+        layers: Layer::ALL
+            .into_iter()
+            .map(|layer| (layer, Found::Yes("test".to_owned())))
+            .collect(),
+        landlock_abi: 7,
+        landlock_errata: 0,
+        cgroup: palisade_plan::CgroupFacts::default(),
+    }
+}
+
+/// Whether a cell's process is the first of a PID namespace of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pids {
+    /// It is.
+    Own,
+    /// It sees the tests' processes.
+    Shared,
+}
+
+/// A runner with any list of steps.
+#[derive(Debug)]
+pub struct Cell {
+    child: Child,
+    channel: Channel,
+    /// What it says is in force.
+    pub receipt: CellReceipt,
+    // Held open: a cell ends when its launcher goes.
+    _control: Datagrams,
+    _files: Option<Box<(Child, Datagrams, Vec<Channel>)>>,
+}
+
+fn pair(kind: SocketType) -> (OwnedFd, OwnedFd) {
+    socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).expect("socketpair")
+}
+
+/// Starts the cell's program as a launcher would: with capabilities over namespaces of its own.
+fn start(pids: Pids, stderr: Stdio) -> (Child, Datagrams) {
+    start_as(pids, stderr, if is_root() { Mode::System } else { Mode::User })
+}
+
+fn start_as(pids: Pids, stderr: Stdio, mode: Mode) -> (Child, Datagrams) {
+    mode.act(|| start_here(pids, stderr, mode))
+}
+
+fn start_here(pids: Pids, stderr: Stdio, mode: Mode) -> (Child, Datagrams) {
+    let (ours, theirs) = pair(SocketType::SEQPACKET);
+    let mut command = Command::new("unshare");
+    if mode == Mode::User {
+        command.args(["--user", "--map-current-user", "--keep-caps"]);
+    }
+    if pids == Pids::Own {
+        command.args(["--pid", "--fork", "--kill-child"]);
+    } else if mode == Mode::System {
+        // `unshare` without a namespace to make is an error; this one does nothing to the cell.
+        command.arg("--uts");
+    }
+    let child = command
+        .arg(binary("palisade-cell"))
+        .stdin(Stdio::from(theirs))
+        .stderr(stderr)
+        .spawn()
+        .expect("unshare, of util-linux, starts a cell");
+    (child, Datagrams::new(ours))
+}
+
+/// Why a cell is not there.
+pub(crate) type Refused = (String, String);
+
+fn hear(channel: &Channel) -> Result<CellReceipt, Refused> {
+    match channel.receive::<Ready>().expect("a channel") {
+        Some((Ready::Confined(receipt), _)) => Ok(*receipt),
+        Some((Ready::Failed { step, why, .. }, _)) => Err((step, why)),
+        None => Err(("start".to_owned(), "it died".to_owned())),
+    }
+}
+
+impl Cell {
+    /// A runner that takes just these steps.
+    ///
+    /// # Errors
+    /// The step that failed, and why.
+    pub fn with_steps(steps: Vec<Step>, pids: Pids) -> Result<Self, Refused> {
+        Self::runner(steps, pids, &[], None, Stdio::inherit())
+    }
+
+    /// The same, with something of the tests' as its standard error.
+    ///
+    /// # Errors
+    /// The step that failed, and why.
+    pub fn with_stderr(steps: Vec<Step>, pids: Pids, stderr: Stdio) -> Result<Self, Refused> {
+        Self::runner(steps, pids, &[], None, stderr)
+    }
+
+    /// The same, always as an ordinary user in a user namespace.
+    ///
+    /// # Errors
+    /// The step that failed, and why.
+    pub fn as_user(steps: Vec<Step>, pids: Pids) -> Result<Self, Refused> {
+        let started = start_as(pids, Stdio::inherit(), Mode::User);
+        Self::set_up(started, steps, &[], None)
+    }
+
+    fn runner(
+        steps: Vec<Step>,
+        pids: Pids,
+        namespaces: &[OwnedFd],
+        files: Option<Box<(Child, Datagrams, Vec<Channel>)>>,
+        stderr: Stdio,
+    ) -> Result<Self, Refused> {
+        Self::set_up(start(pids, stderr), steps, namespaces, files)
+    }
+
+    fn set_up(
+        (child, control): (Child, Datagrams),
+        steps: Vec<Step>,
+        namespaces: &[OwnedFd],
+        files: Option<Box<(Child, Datagrams, Vec<Channel>)>>,
+    ) -> Result<Self, Refused> {
+        let (ours, theirs) = pair(SocketType::STREAM);
+        let setup = Setup { role: Role::Runner, session: 1, steps, channels: 1 };
+        let fds: Vec<_> =
+            [theirs.as_fd()].into_iter().chain(namespaces.iter().map(|fd| fd.as_fd())).collect();
+        control.send(&setup, &fds).expect("setup");
+        drop(theirs);
+        let channel = Channel::new(ours);
+        let receipt = hear(&channel)?;
+        Ok(Self { child, channel, receipt, _control: control, _files: files })
+    }
+
+    /// A whole session as the plan says, but for what `change` does to the steps of each role.
+    ///
+    /// # Errors
+    /// The step that failed, and why.
+    pub fn session(
+        plan: &LaunchPlan,
+        pids: Pids,
+        change: impl Fn(Role, Vec<Step>) -> Vec<Step>,
+    ) -> Result<Self, Refused> {
+        let list = |role| {
+            let (list, _) = steps(plan, &facts(), own(), role).expect("steps");
+            change(role, list)
+        };
+        let (child, control) = start(pids, Stdio::inherit());
+        let (ours, theirs): (Vec<_>, Vec<_>) =
+            (0..FILE_CHANNELS).map(|_| pair(SocketType::STREAM)).unzip();
+        let setup = Setup {
+            role: Role::Files,
+            session: 1,
+            steps: list(Role::Files),
+            channels: u8::try_from(FILE_CHANNELS).expect("few"),
+        };
+        let fds: Vec<_> = theirs.iter().map(|fd| fd.as_fd()).collect();
+        control.send(&setup, &fds).expect("setup");
+        drop(theirs);
+        let channels: Vec<_> = ours.into_iter().map(Channel::new).collect();
+        let namespaces = match control.receive::<Report>() {
+            Ok(Some((Report::Prepared, namespaces))) => namespaces,
+            Ok(Some((Report::Tried { .. }, _)) | None) | Err(_) => Vec::new(),
+        };
+        hear(&channels[0])?;
+        let files = Box::new((child, control, channels));
+        Self::runner(list(Role::Runner), pids, &namespaces, Some(files), Stdio::inherit())
+    }
+
+    /// Runs a program; gives how it ended and its standard output.
+    #[must_use]
+    pub fn run(&self, argv: &[&str], cwd: &Path) -> (RunReply, String) {
+        let (reader, writer) = std::io::pipe().expect("pipe");
+        let null = std::fs::File::options().read(true).write(true).open("/dev/null").expect("null");
+        let run = RunRequest::Run(Run {
+            argv: argv.iter().map(|a| a.as_bytes().to_vec()).collect(),
+            environment: vec![b"PATH=/usr/bin:/bin".to_vec(), b"SHLVL=0".to_vec()],
+            cwd: cwd.into(),
+            script: None,
+        });
+        let fds = [null.as_fd(), writer.as_fd(), writer.as_fd()];
+        self.channel.send_with(&run, &fds).expect("run");
+        drop(writer);
+        let mut output = Vec::new();
+        (&reader).read_to_end(&mut output).expect("read");
+        let (reply, _) = self.channel.receive::<RunReply>().expect("channel").expect("a reply");
+        (reply, String::from_utf8_lossy(&output).into_owned())
+    }
+
+    /// Makes attempts with the `probe` of a workspace; a line of output each.
+    #[must_use]
+    pub fn probe(&self, workspace: &Path, attempts: &[&str]) -> Vec<String> {
+        let probe = workspace.join("probe");
+        let probe = probe.to_str().expect("UTF-8");
+        let argv: Vec<_> = [probe].into_iter().chain(attempts.iter().copied()).collect();
+        let (reply, output) = self.run(&argv, workspace);
+        assert!(matches!(reply, RunReply::Ended { .. }), "probe: {reply:?}");
+        output.lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        let files = self._files.as_mut().map(|files| &mut files.0);
+        for child in [Some(&mut self.child), files].into_iter().flatten() {
+            child.kill().unwrap_or_default();
+            child.wait().map(drop).unwrap_or_default();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Whom the daemon belongs to.
+#![allow(unsafe_code)]
+
+/// An ordinary user without an account, for tests that are started by root.
+pub const ORDINARY: u32 = 4242;
+
+/// Whom the daemon belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Root's: the launcher has privilege, the broker gives it up.
+    System,
+    /// An ordinary user's: rooms on user namespaces.
+    User,
+}
+
+impl Mode {
+    /// Both, if the tests are run by root; an ordinary user can only be itself.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        if rustix::process::geteuid().is_root() {
+            vec![Self::System, Self::User]
+        } else {
+            vec![Self::User]
+        }
+    }
+
+    /// Runs `act` with this mode's identity: sockets made and processes started there are that
+    /// user's.
+    pub fn act<T: Send>(self, act: impl FnOnce() -> T + Send) -> T {
+        if self == Self::System || !rustix::process::geteuid().is_root() {
+            return act();
+        }
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                become_ordinary();
+                act()
+            });
+            match thread.join() {
+                Ok(value) => value,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
+    /// The uid that tools run as.
+    #[must_use]
+    pub fn uid(self) -> u32 {
+        let own = rustix::process::geteuid();
+        if self == Self::User && own.is_root() { ORDINARY } else { own.as_raw() }
+    }
+}
+
+/// Gives this thread, and what it starts, the ordinary user's identity.
+fn become_ordinary() {
+    let id = libc::c_long::from(ORDINARY);
+    // SAFETY: the raw calls change the credentials of this thread only, which is about to do one
+    // thing and end; they touch no memory.
+    let (groups, gid, uid) = unsafe {
+        (
+            libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()),
+            libc::syscall(libc::SYS_setresgid, id, id, id),
+            libc::syscall(libc::SYS_setresuid, id, id, id),
+        )
+    };
+    assert_eq!((groups, gid, uid), (0, 0, 0), "the tests must be able to become an ordinary user");
+}

@@ -1,0 +1,231 @@
+//! A place on the host for one test: a workspace, something outside it, and a daemon.
+#![allow(clippy::disallowed_methods)]
+
+use crate::{Mode, Sandbox};
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::OnceLock,
+};
+use tempfile::TempDir;
+
+/// The binaries, copied to where every user can run them.
+fn stage() -> &'static Path {
+    static STAGE: OnceLock<TempDir> = OnceLock::new();
+    STAGE
+        .get_or_init(|| {
+            let stage = open_directory();
+            let test = std::env::current_exe().expect("the test has a path");
+            let built = test.ancestors().nth(2).expect("tests are in target/PROFILE/deps");
+            for name in ["palisade", "palisaded", "palisade-launcher", "palisade-cell", "probe"] {
+                let from = built.join(name);
+                assert!(from.exists(), "{} is not built: cargo build --workspace", from.display());
+                fs::copy(&from, stage.path().join(name)).expect("copy a binary");
+            }
+            stage
+        })
+        .path()
+}
+
+/// A temporary directory that everybody may enter.
+fn open_directory() -> TempDir {
+    let directory = tempfile::Builder::new().prefix("palisade-test-").tempdir().expect("tempdir");
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
+    directory
+}
+
+/// The path of one of the project's binaries, or of `probe`.
+#[must_use]
+pub fn binary(name: &str) -> PathBuf {
+    stage().join(name)
+}
+
+/// A place for one test.
+#[derive(Debug)]
+pub struct World {
+    /// Whose daemon.
+    pub mode: Mode,
+    directory: TempDir,
+}
+
+impl World {
+    /// A workspace with a `probe` in it, and an `outside` directory with a canary beside it.
+    #[must_use]
+    pub fn new(mode: Mode) -> Self {
+        let directory = open_directory();
+        let world = Self { mode, directory };
+        for made in [world.workspace(), world.outside(), world.state(), world.profiles()] {
+            fs::create_dir(&made).expect("mkdir");
+            world.give(&made);
+        }
+        fs::copy(binary("probe"), world.workspace().join("probe")).expect("copy probe");
+        fs::write(world.canary(), "canary\n").expect("write");
+        world.give(&world.canary());
+        world
+    }
+
+    /// Makes something the session's user's own.
+    pub fn give(&self, path: &Path) {
+        if rustix::process::geteuid().is_root() {
+            let id = Some(self.mode.uid());
+            std::os::unix::fs::lchown(path, id, id).expect("chown");
+        }
+    }
+
+    /// Where the session works.
+    #[must_use]
+    pub fn workspace(&self) -> PathBuf {
+        self.directory.path().join("workspace")
+    }
+
+    /// Beside the workspace, the session's user's own: only the sandbox keeps it out.
+    #[must_use]
+    pub fn outside(&self) -> PathBuf {
+        self.directory.path().join("outside")
+    }
+
+    /// A file outside.
+    #[must_use]
+    pub fn canary(&self) -> PathBuf {
+        self.outside().join("canary")
+    }
+
+    /// That the canary is as it was: contents, mode, and alone.
+    pub fn assert_canary_untouched(&self) {
+        assert_eq!(fs::read_to_string(self.canary()).expect("canary"), "canary\n");
+        let names: Vec<_> = fs::read_dir(self.outside())
+            .expect("outside")
+            .flatten()
+            .map(|e| e.file_name())
+            .collect();
+        assert_eq!(names, ["canary"], "something else is outside now");
+    }
+
+    /// The daemon's state directory.
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    /// Where profiles of this test's own go.
+    #[must_use]
+    pub fn profiles(&self) -> PathBuf {
+        self.directory.path().join("profiles")
+    }
+
+    /// Adds a profile.
+    pub fn add_profile(&self, name: &str, text: &str) {
+        let path = self.profiles().join(format!("{name}.toml"));
+        fs::write(&path, text).expect("write profile");
+        self.give(&path);
+    }
+
+    /// A command of this world's user with a clean environment.
+    #[must_use]
+    pub fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(binary(name));
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.directory.path())
+            .env("XDG_STATE_HOME", self.state())
+            .env("XDG_CONFIG_HOME", self.directory.path().join("config"))
+            .env("XDG_RUNTIME_DIR", self.directory.path().join("run"))
+            .current_dir(self.workspace());
+        command
+    }
+
+    /// Starts an embedded daemon; gives the client's end and the process.
+    #[must_use]
+    pub fn embedded(&self, arguments: &[&str]) -> (UnixStream, Child) {
+        self.mode.act(|| {
+            let (ours, theirs) = UnixStream::pair().expect("socketpair");
+            let child = self
+                .command("palisaded")
+                .args(["--embedded", "--state"])
+                .arg(self.state())
+                .arg("--profiles")
+                .arg(self.profiles())
+                .args(arguments)
+                .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+                .stdout(Stdio::null())
+                .spawn()
+                .expect("start palisaded");
+            (ours, child)
+        })
+    }
+
+    /// A session with the default profile.
+    #[must_use]
+    pub fn open(&self) -> Sandbox {
+        self.open_with("workspace")
+    }
+
+    /// A session with a profile.
+    #[must_use]
+    pub fn open_with(&self, profile: &str) -> Sandbox {
+        Sandbox::open(self, profile)
+    }
+
+    /// Starts a daemon that listens.
+    #[must_use]
+    pub fn daemon(&self) -> Daemon {
+        Daemon::start(self)
+    }
+}
+
+/// A daemon that listens on a socket.
+#[derive(Debug)]
+pub struct Daemon {
+    /// Its process.
+    pub child: Child,
+    /// Where it listens.
+    pub socket: PathBuf,
+}
+
+impl Daemon {
+    fn start(world: &World) -> Self {
+        let run = world.directory.path().join("run");
+        if !run.exists() {
+            fs::create_dir(&run).expect("mkdir");
+            world.give(&run);
+        }
+        let socket = run.join("agent.sock");
+        let child = world.mode.act(|| {
+            world
+                .command("palisaded")
+                .arg("--state")
+                .arg(world.state())
+                .arg("--profiles")
+                .arg(world.profiles())
+                .arg("--socket")
+                .arg(&socket)
+                .stdin(Stdio::null())
+                .spawn()
+                .expect("start palisaded")
+        });
+        let mut daemon = Self { child, socket };
+        while UnixStream::connect(&daemon.socket).is_err() {
+            let ended = daemon.child.try_wait().expect("wait");
+            assert!(ended.is_none(), "palisaded ended with {ended:?}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        daemon
+    }
+
+    /// Connects as the world's user.
+    #[must_use]
+    pub fn connect(&self, mode: Mode) -> UnixStream {
+        mode.act(|| UnixStream::connect(&self.socket).expect("connect"))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may be gone already; then there is nothing to end.
+        self.child.kill().unwrap_or_default();
+        self.child.wait().map(drop).unwrap_or_default();
+    }
+}
