@@ -99,7 +99,9 @@ fn start_here(pids: Pids, stderr: Stdio, mode: Mode) -> (Child, Datagrams) {
     let (ours, theirs) = pair(SocketType::SEQPACKET);
     let mut command = Command::new("unshare");
     if mode == Mode::User {
-        command.args(["--user", "--map-current-user", "--keep-caps"]);
+        // Forked, so that the cell's parent is not the thread that became an ordinary user and
+        // ends: a cell dies with its parent.
+        command.args(["--user", "--map-current-user", "--keep-caps", "--fork", "--kill-child"]);
     }
     if pids == Pids::Own {
         command.args(["--pid", "--fork", "--kill-child"]);
