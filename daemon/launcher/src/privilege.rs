@@ -24,6 +24,10 @@ pub(crate) const NEEDED: [Capability; 8] = [
     Capability::CAP_DAC_READ_SEARCH,
 ];
 
+/// Kept where it is there, and done without where it is not (as in the service, whose cgroup is
+/// delegated to it): making groups in a cgroup v1 hierarchy, whose root is writable to nobody.
+const WELCOME: Capability = Capability::CAP_DAC_OVERRIDE;
+
 /// What the launcher may do.
 #[derive(Debug, Clone)]
 pub(crate) struct Privilege {
@@ -89,7 +93,10 @@ fn enter_user_namespace() -> Result<(), String> {
 /// The needed ones in every set (ambient, so that a cell of an ordinary user has them for its
 /// first steps), and no others, not even to be had by executing.
 fn keep_only_needed() -> Result<(), PrivilegeError> {
-    let needed: CapsHashSet = NEEDED.into_iter().collect();
+    let mut needed: CapsHashSet = NEEDED.into_iter().collect();
+    if caps::has_cap(None, CapSet::Permitted, WELCOME)? {
+        needed.insert(WELCOME);
+    }
     for capability in caps::runtime::thread_all_supported() {
         if !needed.contains(&capability) {
             caps::drop(None, CapSet::Bounding, capability)?;
