@@ -1,0 +1,169 @@
+//! What arguments become, and which are refused.
+
+use super::*;
+use crate::tools::Registry;
+use palisade_policy::{DEFAULT, ProfileSet};
+use palisade_protocol::JsonText;
+
+fn validate_with(
+    tool: &str,
+    arguments: &str,
+    options: CallOptions,
+) -> Result<Validated, WireError> {
+    let registry = Registry::new().unwrap();
+    let profiles = ProfileSet::new([]).unwrap();
+    let call = Call {
+        tool: tool.parse().unwrap(),
+        arguments: JsonText::parse(arguments.to_owned()).unwrap(),
+        reason: None,
+        options,
+    };
+    validate(registry.resolve(&call.tool).unwrap(), &call, profiles.get(DEFAULT).unwrap())
+}
+
+fn task(tool: &str, arguments: &str) -> Result<Task, WireError> {
+    validate_with(tool, arguments, CallOptions::default()).map(|validated| validated.task)
+}
+
+fn refused(tool: &str, arguments: &str) -> (ErrorCode, String) {
+    let error = task(tool, arguments).unwrap_err();
+    assert!(!error.hint.is_empty(), "{}", error.message);
+    (error.code, error.message)
+}
+
+fn ran(arguments: &str) -> Program {
+    match task("bash", arguments) {
+        Ok(Task::Run(program)) => program,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_shell_line_or_a_program_but_not_both() {
+    assert_eq!(ran(r#"{"command":"true"}"#).argv, ["bash", "-c", "true"]);
+    assert_eq!(ran(r#"{"argv":["ls","-l"]}"#).argv, ["ls", "-l"]);
+    assert_eq!(ran(r#"{"command":""}"#).argv, ["bash", "-c", ""]);
+    for (arguments, field) in [
+        ("{}", "`command`"),
+        (r#"{"command":"a","argv":["b"]}"#, "`argv`"),
+        (r#"{"argv":[]}"#, "`argv`"),
+        (r#"{"argv":[""]}"#, "`argv`"),
+        (r#"{"argv":["a","b\u0000"]}"#, "`argv`"),
+        (r#"{"command":"a\u0000b"}"#, "`command`"),
+        (r#"{"command":"a","cwd":""}"#, "`cwd`"),
+        (r#"{"command":"a","cwd":"/\u0000"}"#, "`cwd`"),
+    ] {
+        let (code, message) = refused("bash", arguments);
+        assert_eq!(code, ErrorCode::InvalidArguments, "{arguments}");
+        assert!(message.starts_with(field), "{arguments}: {message}");
+    }
+}
+
+#[test]
+fn the_field_and_what_it_takes_are_named() {
+    let (code, message) = refused("bash", r#"{"command":7}"#);
+    assert_eq!(code, ErrorCode::InvalidArguments);
+    assert!(message.starts_with("`command`: invalid type: integer `7`"), "{message}");
+    let (_, message) = refused("bash", r#"{"argv":["a",1]}"#);
+    assert!(message.starts_with("`argv[1]`: "), "{message}");
+    let (_, message) = refused("read_file", r#"{"path":"a","encoding":"rot13"}"#);
+    assert!(message.contains("rot13") && message.contains("base64"), "{message}");
+    let error = task("bash", r#"{"comand":"a"}"#).unwrap_err();
+    assert!(error.message.contains("comand"), "{}", error.message);
+    assert!(error.hint.starts_with("bash takes argv, command, cwd"), "{}", error.hint);
+    let (_, message) = refused("read_file", r#"{"offset":1}"#);
+    assert_eq!(message, "`path`: it is required and missing");
+    let (_, message) = refused("read_file", r#"{"path":1}"#);
+    assert!(message.starts_with("`path`: a path is a string"), "{message}");
+}
+
+#[test]
+fn long_lines_go_by_descriptor_and_too_long_ones_nowhere() {
+    let line = format!("#{}", "x".repeat(LONG_COMMAND));
+    let program = ran(&format!(r#"{{"command":"{line}"}}"#));
+    assert_eq!(program.argv, ["bash", "-c", ". /proc/self/fd/3"]);
+    assert_eq!(program.script.as_deref(), Some(line.as_str()));
+    let (code, _) = refused("bash", &format!(r#"{{"command":"{}"}}"#, "x".repeat(MAX_COMMAND + 1)));
+    assert_eq!(code, ErrorCode::SpawnFailed);
+    let argument = "x".repeat(MAX_ARGUMENT - 1);
+    assert_eq!(ran(&format!(r#"{{"argv":["echo","{argument}"]}}"#)).argv[1], argument);
+    let (code, message) = refused("bash", &format!(r#"{{"argv":["echo","{argument}x"]}}"#));
+    assert_eq!(code, ErrorCode::SpawnFailed);
+    assert!(message.contains("E2BIG"), "{message}");
+    let many = vec![format!("\"{}\"", "x".repeat(100_000)); 21].join(",");
+    assert_eq!(
+        refused("bash", &format!(r#"{{"argv":["echo",{many}]}}"#)).0,
+        ErrorCode::SpawnFailed
+    );
+}
+
+#[test]
+fn timeouts_are_held_to_the_profile() {
+    let profiles = ProfileSet::new([]).unwrap();
+    let profile = profiles.get(DEFAULT).unwrap();
+    let with = |arguments: &str, timeout_ms| {
+        validate_with("bash", arguments, CallOptions { timeout_ms, ..CallOptions::default() })
+            .map(|validated| validated.timeout.as_millis() as u64)
+    };
+    assert_eq!(with(r#"{"command":"a"}"#, None), Ok(profile.timeout_ms()));
+    assert_eq!(
+        with(r#"{"command":"a"}"#, Some(profile.max_timeout_ms())),
+        Ok(profile.max_timeout_ms())
+    );
+    assert_eq!(with(r#"{"command":"a","timeout_ms":5}"#, Some(7)), Ok(5));
+    assert_eq!(with(r#"{"command":"a","timeout_ms":7}"#, Some(5)), Ok(5));
+    for (arguments, option, field) in [
+        (r#"{"command":"a","timeout_ms":0}"#, None, "`timeout_ms`"),
+        (r#"{"command":"a","timeout_ms":999999999999}"#, None, "`timeout_ms`"),
+        (r#"{"command":"a","timeout_ms":-1}"#, None, "`timeout_ms`"),
+        (r#"{"command":"a","timeout_ms":1.5}"#, None, "`timeout_ms`"),
+        (r#"{"command":"a"}"#, Some(profile.max_timeout_ms() + 1), "`options.timeout_ms`"),
+    ] {
+        let error = with(arguments, option).unwrap_err();
+        assert_eq!(error.code, ErrorCode::InvalidArguments);
+        assert!(error.message.starts_with(field), "{arguments}: {}", error.message);
+    }
+}
+
+#[test]
+fn attachments_go_where_they_are_wanted() {
+    let attach = || CallOptions { attach: true, ..CallOptions::default() };
+    let program = validate_with("bash", r#"{"command":"cat"}"#, attach()).unwrap().task;
+    assert!(matches!(program, Task::Run(Program { stdin: Some(Content::Attached), .. })));
+    let write = validate_with("write_file", r#"{"path":"a"}"#, attach()).unwrap().task;
+    assert!(matches!(write, Task::Write { content: Content::Attached, .. }));
+    for (tool, arguments) in [
+        ("bash", r#"{"command":"cat","stdin":"x"}"#),
+        ("write_file", r#"{"path":"a","content":"x"}"#),
+        ("read_file", r#"{"path":"a"}"#),
+        ("list_files", "{}"),
+    ] {
+        let error = validate_with(tool, arguments, attach()).unwrap_err();
+        assert_eq!(error.code, ErrorCode::InvalidArguments, "{tool}");
+    }
+    assert_eq!(refused("write_file", r#"{"path":"a"}"#).0, ErrorCode::InvalidArguments);
+}
+
+#[test]
+fn file_arguments_become_what_the_cell_is_asked() {
+    let lines = Part::Lines { first: 3, count: u64::MAX };
+    let (path, encoding) = (b"a".to_vec(), Encoding::Text);
+    let expected = Task::Read { path: path.clone(), part: lines, encoding };
+    assert_eq!(task("Read", r#"{"path":"a","offset":3}"#), Ok(expected));
+    let expected = Task::List { path: b".".to_vec(), recursive: false, skip: 0, limit: 1000 };
+    assert_eq!(task("LS", "{}"), Ok(expected));
+    let expected = Task::Read { path: vec![0xff], part: Part::All, encoding };
+    assert_eq!(task("Read", r#"{"path":{"base64":"/w=="}}"#), Ok(expected));
+    for (tool, arguments) in [
+        ("read_file", r#"{"path":""}"#),
+        ("read_file", r#"{"path":"a\u0000"}"#),
+        ("read_file", r#"{"path":"a","offset":0}"#),
+        ("read_file", r#"{"path":"a","limit":0}"#),
+        ("read_file", r#"{"path":"a","limit":1,"encoding":"raw"}"#),
+        ("list_files", r#"{"limit":0}"#),
+        ("list_files", r#"{"limit":10001}"#),
+        ("delete_file", r#"{"path":""}"#),
+    ] {
+        assert_eq!(refused(tool, arguments).0, ErrorCode::InvalidArguments, "{arguments}");
+    }
+}

@@ -1,0 +1,214 @@
+//! A stream to one process of a cell: typed messages in frames, descriptors beside them. Broker.
+
+use palisade_plan::codec::{self, CodecError, HEADER};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    sendmsg, socketpair,
+};
+use std::{
+    io::{self, IoSlice},
+    mem::MaybeUninit,
+    os::fd::{BorrowedFd, OwnedFd},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, Interest},
+    net::UnixStream,
+};
+
+/// What stays allocated for a channel that waits for its next call.
+const IDLE_BUFFER: usize = 16 * 1024;
+
+/// A stream to one process of a cell.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    stream: UnixStream,
+    buffer: Vec<u8>,
+}
+
+/// Why a channel can not be used any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChannelError {
+    /// The other end is gone.
+    #[error("the cell's process ended")]
+    Closed,
+    /// The socket failed.
+    #[error("the channel to the cell failed: {0}")]
+    Io(#[from] io::Error),
+    /// The other end does not keep to the contract.
+    #[error("the cell sent something that is not a reply: {0}")]
+    Codec(#[from] CodecError),
+}
+
+impl Channel {
+    /// A channel and the descriptor for its other end.
+    pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
+        let kind = (AddressFamily::UNIX, SocketType::STREAM);
+        let (ours, theirs) = socketpair(kind.0, kind.1, SocketFlags::CLOEXEC, None)?;
+        let ours = std::os::unix::net::UnixStream::from(ours);
+        ours.set_nonblocking(true)?;
+        Ok((Self { stream: UnixStream::from_std(ours)?, buffer: Vec::new() }, theirs))
+    }
+
+    /// Sends a message with descriptors.
+    pub(crate) async fn send<T: codec::Encode>(
+        &mut self,
+        message: &T,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelError> {
+        let mut frame = Vec::new();
+        append(&mut frame, message, descriptors.len())?;
+        let sent = send_with(&self.stream, &frame, descriptors).await.map_err(closed)?;
+        let rest = frame.get(sent..).unwrap_or_default();
+        self.stream.write_all(rest).await.map_err(closed)
+    }
+
+    /// Sends messages, all at once if the socket has room.
+    pub(crate) async fn send_all<T: codec::Encode>(
+        &mut self,
+        messages: &[T],
+    ) -> Result<(), ChannelError> {
+        let mut frames = Vec::new();
+        messages.iter().try_for_each(|message| append(&mut frames, message, 0))?;
+        self.stream.write_all(&frames).await.map_err(closed)
+    }
+
+    /// The next message. Nothing is lost if the caller stops waiting.
+    pub(crate) async fn receive<T: codec::Decode<()>>(&mut self) -> Result<T, ChannelError> {
+        loop {
+            let mut wanted = HEADER;
+            if let Some(header) = self.buffer.first_chunk::<HEADER>() {
+                let (length, descriptors) = codec::parse_header(*header)?;
+                if descriptors != 0 {
+                    // The kernel dropped them: nothing was there to receive them in.
+                    return Err(CodecError::Malformed("descriptors came along".into()).into());
+                }
+                wanted = HEADER + length;
+                if let Some(body) = self.buffer.get(HEADER..wanted) {
+                    let message = codec::decode(body)?;
+                    self.buffer.drain(..wanted);
+                    return Ok(message);
+                }
+            }
+            self.buffer.reserve((wanted - self.buffer.len()).max(IDLE_BUFFER));
+            if self.stream.read_buf(&mut self.buffer).await.map_err(closed)? == 0 {
+                return Err(ChannelError::Closed);
+            }
+        }
+    }
+
+    /// Gives back memory that a large message needed.
+    pub(crate) fn relax(&mut self) {
+        self.buffer.shrink_to(IDLE_BUFFER);
+    }
+}
+
+fn append<T: codec::Encode>(
+    frames: &mut Vec<u8>,
+    message: &T,
+    descriptors: usize,
+) -> Result<(), CodecError> {
+    let body = codec::encode(message)?;
+    frames.reserve(HEADER + body.len());
+    frames.extend_from_slice(&codec::header(body.len(), descriptors)?);
+    frames.extend_from_slice(&body);
+    Ok(())
+}
+
+fn closed(error: io::Error) -> ChannelError {
+    if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
+        ChannelError::Closed
+    } else {
+        ChannelError::Io(error)
+    }
+}
+
+/// Sends the first bytes with descriptors; says how many bytes went.
+pub(crate) async fn send_with(
+    stream: &UnixStream,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<usize> {
+    stream
+        .async_io(Interest::WRITABLE, || {
+            let mut space =
+                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(codec::MAX_DESCRIPTORS))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            if !descriptors.is_empty()
+                && !control.push(SendAncillaryMessage::ScmRights(descriptors))
+            {
+                return Err(io::Error::from(io::ErrorKind::InvalidInput));
+            }
+            let flags = SendFlags::NOSIGNAL;
+            Ok(sendmsg(stream, &[IoSlice::new(bytes)], &mut control, flags)?)
+        })
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_plan::cell::RunReply;
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+    use std::{
+        io::{IoSliceMut, Read as _, Write as _},
+        os::fd::AsFd as _,
+    };
+
+    fn reply() -> RunReply {
+        RunReply::NotStarted { act: "exec".into(), errno: 2 }
+    }
+
+    #[tokio::test]
+    async fn a_message_arrives_in_pieces() {
+        let (mut channel, other) = Channel::pair().expect("a pair");
+        let mut other = std::os::unix::net::UnixStream::from(other);
+        let body = codec::encode(&reply()).expect("bytes");
+        let header = codec::header(body.len(), 0).expect("a header");
+        let sender = std::thread::spawn(move || {
+            for byte in header.iter().chain(&body).chain(&header).chain(&body) {
+                other.write_all(&[*byte]).expect("sent");
+            }
+        });
+        assert_eq!(channel.receive::<RunReply>().await.expect("first"), reply());
+        assert_eq!(channel.receive::<RunReply>().await.expect("second"), reply());
+        sender.join().expect("joined");
+        assert!(matches!(channel.receive::<RunReply>().await, Err(ChannelError::Closed)));
+    }
+
+    #[tokio::test]
+    async fn an_oversized_announcement_is_refused_unread() {
+        let (mut channel, other) = Channel::pair().expect("a pair");
+        let mut other = std::os::unix::net::UnixStream::from(other);
+        other.write_all(&[0xff, 0xff, 0xff, 0xff, 0]).expect("sent");
+        let error = channel.receive::<RunReply>().await.expect_err("refused");
+        assert!(matches!(error, ChannelError::Codec(CodecError::TooLarge(..))), "{error}");
+    }
+
+    #[tokio::test]
+    async fn descriptors_come_with_the_header() {
+        let (mut channel, other) = Channel::pair().expect("a pair");
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        channel.send(&reply(), &[writer.as_fd()]).await.expect("sent");
+        drop(writer);
+        let mut header = [0; HEADER];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        recvmsg(&other, &mut [IoSliceMut::new(&mut header)], &mut control, RecvFlags::empty())
+            .expect("received");
+        let got: Vec<OwnedFd> = control
+            .drain()
+            .flat_map(|message| {
+                let RecvAncillaryMessage::ScmRights(descriptors) = message else {
+                    panic!("something else than descriptors came")
+                };
+                descriptors
+            })
+            .collect();
+        assert_eq!((got.len(), header[4]), (1, 1));
+        rustix::io::write(&got[0], b"here").expect("written");
+        drop(got);
+        let mut text = String::new();
+        std::fs::File::from(reader).read_to_string(&mut text).expect("read");
+        assert_eq!(text, "here");
+    }
+}

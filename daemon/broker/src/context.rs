@@ -1,0 +1,68 @@
+//! What a call needs besides its task: its session, its client, its deadline. Broker.
+
+use crate::{error::CallError, session::Session, spool::Spools};
+use palisade_protocol::{Bytes, CallId, Event, Input, RequestId, ServerMessage, Stream};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+/// The way to a client; a slow reader fills it, and then only its own calls wait.
+pub(crate) type Outbox = mpsc::Sender<ServerMessage>;
+
+/// Whether output goes to the client as it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Streaming {
+    Live,
+    ResultOnly,
+}
+
+/// What a call needs besides its task.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) session: Arc<Session>,
+    pub(crate) spools: Spools,
+    pub(crate) call_id: CallId,
+    pub(crate) request: RequestId,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) outbox: Outbox,
+    pub(crate) streaming: Streaming,
+    pub(crate) input: Option<mpsc::Receiver<Input>>,
+}
+
+/// A time on the monotonic clock by which a call must be over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    pub(crate) at: Instant,
+    pub(crate) after: Duration,
+}
+
+impl Deadline {
+    /// Counts from now.
+    pub(crate) fn after(after: Duration) -> Self {
+        Self { at: Instant::now() + after, after }
+    }
+
+    pub(crate) const fn error(&self) -> CallError {
+        CallError::TimedOut(self.after.as_millis())
+    }
+}
+
+impl Context {
+    /// Sends a piece of output as an event; waits while the client is slow.
+    pub(crate) async fn send(&self, stream: Stream, data: Vec<u8>) {
+        let event = Event::Output { call: self.request, stream, data: Bytes(data) };
+        // A client that is gone takes its calls with it.
+        self.outbox.send(ServerMessage::Event(event)).await.ok();
+    }
+
+    /// Returns when the call must stop, with the reason.
+    pub(crate) async fn stopped(cancel: &CancellationToken, deadline: Deadline) -> CallError {
+        tokio::select! {
+            () = cancel.cancelled() => CallError::Cancelled,
+            () = sleep_until(deadline.at) => deadline.error(),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What can go wrong with sessions and calls, and the one place where it becomes a wire error.
+
+use crate::{channel::ChannelError, launcher::LauncherError};
+use palisade_plan::{
+    cell::{FileError, FileErrorKind},
+    launcher::Refusal,
+};
+use palisade_policy::{AskError, EnvironmentError, PlanError};
+use palisade_protocol::{ErrorCode, WireError};
+use std::io;
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SessionError {
+    #[error("there is no profile {name:?}")]
+    NoProfile { name: String, known: String },
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    #[error("{0} sessions are open already, which is the limit for one user")]
+    TooMany(usize),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Launcher(#[from] LauncherError),
+    #[error("the launcher refused the session")]
+    Refused(Refusal),
+    #[error("step {step:?} of the cell failed: {why}")]
+    Step { step: String, why: String, workspace: bool },
+    #[error("{0}")]
+    Channel(#[from] ChannelError),
+    #[error("the cell was not ready within {0} s")]
+    Silent(u64),
+    #[error("the cell could not be asked for: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Why a call did not do what it was to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    #[error("the launcher is gone: {0}")]
+    LauncherGone(String),
+    #[error("the session is over: its cell ended")]
+    SessionOver,
+    #[error("the cell failed: {0}")]
+    Cell(String),
+    #[error("the call did not end within {0} ms")]
+    TimedOut(u128),
+    #[error("the call was cancelled")]
+    Cancelled,
+    #[error("{program:?} could not be started: {act}: {errno}")]
+    NotStarted { program: String, act: String, errno: io::Error },
+    #[error("the program ended {0}")]
+    CommandFailed(String),
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    #[error("{}", .0.message)]
+    File(FileError),
+    #[error("{0:?} is not UTF-8 text")]
+    NotText(String),
+    #[error("the client ended before its attachment did")]
+    NoAttachment,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl From<SessionError> for WireError {
+    fn from(error: SessionError) -> Self {
+        let (code, hint) = match &error {
+            SessionError::NoProfile { known, .. } => {
+                (ErrorCode::ProfileNotFound, format!("there are {known}"))
+            }
+            SessionError::Ask(_) => {
+                (ErrorCode::InvalidRequest, "leave out `ask`, or choose another profile".into())
+            }
+            SessionError::TooMany(_) => {
+                (ErrorCode::LimitReached, "close a session that is not needed any more".into())
+            }
+            SessionError::Plan(_) => (ErrorCode::WorkspaceRefused, String::new()),
+            SessionError::Launcher(error) => return launcher_error(error),
+            SessionError::Refused(refusal) => return refusal_error(refusal),
+            SessionError::Step { workspace: true, .. } => (
+                ErrorCode::WorkspaceRefused,
+                "give a directory that exists and that you may enter".into(),
+            ),
+            SessionError::Step { .. } | SessionError::Channel(_) | SessionError::Silent(_) => {
+                (ErrorCode::CellFailed, "`palisade doctor` shows what this host can enforce".into())
+            }
+            SessionError::Io(_) => (ErrorCode::CellFailed, "see the daemon's log".into()),
+        };
+        Self::new(code, error.to_string(), hint)
+    }
+}
+
+/// The launcher's absence, as clients are told.
+pub(crate) fn launcher_error(error: &LauncherError) -> WireError {
+    WireError::new(
+        ErrorCode::LauncherGone,
+        match std::error::Error::source(error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        },
+        "nothing can be confined without it, so nothing runs; start the daemon anew",
+    )
+}
+
+fn refusal_error(refusal: &Refusal) -> WireError {
+    match refusal {
+        Refusal::LayerMissing(absent) => WireError::new(
+            ErrorCode::LayerUnavailable,
+            format!(
+                "the profile requires {}, which is not to be had: {}",
+                absent.layer, absent.why
+            ),
+            format!(
+                "`palisade doctor` says what to do; or use a profile that names {} as optional",
+                absent.layer
+            ),
+        ),
+        Refusal::Ceiling(why) => WireError::new(
+            ErrorCode::InvalidRequest,
+            format!("the profile asks for more than this host allows: {why}"),
+            "choose another profile, or have the ceiling raised by root",
+        ),
+        Refusal::Identity(why) => WireError::new(
+            ErrorCode::InvalidRequest,
+            format!("no session for this user: {why}"),
+            "",
+        ),
+        Refusal::Session(why) => WireError::new(ErrorCode::Internal, why.clone(), ""),
+        Refusal::Spawn(why) => WireError::new(
+            ErrorCode::CellFailed,
+            format!("the cell could not be started: {why}"),
+            "`palisade doctor` shows what this host can enforce",
+        ),
+    }
+}
+
+impl From<CallError> for WireError {
+    fn from(error: CallError) -> Self {
+        let (code, hint) = match &error {
+            CallError::LauncherGone(_) => (
+                ErrorCode::LauncherGone,
+                "nothing can be confined without it, so nothing runs; start the daemon anew",
+            ),
+            CallError::SessionOver => (ErrorCode::CellFailed, "connect again and open another"),
+            CallError::Cell(_) => {
+                (ErrorCode::CellFailed, "try again; if it happens again, open another session")
+            }
+            CallError::TimedOut(_) => (
+                ErrorCode::TimedOut,
+                "give a longer timeout_ms, within what the profile allows, or do less at once",
+            ),
+            CallError::Cancelled => (ErrorCode::Cancelled, ""),
+            CallError::NotStarted { act, errno, .. } => {
+                (ErrorCode::SpawnFailed, start_hint(act, errno))
+            }
+            CallError::CommandFailed(_) => {
+                (ErrorCode::CommandFailed, "its own output says why, if it said anything")
+            }
+            CallError::Environment(_) => {
+                (ErrorCode::InvalidArguments, "leave the variable out of `env`")
+            }
+            CallError::File(failure) => return file_error(failure),
+            CallError::NotText(_) => (
+                ErrorCode::InvalidArguments,
+                "choose encoding base64, or raw for the exact bytes as events",
+            ),
+            CallError::NoAttachment => {
+                (ErrorCode::InvalidRequest, "send `input` messages up to one with `end`")
+            }
+            CallError::Io(_) => (ErrorCode::Internal, "see the daemon's log"),
+        };
+        Self::new(code, error.to_string(), hint)
+    }
+}
+
+fn start_hint(act: &str, errno: &io::Error) -> &'static str {
+    match (act, errno.kind()) {
+        ("chdir", _) => "give a `cwd` that exists inside the session",
+        (_, io::ErrorKind::NotFound) => {
+            "only the system's programs and the workspace are there; is it installed, and in PATH?"
+        }
+        (_, io::ErrorKind::PermissionDenied) => {
+            "is it executable, and in a place where the profile lets programs run?"
+        }
+        (_, io::ErrorKind::ArgumentListTooLong) => {
+            "hand the data over on standard input or in a file"
+        }
+        _ => "",
+    }
+}
+
+fn file_error(failure: &FileError) -> WireError {
+    let (code, hint) = match failure.kind {
+        FileErrorKind::NotFound => (ErrorCode::NotFound, "list_files shows what is there"),
+        FileErrorKind::OutsidePolicy => (
+            ErrorCode::OutsidePolicy,
+            "stay inside the workspace, or use a profile that grants the path",
+        ),
+        FileErrorKind::NotRegular => (ErrorCode::NotRegular, "give the path of a regular file"),
+        FileErrorKind::TooLarge => (
+            ErrorCode::TooLarge,
+            "read some of its lines, or use a profile with a larger limits.file",
+        ),
+        FileErrorKind::AlreadyExists => {
+            (ErrorCode::AlreadyExists, "choose another name, or mode overwrite")
+        }
+        FileErrorKind::Invalid => (ErrorCode::InvalidArguments, ""),
+        FileErrorKind::FileSystem => (ErrorCode::FileSystem, ""),
+    };
+    WireError::new(code, failure.message.clone(), hint)
+}

@@ -1,0 +1,278 @@
+//! File tools: one exchange on a file channel of the cell each. Broker.
+
+use crate::{
+    arguments::{Content, Task},
+    context::{Context, Deadline},
+    error::CallError,
+    files::Lease,
+    outcome::Outcome,
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use palisade_plan::{
+    Path,
+    cell::{CHUNK, Entry, EntryKind, FileReply, FileRequest, Part},
+};
+use palisade_protocol::{JsonText, RawPath, Stream, arguments::Encoding};
+use serde_json::json;
+
+/// What fits into one result in either codec, base64 included; more goes as raw pieces.
+const INLINE: u64 = 11 * 1024 * 1024;
+
+/// Does a file task; stops waiting at the deadline or when cancelled.
+pub(crate) async fn run(task: Task, mut context: Context, deadline: Deadline) -> Outcome {
+    let cancel = context.cancel.clone();
+    let work = async {
+        let Some(mut lease) = context.session.files.lease().await else {
+            return Err(context.session.channel_error("all its file channels are broken"));
+        };
+        perform(task, &mut lease, &mut context).await
+    };
+    tokio::select! {
+        biased;
+        done = work => done.unwrap_or_else(Outcome::from),
+        stop = Context::stopped(&cancel, deadline) => stop.into(),
+    }
+}
+
+async fn perform(
+    task: Task,
+    lease: &mut Lease,
+    context: &mut Context,
+) -> Result<Outcome, CallError> {
+    let absolute = |path: &[u8]| Path(context.session.absolute(path));
+    match task {
+        Task::Read { path, part, encoding } => {
+            let path = absolute(&path);
+            read(path, part, encoding, lease, context).await
+        }
+        Task::Write { path, mode, content } => {
+            let most = context.session.profile.file_bytes();
+            let path = absolute(&path);
+            let request = FileRequest::Write { path: path.clone(), mode, most };
+            write(request, path, content, lease, context).await
+        }
+        Task::Delete { path, recursive } => {
+            let path = absolute(&path);
+            let request = FileRequest::Delete { path: path.clone(), recursive };
+            let reply = ask(request, lease, context).await?;
+            let FileReply::Deleted { entries } = reply else { return Err(unexpected(reply)) };
+            done(json!({"path": RawPath(path.0), "entries": entries}))
+        }
+        Task::List { path, recursive, skip, limit } => {
+            let path = absolute(&path);
+            let request = FileRequest::List { path: path.clone(), recursive, skip, limit };
+            let reply = ask(request, lease, context).await?;
+            let FileReply::Listed { entries, total, more } = reply else {
+                return Err(unexpected(reply));
+            };
+            listed(path, entries, total, more)
+        }
+        Task::Run(_) => Err(CallError::Cell("a program is not a file task".to_owned())),
+    }
+}
+
+async fn ask(
+    request: FileRequest,
+    lease: &mut Lease,
+    context: &Context,
+) -> Result<FileReply, CallError> {
+    let failed = |error| context.session.channel_error(error);
+    lease.send(&[request]).await.map_err(failed)?;
+    lease.receive().await.map_err(failed)
+}
+
+/// Any reply but the one that belongs to the request.
+fn unexpected(reply: FileReply) -> CallError {
+    match reply {
+        FileReply::Failed(failure) => CallError::File(failure),
+        FileReply::Content(_)
+        | FileReply::Read { .. }
+        | FileReply::Written { .. }
+        | FileReply::Deleted { .. }
+        | FileReply::Listed { .. }
+        | FileReply::Abandoned => CallError::Cell("it answered another request".to_owned()),
+    }
+}
+
+fn done(data: serde_json::Value) -> Result<Outcome, CallError> {
+    let data = JsonText::render(&data).map_err(std::io::Error::from)?;
+    Ok(Outcome { data: Some(data), ..Outcome::default() })
+}
+
+async fn read(
+    path: Path,
+    part: Part,
+    encoding: Encoding,
+    lease: &mut Lease,
+    context: &Context,
+) -> Result<Outcome, CallError> {
+    let failed = |error| context.session.channel_error(error);
+    let allowed = context.session.profile.file_bytes();
+    let most = match encoding {
+        Encoding::Text | Encoding::Base64 => allowed.min(INLINE),
+        Encoding::Raw => allowed,
+    };
+    lease.send(&[FileRequest::Read { path: path.clone(), part, most }]).await.map_err(failed)?;
+    let mut content = Vec::new();
+    let end = loop {
+        let reply = lease.receive().await.map_err(failed)?;
+        let FileReply::Content(piece) = reply else { break reply };
+        match encoding {
+            Encoding::Raw => context.send(Stream::Content, piece).await,
+            Encoding::Text | Encoding::Base64 if content.is_empty() => content = piece,
+            Encoding::Text | Encoding::Base64 => content.extend_from_slice(&piece),
+        }
+    };
+    let FileReply::Read { bytes, size, complete, mode } = end else { return Err(unexpected(end)) };
+    let name = RawPath(path.0);
+    let mut data = json!({
+        "path": name, "size": size, "bytes": bytes, "complete": complete, "mode": mode,
+    });
+    let mut output = String::new();
+    match encoding {
+        Encoding::Text => {
+            output =
+                String::from_utf8(content).map_err(|_| CallError::NotText(escaped(&name.0)))?;
+        }
+        Encoding::Base64 => data["content"] = STANDARD.encode(content).into(),
+        Encoding::Raw => {}
+    }
+    Ok(Outcome { output, ..done(data)? })
+}
+
+async fn write(
+    request: FileRequest,
+    path: Path,
+    content: Content,
+    lease: &mut Lease,
+    context: &mut Context,
+) -> Result<Outcome, CallError> {
+    let reply = match content {
+        Content::Inline(text) => write_inline(request, text, lease, context).await?,
+        Content::Attached => write_attached(request, lease, context).await?,
+    };
+    let FileReply::Written { size, created } = reply else { return Err(unexpected(reply)) };
+    done(json!({"path": RawPath(path.0), "size": size, "created": created}))
+}
+
+async fn write_inline(
+    request: FileRequest,
+    text: String,
+    lease: &mut Lease,
+    context: &Context,
+) -> Result<FileReply, CallError> {
+    let failed = |error| context.session.channel_error(error);
+    let mut requests = vec![request];
+    let mut pieces = text.as_bytes().chunks(CHUNK).peekable();
+    loop {
+        let data = pieces.next().unwrap_or_default().to_vec();
+        let end = pieces.peek().is_none();
+        requests.push(FileRequest::Content { data, end });
+        lease.send(&requests).await.map_err(failed)?;
+        if end {
+            return lease.receive().await.map_err(failed);
+        }
+        requests.clear();
+    }
+}
+
+async fn write_attached(
+    request: FileRequest,
+    lease: &mut Lease,
+    context: &mut Context,
+) -> Result<FileReply, CallError> {
+    let session = &context.session;
+    let failed = |error| session.channel_error(error);
+    let input = context.input.as_mut().ok_or(CallError::NoAttachment)?;
+    lease.send(&[request]).await.map_err(failed)?;
+    loop {
+        // A write that can not succeed is answered before all of its content came.
+        let piece = tokio::select! {
+            biased;
+            reply = lease.receive() => return reply.map_err(failed),
+            piece = input.recv() => piece.ok_or(CallError::NoAttachment)?,
+        };
+        let content = FileRequest::Content { data: piece.data.0, end: piece.end };
+        lease.send(&[content]).await.map_err(failed)?;
+        if piece.end {
+            return lease.receive().await.map_err(failed);
+        }
+    }
+}
+
+fn listed(path: Path, entries: Vec<Entry>, total: u64, more: bool) -> Result<Outcome, CallError> {
+    let mut output = String::new();
+    for entry in &entries {
+        output.push_str(&escaped(&entry.path.0));
+        output.push_str(match entry.kind {
+            EntryKind::File => "\n",
+            EntryKind::Directory => "/\n",
+            EntryKind::Symlink => "@\n",
+            EntryKind::Other => "?\n",
+        });
+    }
+    let entries: Vec<_> = entries
+        .into_iter()
+        .map(|entry| {
+            let kind = match entry.kind {
+                EntryKind::File => "file",
+                EntryKind::Directory => "directory",
+                EntryKind::Symlink => "symlink",
+                EntryKind::Other => "other",
+            };
+            json!({"path": RawPath(entry.path.0), "kind": kind, "size": entry.size})
+        })
+        .collect();
+    let data = json!({
+        "path": RawPath(path.0), "entries": entries, "total": total, "more": more,
+    });
+    Ok(Outcome { output, ..done(data)? })
+}
+
+/// A name on one line, whatever bytes it has.
+fn escaped(name: &[u8]) -> String {
+    let mut shown = String::new();
+    for part in name.utf8_chunks() {
+        for letter in part.valid().chars() {
+            match letter {
+                '\\' => shown.push_str("\\\\"),
+                letter if letter.is_control() => shown.extend(letter.escape_default()),
+                letter => shown.push(letter),
+            }
+        }
+        part.invalid()
+            .iter()
+            .for_each(|byte| shown.extend(std::ascii::escape_default(*byte).map(char::from)));
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_on_its_line() {
+        assert_eq!(escaped(b"plain name"), "plain name");
+        assert_eq!(escaped("ünï".as_bytes()), "ünï");
+        assert_eq!(escaped(b"a\nb\x1b[31m\\"), "a\\nb\\u{1b}[31m\\\\");
+        assert_eq!(escaped(b"\xffz"), "\\xffz");
+    }
+
+    #[test]
+    fn a_listing_marks_kinds_and_keeps_every_name() {
+        let entry = |path: &[u8], kind, size| Entry { path: Path(path.to_vec()), kind, size };
+        let entries = vec![
+            entry(b"a\n", EntryKind::File, 3),
+            entry(b"d", EntryKind::Directory, 0),
+            entry(b"l", EntryKind::Symlink, 0),
+            entry(b"\xff", EntryKind::Other, 0),
+        ];
+        let outcome = listed(Path(b"/w".to_vec()), entries, 9, true).unwrap();
+        assert_eq!(outcome.output, "a\\n\nd/\nl@\n\\xff?\n");
+        let data: serde_json::Value = serde_json::from_str(outcome.data.unwrap().as_str()).unwrap();
+        assert_eq!(data["entries"][0], json!({"path": "a\n", "kind": "file", "size": 3}));
+        assert_eq!(data["entries"][3]["path"], json!({"base64": "/w=="}));
+        assert_eq!((&data["total"], &data["more"]), (&json!(9), &json!(true)));
+    }
+}

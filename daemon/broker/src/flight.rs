@@ -1,0 +1,93 @@
+//! The calls of a connection that are under way, by their request ids. Broker.
+
+use crate::outcome::Fault;
+use palisade_protocol::{ErrorCode, Input, RequestId, WireError};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// The calls under way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flights(Arc<Mutex<HashMap<RequestId, Flight>>>);
+
+/// What can be done to a call from outside.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    pub(crate) cancel: CancellationToken,
+    pub(crate) input: Option<mpsc::Sender<Input>>,
+    pub(crate) fault: Fault,
+}
+
+/// Ends the entry of a call when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Landing {
+    flights: Flights,
+    id: RequestId,
+}
+
+impl Flights {
+    fn map(&self) -> MutexGuard<'_, HashMap<RequestId, Flight>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.map().len()
+    }
+
+    /// Enters a call, unless its id is in use.
+    pub(crate) fn start(&self, id: RequestId, flight: Flight) -> Result<Landing, WireError> {
+        match self.map().entry(id) {
+            Entry::Occupied(_) => Err(WireError::new(
+                ErrorCode::InvalidRequest,
+                format!("a call with id {id} is under way"),
+                "give each request an id of its own",
+            )),
+            Entry::Vacant(place) => {
+                place.insert(flight);
+                Ok(Landing { flights: self.clone(), id })
+            }
+        }
+    }
+
+    /// Asks a call to end.
+    pub(crate) fn cancel(&self, id: RequestId) -> Result<(), WireError> {
+        match self.map().get(&id) {
+            Some(flight) => {
+                flight.cancel.cancel();
+                Ok(())
+            }
+            None => Err(WireError::new(
+                ErrorCode::NotFound,
+                format!("no call with id {id} is under way"),
+                "it may have ended already",
+            )),
+        }
+    }
+
+    /// Asks all calls to end.
+    pub(crate) fn cancel_all(&self) {
+        self.map().values().for_each(|flight| flight.cancel.cancel());
+    }
+
+    /// Ends a call because of what is wrong with its attachment; its result says so.
+    pub(crate) fn fail(&self, id: RequestId, error: WireError) {
+        if let Some(flight) = self.map().get(&id) {
+            flight.fault.set(error);
+            flight.cancel.cancel();
+        }
+    }
+
+    /// Where the attachment of a call goes; none if it is over or takes none.
+    pub(crate) fn input(&self, id: RequestId) -> Option<mpsc::Sender<Input>> {
+        self.map().get(&id).and_then(|flight| flight.input.clone())
+    }
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        self.flights.map().remove(&self.id);
+    }
+}

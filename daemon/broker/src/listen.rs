@@ -1,0 +1,295 @@
+//! The agent socket: made only where nobody else could have put it or could take it away. Broker,
+//! before it gives up its privilege.
+
+use rustix::{
+    fs::{FlockOperation, Mode, OFlags, flock},
+    io::Errno,
+};
+use std::{
+    fs::{self, DirBuilder, Permissions},
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::{
+            fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+            net::{UnixListener, UnixStream},
+        },
+    },
+    path::{Path, PathBuf},
+};
+
+/// Who may connect.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Audience {
+    /// The daemon's own user.
+    Owner,
+    /// Root, and the members of a group if there is one.
+    Group(Option<u32>),
+}
+
+/// The socket, and what is kept for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) listener: UnixListener,
+    pub(crate) path: PathBuf,
+    _lock: OwnedFd,
+}
+
+/// Why the socket was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// A relative path, or `/`.
+    #[error("the socket {0} needs an absolute path; give one with --socket")]
+    NotAbsolute(PathBuf),
+    /// Something could not be done.
+    #[error("can not {act} {path}")]
+    Io {
+        /// What.
+        act: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The directory is a symbolic link or not a directory.
+    #[error(
+        "{0} is not a directory of its own (a symbolic link or a file is in its place); remove it, or choose another --socket"
+    )]
+    NotDirectory(PathBuf),
+    /// The directory is somebody else's.
+    #[error(
+        "{path} belongs to uid {owner}, who could replace the socket; `chown` it, or choose another --socket"
+    )]
+    Owner {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
+    /// Others may write there.
+    #[error(
+        "{path} has mode {mode:04o}, so that others could replace the socket; `chmod go-w` it, or choose another --socket"
+    )]
+    Writable {
+        /// The directory.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// There is something that is not a socket.
+    #[error("{path} is {what} and not a socket; remove it, or choose another --socket")]
+    NotSocket {
+        /// The path.
+        path: PathBuf,
+        /// What is there.
+        what: &'static str,
+    },
+    /// Somebody listens there.
+    #[error("a daemon is already listening on {0}; stop it first, or choose another --socket")]
+    InUse(PathBuf),
+}
+
+/// Makes the socket.
+pub(crate) fn bind(path: &Path, audience: Audience) -> Result<Bound, ListenError> {
+    let Some(directory) = path.parent().filter(|_| path.is_absolute()) else {
+        return Err(ListenError::NotAbsolute(path.to_owned()));
+    };
+    make_directory(directory, audience)?;
+    check_directory(directory)?;
+    let lock = lock(path)?;
+    remove_stale(path)?;
+    // Between `bind` and `chmod` nobody else gets in.
+    let umask = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(umask);
+    let listener = listener.map_err(failed("bind", path))?;
+    open_up(path, audience)?;
+    Ok(Bound { listener, path: path.to_owned(), _lock: lock })
+}
+
+fn failed<'a>(act: &'static str, path: &'a Path) -> impl Fn(io::Error) -> ListenError + 'a {
+    move |source| ListenError::Io { act, path: path.to_owned(), source }
+}
+
+fn make_directory(directory: &Path, audience: Audience) -> Result<(), ListenError> {
+    if fs::symlink_metadata(directory).is_ok() {
+        return Ok(());
+    }
+    let mode = match audience {
+        Audience::Owner => 0o700,
+        Audience::Group(_) => 0o755,
+    };
+    DirBuilder::new()
+        .mode(mode)
+        .recursive(true)
+        .create(directory)
+        .map_err(failed("make the directory", directory))
+}
+
+/// The directory is ours or root's and nobody else writes there; nor, without the sticky bit, in
+/// one above it.
+fn check_directory(directory: &Path) -> Result<(), ListenError> {
+    let found = fs::symlink_metadata(directory).map_err(failed("look at", directory))?;
+    if !found.is_dir() {
+        return Err(ListenError::NotDirectory(directory.to_owned()));
+    }
+    let owner = found.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(ListenError::Owner { path: directory.to_owned(), owner });
+    }
+    if found.mode() & 0o022 != 0 {
+        let mode = found.mode() & 0o7777;
+        return Err(ListenError::Writable { path: directory.to_owned(), mode });
+    }
+    for above in directory.ancestors().skip(1) {
+        let mode = fs::metadata(above).map_err(failed("look at", above))?.mode() & 0o7777;
+        if mode & 0o1002 == 0o002 {
+            return Err(ListenError::Writable { path: above.to_owned(), mode });
+        }
+    }
+    Ok(())
+}
+
+/// Two daemons that start at once must not take each other's new socket for a stale one.
+fn lock(path: &Path) -> Result<OwnedFd, ListenError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let name = PathBuf::from(name);
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::open(&name, flags, Mode::from_raw_mode(0o600))
+        .map_err(|errno| failed("open the lock", &name)(errno.into()))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => Err(ListenError::InUse(path.to_owned())),
+        Err(errno) => Err(failed("lock", &name)(errno.into())),
+    }
+}
+
+fn remove_stale(path: &Path) -> Result<(), ListenError> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed("look at", path)(error)),
+    };
+    let what = match found {
+        kind if kind.is_socket() => return remove_unheard(path),
+        kind if kind.is_symlink() => "a symbolic link",
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_file() => "a file",
+        _ => "a FIFO or device",
+    };
+    Err(ListenError::NotSocket { path: path.to_owned(), what })
+}
+
+fn remove_unheard(path: &Path) -> Result<(), ListenError> {
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(failed("remove the stale socket", path))
+        }
+        Ok(_) => Err(ListenError::InUse(path.to_owned())),
+        Err(error) => Err(failed("find out whether somebody listens on", path)(error)),
+    }
+}
+
+fn open_up(path: &Path, audience: Audience) -> Result<(), ListenError> {
+    let mode = match audience {
+        Audience::Owner => 0o600,
+        Audience::Group(group) => {
+            std::os::unix::fs::lchown(path, None, group).map_err(failed("chown", path))?;
+            0o660
+        }
+    };
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed("chmod", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn private() -> tempfile::TempDir {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o700)).expect("chmod");
+        directory
+    }
+
+    #[test]
+    fn a_private_directory_is_fine_and_the_mode_is_tight() {
+        let directory = private();
+        let path = directory.path().join("new/agent.sock");
+        let bound = bind(&path, Audience::Owner).expect("bound");
+        assert_eq!(fs::metadata(&path).expect("there").mode() & 0o7777, 0o600);
+        assert_eq!(fs::metadata(path.parent().expect("one")).expect("there").mode() & 0o777, 0o700);
+        UnixStream::connect(&path).expect("somebody listens");
+        drop(bound);
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_living_one_is_not() {
+        let directory = private();
+        let path = directory.path().join("agent.sock");
+        drop(UnixListener::bind(&path).expect("bound"));
+        let bound = bind(&path, Audience::Owner).expect("the stale one is replaced");
+        assert!(matches!(bind(&path, Audience::Owner), Err(ListenError::InUse(_))));
+        UnixStream::connect(&path).expect("the first still listens");
+        drop(bound);
+        let other = directory.path().join("other.sock");
+        let listening = UnixListener::bind(&other).expect("bound without our lock");
+        assert!(matches!(bind(&other, Audience::Owner), Err(ListenError::InUse(_))));
+        drop(listening);
+    }
+
+    #[test]
+    fn whatever_is_not_a_socket_stays() {
+        let directory = private();
+        let path = directory.path().join("agent.sock");
+        let refused = |what: &str| match bind(&path, Audience::Owner) {
+            Err(ListenError::NotSocket { what: found, .. }) => assert_eq!(found, what),
+            other => panic!("expected {what}, got {other:?}"),
+        };
+        fs::write(&path, "kept").expect("written");
+        refused("a file");
+        assert_eq!(fs::read(&path).expect("still there"), b"kept");
+        fs::remove_file(&path).expect("removed");
+        symlink(directory.path().join("target"), &path).expect("linked");
+        refused("a symbolic link");
+        assert!(!directory.path().join("target").exists());
+        fs::remove_file(&path).expect("removed");
+        fs::create_dir(&path).expect("made");
+        refused("a directory");
+    }
+
+    #[test]
+    fn a_directory_that_others_write_to_is_refused() {
+        let directory = private();
+        for mode in [0o777, 0o1777, 0o770] {
+            fs::set_permissions(directory.path(), Permissions::from_mode(mode)).expect("chmod");
+            let path = directory.path().join("agent.sock");
+            match bind(&path, Audience::Owner) {
+                Err(ListenError::Writable { mode: found, .. }) => assert_eq!(found, mode),
+                other => panic!("mode {mode:o}: {other:?}"),
+            }
+            assert!(!path.exists());
+        }
+    }
+
+    #[test]
+    fn a_linked_directory_or_one_under_an_open_one_is_refused() {
+        let directory = private();
+        fs::create_dir(directory.path().join("real")).expect("made");
+        symlink(directory.path().join("real"), directory.path().join("link")).expect("linked");
+        let linked = bind(&directory.path().join("link/agent.sock"), Audience::Owner);
+        assert!(matches!(linked, Err(ListenError::NotDirectory(_))));
+        fs::create_dir_all(directory.path().join("open/own")).expect("made");
+        for (name, mode) in [("open", 0o777), ("open/own", 0o700)] {
+            let path = directory.path().join(name);
+            fs::set_permissions(path, Permissions::from_mode(mode)).expect("chmod");
+        }
+        let below = bind(&directory.path().join("open/own/agent.sock"), Audience::Owner);
+        assert!(matches!(below, Err(ListenError::Writable { mode: 0o777, .. })));
+        assert!(matches!(
+            bind(Path::new("agent.sock"), Audience::Owner),
+            Err(ListenError::NotAbsolute(_))
+        ));
+    }
+}

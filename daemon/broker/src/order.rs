@@ -1,0 +1,117 @@
+//! What may be asked when on a connection. Broker, pure.
+
+use palisade_protocol::{ErrorCode, Request, WireError, limits::VERSION};
+
+/// How far a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing was said yet.
+    New,
+    /// `Hello` was answered.
+    Greeted,
+    /// There is a session, or it is being made.
+    Open,
+    /// The session is over.
+    Closed,
+}
+
+impl Stage {
+    /// The stage after a request that may be made now.
+    pub(crate) fn admit(self, request: &Request) -> Result<Self, WireError> {
+        match (self, request) {
+            (Self::New, Request::Hello(hello)) if hello.version != VERSION => Err(WireError::new(
+                ErrorCode::UnsupportedVersion,
+                format!("version {} is not spoken here", hello.version),
+                format!("this daemon speaks version {VERSION}; install a client of the same"),
+            )),
+            (Self::New, Request::Hello(_)) => Ok(Self::Greeted),
+            (Self::New, _) => {
+                Err(out_of_order("nothing can be asked before hello", "begin with hello"))
+            }
+            (Self::Greeted | Self::Open | Self::Closed, Request::Hello(_)) => {
+                Err(out_of_order("hello was said already", "say it once"))
+            }
+            (Self::Greeted, Request::Open(_)) => Ok(Self::Open),
+            (Self::Open | Self::Closed, Request::Open(_)) => Err(out_of_order(
+                "this connection has had its session already",
+                "connect again for another session",
+            )),
+            (Self::Open, Request::Close) => Ok(Self::Closed),
+            (Self::Open, Request::Call(_) | Request::Input(_) | Request::Cancel(_)) => Ok(self),
+            (
+                Self::Greeted | Self::Closed,
+                Request::Call(_) | Request::Input(_) | Request::Cancel(_) | Request::Close,
+            ) => Err(out_of_order("there is no session", "open one first")),
+            (
+                Self::Greeted | Self::Open | Self::Closed,
+                Request::Ping | Request::Output(_) | Request::Tools(_) | Request::Status,
+            ) => Ok(self),
+        }
+    }
+}
+
+fn out_of_order(message: &str, hint: &str) -> WireError {
+    WireError::new(ErrorCode::OutOfOrder, message, hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_protocol::{
+        Call, CallOptions, Cancel, Hello, Input, JsonText, Open, OpenOptions, ToolsQuery,
+    };
+
+    fn hello(version: u16) -> Request {
+        Request::Hello(Hello { version, client: String::new(), capabilities: Vec::new() })
+    }
+
+    fn open() -> Request {
+        let options = OpenOptions::default();
+        Request::Open(Open { workspace: "/w".into(), profile: None, options })
+    }
+
+    fn in_session() -> [Request; 3] {
+        let (tool, arguments) = ("bash".parse().unwrap(), JsonText::default());
+        [
+            Request::Call(Call { tool, arguments, reason: None, options: CallOptions::default() }),
+            Request::Input(Input { call: 1, data: Default::default(), end: true }),
+            Request::Cancel(Cancel { call: 1 }),
+        ]
+    }
+
+    #[test]
+    fn the_good_order() {
+        let greeted = Stage::New.admit(&hello(VERSION)).unwrap();
+        let opened = greeted.admit(&open()).unwrap();
+        for request in in_session() {
+            assert_eq!(opened.admit(&request), Ok(Stage::Open));
+        }
+        assert_eq!(opened.admit(&Request::Close), Ok(Stage::Closed));
+        for stage in [greeted, opened, Stage::Closed] {
+            for request in [Request::Ping, Request::Status, Request::Tools(ToolsQuery::default())] {
+                assert_eq!(stage.admit(&request), Ok(stage));
+            }
+        }
+    }
+
+    #[test]
+    fn every_other_order_is_refused() {
+        let refused = |stage: Stage, request: &Request, code| {
+            assert_eq!(stage.admit(request).unwrap_err().code, code, "{stage:?} {request:?}");
+        };
+        refused(Stage::New, &hello(VERSION + 1), ErrorCode::UnsupportedVersion);
+        refused(Stage::New, &hello(0), ErrorCode::UnsupportedVersion);
+        let late = [Request::Ping, Request::Close, Request::Status, open()];
+        for request in in_session().iter().chain(&late) {
+            refused(Stage::New, request, ErrorCode::OutOfOrder);
+        }
+        for stage in [Stage::Greeted, Stage::Closed] {
+            for request in in_session().iter().chain([&Request::Close, &hello(VERSION)]) {
+                refused(stage, request, ErrorCode::OutOfOrder);
+            }
+        }
+        refused(Stage::Open, &hello(VERSION), ErrorCode::OutOfOrder);
+        refused(Stage::Open, &open(), ErrorCode::OutOfOrder);
+        refused(Stage::Closed, &open(), ErrorCode::OutOfOrder);
+    }
+}

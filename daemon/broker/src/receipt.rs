@@ -1,0 +1,64 @@
+//! The receipt of a session: what the cell read back from the kernel, in the client's words. Broker.
+
+use crate::session::Made;
+use palisade_plan::{CellReceipt, HeldLimit};
+use palisade_policy::Profile;
+use palisade_protocol::{Degraded, LandlockReceipt, LimitReceipt, Receipt, SeccompReceipt};
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+
+/// The bytes of one instruction of a filter.
+const INSTRUCTION: usize = 8;
+
+/// The receipt of a session that was made.
+pub(crate) fn of_session(profile: &Profile, made: &Made) -> Receipt {
+    let ready = &made.ready;
+    Receipt {
+        profile: profile.name().to_owned(),
+        profile_digest: profile.digest().to_owned(),
+        landlock: landlock(ready),
+        seccomp: seccomp(ready),
+        namespaces: ready.namespaces.iter().map(|ns| ns.layer().name().to_owned()).collect(),
+        uid: ready.uid,
+        gid: ready.gid,
+        groups: ready.groups.clone(),
+        capabilities: ready.capabilities.clone(),
+        no_new_privs: ready.no_new_privs,
+        securebits: ready.securebits,
+        limits: made.limits.iter().chain(&ready.limits).map(limit).collect(),
+        degraded: made
+            .absent
+            .iter()
+            .map(|absent| Degraded { layer: absent.layer.to_string(), why: absent.why.clone() })
+            .collect(),
+    }
+}
+
+fn landlock(ready: &CellReceipt) -> Option<LandlockReceipt> {
+    (ready.landlock_abi > 0).then(|| LandlockReceipt {
+        abi: ready.landlock_abi,
+        rights: ready.landlock_rights.clone(),
+        scopes: ready.landlock_scopes.clone(),
+        rules: ready.landlock_rules,
+    })
+}
+
+fn seccomp(ready: &CellReceipt) -> Option<SeccompReceipt> {
+    (!ready.filter.is_empty()).then(|| SeccompReceipt {
+        digest: hexadecimal(&Sha256::digest(&ready.filter)),
+        instructions: u32::try_from(ready.filter.len() / INSTRUCTION).unwrap_or(u32::MAX),
+        syscalls: ready.filter_syscalls,
+    })
+}
+
+fn limit(held: &HeldLimit) -> LimitReceipt {
+    LimitReceipt { name: held.name.clone(), value: held.value, by: held.by.clone() }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        write!(text, "{byte:02x}").ok();
+        text
+    })
+}

@@ -1,0 +1,92 @@
+//! The process of a session that runs its programs: asked for ahead, replaced when it is lost.
+//! Broker.
+
+use crate::{
+    channel::{Channel, ChannelError},
+    launcher::{Launcher, LauncherError},
+};
+use palisade_plan::{
+    cell::Ready,
+    launcher::{Request, SessionNumber},
+};
+use std::{os::fd::AsFd as _, sync::Arc, time::Duration};
+use tokio::{sync::Mutex, time::timeout};
+
+/// How long a runner may take to confine itself.
+const READY: Duration = Duration::from_secs(30);
+
+/// Why there is no runner.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunnerError {
+    #[error(transparent)]
+    Launcher(#[from] LauncherError),
+    #[error("{0}")]
+    Channel(#[from] ChannelError),
+    #[error("the socket pair could not be made: {0}")]
+    Io(#[from] std::io::Error),
+    #[error("step {step:?} of the runner failed: {why}")]
+    Step { step: String, why: String },
+    #[error("the runner was not ready within {} s", READY.as_secs())]
+    Silent,
+}
+
+/// A runner that was asked for.
+#[derive(Debug)]
+enum Slot {
+    /// It will say when it is ready.
+    Coming(Channel),
+    /// It waits for a program.
+    Ready(Channel),
+}
+
+/// The runner of a session.
+#[derive(Debug)]
+pub(crate) struct Runners {
+    launcher: Arc<Launcher>,
+    session: SessionNumber,
+    slot: Mutex<Option<Slot>>,
+}
+
+impl Runners {
+    pub(crate) fn new(launcher: Arc<Launcher>, session: SessionNumber) -> Self {
+        Self { launcher, session, slot: Mutex::new(None) }
+    }
+
+    async fn ask(&self) -> Result<Channel, RunnerError> {
+        let (channel, end) = Channel::pair()?;
+        let request = Request::Runner { session: self.session };
+        self.launcher.send(&request, &[end.as_fd()]).await?;
+        Ok(channel)
+    }
+
+    /// Asks for a runner ahead of the call that needs it. If that fails, that call says why.
+    pub(crate) async fn prepare(&self) {
+        let mut slot = self.slot.lock().await;
+        if slot.is_none() {
+            match self.ask().await {
+                Ok(channel) => *slot = Some(Slot::Coming(channel)),
+                Err(error) => tracing::debug!(%error, "no runner ahead of its call"),
+            }
+        }
+    }
+
+    /// The runner, ready. It is the caller's until given back; dropped, it dies.
+    pub(crate) async fn take(&self) -> Result<Channel, RunnerError> {
+        let mut channel = match self.slot.lock().await.take() {
+            Some(Slot::Ready(channel)) => return Ok(channel),
+            Some(Slot::Coming(channel)) => channel,
+            None => self.ask().await?,
+        };
+        let ready = timeout(READY, channel.receive()).await.map_err(|_| RunnerError::Silent)??;
+        match ready {
+            Ready::Confined(_) => Ok(channel),
+            Ready::Failed { step, why, .. } => Err(RunnerError::Step { step, why }),
+        }
+    }
+
+    /// Gives a runner back for the next call.
+    pub(crate) async fn give_back(&self, mut channel: Channel) {
+        channel.relax();
+        *self.slot.lock().await = Some(Slot::Ready(channel));
+    }
+}

@@ -1,0 +1,187 @@
+//! Accepts clients until told to stop, then ends everything that was begun. Broker.
+
+use crate::{census::CONNECTIONS, connection, listen::Bound, server::Server, session::Peer};
+use std::{
+    io,
+    os::unix::net,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+use tokio::{
+    net::{UnixListener, UnixStream},
+    signal::unix::{SignalKind, signal},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+/// How long connections have to end their sessions when the daemon stops.
+const FAREWELL: Duration = Duration::from_secs(15);
+/// How long a launcher that this daemon started has to end.
+const LAUNCHER: Duration = Duration::from_secs(5);
+/// How often spools are swept.
+const SWEEP: Duration = Duration::from_secs(60 * 60);
+/// Connections over the limit that are told so; more are closed without a word.
+const TURNED_AWAY: usize = 64;
+/// How long to wait when the kernel has no descriptor or memory for a client.
+const SHORTAGE: Duration = Duration::from_millis(100);
+
+/// Where clients come from.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    /// A socket, and what to keep or remove with it.
+    Socket { listener: UnixListener, bound: Option<Door> },
+    /// One client that is there already.
+    One(UnixStream),
+}
+
+/// A socket of our own: its lock is held, and its path is removed at the end.
+#[derive(Debug)]
+pub(crate) struct Door {
+    path: PathBuf,
+    _bound: Bound,
+}
+
+impl Listener {
+    pub(crate) fn bound(bound: Bound) -> io::Result<Self> {
+        let listener = bound.listener.try_clone()?;
+        listener.set_nonblocking(true)?;
+        let door = Door { path: bound.path.clone(), _bound: bound };
+        Ok(Self::Socket { listener: UnixListener::from_std(listener)?, bound: Some(door) })
+    }
+
+    pub(crate) fn activated(listener: net::UnixListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Self::Socket { listener: UnixListener::from_std(listener)?, bound: None })
+    }
+
+    pub(crate) fn one(client: net::UnixStream) -> io::Result<Self> {
+        client.set_nonblocking(true)?;
+        Ok(Self::One(UnixStream::from_std(client)?))
+    }
+}
+
+/// Stops on SIGTERM and SIGINT.
+pub(crate) fn stop_on_signals(shutdown: &CancellationToken) -> io::Result<()> {
+    let (mut term, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let shutdown = shutdown.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        shutdown.cancel();
+    });
+    Ok(())
+}
+
+/// Serves clients until told to stop.
+pub(crate) async fn serve(listener: Listener, server: Arc<Server>, shutdown: CancellationToken) {
+    let sweeper = tokio::spawn(sweep(Arc::clone(&server)));
+    let mut connections = JoinSet::new();
+    match listener {
+        Listener::One(client) => {
+            admit(&server, client, &mut connections, &shutdown);
+            // The one client's end is the end.
+            while connections.join_next().await.is_some() {}
+        }
+        Listener::Socket { listener, bound } => {
+            tell_service_manager("READY=1");
+            accept(&listener, &server, &mut connections, &shutdown).await;
+            tell_service_manager("STOPPING=1");
+            drop(listener);
+            remove(bound);
+            let ended = async { while connections.join_next().await.is_some() {} };
+            if timeout(FAREWELL, ended).await.is_err() {
+                tracing::warn!("some connections did not end in time");
+            }
+        }
+    }
+    connections.shutdown().await;
+    sweeper.abort();
+    server.link.close(LAUNCHER).await;
+}
+
+async fn accept(
+    listener: &UnixListener,
+    server: &Arc<Server>,
+    connections: &mut JoinSet<()>,
+    shutdown: &CancellationToken,
+) {
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((client, _)) if connections.len() < CONNECTIONS + TURNED_AWAY => {
+                    admit(server, client, connections, shutdown);
+                }
+                Ok(_) => tracing::warn!("too many connections: one was closed"),
+                Err(error) => {
+                    tracing::warn!(%error, "can not accept a client");
+                    sleep(SHORTAGE).await;
+                }
+            },
+            Some(ended) = connections.join_next() => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a connection ended by a defect");
+                }
+            }
+            () = shutdown.cancelled() => return,
+        }
+    }
+}
+
+fn admit(
+    server: &Arc<Server>,
+    client: UnixStream,
+    connections: &mut JoinSet<()>,
+    shutdown: &CancellationToken,
+) {
+    match client.peer_cred() {
+        Ok(peer) => {
+            let peer = Peer { uid: peer.uid(), gid: peer.gid() };
+            connections.spawn(connection::serve(
+                Arc::clone(server),
+                client,
+                peer,
+                shutdown.clone(),
+            ));
+        }
+        Err(error) => tracing::warn!(%error, "a client without credentials was refused"),
+    }
+}
+
+/// Takes the socket away, where the directory lets us.
+fn remove(door: Option<Door>) {
+    if let Some(door) = door
+        && let Err(error) = std::fs::remove_file(&door.path)
+    {
+        tracing::debug!(%error, "the socket stays; the next start replaces it");
+    }
+}
+
+fn tell_service_manager(state: &str) {
+    use sd_notify::NotifyState;
+    let told = match state {
+        "READY=1" => sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")]),
+        _ => sd_notify::notify(&[NotifyState::Stopping]),
+    };
+    if let Err(error) = told {
+        tracing::warn!(%error, "the service manager could not be told");
+    }
+}
+
+async fn sweep(server: Arc<Server>) {
+    loop {
+        let spools = server.spools.clone();
+        let swept = tokio::task::spawn_blocking(move || spools.sweep(SystemTime::now())).await;
+        match swept {
+            Ok(Ok(0)) => {}
+            Ok(Ok(files)) => tracing::info!(files, "old spools were removed"),
+            Ok(Err(error)) => tracing::warn!(%error, "spools could not be swept"),
+            Err(error) => tracing::debug!(%error, "sweeping was interrupted"),
+        }
+        sleep(SWEEP).await;
+    }
+}

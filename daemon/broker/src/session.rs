@@ -1,0 +1,294 @@
+//! A session: made by the launcher, held here by its channels, ended with its connection. Broker.
+
+use crate::{
+    census::{Counted, Enrolled, SESSIONS_OF_USER},
+    channel::Channel,
+    error::{CallError, SessionError},
+    files::FileChannels,
+    launcher::Launcher,
+    oom::OomCounter,
+    receipt,
+    runner::Runners,
+    scene,
+    server::Server,
+    turn::Turns,
+};
+use palisade_plan::{
+    cell::{FILE_CHANNELS, Ready},
+    launcher::{Reply, Request, SessionNumber},
+};
+use palisade_policy::{DEFAULT, Profile, Scene, stricter_ask};
+use palisade_protocol::{Ask, Open, RawPath, Receipt, SessionId, SessionStatus};
+use std::{
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
+
+/// How long a cell may take to confine itself.
+const READY: Duration = Duration::from_secs(30);
+/// How long the launcher may take to end a session.
+const ENDED: Duration = Duration::from_secs(10);
+
+/// Whose a connection is, as the kernel said when it was accepted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+/// How far a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    Ended,
+    LauncherGone,
+}
+
+/// One agent's workspace, cell and profile.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) workspace: RawPath,
+    pub(crate) profile: Arc<Profile>,
+    pub(crate) ask: Ask,
+    pub(crate) scene: Scene,
+    pub(crate) receipt: Receipt,
+    pub(crate) turns: Turns,
+    pub(crate) files: FileChannels,
+    pub(crate) runners: Runners,
+    pub(crate) oom: OomCounter,
+    pub(crate) in_flight: AtomicU32,
+    pub(crate) calls: AtomicU64,
+    peer: Peer,
+    number: SessionNumber,
+    cwd: Mutex<Vec<u8>>,
+    launcher: Arc<Launcher>,
+    state: watch::Receiver<State>,
+    _enrolled: Enrolled,
+}
+
+/// Makes a session for the client at the other end of a socket.
+pub(crate) async fn open(
+    server: &Server,
+    peer: Peer,
+    client: BorrowedFd<'_>,
+    request: Open,
+) -> Result<Arc<Session>, SessionError> {
+    let name = request.profile.as_deref().unwrap_or(DEFAULT);
+    let Some(profile) = server.profiles.get(name) else {
+        let known = server.profiles.keys().cloned().collect::<Vec<_>>().join(", ");
+        return Err(SessionError::NoProfile { name: name.to_owned(), known });
+    };
+    let ask = stricter_ask(profile, request.options.ask)?;
+    let most = usize::try_from(profile.max_sessions()).unwrap_or(usize::MAX).min(SESSIONS_OF_USER);
+    let id = session_id()?;
+    let enrolled =
+        server.census.enroll(Counted::Session, peer.uid, most).map_err(SessionError::TooMany)?;
+    let scene = scene::of(peer, &request.workspace).await?;
+    let plan = profile.plan(&scene)?;
+
+    let launcher = server.link.launcher().await?;
+    let number = server.link.next_number();
+    let mut replies = launcher.enroll(number)?;
+    let request = Request::Session { session: number, plan: Box::new(plan) };
+    let made = make(&launcher, &request, client, &mut replies).await;
+    let made = match made {
+        Ok(made) => made,
+        Err(error) => {
+            abandon(launcher, number, replies).await;
+            return Err(error);
+        }
+    };
+    let runners = Runners::new(Arc::clone(&launcher), number);
+    runners.prepare().await;
+    let (sender, state) = watch::channel(State::Running);
+    tokio::spawn(attend(Arc::clone(&launcher), number, replies, sender));
+    let workspace = RawPath(made.ready.workspace.0.clone());
+    let session = Arc::new(Session {
+        id,
+        cwd: Mutex::new(workspace.0.clone()),
+        workspace,
+        receipt: receipt::of_session(profile, &made),
+        profile: Arc::clone(profile),
+        ask,
+        scene,
+        turns: Turns::new(),
+        files: FileChannels::new(made.channels),
+        runners,
+        oom: OomCounter::open(&made.oom_file),
+        in_flight: AtomicU32::new(0),
+        calls: AtomicU64::new(0),
+        peer,
+        number,
+        launcher,
+        state,
+        _enrolled: enrolled,
+    });
+    server.note(&session);
+    Ok(session)
+}
+
+fn session_id() -> Result<SessionId, SessionError> {
+    let text = uuid::Uuid::now_v7().to_string();
+    SessionId::try_from(text).map_err(|error| SessionError::Io(std::io::Error::other(error)))
+}
+
+/// A cell that is confined.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) channels: Vec<Channel>,
+    pub(crate) ready: Box<palisade_plan::CellReceipt>,
+    pub(crate) limits: Vec<palisade_plan::HeldLimit>,
+    pub(crate) absent: Vec<palisade_plan::Absent>,
+    oom_file: String,
+}
+
+async fn make(
+    launcher: &Launcher,
+    request: &Request,
+    client: BorrowedFd<'_>,
+    replies: &mut mpsc::UnboundedReceiver<Reply>,
+) -> Result<Made, SessionError> {
+    let (mut channels, mut ends) = (Vec::new(), Vec::<OwnedFd>::new());
+    for _ in 0..FILE_CHANNELS {
+        let (channel, end) = Channel::pair()?;
+        channels.push(channel);
+        ends.push(end);
+    }
+    let mut descriptors = vec![client];
+    descriptors.extend(ends.iter().map(|end| end.as_fd()));
+    launcher.send(request, &descriptors).await?;
+    drop(descriptors);
+    drop(ends);
+    let silent = |_| SessionError::Silent(READY.as_secs());
+    let (limits, absent, oom_file) = match timeout(READY, replies.recv()).await.map_err(silent)? {
+        Some(Reply::Started { limits, absent, oom_file, .. }) => (limits, absent, oom_file),
+        Some(Reply::Refused { refusal, .. }) => return Err(SessionError::Refused(refusal)),
+        Some(Reply::Ended { .. } | Reply::Welcome { .. } | Reply::Fatal { .. }) | None => {
+            let why = launcher.gone().unwrap_or("it ended the session").to_owned();
+            return Err(crate::launcher::LauncherError::Gone(why).into());
+        }
+    };
+    let first = channels.first_mut().ok_or(crate::channel::ChannelError::Closed)?;
+    match timeout(READY, first.receive::<Ready>()).await.map_err(silent)?? {
+        Ready::Confined(ready) => Ok(Made { channels, ready, limits, absent, oom_file }),
+        Ready::Failed { step, why, workspace } => Err(SessionError::Step { step, why, workspace }),
+    }
+}
+
+/// Ends a session that was not made to the end.
+async fn abandon(
+    launcher: Arc<Launcher>,
+    number: SessionNumber,
+    replies: mpsc::UnboundedReceiver<Reply>,
+) {
+    let (sender, mut state) = watch::channel(State::Running);
+    tokio::spawn(attend(Arc::clone(&launcher), number, replies, sender));
+    end(&launcher, number, &mut state).await;
+}
+
+/// Hears what the launcher says of a session until it is over.
+async fn attend(
+    launcher: Arc<Launcher>,
+    number: SessionNumber,
+    mut replies: mpsc::UnboundedReceiver<Reply>,
+    state: watch::Sender<State>,
+) {
+    let end = loop {
+        match replies.recv().await {
+            Some(Reply::Ended { .. }) => break State::Ended,
+            Some(Reply::Refused { refusal, .. }) => {
+                tracing::warn!(session = number, ?refusal, "the launcher refused");
+            }
+            Some(Reply::Started { .. } | Reply::Welcome { .. } | Reply::Fatal { .. }) => {}
+            None => break State::LauncherGone,
+        }
+    };
+    launcher.forget(number);
+    state.send_replace(end);
+}
+
+/// Asks the launcher to end a session, and waits until nothing of it is left.
+async fn end(launcher: &Launcher, number: SessionNumber, state: &mut watch::Receiver<State>) {
+    if *state.borrow() != State::Running {
+        return;
+    }
+    if let Err(error) = launcher.send(&Request::End { session: number }, &[]).await {
+        tracing::debug!(session = number, %error, "can not ask for the end of a session");
+    }
+    let over = state.wait_for(|state| *state != State::Running);
+    if timeout(ENDED, over).await.is_err() {
+        tracing::warn!(session = number, "the launcher did not end a session in time");
+    }
+}
+
+impl Session {
+    pub(crate) const fn uid(&self) -> u32 {
+        self.peer.uid
+    }
+
+    /// Ends it; returns when nothing of it is left.
+    pub(crate) async fn close(&self) {
+        end(&self.launcher, self.number, &mut self.state.clone()).await;
+    }
+
+    /// An error if it is over.
+    pub(crate) fn check(&self) -> Result<(), CallError> {
+        match *self.state.borrow() {
+            State::Running => Ok(()),
+            State::Ended => Err(CallError::SessionOver),
+            State::LauncherGone => {
+                Err(CallError::LauncherGone(self.launcher.gone().unwrap_or_default().to_owned()))
+            }
+        }
+    }
+
+    /// What a channel's failure means: the session may be over, and that is then the reason.
+    pub(crate) fn channel_error(&self, error: impl std::fmt::Display) -> CallError {
+        match (self.check(), self.launcher.gone()) {
+            (Err(over), _) => over,
+            (Ok(()), Some(why)) => CallError::LauncherGone(why.to_owned()),
+            (Ok(()), None) => CallError::Cell(error.to_string()),
+        }
+    }
+
+    /// A path as the cell is to see it: relative ones start at the current directory. Nothing is
+    /// resolved here; that is the kernel's, inside the cell.
+    pub(crate) fn absolute(&self, path: &[u8]) -> Vec<u8> {
+        if path.first() == Some(&b'/') {
+            return path.to_vec();
+        }
+        let mut joined = self.cwd();
+        if joined.last() != Some(&b'/') {
+            joined.push(b'/');
+        }
+        joined.extend_from_slice(path);
+        joined
+    }
+
+    pub(crate) fn cwd(&self) -> Vec<u8> {
+        self.cwd.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_cwd(&self, cwd: Vec<u8>) {
+        *self.cwd.lock().unwrap_or_else(PoisonError::into_inner) = cwd;
+    }
+
+    pub(crate) fn status(&self) -> SessionStatus {
+        SessionStatus {
+            session: self.id.clone(),
+            workspace: self.workspace.clone(),
+            profile: self.profile.name().to_owned(),
+            calls: self.calls.load(Ordering::Relaxed),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+        }
+    }
+}

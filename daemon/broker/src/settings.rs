@@ -1,0 +1,238 @@
+//! What the options mean on this host: paths, profiles, whom to become. Broker, before it serves.
+
+use crate::{
+    options::{ConfigError, Options},
+    privilege::{self, Account, PrivilegeError},
+};
+use palisade_policy::{Profile, ProfileError, ProfileSet};
+use std::{
+    env, fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+/// Everything that is decided before anything is done.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) door: Door,
+    pub(crate) profiles: ProfileSet,
+    pub(crate) state: State,
+    /// Whom to become; none for an ordinary user, who stays who they are.
+    pub(crate) account: Option<Account>,
+    pub(crate) launcher_socket: Option<PathBuf>,
+    pub(crate) log: Option<String>,
+}
+
+/// How clients come in.
+#[derive(Debug)]
+pub(crate) enum Door {
+    /// By a socket at a path, or the one that the service manager hands over.
+    Socket(PathBuf),
+    /// One client, connected to standard input.
+    Embedded,
+}
+
+/// Where spools go.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// There, or not at all.
+    Given(PathBuf),
+    /// There, if it can be made.
+    Usual(PathBuf),
+    /// This user has no place for it.
+    Nowhere,
+}
+
+/// Why the settings are no good.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The configuration file.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A directory of profiles can not be read.
+    #[error("can not read {path}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Anyone could change a profile.
+    #[error("{0} can be written by everybody; `chmod o-w` it")]
+    Writable(PathBuf),
+    /// A profile.
+    #[error("{path}: {source}")]
+    Profile {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong.
+        source: ProfileError,
+    },
+    /// All profiles together.
+    #[error(transparent)]
+    Profiles(#[from] ProfileError),
+    /// Whom to become.
+    #[error(transparent)]
+    Privilege(#[from] PrivilegeError),
+    /// There is no place for the socket.
+    #[error(
+        "XDG_RUNTIME_DIR is not set, so there is no place for the agent socket; give one with --socket"
+    )]
+    NoRuntimeDirectory,
+}
+
+impl Settings {
+    /// Finds out what the options mean here.
+    pub(crate) fn resolve(options: Options) -> Result<Self, SettingsError> {
+        let root = rustix::process::geteuid().is_root();
+        let config = if root {
+            Some(PathBuf::from("/etc/palisade"))
+        } else {
+            user_directory("XDG_CONFIG_HOME", ".config")
+        };
+        let file = config.as_ref().map(|directory| directory.join("palisaded.toml"));
+        let options = options.with_file(file.as_deref())?;
+        let usual = config.map(|directory| directory.join("profiles"));
+        let state = match (options.state, root) {
+            (Some(path), _) => State::Given(path),
+            (None, true) => State::Usual(PathBuf::from("/var/lib/palisade")),
+            (None, false) => user_directory("XDG_STATE_HOME", ".local/state")
+                .map_or(State::Nowhere, State::Usual),
+        };
+        let door = match (options.embedded, options.socket) {
+            (true, _) => Door::Embedded,
+            (false, Some(path)) => Door::Socket(path),
+            (false, None) if root => Door::Socket(PathBuf::from("/run/palisade/agent.sock")),
+            (false, None) => match absolute_variable("XDG_RUNTIME_DIR") {
+                Some(directory) => Door::Socket(directory.join("palisade/agent.sock")),
+                None => return Err(SettingsError::NoRuntimeDirectory),
+            },
+        };
+        let account = root.then(|| privilege::account(options.user.as_deref())).transpose()?;
+        let profiles = load_profiles(&options.profiles, usual.as_deref())?;
+        let (launcher_socket, log) = (options.launcher_socket, options.log);
+        Ok(Self { door, profiles, state, account, launcher_socket, log })
+    }
+
+    /// What would be done, for `--check`.
+    pub(crate) fn describe(&self) -> String {
+        let door = match &self.door {
+            Door::Socket(path) => format!("listen on {}", path.display()),
+            Door::Embedded => "serve the client on standard input".to_owned(),
+        };
+        let state = match &self.state {
+            State::Given(path) | State::Usual(path) => format!("in {}", path.display()),
+            State::Nowhere => "nowhere".to_owned(),
+        };
+        let user = self.account.map_or_else(
+            || format!("as it is started, uid {}", rustix::process::geteuid().as_raw()),
+            |account| format!("as uid {}, gid {}", account.uid, account.gid),
+        );
+        let launcher = self.launcher_socket.as_ref().map_or_else(
+            || "start one".to_owned(),
+            |path| format!("connect to {}", path.display()),
+        );
+        let profiles = self.profiles.names().collect::<Vec<_>>().join(", ");
+        format!(
+            "clients: {door}\nrun: {user}\nlauncher: {launcher}\nspools: {state}\nprofiles: \
+             {profiles}\n"
+        )
+    }
+}
+
+fn absolute_variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// `palisade` in one of a user's own directories.
+fn user_directory(variable: &str, in_home: &str) -> Option<PathBuf> {
+    let base = absolute_variable(variable)
+        .or_else(|| absolute_variable("HOME").map(|home| home.join(in_home)))?;
+    Some(base.join("palisade"))
+}
+
+/// Profiles of the given directories, or of the usual one if it exists.
+fn load_profiles(given: &[PathBuf], usual: Option<&Path>) -> Result<ProfileSet, SettingsError> {
+    let directories: Vec<&Path> = if given.is_empty() {
+        usual.into_iter().filter(|directory| directory.is_dir()).collect()
+    } else {
+        given.iter().map(PathBuf::as_path).collect()
+    };
+    let mut texts = Vec::new();
+    for directory in directories {
+        check_writers(directory)?;
+        for path in profile_files(directory)? {
+            check_writers(&path)?;
+            let text = fs::read_to_string(&path).map_err(unreadable(&path))?;
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            Profile::parse(&name, &text)
+                .map_err(|source| SettingsError::Profile { path, source })?;
+            texts.push((name, text));
+        }
+    }
+    Ok(ProfileSet::new(texts.iter().map(|(name, text)| (name.as_str(), text.as_str())))?)
+}
+
+fn unreadable(path: &Path) -> impl Fn(io::Error) -> SettingsError + '_ {
+    move |source| SettingsError::Read { path: path.to_owned(), source }
+}
+
+fn check_writers(path: &Path) -> Result<(), SettingsError> {
+    let mode = fs::metadata(path).map_err(unreadable(path))?.mode();
+    if mode & 0o002 == 0 { Ok(()) } else { Err(SettingsError::Writable(path.to_owned())) }
+}
+
+fn profile_files(directory: &Path) -> Result<Vec<PathBuf>, SettingsError> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).map_err(unreadable(directory))? {
+        let path = entry.map_err(unreadable(directory))?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn profiles_are_found_by_their_file_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_, text) = palisade_policy::builtin()[0];
+        fs::write(directory.path().join("mine.toml"), text).unwrap();
+        fs::write(directory.path().join("notes.txt"), "not a profile").unwrap();
+        let profiles = load_profiles(&[directory.path().to_owned()], None).unwrap();
+        assert!(profiles.get("mine").is_some());
+        assert!(profiles.get("notes").is_none());
+    }
+
+    #[test]
+    fn a_bad_profile_is_named_with_file_and_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bad.toml");
+        fs::write(&path, "description = \"x\"\nnonsense = 1\n").unwrap();
+        let error = load_profiles(&[directory.path().to_owned()], None).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}: ", path.display())), "{error}");
+        assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn missing_and_open_directories_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("missing");
+        assert!(matches!(
+            load_profiles(std::slice::from_ref(&missing), None),
+            Err(SettingsError::Read { .. })
+        ));
+        load_profiles(&[], Some(&missing)).unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(
+            load_profiles(&[directory.path().to_owned()], None),
+            Err(SettingsError::Writable(_))
+        ));
+    }
+}

@@ -1,0 +1,237 @@
+//! Output that did not fit into a result, kept on disk for its owner to page through. Broker.
+
+use palisade_protocol::{Bytes, CallId, ErrorCode, OutputPage, OutputQuery, WireError, limits};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+use tokio::io::AsyncWriteExt as _;
+
+/// How long a spool is kept.
+const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+/// How much all spools together may hold.
+const MAX_TOTAL: u64 = 1 << 30;
+
+/// The directory of spools.
+#[derive(Debug, Clone)]
+pub(crate) struct Spools {
+    /// None: nothing is kept.
+    directory: Option<PathBuf>,
+}
+
+/// Whose a spool is; beside it on disk, so that it outlives the daemon.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Meta {
+    uid: u32,
+    /// What the call printed in all; unknown while it runs.
+    total: Option<u64>,
+}
+
+/// A spool being written.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    file: tokio::fs::File,
+    meta: PathBuf,
+    uid: u32,
+    room: u64,
+}
+
+impl Spools {
+    pub(crate) const fn new(directory: Option<PathBuf>) -> Self {
+        Self { directory }
+    }
+
+    fn paths(&self, call: &CallId) -> Option<(PathBuf, PathBuf)> {
+        let directory = self.directory.as_ref()?;
+        Some((directory.join(call.as_str()), directory.join(format!("{call}.meta"))))
+    }
+
+    /// Begins a spool of at most `room` bytes.
+    pub(crate) async fn create(&self, call: &CallId, uid: u32, room: u64) -> io::Result<Spool> {
+        let (path, meta) = self.paths(call).ok_or_else(|| io::Error::other("none are kept"))?;
+        tokio::task::spawn_blocking(move || {
+            write_meta(&meta, &Meta { uid, total: None })?;
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            Ok(Spool { file: tokio::fs::File::from_std(file), meta, uid, room })
+        })
+        .await?
+    }
+
+    /// A page of a spool. A spool of another user is as if it did not exist.
+    pub(crate) async fn page(&self, query: OutputQuery, uid: u32) -> Result<OutputPage, WireError> {
+        let call = query.call_id.clone();
+        let missing = || {
+            WireError::new(
+                ErrorCode::NotFound,
+                format!("there is no spool of call {call}"),
+                "a result names its spool if it has one; spools are kept for a day",
+            )
+        };
+        // Ids of ours only: nothing else becomes part of a path.
+        uuid::Uuid::parse_str(call.as_str()).map_err(|_| missing())?;
+        let (path, meta) = self.paths(&call).ok_or_else(missing)?;
+        let page = tokio::task::spawn_blocking(move || read_page(&path, &meta, query, uid)).await;
+        match page {
+            Ok(Ok(Some(page))) => Ok(page),
+            Ok(Ok(None)) => Err(missing()),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Err(missing()),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, %call, "can not read a spool");
+                Err(WireError::new(ErrorCode::FileSystem, "the spool can not be read", ""))
+            }
+            Err(error) => Err(WireError::new(ErrorCode::Internal, error.to_string(), "")),
+        }
+    }
+
+    /// Removes what is too old, then the oldest until the rest fits. Says how many went.
+    pub(crate) fn sweep(&self, now: SystemTime) -> io::Result<usize> {
+        let Some(directory) = &self.directory else { return Ok(0) };
+        let mut spools = Vec::new();
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            if let (Ok(found), true) = (entry.metadata(), entry.file_type()?.is_file()) {
+                spools.push((found.modified()?, found.len(), entry.path()));
+            }
+        }
+        spools.sort_unstable_by_key(|(modified, ..)| std::cmp::Reverse(*modified));
+        let (mut total, mut removed) = (0_u64, 0);
+        for (modified, length, path) in spools {
+            total = total.saturating_add(length);
+            let age = now.duration_since(modified).unwrap_or_default();
+            if age > MAX_AGE || total > MAX_TOTAL {
+                fs::remove_file(path)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+impl Spool {
+    /// Adds what still fits.
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
+        self.room -= fits as u64;
+        self.file.write_all(bytes.get(..fits).unwrap_or_default()).await
+    }
+
+    /// Completes it: the call printed `total` bytes.
+    pub(crate) async fn finish(mut self, total: u64) -> io::Result<()> {
+        self.file.flush().await?;
+        let (meta, uid) = (self.meta, self.uid);
+        tokio::task::spawn_blocking(move || write_meta(&meta, &Meta { uid, total: Some(total) }))
+            .await?
+    }
+}
+
+fn write_meta(path: &Path, meta: &Meta) -> io::Result<()> {
+    let text = serde_json::to_vec(meta)?;
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(&text)
+}
+
+fn read_page(
+    path: &Path,
+    meta: &Path,
+    query: OutputQuery,
+    uid: u32,
+) -> io::Result<Option<OutputPage>> {
+    let meta: Meta = serde_json::from_slice(&fs::read(meta)?)?;
+    if meta.uid != uid {
+        return Ok(None);
+    }
+    let mut file = fs::File::open(path)?;
+    let spooled = file.metadata()?.len();
+    let most = limits::MAX_CHUNK as u64;
+    let mut data = Vec::new();
+    file.seek(SeekFrom::Start(query.offset.min(spooled)))?;
+    file.take(query.limit.unwrap_or(most).min(most)).read_to_end(&mut data)?;
+    Ok(Some(OutputPage {
+        call_id: query.call_id,
+        offset: query.offset,
+        data: Bytes(data),
+        spooled,
+        total: meta.total.unwrap_or(spooled),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt as _;
+
+    fn spools() -> (tempfile::TempDir, Spools, CallId) {
+        let directory = tempfile::tempdir().unwrap();
+        let spools = Spools::new(Some(directory.path().to_owned()));
+        (directory, spools, uuid::Uuid::now_v7().to_string().parse().unwrap())
+    }
+
+    fn query(call_id: &CallId, offset: u64, limit: Option<u64>) -> OutputQuery {
+        OutputQuery { call_id: call_id.clone(), offset, limit }
+    }
+
+    #[tokio::test]
+    async fn pages_make_up_the_whole_up_to_the_limit() {
+        let (directory, spools, call) = spools();
+        let mut spool = spools.create(&call, 7, 8).await.unwrap();
+        spool.write(b"01234").await.unwrap();
+        spool.write(b"56789").await.unwrap();
+        spool.finish(10).await.unwrap();
+        let page = spools.page(query(&call, 3, Some(2)), 7).await.unwrap();
+        assert_eq!((page.data.0.as_slice(), page.spooled, page.total), (&b"34"[..], 8, 10));
+        let page = spools.page(query(&call, 0, None), 7).await.unwrap();
+        assert_eq!(page.data.0, b"01234567");
+        let page = spools.page(query(&call, u64::MAX, None), 7).await.unwrap();
+        assert_eq!((page.data.0.len(), page.offset), (0, u64::MAX));
+        for entry in fs::read_dir(directory.path()).unwrap() {
+            assert_eq!(entry.unwrap().metadata().unwrap().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[tokio::test]
+    async fn anothers_spool_is_like_none() {
+        let (_directory, spools, call) = spools();
+        let spool = spools.create(&call, 7, 8).await.unwrap();
+        spool.finish(0).await.unwrap();
+        spools.page(query(&call, 0, None), 7).await.unwrap();
+        let others = spools.page(query(&call, 0, None), 8).await.unwrap_err();
+        assert_eq!(others.code, ErrorCode::NotFound);
+        let unknown: CallId = uuid::Uuid::now_v7().to_string().parse().unwrap();
+        let none = spools.page(query(&unknown, 0, None), 8).await.unwrap_err();
+        assert_eq!(none.message.replace(unknown.as_str(), call.as_str()), others.message);
+        assert_eq!((none.code, none.hint), (others.code, others.hint));
+        for name in ["..", ".", &format!("{call}.meta")] {
+            let error = spools.page(query(&name.parse().unwrap(), 0, None), 7).await.unwrap_err();
+            assert_eq!(error.code, ErrorCode::NotFound, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn old_spools_are_swept_and_young_ones_are_not() {
+        let (directory, spools, call) = spools();
+        spools.create(&call, 7, 8).await.unwrap().finish(0).await.unwrap();
+        assert_eq!(spools.sweep(SystemTime::now()).unwrap(), 0);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+        assert_eq!(spools.sweep(SystemTime::now() + MAX_AGE * 2).unwrap(), 2);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_oldest_go_first_when_there_is_too_much() {
+        let (directory, spools, _) = spools();
+        let now = SystemTime::now();
+        for (name, age) in [("old", 200), ("young", 100)] {
+            let file = fs::File::create(directory.path().join(name)).unwrap();
+            file.set_len(MAX_TOTAL * 3 / 4).unwrap();
+            file.set_modified(now - Duration::from_secs(age)).unwrap();
+        }
+        assert_eq!(spools.sweep(now).unwrap(), 1);
+        assert!(directory.path().join("young").exists());
+    }
+}

@@ -1,0 +1,252 @@
+//! From options to a daemon that serves: sockets, directories and launcher first, then privilege
+//! is given up, and only then clients are heard. Broker.
+
+use crate::{
+    launcher::{LauncherError, Link},
+    launcher_process::{self, LauncherProcess, LauncherProcessError},
+    listen::{self, Audience, Bound, ListenError},
+    options::Options,
+    privilege::{self, PrivilegeError},
+    serve::{self, Listener},
+    server::Server,
+    settings::{Door, Settings, SettingsError, State},
+    spool::Spools,
+    state::{self, StateError},
+    tools::RegistryError,
+};
+use palisade_policy::ProfileSet;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::{
+    io::{self, IsTerminal as _},
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    sync::Arc,
+};
+use tokio_util::sync::CancellationToken;
+
+/// `EX_CONFIG`: the status for a bad configuration.
+const BAD_CONFIGURATION: u8 = 78;
+
+/// More than all connections and their sessions need.
+const DESCRIPTORS: u64 = 65536;
+
+/// Why the daemon did not start, or stopped serving.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The options or the configuration.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// What to log.
+    #[error("--log {0:?} is not a filter: {1}")]
+    Log(String, String),
+    /// The agent socket.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Standard input.
+    #[error("with --embedded, standard input must be a connected Unix stream socket")]
+    NotEmbedded,
+    /// The state directory.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The launcher's process.
+    #[error(transparent)]
+    Process(#[from] LauncherProcessError),
+    /// The launcher.
+    #[error(transparent)]
+    Launcher(#[from] LauncherError),
+    /// Privilege that is left.
+    #[error(transparent)]
+    Privilege(#[from] PrivilegeError),
+    /// A defect in the tools.
+    #[error(transparent)]
+    Tools(#[from] RegistryError),
+    /// The runtime.
+    #[error("can not {0}")]
+    Io(&'static str, #[source] io::Error),
+}
+
+impl StartError {
+    /// The exit status.
+    #[must_use]
+    pub const fn status(&self) -> u8 {
+        match self {
+            Self::Settings(_) | Self::Log(..) => BAD_CONFIGURATION,
+            Self::Listen(_)
+            | Self::NotEmbedded
+            | Self::State(_)
+            | Self::Process(_)
+            | Self::Launcher(_)
+            | Self::Privilege(_)
+            | Self::Tools(_)
+            | Self::Io(..) => 1,
+        }
+    }
+}
+
+/// A daemon without privilege that has everything it needs to serve.
+#[derive(Debug)]
+pub struct Started {
+    entrance: Entrance,
+    launcher: LauncherFrom,
+    profiles: ProfileSet,
+    spools: Spools,
+}
+
+/// Where clients come in.
+#[derive(Debug)]
+enum Entrance {
+    Bound(Bound),
+    Activated(std::os::unix::net::UnixListener),
+    Embedded(UnixStream),
+}
+
+/// Where the launcher comes from.
+#[derive(Debug)]
+enum LauncherFrom {
+    Process(LauncherProcess),
+    Socket(PathBuf),
+}
+
+/// Starts the daemon; with `--check` says what would be done instead, and returns none.
+///
+/// # Errors
+/// Each with what to do about it.
+pub fn start(options: Options) -> Result<Option<Started>, StartError> {
+    let check = options.check;
+    let settings = Settings::resolve(options)?;
+    if check {
+        print!("{}", settings.describe());
+        return Ok(None);
+    }
+    log_to_stderr(&settings)?;
+    let entrance = open_door(&settings)?;
+    let spools = spools(&settings)?;
+    let launcher = match settings.launcher_socket {
+        Some(path) => LauncherFrom::Socket(path),
+        None => LauncherFrom::Process(launcher_process::start()?),
+    };
+    raise_descriptors();
+    privilege::give_up(settings.account)?;
+    Ok(Some(Started { entrance, launcher, profiles: settings.profiles, spools }))
+}
+
+fn log_to_stderr(settings: &Settings) -> Result<(), StartError> {
+    let usual = match settings.door {
+        Door::Socket(_) => "info",
+        Door::Embedded => "error",
+    };
+    let wanted = settings.log.as_deref().unwrap_or(usual);
+    let filter = tracing_subscriber::EnvFilter::try_new(wanted)
+        .map_err(|error| StartError::Log(wanted.to_owned(), error.to_string()))?;
+    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(colour)
+        .with_target(false)
+        .without_time();
+    if let Err(error) = subscriber.try_init() {
+        eprintln!("palisaded: logging was set up before: {error}");
+    }
+    Ok(())
+}
+
+fn open_door(settings: &Settings) -> Result<Entrance, StartError> {
+    match &settings.door {
+        Door::Embedded => Ok(Entrance::Embedded(take_stdin()?)),
+        Door::Socket(path) => {
+            let activated = listenfd::ListenFd::from_env()
+                .take_unix_listener(0)
+                .map_err(|error| StartError::Io("use the socket of the service manager", error))?;
+            if let Some(listener) = activated {
+                return Ok(Entrance::Activated(listener));
+            }
+            let audience = match settings.account {
+                Some(_) => Audience::Group(privilege::client_group()?),
+                None => Audience::Owner,
+            };
+            Ok(Entrance::Bound(listen::bind(path, audience)?))
+        }
+    }
+}
+
+/// The client's socket from standard input, which is closed for everything else.
+fn take_stdin() -> Result<UnixStream, StartError> {
+    let failed =
+        |errno: rustix::io::Errno| StartError::Io("take over standard input", errno.into());
+    let stdin = rustix::stdio::stdin();
+    let is_stream = rustix::net::sockopt::socket_domain(stdin)
+        .is_ok_and(|domain| domain == rustix::net::AddressFamily::UNIX)
+        && rustix::net::sockopt::socket_type(stdin)
+            .is_ok_and(|kind| kind == rustix::net::SocketType::STREAM)
+        && rustix::net::getpeername(stdin).is_ok();
+    if !is_stream {
+        return Err(StartError::NotEmbedded);
+    }
+    let client = rustix::io::fcntl_dupfd_cloexec(stdin, 3).map_err(failed)?;
+    let flags = rustix::fs::OFlags::RDONLY;
+    let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()).map_err(failed)?;
+    rustix::stdio::dup2_stdin(&null).map_err(failed)?;
+    Ok(client.into())
+}
+
+/// The spools. A private daemon for one client does without if there is no usual place for them.
+fn spools(settings: &Settings) -> Result<Spools, StartError> {
+    match (state::prepare(&settings.state, settings.account), &settings.door, &settings.state) {
+        (Ok(directory), ..) => Ok(Spools::new(Some(directory))),
+        (Err(error), Door::Embedded, State::Usual(_) | State::Nowhere) => {
+            tracing::warn!(%error, "output over the limit will not be kept");
+            Ok(Spools::new(None))
+        }
+        (Err(error), Door::Embedded | Door::Socket(_), _) => Err(error.into()),
+    }
+}
+
+/// After the launcher was started, which keeps its own limit.
+fn raise_descriptors() {
+    let now = getrlimit(Resource::Nofile);
+    let most = now.maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
+    let wanted = Rlimit { current: Some(most), maximum: now.maximum };
+    if now.current.is_some_and(|current| current < most)
+        && let Err(error) = setrlimit(Resource::Nofile, wanted)
+    {
+        tracing::warn!(%error, "the limit of descriptors stays as it is");
+    }
+}
+
+impl Started {
+    /// Serves until SIGTERM or SIGINT, or until the one client of an embedded daemon leaves.
+    ///
+    /// # Errors
+    /// If the launcher can not be reached, or is of another build.
+    pub fn serve(self) -> Result<(), StartError> {
+        // One thread: every hand-over between threads would cost more than the work itself.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(4)
+            .build()
+            .map_err(|error| StartError::Io("start the runtime", error))?;
+        runtime.block_on(self.serve_until_stopped())
+    }
+
+    async fn serve_until_stopped(self) -> Result<(), StartError> {
+        let shutdown = CancellationToken::new();
+        serve::stop_on_signals(&shutdown)
+            .map_err(|error| StartError::Io("listen for signals", error))?;
+        let link = match self.launcher {
+            LauncherFrom::Process(LauncherProcess { child, socket }) => {
+                Link::child(child, socket).await?
+            }
+            LauncherFrom::Socket(path) => Link::path(&path).await?,
+        };
+        let server = Arc::new(Server::new(&self.profiles, link, self.spools)?);
+        let failed = |error| StartError::Io("use the socket", error);
+        let listener = match self.entrance {
+            Entrance::Bound(bound) => Listener::bound(bound).map_err(failed)?,
+            Entrance::Activated(listener) => Listener::activated(listener).map_err(failed)?,
+            Entrance::Embedded(client) => Listener::one(client).map_err(failed)?,
+        };
+        serve::serve(listener, server, shutdown).await;
+        Ok(())
+    }
+}

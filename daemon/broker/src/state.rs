@@ -1,0 +1,122 @@
+//! The state directory: private, and the broker's own before it gives up its privilege.
+
+use crate::{privilege::Account, settings::State};
+use std::{
+    fs::{self, DirBuilder, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, lchown},
+    path::{Path, PathBuf},
+};
+
+/// Why there is no state directory.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// Something could not be done.
+    #[error("can not {act} {path}; choose another directory with --state")]
+    Io {
+        /// What.
+        act: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// It is somebody else's, a link, or not a directory.
+    #[error("{0} is not a directory of the daemon's own; choose another one with --state")]
+    NotOwn(PathBuf),
+    /// There is no place for it.
+    #[error("neither XDG_STATE_HOME nor HOME is set; choose a directory with --state")]
+    Nowhere,
+}
+
+/// Makes the state directory and returns that of the spools.
+pub(crate) fn prepare(state: &State, account: Option<Account>) -> Result<PathBuf, StateError> {
+    let path = match state {
+        State::Given(path) | State::Usual(path) => path,
+        State::Nowhere => return Err(StateError::Nowhere),
+    };
+    let spool = path.join("spool");
+    for directory in [path, &spool] {
+        make(directory)?;
+        own(directory, account)?;
+    }
+    if let Some(account) = account {
+        adopt(&spool, account)?;
+    }
+    Ok(spool)
+}
+
+fn failed<'a>(act: &'static str, path: &'a Path) -> impl Fn(io::Error) -> StateError + 'a {
+    move |source| StateError::Io { act, path: path.to_owned(), source }
+}
+
+fn make(directory: &Path) -> Result<(), StateError> {
+    DirBuilder::new()
+        .mode(0o700)
+        .recursive(true)
+        .create(directory)
+        .map_err(failed("make", directory))
+}
+
+fn own(directory: &Path, account: Option<Account>) -> Result<(), StateError> {
+    let found = fs::symlink_metadata(directory).map_err(failed("look at", directory))?;
+    let own = found.uid() == rustix::process::geteuid().as_raw();
+    // As root: what the broker's user, now or at an earlier start, was given.
+    let ours = own || account.is_some_and(|account| account.was(found.uid()));
+    if !found.is_dir() || !ours {
+        return Err(StateError::NotOwn(directory.to_owned()));
+    }
+    if found.mode() & 0o7777 != 0o700 {
+        let mode = Permissions::from_mode(0o700);
+        fs::set_permissions(directory, mode).map_err(failed("chmod", directory))?;
+    }
+    if let Some(Account { uid, gid }) = account {
+        lchown(directory, Some(uid), Some(gid)).map_err(failed("chown", directory))?;
+    }
+    Ok(())
+}
+
+/// Hands spools of an earlier broker user to this one. Links and second names are left alone:
+/// whoever was the broker then must not have root change the owner of another file.
+fn adopt(spool: &Path, account: Account) -> Result<(), StateError> {
+    for entry in fs::read_dir(spool).map_err(failed("read", spool))? {
+        let path = entry.map_err(failed("read", spool))?.path();
+        let found = fs::symlink_metadata(&path).map_err(failed("look at", &path))?;
+        if found.is_file() && found.nlink() == 1 && found.uid() != account.uid {
+            lchown(&path, Some(account.uid), Some(account.gid)).map_err(failed("chown", &path))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_is_made_private() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("a/state");
+        let spool = prepare(&State::Given(state.clone()), None).unwrap();
+        assert_eq!(spool, state.join("spool"));
+        for path in [&state, &spool] {
+            assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, 0o700);
+        }
+        fs::set_permissions(&spool, Permissions::from_mode(0o777)).unwrap();
+        prepare(&State::Given(state), None).unwrap();
+        assert_eq!(fs::metadata(&spool).unwrap().mode() & 0o7777, 0o700);
+    }
+
+    #[test]
+    fn a_link_or_a_file_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(directory.path(), &link).unwrap();
+        let error = prepare(&State::Given(link), None).unwrap_err();
+        assert!(matches!(error, StateError::NotOwn(_)), "{error}");
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(prepare(&State::Given(file), None).is_err());
+        assert!(matches!(prepare(&State::Nowhere, None), Err(StateError::Nowhere)));
+    }
+}

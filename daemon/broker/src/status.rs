@@ -1,0 +1,168 @@
+//! What the daemon is and what this host can enforce, with advice for what is missing. Broker.
+
+use crate::server::{NAME, Server};
+use palisade_plan::{BUILD_ID, CgroupVersion, Facts, Found, Layer};
+use palisade_protocol::{LayerStatus, Status};
+
+/// The status as a user may see it.
+pub(crate) async fn of(server: &Server, uid: u32) -> Status {
+    let launcher = server.link.state().await;
+    let (facts, launcher) = match &launcher {
+        Ok(launcher) => (Some(launcher.facts()), "connected, of the same build".to_owned()),
+        Err(why) => (None, format!("gone: {why}; nothing can be confined, so nothing runs")),
+    };
+    Status {
+        server: NAME.to_owned(),
+        build_id: BUILD_ID.to_owned(),
+        kernel: facts.map_or_else(String::new, |facts| facts.kernel.clone()),
+        mode: facts.map_or("unknown", mode).to_owned(),
+        broker: broker(),
+        launcher,
+        layers: facts.map(layers).unwrap_or_default(),
+        profiles: server.profiles.keys().cloned().collect(),
+        sessions: server.sessions_of(uid).iter().map(|session| session.status()).collect(),
+    }
+}
+
+const fn mode(facts: &Facts) -> &'static str {
+    if facts.privileged { "system" } else { "user" }
+}
+
+/// This process: its id, uid and capability sets.
+fn broker() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let sets: Vec<_> = status
+        .lines()
+        .filter(|line| line.starts_with("Cap"))
+        .map(|line| line.replace(":\t", " "))
+        .collect();
+    let uid = rustix::process::geteuid().as_raw();
+    format!("pid {}, uid {uid}, {}", std::process::id(), sets.join(", "))
+}
+
+fn layers(facts: &Facts) -> Vec<LayerStatus> {
+    Layer::ALL.into_iter().map(|layer| layer_status(facts, layer)).collect()
+}
+
+fn layer_status(facts: &Facts, layer: Layer) -> LayerStatus {
+    let found = facts.layer(layer);
+    let (available, advice) = match &found {
+        Found::Yes(_) => (true, String::new()),
+        Found::No(_) => (
+            false,
+            format!(
+                "sessions are refused unless their profile names {layer} as optional; {}",
+                remedy(facts, layer)
+            ),
+        ),
+    };
+    let detail = match particulars(facts, layer) {
+        Some(more) => format!("{}; {more}", found.detail()),
+        None => found.detail().to_owned(),
+    };
+    LayerStatus { layer: layer.to_string(), available, detail, advice }
+}
+
+/// What is known of a layer beyond whether it is there.
+fn particulars(facts: &Facts, layer: Layer) -> Option<String> {
+    match layer {
+        Layer::Landlock if facts.landlock_abi > 0 => {
+            let (abi, errata) = (facts.landlock_abi, facts.landlock_errata);
+            Some(format!("ABI {abi}, errata fixed: {errata:#x}"))
+        }
+        Layer::Limits => {
+            let version = match facts.cgroup.version? {
+                CgroupVersion::V2 => "cgroup v2",
+                CgroupVersion::V1 => "cgroup v1",
+            };
+            Some(format!("{version}: {}", facts.cgroup.controllers.join(", ")))
+        }
+        Layer::Pid if !facts.privileged => {
+            Some(format!("user namespace: {}", facts.user_namespace.detail()))
+        }
+        Layer::Landlock
+        | Layer::Pid
+        | Layer::Mount
+        | Layer::Network
+        | Layer::Ipc
+        | Layer::Uts
+        | Layer::Cgroup
+        | Layer::Seccomp => None,
+    }
+}
+
+/// What to do about a layer that is missing.
+fn remedy(facts: &Facts, layer: Layer) -> &'static str {
+    match layer {
+        Layer::Mount | Layer::Pid | Layer::Network | Layer::Ipc | Layer::Uts | Layer::Cgroup => {
+            if facts.privileged {
+                "run the daemon outside of the container, or give the container CAP_SYS_ADMIN"
+            } else {
+                "allow user namespaces (sysctl user.max_user_namespaces above 0, \
+                 kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0), \
+                 or run the daemon as a system service"
+            }
+        }
+        Layer::Landlock => {
+            "boot a kernel of 5.13 or later with landlock in the list of lsm= (CONFIG_LSM)"
+        }
+        Layer::Seccomp => "boot a kernel with CONFIG_SECCOMP_FILTER",
+        Layer::Limits => {
+            "run the daemon as a system service with Delegate=yes, or below a cgroup that was \
+             delegated to this user (systemd-run --user --scope -p Delegate=yes)"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_plan::CgroupFacts;
+
+    fn facts(privileged: bool, missing: Layer) -> Facts {
+        Facts {
+            kernel: "6.18".into(),
+            privileged,
+            user_namespace: Found::No("forbidden".into()),
+            layers: Layer::ALL
+                .into_iter()
+                .map(|layer| match layer == missing {
+                    true => (layer, Found::No("EPERM".into())),
+                    false => (layer, Found::Yes("here".into())),
+                })
+                .collect(),
+            landlock_abi: 7,
+            landlock_errata: 0x6,
+            cgroup: CgroupFacts {
+                version: Some(CgroupVersion::V2),
+                controllers: vec!["pids".into()],
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_missing_has_advice_and_what_is_there_has_none() {
+        for missing in Layer::ALL {
+            for privileged in [true, false] {
+                for status in layers(&facts(privileged, missing)) {
+                    let is_missing = status.layer == missing.name();
+                    assert_eq!(status.available, !is_missing, "{status:?}");
+                    assert_eq!(status.advice.is_empty(), !is_missing, "{status:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn landlock_and_limits_say_their_version() {
+        let statuses = layers(&facts(false, Layer::Uts));
+        let detail = |layer: Layer| {
+            let found = statuses.iter().find(|status| status.layer == layer.name());
+            found.map(|status| status.detail.clone()).unwrap()
+        };
+        assert_eq!(detail(Layer::Landlock), "here; ABI 7, errata fixed: 0x6");
+        assert_eq!(detail(Layer::Limits), "here; cgroup v2: pids");
+        assert_eq!(detail(Layer::Pid), "here; user namespace: forbidden");
+        assert_eq!(detail(Layer::Uts), "EPERM");
+    }
+}

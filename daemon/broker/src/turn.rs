@@ -1,0 +1,95 @@
+//! Whose turn it is: calls that must not run side by side go in order of arrival. Broker.
+
+use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+type Waiting = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
+
+/// One turn at a time.
+#[derive(Debug, Clone)]
+pub(crate) struct Turns(Arc<Semaphore>);
+
+/// A place in the queue, taken when the call arrived. Dropping it leaves the queue.
+pub(crate) struct Place(Waiting);
+
+/// The right to go on; the next one's turn comes when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Place")
+    }
+}
+
+impl Turns {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
+    }
+
+    /// Takes the next place. The semaphore is fair from the first poll on, so that is done here
+    /// and not wherever the call happens to be scheduled later.
+    pub(crate) async fn line_up(&self) -> Place {
+        let mut waiting: Waiting = Box::pin(Arc::clone(&self.0).acquire_owned());
+        let mut ready = None;
+        poll_fn(|context| {
+            if let Poll::Ready(permit) = waiting.as_mut().poll(context) {
+                ready = Some(permit);
+            }
+            Poll::Ready(())
+        })
+        .await;
+        Place(match ready {
+            Some(permit) => Box::pin(std::future::ready(permit)),
+            None => waiting,
+        })
+    }
+}
+
+impl Place {
+    /// Waits for the turn.
+    pub(crate) async fn turn(self) -> Result<Turn, AcquireError> {
+        Ok(Turn { _permit: self.0.await? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[tokio::test]
+    async fn turns_come_in_order_of_arrival_whoever_waits_first() {
+        let turns = Turns::new();
+        let first = turns.line_up().await.turn().await.unwrap();
+        let (second, third) = (turns.line_up().await, turns.line_up().await);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let run = |name, place: Place| {
+            let order = Arc::clone(&order);
+            tokio::spawn(async move {
+                let _turn = place.turn().await.unwrap();
+                order.lock().unwrap().push(name);
+            })
+        };
+        let tasks = [run("third", third), run("second", second)];
+        tokio::task::yield_now().await;
+        assert!(order.lock().unwrap().is_empty());
+        drop(first);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), ["second", "third"]);
+    }
+
+    #[tokio::test]
+    async fn leaving_the_queue_holds_nobody_up() {
+        let turns = Turns::new();
+        let (first, second, third) =
+            (turns.line_up().await, turns.line_up().await, turns.line_up().await);
+        drop(second);
+        drop(first.turn().await.unwrap());
+        third.turn().await.unwrap();
+    }
+}
