@@ -98,6 +98,12 @@ impl CallTool {
         } else if !self.raw && !result.output.is_empty() {
             let newline = if result.output.ends_with('\n') { "" } else { "\n" };
             print::bytes(format!("{}{newline}", result.output).as_bytes())?;
+            if let (true, Some(spool)) = (result.truncated, &result.spool) {
+                let omitted = result.omitted_bytes;
+                print::note(&format!(
+                    "note: {omitted} bytes were left out; palisade output {spool} has them"
+                ));
+            }
         }
         receipt::tell(&result, self.session.verbose.into(), paint::stderr());
         Ok(exit::of_result(&result))

@@ -70,9 +70,17 @@ impl From<Error> for Failure {
                 hint: wire.hint.clone(),
             };
         }
-        // The client writes "what; what to do about it".
+        // The client writes "what; what to do about it", the latter for those who link it.
         let text = error.to_string();
         let (message, hint) = text.split_once("; ").unwrap_or((&text, ""));
+        let hint = if let Error::Connect { .. } = error {
+            "is palisaded running, and may this user use its socket? Without --socket and \
+             $PALISADE_SOCKET a private daemon is started"
+        } else if let Error::Disconnected(_) = error {
+            "the daemon's own messages say why; run the command again"
+        } else {
+            hint
+        };
         Self::new(message, hint)
     }
 }
@@ -97,7 +105,10 @@ mod tests {
         let failure = Failure::from(Error::Disconnected("why".to_owned()));
         assert_eq!(failure.status, 125);
         assert_eq!(failure.message, "the connection to the daemon ended (why)");
-        assert_eq!(failure.hint, "reconnect() makes a new one");
+        assert_eq!(failure.hint, "the daemon's own messages say why; run the command again");
+        let failure = Failure::from(Error::DaemonNotFound { looked: vec!["/usr/bin/p".into()] });
+        assert_eq!(failure.message, "palisaded was not found (looked at /usr/bin/p)");
+        assert_eq!(failure.hint, "build or install it, or name it in $PALISADE_DAEMON");
     }
 
     #[test]

@@ -8,8 +8,7 @@ use palisade_client::{CallId, Client};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A result shows the head and the tail of a long output; `spool` in it is the CALL_ID to give here.
-The daemon keeps the output of a session's calls while the session lasts, so this is for a daemon
-that runs (--socket, $PALISADE_SOCKET or the default socket).
+The daemon keeps spools for a day, up to their limit, and shows them to the user who made the call.
 
 Examples:
   palisade output CALL_ID > build.log

@@ -31,6 +31,9 @@ pub(crate) fn tell(result: &CallResult, detail: Detail, paint: Paint) {
 
 fn lines(result: &CallResult, detail: Detail, paint: Paint) -> Vec<String> {
     let mut lines = error(result, paint);
+    if result.oom {
+        lines.push("note: the kernel killed something for want of memory".to_owned());
+    }
     if detail == Detail::Full {
         lines.push(confined(&result.receipt));
     }
