@@ -181,6 +181,7 @@ fn serve(
 ) -> Result<(), EnterError> {
     match role {
         Role::Files | Role::Trial => {
+            kernel::ignore_file_size_signal();
             watch(control);
             let workspace = taken.workspace.unwrap_or_default();
             files::serve(channels, workspace.as_path())

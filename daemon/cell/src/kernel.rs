@@ -160,6 +160,13 @@ pub fn default_signals() {
     }
 }
 
+/// A write over the file size limit fails with `EFBIG` instead of killing this process. Not for a
+/// process that starts programs: they would inherit it.
+pub fn ignore_file_size_signal() {
+    // SAFETY: SIG_IGN is not a function pointer that could dangle.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Brings up the loopback interface of the current network namespace.
 ///
 /// # Errors
