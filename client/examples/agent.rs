@@ -40,7 +40,7 @@ impl Model {
     fn introduce(tools: &[ToolSpec]) {
         println!("tools:");
         for tool in tools {
-            let first = tool.description.lines().next().unwrap_or_default();
+            let first = tool.description.split(". ").next().unwrap_or_default();
             println!("  {:<12} {first}", tool.name.as_str());
         }
     }
@@ -102,18 +102,14 @@ async fn watch(
     let mut running = session.call(tool, arguments).reason(reason).stream().start().await?;
     let mut streamed = false;
     while let Some(event) = running.next().await {
-        if let Event::Output { data, stream } = event {
+        if let Event::Output { data, .. } = event {
             streamed = true;
-            for line in String::from_utf8_lossy(&data).lines() {
-                println!("  {stream:?}: {line}");
-            }
+            print!("{}", String::from_utf8_lossy(&data));
         }
     }
     let result = running.result().await?;
     if !streamed {
-        for line in result.output.lines() {
-            println!("  {line}");
-        }
+        print!("{}", result.output);
     }
     Ok(result)
 }

@@ -50,7 +50,8 @@ impl Session {
     /// [`ReadFile`].
     ///
     /// # Errors
-    /// [`Error::Failed`] with the daemon's reason; [`Error::NotText`] if it is not UTF-8.
+    /// [`Error::Failed`] with the daemon's reason, also for a file that is not UTF-8;
+    /// [`Error::NotText`] if that shows only beyond what one result carries.
     pub async fn read_file(&self, path: impl AsRef<Path>) -> Result<String, Error> {
         let path = path.as_ref();
         let result = succeeded(self.call("read_file", read(path, Encoding::Text)).await?)?;

@@ -37,7 +37,7 @@ pub(crate) struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { queue: 64, wait: Duration::from_secs(5) }
+        Self { queue: 64, wait: Duration::from_secs(1) }
     }
 }
 

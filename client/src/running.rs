@@ -64,7 +64,7 @@ impl Event {
 /// The events of a streaming call wait in a queue of fixed length. When it is full, the connection
 /// stops reading, and so in the end does the program that prints: a slow reader slows its own
 /// command, and nothing is lost. But the connection is shared. If other requests wait on it and the
-/// queue stays full for some seconds, the stream of this call is cut: what is in the queue is still
+/// queue stays full for a second, the stream of this call is cut: what is in the queue is still
 /// delivered, the rest is only counted, and the last event is [`Event::Lost`].
 #[derive(Debug)]
 pub struct Running {

@@ -5,7 +5,7 @@ use crate::{
     failure::Failure,
     options::SessionOptions,
     paint, print, receipt,
-    run::{configured, end},
+    run::{configured, end, report},
     stream,
 };
 use clap::Args;
@@ -95,6 +95,8 @@ impl CallTool {
         let (result, _) = stream::watch(call.start().await?).await?;
         if self.session.json {
             print::json(&result)?;
+        } else if self.session.dry_run {
+            report(&result)?;
         } else if !self.raw && !result.output.is_empty() {
             let newline = if result.output.ends_with('\n') { "" } else { "\n" };
             print::bytes(format!("{}{newline}", result.output).as_bytes())?;

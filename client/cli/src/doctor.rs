@@ -126,13 +126,31 @@ fn text(status: &Status, daemon: Daemon, trial: &Trial, paint: Paint) -> String 
         };
         let shown = field(&layer.layer, &layer.detail, paint);
         lines.push(format!("{mark} {shown}"));
-        if !layer.advice.is_empty() {
-            lines.push(format!("              {}", harmless(&layer.advice)));
+        for note in [meaning(&layer.layer), &layer.advice] {
+            if !note.is_empty() {
+                lines.push(format!("              {}", harmless(note)));
+            }
         }
     }
     lines.push(String::new());
     lines.extend(verdict(trial, paint));
     lines.join("\n") + "\n"
+}
+
+/// What a layer gives the profiles that require it.
+fn meaning(layer: &str) -> &'static str {
+    match layer {
+        "mount" => "a small root of its own: no other home, no /run, private /tmp; hides secrets",
+        "pid" => "sees and signals only its own processes; the whole tree is killed at once",
+        "network" => "`network = \"none\"`: nothing to connect to but its own loopback",
+        "ipc" => "shared memory and message queues of its own",
+        "uts" => "a host name of its own",
+        "cgroup" => "sees its own cgroup as the root",
+        "landlock" => "`read`, `write` and `execute` are held by the kernel, path by path",
+        "seccomp" => "system calls outside the profile's list are refused",
+        "limits" => "memory, processes and CPU are bounded for the session as a whole",
+        _ => "",
+    }
 }
 
 fn verdict(trial: &Trial, paint: Paint) -> Vec<String> {
@@ -144,7 +162,11 @@ fn verdict(trial: &Trial, paint: Paint) -> Vec<String> {
                 let (layer, why) = (harmless(&missing.layer), harmless(&missing.why));
                 lines.push(format!("{label} {layer} is not enforced: {why}"));
             }
-            lines.push(paint.apply(Style::Good, "the default profile is kept on this host"));
+            let told = match receipt.degraded.len() {
+                0 => "the default profile is kept on this host",
+                _ => "the default profile is kept on this host; it allows what is missing",
+            };
+            lines.push(paint.apply(Style::Good, told));
             lines
         }
         Trial::Refused { message, hint } => {
@@ -173,8 +195,10 @@ mod tests {
         let shown = text(&status, Daemon::Running, &refused(), Paint::Plain);
         let expected = "\
 yes mount     mount detail
+              a small root of its own: no other home, no /run, private /tmp; hides secrets
               mount advice
 NO  limits    limits detail
+              memory, processes and CPU are bounded for the session as a whole
               limits advice
 
 the default profile can not be kept on this host, so calls are refused

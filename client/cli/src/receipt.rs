@@ -56,7 +56,8 @@ fn error(result: &CallResult, paint: Paint) -> Vec<String> {
     for denial in result.denials.iter().take(DENIALS) {
         let (layer, rule) = (harmless(&denial.layer), harmless(&denial.rule));
         lines.push(format!("  {layer} refused {}: {rule}", harmless(&denial.target)));
-        if !denial.remedy.is_empty() {
+        // A hint that says it already is enough.
+        if !denial.remedy.is_empty() && !error.hint.contains(&denial.remedy) {
             lines.push(format!("  to allow it: {}", harmless(&denial.remedy)));
         }
     }

@@ -8,7 +8,7 @@ use crate::{
     stream::{self, Shown},
 };
 use clap::Args;
-use palisade_client::{Call, Client, Session, arguments::Bash};
+use palisade_client::{Call, CallResult, Client, Session, arguments::Bash};
 use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf};
 
 /// Run a command confined, with its output as it comes and its own exit status
@@ -100,6 +100,8 @@ impl Run {
         let (result, shown) = stream::watch(call.start().await?).await?;
         if self.session.json {
             print::json(&result)?;
+        } else if self.session.dry_run {
+            report(&result)?;
         } else if shown == Shown::Nothing && result.success {
             print::bytes(result.output.as_bytes())?;
         }
@@ -128,6 +130,15 @@ pub(crate) fn configured<A>(mut call: Call<A>, options: &SessionOptions) -> Call
         call = call.dry_run();
     }
     call
+}
+
+/// What a dry run found: its text, and what would be done.
+pub(crate) fn report(result: &CallResult) -> Result<(), Failure> {
+    print::bytes(result.output.as_bytes())?;
+    let Some(data) = &result.data else { return Ok(()) };
+    let plan = serde_json::from_str::<serde_json::Value>(data.as_str())
+        .and_then(|value| serde_json::to_string_pretty(&value));
+    print::line(plan.as_deref().unwrap_or(data.as_str()))
 }
 
 /// Ends the connection, and a private daemon with it, whatever became of the call.
