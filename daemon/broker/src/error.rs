@@ -200,7 +200,7 @@ fn file_error(failure: &FileError) -> WireError {
         FileErrorKind::NotRegular => (ErrorCode::NotRegular, "give the path of a regular file"),
         FileErrorKind::TooLarge => (
             ErrorCode::TooLarge,
-            "read some of its lines, or use a profile with a larger limits.file",
+            "read some of its lines, or all with encoding raw; limits.file of the profile bounds both",
         ),
         FileErrorKind::AlreadyExists => {
             (ErrorCode::AlreadyExists, "choose another name, or mode overwrite")

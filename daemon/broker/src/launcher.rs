@@ -6,18 +6,15 @@ use palisade_plan::{
     codec::{self, CodecError, MAX_PLAN},
     launcher::{Reply, Request, SessionNumber},
 };
-use rustix::net::{
-    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with,
-};
+use rustix::net::{RecvFlags, recv};
 use std::{
     collections::HashMap,
     io,
     os::fd::{BorrowedFd, OwnedFd},
-    path::{Path, PathBuf},
-    process::Child,
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -78,7 +75,7 @@ pub enum LauncherError {
 
 impl Launcher {
     /// Greets a launcher; from then on its replies are routed.
-    async fn greet(socket: OwnedFd) -> Result<Arc<Self>, LauncherError> {
+    pub(crate) async fn greet(socket: OwnedFd) -> Result<Arc<Self>, LauncherError> {
         // Tokio has no sequenced packets of its own; a stream's readiness is the same.
         let socket = std::os::unix::net::UnixStream::from(socket);
         socket.set_nonblocking(true)?;
@@ -112,6 +109,7 @@ impl Launcher {
         let why = loop {
             let reply = match receive(&self.socket).await {
                 Ok(reply) => reply,
+                Err(LauncherError::Gone(why)) => break why,
                 Err(error) => break error.to_string(),
             };
             let session = match &reply {
@@ -146,6 +144,14 @@ impl Launcher {
     /// Why it is gone, if it is.
     pub(crate) fn gone(&self) -> Option<&str> {
         self.gone.get().map(String::as_str)
+    }
+
+    /// Lets it see the end of this broker, though the routing task still holds the socket.
+    pub(crate) fn let_go(&self) {
+        self.let_go.store(true, Ordering::Relaxed);
+        if let Err(error) = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both) {
+            tracing::debug!(%error, "the launcher's socket was closed already");
+        }
     }
 
     /// The replies about a session, from now on. They end when the launcher is gone.
@@ -211,129 +217,4 @@ async fn receive(socket: &UnixStream) -> Result<Reply, LauncherError> {
     }
     let bytes = buffer.get(..length).ok_or(CodecError::TooLarge(length, MAX_REPLY))?;
     Ok(codec::decode(bytes)?)
-}
-
-/// Where the launcher comes from.
-#[derive(Debug)]
-pub(crate) enum Source {
-    /// Started by this daemon; there is no second one.
-    Child(Mutex<Child>),
-    /// A service of its own that can be connected to again.
-    Path(PathBuf),
-    /// None at all, for tests of what can be said without one.
-    #[cfg(test)]
-    Nowhere,
-}
-
-/// The launcher in use, and how to get another.
-#[derive(Debug)]
-pub(crate) struct Link {
-    source: Source,
-    current: tokio::sync::Mutex<Result<Arc<Launcher>, String>>,
-    numbers: AtomicU32,
-}
-
-impl Link {
-    /// Greets a launcher that this daemon started.
-    pub(crate) async fn child(child: Child, socket: OwnedFd) -> Result<Self, LauncherError> {
-        let launcher = Launcher::greet(socket).await?;
-        Ok(Self::new(Source::Child(Mutex::new(child)), Ok(launcher)))
-    }
-
-    /// Connects to a launcher that is a service of its own.
-    pub(crate) async fn path(path: &Path) -> Result<Self, LauncherError> {
-        let launcher = Launcher::greet(dial(path)?).await?;
-        Ok(Self::new(Source::Path(path.to_owned()), Ok(launcher)))
-    }
-
-    /// A link whose launcher is gone.
-    #[cfg(test)]
-    pub(crate) fn gone(why: &str) -> Self {
-        Self::new(Source::Nowhere, Err(why.to_owned()))
-    }
-
-    fn new(source: Source, current: Result<Arc<Launcher>, String>) -> Self {
-        Self { source, current: tokio::sync::Mutex::new(current), numbers: AtomicU32::new(1) }
-    }
-
-    /// The launcher, connected to anew if it is a service that was gone.
-    pub(crate) async fn launcher(&self) -> Result<Arc<Launcher>, LauncherError> {
-        let mut current = self.current.lock().await;
-        let why = match &*current {
-            Ok(launcher) => match launcher.gone() {
-                None => return Ok(Arc::clone(launcher)),
-                Some(why) => why.to_owned(),
-            },
-            Err(why) => why.clone(),
-        };
-        let Source::Path(path) = &self.source else {
-            return Err(LauncherError::Gone(why));
-        };
-        let launcher = Launcher::greet(dial(path)?).await?;
-        *current = Ok(Arc::clone(&launcher));
-        Ok(launcher)
-    }
-
-    /// The launcher as it is, or why there is none.
-    pub(crate) async fn state(&self) -> Result<Arc<Launcher>, String> {
-        match &*self.current.lock().await {
-            Ok(launcher) => match launcher.gone() {
-                None => Ok(Arc::clone(launcher)),
-                Some(why) => Err(why.to_owned()),
-            },
-            Err(why) => Err(why.clone()),
-        }
-    }
-
-    /// A number that no session had before.
-    pub(crate) fn next_number(&self) -> SessionNumber {
-        self.numbers.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Lets go of the launcher; one that this daemon started is waited for, so that nothing of
-    /// its sessions is left when this returns.
-    pub(crate) async fn close(&self, patience: Duration) {
-        let current = std::mem::replace(&mut *self.current.lock().await, Err("stopping".into()));
-        if let Ok(launcher) = current {
-            launcher.let_go.store(true, Ordering::Relaxed);
-            // The routing task holds the socket too: the launcher must see the end of it now.
-            if let Err(error) = rustix::net::shutdown(&launcher.socket, rustix::net::Shutdown::Both)
-            {
-                tracing::debug!(%error, "the launcher's socket was closed already");
-            }
-        }
-        let Source::Child(child) = &self.source else { return };
-        let ended = async {
-            while !has_ended(child) {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        if timeout(patience, ended).await.is_err() {
-            tracing::warn!("the launcher is still there after {} s", patience.as_secs());
-        }
-    }
-}
-
-fn has_ended(child: &Mutex<Child>) -> bool {
-    let status = child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
-    match status {
-        Ok(None) => false,
-        Ok(Some(_)) => true,
-        Err(error) => {
-            tracing::warn!(%error, "can not wait for the launcher");
-            true
-        }
-    }
-}
-
-fn dial(path: &Path) -> Result<OwnedFd, LauncherError> {
-    let failed = |errno: rustix::io::Errno| LauncherError::Connect {
-        path: path.to_owned(),
-        source: errno.into(),
-    };
-    let flags = SocketFlags::CLOEXEC;
-    let socket =
-        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(failed)?;
-    connect(&socket, &SocketAddrUnix::new(path).map_err(failed)?).map_err(failed)?;
-    Ok(socket)
 }

@@ -17,6 +17,7 @@ mod files;
 mod flight;
 mod launcher;
 mod launcher_process;
+mod link;
 mod listen;
 mod oom;
 mod options;

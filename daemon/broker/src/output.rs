@@ -8,10 +8,18 @@ use crate::{
 };
 use palisade_protocol::Stream;
 use std::{io, time::Duration};
-use tokio::{net::unix::pipe::Receiver, sync::watch, time::sleep};
+use tokio::{
+    net::unix::pipe::Receiver,
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::sleep,
+};
 
 /// How much is read at once: what a pipe holds.
 const PIECE: usize = 64 * 1024;
+
+/// How many pieces wait to be taken in.
+const PIECES: usize = 2;
 
 /// How long a pipe that nobody should hold any more is waited for.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -63,43 +71,39 @@ impl<'a> Output<'a> {
         stderr: Receiver,
         over: watch::Receiver<bool>,
     ) -> io::Result<()> {
-        let (mut stdout, mut stderr) = (Some(stdout), Some(stderr));
-        let mut buffer = Vec::with_capacity(PIECE);
-        while stdout.is_some() || stderr.is_some() {
-            let ready = tokio::select! {
-                ready = readable(stdout.as_ref()) => ready.map(|()| Stream::Stdout),
-                ready = readable(stderr.as_ref()) => ready.map(|()| Stream::Stderr),
+        // A task for each pipe: the kernel tells of them in the order in which they were written
+        // to, and tasks run in the order in which they were woken.
+        let (sender, mut pieces) = mpsc::channel(PIECES);
+        let mut readers = JoinSet::new();
+        readers.spawn(read(stdout, Stream::Stdout, sender.clone()));
+        readers.spawn(read(stderr, Stream::Stderr, sender));
+        loop {
+            let piece = tokio::select! {
+                biased;
+                piece = pieces.recv() => piece,
                 () = silence(over.clone()) => {
                     self.held = Held::Yes;
                     return Ok(());
                 }
             };
-            let stream = ready?;
-            let pipe = match stream {
-                Stream::Stdout => &mut stdout,
-                Stream::Stderr | Stream::Content => &mut stderr,
-            };
-            buffer.clear();
-            let Some(receiver) = pipe.as_ref() else { continue };
-            match receiver.try_read_buf(&mut buffer) {
-                Ok(0) => *pipe = None,
-                Ok(_) => self.take(stream, &buffer).await,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
+            let Some((stream, bytes)) = piece else { break };
+            self.take(stream, bytes).await;
+        }
+        while let Some(read) = readers.join_next().await {
+            read??;
         }
         Ok(())
     }
 
-    async fn take(&mut self, stream: Stream, bytes: &[u8]) {
-        self.keep(bytes).await;
-        self.merged.push(bytes);
+    async fn take(&mut self, stream: Stream, bytes: Vec<u8>) {
+        self.keep(&bytes).await;
+        self.merged.push(&bytes);
         match stream {
-            Stream::Stdout => self.stdout.push(bytes),
-            Stream::Stderr | Stream::Content => self.stderr.push(bytes),
+            Stream::Stdout => self.stdout.push(&bytes),
+            Stream::Stderr | Stream::Content => self.stderr.push(&bytes),
         }
         if self.context.streaming == Streaming::Live {
-            self.context.send(stream, bytes.to_vec()).await;
+            self.context.send(stream, bytes).await;
         }
     }
 
@@ -155,10 +159,24 @@ impl<'a> Output<'a> {
     }
 }
 
-async fn readable(pipe: Option<&Receiver>) -> io::Result<()> {
-    match pipe {
-        Some(pipe) => pipe.readable().await,
-        None => std::future::pending().await,
+/// Reads a pipe to its end.
+async fn read(
+    pipe: Receiver,
+    stream: Stream,
+    pieces: mpsc::Sender<(Stream, Vec<u8>)>,
+) -> io::Result<()> {
+    loop {
+        pipe.readable().await?;
+        let mut piece = Vec::with_capacity(PIECE);
+        match pipe.try_read_buf(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(error),
+        }
+        if pieces.send((stream, piece)).await.is_err() {
+            return Ok(());
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     census::Census,
-    launcher::Link,
+    link::Link,
     session::Session,
     spool::Spools,
     tools::{Registry, RegistryError},

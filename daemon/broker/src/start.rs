@@ -2,8 +2,9 @@
 //! is given up, and only then clients are heard. Broker.
 
 use crate::{
-    launcher::{LauncherError, Link},
+    launcher::LauncherError,
     launcher_process::{self, LauncherProcess, LauncherProcessError},
+    link::Link,
     listen::{self, Audience, Bound, ListenError},
     options::Options,
     privilege::{self, PrivilegeError},

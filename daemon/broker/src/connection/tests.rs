@@ -1,10 +1,12 @@
 //! Hostile and ordinary clients without a launcher: what each is told, and that others go on.
 
 use super::*;
-use crate::{launcher::Link, spool::Spools};
+use crate::{link::Link, spool::Spools};
 use palisade_policy::ProfileSet;
 use palisade_protocol::{
-    Hello, JsonText, Open, OpenOptions, OutputQuery, ToolsQuery, codec, json, limits::MAX_FRAME,
+    Call, Envelope, Hello, JsonText, Open, OpenOptions, OutputQuery, Request, ToolsQuery, codec,
+    json,
+    limits::{MAX_FRAME, VERSION},
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
