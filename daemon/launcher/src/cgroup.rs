@@ -4,6 +4,7 @@
 use palisade_plan::{CgroupFacts, CgroupVersion, Found, HeldLimit, Limits};
 use std::{
     fs, io,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -77,7 +78,7 @@ impl Cgroups {
         for (controller, base) in &self.bases {
             let directory = base.join(format!("session-{}", self.made));
             if !directories.iter().any(|(_, made)| *made == directory) {
-                fs::create_dir(&directory)?;
+                make_readable(&directory)?;
             }
             directories.push((controller, directory));
         }
@@ -210,12 +211,18 @@ fn make_base(version: CgroupVersion, parent: &Path, base: &Path) -> io::Result<(
         enable(parent)?;
     }
     if !base.is_dir() {
-        fs::create_dir(base)?;
+        make_readable(base)?;
     }
     match version {
         CgroupVersion::V2 => enable(base),
         CgroupVersion::V1 => Ok(()),
     }
+}
+
+/// Makes a directory that the broker, too, may look into: it reads the count of kills there.
+fn make_readable(directory: &Path) -> io::Result<()> {
+    fs::create_dir(directory)?;
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
 }
 
 /// Removes what launchers that are gone left behind.

@@ -94,7 +94,8 @@ pub fn run(options: Options) -> Result<(), LauncherError> {
 }
 
 fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    // Cgroup directories are looked into by the broker.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)
         .map_err(|_| LauncherError::NoSocket)?;
     let listening =
