@@ -61,12 +61,12 @@ pub enum SettingsError {
     #[error("{0} can be written by everybody; `chmod o-w` it")]
     Writable(PathBuf),
     /// A profile.
-    #[error("{path}: {source}")]
+    #[error("{path}: {why}")]
     Profile {
         /// Its file.
         path: PathBuf,
         /// What is wrong.
-        source: ProfileError,
+        why: ProfileError,
     },
     /// All profiles together.
     #[error(transparent)]
@@ -165,8 +165,7 @@ fn load_profiles(given: &[PathBuf], usual: Option<&Path>) -> Result<ProfileSet, 
             check_writers(&path)?;
             let text = fs::read_to_string(&path).map_err(unreadable(&path))?;
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            Profile::parse(&name, &text)
-                .map_err(|source| SettingsError::Profile { path, source })?;
+            Profile::parse(&name, &text).map_err(|why| SettingsError::Profile { path, why })?;
             texts.push((name, text));
         }
     }

@@ -1,7 +1,7 @@
 //! What the daemon is and what this host can enforce, with advice for what is missing. Broker.
 
 use crate::server::{NAME, Server};
-use palisade_plan::{BUILD_ID, CgroupVersion, Facts, Found, Layer};
+use palisade_plan::{BUILD_ID, Facts, Found, Layer};
 use palisade_protocol::{LayerStatus, Status};
 
 /// The status as a user may see it.
@@ -67,15 +67,7 @@ fn layer_status(facts: &Facts, layer: Layer) -> LayerStatus {
 fn particulars(facts: &Facts, layer: Layer) -> Option<String> {
     match layer {
         Layer::Landlock if facts.landlock_abi > 0 => {
-            let (abi, errata) = (facts.landlock_abi, facts.landlock_errata);
-            Some(format!("ABI {abi}, errata fixed: {errata:#x}"))
-        }
-        Layer::Limits => {
-            let version = match facts.cgroup.version? {
-                CgroupVersion::V2 => "cgroup v2",
-                CgroupVersion::V1 => "cgroup v1",
-            };
-            Some(format!("{version}: {}", facts.cgroup.controllers.join(", ")))
+            Some(format!("errata fixed: {:#x}", facts.landlock_errata))
         }
         Layer::Pid if !facts.privileged => {
             Some(format!("user namespace: {}", facts.user_namespace.detail()))
@@ -87,7 +79,8 @@ fn particulars(facts: &Facts, layer: Layer) -> Option<String> {
         | Layer::Ipc
         | Layer::Uts
         | Layer::Cgroup
-        | Layer::Seccomp => None,
+        | Layer::Seccomp
+        | Layer::Limits => None,
     }
 }
 
@@ -133,10 +126,7 @@ mod tests {
                 .collect(),
             landlock_abi: 7,
             landlock_errata: 0x6,
-            cgroup: CgroupFacts {
-                version: Some(CgroupVersion::V2),
-                controllers: vec!["pids".into()],
-            },
+            cgroup: CgroupFacts::default(),
         }
     }
 
@@ -154,14 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn landlock_and_limits_say_their_version() {
+    fn landlock_says_its_errata_and_pid_its_user_namespace() {
         let statuses = layers(&facts(false, Layer::Uts));
         let detail = |layer: Layer| {
             let found = statuses.iter().find(|status| status.layer == layer.name());
             found.map(|status| status.detail.clone()).unwrap()
         };
-        assert_eq!(detail(Layer::Landlock), "here; ABI 7, errata fixed: 0x6");
-        assert_eq!(detail(Layer::Limits), "here; cgroup v2: pids");
+        assert_eq!(detail(Layer::Landlock), "here; errata fixed: 0x6");
         assert_eq!(detail(Layer::Pid), "here; user namespace: forbidden");
         assert_eq!(detail(Layer::Uts), "EPERM");
     }
