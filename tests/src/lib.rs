@@ -3,13 +3,16 @@
 //! A test takes a [`World`] for each of [`Mode::all`], opens a [`Sandbox`] in it, makes attempts
 //! inside and looks from outside whether anything happened.
 
+mod answers;
 mod cell;
 mod mode;
 mod sandbox;
 mod world;
 
 pub mod processes;
+pub mod raw;
 
+pub use answers::{both_views, data, profile_never_asking, profile_reading, profile_with};
 pub use cell::{Cell, Pids, facts, own, plan};
 pub use mode::{Mode, ORDINARY};
 pub use sandbox::Sandbox;
