@@ -79,6 +79,14 @@ impl Sandbox {
         result.stdout.lines().map(str::to_owned).collect()
     }
 
+    /// Makes attempts with `probe` inside and holds the kernel's answers against those expected.
+    pub fn holds(&self, expected: &[(&str, &str)]) {
+        let attempts: Vec<_> = expected.iter().map(|(attempt, _)| *attempt).collect();
+        let lines = self.probe(&attempts.join(" "));
+        let expected: Vec<_> = expected.iter().map(|(a, answer)| format!("{a}={answer}")).collect();
+        assert_eq!(lines, expected);
+    }
+
     /// Calls a tool with JSON arguments.
     #[must_use]
     pub fn call(&self, tool: &str, arguments: serde_json::Value) -> CallResult {

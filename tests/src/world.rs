@@ -157,6 +157,30 @@ impl World {
         })
     }
 
+    /// The same, started by a shell line that ends in running `"$@"`: whatever the line leaves
+    /// behind (variables, descriptors, a umask, ignored signals) is the daemon's to inherit.
+    #[must_use]
+    pub fn embedded_by(&self, line: &str) -> (UnixStream, Child) {
+        self.mode.act(|| {
+            let (ours, theirs) = UnixStream::pair().expect("socketpair");
+            let daemon = self.command("palisaded");
+            let mut shell = Command::new("bash");
+            shell.args(["-c", line, "bash"]).arg(daemon.get_program()).env_clear();
+            shell.envs(daemon.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            let child = shell
+                .args(["--embedded", "--state"])
+                .arg(self.state())
+                .arg("--profiles")
+                .arg(self.profiles())
+                .current_dir(self.outside())
+                .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+                .stdout(Stdio::null())
+                .spawn()
+                .expect("start palisaded by bash");
+            (ours, child)
+        })
+    }
+
     /// A session with the default profile.
     #[must_use]
     pub fn open(&self) -> Sandbox {

@@ -3,7 +3,7 @@
 //!
 //! An attempt is words joined by `:`. `sys:NAME:ARG…` is a system call by name; an argument is a
 //! number, `@text` (a C string), `buf` (4096 zero bytes), or `self` (this process's id). The
-//! others are listed in `attempt`.
+//! others are listed in `try_it` and in `probe/`.
 #![allow(unsafe_code, clippy::disallowed_methods)]
 
 use std::{
@@ -12,6 +12,14 @@ use std::{
     os::{fd::FromRawFd as _, unix::ffi::OsStrExt as _},
     time::Duration,
 };
+
+#[path = "probe/tricks.rs"]
+mod tricks;
+
+#[path = "probe/bombs.rs"]
+mod bombs;
+#[path = "probe/peers.rs"]
+mod peers;
 
 type Answer = Result<(), i32>;
 
@@ -207,7 +215,10 @@ fn try_it(words: &[String]) -> Answer {
             .is_ok_and(|name| name.trim() == word(1))),
         "shm" => shm(number(1)),
         "line" => line(word(1), word(2)),
-        _ => Err(9998),
+        "watch" => watch(word(1)),
+        "filecap" => filecap(word(1)),
+        _ => (peers::attempt(words).or_else(|| bombs::attempt(words)))
+            .unwrap_or_else(|| tricks::try_it(words)),
     }
 }
 
@@ -490,6 +501,36 @@ fn line(path: &str, text: &str) -> Answer {
     yes(found.lines().any(|line| line.contains(text)))
 }
 
+/// Watches a file for changes.
+fn watch(path: &str) -> Answer {
+    let Ok(path) = CString::new(path) else { return Err(libc::EINVAL) };
+    // SAFETY: inotify_init1 touches no memory.
+    let fd = unsafe { libc::inotify_init1(0) };
+    check(fd.into())?;
+    // SAFETY: `path` is a C string.
+    check(unsafe { libc::inotify_add_watch(fd, path.as_ptr(), libc::IN_ALL_EVENTS) }.into())
+}
+
+/// Gives a program CAP_NET_RAW for whoever runs it.
+fn filecap(path: &str) -> Answer {
+    let Ok(path) = CString::new(path) else { return Err(libc::EINVAL) };
+    // Revision 2: a header, then permitted and inheritable, low words first.
+    let words: [u32; 5] = [0x0200_0001, 1 << 13, 0, 0, 0];
+    // SAFETY: C strings, and the 20 bytes of a live array.
+    check(
+        unsafe {
+            libc::setxattr(
+                path.as_ptr(),
+                c"security.capability".as_ptr(),
+                words.as_ptr().cast(),
+                size_of_val(&words),
+                0,
+            )
+        }
+        .into(),
+    )
+}
+
 macro_rules! numbers {
     ($name:expr; $($call:ident),* $(,)?) => {
         match $name { $(stringify!($call) => Some(libc::$call),)* _ => None }
@@ -523,6 +564,9 @@ fn syscall_number(name: &str) -> Option<libc::c_long> {
         SYS_inotify_add_watch, SYS_inotify_init1, SYS_access, SYS_openat, SYS_openat2, SYS_execveat,
         SYS_setsockopt, SYS_getrandom, SYS_memfd_create, SYS_landlock_create_ruleset, SYS_setsid,
         SYS_tgkill, SYS_rt_sigqueueinfo, SYS_truncate, SYS_creat, SYS_mkdir, SYS_uselib,
+        SYS_sendto, SYS_sendmsg, SYS_sendmmsg, SYS_mq_unlink,
         SYS_ustat, SYS_sysfs, SYS_getpriority, SYS_sched_getscheduler, SYS_nfsservctl,
+        SYS_clock_adjtime, SYS_setresgid, SYS_restart_syscall, SYS_umask,
+        SYS_quotactl_fd,
     )
 }

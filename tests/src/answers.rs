@@ -1,0 +1,93 @@
+//! What tests say often: a call that must be refused, one that must succeed, the same attempt
+//! outside, a profile that differs from the default one in a line.
+#![allow(clippy::disallowed_methods)]
+
+use crate::{Mode, Sandbox, World};
+use palisade_protocol::{CallResult, ErrorCode};
+use serde_json::Value;
+
+impl Sandbox {
+    /// Calls a tool that must be refused; gives the code and the message.
+    #[must_use]
+    pub fn refused(&self, tool: &str, arguments: Value) -> (ErrorCode, String) {
+        let shown = format!("{tool} {arguments}");
+        let result = self.call(tool, arguments);
+        match (result.success, result.error) {
+            (false, Some(error)) => (error.code, error.message),
+            (success, error) => panic!("{shown}: success {success}, error {error:?}"),
+        }
+    }
+
+    /// Calls a tool that must succeed; gives its result.
+    #[must_use]
+    pub fn done(&self, tool: &str, arguments: Value) -> CallResult {
+        let shown = format!("{tool} {arguments}");
+        let result = self.call(tool, arguments);
+        assert!(result.success, "{shown}: {:?}", result.error);
+        result
+    }
+
+    /// Makes attempts with `probe` inside; gives the answers alone.
+    #[must_use]
+    pub fn told(&self, attempts: &[String]) -> Vec<String> {
+        let quoted: Vec<String> = attempts.iter().map(|attempt| format!("'{attempt}'")).collect();
+        self.probe(&quoted.join(" ")).iter().map(|line| answer(line)).collect()
+    }
+}
+
+/// What follows the last `=`.
+fn answer(line: &str) -> String {
+    line.rsplit('=').next().unwrap_or_default().to_owned()
+}
+
+/// The structured part of a result.
+#[must_use]
+pub fn data(result: &CallResult) -> Value {
+    let text = result.data.as_ref().expect("a result with data").as_str();
+    serde_json::from_str(text).expect("JSON")
+}
+
+impl World {
+    /// Makes harmless attempts with `probe` on the host as this world's user, for a control.
+    #[must_use]
+    pub fn told_outside(&self, attempts: &[String]) -> Vec<String> {
+        let output = self
+            .mode
+            .act(|| self.command("probe").args(attempts).output().expect("probe runs outside"));
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        text.lines().map(answer).collect()
+    }
+}
+
+/// A world with two sessions: one that does not see `outside`, and one that sees it read-only.
+#[must_use]
+pub fn both_views(mode: Mode) -> (World, [Sandbox; 2]) {
+    let world = World::new(mode);
+    world.add_profile("seen", &profile_reading(&world.outside()));
+    let views = [world.open(), world.open_with("seen")];
+    (world, views)
+}
+
+/// The default profile with some of its text replaced.
+#[must_use]
+pub fn profile_with(changes: &[(&str, &str)]) -> String {
+    let (name, text) = palisade_policy::builtin()[0];
+    assert_eq!(name, "workspace");
+    changes.iter().fold(text.to_owned(), |text, (from, to)| {
+        assert_eq!(text.matches(from).count(), 1, "{from:?} is there once");
+        text.replace(from, to)
+    })
+}
+
+/// The default profile with a directory that is read beside what it reads.
+#[must_use]
+pub fn profile_reading(path: &std::path::Path) -> String {
+    let last = "    \"$HOME/.local/lib\",\n";
+    profile_with(&[(last, &format!("{last}    \"!{}\",\n", path.display()))])
+}
+
+/// The default profile, but that it asks nobody.
+#[must_use]
+pub fn profile_never_asking() -> String {
+    profile_with(&[("ask = \"destructive\"", "ask = \"never\"")])
+}

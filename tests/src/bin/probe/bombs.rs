@@ -1,0 +1,99 @@
+//! Attempts of `probe` to use up what there is, and to outlive the end.
+
+use crate::{Answer, check, io, last, parse};
+use std::{hint::black_box, io::Write as _, os::fd::FromRawFd as _, time::Duration};
+
+pub(crate) fn attempt(words: &[String]) -> Option<Answer> {
+    let word = |n: usize| words.get(n).map_or("", String::as_str);
+    let number = |n: usize| parse(word(n));
+    Some(match word(0) {
+        "deaf" => deaf(),
+        "chain" => chain(),
+        "orphans" => orphans(number(1)),
+        "mlock" => mlock(number(1)),
+        "memfd" => memfd(number(1)),
+        "stack" => {
+            black_box(descend(black_box(1)));
+            Ok(())
+        }
+        "inodes" => io((0..number(2))
+            .try_for_each(|n| std::fs::File::create(format!("{}/inode-{n}", word(1))).map(drop))),
+        _ => return None,
+    })
+}
+
+/// Blocks every signal that can be blocked, and stays.
+fn deaf() -> Answer {
+    // SAFETY: a set on the stack, filled before it is used.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+    }
+    std::thread::sleep(Duration::from_secs(1000));
+    Ok(())
+}
+
+/// Is somebody else all the time: forks, ends, and goes on in the child.
+fn chain() -> Answer {
+    loop {
+        // SAFETY: this process has one thread.
+        match unsafe { libc::fork() } {
+            0 => {}
+            pid if pid < 0 => std::thread::sleep(Duration::from_millis(1)),
+            // SAFETY: ends without running anything of the parent's.
+            _ => unsafe { libc::_exit(0) },
+        }
+    }
+}
+
+/// That many processes whose parent ends first. Waits where the limit is met for the moment.
+fn orphans(count: libc::c_long) -> Answer {
+    for _ in 0..count {
+        let mut tries = 0;
+        let child = loop {
+            // SAFETY: this process has one thread.
+            match unsafe { libc::fork() } {
+                pid if pid >= 0 => break pid,
+                _ if tries == 10_000 => return Err(last()),
+                _ => std::thread::sleep(Duration::from_millis(1)),
+            }
+            tries += 1;
+        };
+        if child == 0 {
+            // SAFETY: one thread; both ends without running anything of the parent's.
+            unsafe {
+                libc::fork();
+                libc::_exit(0)
+            }
+        }
+        let mut status = 0;
+        // SAFETY: `status` is an int.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+    }
+    Ok(())
+}
+
+fn mlock(kilobytes: libc::c_long) -> Answer {
+    let held = vec![1u8; (kilobytes as usize) << 10];
+    // SAFETY: the bytes are live.
+    check(unsafe { libc::mlock(held.as_ptr().cast(), held.len()) }.into())
+}
+
+/// A file in memory of that many megabytes.
+fn memfd(megabytes: libc::c_long) -> Answer {
+    // SAFETY: SIG_IGN is not a pointer; the name is a C string; the descriptor is nobody else's.
+    let mut file = unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        let fd = libc::memfd_create(c"probe".as_ptr(), 0);
+        check(fd.into())?;
+        std::fs::File::from_raw_fd(fd)
+    };
+    io((0..megabytes).try_for_each(|_| file.write_all(&[1; 1 << 20])))
+}
+
+/// Calls itself until the stack ends.
+fn descend(depth: u64) -> u64 {
+    let room = black_box([depth; 512]);
+    if depth == u64::MAX { 0 } else { descend(depth + 1) + room[(depth % 512) as usize] }
+}
