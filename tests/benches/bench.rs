@@ -1,6 +1,7 @@
 //! What confinement costs: every figure beside a bare one of the same run, interleaved, medians.
 //!
-//! `cargo build --release --workspace && cargo bench -p palisade-tests`; `-- --quick` for a short run.
+//! `cargo build --release --workspace && cargo bench -p palisade-tests`; `-- --quick` for a short run,
+//! `-- programs small setup rules throughput flood memory` for some of it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, missing_docs)]
 
 use palisade_client::{Client, Open, Session};
@@ -60,7 +61,10 @@ struct Bench {
 }
 
 fn main() {
-    let quick = std::env::args().any(|argument| argument == "--quick");
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let wanted: Vec<_> = arguments.iter().filter(|argument| *argument != "--quick").collect();
+    let want = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| *wanted == name);
     let mode = Mode::all()[0];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let bench = Bench { runtime, world: World::new(mode), rounds: if quick { 20 } else { 200 } };
@@ -71,13 +75,27 @@ fn main() {
     let (client, daemon) = bench.client();
     let idle = memory(&[daemon.id()]);
     let session = bench.open(&client);
-    bench.programs(&session);
-    bench.small_calls(&client, &session);
-    bench.set_up();
-    bench.rules();
-    bench.throughput(if quick { 300 } else { 1000 });
-    bench.flood(&session, &daemon, if quick { 128 } else { 1024 });
-    bench.memory(idle);
+    if want("programs") {
+        bench.programs(&session);
+    }
+    if want("small") {
+        bench.small_calls(&client, &session);
+    }
+    if want("setup") {
+        bench.set_up();
+    }
+    if want("rules") {
+        bench.rules();
+    }
+    if want("throughput") {
+        bench.throughput(if quick { 300 } else { 1000 });
+    }
+    if want("flood") {
+        bench.flood(&session, &daemon, if quick { 128 } else { 1024 });
+    }
+    if want("memory") {
+        bench.memory(idle);
+    }
     drop((session, client));
     bench.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
     let mut daemon = daemon;

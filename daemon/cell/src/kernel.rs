@@ -9,15 +9,6 @@ use std::{
     ptr,
 };
 
-/// Which side of a fork this is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fork {
-    /// The new process. It must do nothing but system calls until it executes or exits.
-    Child,
-    /// The old process; the child's id.
-    Parent(i32),
-}
-
 /// Program, arguments and environment, laid out before a fork so that nothing allocates after it.
 #[derive(Debug)]
 pub struct Image {
@@ -68,24 +59,49 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Forks, sharing the current directory: when the child changes it, the parent's changes too, so
-/// that the parent can tell afterwards where the child was.
-///
-/// # Errors
-/// The kernel's answer (`EAGAIN` at the limit of processes).
-pub fn fork_sharing_directory() -> io::Result<Fork> {
-    let flags = libc::CLONE_FS | libc::SIGCHLD;
-    // SAFETY: without CLONE_VM and with a null stack this is fork(2): the child gets a copy of the
-    // memory and continues on its own copy of this stack. The process has one thread (the runner
-    // never starts another), so no lock can be held by a thread that the child does not have.
-    let pid = unsafe {
-        libc::syscall(libc::SYS_clone, flags, ptr::null::<u8>(), ptr::null::<u8>(), 0, 0)
-    };
-    match check(pid)? {
-        0 => Ok(Fork::Child),
-        pid => i32::try_from(pid)
-            .map(Fork::Parent)
-            .map_err(|_| io::Error::from_raw_os_error(libc::ERANGE)),
+/// Where a child runs between its birth and its execution. Sixteen times what it needs.
+const CHILD_STACK: usize = 64 * 1024;
+
+/// A stack for children, one at a time.
+#[derive(Debug)]
+pub struct ChildStack(Box<[u128]>);
+
+impl ChildStack {
+    /// Room for a child.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(vec![0; CHILD_STACK / size_of::<u128>()].into_boxed_slice())
+    }
+
+    /// Starts a child that runs `act` and waits until it has executed a program or ended; gives
+    /// its id. The child shares this process's current directory for good: when the program
+    /// changes it, this process's changes too, so that it can tell afterwards where the program
+    /// was. Until the execution it also shares its memory, so that nothing is copied and `act`
+    /// can leave word of a failure. `act` must do nothing but system calls.
+    ///
+    /// # Errors
+    /// The kernel's answer (`EAGAIN` at the limit of processes).
+    pub fn start<F: FnMut() -> i32>(&mut self, act: &mut F) -> io::Result<i32> {
+        extern "C" fn run<F: FnMut() -> i32>(act: *mut libc::c_void) -> libc::c_int {
+            // SAFETY: `start` passes a pointer to the `F` that it borrows until the child has
+            // executed or ended, and does not touch it meanwhile.
+            let act = unsafe { &mut *act.cast::<F>() };
+            act()
+        }
+        let flags = libc::CLONE_FS | libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let top = self.0.as_mut_ptr_range().end;
+        // SAFETY: the child runs on a stack of its own, aligned to 16 bytes, that nobody else uses
+        // while it does: CLONE_VFORK holds this process's only thread until the child has executed
+        // or ended, so nothing that it shares is touched from two sides. A panic can not leave
+        // `run`: it is `extern "C"`, and would abort.
+        let pid = unsafe { libc::clone(run::<F>, top.cast(), flags, ptr::from_mut(act).cast()) };
+        check(pid.into()).map(|_| pid)
+    }
+}
+
+impl Default for ChildStack {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -92,7 +92,9 @@ fn skipped(error: &std::io::Error) -> bool {
 fn attributes(access: Access) -> u64 {
     match access {
         Access::Write => NO_SUID | NO_DEV,
-        Access::List | Access::Read | Access::Execute | Access::Device => NO_SUID | NO_DEV | READ_ONLY,
+        Access::List | Access::Read | Access::Execute | Access::Device => {
+            NO_SUID | NO_DEV | READ_ONLY
+        }
     }
 }
 
@@ -157,8 +159,8 @@ fn proc(view: ProcView) -> Result<OwnedFd, StepFailure> {
             mounts::new("proc", &[], attributes).map_err(StepFailure::kernel("own /proc"))
         }
         ProcView::Host => {
-            let host = mounts::resolve(Path::new("/proc"))
-                .map_err(StepFailure::kernel("open /proc"))?;
+            let host =
+                mounts::resolve(Path::new("/proc")).map_err(StepFailure::kernel("open /proc"))?;
             mounts::copy(host.as_fd(), attributes).map_err(StepFailure::kernel("bind /proc"))
         }
     }

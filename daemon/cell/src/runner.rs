@@ -3,7 +3,7 @@
 
 use crate::{
     channel::Channel,
-    kernel::{self, Fork, Image},
+    kernel::{self, ChildStack, Image},
     tree::Tree,
 };
 use nix::sys::{
@@ -54,6 +54,7 @@ struct Runner {
     ruleset: Option<OwnedFd>,
     children: SignalFd,
     tree: Tree,
+    stack: ChildStack,
 }
 
 /// A program under way.
@@ -73,7 +74,8 @@ pub(crate) fn serve(
     children.thread_block().map_err(kernel("block SIGCHLD"))?;
     let children = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
         .map_err(kernel("signalfd"))?;
-    let mut runner = Runner { channel, control, ruleset, children, tree };
+    let stack = ChildStack::new();
+    let mut runner = Runner { channel, control, ruleset, children, tree, stack };
     let mut running = None;
     loop {
         let woken = runner.wait()?;
@@ -147,7 +149,7 @@ impl Runner {
     }
 
     /// Starts a program, or says why it can not be started.
-    fn start(&self, run: &Run, fds: &[OwnedFd]) -> Result<Option<Running>, RunnerError> {
+    fn start(&mut self, run: &Run, fds: &[OwnedFd]) -> Result<Option<Running>, RunnerError> {
         let [stdin, stdout, stderr] = fds else {
             return Err(RunnerError::Order("a program needs three streams"));
         };
@@ -162,7 +164,7 @@ impl Runner {
         }
     }
 
-    fn try_start(&self, run: &Run, streams: [BorrowedFd<'_>; 3]) -> Result<i32, NotStarted> {
+    fn try_start(&mut self, run: &Run, streams: [BorrowedFd<'_>; 3]) -> Result<i32, NotStarted> {
         let image = image(run)?;
         let script = match &run.script {
             Some(text) => Some(
@@ -173,20 +175,18 @@ impl Runner {
         // The child shares the current directory with this process, so it is set here.
         rustix::process::umask(Mode::from_raw_mode(0o022));
         rustix::process::chdir(run.cwd.as_path()).map_err(|e| NotStarted::errno("chdir", e))?;
-        let (failed, fail) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .map_err(|e| NotStarted::errno("pipe", e))?;
         let ruleset = self.ruleset.as_ref().map(|fd| fd.as_fd());
-        match kernel::fork_sharing_directory().map_err(|e| NotStarted::io("fork", &e))? {
-            Fork::Child => become_program(&image, streams, script.as_ref(), ruleset, &fail),
-            Fork::Parent(pid) => {
-                drop(fail);
-                let mut told = [0u8; 5];
-                match rustix::io::read(&failed, &mut told) {
-                    Ok(0) => Ok(pid),
-                    Ok(_) => Err(NotStarted::told(told)),
-                    Err(error) => Err(NotStarted::errno("hear from the child", error)),
-                }
-            }
+        let mut failed = None;
+        let pid = self
+            .stack
+            .start(&mut || {
+                failed = Some(become_program(&image, streams, script.as_ref(), ruleset));
+                NOT_STARTED
+            })
+            .map_err(|e| NotStarted::io("fork", &e))?;
+        match failed {
+            None => Ok(pid),
+            Some(failure) => Err(failure),
         }
     }
 
@@ -230,8 +230,8 @@ struct NotStarted {
     errno: i32,
 }
 
-/// The acts that a child can fail at, by the number that it reports.
-const ACTS: [&str; 4] = ["set up streams", "landlock", "close descriptors", "exec"];
+/// The status of a child that could not become a program; nobody looks at it.
+const NOT_STARTED: i32 = 126;
 
 impl NotStarted {
     fn errno(act: &'static str, errno: Errno) -> Self {
@@ -240,11 +240,6 @@ impl NotStarted {
 
     fn io(act: &'static str, error: &std::io::Error) -> Self {
         Self { act, errno: error.raw_os_error().unwrap_or(libc::EIO) }
-    }
-
-    fn told([act, a, b, c, d]: [u8; 5]) -> Self {
-        let act = ACTS.get(usize::from(act)).copied().unwrap_or("start");
-        Self { act, errno: i32::from_le_bytes([a, b, c, d]) }
     }
 }
 
@@ -276,32 +271,25 @@ fn candidates(program: &[u8], environment: &[Vec<u8>]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The child's side: nothing but system calls from here to the execution.
+/// The child's side: nothing but system calls from here to the execution. Comes back only if it
+/// failed.
 fn become_program(
     image: &Image,
     streams: [BorrowedFd<'_>; 3],
     script: Option<&OwnedFd>,
     ruleset: Option<BorrowedFd<'_>>,
-    fail: &OwnedFd,
-) -> ! {
-    let report = |act: u8, errno: i32| -> ! {
-        let [a, b, c, d] = errno.to_le_bytes();
-        // If even this fails, the parent sees the child's status.
-        let told = rustix::io::write(fail, &[act, a, b, c, d]);
-        kernel::exit_now(if told.is_ok() { 126 } else { 125 })
-    };
-    let code = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+) -> NotStarted {
     if let Err(error) = set_up(streams, script) {
-        report(0, code(error));
+        return NotStarted::io("set up streams", &error);
     }
     if let Some(Err(error)) = ruleset.map(kernel::landlock_restrict) {
-        report(1, code(error));
+        return NotStarted::io("landlock", &error);
     }
     let first = if script.is_some() { 4 } else { 3 };
     if let Err(error) = kernel::close_on_exec_from(first) {
-        report(2, code(error));
+        return NotStarted::io("close descriptors", &error);
     }
-    report(3, image.execute())
+    NotStarted { act: "exec", errno: image.execute() }
 }
 
 /// A session, signal mask and streams of the program's own.
