@@ -2,8 +2,9 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
+use tokio::sync::Semaphore;
 
 /// Connections of one user.
 pub(crate) const CONNECTIONS_OF_USER: usize = 256;
@@ -19,9 +20,15 @@ pub(crate) enum Counted {
     Session,
 }
 
+/// Large messages of one user that are being read at once.
+const LARGE_OF_USER: usize = 8;
+
 /// The counts.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Census(Arc<Mutex<HashMap<(Counted, u32), usize>>>);
+pub(crate) struct Census {
+    counts: Arc<Mutex<HashMap<(Counted, u32), usize>>>,
+    large: Arc<Mutex<HashMap<u32, Weak<Semaphore>>>>,
+}
 
 /// One of what is counted, for as long as it lives.
 #[derive(Debug)]
@@ -32,7 +39,19 @@ pub(crate) struct Enrolled {
 
 impl Census {
     fn counts(&self) -> MutexGuard<'_, HashMap<(Counted, u32), usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The places for large messages that all connections of a user share.
+    pub(crate) fn large(&self, uid: u32) -> Arc<Semaphore> {
+        let mut large = self.large.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(places) = large.get(&uid).and_then(Weak::upgrade) {
+            return places;
+        }
+        large.retain(|_, places| places.strong_count() > 0);
+        let places = Arc::new(Semaphore::new(LARGE_OF_USER));
+        large.insert(uid, Arc::downgrade(&places));
+        places
     }
 
     /// One more for this user, if that is not more than `most`; else the number there are.
@@ -79,6 +98,17 @@ mod tests {
         let _connection = census.enroll(Counted::Connection, 1, 1).unwrap();
         drop(first);
         take(1).unwrap();
+    }
+
+    #[test]
+    fn places_for_large_messages_are_a_users_own() {
+        let census = Census::default();
+        let places = census.large(1);
+        let taken = places.try_acquire_many(LARGE_OF_USER as u32).unwrap();
+        assert!(census.large(1).try_acquire().is_err());
+        assert!(census.large(2).try_acquire().is_ok());
+        drop(taken);
+        assert!(census.large(1).try_acquire().is_ok());
     }
 
     #[test]

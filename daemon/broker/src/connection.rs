@@ -60,7 +60,7 @@ pub(crate) async fn serve(
     // One too many is only waited for until it shows in which dialect to tell it so.
     let deadline = Instant::now() + if enrolled.is_ok() { GREETING } else { LAST_WORDS };
     let opened = tokio::select! {
-        opened = timeout_at(deadline, Reader::new(read)) => opened.unwrap_or_else(|_| Err(silent())),
+        opened = timeout_at(deadline, Reader::new(read, server.census.large(peer.uid))) => opened.unwrap_or_else(|_| Err(silent())),
         () = shutdown.cancelled() => return,
     };
     let (outbox, queue) = mpsc::channel(QUEUE);
@@ -193,7 +193,7 @@ impl Connection {
     /// Ends what is left: calls, session, and last the queue with what is still to be said.
     async fn finish(mut self, end: Result<(), WireError>, writer: JoinHandle<()>) {
         if let Err(error) = end {
-            tracing::debug!(uid = self.peer.uid, %error, "a connection ends");
+            tracing::debug!(uid = self.peer.uid, code = ?error.code, "a connection ends");
             let message = ServerMessage::Reply { id: None, reply: Reply::Error(error) };
             // A client that does not read does not hear this either.
             timeout(LAST_WORDS, self.outbox.send(message)).await.ok();

@@ -113,10 +113,15 @@ async fn read(
         Encoding::Raw => allowed,
     };
     lease.send(&[FileRequest::Read { path: path.clone(), part, most }]).await.map_err(failed)?;
-    let mut content = Vec::new();
+    let (mut content, mut taken) = (Vec::new(), 0);
     let end = loop {
         let reply = lease.receive().await.map_err(failed)?;
         let FileReply::Content(piece) = reply else { break reply };
+        // The cell is held to what it was asked for: its word is not what bounds memory here.
+        taken += piece.len() as u64;
+        if taken > most {
+            return Err(CallError::Cell("it sent more than was asked for".to_owned()));
+        }
         match encoding {
             Encoding::Raw => context.send(Stream::Content, piece).await,
             Encoding::Text | Encoding::Base64 if content.is_empty() => content = piece,

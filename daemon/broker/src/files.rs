@@ -155,3 +155,110 @@ impl Drop for Lease {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_plan::{
+        Path,
+        cell::{Part, WriteMode},
+        codec,
+    };
+    use std::{
+        io::{Read as _, Write as _},
+        os::unix::net::UnixStream,
+    };
+
+    /// The cell's end of one channel, spoken by the test.
+    struct Cell(UnixStream);
+
+    impl Cell {
+        fn hear(&mut self) -> FileRequest {
+            let mut header = [0; codec::HEADER];
+            self.0.read_exact(&mut header).unwrap();
+            let (length, _) = codec::parse_header(header).unwrap();
+            let mut body = vec![0; length];
+            self.0.read_exact(&mut body).unwrap();
+            codec::decode(&body).unwrap()
+        }
+
+        fn say(&mut self, reply: &FileReply) {
+            let body = codec::encode(reply).unwrap();
+            self.0.write_all(&codec::header(body.len(), 0).unwrap()).unwrap();
+            self.0.write_all(&body).unwrap();
+        }
+    }
+
+    fn one_channel() -> (FileChannels, Cell) {
+        let (channel, end) = Channel::pair().unwrap();
+        (FileChannels::new(vec![channel]), Cell(end.into()))
+    }
+
+    fn read() -> FileRequest {
+        FileRequest::Read { path: Path(b"/f".to_vec()), part: Part::All, most: 9 }
+    }
+
+    fn end_of_read() -> FileReply {
+        FileReply::Read { bytes: 1, size: 1, complete: true, mode: 0o644 }
+    }
+
+    #[tokio::test]
+    async fn a_channel_is_used_again_after_its_call() {
+        let (channels, mut cell) = one_channel();
+        for _ in 0..2 {
+            let mut lease = channels.lease().await.unwrap();
+            lease.send(&[read()]).await.unwrap();
+            assert_eq!(cell.hear(), read());
+            cell.say(&end_of_read());
+            assert_eq!(lease.receive().await.unwrap(), end_of_read());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_nobody_waits_for_is_not_the_next_calls() {
+        let (channels, mut cell) = one_channel();
+        let mut lease = channels.lease().await.unwrap();
+        lease.send(&[read()]).await.unwrap();
+        drop(lease);
+        cell.say(&FileReply::Content(vec![1]));
+        cell.say(&end_of_read());
+        let mut lease = channels.lease().await.unwrap();
+        lease.send(&[read()]).await.unwrap();
+        cell.say(&FileReply::Deleted { entries: 7 });
+        assert_eq!(lease.receive().await.unwrap(), FileReply::Deleted { entries: 7 });
+    }
+
+    #[tokio::test]
+    async fn a_write_left_half_way_is_abandoned() {
+        let (channels, mut cell) = one_channel();
+        let (path, mode) = (Path(b"/f".to_vec()), WriteMode::Overwrite);
+        let write = FileRequest::Write { path, mode, most: 9 };
+        let mut lease = channels.lease().await.unwrap();
+        lease.send(std::slice::from_ref(&write)).await.unwrap();
+        drop(lease);
+        let cell = tokio::task::spawn_blocking(move || {
+            assert_eq!(cell.hear(), write);
+            assert_eq!(cell.hear(), FileRequest::Abandon);
+            cell.say(&FileReply::Abandoned);
+            cell
+        });
+        channels.lease().await.unwrap();
+        cell.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn when_all_are_broken_nobody_waits() {
+        let (channels, mut cell) = one_channel();
+        let mut lease = channels.lease().await.unwrap();
+        lease.send(&[read()]).await.unwrap();
+        cell.0.write_all(&[0xff; codec::HEADER]).unwrap();
+        assert!(matches!(lease.receive().await, Err(ChannelError::Codec(_))));
+        drop(lease);
+        assert!(channels.lease().await.is_none());
+        // The channel itself is kept: closing it would end the session.
+        cell.0.set_nonblocking(true).unwrap();
+        cell.hear();
+        let error = cell.0.read(&mut [0; 1]).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    }
+}

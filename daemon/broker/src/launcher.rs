@@ -218,3 +218,75 @@ async fn receive(socket: &UnixStream) -> Result<Reply, LauncherError> {
     let bytes = buffer.get(..length).ok_or(CodecError::TooLarge(length, MAX_REPLY))?;
     Ok(codec::decode(bytes)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_plan::{CgroupFacts, Found};
+    use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        socketpair(kind.0, kind.1, SocketFlags::CLOEXEC, None).unwrap()
+    }
+
+    fn say(socket: &OwnedFd, reply: &Reply) {
+        rustix::net::send(socket, &codec::encode(reply).unwrap(), SendFlags::empty()).unwrap();
+    }
+
+    fn welcome(build_id: &str) -> Reply {
+        let facts = Facts {
+            kernel: "6.18".into(),
+            privileged: false,
+            user_namespace: Found::Yes(String::new()),
+            layers: Vec::new(),
+            landlock_abi: 7,
+            landlock_errata: 0,
+            cgroup: CgroupFacts::default(),
+        };
+        Reply::Welcome { build_id: build_id.into(), facts: Box::new(facts) }
+    }
+
+    #[tokio::test]
+    async fn a_launcher_of_another_build_is_refused_with_both_ids() {
+        let (ours, theirs) = pair();
+        say(&theirs, &welcome("another"));
+        let error = Launcher::greet(ours).await.unwrap_err();
+        assert!(matches!(&error, LauncherError::Build { theirs } if theirs == "another"));
+        let text = error.to_string();
+        assert!(text.contains("another") && text.contains(BUILD_ID), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_launcher_that_refuses_or_leaves_is_no_launcher() {
+        let (ours, theirs) = pair();
+        say(&theirs, &Reply::Fatal { why: "not you".into() });
+        assert!(
+            matches!(Launcher::greet(ours).await, Err(LauncherError::Refused(why)) if why == "not you")
+        );
+        let (ours, theirs) = pair();
+        let greet = tokio::spawn(Launcher::greet(ours));
+        tokio::task::yield_now().await;
+        drop(theirs);
+        assert!(matches!(greet.await.unwrap(), Err(LauncherError::Gone(_) | LauncherError::Io(_))));
+    }
+
+    #[tokio::test]
+    async fn replies_find_their_session_and_the_end_finds_all() {
+        let (ours, theirs) = pair();
+        say(&theirs, &welcome(BUILD_ID));
+        let launcher = Launcher::greet(ours).await.unwrap();
+        let (mut one, mut two) = (launcher.enroll(1).unwrap(), launcher.enroll(2).unwrap());
+        for session in [9, 2, 1] {
+            say(&theirs, &Reply::Ended { session });
+        }
+        assert_eq!(one.recv().await, Some(Reply::Ended { session: 1 }));
+        assert_eq!(two.recv().await, Some(Reply::Ended { session: 2 }));
+        drop(theirs);
+        assert_eq!(one.recv().await, None);
+        assert!(launcher.gone().is_some());
+        assert!(matches!(launcher.enroll(3), Err(LauncherError::Gone(_))));
+        let end = launcher.send(&Request::End { session: 1 }, &[]).await;
+        assert!(matches!(end, Err(LauncherError::Gone(_))));
+    }
+}

@@ -18,7 +18,7 @@ use palisade_plan::{
     launcher::{Reply, Request, SessionNumber},
 };
 use palisade_policy::{DEFAULT, Profile, Scene, stricter_ask};
-use palisade_protocol::{Ask, Open, RawPath, Receipt, SessionId, SessionStatus};
+use palisade_protocol::{Ask, Open, RawPath, Receipt, SessionId, SessionStatus, limits};
 use std::{
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     sync::{
@@ -278,7 +278,12 @@ impl Session {
         self.cwd.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Where the next call starts. What the cell says is believed only if it can be a path.
     pub(crate) fn set_cwd(&self, cwd: Vec<u8>) {
+        if cwd.first() != Some(&b'/') || cwd.contains(&0) || cwd.len() > limits::MAX_PATH {
+            tracing::warn!(session = self.number, "a cell named a current directory that is none");
+            return;
+        }
         *self.cwd.lock().unwrap_or_else(PoisonError::into_inner) = cwd;
     }
 

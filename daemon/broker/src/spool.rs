@@ -7,6 +7,10 @@ use std::{
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 use tokio::io::AsyncWriteExt as _;
@@ -21,6 +25,8 @@ const MAX_TOTAL: u64 = 1 << 30;
 pub(crate) struct Spools {
     /// None: nothing is kept.
     directory: Option<PathBuf>,
+    /// Bytes that were promised to spools since the last sweep.
+    promised: Arc<AtomicU64>,
 }
 
 /// Whose a spool is; beside it on disk, so that it outlives the daemon.
@@ -42,8 +48,8 @@ pub(crate) struct Spool {
 }
 
 impl Spools {
-    pub(crate) const fn new(directory: Option<PathBuf>) -> Self {
-        Self { directory }
+    pub(crate) fn new(directory: Option<PathBuf>) -> Self {
+        Self { directory, promised: Arc::default() }
     }
 
     fn paths(&self, call: &CallId) -> Option<(PathBuf, PathBuf)> {
@@ -54,7 +60,12 @@ impl Spools {
     /// Begins a spool of at most `room` bytes.
     pub(crate) async fn create(&self, call: &CallId, uid: u32, room: u64) -> io::Result<Spool> {
         let (path, meta) = self.paths(call).ok_or_else(|| io::Error::other("none are kept"))?;
+        let spools = self.clone();
         tokio::task::spawn_blocking(move || {
+            // A flood of output must not have to wait for the hour to be swept.
+            if spools.promised.fetch_add(room, Ordering::Relaxed) > MAX_TOTAL / 4 {
+                spools.sweep(SystemTime::now())?;
+            }
             write_meta(&meta, &Meta { uid, total: None })?;
             let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             Ok(Spool { file: tokio::fs::File::from_std(file), meta, uid, room })
@@ -91,6 +102,7 @@ impl Spools {
     /// Removes what is too old, then the oldest until the rest fits. Says how many went.
     pub(crate) fn sweep(&self, now: SystemTime) -> io::Result<usize> {
         let Some(directory) = &self.directory else { return Ok(0) };
+        self.promised.store(0, Ordering::Relaxed);
         let mut spools = Vec::new();
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
@@ -220,6 +232,19 @@ mod tests {
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
         assert_eq!(spools.sweep(SystemTime::now() + MAX_AGE * 2).unwrap(), 2);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_flood_is_swept_while_it_lasts() {
+        let (directory, spools, call) = spools();
+        let file = fs::File::create(directory.path().join("old")).unwrap();
+        file.set_len(MAX_TOTAL + 1).unwrap();
+        drop(spools.create(&call, 7, MAX_TOTAL / 4 + 1).await.unwrap());
+        assert!(directory.path().join("old").exists());
+        let next = uuid::Uuid::now_v7().to_string().parse().unwrap();
+        drop(spools.create(&next, 7, 1).await.unwrap());
+        assert!(!directory.path().join("old").exists());
+        assert!(directory.path().join(call.as_str()).exists());
     }
 
     #[test]

@@ -6,11 +6,11 @@ use palisade_protocol::{
     limits::MAX_FRAME,
     wire::{self, Dialect},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::unix::{OwnedReadHalf, OwnedWriteHalf},
-    sync::mpsc,
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::{Instant, timeout_at},
 };
 
@@ -18,6 +18,8 @@ use tokio::{
 const STALL: Duration = Duration::from_secs(30);
 /// How much more is read at once at most.
 const PIECE: usize = 256 * 1024;
+/// A message over this needs one of its user's places for large ones.
+const LARGE: usize = 1024 * 1024;
 /// What stays allocated for a connection that says nothing.
 const IDLE: usize = 8 * 1024;
 /// How much is written at once at least, if it is there.
@@ -41,18 +43,25 @@ pub(crate) struct Reader {
     searched: usize,
     /// When a message that was begun must be there.
     until: Option<Instant>,
+    /// The places for large messages of this client's user, and the one that is taken.
+    large: Arc<Semaphore>,
+    place: Option<OwnedSemaphorePermit>,
     dialect: Dialect,
 }
 
 impl Reader {
     /// Waits for the first byte, which tells the dialect; none if the client left without one.
-    pub(crate) async fn new(mut stream: OwnedReadHalf) -> Result<Option<Self>, WireError> {
+    pub(crate) async fn new(
+        mut stream: OwnedReadHalf,
+        large: Arc<Semaphore>,
+    ) -> Result<Option<Self>, WireError> {
         let mut buffer = Vec::with_capacity(IDLE);
         if stream.read_buf(&mut buffer).await.map_err(broken)? == 0 {
             return Ok(None);
         }
         let dialect = wire::sniff(buffer.first().copied().unwrap_or_default())?;
-        Ok(Some(Self { stream, buffer, searched: 0, until: None, dialect }))
+        let (searched, until, place) = (0, None, None);
+        Ok(Some(Self { stream, buffer, searched, until, large, place, dialect }))
     }
 
     pub(crate) const fn dialect(&self) -> Dialect {
@@ -77,23 +86,31 @@ impl Reader {
                     Found::Wants(bytes) => bytes,
                 },
             };
-            if self.buffer.is_empty() {
+            let read = if self.buffer.is_empty() {
                 self.buffer.shrink_to(IDLE);
-            }
-            self.buffer.reserve(wanted.clamp(IDLE, PIECE));
-            let begun = !self.buffer.is_empty();
-            let read = self.stream.read_buf(&mut self.buffer);
-            let read = if begun {
-                let until = *self.until.get_or_insert_with(|| Instant::now() + STALL);
-                timeout_at(until, read).await.map_err(|_| stalled())?
-            } else {
                 self.until = None;
-                read.await
+                self.read(wanted).await?
+            } else {
+                let until = *self.until.get_or_insert_with(|| Instant::now() + STALL);
+                timeout_at(until, self.read(wanted)).await.map_err(|_| stalled())??
             };
-            if read.map_err(broken)? == 0 {
+            if read == 0 {
                 return self.end().map(|()| None);
             }
         }
+    }
+
+    /// Reads some more of what is wanted. What many clients of one user could have allocated here
+    /// at once is bounded: a large message waits for its place.
+    async fn read(&mut self, wanted: usize) -> Result<usize, WireError> {
+        if self.buffer.len() + wanted <= LARGE {
+            self.place = None;
+        } else if self.place.is_none() {
+            let place = Arc::clone(&self.large).acquire_owned().await;
+            self.place = Some(place.map_err(|_| stalled())?);
+        }
+        self.buffer.reserve(wanted.clamp(IDLE, PIECE));
+        self.stream.read_buf(&mut self.buffer).await.map_err(broken)
     }
 
     /// What is missing at the end of the stream.
