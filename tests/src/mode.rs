@@ -53,14 +53,12 @@ impl Mode {
 /// Gives this thread, and what it starts, the ordinary user's identity.
 fn become_ordinary() {
     let id = libc::c_long::from(ORDINARY);
-    // SAFETY: the raw calls change the credentials of this thread only, which is about to do one
-    // thing and end; they touch no memory.
-    let (groups, gid, uid) = unsafe {
-        (
-            libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()),
-            libc::syscall(libc::SYS_setresgid, id, id, id),
-            libc::syscall(libc::SYS_setresuid, id, id, id),
-        )
-    };
+    // SAFETY: the raw call changes the credentials of this thread only, which is about to do one
+    // thing and end; it reads no memory.
+    let groups = unsafe { libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()) };
+    // SAFETY: as above.
+    let gid = unsafe { libc::syscall(libc::SYS_setresgid, id, id, id) };
+    // SAFETY: as above.
+    let uid = unsafe { libc::syscall(libc::SYS_setresuid, id, id, id) };
     assert_eq!((groups, gid, uid), (0, 0, 0), "the tests must be able to become an ordinary user");
 }

@@ -168,10 +168,9 @@ impl Raw {
 
     /// Calls a tool and waits for its result.
     pub fn result(&mut self, tool: &str, arguments: &serde_json::Value) -> CallResult {
-        match self.ask(call(tool, arguments, CallOptions::default())) {
-            Reply::Result(result) => *result,
-            other => panic!("{tool}: {other:?}"),
-        }
+        let reply = self.ask(call(tool, arguments, CallOptions::default()));
+        let Reply::Result(result) = reply else { panic!("{tool}: {reply:?}") };
+        *result
     }
 
     /// The error that ends this connection: one without an id, and then nothing.
@@ -188,10 +187,14 @@ impl Raw {
 
     /// The code of the error that a request gets; the connection goes on.
     pub fn refusal(&mut self, request: Request) -> ErrorCode {
-        match self.ask(request) {
-            Reply::Error(error) => error.code,
-            other => panic!("not refused: {other:?}"),
-        }
+        self.refused(request).code
+    }
+
+    /// The whole error that a request gets; the connection goes on.
+    pub fn refused(&mut self, request: Request) -> WireError {
+        let reply = self.ask(request);
+        let Reply::Error(error) = reply else { panic!("not refused: {reply:?}") };
+        error
     }
 
     /// Reads whatever comes until the end; gives how much.
