@@ -55,6 +55,8 @@ pub enum EnterError {
 /// # Errors
 /// Whatever ended it but the end of its session.
 pub fn enter() -> Result<(), EnterError> {
+    // It was executed by its descriptor, and would be shown by that number until it has a session.
+    set_name(c"palisade-cell")?;
     let control = Datagrams::new(take_standard_input()?);
     die_with_the_launcher()?;
     let Some((setup, fds)) = control.receive::<Setup>()? else { return Ok(()) };
@@ -105,7 +107,11 @@ fn name_process(setup: &Setup) -> Result<(), EnterError> {
         Role::Trial => "trial",
     };
     let name = std::ffi::CString::new(format!("cell {} {role}", setup.session)).unwrap_or_default();
-    rustix::thread::set_name(&name).map_err(|e| EnterError::Kernel("name the process", e))
+    set_name(&name)
+}
+
+fn set_name(name: &std::ffi::CStr) -> Result<(), EnterError> {
+    rustix::thread::set_name(name).map_err(|e| EnterError::Kernel("name the process", e))
 }
 
 fn sort_out(
