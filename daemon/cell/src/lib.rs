@@ -6,6 +6,7 @@ pub mod kernel;
 pub mod steps;
 pub mod tools;
 
+mod borrowed;
 mod detach;
 mod enter;
 mod landlock;

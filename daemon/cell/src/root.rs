@@ -1,6 +1,7 @@
 //! The small root: what a session sees of the file system. Room: the cell, while it has privilege.
 
 use crate::{
+    borrowed::{self, Borrowed},
     kernel::{self, Recursive},
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY},
     steps::StepFailure,
@@ -57,7 +58,7 @@ pub(crate) fn make(root: &Root) -> Result<(), StepFailure> {
     mounts::attach(new.as_fd(), here.as_fd(), Path::new(""))
         .map_err(StepFailure::kernel("attach new root"))?;
     for (path, piece) in &pieces {
-        place(new.as_fd(), path, piece)
+        place(new.as_fd(), path, piece, root.identity)
             .map_err(StepFailure::kernel(format!("place {}", path.display())))?;
     }
     furnish_dev(new.as_fd())?;
@@ -166,38 +167,45 @@ fn proc(view: ProcView) -> Result<OwnedFd, StepFailure> {
     }
 }
 
-/// Puts one piece in place, making what leads to it.
-fn place(root: BorrowedFd<'_>, path: &Path, piece: &Piece) -> std::io::Result<()> {
+/// Puts one piece in place, making what leads to it: in the session's own directories as the
+/// session itself, which the launcher's few capabilities would not let it do otherwise.
+fn place(
+    root: BorrowedFd<'_>,
+    path: &Path,
+    piece: &Piece,
+    identity: Identity,
+) -> std::io::Result<()> {
     let path = path.strip_prefix("/").unwrap_or(path);
     if let Some(parent) = path.parent() {
-        make_directories(root, parent)?;
+        make_directories(root, parent, identity)?;
     }
     match piece {
-        Piece::Link(target) => match rustix::fs::symlinkat(target, root, path) {
-            Ok(()) | Err(Errno::EXIST) => Ok(()),
-            Err(error) => Err(error.into()),
-        },
+        Piece::Link(target) => {
+            let link = || rustix::fs::symlinkat(target, root, path);
+            match borrowed::first_as(identity, link)? {
+                Ok(()) | Err(Errno::EXIST) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        }
         Piece::Directory(mount) => {
-            make_directories(root, path)?;
+            make_directories(root, path, identity)?;
             mounts::attach(mount.as_fd(), root, path)
         }
         Piece::File(mount) => {
-            rustix::fs::openat(
-                root,
-                path,
-                OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC,
-                Mode::RUSR,
-            )?;
+            let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+            let create = || rustix::fs::openat(root, path, flags, Mode::RUSR);
+            borrowed::first_as(identity, create)??;
             mounts::attach(mount.as_fd(), root, path)
         }
     }
 }
 
-fn make_directories(root: BorrowedFd<'_>, path: &Path) -> std::io::Result<()> {
+fn make_directories(root: BorrowedFd<'_>, path: &Path, identity: Identity) -> std::io::Result<()> {
     let mut so_far = PathBuf::new();
     for component in path.components() {
         so_far.push(component);
-        match rustix::fs::mkdirat(root, &so_far, Mode::from_raw_mode(0o755)) {
+        let make = || rustix::fs::mkdirat(root, &so_far, Mode::from_raw_mode(0o755));
+        match borrowed::first_as(identity, make)? {
             Ok(()) | Err(Errno::EXIST) => {}
             // Below a read-only bind: the directory must be there already, or the mount says so.
             Err(Errno::ROFS) => {}
@@ -274,42 +282,4 @@ pub(crate) fn own_proc() -> Result<(), StepFailure> {
         .map_err(StepFailure::kernel("mount /proc"))?;
     let stat = rustix::fs::statat(CWD, "/proc/self", AtFlags::SYMLINK_NOFOLLOW);
     stat.map(drop).map_err(StepFailure::kernel("look at own /proc"))
-}
-
-/// The session's identity, borrowed for resolving paths.
-struct Borrowed {
-    own: Option<(nix::unistd::Uid, nix::unistd::Gid)>,
-}
-
-impl Borrowed {
-    fn take(identity: Identity) -> Result<Self, StepFailure> {
-        use nix::unistd::{Gid, Uid, getegid, geteuid, setfsgid, setfsuid, setgroups};
-        if geteuid().as_raw() == identity.uid {
-            return Ok(Self { own: None });
-        }
-        setgroups(&[]).map_err(StepFailure::kernel("setgroups"))?;
-        let own = (geteuid(), getegid());
-        setfsgid(Gid::from_raw(identity.gid));
-        setfsuid(Uid::from_raw(identity.uid));
-        // The only way to learn whether it worked is to ask again.
-        if setfsuid(Uid::from_raw(identity.uid)).as_raw() != identity.uid
-            || setfsgid(Gid::from_raw(identity.gid)).as_raw() != identity.gid
-        {
-            return Err(StepFailure::NotInForce(
-                "the session's identity could not be borrowed".into(),
-            ));
-        }
-        Ok(Self { own: Some(own) })
-    }
-
-    fn give_back(self) -> Result<(), StepFailure> {
-        use nix::unistd::{setfsgid, setfsuid};
-        let Some((uid, gid)) = self.own else { return Ok(()) };
-        setfsuid(uid);
-        setfsgid(gid);
-        if setfsuid(uid) != uid {
-            return Err(StepFailure::NotInForce("own identity could not be taken back".into()));
-        }
-        Ok(())
-    }
 }
