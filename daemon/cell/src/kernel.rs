@@ -276,10 +276,12 @@ pub fn landlock_restrict(ruleset: BorrowedFd<'_>) -> io::Result<()> {
 /// The kernel's answer.
 pub fn memory_file(name: &CStr, contents: &[u8]) -> io::Result<OwnedFd> {
     // SAFETY: the name is a C string; the kernel copies it.
-    let fd = check(
-        unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_NOEXEC_SEAL) }
-            .into(),
-    )?;
+    let make = |flags| check(unsafe { libc::memfd_create(name.as_ptr(), flags) }.into());
+    let fd = match make(libc::MFD_CLOEXEC | libc::MFD_NOEXEC_SEAL) {
+        // Kernels before 6.3 do not know the seal.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => make(libc::MFD_CLOEXEC),
+        made => made,
+    }?;
     let fd = i32::try_from(fd).map_err(|_| io::Error::from_raw_os_error(libc::ERANGE))?;
     // SAFETY: `fd` was just made and nobody else owns it.
     let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
