@@ -23,6 +23,9 @@ const IDLE_BUFFER: usize = 16 * 1024;
 pub(crate) struct Channel {
     stream: UnixStream,
     buffer: Vec<u8>,
+    /// Frames on their way, and how much of them the socket has taken.
+    outgoing: Vec<u8>,
+    sent: usize,
 }
 
 /// Why a channel can not be used any more.
@@ -46,7 +49,8 @@ impl Channel {
         let (ours, theirs) = socketpair(kind.0, kind.1, SocketFlags::CLOEXEC, None)?;
         let ours = std::os::unix::net::UnixStream::from(ours);
         ours.set_nonblocking(true)?;
-        Ok((Self { stream: UnixStream::from_std(ours)?, buffer: Vec::new() }, theirs))
+        let stream = UnixStream::from_std(ours)?;
+        Ok((Self { stream, buffer: Vec::new(), outgoing: Vec::new(), sent: 0 }, theirs))
     }
 
     /// Sends a message with descriptors.
@@ -62,14 +66,27 @@ impl Channel {
         self.stream.write_all(rest).await.map_err(closed)
     }
 
-    /// Sends messages, all at once if the socket has room.
+    /// Sends messages, all at once if the socket has room. If the caller stops waiting, what is
+    /// left of them goes out with the next [`flush`](Self::flush).
     pub(crate) async fn send_all<T: codec::Encode>(
         &mut self,
         messages: &[T],
     ) -> Result<(), ChannelError> {
-        let mut frames = Vec::new();
-        messages.iter().try_for_each(|message| append(&mut frames, message, 0))?;
-        self.stream.write_all(&frames).await.map_err(closed)
+        messages.iter().try_for_each(|message| append(&mut self.outgoing, message, 0))?;
+        self.flush().await
+    }
+
+    /// Sends what is left of earlier messages.
+    pub(crate) async fn flush(&mut self) -> Result<(), ChannelError> {
+        while let Some(rest) = self.outgoing.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match self.stream.write(rest).await.map_err(closed)? {
+                0 => return Err(ChannelError::Closed),
+                taken => self.sent += taken,
+            }
+        }
+        self.outgoing.clear();
+        self.sent = 0;
+        Ok(())
     }
 
     /// The next message. Nothing is lost if the caller stops waiting.
@@ -99,6 +116,7 @@ impl Channel {
     /// Gives back memory that a large message needed.
     pub(crate) fn relax(&mut self) {
         self.buffer.shrink_to(IDLE_BUFFER);
+        self.outgoing.shrink_to(IDLE_BUFFER);
     }
 }
 

@@ -44,7 +44,7 @@ enum Owed {
     Reply,
     /// Content of a write, and then its reply.
     Content,
-    /// A message went out in part, or nonsense came in.
+    /// Nothing goes out any more, or nonsense came in.
     Broken,
 }
 
@@ -70,18 +70,20 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Lease {
-    /// Sends requests, all at once.
+    /// Sends requests, all at once. If the caller stops waiting, they are sent all the same.
     pub(crate) async fn send(&mut self, requests: &[FileRequest]) -> Result<(), ChannelError> {
-        self.owed = Owed::Broken;
-        let channel = self.channel.as_mut().ok_or(ChannelError::Closed)?;
-        channel.send_all(requests).await?;
         self.owed = match requests.last() {
             Some(FileRequest::Write { .. } | FileRequest::Content { end: false, .. }) => {
                 Owed::Content
             }
             Some(_) | None => Owed::Reply,
         };
-        Ok(())
+        let channel = self.channel.as_mut().ok_or(ChannelError::Closed)?;
+        channel.send_all(requests).await.inspect_err(|_| self.owed = Owed::Broken)
+    }
+
+    async fn flush(&mut self) -> Result<(), ChannelError> {
+        self.channel.as_mut().ok_or(ChannelError::Closed)?.flush().await
     }
 
     /// The next reply.
@@ -103,6 +105,7 @@ impl Lease {
     /// Brings a channel whose call left early back to where the next can use it.
     async fn put_right(mut self) {
         let settle = async {
+            self.flush().await?;
             if self.owed == Owed::Content {
                 self.send(&[FileRequest::Abandon]).await?;
             }
@@ -238,6 +241,26 @@ mod tests {
         drop(lease);
         let cell = tokio::task::spawn_blocking(move || {
             assert_eq!(cell.hear(), write);
+            assert_eq!(cell.hear(), FileRequest::Abandon);
+            cell.say(&FileReply::Abandoned);
+            cell
+        });
+        channels.lease().await.unwrap();
+        cell.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_message_left_half_way_is_sent_to_its_end_and_the_write_abandoned() {
+        let (channels, mut cell) = one_channel();
+        let mut lease = channels.lease().await.unwrap();
+        // More than the socket takes while nobody reads.
+        let content = FileRequest::Content { data: vec![7; 3 << 20], end: false };
+        let requests = std::slice::from_ref(&content);
+        let sending = tokio::time::timeout(Duration::from_millis(50), lease.send(requests));
+        assert!(sending.await.is_err(), "it could not be sent whole");
+        drop(lease);
+        let cell = tokio::task::spawn_blocking(move || {
+            assert!(cell.hear() == content);
             assert_eq!(cell.hear(), FileRequest::Abandon);
             cell.say(&FileReply::Abandoned);
             cell
