@@ -10,7 +10,7 @@ use crate::{
 };
 use nix::sched::{CloneFlags, unshare};
 use palisade_plan::Found;
-use rustix::process::Signal;
+use rustix::{io::Errno, process::Signal};
 use std::{
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     process::{Command, ExitStatus},
@@ -51,7 +51,15 @@ pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
     // The inner launcher alone holds the socket, so that its end is seen as the launcher's end.
     let null = std::fs::File::open("/dev/null").map_err(LauncherError::Nest)?;
     rustix::stdio::dup2_stdin(&null).map_err(|e| LauncherError::Kernel("dup2", e))?;
-    Ok(Nest::Ended(inner.wait().map_err(LauncherError::Nest)?))
+    Ok(Nest::Ended(match inner.wait() {
+        Ok(ended) => ended,
+        // Whoever started the daemon ignored SIGCHLD: the kernel has collected the inner launcher
+        // by itself and kept no status. That it has ended is all there is to know.
+        Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {
+            ExitStatus::default()
+        }
+        Err(error) => return Err(LauncherError::Nest(error)),
+    }))
 }
 
 fn told(settled: &str) -> Privilege {
