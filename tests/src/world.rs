@@ -158,11 +158,12 @@ impl World {
     }
 
     /// The same, started by a shell line that ends in running `"$@"`: whatever the line leaves
-    /// behind (variables, descriptors, a umask, ignored signals) is the daemon's to inherit.
+    /// behind (variables, descriptors, a umask, ignored signals) is the daemon's to inherit. The
+    /// shell is run by `starter`, the client is this world's user.
     #[must_use]
-    pub fn embedded_by(&self, line: &str) -> (UnixStream, Child) {
-        self.mode.act(|| {
-            let (ours, theirs) = UnixStream::pair().expect("socketpair");
+    pub fn embedded_by(&self, starter: Mode, line: &str) -> (UnixStream, Child) {
+        let (ours, theirs) = self.mode.act(|| UnixStream::pair().expect("socketpair"));
+        starter.act(|| {
             let daemon = self.command("palisaded");
             let mut shell = Command::new("bash");
             shell.args(["-c", line, "bash"]).arg(daemon.get_program()).env_clear();

@@ -1,5 +1,6 @@
 //! What a call can do to processes that are not its own: the runner, the rooms of the daemon, another
 //! session's calls. Nothing; to its own children what debuggers and shells do.
+#![allow(clippy::unwrap_used, reason = "a test that can not go on fails")]
 
 use palisade_tests::{Mode, Sandbox, World, processes};
 use std::fs;

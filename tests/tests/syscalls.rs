@@ -1,5 +1,6 @@
 //! What the system call filter refuses, from inside a whole session: the kernel's exact answer, the
 //! host as it was, and beside each refusal what ordinary programs still do.
+#![allow(clippy::unwrap_used, reason = "a test that can not go on fails")]
 
 use palisade_tests::{Mode, Sandbox, World};
 use std::fs;
