@@ -159,7 +159,7 @@ fn keyrings_are_out_of_reach() {
             ("sys:keyctl:0:-4:1:0:0", "EPERM"),
         ]);
         // The control adds to a keyring that ends with its process.
-        let control = format!("sys:add_key:@user:@{name}:@x:1:-2");
+        let control = "sys:add_key:@user:@palisade-control:@x:1:-2".to_owned();
         assert_eq!(world.told_outside(&[control]), ["ok"]);
     });
     let keys = fs::read_to_string("/proc/keys").unwrap_or_default();
