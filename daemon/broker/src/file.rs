@@ -11,6 +11,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use palisade_plan::{
     Path,
     cell::{CHUNK, Entry, EntryKind, FileReply, FileRequest, Part},
+    text,
 };
 use palisade_protocol::{JsonText, RawPath, Stream, arguments::Encoding};
 use serde_json::json;
@@ -241,7 +242,7 @@ fn escaped(name: &[u8]) -> String {
         for letter in part.valid().chars() {
             match letter {
                 '\\' => shown.push_str("\\\\"),
-                letter if letter.is_control() => shown.extend(letter.escape_default()),
+                letter if text::steers(letter) => shown.extend(letter.escape_default()),
                 letter => shown.push(letter),
             }
         }
@@ -262,6 +263,7 @@ mod tests {
         assert_eq!(escaped("ünï".as_bytes()), "ünï");
         assert_eq!(escaped(b"a\nb\x1b[31m\\"), "a\\nb\\u{1b}[31m\\\\");
         assert_eq!(escaped(b"\xffz"), "\\xffz");
+        assert_eq!(escaped("x\u{202e}y".as_bytes()), "x\\u{202e}y");
     }
 
     #[test]

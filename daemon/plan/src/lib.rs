@@ -7,6 +7,7 @@ pub mod ceiling;
 pub mod cell;
 pub mod codec;
 pub mod launcher;
+pub mod text;
 
 mod facts;
 mod filter;

@@ -22,6 +22,7 @@ use palisade_channel::ChannelError;
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
+    text,
 };
 use rustix::{
     fs::{FileType, Mode, OFlags, ResolveFlags},
@@ -195,12 +196,12 @@ const fn kind_name(kind: FileType) -> &'static str {
     }
 }
 
-/// A path for a message: whatever could move a terminal's cursor is written out.
+/// A path for a message: whatever could move a terminal's cursor or turn text around is written out.
 fn shown(path: &Path) -> String {
     let text = String::from_utf8_lossy(&path.0);
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
-        if letter.is_control() {
+        if text::steers(letter) {
             shown.extend(letter.escape_default());
         } else {
             shown.push(letter);
