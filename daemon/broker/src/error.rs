@@ -1,6 +1,6 @@
 //! What can go wrong with sessions and calls, and the one place where it becomes a wire error.
 
-use crate::{channel::ChannelError, launcher::LauncherError};
+use crate::{channel::ChannelError, launcher::LauncherError, own::OwnError};
 use palisade_plan::{
     cell::{FileError, FileErrorKind},
     launcher::Refusal,
@@ -8,6 +8,10 @@ use palisade_plan::{
 use palisade_policy::{AskError, EnvironmentError, PlanError};
 use palisade_protocol::{ErrorCode, WireError};
 use std::io;
+
+/// What to do when the launcher is gone.
+const LAUNCHER_HINT: &str = "nothing can be confined without it, so nothing runs; connect and open \
+    again, and if that fails too, start the daemon anew";
 
 /// Why there is no session.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +24,8 @@ pub(crate) enum SessionError {
     TooMany(usize),
     #[error(transparent)]
     Plan(#[from] PlanError),
+    #[error(transparent)]
+    Own(#[from] OwnError),
     #[error(transparent)]
     Launcher(#[from] LauncherError),
     #[error("the launcher refused the session")]
@@ -76,6 +82,13 @@ impl From<SessionError> for WireError {
                 (ErrorCode::LimitReached, "close a session that is not needed any more".into())
             }
             SessionError::Plan(_) => (ErrorCode::WorkspaceRefused, String::new()),
+            SessionError::Own(OwnError::Workspace { .. }) => (
+                ErrorCode::WorkspaceRefused,
+                "open a directory beside it, or start the daemon with its things elsewhere".into(),
+            ),
+            SessionError::Own(OwnError::Profile { .. }) => {
+                (ErrorCode::InvalidRequest, "choose another profile, or change this one".into())
+            }
             SessionError::Launcher(error) => return launcher_error(error),
             SessionError::Refused(refusal) => return refusal_error(refusal),
             SessionError::Step { workspace: true, .. } => (
@@ -99,7 +112,7 @@ pub(crate) fn launcher_error(error: &LauncherError) -> WireError {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),
         },
-        "nothing can be confined without it, so nothing runs; start the daemon anew",
+        LAUNCHER_HINT,
     )
 }
 
@@ -138,10 +151,7 @@ fn refusal_error(refusal: &Refusal) -> WireError {
 impl From<CallError> for WireError {
     fn from(error: CallError) -> Self {
         let (code, hint) = match &error {
-            CallError::LauncherGone(_) => (
-                ErrorCode::LauncherGone,
-                "nothing can be confined without it, so nothing runs; start the daemon anew",
-            ),
+            CallError::LauncherGone(_) => (ErrorCode::LauncherGone, LAUNCHER_HINT),
             CallError::SessionOver => (ErrorCode::CellFailed, "connect again and open another"),
             CallError::Cell(_) => {
                 (ErrorCode::CellFailed, "try again; if it happens again, open another session")

@@ -24,6 +24,7 @@ mod options;
 mod order;
 mod outcome;
 mod output;
+mod own;
 mod privilege;
 mod receipt;
 mod run;

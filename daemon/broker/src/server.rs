@@ -3,6 +3,7 @@
 use crate::{
     census::Census,
     link::Link,
+    own::Own,
     session::Session,
     spool::Spools,
     tools::{Registry, RegistryError},
@@ -24,6 +25,7 @@ pub(crate) struct Server {
     pub(crate) link: Link,
     pub(crate) spools: Spools,
     pub(crate) census: Census,
+    pub(crate) own: Own,
     sessions: Mutex<Vec<Weak<Session>>>,
 }
 
@@ -43,8 +45,14 @@ impl Server {
             link,
             spools,
             census: Census::default(),
+            own: Own::default(),
             sessions: Mutex::default(),
         })
+    }
+
+    /// The same with places of its own that no session gets.
+    pub(crate) fn keeping(self, own: Own) -> Self {
+        Self { own, ..self }
     }
 
     /// Remembers a session for `status`, for as long as it lives.

@@ -94,6 +94,7 @@ pub(crate) async fn open(
         server.census.enroll(Counted::Session, peer.uid, most).map_err(SessionError::TooMany)?;
     let scene = scene::of(peer, &request.workspace).await?;
     let plan = profile.plan(&scene)?;
+    server.own.check(&plan)?;
 
     let launcher = server.link.launcher().await?;
     let number = server.link.next_number();

@@ -2,6 +2,7 @@
 
 use crate::{
     options::{ConfigError, Options},
+    own::Own,
     privilege::{self, Account, PrivilegeError},
 };
 use palisade_policy::{Profile, ProfileError, ProfileSet};
@@ -21,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) account: Option<Account>,
     pub(crate) launcher_socket: Option<PathBuf>,
     pub(crate) log: Option<String>,
+    /// Where configuration and profiles are, or would be looked for.
+    configured: Vec<PathBuf>,
 }
 
 /// How clients come in.
@@ -91,7 +94,9 @@ impl Settings {
             user_directory("XDG_CONFIG_HOME", ".config")
         };
         let file = config.as_ref().map(|directory| directory.join("palisaded.toml"));
+        let mut configured: Vec<_> = config.iter().chain(&options.config).cloned().collect();
         let options = options.with_file(file.as_deref())?;
+        configured.extend(options.profiles.iter().cloned());
         let usual = config.map(|directory| directory.join("profiles"));
         let state = match (options.state, root) {
             (Some(path), _) => State::Given(path),
@@ -111,7 +116,21 @@ impl Settings {
         let account = root.then(|| privilege::account(options.user.as_deref())).transpose()?;
         let profiles = load_profiles(&options.profiles, usual.as_deref())?;
         let (launcher_socket, log) = (options.launcher_socket, options.log);
-        Ok(Self { door, profiles, state, account, launcher_socket, log })
+        Ok(Self { door, profiles, state, account, launcher_socket, log, configured })
+    }
+
+    /// The places that are the daemon's own.
+    pub(crate) fn own(&self) -> Own {
+        let state = match &self.state {
+            State::Given(path) | State::Usual(path) => Some(path),
+            State::Nowhere => None,
+        };
+        let socket = match &self.door {
+            Door::Socket(path) => Some(path),
+            Door::Embedded => None,
+        };
+        let hidden = state.into_iter().chain(socket).chain(&self.launcher_socket);
+        Own::new(hidden.cloned().collect(), self.configured.clone())
     }
 
     /// What would be done, for `--check`.

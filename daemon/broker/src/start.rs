@@ -7,6 +7,7 @@ use crate::{
     link::Link,
     listen::{self, Audience, Bound, ListenError},
     options::Options,
+    own::Own,
     privilege::{self, PrivilegeError},
     serve::{self, Listener},
     server::Server,
@@ -91,6 +92,7 @@ pub struct Started {
     launcher: LauncherFrom,
     profiles: ProfileSet,
     spools: Spools,
+    own: Own,
 }
 
 /// Where clients come in.
@@ -122,13 +124,14 @@ pub fn start(options: Options) -> Result<Option<Started>, StartError> {
     log_to_stderr(&settings)?;
     let entrance = open_door(&settings)?;
     let spools = spools(&settings)?;
+    let own = settings.own();
     let launcher = match settings.launcher_socket {
         Some(path) => LauncherFrom::Socket(path),
         None => LauncherFrom::Process(launcher_process::start()?),
     };
     raise_descriptors();
     privilege::give_up(settings.account)?;
-    Ok(Some(Started { entrance, launcher, profiles: settings.profiles, spools }))
+    Ok(Some(Started { entrance, launcher, profiles: settings.profiles, spools, own }))
 }
 
 fn log_to_stderr(settings: &Settings) -> Result<(), StartError> {
@@ -240,7 +243,7 @@ impl Started {
             }
             LauncherFrom::Socket(path) => Link::path(&path).await?,
         };
-        let server = Arc::new(Server::new(&self.profiles, link, self.spools)?);
+        let server = Arc::new(Server::new(&self.profiles, link, self.spools)?.keeping(self.own));
         let failed = |error| StartError::Io("use the socket", error);
         let listener = match self.entrance {
             Entrance::Bound(bound) => Listener::bound(bound).map_err(failed)?,
