@@ -77,8 +77,12 @@ impl Link {
     }
 
     /// The launcher as it is, or why there is none.
-    pub(crate) async fn state(&self) -> Result<Arc<Launcher>, String> {
-        match &*self.current.lock().await {
+    pub(crate) fn state(&self) -> Result<Arc<Launcher>, String> {
+        // Whoever connects anew holds the lock, perhaps for long.
+        let Ok(current) = self.current.try_lock() else {
+            return Err("it is being connected to".to_owned());
+        };
+        match &*current {
             Ok(launcher) => match launcher.gone() {
                 None => Ok(Arc::clone(launcher)),
                 Some(why) => Err(why.to_owned()),
@@ -128,7 +132,8 @@ fn dial(path: &Path) -> Result<OwnedFd, LauncherError> {
         path: path.to_owned(),
         source: errno.into(),
     };
-    let flags = SocketFlags::CLOEXEC;
+    // A launcher that is busy with another broker must not hold up this one.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(failed)?;
     connect(&socket, &SocketAddrUnix::new(path).map_err(failed)?).map_err(failed)?;

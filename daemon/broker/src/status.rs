@@ -5,8 +5,8 @@ use palisade_plan::{BUILD_ID, Facts, Found, Layer};
 use palisade_protocol::{LayerStatus, Status};
 
 /// The status as a user may see it.
-pub(crate) async fn of(server: &Server, uid: u32) -> Status {
-    let launcher = server.link.state().await;
+pub(crate) fn of(server: &Server, uid: u32) -> Status {
+    let launcher = server.link.state();
     let (facts, launcher) = match &launcher {
         Ok(launcher) => (Some(launcher.facts()), "connected, of the same build".to_owned()),
         Err(why) => (None, format!("gone: {why}; nothing can be confined, so nothing runs")),

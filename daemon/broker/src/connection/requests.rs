@@ -68,9 +68,7 @@ impl Connection {
                 self.server.spools.page(query, self.peer.uid).await.map(Reply::Output)
             }
             Request::Tools(query) => self.server.registry.describe(&query.names).map(Reply::Tools),
-            Request::Status => {
-                Ok(Reply::Status(Box::new(status::of(&self.server, self.peer.uid).await)))
-            }
+            Request::Status => Ok(Reply::Status(Box::new(status::of(&self.server, self.peer.uid)))),
         };
         match answer {
             Ok(reply) => {
