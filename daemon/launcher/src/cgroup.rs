@@ -1,6 +1,7 @@
 //! Limits for a session as a whole, by cgroup v2 or v1. Directories are named for the launcher's
 //! pid, so that the next start can tell and sweep what a killed one left.
 
+use crate::hierarchy::{LEAF, Parents, hierarchies_v1, hierarchy_v2};
 use palisade_plan::{CgroupFacts, CgroupVersion, Found, HeldLimit, Limits};
 use std::{
     fs, io,
@@ -8,8 +9,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The controllers that hold limits.
-const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 const PREFIX: &str = "palisade-";
 /// Of cgroup v1's and v2's CPU bandwidth, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
@@ -179,9 +178,6 @@ fn remove_tree(directory: &Path) {
     fs::remove_dir(directory).unwrap_or_default();
 }
 
-/// The controllers to be had and the directory in which each one's base can be made.
-type Parents = Vec<(&'static str, PathBuf)>;
-
 /// Makes this launcher's directory in every hierarchy, after sweeping there.
 fn prepare(version: CgroupVersion, parents: &Parents, pid: u32) -> Result<Parents, String> {
     let mut bases: Parents = Vec::new();
@@ -197,25 +193,40 @@ fn prepare(version: CgroupVersion, parents: &Parents, pid: u32) -> Result<Parent
 }
 
 fn make_base(version: CgroupVersion, parent: &Path, base: &Path) -> io::Result<()> {
-    let enable = |directory: &Path| {
-        fs::write(directory.join("cgroup.subtree_control"), "+memory +pids +cpu")
-    };
-    if version == CgroupVersion::V2 && enable(parent).is_err() {
-        // A group with processes in it can not share out controllers, so this process moves into
-        // a leaf first. That works where the group was delegated and holds only this service.
-        let leaf = parent.join(format!("{PREFIX}launcher"));
-        if !leaf.is_dir() {
-            fs::create_dir(&leaf)?;
-        }
-        fs::write(leaf.join("cgroup.procs"), "0")?;
-        enable(parent)?;
+    if version == CgroupVersion::V2 {
+        share_out(parent)?;
     }
     if !base.is_dir() {
         make_readable(base)?;
     }
     match version {
-        CgroupVersion::V2 => enable(base),
+        CgroupVersion::V2 => share_out(base),
         CgroupVersion::V1 => Ok(()),
+    }
+}
+
+/// Lets the groups below a v2 group have its controllers.
+fn share_out(group: &Path) -> io::Result<()> {
+    fs::write(group.join("cgroup.subtree_control"), "+memory +pids +cpu")
+}
+
+/// Moves this process out of the way: a v2 group with processes in it can not share out its
+/// controllers, so they stand in a leaf below it. That works where the group was delegated and
+/// holds only launchers; elsewhere everything is left as it was, and [`Cgroups::find`] says why
+/// there is no v2. Before another process is started, which then stands there, too.
+pub(crate) fn step_aside() {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let Ok(parents) = hierarchy_v2(&mounts, &own) else { return };
+    let Some((_, group)) = parents.first() else { return };
+    if share_out(group).is_ok() {
+        return;
+    }
+    let leaf = group.join(LEAF);
+    let enter = |group: &Path| fs::write(group.join("cgroup.procs"), "0");
+    fs::create_dir(&leaf).unwrap_or_default();
+    if enter(&leaf).and_then(|()| share_out(group)).is_err() && enter(group).is_ok() {
+        fs::remove_dir(&leaf).unwrap_or_default();
     }
 }
 
@@ -243,81 +254,9 @@ fn is_launcher(pid: u32) -> bool {
         .is_ok_and(|comm| comm.starts_with("palisade-launch"))
 }
 
-/// This process's own group in the v2 hierarchy, if it has the controllers for us.
-fn hierarchy_v2(mounts: &str, own: &str) -> Result<Parents, String> {
-    let mount = mounts.lines().find_map(|line| mount_point(line, "cgroup2", |_| true));
-    let mount = mount.ok_or("cgroup v2 is not mounted")?;
-    let path = own.lines().find_map(|line| line.strip_prefix("0::")).ok_or("no v2 cgroup")?;
-    let parent = mount.join(path.trim_start_matches('/'));
-    let available = fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
-    let parents: Parents = CONTROLLERS
-        .into_iter()
-        .filter(|name| available.split_whitespace().any(|a| a == *name))
-        .map(|name| (name, parent.clone()))
-        .collect();
-    if parents.iter().any(|(name, _)| *name == "memory") {
-        Ok(parents)
-    } else {
-        Err(format!("cgroup v2 at {} has no memory controller", parent.display()))
-    }
-}
-
-/// This process's own group in each v1 hierarchy that has a controller for us.
-fn hierarchies_v1(mounts: &str, own: &str) -> Result<Parents, String> {
-    let mut parents = Vec::new();
-    for controller in CONTROLLERS {
-        let has = |options: &str| options.split(',').any(|option| option == controller);
-        let mount = mounts.lines().find_map(|line| mount_point(line, "cgroup", has));
-        let path = own.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (controllers, path) = (fields.next()?, fields.next()?);
-            controllers.split(',').any(|name| name == controller).then_some(path)
-        });
-        if let (Some(mount), Some(path)) = (mount, path) {
-            parents.push((controller, mount.join(path.trim_start_matches('/'))));
-        }
-    }
-    if parents.is_empty() { Err("no cgroup v1 controller is mounted".into()) } else { Ok(parents) }
-}
-
-/// The mount point that a line of mountinfo names, if it is of this type and its options fit.
-fn mount_point(line: &str, kind: &str, fits: impl Fn(&str) -> bool) -> Option<PathBuf> {
-    let (mount, source) = line.split_once(" - ")?;
-    let mut source = source.split(' ');
-    if source.next()? != kind || !fits(source.nth(1)?) {
-        return None;
-    }
-    mount.split(' ').nth(4).map(PathBuf::from)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MOUNTS: &str = "\
-30 20 0:25 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
-31 20 0:26 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
-32 20 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
-";
-
-    #[test]
-    fn finds_the_hierarchy_of_each_v1_controller_and_its_own_group_in_it() {
-        let own = "4:memory:/a/b\n3:cpu,cpuacct:/\n0::/x\n";
-        let found = hierarchies_v1(MOUNTS, own).unwrap();
-        assert_eq!(
-            found,
-            [
-                ("memory", PathBuf::from("/sys/fs/cgroup/memory/a/b")),
-                ("cpu", PathBuf::from("/sys/fs/cgroup/cpu,cpuacct/"))
-            ]
-        );
-    }
-
-    #[test]
-    fn a_v2_hierarchy_without_the_memory_controller_is_no_use() {
-        assert!(hierarchy_v2(MOUNTS, "0::/nowhere\n").is_err_and(|why| why.contains("no memory")));
-        assert!(hierarchy_v2("", "0::/\n").is_err());
-    }
 
     #[test]
     fn writes_the_limits_of_each_version_to_their_files() {

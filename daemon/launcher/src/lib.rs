@@ -5,6 +5,7 @@ pub mod arguments;
 
 mod cgroup;
 mod facts;
+mod hierarchy;
 mod identity;
 mod nest;
 mod phase;

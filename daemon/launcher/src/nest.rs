@@ -5,6 +5,7 @@
 
 use crate::{
     arguments::Options,
+    cgroup,
     privilege::{self, Privilege},
     serve::LauncherError,
 };
@@ -37,6 +38,7 @@ pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
         return Ok(Nest::Here(told(settled)));
     }
     let privilege = privilege::settle()?;
+    cgroup::step_aside();
     // Where there are no PID namespaces, facts and receipts say so; a profile must allow it.
     if !privilege.user_namespace.is_yes() || unshare(CloneFlags::CLONE_NEWPID).is_err() {
         return Ok(Nest::Here(privilege));
