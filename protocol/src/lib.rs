@@ -34,5 +34,5 @@ pub use request::{
     Ask, Call, CallOptions, Cancel, Envelope, Hello, Input, Open, OpenOptions, OutputQuery,
     Request, RequestId, ToolsQuery,
 };
-pub use result::{CallResult, Checkpoint, Denial, Finding};
+pub use result::{CallResult, Checkpoint, Denial, Finding, Severity, Span};
 pub use tool::{AuditOperation, PermissionClass, ToolMetadata, ToolSpec};

@@ -62,10 +62,76 @@ pub struct CallResult {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
-    /// For programs: `destructive_tool`.
+    /// For programs: `destructive_tool`, `destructive`, `hidden`, `workspace_code`, …
     pub kind: String,
     /// One sentence.
     pub why: String,
+    /// How much it matters.
+    #[serde(default)]
+    pub severity: Severity,
+    /// The program it is about, as it would be started; empty if it is about none.
+    #[serde(default)]
+    pub program: String,
+    /// Its arguments, as far as the text tells them.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// Where in the command's text.
+    #[serde(default)]
+    pub span: Option<Span>,
+    /// The paths that would be lost or changed, as far as the text tells them.
+    #[serde(default)]
+    pub targets: Vec<String>,
+}
+
+impl Finding {
+    /// A finding about a call as a whole.
+    pub fn new(kind: impl Into<String>, severity: Severity, why: impl Into<String>) -> Self {
+        Self {
+            kind: kind.into(),
+            why: why.into(),
+            severity,
+            program: String::new(),
+            arguments: Vec::new(),
+            span: None,
+            targets: Vec::new(),
+        }
+    }
+}
+
+/// How much a finding matters.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Encode,
+    Decode,
+    Serialize,
+    Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing.
+    #[default]
+    Notice,
+    /// Something that existed may be lost, or can not be known.
+    Warning,
+    /// What would be lost is large, or lies beyond the workspace.
+    Danger,
+}
+
+/// A range of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Span {
+    /// The first.
+    pub start: u32,
+    /// The one behind the last.
+    pub end: u32,
 }
 
 /// A refusal.

@@ -192,7 +192,8 @@ fn no_variant_is_missing_from_the_page() {
     ends::<palisade_protocol::Stream>(&layout, "Stream", &[]);
     ends::<palisade_protocol::PermissionClass>(&layout, "PermissionClass", &[]);
     ends::<palisade_protocol::AuditOperation>(&layout, "AuditOperation", &[]);
-    assert_eq!(blocks("layout")[0].matches("enum ").count(), 8);
+    ends::<palisade_protocol::Severity>(&layout, "Severity", &[]);
+    assert_eq!(blocks("layout")[0].matches("enum ").count(), 9);
 }
 
 /// What the page's layout reads from a frame, and what the JSON line says, brought to one shape.

@@ -79,9 +79,14 @@ wire! {
         stderr: String, exit_code: Option<i32>, signal: Option<i32>, timed_out: bool,
         cancelled: bool, oom: bool, pipe_held: bool, omitted_bytes: u64,
         spool: Option<String>, data: Option<String>, undo: Option<String>,
-        findings: Vec<(String, String)>, denials: Vec<[String; 4]>,
+        findings: Vec<Finding>, denials: Vec<[String; 4]>,
         checkpoint: Option<[String; 3]>, receipt: Receipt,
     }
+    struct Finding {
+        kind: String, why: String, severity: Severity, program: String, arguments: Vec<String>,
+        span: Option<[u32; 2]>, targets: Vec<String>,
+    }
+    enum Severity { Notice, Warning, Danger }
     struct Receipt {
         profile: String, profile_digest: String, landlock: Option<Landlock>,
         seccomp: Option<(String, u32, u32)>, namespaces: Vec<String>, uid: u32, gid: u32,

@@ -3,7 +3,8 @@
 
 use crate::Profile;
 use palisade_protocol::{
-    Ask, AuditOperation, Checkpoint, Denial, ErrorCode, Finding, ToolName, ToolSpec, WireError,
+    Ask, AuditOperation, Checkpoint, Denial, ErrorCode, Finding, Severity, ToolName, ToolSpec,
+    WireError,
 };
 
 /// What the judge says of a call.
@@ -167,17 +168,18 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec) -> Judgement {
 /// What the metadata tells of a tool.
 fn findings(tool: &ToolSpec) -> Vec<Finding> {
     let metadata = &tool.metadata;
+    let (warning, notice) = (Severity::Warning, Severity::Notice);
+    let checkpointed = "wants a checkpoint for every call";
     let candidates = [
-        (metadata.destructive, "destructive_tool", "may destroy what existed before"),
-        (metadata.requires_checkpoint, "checkpointed_tool", "wants a checkpoint for every call"),
-        (!metadata.read_only, "mutating_tool", "is not read-only"),
+        (metadata.destructive, "destructive_tool", warning, "may destroy what existed before"),
+        (metadata.requires_checkpoint, "checkpointed_tool", notice, checkpointed),
+        (!metadata.read_only, "mutating_tool", notice, "is not read-only"),
     ];
     candidates
         .into_iter()
         .filter(|(holds, ..)| *holds)
-        .map(|(_, kind, why)| Finding {
-            kind: kind.to_owned(),
-            why: format!("{} {why}", tool.name),
+        .map(|(_, kind, severity, why)| {
+            Finding::new(kind, severity, format!("{} {why}", tool.name))
         })
         .collect()
 }

@@ -143,7 +143,19 @@ fn receipt() -> impl Strategy<Value = Receipt> {
 }
 
 fn result() -> impl Strategy<Value = CallResult> {
-    let finding = (text(), text()).prop_map(|(kind, why)| Finding { kind, why });
+    let severity =
+        prop_oneof![Just(Severity::Notice), Just(Severity::Warning), Just(Severity::Danger)];
+    let span = any::<[u32; 2]>().prop_map(|[start, end]| Span { start, end });
+    let finding = ((text(), text(), text()), severity, (texts(), texts()), option::of(span))
+        .prop_map(|((kind, why, program), severity, (arguments, targets), span)| Finding {
+            kind,
+            why,
+            severity,
+            program,
+            arguments,
+            span,
+            targets,
+        });
     let denial = (text(), text(), text(), text())
         .prop_map(|(layer, rule, target, remedy)| Denial { layer, rule, target, remedy });
     let checkpoint = (text(), text(), text()).prop_map(|(decision, by, reason)| Checkpoint {
