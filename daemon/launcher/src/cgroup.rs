@@ -249,9 +249,17 @@ fn sweep(parent: &Path) {
     }
 }
 
+/// Whether a launcher runs under this pid. One that was killed may be a zombie for a while, until
+/// whoever inherited it looks after it; that has nothing left to lose.
 fn is_launcher(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/comm"))
-        .is_ok_and(|comm| comm.starts_with("palisade-launch"))
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| is_living_launcher(&stat))
+}
+
+fn is_living_launcher(stat: &str) -> bool {
+    let Some((_, named)) = stat.split_once('(') else { return false };
+    let Some((name, rest)) = named.rsplit_once(')') else { return false };
+    let state = rest.trim_start().chars().next();
+    name.starts_with("palisade-launch") && !matches!(state, Some('Z' | 'X') | None)
 }
 
 #[cfg(test)]
@@ -287,6 +295,14 @@ mod tests {
             assert_eq!(fs::read_to_string(at.join("pids.max")).unwrap(), "7");
             assert_eq!(fs::read_to_string(at.join(cpu)).unwrap(), quota);
         }
+    }
+
+    #[test]
+    fn a_zombie_is_no_launcher() {
+        assert!(is_living_launcher("7 (palisade-launch) S 1 7 7 0 -1"));
+        assert!(!is_living_launcher("7 (palisade-launch) Z 1 7 7 0 -1"));
+        assert!(!is_living_launcher("7 (bash (palisade-launch)) S 1 7 7 0 -1"));
+        assert!(!is_living_launcher(""));
     }
 
     #[test]
