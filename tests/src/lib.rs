@@ -12,6 +12,7 @@ mod world;
 
 pub mod processes;
 pub mod raw;
+pub mod rooms;
 
 pub use answers::{both_views, data, profile_never_asking, profile_reading, profile_with};
 pub use cell::{Cell, Pids, facts, own, plan};
