@@ -41,6 +41,16 @@ pub(crate) struct Program {
     pub(crate) cwd: Option<Vec<u8>>,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) stdin: Option<Content>,
+    pub(crate) directory: Directory,
+}
+
+/// What becomes of the directory that a program ends in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Directory {
+    /// A shell's: the session goes on there.
+    Kept,
+    /// A program's own affair.
+    Left,
 }
 
 /// Bytes that came with the call, or that will follow it.
@@ -152,9 +162,9 @@ fn timeout(asked: &[(&str, Option<u64>)], profile: &Profile) -> Result<Duration,
 }
 
 fn program(arguments: wire::Bash, options: &CallOptions) -> Result<Program, WireError> {
-    let (argv, script) = match (arguments.command, arguments.argv) {
-        (Some(command), None) => shell(command)?,
-        (None, Some(argv)) => (arguments_of(argv)?, None),
+    let ((argv, script), directory) = match (arguments.command, arguments.argv) {
+        (Some(command), None) => (shell(command)?, Directory::Kept),
+        (None, Some(argv)) => ((arguments_of(argv)?, None), Directory::Left),
         (Some(_), Some(_)) => {
             return Err(invalid("argv", "there is also `command`", "give one of the two"));
         }
@@ -172,7 +182,7 @@ fn program(arguments: wire::Bash, options: &CallOptions) -> Result<Program, Wire
         (None, false) => None,
     };
     let cwd = arguments.cwd.map(|cwd| path("cwd", cwd)).transpose()?;
-    Ok(Program { argv, script, cwd, environment: arguments.env, stdin })
+    Ok(Program { argv, script, cwd, environment: arguments.env, stdin, directory })
 }
 
 fn shell(command: String) -> Result<(Vec<String>, Option<String>), WireError> {

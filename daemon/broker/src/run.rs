@@ -1,7 +1,7 @@
 //! Runs a program in the cell: pipes, deadline, cancelling, and what its end means. Broker.
 
 use crate::{
-    arguments::{Content, Program},
+    arguments::{Content, Directory, Program},
     channel::{Channel, ChannelError},
     context::{Context, Deadline},
     error::CallError,
@@ -37,6 +37,12 @@ const SIGKILL: i32 = 9;
 /// How long a runner may take to answer after everything was killed.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
+/// What has to be known of a program when it ends.
+struct Started {
+    name: String,
+    directory: Directory,
+}
+
 /// The program's ends of its streams, and ours.
 struct Streams {
     theirs: [OwnedFd; 3],
@@ -70,11 +76,14 @@ pub(crate) async fn run(program: Program, mut context: Context, deadline: Deadli
     match start(&program, &context, deadline).await {
         Ok((channel, streams)) => {
             let input = context.input.take();
-            let name = program.argv.first().cloned().unwrap_or_default();
+            let started = Started {
+                name: program.argv.first().cloned().unwrap_or_default(),
+                directory: program.directory,
+            };
             let feed = feed(streams.stdin, program.stdin, input);
             let pipes = (streams.stdout, streams.stderr);
             drop(streams.theirs);
-            follow(channel, pipes, feed, &name, &context, deadline).await
+            follow(channel, pipes, feed, &started, &context, deadline).await
         }
         Err(error) => error.into(),
     }
@@ -87,7 +96,7 @@ async fn start(
 ) -> Result<(Channel, Streams), CallError> {
     let session = &context.session;
     let request = RunRequest::Run(Run {
-        argv: program.argv.iter().map(|argument| argument.clone().into_bytes()).collect(),
+        argv: argv(program),
         environment: environment(program, context)?,
         cwd: Path(program.cwd.as_ref().map_or_else(|| session.cwd(), |cwd| session.absolute(cwd))),
         script: program.script.clone().map(String::into_bytes),
@@ -113,6 +122,18 @@ async fn start(
     }
 }
 
+/// The arguments as they are run.
+fn argv(program: &Program) -> Vec<Vec<u8>> {
+    let mut argv: Vec<_> = program.argv.iter().map(|a| a.clone().into_bytes()).collect();
+    // A shell that has come to the end of its line becomes the last command instead of starting it,
+    // and then that command's directory (`git -C`, `make -C`) would be taken for the shell's. With
+    // an empty line to come it stays a shell.
+    if let (Directory::Kept, Some(line)) = (program.directory, argv.last_mut()) {
+        line.extend(b"\n\n");
+    }
+    argv
+}
+
 /// What the profile passes on from the daemon's own environment, and what the call adds.
 fn environment(program: &Program, context: &Context) -> Result<Vec<Vec<u8>>, CallError> {
     let session = &context.session;
@@ -130,7 +151,7 @@ async fn follow(
     channel: Channel,
     (stdout, stderr): (Receiver, Receiver),
     feed: impl Future<Output = ()>,
-    name: &str,
+    started: &Started,
     context: &Context,
     deadline: Deadline,
 ) -> Outcome {
@@ -156,7 +177,7 @@ async fn follow(
     match end {
         Ok(reply) => {
             session.runners.give_back(watchdog.channel).await;
-            ended(reply, watchdog.stopped, name, context, &mut outcome);
+            ended(reply, watchdog.stopped, started, context, &mut outcome);
         }
         Err(error) => {
             drop(watchdog.channel);
@@ -178,7 +199,7 @@ fn mark(error: CallError, outcome: &mut Outcome) {
 fn ended(
     reply: RunReply,
     stopped: Option<CallError>,
-    name: &str,
+    started: &Started,
     context: &Context,
     outcome: &mut Outcome,
 ) {
@@ -187,11 +208,11 @@ fn ended(
             let errno = io::Error::from_raw_os_error(errno);
             let missing = errno.kind() == io::ErrorKind::NotFound;
             outcome.exit_code = Some(if missing { 127 } else { 126 });
-            let program = name.to_owned();
+            let program = started.name.clone();
             mark(CallError::NotStarted { program, act, errno }, outcome);
         }
         RunReply::Ended { end, cwd, stragglers } => {
-            if let Some(cwd) = cwd {
+            if let (Some(cwd), Directory::Kept) = (cwd, started.directory) {
                 context.session.set_cwd(cwd.0);
             }
             outcome.pipe_held |= stragglers > 0;

@@ -43,6 +43,8 @@ fn a_shell_line_or_a_program_but_not_both() {
     assert_eq!(ran(r#"{"command":"true"}"#).argv, ["bash", "-c", "true"]);
     assert_eq!(ran(r#"{"argv":["ls","-l"]}"#).argv, ["ls", "-l"]);
     assert_eq!(ran(r#"{"command":""}"#).argv, ["bash", "-c", ""]);
+    assert_eq!(ran(r#"{"command":"cd a"}"#).directory, Directory::Kept);
+    assert_eq!(ran(r#"{"argv":["git","-C","a","log"]}"#).directory, Directory::Left);
     for (arguments, field) in [
         ("{}", "`command`"),
         (r#"{"command":"a","argv":["b"]}"#, "`argv`"),
