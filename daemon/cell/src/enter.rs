@@ -8,6 +8,7 @@ use crate::{
     runner,
     steps::{Given, StepFailure, Taken, take},
     trial,
+    victim::Victim,
 };
 use palisade_channel::{ChannelError, Datagrams};
 use palisade_plan::{
@@ -26,6 +27,9 @@ pub enum EnterError {
     /// The kernel refused something before the first step.
     #[error("{0}: {1}")]
     Kernel(&'static str, rustix::io::Errno),
+    /// Programs could not be made the first to be killed for want of memory.
+    #[error("open /proc/self/oom_score_adj: {0}")]
+    Score(#[source] std::io::Error),
     /// The setup makes no sense.
     #[error("a setup for {channels} channels came with {descriptors} descriptors")]
     Setup {
@@ -66,6 +70,8 @@ pub fn enter() -> Result<(), EnterError> {
     }
     name_process(&setup)?;
     let (channels, mut given) = sort_out(&setup, fds, &control)?;
+    let victim = Victim::new().map_err(EnterError::Score)?;
+    given.keep.push(victim.descriptor());
     match confine(&setup, &control, &mut given) {
         Ok((promised, taken)) => {
             let receipt = receipt::write(promised, &taken)
@@ -73,7 +79,7 @@ pub fn enter() -> Result<(), EnterError> {
             match receipt {
                 Ok(receipt) => {
                     say(&channels, &Ready::Confined(Box::new(receipt)))?;
-                    serve(setup.role, channels, control, taken)
+                    serve(setup.role, channels, control, taken, victim)
                 }
                 Err(error) => Err(fail(&channels, error)),
             }
@@ -168,6 +174,7 @@ fn fail(channels: &[Channel], error: EnterError) -> EnterError {
         }
         EnterError::Launcher(_)
         | EnterError::Kernel(..)
+        | EnterError::Score(_)
         | EnterError::Setup { .. }
         | EnterError::Broker(_)
         | EnterError::Runner(_) => ("setup", false),
@@ -184,9 +191,11 @@ fn serve(
     mut channels: Vec<Channel>,
     control: Datagrams,
     taken: Taken,
+    victim: Victim,
 ) -> Result<(), EnterError> {
     match role {
         Role::Files | Role::Trial => {
+            drop(victim);
             kernel::ignore_file_size_signal();
             watch(control);
             let workspace = taken.workspace.unwrap_or_default();
@@ -197,7 +206,7 @@ fn serve(
             let channel =
                 channels.pop().ok_or(EnterError::Setup { channels: 0, descriptors: 0 })?;
             let ruleset = taken.landlock.map(|landlock| landlock.ruleset);
-            Ok(runner::serve(channel, control, ruleset)?)
+            Ok(runner::serve(channel, control, ruleset, victim)?)
         }
     }
 }

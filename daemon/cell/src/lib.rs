@@ -19,6 +19,7 @@ mod runner;
 mod seccomp;
 mod tree;
 mod trial;
+mod victim;
 
 pub(crate) use palisade_channel as channel;
 

@@ -5,6 +5,7 @@ use crate::{
     channel::Channel,
     kernel::{self, ChildStack, Image},
     tree::Tree,
+    victim::Victim,
 };
 use nix::sys::{
     signal::{SigSet, Signal},
@@ -55,6 +56,7 @@ struct Runner {
     children: SignalFd,
     tree: Tree,
     stack: ChildStack,
+    victim: Victim,
 }
 
 /// A program under way.
@@ -67,6 +69,7 @@ pub(crate) fn serve(
     channel: Channel,
     control: Datagrams,
     ruleset: Option<OwnedFd>,
+    victim: Victim,
 ) -> Result<(), RunnerError> {
     let tree = Tree::new().map_err(kernel("become the reaper"))?;
     let mut children = SigSet::empty();
@@ -75,7 +78,7 @@ pub(crate) fn serve(
     let children = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
         .map_err(kernel("signalfd"))?;
     let stack = ChildStack::new();
-    let mut runner = Runner { channel, control, ruleset, children, tree, stack };
+    let mut runner = Runner { channel, control, ruleset, children, tree, stack, victim };
     let mut running = None;
     loop {
         let woken = runner.wait()?;
@@ -177,13 +180,13 @@ impl Runner {
         rustix::process::chdir(run.cwd.as_path()).map_err(|e| NotStarted::errno("chdir", e))?;
         let ruleset = self.ruleset.as_ref().map(|fd| fd.as_fd());
         let mut failed = None;
-        let pid = self
-            .stack
-            .start(&mut || {
-                failed = Some(become_program(&image, streams, script.as_ref(), ruleset));
-                NOT_STARTED
-            })
-            .map_err(|e| NotStarted::io("fork", &e))?;
+        let mut child = || {
+            failed = Some(become_program(&image, streams, script.as_ref(), ruleset));
+            NOT_STARTED
+        };
+        let stack = &mut self.stack;
+        let started = self.victim.start(|| stack.start(&mut child));
+        let pid = started.map_err(|e| NotStarted::io("fork", &e))?;
         match failed {
             None => Ok(pid),
             Some(failure) => Err(failure),
