@@ -11,7 +11,7 @@ pub(crate) fn attempt(words: &[String]) -> Option<Answer> {
         "chain" => chain(),
         "orphans" => orphans(number(1)),
         "mlock" => mlock(number(1)),
-        "memfd" => memfd(number(1)),
+        "memfd" => memfd(number(1), number(2)),
         "stack" => {
             black_box(descend(black_box(1)));
             Ok(())
@@ -80,16 +80,22 @@ fn mlock(kilobytes: libc::c_long) -> Answer {
     check(unsafe { libc::mlock(held.as_ptr().cast(), held.len()) }.into())
 }
 
-/// A file in memory of that many megabytes.
-fn memfd(megabytes: libc::c_long) -> Answer {
-    // SAFETY: SIG_IGN is not a pointer; the name is a C string; the descriptor is nobody else's.
-    let mut file = unsafe {
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-        let fd = libc::memfd_create(c"probe".as_ptr(), 0);
-        check(fd.into())?;
-        std::fs::File::from_raw_fd(fd)
-    };
-    io((0..megabytes).try_for_each(|_| file.write_all(&[1; 1 << 20])))
+/// Files in memory, that many, of that many megabytes each.
+fn memfd(count: libc::c_long, megabytes: libc::c_long) -> Answer {
+    let mut held = Vec::new();
+    for _ in 0..count {
+        // SAFETY: SIG_IGN is not a pointer; the name is a C string; the descriptor is nobody
+        // else's.
+        let mut file = unsafe {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            let fd = libc::memfd_create(c"probe".as_ptr(), 0);
+            check(fd.into())?;
+            std::fs::File::from_raw_fd(fd)
+        };
+        io((0..megabytes).try_for_each(|_| file.write_all(&[1; 1 << 20])))?;
+        held.push(file);
+    }
+    Ok(())
 }
 
 /// Calls itself until the stack ends.
