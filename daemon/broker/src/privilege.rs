@@ -8,6 +8,9 @@ use std::io;
 /// The account that packages make for the broker.
 const ACCOUNT: &str = "palisade";
 
+/// The group that packages make for clients. Not the broker's own, which may have files.
+const CLIENTS: &str = "palisade-users";
+
 /// Where systemd takes its dynamic users from: never the uid of a person.
 const DYNAMIC: std::ops::RangeInclusive<u32> = 61184..=65519;
 
@@ -70,7 +73,7 @@ pub(crate) fn account(wanted: Option<&str>) -> Result<Account, PrivilegeError> {
 
 /// The group whose members may connect, if it exists.
 pub(crate) fn client_group() -> Result<Option<u32>, PrivilegeError> {
-    let group = Group::from_name(ACCOUNT).map_err(PrivilegeError::Lookup)?;
+    let group = Group::from_name(CLIENTS).map_err(PrivilegeError::Lookup)?;
     Ok(group.map(|group| group.gid.as_raw()))
 }
 
