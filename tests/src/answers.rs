@@ -57,6 +57,20 @@ impl World {
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         text.lines().map(answer).collect()
     }
+
+    /// Waits until a call has put something into a file of the workspace.
+    pub fn wait_for(&self, name: &str) {
+        let path = self.workspace().join(name);
+        let is_there = || std::fs::read(&path).is_ok_and(|bytes| !bytes.is_empty());
+        let came = (0..1200).any(|_| {
+            let came = is_there();
+            if !came {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            came
+        });
+        assert!(came, "{} did not come", path.display());
+    }
 }
 
 /// A world with two sessions: one that does not see `outside`, and one that sees it read-only.
