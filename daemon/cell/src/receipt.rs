@@ -63,6 +63,7 @@ impl Promised {
                 | Step::Namespaces(_)
                 | Step::EnterNamespaces(_)
                 | Step::Root(_)
+                | Step::Workspace(_)
                 | Step::Proc
                 | Step::Rlimits(_)
                 | Step::Undumpable

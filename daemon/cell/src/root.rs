@@ -120,17 +120,27 @@ fn resolve(bind: &Bind) -> std::io::Result<Piece> {
 /// The workspace is named by its real path: a link anywhere in it would make two names for one
 /// place, and only one of them would exist inside.
 fn resolve_workspace(bind: &Bind) -> Result<OwnedFd, StepFailure> {
-    let refuse = |why: String| StepFailure::Workspace { path: bind.path.clone(), why };
-    let fd = mounts::resolve_without_links(bind.path.as_path()).map_err(|error| {
-        refuse(match error {
+    let fd = find_workspace(bind)?;
+    mounts::copy(fd.as_fd(), attributes(bind.access))
+        .map_err(|error| refuse_workspace(bind, error.to_string()))
+}
+
+fn refuse_workspace(bind: &Bind, why: String) -> StepFailure {
+    StepFailure::Workspace { path: bind.path.clone(), why }
+}
+
+/// The directory that the session's user may enter.
+pub(crate) fn find_workspace(bind: &Bind) -> Result<OwnedFd, StepFailure> {
+    mounts::resolve_without_links(bind.path.as_path()).map_err(|error| {
+        let why = match error {
             Errno::LOOP => "a component of the path is a symbolic link; give the real path".into(),
             Errno::NOENT => "there is no such directory".into(),
             Errno::NOTDIR => "it is not a directory".into(),
             Errno::ACCESS => "the session's user may not go there".into(),
             other => other.to_string(),
-        })
-    })?;
-    mounts::copy(fd.as_fd(), attributes(bind.access)).map_err(|error| refuse(error.to_string()))
+        };
+        refuse_workspace(bind, why)
+    })
 }
 
 fn private(tmpfs: &Tmpfs, identity: Identity) -> Result<OwnedFd, StepFailure> {

@@ -53,7 +53,7 @@ pub struct Taken {
     pub seccomp: Option<seccomp::Installed>,
     /// Limits of each process.
     pub limits: Vec<HeldLimit>,
-    /// The workspace, once the small root stands.
+    /// The workspace, once it was found.
     pub workspace: Option<Path>,
 }
 
@@ -89,6 +89,11 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
             Ok(())
         }
         Step::Proc => root::own_proc(),
+        Step::Workspace(workspace) => {
+            root::find_workspace(&workspace)?;
+            taken.workspace = Some(workspace.path);
+            Ok(())
+        }
         Step::Rlimits(limits) => {
             taken.limits = privilege::rlimits(&limits)?;
             Ok(())

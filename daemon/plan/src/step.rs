@@ -125,6 +125,8 @@ pub enum Step {
     Root(Box<Root>),
     /// A runner's own copy of the session's mounts, with a `/proc` of its own processes.
     Proc,
+    /// Without a root of its own, by the profile's leave: find the workspace where it is.
+    Workspace(Bind),
     /// Resource limits of each process.
     Rlimits(Vec<Rlimit>),
     /// Take on the identity; supplementary groups go.
@@ -158,6 +160,7 @@ impl Step {
             Self::EnterNamespaces(_) => "enter namespaces",
             Self::Root(_) => "root",
             Self::Proc => "proc",
+            Self::Workspace(_) => "workspace",
             Self::Rlimits(_) => "rlimits",
             Self::Identity(_) => "identity",
             Self::Capabilities => "capabilities",
@@ -235,6 +238,9 @@ pub fn steps(
     steps.push(Step::Capabilities);
     steps.push(Step::NoNewPrivileges);
     steps.push(Step::Undumpable);
+    if role == Role::Files && !has(Layer::Mount) {
+        steps.push(Step::Workspace(plan.workspace.clone()));
+    }
     steps.push(Step::CloseDescriptors);
     if has(Layer::Landlock) {
         let refuse_tcp = match plan.network {
