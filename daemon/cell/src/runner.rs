@@ -79,26 +79,9 @@ pub(crate) fn serve(
         .map_err(kernel("signalfd"))?;
     let stack = ChildStack::new();
     let mut runner = Runner { channel, control, ruleset, children, tree, stack, victim };
-    let mut running = None;
-    loop {
-        let woken = runner.wait()?;
-        if woken.gone {
-            return Ok(());
-        }
-        if woken.children {
-            running = runner.reap(running)?;
-        }
-        if woken.request {
-            let Some((request, fds)) = runner
-                .channel
-                .receive::<RunRequest>()
-                .map_err(|e| RunnerError::Channel(e.to_string()))?
-            else {
-                return Ok(());
-            };
-            running = runner.hear(request, fds, running)?;
-        }
-    }
+    let end = runner.serve();
+    runner.tree.end_with_this_process();
+    end
 }
 
 /// What there is to do.
@@ -109,6 +92,29 @@ struct Woken {
 }
 
 impl Runner {
+    fn serve(&mut self) -> Result<(), RunnerError> {
+        let mut running = None;
+        loop {
+            let woken = self.wait()?;
+            if woken.gone {
+                return Ok(());
+            }
+            if woken.children {
+                running = self.reap(running)?;
+            }
+            if woken.request {
+                let Some((request, fds)) = self
+                    .channel
+                    .receive::<RunRequest>()
+                    .map_err(|e| RunnerError::Channel(e.to_string()))?
+                else {
+                    return Ok(());
+                };
+                running = self.hear(request, fds, running)?;
+            }
+        }
+    }
+
     fn wait(&self) -> Result<Woken, RunnerError> {
         let mut polled = [
             PollFd::new(&self.channel, PollFlags::IN),

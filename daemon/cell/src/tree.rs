@@ -26,7 +26,20 @@ impl Tree {
             return Ok(Self::Namespace);
         }
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        // Killed at once, this process could end nothing. The launcher's socket tells it too when
+        // the launcher goes, and leaves it the time.
+        rustix::process::set_parent_process_death_signal(None)?;
         Ok(Self::Children)
+    }
+
+    /// Ends what is left of a call when this process ends. In a PID namespace the kernel does it.
+    pub(crate) fn end_with_this_process(self) {
+        match self {
+            Self::Namespace => {}
+            Self::Children => {
+                self.end();
+            }
+        }
     }
 
     /// Signals every process of a call. One that is gone already needs none.

@@ -8,7 +8,7 @@ use crate::{
     phase::Phase,
     privilege::{Privilege, PrivilegeError},
     session::{Blank, Session},
-    spawn::{OwnPids, SpawnError, Spawner},
+    spawn::{OwnPids, Process, SpawnError, Spawner},
 };
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use palisade_channel::{ChannelError, Datagrams};
@@ -238,13 +238,20 @@ impl Launcher {
                 }
             }
         }
-        if session.collect()
-            && let Some(session) = self.sessions.remove(&number)
-        {
+        let over = session.collect();
+        self.spawner.end_strays(&self.known());
+        if over && let Some(session) = self.sessions.remove(&number) {
             session.remove();
             broker.send(&Reply::Ended { session: number }, &[])?;
         }
         Ok(())
+    }
+
+    /// Every process that belongs to a session, or waits for one.
+    fn known(&self) -> Vec<rustix::process::Pid> {
+        let blank = self.blank.iter().flat_map(|blank| [&blank.files, &blank.runner]);
+        let sessions = self.sessions.values().flat_map(Session::processes);
+        sessions.chain(blank).map(Process::pid).collect()
     }
 
     fn answer(&mut self, request: Request, fds: Vec<OwnedFd>) -> Option<Reply> {
@@ -350,6 +357,7 @@ impl Launcher {
         if let Some(blank) = self.blank.take() {
             blank.end();
         }
+        self.spawner.end_strays(&[]);
     }
 }
 

@@ -8,8 +8,9 @@ use nix::{
 use palisade_channel::{ChannelError, Datagrams};
 use palisade_plan::cell::Setup;
 use rustix::{
+    event::{PollFd, PollFlags, Timespec},
     fs::{Mode, OFlags},
-    net::{AddressFamily, SocketFlags, SocketType},
+    net::{AddressFamily, Shutdown, SocketFlags, SocketType},
     process::{Pid, PidfdFlags, Signal},
 };
 use std::{
@@ -39,6 +40,9 @@ pub enum SpawnError {
 fn kernel<E: Into<io::Error>>(act: &'static str) -> impl FnOnce(E) -> SpawnError {
     move |error| SpawnError::Kernel(act, error.into())
 }
+
+/// How long a process without a PID namespace may take to end what it has started.
+const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 /// Whether a process gets a PID namespace of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +77,11 @@ impl Spawner {
             .and_then(|()| setns(&self.pids, CloneFlags::CLONE_NEWPID))
             .map_err(io::Error::from);
         self.own_pids = if found.is_ok() { OwnPids::Yes } else { OwnPids::No };
+        if self.own_pids == OwnPids::No {
+            // Kernels since 3.4 can; one that can not leaves strays to the host's first process.
+            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+                .unwrap_or_default();
+        }
         (self, found)
     }
 
@@ -105,13 +114,46 @@ impl Spawner {
         let pid = pid.ok_or_else(|| kernel("pid")(rustix::io::Errno::SRCH))?;
         let pidfd =
             rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(kernel("pidfd"))?;
-        Ok(Process { pid, pidfd, control: Datagrams::new(ours) })
+        Ok(Process { pid, pidfd, control: Datagrams::new(ours), own_pids: self.own_pids })
     }
+
+    /// Without PID namespaces what a killed cell ran comes back to this process, and is ended here.
+    pub(crate) fn end_strays(&self, known: &[Pid]) {
+        if self.own_pids == OwnPids::Yes {
+            return;
+        }
+        loop {
+            let strays = children().into_iter().filter(|pid| !known.contains(pid));
+            let strays: Vec<_> = strays.collect();
+            if strays.is_empty() {
+                return;
+            }
+            for stray in strays {
+                // Gone in between is what is wanted.
+                rustix::process::kill_process(stray, Signal::KILL).unwrap_or_default();
+                collect(stray);
+            }
+        }
+    }
+}
+
+/// This process's children, as `/proc` lists them.
+fn children() -> Vec<Pid> {
+    let own = rustix::process::getpid().as_raw_nonzero();
+    let listed = std::fs::read_to_string(format!("/proc/self/task/{own}/children"));
+    let listed = listed.unwrap_or_default();
+    listed.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}
+
+fn collect(pid: Pid) {
+    let pid = nix::unistd::Pid::from_raw(pid.as_raw_nonzero().get());
+    while matches!(waitpid(pid, None), Err(nix::errno::Errno::EINTR)) {}
 }
 
 /// A process of a cell.
 #[derive(Debug)]
 pub(crate) struct Process {
+    own_pids: OwnPids,
     pid: Pid,
     pub(crate) pidfd: OwnedFd,
     pub(crate) control: Datagrams,
@@ -126,10 +168,21 @@ impl Process {
         Ok(self.control.send(setup, fds)?)
     }
 
-    /// Kills it, and with it everything in its PID namespace.
+    /// Kills it, and with it everything in its PID namespace. Without one only the process itself
+    /// knows what it has started: it is told to end that and itself, and killed if it does not.
     pub(crate) fn kill(&self) {
+        if self.own_pids == OwnPids::No && self.ends_when_told() {
+            return;
+        }
         // ESRCH: it is gone, which is what is wanted; nothing else can come of SIGKILL by pidfd.
         rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL).unwrap_or_default();
+    }
+
+    fn ends_when_told(&self) -> bool {
+        // It is told by the end of its socket; one that is closed already has told it.
+        rustix::net::shutdown(&self.control, Shutdown::Both).unwrap_or_default();
+        let mut polled = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        rustix::event::poll(&mut polled, Some(&PATIENCE)).is_ok_and(|ended| ended > 0)
     }
 
     /// Collects it if it has ended.
@@ -140,7 +193,6 @@ impl Process {
 
     /// Waits for its end.
     pub(crate) fn collect(&self) {
-        let pid = nix::unistd::Pid::from_raw(self.pid.as_raw_nonzero().get());
-        while matches!(waitpid(pid, None), Err(nix::errno::Errno::EINTR)) {}
+        collect(self.pid);
     }
 }
