@@ -218,7 +218,7 @@ async fn read_all(socket: OwnedReadHalf, table: &Table, patience: Duration) -> E
 /// Puts an event in its call's queue. A full queue holds up the connection: without end while
 /// nobody else waits on it, else for as long as `patience` allows.
 async fn deliver(event: WireEvent, table: &Table, patience: Duration) {
-    let (call, event) = Event::from_wire(event);
+    let Some((call, event)) = Event::from_wire(event) else { return };
     let queue = match table.events(call) {
         Events::Unwanted => return,
         Events::Counted => return table.count_lost(call, event.len()),

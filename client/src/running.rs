@@ -40,14 +40,21 @@ pub enum Event {
 }
 
 impl Event {
-    pub(crate) fn from_wire(event: WireEvent) -> (RequestId, Self) {
+    /// News of a call of this connection; what observers and operators hear is none.
+    pub(crate) fn from_wire(event: WireEvent) -> Option<(RequestId, Self)> {
         match event {
             WireEvent::Output { call, stream, data } => {
-                (call, Self::Output { stream, data: data.0 })
+                Some((call, Self::Output { stream, data: data.0 }))
             }
             WireEvent::Progress { call, message, done, total } => {
-                (call, Self::Progress { message, done, total })
+                Some((call, Self::Progress { message, done, total }))
             }
+            WireEvent::Question(_)
+            | WireEvent::QuestionOver(_)
+            | WireEvent::ToolApproval(_)
+            | WireEvent::CallStarted(_)
+            | WireEvent::CallEnded(_)
+            | WireEvent::Denied(_) => None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a request must hold beyond its types. The broker asks this once, whatever the codec.
 
+mod operator;
+
 use crate::{
     Call, ErrorCode, Hello, Input, Open, OutputQuery, Request, WireError,
     limits::{MAX_CHUNK, MAX_LIST, MAX_NAME, MAX_PATH, MAX_REASON, MAX_TIMEOUT_MS},
@@ -18,7 +20,18 @@ impl Request {
             Self::Input(input) => check_input(input),
             Self::Output(query) => check_output(query),
             Self::Tools(query) => few("names", query.names.len()),
-            Self::Cancel(_) | Self::Close | Self::Ping | Self::Status => Ok(()),
+            Self::Register(register) => operator::check_register(register),
+            Self::Answer(answer) => operator::check_answer(answer),
+            Self::Cancel(_)
+            | Self::Close
+            | Self::Ping
+            | Self::Status
+            | Self::Withdraw
+            | Self::Pending
+            | Self::Grants
+            | Self::Revoke(_)
+            | Self::Subscribe(_)
+            | Self::Abort(_) => Ok(()),
         }
     }
 }
@@ -89,6 +102,9 @@ fn check_call(call: &Call) -> Result<(), WireError> {
     }
     if let Some(reason) = &call.reason {
         at_most("reason", reason.len(), MAX_REASON, "say why in a few sentences")?;
+    }
+    if let Some(thinking) = &call.options.reverse_thinking {
+        operator::check_reverse_thinking(thinking)?;
     }
     match call.options.timeout_ms {
         Some(0) => Err(invalid(

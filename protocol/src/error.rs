@@ -68,6 +68,12 @@ pub enum ErrorCode {
     Internal,
     /// The program ran and did not succeed (non-zero status or a signal).
     CommandFailed,
+    /// The request is not for this peer's role: only an operator may make it.
+    Forbidden,
+    /// The approval is for something else, was used already, or what it was for has changed since.
+    StaleApproval,
+    /// The call ran, and a reviewer keeps its output back.
+    Withheld,
 }
 
 impl ErrorCode {
@@ -109,7 +115,10 @@ impl ErrorCode {
             | Self::FileSystem
             | Self::LimitReached
             | Self::ShuttingDown
-            | Self::CommandFailed => -32000 - self as i32,
+            | Self::CommandFailed
+            | Self::Forbidden
+            | Self::StaleApproval
+            | Self::Withheld => -32000 - self as i32,
         }
     }
 }

@@ -15,6 +15,8 @@ mod check;
 mod error;
 mod names;
 mod object;
+mod operator;
+mod question;
 mod receipt;
 mod reply;
 mod request;
@@ -24,7 +26,16 @@ mod tool;
 
 pub use bytes::{Bytes, JsonText, RawPath};
 pub use error::{ErrorCode, WireError};
-pub use names::{CallId, NameError, SessionId, ToolName};
+pub use names::{CallId, GrantId, HandlerId, NameError, QuestionId, SessionId, ToolName};
+pub use operator::{
+    Abort, Answer, Answered, CommandPrefix, Decision, Deny, Grant, Grants, Modified, PathScope,
+    Pending, Register, Registered, Remember, Replace, Review, Revoke, Scope, Subscribe, Until,
+    Withhold,
+};
+pub use question::{
+    Approval, Asker, CallEnded, CallStarted, Denied, Question, QuestionOver, ReverseThinking,
+    Target, View, ViewLine,
+};
 pub use receipt::{Degraded, LandlockReceipt, LimitReceipt, Receipt, SeccompReceipt};
 pub use reply::{
     Event, LayerStatus, Opened, OutputPage, Reply, ServerMessage, SessionStatus, Status, Stream,

@@ -104,6 +104,18 @@ name! {
     SessionId, "session id"
 }
 name! {
+    /// Names one question of a checkpoint. Given by the daemon.
+    QuestionId, "question id"
+}
+name! {
+    /// Names something that is answered from memory. Given by the daemon.
+    GrantId, "grant id"
+}
+name! {
+    /// Names one attached handler. Given by the daemon.
+    HandlerId, "handler id"
+}
+name! {
     /// The name of a tool, as the agent wrote it.
     ToolName, "tool name"
 }

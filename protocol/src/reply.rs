@@ -1,7 +1,9 @@
 //! What the daemon answers and tells.
 
 use crate::{
-    Bytes, CallId, CallResult, RawPath, Receipt, RequestId, SessionId, ToolSpec, WireError,
+    Answered, Approval, Bytes, CallEnded, CallId, CallResult, CallStarted, Denied, Grants, Pending,
+    Question, QuestionOver, RawPath, Receipt, Registered, RequestId, SessionId, ToolSpec,
+    WireError,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -41,6 +43,14 @@ pub enum Reply {
     Status(Box<Status>),
     /// To anything that could not be done. (A call that ran and failed is a `Result`.)
     Error(WireError),
+    /// To `Register`.
+    Registered(Registered),
+    /// To `Answer`.
+    Answered(Answered),
+    /// To `Pending`.
+    Pending(Pending),
+    /// To `Grants`.
+    Grants(Grants),
 }
 
 /// The daemon's side of the greeting.
@@ -79,8 +89,8 @@ pub enum Stream {
     Content,
 }
 
-/// News of a call under way.
-#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+/// News of a call under way, and of checkpoints.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Event {
     /// A piece of output, in order of arrival.
@@ -103,6 +113,18 @@ pub enum Event {
         /// Units in all, if known.
         total: Option<u64>,
     },
+    /// To a handler: answer this.
+    Question(Box<Question>),
+    /// To the handlers that were asked: no answer is needed any more.
+    QuestionOver(QuestionOver),
+    /// To subscribers: what a checkpoint decided.
+    ToolApproval(Approval),
+    /// To subscribers: a call begins.
+    CallStarted(CallStarted),
+    /// To subscribers: a call has ended.
+    CallEnded(CallEnded),
+    /// To subscribers: a call was refused.
+    Denied(Denied),
 }
 
 /// A page of a spool.

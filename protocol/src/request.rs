@@ -1,6 +1,9 @@
 //! What a client may ask.
 
-use crate::{Bytes, CallId, JsonText, RawPath, ToolName, object};
+use crate::{
+    Abort, Answer, Bytes, CallId, JsonText, RawPath, Register, ReverseThinking, Revoke, Subscribe,
+    ToolName, object,
+};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +42,22 @@ pub enum Request {
     Tools(ToolsQuery),
     /// What the daemon is and what it can enforce.
     Status,
+    /// Operators: attaches this connection as a handler, or changes how it is attached.
+    Register(Register),
+    /// Operators: answers a question.
+    Answer(Box<Answer>),
+    /// Operators: detaches the handler.
+    Withdraw,
+    /// Operators: the questions that wait for an answer.
+    Pending,
+    /// Operators: what is answered from memory.
+    Grants,
+    /// Operators: takes back what was to be remembered.
+    Revoke(Revoke),
+    /// Wants to hear of calls and decisions as they happen.
+    Subscribe(Subscribe),
+    /// Operators: ends a session.
+    Abort(Abort),
 }
 
 /// Version and capabilities.
@@ -122,6 +141,8 @@ pub struct CallOptions {
     pub stream: bool,
     /// An attachment follows as `Input` messages, up to one with `end`.
     pub attach: bool,
+    /// For tools that ask for it: what was thought through before the call.
+    pub reverse_thinking: Option<ReverseThinking>,
 }
 
 /// A piece of an attachment.

@@ -81,8 +81,12 @@ fn every_example_is_a_message() {
         }
     }
     assert_eq!(methods, METHODS.map(str::to_owned).into());
-    let all = ["welcome", "opened", "result", "done", "pong", "output", "tools", "status", "error"];
-    assert_eq!(kinds, all.into_iter().chain(["progress"]).map(str::to_owned).collect());
+    let replies =
+        ["welcome", "opened", "result", "done", "pong", "output", "tools", "status", "error"];
+    let to_operators = ["registered", "answered", "pending", "grants"];
+    let events = ["progress", "question", "question_over", "tool_approval", "call_started"];
+    let all = [&replies[..], &to_operators, &events, &["call_ended", "denied"]].concat();
+    assert_eq!(kinds, all.into_iter().map(str::to_owned).collect());
 }
 
 #[test]
@@ -193,7 +197,11 @@ fn no_variant_is_missing_from_the_page() {
     ends::<palisade_protocol::PermissionClass>(&layout, "PermissionClass", &[]);
     ends::<palisade_protocol::AuditOperation>(&layout, "AuditOperation", &[]);
     ends::<palisade_protocol::Severity>(&layout, "Severity", &[]);
-    assert_eq!(blocks("layout")[0].matches("enum ").count(), 9);
+    ends::<palisade_protocol::Review>(&layout, "Review", &[]);
+    ends::<palisade_protocol::Decision>(&layout, "Decision", &[]);
+    ends::<palisade_protocol::Scope>(&layout, "Scope", &[]);
+    ends::<palisade_protocol::Until>(&layout, "Until", &[]);
+    assert_eq!(blocks("layout")[0].matches("enum ").count(), 13);
 }
 
 /// What the page's layout reads from a frame, and what the JSON line says, brought to one shape.

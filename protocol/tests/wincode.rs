@@ -22,7 +22,23 @@ wire! {
     struct Envelope { id: u64, request: Request }
     enum Request {
         Hello(Hello), Open(Open), Call(Call), Input(Input), Cancel(u64), Close, Ping,
-        Output(OutputQuery), Tools(Vec<String>), Status,
+        Output(OutputQuery), Tools(Vec<String>), Status, Register(Register), Answer(Box<Answer>),
+        Withdraw, Pending, Grants, Revoke(String), Subscribe(Option<String>), Abort(String),
+    }
+    struct Register {
+        name: String, reviews: Vec<Review>, tools: Vec<String>, priority: i32,
+        deadline_ms: Option<u64>, heartbeat_ms: Option<u64>,
+    }
+    enum Review { Input, Output }
+    struct Answer { question: String, digest: String, decision: Decision, remember: Option<Remember> }
+    enum Decision {
+        Approve, ApproveModified(String), Deny([String; 2]), Pass, Replace(String), Withhold(String),
+    }
+    struct Remember { scope: Scope, until: Until }
+    enum Scope { ExactCall, CommandPrefix(Vec<String>), Path(Vec<u8>) }
+    enum Until { Session, Ms(u64) }
+    struct Thinking {
+        assumptions: Vec<String>, failure_scenarios: Vec<String>, verdict: String, reason: String,
     }
     struct Hello { version: u16, client: String, capabilities: Vec<String> }
     struct Open { workspace: Vec<u8>, profile: Option<String>, ask: Option<Ask> }
@@ -30,6 +46,7 @@ wire! {
     struct Call {
         tool: String, arguments: String, reason: Option<String>,
         timeout_ms: Option<u64>, dry_run: bool, stream: bool, attach: bool,
+        reverse_thinking: Option<Thinking>,
     }
     struct Input { call: u64, data: Vec<u8>, end: bool }
     struct OutputQuery { call_id: String, offset: u64, limit: Option<u64> }
@@ -40,12 +57,40 @@ wire! {
     }
     enum Reply {
         Welcome(Hello), Opened(Box<Opened>), Result(Box<CallResult>), Done, Pong, Output(OutputPage),
-        Tools(Vec<ToolSpec>), Status(Box<Status>), Error(WireError),
+        Tools(Vec<ToolSpec>), Status(Box<Status>), Error(WireError), Registered(String),
+        Answered(Option<String>), Pending(Vec<Question>), Grants(Vec<Grant>),
     }
+    struct Grant {
+        id: String, session: Option<String>, uid: u32, profile: String, tool: String, scope: Scope,
+        summary: String, by: String, expires_in_ms: Option<u64>, used: u64,
+    }
+    struct Question {
+        question: String, digest: String, review: Review, asker: Asker, call_id: String,
+        tool: String, arguments: String, cwd: Vec<u8>, reason: Option<String>,
+        reverse_thinking: Option<Thinking>, findings: Vec<Finding>, why: String, view: View,
+        output: Option<String>, scopes: Vec<String>, prefix: Vec<String>, expires_in_ms: u64,
+    }
+    struct Asker {
+        uid: u32, pid: u32, unit: Option<String>, session: String, profile: String,
+        workspace: Vec<u8>,
+    }
+    struct View {
+        lines: Vec<(String, Vec<u32>)>, targets: Vec<Target>, diff: Option<String>, diff_cut: bool,
+    }
+    struct Target { path: Vec<u8>, there: Option<String>, size: u64, lost: bool }
     enum Event {
         Output { call: u64, stream: Stream, data: Vec<u8> },
         Progress { call: u64, message: String, done: u64, total: Option<u64> },
+        Question(Box<Question>), QuestionOver([String; 3]), ToolApproval(Approval),
+        CallStarted(CallStarted), CallEnded(CallEnded), Denied(Denied),
     }
+    struct Approval { names: [String; 3], review: Review, texts: [String; 4] }
+    struct CallStarted { names: [String; 3], arguments: String, reason: Option<String> }
+    struct CallEnded {
+        names: [String; 3], success: bool, exit_code: Option<i32>, error: Option<WireError>,
+        output: String, execution_time_ms: u64,
+    }
+    struct Denied { names: [String; 3], error: WireError }
     enum Stream { Stdout, Stderr, Content }
     struct Opened { session: String, workspace: Vec<u8>, receipt: Receipt }
     struct OutputPage { call_id: String, offset: u64, data: Vec<u8>, spooled: u64, total: u64 }
@@ -71,7 +116,7 @@ wire! {
     struct WireError { code: ErrorCode, message: String, hint: String }
     enum ErrorCode {
         C0, C1, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13, C14, C15, C16, C17, C18,
-        C19, C20, C21, C22, C23, C24, C25, C26, C27, C28,
+        C19, C20, C21, C22, C23, C24, C25, C26, C27, C28, C29, C30, C31,
     }
     struct CallResult {
         call_id: String, tool: String, success: bool, output: String, truncated: bool,

@@ -15,6 +15,49 @@ pub(crate) enum Stage {
     Closed,
 }
 
+/// What a peer may ask at all; the socket it came by decides, and its credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Calls tools.
+    Agent,
+}
+
+impl Role {
+    /// Refuses what is not for this role.
+    pub(crate) fn permits(self, request: &Request) -> Result<(), WireError> {
+        match (self, request) {
+            (
+                Self::Agent,
+                Request::Register(_)
+                | Request::Answer(_)
+                | Request::Withdraw
+                | Request::Pending
+                | Request::Grants
+                | Request::Revoke(_)
+                | Request::Subscribe(_)
+                | Request::Abort(_),
+            ) => Err(WireError::new(
+                ErrorCode::Forbidden,
+                "only an operator may ask this, and this is the agents' socket",
+                "connect to the operator socket",
+            )),
+            (
+                Self::Agent,
+                Request::Hello(_)
+                | Request::Open(_)
+                | Request::Call(_)
+                | Request::Input(_)
+                | Request::Cancel(_)
+                | Request::Close
+                | Request::Ping
+                | Request::Output(_)
+                | Request::Tools(_)
+                | Request::Status,
+            ) => Ok(()),
+        }
+    }
+}
+
 impl Stage {
     /// The stage after a request that may be made now.
     pub(crate) fn admit(self, request: &Request) -> Result<Self, WireError> {
@@ -44,7 +87,18 @@ impl Stage {
             ) => Err(out_of_order("there is no session", "open one first")),
             (
                 Self::Greeted | Self::Open | Self::Closed,
-                Request::Ping | Request::Output(_) | Request::Tools(_) | Request::Status,
+                Request::Ping
+                | Request::Output(_)
+                | Request::Tools(_)
+                | Request::Status
+                | Request::Register(_)
+                | Request::Answer(_)
+                | Request::Withdraw
+                | Request::Pending
+                | Request::Grants
+                | Request::Revoke(_)
+                | Request::Subscribe(_)
+                | Request::Abort(_),
             ) => Ok(self),
         }
     }

@@ -1,7 +1,9 @@
 //! What the daemon sends, as JSON-RPC lines. A result carries its `kind` beside its fields, so
 //! that a message can be read without remembering what was asked.
 
-use crate::{ErrorCode, Event, Reply, RequestId, ServerMessage, ToolSpec, WireError, object};
+use crate::{
+    Bytes, ErrorCode, Event, Reply, RequestId, ServerMessage, Stream, ToolSpec, WireError, object,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -82,6 +84,10 @@ pub fn encode_message(message: &ServerMessage) -> Result<Vec<u8>, serde_json::Er
         Reply::Output(fields) => success(id, "output", fields),
         Reply::Tools(tools) => success(id, "tools", &ToolsRef { tools }),
         Reply::Status(fields) => success(id, "status", fields),
+        Reply::Registered(fields) => success(id, "registered", fields),
+        Reply::Answered(fields) => success(id, "answered", fields),
+        Reply::Pending(fields) => success(id, "pending", fields),
+        Reply::Grants(fields) => success(id, "grants", fields),
         Reply::Error(error) => line(&Failure {
             jsonrpc: "2.0",
             id,
@@ -160,9 +166,7 @@ fn read(line: &[u8]) -> Result<ServerMessage, String> {
         return Err("it does not say \"jsonrpc\":\"2.0\"".to_owned());
     }
     match (line.method.as_deref(), line.params, line.result, line.error) {
-        (Some("event"), Some(params), None, None) => {
-            object::parse(params.get()).map(ServerMessage::Event)
-        }
+        (Some("event"), Some(params), None, None) => event(params).map(ServerMessage::Event),
         (None, None, Some(result), None) => {
             Ok(ServerMessage::Reply { id: line.id, reply: reply(result)? })
         }
@@ -176,12 +180,56 @@ fn read(line: &[u8]) -> Result<ServerMessage, String> {
     }
 }
 
-fn reply(result: &RawValue) -> Result<Reply, String> {
+/// The value of one field, and the others as an object: embedded JSON does not survive serde's own
+/// way of telling variants apart.
+fn apart<'a>(object: &'a RawValue, field: &str) -> Result<(&'a str, String), String> {
     let mut fields: BTreeMap<&str, &RawValue> =
-        serde_json::from_str(result.get()).map_err(|e| e.to_string())?;
-    let kind = fields.remove("kind").ok_or("the result has no `kind`")?;
-    let rest = serde_json::to_string(&fields).map_err(|e| e.to_string())?;
-    Ok(match kind.get() {
+        serde_json::from_str(object.get()).map_err(|e| e.to_string())?;
+    let value = fields.remove(field).ok_or_else(|| format!("there is no `{field}`"))?;
+    Ok((value.get(), serde_json::to_string(&fields).map_err(|e| e.to_string())?))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OutputEvent {
+    call: RequestId,
+    stream: Stream,
+    data: Bytes,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProgressEvent {
+    call: RequestId,
+    message: String,
+    done: u64,
+    total: Option<u64>,
+}
+
+fn event(params: &RawValue) -> Result<Event, String> {
+    let (kind, rest) = apart(params, "event")?;
+    Ok(match kind {
+        "\"output\"" => {
+            let OutputEvent { call, stream, data } = object::parse(&rest)?;
+            Event::Output { call, stream, data }
+        }
+        "\"progress\"" => {
+            let ProgressEvent { call, message, done, total } = object::parse(&rest)?;
+            Event::Progress { call, message, done, total }
+        }
+        "\"question\"" => Event::Question(object::parse(&rest)?),
+        "\"question_over\"" => Event::QuestionOver(object::parse(&rest)?),
+        "\"tool_approval\"" => Event::ToolApproval(object::parse(&rest)?),
+        "\"call_started\"" => Event::CallStarted(object::parse(&rest)?),
+        "\"call_ended\"" => Event::CallEnded(object::parse(&rest)?),
+        "\"denied\"" => Event::Denied(object::parse(&rest)?),
+        other => return Err(format!("there is no event {other}")),
+    })
+}
+
+fn reply(result: &RawValue) -> Result<Reply, String> {
+    let (kind, rest) = apart(result, "kind")?;
+    Ok(match kind {
         "\"welcome\"" => Reply::Welcome(object::parse(&rest)?),
         "\"opened\"" => Reply::Opened(object::parse(&rest)?),
         "\"result\"" => Reply::Result(object::parse(&rest)?),
@@ -190,6 +238,10 @@ fn reply(result: &RawValue) -> Result<Reply, String> {
         "\"output\"" => Reply::Output(object::parse(&rest)?),
         "\"tools\"" => object::parse(&rest).map(|Tools { tools }| Reply::Tools(tools))?,
         "\"status\"" => Reply::Status(object::parse(&rest)?),
+        "\"registered\"" => Reply::Registered(object::parse(&rest)?),
+        "\"answered\"" => Reply::Answered(object::parse(&rest)?),
+        "\"pending\"" => Reply::Pending(object::parse(&rest)?),
+        "\"grants\"" => Reply::Grants(object::parse(&rest)?),
         other => return Err(format!("there is no result of kind {other}")),
     })
 }
@@ -197,7 +249,7 @@ fn reply(result: &RawValue) -> Result<Reply, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bytes, Stream, Welcome};
+    use crate::Welcome;
 
     fn both_ways(message: &ServerMessage, line: &str) {
         let text = String::from_utf8(encode_message(message).unwrap()).unwrap();
@@ -250,12 +302,12 @@ mod tests {
             (r#"{"jsonrpc":"1.0","id":1,"result":{"kind":"done"}}"#, "it does not say"),
             (r#"{"jsonrpc":"2.0","id":1}"#, "it is neither"),
             (r#"{"jsonrpc":"2.0","id":1,"result":{"kind":"done"},"error":{}}"#, "it is neither"),
-            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "the result has no `kind`"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "there is no `kind`"),
             (r#"{"jsonrpc":"2.0","id":1,"result":{"kind":"x"}}"#, "there is no result of kind"),
             (r#"{"jsonrpc":"2.0","id":1,"result":{"kind":"done","x":1}}"#, "`x`: unknown field"),
             (
                 r#"{"jsonrpc":"2.0","method":"event","params":{"event":"x"}}"#,
-                "`event`: unknown variant",
+                "there is no event \"x\"",
             ),
             (
                 r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","data":{"code":"x","hint":""}}}"#,

@@ -10,11 +10,29 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 /// Every method, in the order of [`Request`]'s variants.
-pub const METHODS: [&str; 10] =
-    ["hello", "open", "call", "input", "cancel", "close", "ping", "output", "tools", "status"];
+pub const METHODS: [&str; 18] = [
+    "hello",
+    "open",
+    "call",
+    "input",
+    "cancel",
+    "close",
+    "ping",
+    "output",
+    "tools",
+    "status",
+    "register",
+    "answer",
+    "withdraw",
+    "pending",
+    "grants",
+    "revoke",
+    "subscribe",
+    "abort",
+];
 
-/// A call's arguments stand inside the parameters, which stand inside the message.
-const LINE_DEPTH: usize = MAX_DEPTH + 2;
+/// Changed arguments stand inside a decision, inside the parameters, inside the message.
+const LINE_DEPTH: usize = MAX_DEPTH + 4;
 
 /// A line that is no acceptable request, and whose it was if that much could be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,6 +158,14 @@ fn request(method: &str, params: Option<&RawValue>) -> Result<Request, WireError
         "output" => Request::Output(fields(method, params)?),
         "tools" => Request::Tools(fields(method, params)?),
         "status" => fields(method, params).map(|Nothing {}| Request::Status)?,
+        "register" => Request::Register(fields(method, params)?),
+        "answer" => Request::Answer(Box::new(fields(method, params)?)),
+        "withdraw" => fields(method, params).map(|Nothing {}| Request::Withdraw)?,
+        "pending" => fields(method, params).map(|Nothing {}| Request::Pending)?,
+        "grants" => fields(method, params).map(|Nothing {}| Request::Grants)?,
+        "revoke" => Request::Revoke(fields(method, params)?),
+        "subscribe" => Request::Subscribe(fields(method, params)?),
+        "abort" => Request::Abort(fields(method, params)?),
         _ => {
             let method: String = method.chars().take(40).collect();
             return Err(WireError::new(
@@ -182,6 +208,14 @@ pub fn encode_request(envelope: &Envelope) -> Result<Vec<u8>, serde_json::Error>
         Request::Output(params) => line(Some(id), "output", Some(params)),
         Request::Tools(params) => line(Some(id), "tools", Some(params)),
         Request::Status => line(Some(id), "status", None::<&Nothing>),
+        Request::Register(params) => line(Some(id), "register", Some(params)),
+        Request::Answer(params) => line(Some(id), "answer", Some(params)),
+        Request::Withdraw => line(Some(id), "withdraw", None::<&Nothing>),
+        Request::Pending => line(Some(id), "pending", None::<&Nothing>),
+        Request::Grants => line(Some(id), "grants", None::<&Nothing>),
+        Request::Revoke(params) => line(Some(id), "revoke", Some(params)),
+        Request::Subscribe(params) => line(Some(id), "subscribe", Some(params)),
+        Request::Abort(params) => line(Some(id), "abort", Some(params)),
     }
 }
 
@@ -261,7 +295,7 @@ mod tests {
                 "the key \"b\" is there twice at line 1 column 48",
             ),
             (&with(r#""method":"\ud800""#), "unexpected end of hex escape at line 1 column 41"),
-            (&with(&format!("\"params\":{deep}")), "nested too deeply at line 1 column 99"),
+            (&with(&format!("\"params\":{deep}")), "nested too deeply at line 1 column 101"),
         ] {
             let message = format!("the line can not be read as JSON: {message}");
             refused(line, None, ErrorCode::MalformedMessage, &message);
@@ -329,7 +363,8 @@ mod tests {
         assert_eq!(rejected.error.message, "there is no method \"exec\"");
         assert_eq!(
             rejected.error.hint,
-            "the methods are hello, open, call, input, cancel, close, ping, output, tools, status"
+            "the methods are hello, open, call, input, cancel, close, ping, output, tools, status, \
+             register, answer, withdraw, pending, grants, revoke, subscribe, abort"
         );
     }
 

@@ -1,5 +1,7 @@
 //! Arbitrary requests and messages for the property tests: every variant, every field.
 
+mod operator;
+
 use palisade_protocol::*;
 use proptest::{collection::vec, option, prelude::*};
 
@@ -70,11 +72,18 @@ fn request() -> impl Strategy<Value = Request> {
         (path(), option::of(text()), option::of(ask)).prop_map(|(workspace, profile, ask)| {
             Request::Open(Open { workspace, profile, options: OpenOptions { ask } })
         }),
-        (name(), object(), option::of(text()), option::of(any::<u64>()), any::<[bool; 3]>())
-            .prop_map(|(tool, arguments, reason, timeout_ms, [dry_run, stream, attach])| {
-                let options = CallOptions { timeout_ms, dry_run, stream, attach };
-                Request::Call(Call { tool, arguments, reason, options })
-            }),
+        (
+            (name(), object(), option::of(text())),
+            (option::of(any::<u64>()), any::<[bool; 3]>(), option::of(operator::thinking())),
+        )
+            .prop_map(
+                |((tool, arguments, reason), (timeout_ms, flags, reverse_thinking))| {
+                    let [dry_run, stream, attach] = flags;
+                    let options =
+                        CallOptions { timeout_ms, dry_run, stream, attach, reverse_thinking };
+                    Request::Call(Call { tool, arguments, reason, options })
+                }
+            ),
         (any::<u64>(), bytes(), any::<bool>())
             .prop_map(|(call, data, end)| Request::Input(Input { call, data, end })),
         any::<u64>().prop_map(|call| Request::Cancel(Cancel { call })),
@@ -85,6 +94,7 @@ fn request() -> impl Strategy<Value = Request> {
         }),
         vec(name(), 0..4).prop_map(|names| Request::Tools(ToolsQuery { names })),
         Just(Request::Status),
+        operator::request(),
     ]
 }
 
@@ -95,7 +105,7 @@ pub(crate) fn envelope() -> impl Strategy<Value = Envelope> {
 }
 
 fn error_code() -> impl Strategy<Value = ErrorCode> {
-    (0..29_u8).prop_map(|number| codec::decode(&[number]).unwrap())
+    (0..32_u8).prop_map(|number| codec::decode(&[number]).unwrap())
 }
 
 fn error() -> impl Strategy<Value = WireError> {
@@ -142,12 +152,12 @@ fn receipt() -> impl Strategy<Value = Receipt> {
         })
 }
 
-fn result() -> impl Strategy<Value = CallResult> {
+fn finding() -> impl Strategy<Value = Finding> {
     let severity =
         prop_oneof![Just(Severity::Notice), Just(Severity::Warning), Just(Severity::Danger)];
     let span = any::<[u32; 2]>().prop_map(|[start, end]| Span { start, end });
-    let finding = ((text(), text(), text()), severity, (texts(), texts()), option::of(span))
-        .prop_map(|((kind, why, program), severity, (arguments, targets), span)| Finding {
+    ((text(), text(), text()), severity, (texts(), texts()), option::of(span)).prop_map(
+        |((kind, why, program), severity, (arguments, targets), span)| Finding {
             kind,
             why,
             severity,
@@ -155,7 +165,11 @@ fn result() -> impl Strategy<Value = CallResult> {
             arguments,
             span,
             targets,
-        });
+        },
+    )
+}
+
+fn result() -> impl Strategy<Value = CallResult> {
     let denial = (text(), text(), text(), text())
         .prop_map(|(layer, rule, target, remedy)| Denial { layer, rule, target, remedy });
     let checkpoint = (text(), text(), text()).prop_map(|(decision, by, reason)| Checkpoint {
@@ -167,7 +181,7 @@ fn result() -> impl Strategy<Value = CallResult> {
         (name(), name(), option::of(name()), option::of(text())),
         (text(), text(), text(), option::of(error()), option::of(object())),
         (any::<[bool; 7]>(), any::<[u64; 2]>(), any::<[Option<i32>; 2]>()),
-        (vec(finding, 0..3), vec(denial, 0..3), option::of(checkpoint), receipt()),
+        (vec(finding(), 0..3), vec(denial, 0..3), option::of(checkpoint), receipt()),
     )
         .prop_map(|(names, texts, numbers, lists)| CallResult {
             call_id: names.0,
@@ -274,6 +288,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         vec(tool(), 0..3).prop_map(Reply::Tools),
         status().prop_map(|status| Reply::Status(Box::new(status))),
         error().prop_map(Reply::Error),
+        operator::reply(),
     ]
 }
 
@@ -291,5 +306,6 @@ pub(crate) fn message() -> impl Strategy<Value = ServerMessage> {
                 ServerMessage::Event(Event::Progress { call, message, done, total })
             }
         ),
+        3 => operator::event().prop_map(ServerMessage::Event),
     ]
 }

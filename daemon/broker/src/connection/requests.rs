@@ -5,6 +5,7 @@ use crate::{
     call,
     context::{Context, Outbox, Streaming},
     flight::{Flight, Landing},
+    order::Role,
     outcome::Fault,
     server::{NAME, Server},
     session::{self, Session},
@@ -35,6 +36,9 @@ impl Connection {
             Ok(stage) => stage,
             Err(error) => return self.refuse(id, error).await,
         };
+        if let Err(error) = Role::Agent.permits(&request) {
+            return self.refuse(id, error).await;
+        }
         if let Err(error) = request.check() {
             if let Request::Input(input) = request {
                 self.flights.fail(input.call, error);
@@ -69,6 +73,18 @@ impl Connection {
             }
             Request::Tools(query) => self.server.registry.describe(&query.names).map(Reply::Tools),
             Request::Status => Ok(Reply::Status(Box::new(status::of(&self.server, self.peer.uid)))),
+            Request::Register(_)
+            | Request::Answer(_)
+            | Request::Withdraw
+            | Request::Pending
+            | Request::Grants
+            | Request::Revoke(_)
+            | Request::Subscribe(_)
+            | Request::Abort(_) => Err(WireError::new(
+                ErrorCode::Forbidden,
+                "only an operator may ask this",
+                "connect to the operator socket",
+            )),
         };
         match answer {
             Ok(reply) => {

@@ -1,0 +1,199 @@
+//! Arbitrary requests, replies and events of operators and observers.
+
+use super::{error, finding, name, object, path, text, texts};
+use palisade_protocol::*;
+use proptest::{collection::vec, option, prelude::*};
+
+pub(super) fn thinking() -> impl Strategy<Value = ReverseThinking> {
+    (texts(), texts(), text(), text()).prop_map(
+        |(assumptions, failure_scenarios, verdict, verdict_reason)| ReverseThinking {
+            assumptions,
+            failure_scenarios,
+            verdict,
+            verdict_reason,
+        },
+    )
+}
+
+fn review() -> impl Strategy<Value = Review> {
+    prop_oneof![Just(Review::Input), Just(Review::Output)]
+}
+
+fn scope() -> impl Strategy<Value = Scope> {
+    prop_oneof![
+        Just(Scope::ExactCall),
+        texts().prop_map(|words| Scope::CommandPrefix(CommandPrefix { words })),
+        path().prop_map(|path| Scope::Path(PathScope { path })),
+    ]
+}
+
+fn decision() -> impl Strategy<Value = Decision> {
+    prop_oneof![
+        Just(Decision::Approve),
+        object().prop_map(|arguments| Decision::ApproveModified(Modified { arguments })),
+        (text(), text()).prop_map(|(reason, guidance)| Decision::Deny(Deny { reason, guidance })),
+        Just(Decision::Pass),
+        text().prop_map(|output| Decision::Replace(Replace { output })),
+        text().prop_map(|reason| Decision::Withhold(Withhold { reason })),
+    ]
+}
+
+fn answer() -> impl Strategy<Value = Answer> {
+    let until = prop_oneof![Just(Until::Session), any::<u64>().prop_map(Until::Ms)];
+    let remember = (scope(), until).prop_map(|(scope, until)| Remember { scope, until });
+    (name(), text(), decision(), option::of(remember)).prop_map(
+        |(question, digest, decision, remember)| Answer { question, digest, decision, remember },
+    )
+}
+
+pub(super) fn request() -> impl Strategy<Value = Request> {
+    let times = (option::of(any::<u64>()), option::of(any::<u64>()));
+    prop_oneof![
+        (text(), vec(review(), 0..3), vec(name(), 0..3), any::<i32>(), times).prop_map(
+            |(name, reviews, tools, priority, (deadline_ms, heartbeat_ms))| {
+                Request::Register(Register {
+                    name,
+                    reviews,
+                    tools,
+                    priority,
+                    deadline_ms,
+                    heartbeat_ms,
+                })
+            }
+        ),
+        answer().prop_map(|answer| Request::Answer(Box::new(answer))),
+        Just(Request::Withdraw),
+        Just(Request::Pending),
+        Just(Request::Grants),
+        name().prop_map(|id| Request::Revoke(Revoke { id })),
+        option::of(name()).prop_map(|session| Request::Subscribe(Subscribe { session })),
+        name().prop_map(|session| Request::Abort(Abort { session })),
+    ]
+}
+
+fn view() -> impl Strategy<Value = View> {
+    let line =
+        (text(), vec(any::<u32>(), 0..3)).prop_map(|(text, findings)| ViewLine { text, findings });
+    let target = (path(), option::of(text()), any::<u64>(), any::<bool>())
+        .prop_map(|(path, there, size, lost)| Target { path, there, size, lost });
+    (vec(line, 0..3), vec(target, 0..3), option::of(text()), any::<bool>())
+        .prop_map(|(lines, targets, diff, diff_cut)| View { lines, targets, diff, diff_cut })
+}
+
+fn question() -> impl Strategy<Value = Question> {
+    let asker = ((any::<u32>(), any::<u32>()), option::of(text()), name(), text(), path())
+        .prop_map(|((uid, pid), unit, session, profile, workspace)| Asker {
+            uid,
+            pid,
+            unit,
+            session,
+            profile,
+            workspace,
+        });
+    (
+        (name(), text(), review(), asker, name(), name()),
+        (object(), path(), option::of(text()), option::of(thinking())),
+        (vec(finding(), 0..3), text(), view(), option::of(text())),
+        (texts(), texts(), any::<u64>()),
+    )
+        .prop_map(|(ids, call, seen, rest)| Question {
+            question: ids.0,
+            digest: ids.1,
+            review: ids.2,
+            asker: ids.3,
+            call_id: ids.4,
+            tool: ids.5,
+            arguments: call.0,
+            cwd: call.1,
+            reason: call.2,
+            reverse_thinking: call.3,
+            findings: seen.0,
+            why: seen.1,
+            view: seen.2,
+            output: seen.3,
+            scopes: rest.0,
+            prefix: rest.1,
+            expires_in_ms: rest.2,
+        })
+}
+
+fn grant() -> impl Strategy<Value = Grant> {
+    (
+        (name(), option::of(name()), any::<u32>(), text(), name()),
+        (scope(), text(), text(), option::of(any::<u64>()), any::<u64>()),
+    )
+        .prop_map(|(whose, what)| Grant {
+            id: whose.0,
+            session: whose.1,
+            uid: whose.2,
+            profile: whose.3,
+            tool: whose.4,
+            scope: what.0,
+            summary: what.1,
+            by: what.2,
+            expires_in_ms: what.3,
+            used: what.4,
+        })
+}
+
+pub(super) fn reply() -> impl Strategy<Value = Reply> {
+    prop_oneof![
+        name().prop_map(|handler| Reply::Registered(Registered { handler })),
+        option::of(name()).prop_map(|grant| Reply::Answered(Answered { grant })),
+        vec(question(), 0..3).prop_map(|questions| Reply::Pending(Pending { questions })),
+        vec(grant(), 0..3).prop_map(|grants| Reply::Grants(Grants { grants })),
+    ]
+}
+
+pub(super) fn event() -> impl Strategy<Value = Event> {
+    let whose = || (name(), name(), name());
+    prop_oneof![
+        question().prop_map(|question| Event::Question(Box::new(question))),
+        (name(), text(), text()).prop_map(|(question, outcome, by)| {
+            Event::QuestionOver(QuestionOver { question, outcome, by })
+        }),
+        (whose(), review(), (text(), text(), text(), text())).prop_map(|(whose, review, texts)| {
+            Event::ToolApproval(Approval {
+                session: whose.0,
+                call_id: whose.1,
+                tool: whose.2,
+                review,
+                decision: texts.0,
+                by: texts.1,
+                reason: texts.2,
+                digest: texts.3,
+            })
+        }),
+        (whose(), object(), option::of(text())).prop_map(|(whose, arguments, reason)| {
+            Event::CallStarted(CallStarted {
+                session: whose.0,
+                call_id: whose.1,
+                tool: whose.2,
+                arguments,
+                reason,
+            })
+        }),
+        (
+            whose(),
+            (any::<bool>(), option::of(any::<i32>()), option::of(error())),
+            (text(), any::<u64>())
+        )
+            .prop_map(
+                |(whose, (success, exit_code, error), (output, execution_time_ms))| {
+                    Event::CallEnded(CallEnded {
+                        session: whose.0,
+                        call_id: whose.1,
+                        tool: whose.2,
+                        success,
+                        exit_code,
+                        error,
+                        output,
+                        execution_time_ms,
+                    })
+                }
+            ),
+        (whose(), error()).prop_map(|(whose, error)| {
+            Event::Denied(Denied { session: whose.0, call_id: whose.1, tool: whose.2, error })
+        }),
+    ]
+}
