@@ -1,0 +1,195 @@
+//! Text and JSON of others as they may stand in the log: bounded, and without secrets. Pure.
+
+use crate::redact::{REDACTED, names_a_secret, redact};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// The longest text that is kept.
+const TEXT: usize = 8 << 10;
+/// How much further is looked, so that a secret on the border is seen whole.
+const MARGIN: usize = 512;
+/// How much is kept of all text in one JSON value.
+const JSON: usize = 32 << 10;
+/// What an entry of a list or object counts beside its text.
+const ENTRY: usize = 16;
+
+/// Text without secrets, at most 8 KiB of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CleanText(String);
+
+/// JSON without secrets, at most 32 KiB of text in it, 8 KiB in one piece.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CleanJson(Value);
+
+impl CleanText {
+    /// Takes secrets out, and what is too long; the text then says how much is missing.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(bounded(text, TEXT))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for CleanText {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl fmt::Display for CleanText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl CleanJson {
+    /// Takes secrets out of JSON text, and what is too long. What is not JSON is kept as text.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        match serde_json::from_str(text) {
+            Ok(value) => Self(walk(value, &mut { JSON })),
+            Err(_) => Self(Value::String(bounded(text, TEXT))),
+        }
+    }
+
+    /// The value.
+    #[must_use]
+    pub const fn value(&self) -> &Value {
+        &self.0
+    }
+}
+
+fn bounded(text: &str, most: usize) -> String {
+    let seen = &text[..text.floor_char_boundary(most + MARGIN)];
+    let mut clean = redact(seen).into_owned();
+    if seen.len() == text.len() && clean.len() <= most {
+        return clean;
+    }
+    clean.truncate(clean.floor_char_boundary(most));
+    clean.push_str(&left_out(text.len()));
+    clean
+}
+
+fn left_out(whole: usize) -> String {
+    format!("… [cut; {whole} bytes in all]")
+}
+
+fn walk(value: Value, budget: &mut usize) -> Value {
+    match value {
+        Value::String(text) => {
+            let text = bounded(&text, TEXT.min(*budget));
+            *budget = budget.saturating_sub(text.len());
+            Value::String(text)
+        }
+        Value::Array(list) => {
+            let whole = list.len();
+            let mut kept = Vec::new();
+            for item in list {
+                if spent(budget) {
+                    kept.push(Value::String(format!("… [cut; {whole} entries in all]")));
+                    break;
+                }
+                kept.push(walk(item, budget));
+            }
+            Value::Array(kept)
+        }
+        Value::Object(map) => object(map, budget),
+        value @ (Value::Null | Value::Bool(_) | Value::Number(_)) => value,
+    }
+}
+
+fn object(map: Map<String, Value>, budget: &mut usize) -> Value {
+    let whole = map.len();
+    let mut kept = Map::new();
+    for (key, value) in map {
+        if spent(budget) {
+            kept.insert("…".to_owned(), Value::String(format!("[cut; {whole} entries in all]")));
+            break;
+        }
+        *budget = budget.saturating_sub(key.len());
+        let hidden =
+            matches!(&value, Value::String(text) if !text.is_empty()) && names_a_secret(&key);
+        let value = if hidden { Value::String(REDACTED.into()) } else { walk(value, budget) };
+        kept.insert(bounded(&key, TEXT), value);
+    }
+    Value::Object(kept)
+}
+
+/// Takes an entry off the budget; whether there was none left.
+fn spent(budget: &mut usize) -> bool {
+    let over = *budget == 0;
+    *budget = budget.saturating_sub(ENTRY);
+    over
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn clean(value: &Value) -> Value {
+        CleanJson::new(&value.to_string()).0
+    }
+
+    #[test]
+    fn what_is_short_and_harmless_stays() {
+        let value = json!({"command": "ls -l", "n": [1, 2.5, null, true], "env": {"A": "b"}});
+        assert_eq!(clean(&value), value);
+        assert_eq!(CleanText::new("é\n").as_str(), "é\n");
+    }
+
+    #[test]
+    fn secrets_are_found_by_the_name_of_their_key_at_any_depth() {
+        let value = json!({"env": {"API_TOKEN": "a", "dbPassword": "b", "AUTHOR": "c"},
+            "l": [{"secret": "d", "token": 5, "password": ""}]});
+        let expected = json!({"env": {"API_TOKEN": REDACTED, "dbPassword": REDACTED, "AUTHOR": "c"},
+            "l": [{"secret": REDACTED, "token": 5, "password": ""}]});
+        assert_eq!(clean(&value), expected);
+    }
+
+    #[test]
+    fn long_text_is_cut_on_a_border_and_says_so() {
+        let text = format!("x{}", "é".repeat(TEXT));
+        let kept = CleanText::new(&text);
+        assert!(kept.as_str().starts_with("xé"));
+        let end = format!("é… [cut; {} bytes in all]", text.len());
+        assert!(kept.as_str().ends_with(&end), "{kept}");
+        assert!(kept.as_str().len() <= TEXT + end.len());
+    }
+
+    #[test]
+    fn a_secret_on_the_border_is_not_cut_in_half() {
+        let secret = format!("ghp_{}", "a".repeat(36));
+        for before in TEXT - 50..=TEXT + 1 {
+            let text = format!("{} {secret} {}", "x".repeat(before - 1), "y".repeat(TEXT));
+            let kept = CleanText::new(&text);
+            assert!(!kept.as_str().contains("ghp_"), "at {before}");
+        }
+    }
+
+    #[test]
+    fn large_values_are_bounded_as_a_whole() {
+        for value in [
+            json!(vec!["x".repeat(1000); 1000]),
+            json!(vec![0; 100_000]),
+            json!((0..100_000).map(|n| (n.to_string(), json!(n))).collect::<Map<_, _>>()),
+        ] {
+            let text = clean(&value).to_string();
+            assert!(text.len() < 2 * JSON, "{}", text.len());
+            assert!(text.contains("entries in all]"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_is_kept_as_text() {
+        assert_eq!(CleanJson::new("{").0, json!("{"));
+    }
+}

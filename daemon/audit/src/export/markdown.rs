@@ -1,0 +1,160 @@
+//! The history as Markdown for people, record by record. Pure.
+
+use crate::{
+    line::{Entry, steers},
+    record::{Answer, Call, CallResult, Finding, Question, Record, SessionOpen},
+};
+use std::fmt::Write as _;
+
+/// Writes Markdown for records in the order of the log.
+#[derive(Debug, Default)]
+pub struct Markdown {
+    calls: u64,
+}
+
+impl Markdown {
+    /// The text for one record; empty for those that say nothing about a session.
+    pub fn add(&mut self, entry: &Entry) -> String {
+        let time = entry.time;
+        match &entry.record {
+            Record::SessionOpen(open) => session(open, &time.to_string()),
+            Record::SessionClose(close) => {
+                format!("*{time}: the session ended after {} calls.*\n\n", close.calls)
+            }
+            Record::Call(made) => {
+                self.calls += 1;
+                call(self.calls, made, &time.to_string())
+            }
+            Record::Question(question) => asked(question),
+            Record::Answer(answer) => answered(answer),
+            Record::Result(result) => outcome(result),
+            Record::Repair(repair) => {
+                let torn = repair.torn.as_ref().map_or(0, |torn| torn.bytes);
+                format!(
+                    "> **The log was repaired** at {time}: {torn} bytes were cut off after record \
+                     {}.\n\n",
+                    repair.found.seq
+                )
+            }
+            Record::Start(_) | Record::Rotate(_) => String::new(),
+        }
+    }
+}
+
+fn session(open: &SessionOpen, time: &str) -> String {
+    let SessionOpen { session, uid, profile, ask, workspace, .. } = open;
+    format!(
+        "# Session {}\n\n{time}, uid {uid}, profile {}, asks {}, workspace {}\n\n",
+        span(session),
+        span(profile),
+        span(ask),
+        span(workspace.as_str())
+    )
+}
+
+fn call(number: u64, call: &Call, time: &str) -> String {
+    let mut text = format!("## {number}. {} at {time}\n\n", span(&call.tool));
+    let mut note = |name: &str, value: String| text.push_str(&format!("- {name}: {value}\n"));
+    note("call", span(&call.call_id));
+    note("in", span(call.cwd.as_str()));
+    if let Some(reason) = &call.reason {
+        note("the agent's reason", span(reason.as_str()));
+    }
+    let dry = if call.dry_run { " (dry run)" } else { "" };
+    note("judgement", format!("{}{dry}", call.judgement));
+    for Finding { kind, why } in &call.findings {
+        note("finding", format!("{}: {}", span(kind), span(why.as_str())));
+    }
+    text.push('\n');
+    let arguments = call.arguments.value();
+    let block = match arguments.get("command").and_then(|command| command.as_str()) {
+        Some(command) if arguments.as_object().is_some_and(|all| all.len() == 1) => {
+            fence("sh", command)
+        }
+        Some(_) | None => {
+            fence("json", &serde_json::to_string_pretty(arguments).unwrap_or_default())
+        }
+    };
+    text.push_str(&block);
+    text
+}
+
+fn asked(question: &Question) -> String {
+    let handlers: Vec<_> = question.handlers.iter().map(|name| span(name.as_str())).collect();
+    format!(
+        "- asked: {}\n",
+        if handlers.is_empty() { "nobody".into() } else { handlers.join(", ") }
+    )
+}
+
+fn answered(answer: &Answer) -> String {
+    let reason = answer.reason.as_str();
+    let reason = if reason.is_empty() { String::new() } else { format!(": {}", span(reason)) };
+    format!("- answer: **{}** by {}{reason}\n\n", answer.decision, span(&answer.by.to_string()))
+}
+
+fn outcome(result: &CallResult) -> String {
+    let how = match (&result.error, result.exit_code) {
+        (Some(error), Some(status)) => format!("{}, status {status}", span(error)),
+        (Some(error), None) => span(error),
+        (None, Some(status)) => format!("status {status}"),
+        (None, None) => "done".to_owned(),
+    };
+    let mut text = format!("Result of {}: {how}", span(&result.call_id));
+    let millis = result.duration_us.div_ceil(1000);
+    if write!(text, ", {millis} ms\n\n").is_err() {
+        return text;
+    }
+    if let Some(message) = &result.message {
+        text.push_str(&format!("> {}\n\n", span(message.as_str())));
+    }
+    if !result.output.as_str().is_empty() {
+        text.push_str(&fence("", result.output.as_str()));
+    }
+    text
+}
+
+/// Text that means nothing to Markdown and can not steer a terminal, on one line.
+fn span(text: &str) -> String {
+    let text = visible(&text.replace('\n', "⏎"));
+    let ticks = "`".repeat(longest_run(&text) + 1);
+    let pad = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{ticks}{pad}{text}{pad}{ticks}")
+}
+
+/// A block that its text can not end.
+fn fence(language: &str, text: &str) -> String {
+    let ticks = "`".repeat((longest_run(text) + 1).max(3));
+    let text = visible(text);
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    format!("{ticks}{language}\n{text}{newline}{ticks}\n\n")
+}
+
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
+}
+
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if steers(c) && c != '\n' && c != '\t' {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_inside_its_block() {
+        assert_eq!(fence("sh", "a\n```\nb"), "````sh\na\n```\nb\n````\n\n");
+        assert_eq!(span("a`b``"), "``` a`b`` ```");
+        assert_eq!(span("a\n# b"), "`a⏎# b`");
+        assert_eq!(span("\u{1b}[2J\u{202e}"), "`\\u{1b}[2J\\u{202e}`");
+    }
+}

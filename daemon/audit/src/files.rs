@@ -1,0 +1,229 @@
+//! The files of a log directory: chains, their files in order, their heads and locks.
+//!
+//! A directory holds one chain for each daemon that ever wrote at the same time as another:
+//! `c0000-000000000001.jsonl` (chain, number of the first record), `c0000.head.json`,
+//! `c0000.lock`, and `c0000-….jsonl.torn-N` for what a repair cut off.
+
+use crate::{
+    error::{AuditError, ReadError},
+    hash::Hash,
+};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+/// One chain of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Chain(pub u16);
+
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "c{:04}", self.0)
+    }
+}
+
+impl Chain {
+    pub(crate) fn segment(self, first: u64) -> String {
+        format!("{self}-{first:012}.jsonl")
+    }
+
+    pub(crate) fn head(self) -> String {
+        format!("{self}.head.json")
+    }
+
+    fn lock(self) -> String {
+        format!("{self}.lock")
+    }
+
+    /// The chain that a file belongs to, and the number of its first record.
+    fn of_segment(name: &str) -> Option<(Self, u64)> {
+        let (chain, first) = name.strip_prefix('c')?.strip_suffix(".jsonl")?.split_once('-')?;
+        let (chain, first) = (Self(chain.parse().ok()?), first.parse().ok()?);
+        (chain.segment(first) == name).then_some((chain, first))
+    }
+}
+
+/// The last record of a chain: what an auditor notes elsewhere, as `SEQ:HASH`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// Its number; 0 if there is none yet.
+    pub seq: u64,
+    /// The hash of its line.
+    pub hash: Hash,
+}
+
+impl Head {
+    pub(crate) const NONE: Self = Self { seq: 0, hash: Hash::ZERO };
+
+    /// As it stands in the head file: always of the same length, so that it can be replaced in
+    /// place by one small write, which no end of the daemon can cut in two.
+    fn render(self) -> String {
+        format!("{{\"seq\":{:>20},\"hash\":\"{}\"}}\n", self.seq, self.hash)
+    }
+
+    pub(crate) fn store(self, file: &File) -> io::Result<()> {
+        file.write_all_at(self.render().as_bytes(), 0)
+    }
+}
+
+impl fmt::Display for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.seq, self.hash)
+    }
+}
+
+impl FromStr for Head {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not SEQ:HASH, as `palisade audit verify` prints it");
+        let (seq, hash) = text.split_once(':').ok_or_else(wrong)?;
+        let (seq, hash) = (seq.parse().map_err(|_| wrong())?, hash.parse().map_err(|_| wrong())?);
+        Ok(Self { seq, hash })
+    }
+}
+
+/// A chain's directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Directory(pub(crate) PathBuf);
+
+/// The right to write a chain, for as long as it is kept.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+/// Whether somebody writes a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writer {
+    None,
+    Alive,
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    options
+}
+
+/// For `map_err` when writing.
+pub(crate) fn failed<'a>(
+    act: &'static str,
+    path: &'a Path,
+) -> impl Fn(io::Error) -> AuditError + 'a {
+    move |source| AuditError::Io { act, path: path.to_owned(), source }
+}
+
+/// For `map_err` when reading.
+pub(crate) fn unread<'a>(
+    act: &'static str,
+    path: &'a Path,
+) -> impl Fn(io::Error) -> ReadError + 'a {
+    move |source| ReadError::Io { act, path: path.to_owned(), source }
+}
+
+impl Directory {
+    /// Makes the directory, for its owner alone.
+    pub(crate) fn make(path: &Path) -> Result<Self, AuditError> {
+        let mut builder = DirBuilder::new();
+        builder.mode(0o700).recursive(true).create(path).map_err(failed("make", path))?;
+        Ok(Self(path.to_owned()))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Forces new names to the disk.
+    pub(crate) fn sync(&self) -> Result<(), AuditError> {
+        let synced = File::open(&self.0).and_then(|directory| directory.sync_all());
+        synced.map_err(failed("sync", &self.0))
+    }
+
+    /// The right to write a chain; none if another process has it.
+    pub(crate) fn lock(&self, chain: Chain) -> Result<Option<Lock>, AuditError> {
+        let path = self.path(&chain.lock());
+        let file = private().write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(failed("open", &path))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Lock { _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(failed("lock", &path)(errno.into())),
+        }
+    }
+
+    /// Whether somebody writes a chain. Who can not tell takes it that nobody does.
+    pub(crate) fn writer(&self, chain: Chain) -> Writer {
+        let Ok(file) = private().read(true).open(self.path(&chain.lock())) else {
+            return Writer::None;
+        };
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(rustix::io::Errno::WOULDBLOCK) => Writer::Alive,
+            Ok(()) | Err(_) => Writer::None,
+        }
+    }
+
+    /// All chains with their files in order; chains that have only a head have none.
+    pub(crate) fn chains(&self) -> Result<BTreeMap<Chain, Vec<String>>, ReadError> {
+        let mut chains: BTreeMap<Chain, Vec<String>> = BTreeMap::new();
+        for entry in fs::read_dir(&self.0).map_err(unread("read", &self.0))? {
+            let name = entry.map_err(unread("read", &self.0))?.file_name();
+            let Some(name) = name.to_str() else { continue };
+            if let Some((chain, _)) = Chain::of_segment(name) {
+                chains.entry(chain).or_default().push(name.to_owned());
+            } else if let Some(chain) = name.strip_suffix(".head.json") {
+                let chain = chain.strip_prefix('c').and_then(|number| number.parse().ok());
+                chain.map(|chain| chains.entry(Chain(chain)).or_default());
+            }
+        }
+        chains.values_mut().for_each(|files| files.sort());
+        Ok(chains)
+    }
+
+    /// The files of a chain in order.
+    pub(crate) fn segments(&self, chain: Chain) -> Result<Vec<String>, ReadError> {
+        Ok(self.chains()?.remove(&chain).unwrap_or_default())
+    }
+
+    /// What the head file says; none if it is not there or says nothing.
+    pub(crate) fn head(&self, chain: Chain) -> Result<Option<Head>, ReadError> {
+        let path = self.path(&chain.head());
+        match fs::read(&path) {
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unread("read", &path)(error)),
+        }
+    }
+
+    /// Opens the head file to replace what it says.
+    pub(crate) fn open_head(&self, chain: Chain) -> Result<File, AuditError> {
+        let path = self.path(&chain.head());
+        let file = private().write(true).create(true).truncate(false).open(&path);
+        file.map_err(failed("open", &path))
+    }
+
+    /// Opens a file of the log to write at its end.
+    pub(crate) fn open_segment(&self, name: &str) -> Result<File, AuditError> {
+        let path = self.path(name);
+        let file = private().read(true).append(true).create(true).open(&path);
+        file.map_err(failed("open", &path))
+    }
+
+    /// Writes a file that is kept for whoever wants to know.
+    pub(crate) fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), AuditError> {
+        let path = self.path(name);
+        let kept = private().write(true).create(true).truncate(true).open(&path).and_then(|file| {
+            file.write_all_at(bytes, 0)?;
+            file.sync_all()
+        });
+        kept.map_err(failed("write", &path))
+    }
+}

@@ -1,0 +1,93 @@
+//! SHA-256 of a line or of text, written as 64 hexadecimal digits. Pure.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::{fmt, str::FromStr};
+
+/// A SHA-256.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Hash([u8; 32]);
+
+/// Not 64 lower-case hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a hash is 64 hexadecimal digits in lower case")]
+pub struct HashError;
+
+impl Hash {
+    /// What stands before the first line.
+    pub const ZERO: Self = Self([0; 32]);
+
+    /// The hash of some bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; 64];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Hash {
+    type Err = HashError;
+
+    fn from_str(text: &str) -> Result<Self, HashError> {
+        let value = |digit: u8| match digit {
+            b'0'..=b'9' => Ok(digit - b'0'),
+            b'a'..=b'f' => Ok(digit - b'a' + 10),
+            _ => Err(HashError),
+        };
+        if text.len() != 64 {
+            return Err(HashError);
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            *byte = value(pair[0])? << 4 | value(pair[1])?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl TryFrom<String> for Hash {
+    type Error = HashError;
+
+    fn try_from(text: String) -> Result<Self, HashError> {
+        text.parse()
+    }
+}
+
+impl From<Hash> for String {
+    fn from(hash: Hash) -> Self {
+        hash.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_what_sha256sum_prints() {
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(Hash::of(b"").to_string(), empty);
+        assert_eq!(empty.parse(), Ok(Hash::of(b"")));
+        assert_eq!(empty.to_uppercase().parse::<Hash>(), Err(HashError));
+        assert_eq!(empty[1..].parse::<Hash>(), Err(HashError));
+        assert_eq!("é".repeat(32).parse::<Hash>(), Err(HashError));
+    }
+}

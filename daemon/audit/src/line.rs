@@ -1,0 +1,271 @@
+//! A record as one line of the log: rendered so that nothing in it can begin another line or steer
+//! a terminal, and read back. Pure.
+
+use crate::{hash::Hash, record::Record, time::Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::ser::{CompactFormatter, Formatter};
+use std::io;
+
+/// A record with its place in the chain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its number in the chain, from 1.
+    pub seq: u64,
+    /// When.
+    pub time: Timestamp,
+    /// The hash of the line before, with its newline.
+    pub prev: Hash,
+    /// What happened.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+impl Entry {
+    /// The line, with its newline.
+    ///
+    /// # Errors
+    /// If the record has no JSON.
+    pub fn render(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let mut line = Vec::with_capacity(1024);
+        self.serialize(&mut serde_json::Serializer::with_formatter(&mut line, OneLine))?;
+        line.push(b'\n');
+        Ok(line)
+    }
+
+    /// Reads a line, with or without its newline.
+    ///
+    /// # Errors
+    /// If it is not a record.
+    pub fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(line.strip_suffix(b"\n").unwrap_or(line))
+    }
+}
+
+/// Compact JSON that is safe to show: what JSON leaves as it is, although it may steer a terminal
+/// or turn text around, is escaped too.
+struct OneLine;
+
+impl Formatter for OneLine {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some(at) = rest.find(steers) {
+            CompactFormatter.write_string_fragment(writer, &rest[..at])?;
+            let mut left = rest[at..].chars();
+            if let Some(c) = left.next() {
+                let mut units = [0; 2];
+                for unit in c.encode_utf16(&mut units) {
+                    write!(writer, "\\u{unit:04x}")?;
+                }
+            }
+            rest = left.as_str();
+        }
+        CompactFormatter.write_string_fragment(writer, rest)
+    }
+}
+
+/// Whether a character is not shown as itself: controls, marks of direction, separators.
+pub(crate) fn steers(c: char) -> bool {
+    matches!(c,
+        '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{61c}' | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{clean::*, files::Head, record::*};
+    use proptest::{collection::vec, option, prelude::*};
+
+    fn entry(record: Record) -> Entry {
+        Entry { seq: 7, time: Timestamp::from_millis(0), prev: Hash::ZERO, record }
+    }
+
+    #[test]
+    fn a_line_is_as_documented() {
+        let record = Record::SessionClose(SessionClose { session: "s".into(), calls: 3 });
+        let line = String::from_utf8(entry(record).render().unwrap()).unwrap();
+        let zeros = "0".repeat(64);
+        assert_eq!(
+            line,
+            format!(
+                "{{\"seq\":7,\"time\":\"1970-01-01T00:00:00.000Z\",\"prev\":\"{zeros}\",\"kind\":\"session_close\",\"session\":\"s\",\"calls\":3}}\n"
+            )
+        );
+    }
+
+    #[test]
+    fn text_can_not_begin_another_line_or_steer_a_terminal() {
+        let hostile = "a\n{\"seq\":8}\r\x1b[2J\u{9b}31m\u{202e}\u{2028}\u{e0041}\0\"\\";
+        let session = hostile.to_owned();
+        let made = entry(Record::SessionClose(SessionClose { session, calls: 0 }));
+        let line = made.render().unwrap();
+        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        let text = std::str::from_utf8(&line).unwrap().trim_end_matches('\n');
+        assert!(!text.contains(steers), "{text}");
+        assert!(text.contains("\\udb40\\udc41"), "{text}");
+        assert_eq!(Entry::parse(&line).unwrap(), made);
+    }
+
+    fn text() -> impl Strategy<Value = CleanText> {
+        any::<String>().prop_map(|text| CleanText::new(&text))
+    }
+
+    fn hash() -> impl Strategy<Value = Hash> {
+        any::<u64>().prop_map(|n| Hash::of(&n.to_le_bytes()))
+    }
+
+    fn head() -> impl Strategy<Value = Head> {
+        (any::<u64>(), hash()).prop_map(|(seq, hash)| Head { seq, hash })
+    }
+
+    fn json() -> impl Strategy<Value = CleanJson> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<String>().prop_map(Into::into),
+        ];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
+                vec((any::<String>(), inner), 0..4)
+                    .prop_map(|pairs| serde_json::Value::Object(pairs.into_iter().collect())),
+            ]
+        })
+        .prop_map(|value| CleanJson::new(&value.to_string()))
+    }
+
+    fn by() -> impl Strategy<Value = By> {
+        prop_oneof![
+            text().prop_map(By::Person),
+            text().prop_map(By::Program),
+            text().prop_map(By::Rule),
+            text().prop_map(By::Remembered),
+            Just(By::Default),
+        ]
+    }
+
+    fn call() -> impl Strategy<Value = Record> {
+        let judgement = prop_oneof![
+            Just(Judgement::Allow),
+            Just(Judgement::Ask),
+            Just(Judgement::Deny),
+            Just(Judgement::Unjudged),
+        ];
+        let findings = vec((any::<String>(), text()), 0..3);
+        let first = (any::<String>(), any::<u32>(), option::of(any::<u32>()), hash(), json());
+        (first, text(), option::of(text()), any::<bool>(), judgement, findings).prop_map(
+            |((id, uid, pid, digest, arguments), cwd, reason, dry_run, judgement, findings)| {
+                let finding = |(kind, why)| Finding { kind, why };
+                Record::Call(Call {
+                    call_id: id.clone(),
+                    session: id.clone(),
+                    uid,
+                    pid,
+                    tool: id,
+                    digest,
+                    arguments,
+                    cwd,
+                    reason,
+                    dry_run,
+                    judgement,
+                    findings: findings.into_iter().map(finding).collect(),
+                })
+            },
+        )
+    }
+
+    fn result() -> impl Strategy<Value = Record> {
+        let first = (any::<String>(), any::<bool>(), option::of(any::<String>()));
+        let status = (option::of(any::<i32>()), option::of(any::<i32>()));
+        let output = (text(), hash(), option::of(hash()), option::of(text()));
+        (first, status, output, any::<u64>()).prop_map(
+            |((id, success, error), (exit_code, signal), (output, digest, data, message), n)| {
+                Record::Result(CallResult {
+                    call_id: id.clone(),
+                    session: id,
+                    success,
+                    error,
+                    message,
+                    exit_code,
+                    signal,
+                    output,
+                    output_bytes: n,
+                    output_digest: digest,
+                    data_digest: data,
+                    omitted_bytes: n,
+                    duration_us: n,
+                })
+            },
+        )
+    }
+
+    pub(crate) fn record() -> impl Strategy<Value = Record> {
+        let question = (any::<String>(), hash(), vec(text(), 0..3)).prop_map(|(id, digest, to)| {
+            Record::Question(Question {
+                question: id.clone(),
+                call_id: id.clone(),
+                session: id,
+                review: Review::Effects,
+                digest,
+                handlers: to,
+                deadline_ms: 5,
+            })
+        });
+        let answer = (option::of(any::<String>()), by(), text(), option::of(hash())).prop_map(
+            |(question, by, reason, digest)| {
+                Record::Answer(Answer {
+                    question,
+                    call_id: "c".into(),
+                    session: "s".into(),
+                    review: Review::Input,
+                    decision: Decision::ApproveModified,
+                    by,
+                    remember: digest.map(|_| reason.clone()),
+                    reason,
+                    digest,
+                })
+            },
+        );
+        let fault = prop_oneof![Just(HeadFault::Missing), head().prop_map(HeadFault::Named)];
+        let torn = any::<String>().prop_map(|n| Torn { file: n.clone(), kept_in: n, bytes: 1 });
+        let repair = (option::of(torn), option::of(fault), head())
+            .prop_map(|(torn, head, found)| Record::Repair(Repair { torn, head, found }));
+        let start = any::<String>().prop_map(|build| {
+            Record::Start(Start { build, pid: 1, uid: 2, sync: "always".into() })
+        });
+        let opened =
+            (any::<String>(), option::of(any::<u32>()), text()).prop_map(|(id, pid, workspace)| {
+                let (profile, ask) = (id.clone(), id.clone());
+                Record::SessionOpen(SessionOpen {
+                    session: id,
+                    uid: 0,
+                    pid,
+                    profile,
+                    ask,
+                    workspace,
+                })
+            });
+        prop_oneof![call(), result(), question, answer, repair, start, opened]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back(record in record(), seq: u64, prev in hash(), ms in 0i64..4_000_000_000_000) {
+            let entry = Entry { seq, time: Timestamp::from_millis(ms), prev, record };
+            let line = entry.render().unwrap();
+            prop_assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+            prop_assert_eq!(Entry::parse(&line).unwrap(), entry);
+        }
+
+        #[test]
+        fn no_bytes_make_reading_fail_otherwise_than_by_an_error(bytes: Vec<u8>) {
+            drop(Entry::parse(&bytes));
+        }
+    }
+}

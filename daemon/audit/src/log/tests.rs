@@ -1,0 +1,245 @@
+use super::*;
+use crate::{
+    record::{Repair, SessionClose, Torn},
+    verify::{Verification, verify},
+};
+use std::{
+    fs::{self, OpenOptions},
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+};
+
+pub(crate) fn options() -> Options {
+    Options::new("test")
+}
+
+pub(crate) fn note(n: u64) -> Record {
+    Record::SessionClose(SessionClose { session: format!("s{n}"), calls: n })
+}
+
+/// A directory with a start and `count` notes after it.
+pub(crate) fn made(count: u64) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let log = Log::open(directory.path(), options()).unwrap();
+    (1..=count).for_each(|n| drop(log.append(&note(n)).unwrap()));
+    directory
+}
+
+pub(crate) fn file(directory: &Path) -> PathBuf {
+    directory.join(Chain(0).segment(1))
+}
+
+fn entries(path: &Path) -> Vec<Entry> {
+    fs::read(path)
+        .unwrap()
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(|line| Entry::parse(line).unwrap())
+        .collect()
+}
+
+fn good(directory: &Path) -> Verification {
+    let found = verify(directory, &[]).unwrap();
+    assert!(found.is_good(), "{found:?}");
+    found
+}
+
+#[test]
+fn a_chain_verifies_and_is_private() {
+    let directory = made(3);
+    let found = good(directory.path());
+    assert_eq!((found.chains[0].head.seq, found.chains.len()), (4, 1));
+    let lines = entries(&file(directory.path()));
+    assert_eq!(lines.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert!(matches!(&lines[0].record, Record::Start(start) if start.build == "test"));
+    assert_eq!(lines[0].prev, Hash::ZERO);
+    for entry in fs::read_dir(directory.path()).unwrap() {
+        assert_eq!(entry.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    let inner = directory.path().join("a/b");
+    drop(Log::open(&inner, options()).unwrap());
+    assert_eq!(inner.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn the_hashes_are_those_of_sha256sum_over_the_lines() {
+    let directory = made(2);
+    let text = fs::read_to_string(file(directory.path())).unwrap();
+    let lines: Vec<_> = text.split_inclusive('\n').collect();
+    let prev = format!("\"prev\":\"{}\"", Hash::of(lines[1].as_bytes()));
+    assert!(lines[2].contains(&prev));
+}
+
+#[test]
+fn tickets_name_their_records_and_a_new_start_goes_on_with_the_chain() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = Log::open(directory.path(), options()).unwrap();
+    let ticket = log.append(&note(1)).unwrap();
+    assert_eq!((ticket.head().seq, ticket.head()), (2, log.head()));
+    drop(log);
+    let log = Log::open(directory.path(), options()).unwrap();
+    assert_eq!((log.chain(), log.head().seq), (Chain(0), 3));
+    drop(log);
+    let found = verify(directory.path(), &[ticket.head()]).unwrap();
+    assert!(found.is_good(), "{found:?}");
+}
+
+#[test]
+fn two_writers_have_a_chain_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = Log::open(directory.path(), options()).unwrap();
+    let refused = Log::open_chain(directory.path(), Chain(0), options());
+    assert!(matches!(refused, Err(AuditError::Locked(Chain(0)))), "{refused:?}");
+    let second = Log::open(directory.path(), options()).unwrap();
+    assert_eq!((first.chain(), second.chain()), (Chain(0), Chain(1)));
+    drop(first.append(&note(1)).unwrap());
+    drop(second.append(&note(2)).unwrap());
+    assert_eq!(good(directory.path()).chains.len(), 2);
+    drop(first);
+    let third = Log::open(directory.path(), options()).unwrap();
+    assert_eq!((third.chain(), third.head().seq), (Chain(0), 3));
+}
+
+#[test]
+fn rotation_keeps_the_chain() {
+    let directory = tempfile::tempdir().unwrap();
+    let small = Options { rotate_at: 1000, ..options() };
+    let log = Log::open(directory.path(), small.clone()).unwrap();
+    (1..=50).for_each(|n| drop(log.append(&note(n)).unwrap()));
+    drop(log);
+    let found = good(directory.path());
+    assert!(found.chains[0].files > 5, "{found:?}");
+    let names = Directory(directory.path().to_owned()).segments(Chain(0)).unwrap();
+    let mut before: Option<(String, u64)> = None;
+    for name in names {
+        let path = directory.path().join(&name);
+        let entry = entries(&path).remove(0);
+        if let Some((from, bytes)) = before {
+            assert_eq!(entry.record, Record::Rotate(Rotate { from, bytes }));
+            assert_eq!(name, Chain(0).segment(entry.seq));
+        }
+        before = Some((name, path.metadata().unwrap().len()));
+    }
+    let log = Log::open(directory.path(), small).unwrap();
+    drop(log.append(&note(51)).unwrap());
+    good(directory.path());
+}
+
+#[test]
+fn a_torn_end_is_repaired_wherever_it_tore() {
+    let whole = made(3);
+    let bytes = fs::read(file(whole.path())).unwrap();
+    let last = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
+    let third = entries(&file(whole.path())).remove(2);
+    let head = Head { seq: 3, hash: Hash::of(&third.render().unwrap()) };
+    for length in last..bytes.len() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(file(directory.path()), &bytes[..length]).unwrap();
+        // The head follows the record: of one that is torn it knows nothing yet.
+        let stored = File::create(directory.path().join(Chain(0).head())).unwrap();
+        head.store(&stored).unwrap();
+        let found = good(directory.path());
+        assert_eq!((found.chains[0].torn, found.chains[0].head), ((length - last) as u64, head));
+
+        drop(Log::open(directory.path(), options()).unwrap());
+        good(directory.path());
+        let lines = entries(&file(directory.path()));
+        if length == last {
+            assert!(matches!(lines[3].record, Record::Start(_)), "nothing was torn");
+            continue;
+        }
+        let name = Chain(0).segment(1);
+        let kept_in = format!("{name}.torn-4");
+        let kept = fs::read(directory.path().join(&kept_in)).unwrap();
+        assert_eq!(kept, &bytes[last..length]);
+        let torn = Some(Torn { file: name, kept_in, bytes: (length - last) as u64 });
+        assert_eq!(lines[3].record, Record::Repair(Repair { torn, head: None, found: head }));
+        assert!(matches!(lines[4].record, Record::Start(_)));
+    }
+}
+
+#[test]
+fn a_repair_that_was_itself_interrupted_is_recorded() {
+    let directory = made(1);
+    let torn = directory.path().join(format!("{}.torn-3", Chain(0).segment(1)));
+    fs::write(torn, "{\"se").unwrap();
+    drop(Log::open(directory.path(), options()).unwrap());
+    let record = entries(&file(directory.path())).remove(2).record;
+    assert!(matches!(record, Record::Repair(Repair { torn: Some(Torn { bytes: 4, .. }), .. })));
+}
+
+#[test]
+fn a_crash_between_a_record_and_its_head_is_no_fault() {
+    let directory = made(1);
+    let before = fs::read(directory.path().join(Chain(0).head())).unwrap();
+    let log = Log::open(directory.path(), options()).unwrap();
+    drop(log);
+    fs::write(directory.path().join(Chain(0).head()), before).unwrap();
+    good(directory.path());
+    drop(Log::open(directory.path(), options()).unwrap());
+    good(directory.path());
+    let kinds: Vec<_> = entries(&file(directory.path()));
+    assert!(!kinds.iter().any(|entry| matches!(entry.record, Record::Repair(_))));
+}
+
+#[test]
+fn a_failed_write_leaves_no_trace_and_the_next_one_succeeds() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = Log::open(directory.path(), options()).unwrap();
+    drop(log.append(&note(1)).unwrap());
+    let before = log.head();
+    // A descriptor without the right to write stands for a disk that is full.
+    let (path, whole) = (file(directory.path()), log.writer().file.clone());
+    log.writer().file = Arc::new(File::open(&path).unwrap());
+    let refused = log.append(&note(2));
+    assert!(matches!(refused, Err(AuditError::Io { act: "write to", .. })), "{refused:?}");
+    assert_eq!(log.head(), before);
+    log.writer().file = whole;
+    log.writer().failed = None;
+    drop(log.append(&note(3)).unwrap());
+    drop(log);
+    good(directory.path());
+    let last = entries(&path).remove(2);
+    assert_eq!((last.seq, last.record), (3, note(3)));
+}
+
+#[test]
+fn a_file_that_somebody_else_touches_is_not_written_any_more() {
+    let disturbed = |act: &dyn Fn(&Path), what: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let log = Log::open(directory.path(), options()).unwrap();
+        drop(log.append(&note(1)).unwrap());
+        act(&file(directory.path()));
+        match log.append(&note(2)) {
+            Err(AuditError::Disturbed { what: found, .. }) => assert_eq!(found, what),
+            other => panic!("{other:?}"),
+        }
+    };
+    disturbed(&|path| fs::remove_file(path).unwrap(), "removed");
+    disturbed(&|path| File::options().write(true).open(path).unwrap().set_len(5).unwrap(), "cut");
+    let add = |path: &Path| {
+        OpenOptions::new().append(true).open(path).unwrap().write_all(b"x").unwrap();
+    };
+    disturbed(&add, "added to");
+}
+
+#[test]
+fn with_always_each_record_is_forced_to_the_disk_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = Log::open(directory.path(), Options { sync: Sync::Always, ..options() }).unwrap();
+    drop(log.append(&note(1)).unwrap());
+    assert!(log.writer().flusher.is_none());
+    good(directory.path());
+}
+
+#[test]
+fn links_are_not_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let victim = directory.path().join("victim");
+    fs::write(&victim, "whole").unwrap();
+    let logs = directory.path().join("logs");
+    fs::create_dir(&logs).unwrap();
+    std::os::unix::fs::symlink(&victim, logs.join(Chain(0).segment(1))).unwrap();
+    let refused = Log::open(&logs, options());
+    assert!(matches!(refused, Err(AuditError::Io { act: "open", .. })), "{refused:?}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "whole");
+}

@@ -1,0 +1,401 @@
+//! What is recorded, kind by kind. Text of others is a [`CleanText`] or [`CleanJson`]: bounded and
+//! without secrets by its type. Pure.
+
+use crate::{
+    clean::{CleanJson, CleanText},
+    files::Head,
+    hash::Hash,
+};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Record {
+    /// A daemon began to write.
+    Start(Start),
+    /// A session was opened.
+    SessionOpen(SessionOpen),
+    /// A session ended.
+    SessionClose(SessionClose),
+    /// A checkpoint was asked.
+    Question(Question),
+    /// Somebody or something decided.
+    Answer(Answer),
+    /// A call, before it takes effect.
+    Call(Call),
+    /// What became of it.
+    Result(CallResult),
+    /// What a start found amiss at the end of the log.
+    Repair(Repair),
+    /// The log goes on in a new file.
+    Rotate(Rotate),
+}
+
+/// The kind of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "as in Record")]
+pub enum Kind {
+    Start,
+    SessionOpen,
+    SessionClose,
+    Question,
+    Answer,
+    Call,
+    Result,
+    Repair,
+    Rotate,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Start => "start",
+            Self::SessionOpen => "session_open",
+            Self::SessionClose => "session_close",
+            Self::Question => "question",
+            Self::Answer => "answer",
+            Self::Call => "call",
+            Self::Result => "result",
+            Self::Repair => "repair",
+            Self::Rotate => "rotate",
+        })
+    }
+}
+
+impl Record {
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Start(_) => Kind::Start,
+            Self::SessionOpen(_) => Kind::SessionOpen,
+            Self::SessionClose(_) => Kind::SessionClose,
+            Self::Question(_) => Kind::Question,
+            Self::Answer(_) => Kind::Answer,
+            Self::Call(_) => Kind::Call,
+            Self::Result(_) => Kind::Result,
+            Self::Repair(_) => Kind::Repair,
+            Self::Rotate(_) => Kind::Rotate,
+        }
+    }
+
+    /// The session it belongs to.
+    #[must_use]
+    pub fn session(&self) -> Option<&str> {
+        match self {
+            Self::SessionOpen(record) => Some(&record.session),
+            Self::SessionClose(record) => Some(&record.session),
+            Self::Question(record) => Some(&record.session),
+            Self::Answer(record) => Some(&record.session),
+            Self::Call(record) => Some(&record.session),
+            Self::Result(record) => Some(&record.session),
+            Self::Start(_) | Self::Repair(_) | Self::Rotate(_) => None,
+        }
+    }
+
+    /// The call it belongs to.
+    #[must_use]
+    pub fn call_id(&self) -> Option<&str> {
+        match self {
+            Self::Question(record) => Some(&record.call_id),
+            Self::Answer(record) => Some(&record.call_id),
+            Self::Call(record) => Some(&record.call_id),
+            Self::Result(record) => Some(&record.call_id),
+            Self::Start(_)
+            | Self::SessionOpen(_)
+            | Self::SessionClose(_)
+            | Self::Repair(_)
+            | Self::Rotate(_) => None,
+        }
+    }
+}
+
+/// A daemon began to write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// Which build of it.
+    pub build: String,
+    /// Its process.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// When records are forced to the disk: `always` or a time.
+    pub sync: String,
+}
+
+/// A session was opened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionOpen {
+    /// Its id.
+    pub session: String,
+    /// Whose it is, as the kernel said.
+    pub uid: u32,
+    /// The process that connected, as the kernel said; none if it could not be seen.
+    pub pid: Option<u32>,
+    /// Its profile.
+    pub profile: String,
+    /// When it asks.
+    pub ask: String,
+    /// Where it works.
+    pub workspace: CleanText,
+}
+
+/// A session ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionClose {
+    /// Its id.
+    pub session: String,
+    /// How many calls it made.
+    pub calls: u64,
+}
+
+/// What a checkpoint looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Review {
+    /// The call, before it runs.
+    Input,
+    /// What it changed, before that is kept.
+    Effects,
+    /// What it printed, before the agent sees it.
+    Output,
+}
+
+/// A checkpoint was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// Names the question.
+    pub question: String,
+    /// The call in question.
+    pub call_id: String,
+    /// Its session.
+    pub session: String,
+    /// What is looked at.
+    pub review: Review,
+    /// Of what was shown; the answer is bound to it.
+    pub digest: Hash,
+    /// Who was asked.
+    pub handlers: Vec<CleanText>,
+    /// How long they have.
+    pub deadline_ms: u64,
+}
+
+/// What was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// As it was shown.
+    Approve,
+    /// With other arguments.
+    ApproveModified,
+    /// No.
+    Deny,
+    /// The output as it is.
+    Pass,
+    /// Another output.
+    Replace,
+    /// No output.
+    Withhold,
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Approve => "approve",
+            Self::ApproveModified => "approve_modified",
+            Self::Deny => "deny",
+            Self::Pass => "pass",
+            Self::Replace => "replace",
+            Self::Withhold => "withhold",
+        })
+    }
+}
+
+/// Who decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "who", content = "name", rename_all = "snake_case")]
+pub enum By {
+    /// Somebody at a terminal.
+    Person(CleanText),
+    /// A program that answers.
+    Program(CleanText),
+    /// A rule of the profile.
+    Rule(CleanText),
+    /// An earlier answer that was to be remembered.
+    Remembered(CleanText),
+    /// Nobody: no handler, a late or broken one. The answer is then no.
+    Default,
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Person(name) => write!(f, "person {name}"),
+            Self::Program(name) => write!(f, "program {name}"),
+            Self::Rule(name) => write!(f, "rule {name}"),
+            Self::Remembered(name) => write!(f, "remembered {name}"),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// Somebody or something decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The question, if one was asked.
+    pub question: Option<String>,
+    /// The call.
+    pub call_id: String,
+    /// Its session.
+    pub session: String,
+    /// What was looked at.
+    pub review: Review,
+    /// What was decided.
+    pub decision: Decision,
+    /// By whom.
+    pub by: By,
+    /// Why, in their words.
+    pub reason: CleanText,
+    /// Of what was shown; none if nothing was.
+    pub digest: Option<Hash>,
+    /// For how long and how widely it is to be remembered.
+    pub remember: Option<CleanText>,
+}
+
+/// What the judge said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Judgement {
+    /// It may run.
+    Allow,
+    /// A checkpoint decides.
+    Ask,
+    /// It may not run.
+    Deny,
+    /// It was refused before it could be judged: no such tool, arguments that make no sense.
+    Unjudged,
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+            Self::Unjudged => "unjudged",
+        })
+    }
+}
+
+/// Something that the analysis noticed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// For programs.
+    pub kind: String,
+    /// One sentence.
+    pub why: CleanText,
+}
+
+/// A call, before it takes effect.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// Names it for ever.
+    pub call_id: String,
+    /// Its session.
+    pub session: String,
+    /// Whose it is, as the kernel said.
+    pub uid: u32,
+    /// The process that connected, as the kernel said; none if it could not be seen.
+    pub pid: Option<u32>,
+    /// The tool's own name, or what was asked for if there is no such tool.
+    pub tool: String,
+    /// Of the arguments as they were sent.
+    pub digest: Hash,
+    /// The arguments, bounded and without secrets.
+    pub arguments: CleanJson,
+    /// Where the session was.
+    pub cwd: CleanText,
+    /// Why, in the agent's own words.
+    pub reason: Option<CleanText>,
+    /// It was only to be reported what would be done.
+    pub dry_run: bool,
+    /// What the judge said.
+    pub judgement: Judgement,
+    /// What was noticed.
+    pub findings: Vec<Finding>,
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallResult {
+    /// Which call.
+    pub call_id: String,
+    /// Its session.
+    pub session: String,
+    /// It did what it was to do.
+    pub success: bool,
+    /// The code of the error.
+    pub error: Option<String>,
+    /// What the error says.
+    pub message: Option<CleanText>,
+    /// The program's status.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// The output as the agent was shown it, bounded and without secrets.
+    pub output: CleanText,
+    /// How long the output is that the agent was shown.
+    pub output_bytes: u64,
+    /// Of that output.
+    pub output_digest: Hash,
+    /// Of the structured result, if there is one.
+    pub data_digest: Option<Hash>,
+    /// What the agent was not shown of what the program printed.
+    pub omitted_bytes: u64,
+    /// From the request to here.
+    pub duration_us: u64,
+}
+
+/// What a start found amiss at the end of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repair {
+    /// What was cut off.
+    pub torn: Option<Torn>,
+    /// What the head file said, if the log does not bear it out.
+    pub head: Option<HeadFault>,
+    /// The last record that was whole.
+    pub found: Head,
+}
+
+/// The end of a file that was not a whole record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Torn {
+    /// The file it was cut off from.
+    pub file: String,
+    /// The file where it is kept.
+    pub kept_in: String,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+/// How head file and log disagree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeadFault {
+    /// It was not there, or not to be read.
+    Missing,
+    /// It named a record that is not at the end of the log.
+    Named(Head),
+}
+
+/// The log goes on in a new file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rotate {
+    /// The file before.
+    pub from: String,
+    /// How long that is.
+    pub bytes: u64,
+}
