@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that can not go on fails")]
 
 mod answers;
+mod booted;
 mod cell;
 mod mode;
 mod sandbox;
@@ -15,6 +16,7 @@ pub mod raw;
 pub mod rooms;
 
 pub use answers::{both_views, data, profile_never_asking, profile_reading, profile_with};
+pub use booted::{Booted, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan};
 pub use mode::{Mode, ORDINARY};
 pub use sandbox::Sandbox;

@@ -1,0 +1,147 @@
+//! A systemd of a test's own, with the service installed in it as its README says.
+#![allow(clippy::disallowed_methods)]
+
+use crate::binary;
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Output, Stdio},
+};
+use tempfile::TempDir;
+
+/// What the `systemd` directory holds, by name.
+pub const UNITS: [(&str, &str); 6] = [
+    ("palisaded.service", include_str!("../../systemd/palisaded.service")),
+    ("palisaded.socket", include_str!("../../systemd/palisaded.socket")),
+    ("palisade-launcher.service", include_str!("../../systemd/palisade-launcher.service")),
+    ("palisade-launcher.socket", include_str!("../../systemd/palisade-launcher.socket")),
+    ("palisade.sysusers.conf", include_str!("../../systemd/palisade.sysusers.conf")),
+    ("palisade.tmpfiles.conf", include_str!("../../systemd/palisade.tmpfiles.conf")),
+];
+const README: &str = include_str!("../../systemd/README.md");
+const BOOT: &str = include_str!("../boot-systemd.sh");
+
+/// A systemd that is up, in namespaces and on a file system of its own. Ends when it is dropped,
+/// or with the test's process, however that ends.
+#[derive(Debug)]
+pub struct Booted {
+    script: Child,
+    pid: String,
+    _source: TempDir,
+}
+
+impl Booted {
+    /// Boots, installs, and lets `alice` use the service. There is a `bob`, too, who may not.
+    #[must_use]
+    pub fn with_service() -> Self {
+        let booted = Self::boot();
+        let blocks = readme_blocks();
+        booted.ok(&["bash", "-euc", &format!("cd /src\n{}", blocks[0])]);
+        for (user, uid) in [("alice", "4343"), ("bob", "4344")] {
+            booted.ok(&["useradd", "--create-home", "--uid", uid, user]);
+            booted.ok(&["install", "-d", "-o", user, "-g", user, &format!("/home/{user}/work")]);
+        }
+        let usermod = blocks[1].lines().next().expect("a line for a user");
+        booted.ok(&["bash", "-euc", usermod]);
+        booted
+    }
+
+    fn boot() -> Self {
+        let source = source();
+        let mut script = Command::new("bash")
+            .args(["-c", BOOT, "boot-systemd.sh"])
+            .arg(source.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("bash");
+        let mut line = String::new();
+        let stdout = script.stdout.take().expect("piped");
+        BufReader::new(stdout).read_line(&mut line).expect("read");
+        let pid = line.trim().strip_prefix("ready ").map(str::to_owned);
+        let mut booted = Self { script, pid: String::new(), _source: source };
+        booted.pid = pid.expect("systemd is up; else the script said why not");
+        booted
+    }
+
+    /// Runs a program in there, as root.
+    #[must_use]
+    pub fn run(&self, argv: &[&str]) -> Output {
+        self.command(argv).stdin(Stdio::null()).output().expect("nsenter")
+    }
+
+    /// Runs a program in there that must succeed; gives its standard output without the last line
+    /// end.
+    pub fn ok(&self, argv: &[&str]) -> String {
+        let output = self.run(argv);
+        let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
+        assert!(output.status.success(), "{argv:?}: {}\n{}", output.status, text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// A shell line in a user's `work`, with a new login's groups and environment.
+    #[must_use]
+    pub fn line_of(&self, user: &str, line: &str) -> Command {
+        let line = format!("cd ~/work && {line}");
+        let ids = ["setpriv", "--reuid", user, "--regid", user, "--init-groups", "--reset-env"];
+        self.command(&[&ids[..], &["bash", "-c", &line]].concat())
+    }
+
+    fn command(&self, argv: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .args(["--target", &self.pid, "--all", "--root", "--wd"])
+            .args(argv)
+            .env_clear()
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        command
+    }
+
+    /// The first process of a service, once it has one.
+    #[must_use]
+    pub fn main_pid(&self, unit: &str) -> Option<u32> {
+        let pid = self.ok(&["systemctl", "show", "--property=MainPID", "--value", unit]);
+        pid.parse().ok().filter(|pid| *pid != 0)
+    }
+
+    /// A field of `/proc/PID/status` in there, words separated by one space.
+    #[must_use]
+    pub fn status(&self, pid: u32, field: &str) -> String {
+        let status = self.ok(&["cat", &format!("/proc/{pid}/status")]);
+        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.expect(field).split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Drop for Booted {
+    fn drop(&mut self) {
+        // The script ends everything when its standard input ends.
+        drop(self.script.stdin.take());
+        self.script.wait().map(drop).unwrap_or_default();
+    }
+}
+
+/// A source tree after a build, as far as the README needs it.
+fn source() -> TempDir {
+    let source = tempfile::Builder::new().prefix("palisade-test-").tempdir().expect("tempdir");
+    let (built, units) = (source.path().join("target/release"), source.path().join("systemd"));
+    fs::create_dir_all(&built).expect("mkdir");
+    fs::create_dir(&units).expect("mkdir");
+    for name in ["palisade", "palisaded", "palisade-launcher", "palisade-cell", "probe"] {
+        fs::hard_link(binary(name), built.join(name)).expect("link a binary");
+    }
+    for (name, text) in UNITS {
+        fs::write(units.join(name), text).expect("write");
+    }
+    source
+}
+
+/// The README's commands.
+#[must_use]
+pub fn readme_blocks() -> Vec<&'static str> {
+    README
+        .split("```sh\n")
+        .skip(1)
+        .map(|rest| rest.split_once("```").expect("the block ends").0)
+        .collect()
+}
