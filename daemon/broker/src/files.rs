@@ -96,6 +96,7 @@ impl Lease {
             | FileReply::Written { .. }
             | FileReply::Deleted { .. }
             | FileReply::Listed { .. }
+            | FileReply::Looked(_)
             | FileReply::Abandoned
             | FileReply::Failed(_) => self.owed = Owed::Nothing,
         }

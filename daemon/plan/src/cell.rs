@@ -157,7 +157,28 @@ pub enum FileRequest {
         /// Entries at most.
         limit: u64,
     },
+    /// Look at what a path leads to, and change nothing.
+    Look {
+        /// Absolute.
+        path: Path,
+        /// Whether a link at its end is what is meant.
+        link: Link,
+        /// How many of a regular file's first bytes to send, at most [`CHUNK`].
+        head: u32,
+    },
 }
+
+/// What a symbolic link at the end of a path stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Link {
+    /// What it leads to.
+    Target,
+    /// Itself.
+    Itself,
+}
+
+/// The most bytes of a file that [`FileRequest::Look`] reads for its digest.
+pub const LOOK_BYTES: u64 = 10 * 1024 * 1024;
 
 /// What of a file to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -221,10 +242,33 @@ pub enum FileReply {
         /// There are more than were counted.
         more: bool,
     },
+    /// Something is there, or nothing.
+    Looked(Option<Box<Looked>>),
     /// A write was given up.
     Abandoned,
     /// It could not be done, and nothing was changed.
     Failed(FileError),
+}
+
+/// What is at a path: enough to notice that it is something else later.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Looked {
+    /// What it is.
+    pub kind: EntryKind,
+    /// Device.
+    pub dev: u64,
+    /// Inode.
+    pub ino: u64,
+    /// Bytes.
+    pub size: u64,
+    /// When its contents changed last, in seconds and nanoseconds.
+    pub mtime: (i64, u32),
+    /// When anything of it changed last, in seconds and nanoseconds.
+    pub ctime: (i64, u32),
+    /// SHA-256 of a regular file that can be read and is not over [`LOOK_BYTES`].
+    pub digest: Option<[u8; 32]>,
+    /// Its first bytes.
+    pub head: Vec<u8>,
 }
 
 /// An entry of a directory.

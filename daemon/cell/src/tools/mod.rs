@@ -7,6 +7,7 @@
 
 mod delete;
 mod list;
+mod look;
 mod place;
 mod read;
 mod smallest;
@@ -15,6 +16,7 @@ mod write;
 
 pub(crate) use delete::delete;
 pub(crate) use list::list;
+pub(crate) use look::look;
 pub(crate) use read::read;
 pub(crate) use write::write;
 

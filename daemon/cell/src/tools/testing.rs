@@ -102,6 +102,7 @@ impl Broker {
                 | FileReply::Written { .. }
                 | FileReply::Deleted { .. }
                 | FileReply::Listed { .. }
+                | FileReply::Looked(_)
                 | FileReply::Abandoned) => return Ok((content, reply)),
             }
         }

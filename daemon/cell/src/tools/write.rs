@@ -115,7 +115,8 @@ fn next(channel: &Channel) -> Result<Next, Stop> {
         FileRequest::Read { .. }
         | FileRequest::Write { .. }
         | FileRequest::Delete { .. }
-        | FileRequest::List { .. } => {
+        | FileRequest::List { .. }
+        | FileRequest::Look { .. } => {
             Err(Stop::OutOfOrder("another request came before the end of a write"))
         }
     }

@@ -2,6 +2,7 @@
 
 mod delete;
 mod list;
+mod look;
 mod read;
 mod write;
 

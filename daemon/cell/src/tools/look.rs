@@ -1,0 +1,100 @@
+//! Looks at what a path leads to, for the judge and the checkpoint: whether a file would be lost,
+//! and whether it is still the one that was asked about. Room: the cell.
+
+use super::{checked, open, refused, refused_io};
+use palisade_plan::{
+    Path,
+    cell::{CHUNK, EntryKind, FileError, FileReply, LOOK_BYTES, Link, Looked},
+};
+use rustix::{
+    fs::{CWD, FileType, OFlags, Stat},
+    io::Errno,
+};
+use sha2::{Digest as _, Sha256};
+use std::{fs::File, io::Read as _, os::fd::OwnedFd};
+
+/// How much is read at once.
+const PIECE: usize = 64 * 1024;
+
+/// Says what is there. Nothing is an answer too; a path that can not be looked up is an error.
+pub(crate) fn look(path: &Path, link: Link, head: u32) -> Result<FileReply, FileError> {
+    let bytes = checked(path)?;
+    let flags = match link {
+        Link::Target => OFlags::PATH,
+        Link::Itself => OFlags::PATH | OFlags::NOFOLLOW,
+    };
+    let found = match open(CWD, bytes, flags) {
+        Ok(found) => found,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(FileReply::Looked(None)),
+        Err(error) => return Err(refused("look at", path, error)),
+    };
+    let stat = rustix::fs::fstat(&found).map_err(|e| refused("look at", path, e))?;
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => EntryKind::Symlink,
+        FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => EntryKind::Other,
+    };
+    let mut looked = Looked {
+        kind,
+        dev: stat.st_dev,
+        ino: stat.st_ino,
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        mtime: time(stat.st_mtime, stat.st_mtime_nsec),
+        ctime: time(stat.st_ctime, stat.st_ctime_nsec),
+        digest: None,
+        head: Vec::new(),
+    };
+    if kind == EntryKind::File
+        && let Some(file) = readable(bytes, link, &stat)
+    {
+        contents(file, head, &mut looked).map_err(|e| refused_io("read", path, &e))?;
+    }
+    Ok(FileReply::Looked(Some(Box::new(looked))))
+}
+
+fn time<S: Into<i64>, N: TryInto<u32>>(seconds: S, nanoseconds: N) -> (i64, u32) {
+    (seconds.into(), nanoseconds.try_into().unwrap_or(0))
+}
+
+/// The same regular file, to read; none if this session may not, or it is another by now. Not a
+/// FIFO that took its place: opening that would wait for a writer.
+fn readable(path: &[u8], link: Link, stat: &Stat) -> Option<OwnedFd> {
+    let nofollow = match link {
+        Link::Target => OFlags::empty(),
+        Link::Itself => OFlags::NOFOLLOW,
+    };
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | nofollow;
+    let file = open(CWD, path, flags).ok()?;
+    let now = rustix::fs::fstat(&file).ok()?;
+    ((now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino)).then_some(file)
+}
+
+/// Reads the head, and the rest for the digest as long as there is not too much of it.
+fn contents(file: OwnedFd, head: u32, looked: &mut Looked) -> Result<(), std::io::Error> {
+    let most = usize::try_from(head).unwrap_or(CHUNK).min(CHUNK);
+    let mut file = File::from(file).take(LOOK_BYTES + 1);
+    let (mut hash, mut taken, mut piece) = (Sha256::new(), 0_u64, vec![0; PIECE]);
+    loop {
+        let read = match file.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let got = piece.get(..read).unwrap_or_default();
+        let wanted = most.saturating_sub(looked.head.len()).min(got.len());
+        looked.head.extend_from_slice(got.get(..wanted).unwrap_or_default());
+        hash.update(got);
+        taken += got.len() as u64;
+        if looked.size > LOOK_BYTES && looked.head.len() == most {
+            return Ok(());
+        }
+    }
+    looked.digest = (taken <= LOOK_BYTES).then(|| hash.finalize().into());
+    Ok(())
+}
