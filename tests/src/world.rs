@@ -1,5 +1,5 @@
 //! A place on the host for one test: a workspace, something outside it, and a daemon.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, unsafe_code)]
 
 use crate::{Mode, Sandbox};
 use std::{
@@ -11,11 +11,22 @@ use std::{
 };
 use tempfile::TempDir;
 
+static STAGE: OnceLock<TempDir> = OnceLock::new();
+
+/// Statics are not dropped, and the binaries are large.
+extern "C" fn leave_stage() {
+    if let Some(stage) = STAGE.get() {
+        fs::remove_dir_all(stage.path()).unwrap_or_default();
+    }
+}
+
 /// The binaries, copied to where every user can run them.
 fn stage() -> &'static Path {
-    static STAGE: OnceLock<TempDir> = OnceLock::new();
     STAGE
         .get_or_init(|| {
+            // SAFETY: the function takes nothing and may be called once, at any time.
+            let registered = unsafe { libc::atexit(leave_stage) };
+            assert_eq!(registered, 0, "atexit");
             let stage = open_directory();
             let test = std::env::current_exe().expect("the test has a path");
             let built = test.ancestors().nth(2).expect("tests are in target/PROFILE/deps");
