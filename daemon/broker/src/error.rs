@@ -187,6 +187,10 @@ impl From<CallError> for WireError {
 fn start_hint(act: &str, errno: &io::Error) -> &'static str {
     match (act, errno.kind()) {
         ("chdir", _) => "give a `cwd` that exists inside the session",
+        ("landlock", io::ErrorKind::ArgumentListTooLong) => {
+            "16 Landlock domains can be stacked, and others have used them up: start the daemon \
+             outside of other sandboxes"
+        }
         (_, io::ErrorKind::NotFound) => {
             "only the system's programs and the workspace are there; is it installed, and in PATH?"
         }
