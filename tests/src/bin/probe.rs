@@ -5,6 +5,7 @@
 //! number, `@text` (a C string), `buf` (4096 zero bytes), or `self` (this process's id). The
 //! others are listed in `try_it` and in `probe/`.
 #![allow(unsafe_code, clippy::disallowed_methods)]
+#![allow(clippy::expect_used, reason = "a probe that can not print has no answer to give")]
 
 use std::{
     ffi::CString,
@@ -18,6 +19,8 @@ mod tricks;
 
 #[path = "probe/bombs.rs"]
 mod bombs;
+#[path = "probe/domains.rs"]
+mod domains;
 #[path = "probe/peers.rs"]
 mod peers;
 
@@ -45,20 +48,18 @@ fn in_child(act: impl FnOnce() -> Answer) -> String {
             Ok(()) => 0i32,
             Err(errno) => errno,
         };
-        // SAFETY: four bytes from a live value; then the child ends.
-        unsafe {
-            libc::write(pipe[1], (&raw const number).cast(), 4);
-            libc::_exit(0)
-        }
+        // SAFETY: four bytes from a live value.
+        unsafe { libc::write(pipe[1], (&raw const number).cast(), 4) };
+        // SAFETY: the child ends.
+        unsafe { libc::_exit(0) }
     }
     if pid < 0 {
         return format!("fork-{}", name(last()));
     }
-    // SAFETY: the write end is not used here any more, and nobody else owns the read end.
-    let mut reader = unsafe {
-        libc::close(pipe[1]);
-        std::fs::File::from_raw_fd(pipe[0])
-    };
+    // SAFETY: the write end is not used here any more.
+    unsafe { libc::close(pipe[1]) };
+    // SAFETY: nobody else owns the read end.
+    let mut reader = unsafe { std::fs::File::from_raw_fd(pipe[0]) };
     let mut told = [0; 4];
     let heard = reader.read_exact(&mut told).is_ok();
     let mut status = 0;
@@ -218,6 +219,7 @@ fn try_it(words: &[String]) -> Answer {
         "watch" => watch(word(1)),
         "filecap" => filecap(word(1)),
         _ => (peers::attempt(words).or_else(|| bombs::attempt(words)))
+            .or_else(|| domains::attempt(words))
             .unwrap_or_else(|| tricks::try_it(words)),
     }
 }
