@@ -91,7 +91,7 @@ fn unexpected(reply: FileReply) -> CallError {
         | FileReply::Written { .. }
         | FileReply::Deleted { .. }
         | FileReply::Listed { .. }
-        | FileReply::Looked(_)
+        | FileReply::Looked { .. }
         | FileReply::Abandoned => CallError::Cell("it answered another request".to_owned()),
     }
 }

@@ -96,7 +96,7 @@ impl Lease {
             | FileReply::Written { .. }
             | FileReply::Deleted { .. }
             | FileReply::Listed { .. }
-            | FileReply::Looked(_)
+            | FileReply::Looked { .. }
             | FileReply::Abandoned
             | FileReply::Failed(_) => self.owed = Owed::Nothing,
         }

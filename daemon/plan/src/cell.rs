@@ -243,7 +243,12 @@ pub enum FileReply {
         more: bool,
     },
     /// Something is there, or nothing.
-    Looked(Option<Box<Looked>>),
+    Looked {
+        /// The path with links resolved, as far as it exists.
+        real: Path,
+        /// What is there.
+        found: Option<Box<Looked>>,
+    },
     /// A write was given up.
     Abandoned,
     /// It could not be done, and nothing was changed.

@@ -11,7 +11,11 @@ use rustix::{
     io::Errno,
 };
 use sha2::{Digest as _, Sha256};
-use std::{fs::File, io::Read as _, os::fd::OwnedFd};
+use std::{
+    fs::File,
+    io::Read as _,
+    os::fd::{AsRawFd as _, OwnedFd},
+};
 
 /// How much is read at once.
 const PIECE: usize = 64 * 1024;
@@ -25,9 +29,12 @@ pub(crate) fn look(path: &Path, link: Link, head: u32) -> Result<FileReply, File
     };
     let found = match open(CWD, bytes, flags) {
         Ok(found) => found,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(FileReply::Looked(None)),
+        Err(Errno::NOENT | Errno::NOTDIR) => {
+            return Ok(FileReply::Looked { real: real_above(bytes), found: None });
+        }
         Err(error) => return Err(refused("look at", path, error)),
     };
+    let real = real(&found).unwrap_or_else(|| path.clone());
     let stat = rustix::fs::fstat(&found).map_err(|e| refused("look at", path, e))?;
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => EntryKind::File,
@@ -54,7 +61,32 @@ pub(crate) fn look(path: &Path, link: Link, head: u32) -> Result<FileReply, File
     {
         contents(file, head, &mut looked).map_err(|e| refused_io("read", path, &e))?;
     }
-    Ok(FileReply::Looked(Some(Box::new(looked))))
+    Ok(FileReply::Looked { real, found: Some(Box::new(looked)) })
+}
+
+/// Where a descriptor leads, as the kernel names it.
+fn real(found: &OwnedFd) -> Option<Path> {
+    let link = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let text = rustix::fs::readlink(link, Vec::new()).ok()?.into_bytes();
+    text.starts_with(b"/").then_some(Path(text))
+}
+
+/// A path that leads to nothing, with what exists of it resolved.
+fn real_above(path: &[u8]) -> Path {
+    let mut above = path;
+    while let Some(slash) = above.iter().rposition(|byte| *byte == b'/') {
+        above = &path[..slash];
+        let directory = if above.is_empty() { b"/" } else { above };
+        let there = open(CWD, directory, OFlags::PATH | OFlags::DIRECTORY);
+        if let Some(Path(mut real)) = there.ok().and_then(|there| real(&there)) {
+            if real == b"/" {
+                real.clear();
+            }
+            real.extend_from_slice(&path[slash..]);
+            return Path(real);
+        }
+    }
+    Path(path.to_vec())
 }
 
 fn time<S: Into<i64>, N: TryInto<u32>>(seconds: S, nanoseconds: N) -> (i64, u32) {

@@ -102,7 +102,7 @@ impl Broker {
                 | FileReply::Written { .. }
                 | FileReply::Deleted { .. }
                 | FileReply::Listed { .. }
-                | FileReply::Looked(_)
+                | FileReply::Looked { .. }
                 | FileReply::Abandoned) => return Ok((content, reply)),
             }
         }

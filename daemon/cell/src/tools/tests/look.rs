@@ -13,8 +13,8 @@ fn look_with(broker: &Broker, path: &Path, link: Link, head: u32) -> FileReply {
 
 fn look(broker: &Broker, name: &str, link: Link) -> Option<Looked> {
     let reply = look_with(broker, &broker.path(name), link, 4);
-    let FileReply::Looked(looked) = reply else { panic!("{reply:?}") };
-    looked.map(|looked| *looked)
+    let FileReply::Looked { found, .. } = reply else { panic!("{reply:?}") };
+    found.map(|looked| *looked)
 }
 
 fn hex(digest: Option<[u8; 32]>) -> String {
@@ -75,6 +75,26 @@ fn a_link_is_followed_only_where_it_is_meant() {
     assert_eq!((itself.kind, itself.digest, itself.head), (EntryKind::Symlink, None, Vec::new()));
     assert_eq!(look(&broker, "dangling", Link::Target), None);
     assert_eq!(look(&broker, "dangling", Link::Itself).unwrap().kind, EntryKind::Symlink);
+}
+
+#[test]
+fn the_real_path_is_told_for_what_is_and_for_what_is_not() {
+    let broker = Broker::new();
+    fs::create_dir(broker.dir.path().join("d")).unwrap();
+    fs::write(broker.dir.path().join("d/f"), "x").unwrap();
+    symlink("d", broker.dir.path().join("l")).unwrap();
+    let top = broker.dir.path().canonicalize().unwrap();
+    for (name, link, expected) in [
+        ("l/f", Link::Target, "d/f"),
+        ("d/../l/./f", Link::Target, "d/f"),
+        ("l", Link::Target, "d"),
+        ("l", Link::Itself, "l"),
+        ("l/missing/below", Link::Target, "d/missing/below"),
+    ] {
+        let reply = look_with(&broker, &broker.path(name), link, 0);
+        let FileReply::Looked { real, .. } = reply else { panic!("{reply:?}") };
+        assert_eq!(real.as_path(), top.join(expected), "{name}");
+    }
 }
 
 #[test]
