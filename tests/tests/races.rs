@@ -1,0 +1,148 @@
+//! Somebody swaps what a path names while `write_file` runs. What is outside never changes, and
+//! what is inside is always whole.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can not go on fails"
+)]
+
+use palisade_protocol::ErrorCode;
+use palisade_tests::{Mode, World, profile_reading};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+const ROUNDS: u64 = 1500;
+
+/// Where it takes longer until both outcomes were seen, on a busy machine.
+const MOST_ROUNDS: u64 = 30 * ROUNDS;
+
+const CONTENT: &str = "whole\n";
+
+/// Writes again and again while another thread swaps; looks at everything afterwards.
+fn race(path: &str, write: &str, swap: impl Fn(&World, u64) + Sync) {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        // To be seen, so that a link leads to something; not to be written.
+        world.add_profile("seen", &profile_reading(&world.outside()));
+        swap(&world, 0);
+        let sandbox = world.open_with("seen");
+        let over = AtomicBool::new(false);
+        let swaps = AtomicU64::new(1);
+        let mut written = 0;
+        let mut refused = BTreeMap::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    swap(&world, swaps.load(Ordering::Relaxed));
+                    swaps.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for round in 0..MOST_ROUNDS {
+                let arguments = json!({"path": path, "content": CONTENT, "mode": write});
+                match sandbox.call("write_file", arguments).error {
+                    None => written += 1,
+                    Some(error) => *refused.entry(error.code.name()).or_insert(0) += 1,
+                }
+                if round >= ROUNDS && written > 0 && !refused.is_empty() {
+                    break;
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        world.assert_canary_untouched();
+        let swaps = swaps.load(Ordering::Relaxed);
+        assert!(written > 0 && swaps > 100, "{written} written, {swaps} swaps");
+        assert!(!refused.is_empty(), "a link was in the way now and then");
+        // Read-only, or changed meanwhile: no other reason.
+        let known = [ErrorCode::OutsidePolicy, ErrorCode::FileSystem].map(ErrorCode::name);
+        assert!(refused.keys().all(|code| known.contains(code)), "{refused:?}");
+        look_for_leftovers(&world.workspace());
+    }
+}
+
+/// Nothing written aside is left, and each file has whole writes only.
+fn look_for_leftovers(directory: &Path) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        assert!(!name.starts_with(".palisade"), "{name} is left");
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            look_for_leftovers(&entry.path());
+        } else if kind.is_file() && name != "probe" {
+            let text = fs::read_to_string(entry.path()).unwrap();
+            assert_eq!(text.replace(CONTENT, ""), "", "{name} has a part of a write");
+        }
+    }
+}
+
+fn fresh_file(world: &World, path: &Path) {
+    fs::write(path, "").unwrap();
+    world.give(path);
+}
+
+/// A file and a link to the canary take turns at one name, each renamed over the other.
+fn rename_over(world: &World, turn: u64) {
+    let (target, aside) = (world.workspace().join("target"), world.workspace().join("aside"));
+    if turn.is_multiple_of(2) {
+        fresh_file(world, &aside);
+    } else {
+        symlink(world.canary(), &aside).unwrap();
+    }
+    fs::rename(&aside, &target).unwrap();
+}
+
+/// The same in one step, so that the name is never without the other.
+fn exchange(world: &World, turn: u64) {
+    let (target, aside) = (world.workspace().join("target"), world.workspace().join("aside"));
+    if turn == 0 {
+        return fresh_file(world, &target);
+    }
+    if turn.is_multiple_of(2) {
+        fresh_file(world, &aside);
+    } else {
+        symlink(world.canary(), &aside).unwrap();
+    }
+    renameat_with(CWD, &aside, CWD, &target, RenameFlags::EXCHANGE).unwrap();
+    fs::remove_file(&aside).unwrap();
+}
+
+/// A directory and a link to the one outside take turns.
+fn exchange_parents(world: &World, turn: u64) {
+    let (parent, aside) = (world.workspace().join("parent"), world.workspace().join("aside"));
+    if turn == 0 {
+        fs::create_dir(&parent).unwrap();
+        world.give(&parent);
+        return symlink(world.outside(), &aside).unwrap();
+    }
+    renameat_with(CWD, &aside, CWD, &parent, RenameFlags::EXCHANGE).unwrap();
+}
+
+#[test]
+fn a_link_renamed_over_the_file_does_not_lead_a_write_outside() {
+    race("target", "overwrite", rename_over);
+}
+
+#[test]
+fn a_link_exchanged_for_the_file_does_not_lead_an_append_outside() {
+    race("target", "append", exchange);
+}
+
+#[test]
+fn a_link_exchanged_for_the_directory_does_not_lead_a_write_outside() {
+    race("parent/canary", "overwrite", exchange_parents);
+}
+
+#[test]
+fn nor_when_directories_are_made_on_the_way() {
+    // The directories below are missing at first, and made by the write.
+    race("parent/a/b/new", "overwrite", exchange_parents);
+}
