@@ -1,7 +1,7 @@
 //! What can be typed, and which file does it.
 
 use crate::{
-    call, completions, doctor,
+    audit, call, completions, doctor,
     exit::{FAILED, USAGE},
     failure::Failure,
     man, output, paint, run, status, tools,
@@ -42,6 +42,7 @@ pub(crate) enum Command {
     Output(output::Output),
     Status(status::ShowStatus),
     Doctor(doctor::Doctor),
+    Audit(audit::Audit),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -96,6 +97,7 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Output(output) => output.perform().await,
             Command::Status(status) => status.perform().await,
             Command::Doctor(doctor) => doctor.perform().await,
+            Command::Audit(audit) => audit.perform().await,
             Command::Completions(completions) => completions.perform(),
             Command::Man(man) => man.perform(),
         }

@@ -1,5 +1,6 @@
 //! `palisade`: the command line. Runs as whoever types it, without privilege of its own.
 
+mod audit;
 mod call;
 mod commands;
 mod completions;

@@ -5,8 +5,8 @@
 use assert_cmd::Command;
 use std::path::Path;
 
-const SUBCOMMANDS: [&str; 8] =
-    ["run", "call", "tools", "output", "status", "doctor", "completions", "man"];
+const SUBCOMMANDS: [&str; 9] =
+    ["run", "call", "tools", "output", "status", "doctor", "audit", "completions", "man"];
 
 fn palisade(words: &[&str]) -> std::process::Output {
     let mut command = Command::cargo_bin("palisade").unwrap();

@@ -26,10 +26,7 @@ impl Entry {
     /// # Errors
     /// If the record has no JSON.
     pub fn render(&self) -> Result<Vec<u8>, serde_json::Error> {
-        let mut line = Vec::with_capacity(1024);
-        self.serialize(&mut serde_json::Serializer::with_formatter(&mut line, OneLine))?;
-        line.push(b'\n');
-        Ok(line)
+        render(self.seq, self.time, self.prev, &self.record)
     }
 
     /// Reads a line, with or without its newline.
@@ -39,6 +36,29 @@ impl Entry {
     pub fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(line.strip_suffix(b"\n").unwrap_or(line))
     }
+}
+
+/// The line of a record, with its newline.
+pub(crate) fn render(
+    seq: u64,
+    time: Timestamp,
+    prev: Hash,
+    record: &Record,
+) -> Result<Vec<u8>, serde_json::Error> {
+    /// As [`Entry`].
+    #[derive(Serialize)]
+    struct Line<'a> {
+        seq: u64,
+        time: Timestamp,
+        prev: Hash,
+        #[serde(flatten)]
+        record: &'a Record,
+    }
+    let mut line = Vec::with_capacity(1024);
+    let mut serializer = serde_json::Serializer::with_formatter(&mut line, OneLine);
+    Line { seq, time, prev, record }.serialize(&mut serializer)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 /// Compact JSON that is safe to show: what JSON leaves as it is, although it may steer a terminal

@@ -5,7 +5,7 @@ use crate::{
     files::{Chain, Directory, Head, Lock, failed},
     flush::{Flusher, Sync},
     hash::Hash,
-    line::Entry,
+    line,
     record::{Record, Rotate, Start},
     repair,
     time::Timestamp,
@@ -218,8 +218,7 @@ impl Writer {
 
     fn write(&mut self, record: &Record) -> Result<Ticket, AuditError> {
         let (seq, prev) = (self.head.seq + 1, self.head.hash);
-        let entry = Entry { seq, time: Timestamp::now(), prev, record: record.clone() };
-        let line = entry.render()?;
+        let line = line::render(seq, Timestamp::now(), prev, record)?;
         let head = Head { seq, hash: Hash::of(&line) };
         let written = (&*self.file)
             .write_all(&line)

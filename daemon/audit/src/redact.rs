@@ -241,6 +241,10 @@ impl Scan<'_> {
     /// A token that is known by its beginning.
     fn token(&mut self, at: usize) -> Option<usize> {
         let rest = &self.text[at..];
+        // No token is shorter; most words are.
+        if rest.as_bytes().get(..14)?.contains(&b' ') {
+            return None;
+        }
         let (prefix, least, others) =
             TOKENS.iter().find(|(prefix, ..)| rest.starts_with(prefix))?;
         let body = &rest[prefix.len()..];

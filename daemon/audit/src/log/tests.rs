@@ -1,5 +1,6 @@
 use super::*;
 use crate::{
+    line::Entry,
     record::{Repair, SessionClose, Torn},
     verify::{Verification, verify},
 };

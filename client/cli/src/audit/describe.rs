@@ -1,0 +1,77 @@
+//! A record as one line for people.
+
+use crate::paint::{Paint, Style, harmless};
+use palisade_audit::{Call, CallResult, Record, Repair, Sighted};
+
+/// The longest text of others on a line.
+const WIDTH: usize = 120;
+
+/// Time, place in the chain, kind, and what matters.
+pub(super) fn line(sighted: &Sighted, paint: Paint) -> String {
+    let entry = &sighted.entry;
+    let kind = paint.apply(Style::Strong, &format!("{:<13}", entry.record.kind().to_string()));
+    let (style, text) = matter(&entry.record);
+    let text = harmless(&text);
+    let text = style.map_or_else(|| text.clone(), |style| paint.apply(style, &text));
+    format!("{} {} {:>6} {kind} {text}", entry.time, sighted.chain, entry.seq)
+}
+
+fn matter(record: &Record) -> (Option<Style>, String) {
+    match record {
+        Record::Start(start) => {
+            (None, format!("pid {}, uid {}, build {}", start.pid, start.uid, start.build))
+        }
+        Record::SessionOpen(open) => (
+            None,
+            format!("{} uid {} {} in {}", open.session, open.uid, open.profile, open.workspace),
+        ),
+        Record::SessionClose(close) => {
+            (None, format!("{} after {} calls", close.session, close.calls))
+        }
+        Record::Question(question) => {
+            (Some(Style::Hint), format!("{} about {}", question.question, question.call_id))
+        }
+        Record::Answer(answer) => (
+            Some(Style::Hint),
+            format!("{} {} by {}: {}", answer.call_id, answer.decision, answer.by, answer.reason),
+        ),
+        Record::Call(call) => (None, of_call(call)),
+        Record::Result(result) => of_result(result),
+        Record::Repair(repair) => (Some(Style::Warning), of_repair(repair)),
+        Record::Rotate(rotate) => (None, format!("from {}", rotate.from)),
+    }
+}
+
+fn of_call(call: &Call) -> String {
+    let arguments = call.arguments.value();
+    let what = match arguments.get("command").or_else(|| arguments.get("path")) {
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => arguments.to_string(),
+    };
+    let what: String = what.chars().take(WIDTH).collect();
+    let judged = match call.judgement {
+        palisade_audit::Judgement::Allow => String::new(),
+        judgement @ (palisade_audit::Judgement::Ask
+        | palisade_audit::Judgement::Deny
+        | palisade_audit::Judgement::Unjudged) => format!(" [{judgement}]"),
+    };
+    format!("{} {}{judged}: {what}", call.call_id, call.tool)
+}
+
+fn of_result(result: &CallResult) -> (Option<Style>, String) {
+    let status = result.exit_code.map(|code| format!(" status {code}")).unwrap_or_default();
+    let millis = result.duration_us.div_ceil(1000);
+    let (style, how) = match &result.error {
+        None => (Style::Good, "ok"),
+        Some(error) => (Style::Error, error.as_str()),
+    };
+    (Some(style), format!("{} {how}{status}, {millis} ms", result.call_id))
+}
+
+fn of_repair(repair: &Repair) -> String {
+    let torn = repair.torn.as_ref().map(|torn| format!("{} bytes were torn", torn.bytes));
+    let head = repair.head.as_ref().map(|_| "the head file did not agree".to_owned());
+    let what: Vec<_> = torn.into_iter().chain(head).collect();
+    format!("after record {}: {}", repair.found.seq, what.join(", "))
+}

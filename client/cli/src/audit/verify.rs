@@ -1,0 +1,107 @@
+//! `palisade audit verify`: whether anything is missing or changed.
+
+use super::Directory;
+use crate::{
+    exit::TOOL,
+    failure::Failure,
+    paint::{self, Paint, Style},
+    print,
+};
+use clap::Args;
+use palisade_audit::{Bad, ChainReport, Head, Verification, What, verify};
+use serde_json::{Value, json};
+
+/// Check the hashes of all records; name the first bad one
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit status 0 if all is well, 1 if a record was edited, deleted, inserted, moved or cut off.
+
+The log has no secret: who may write to its directory could also write it anew. Note what this
+prints as `head` somewhere else from time to time, and give it back with --expect: a log that was
+cut off or written anew does not hold it.
+
+Examples:
+  palisade audit verify
+  palisade audit verify --expect 812:4f0c…    (the whole hash)
+  palisade audit verify --dir /var/lib/palisade/audit --json | jq .chains")]
+pub(super) struct Verify {
+    /// A head that was noted elsewhere and must be in the log; may be given several times
+    #[arg(long, value_name = "SEQ:HASH")]
+    expect: Vec<Head>,
+    /// Print what was found as one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    directory: Directory,
+}
+
+impl Verify {
+    pub(super) fn perform(self) -> Result<u8, Failure> {
+        let found = verify(&self.directory.find()?, &self.expect)?;
+        if self.json {
+            print::json(&to_json(&found))?;
+        } else {
+            print::bytes(text(&found, paint::stdout()).as_bytes())?;
+        }
+        Ok(if found.is_good() { 0 } else { TOOL })
+    }
+}
+
+fn text(found: &Verification, paint: Paint) -> String {
+    let mut text = String::new();
+    for chain in &found.chains {
+        text.push_str(&of_chain(chain, paint));
+    }
+    if found.chains.is_empty() {
+        text.push_str("there are no records\n");
+    }
+    for head in &found.missing {
+        let bad = paint.apply(Style::Error, "not there:");
+        text.push_str(&format!("{bad} no chain holds {head}\n"));
+    }
+    text
+}
+
+fn of_chain(chain: &ChainReport, paint: Paint) -> String {
+    let ChainReport { chain: name, files, head, torn, losses, bad } = chain;
+    let verdict = if bad.is_none() && losses.is_empty() {
+        paint.apply(Style::Good, "good")
+    } else {
+        paint.apply(Style::Error, "bad")
+    };
+    let mut text =
+        format!("{name}: {verdict}, {} records in {files} files, head {head}\n", head.seq);
+    let label = paint.apply(Style::Error, "bad:");
+    if let Some(bad) = bad {
+        text.push_str(&format!("  {label} {bad}\n"));
+    }
+    for loss in losses {
+        text.push_str(&format!("  {label} {loss}; found at the daemon's start, recorded there\n"));
+    }
+    if *torn > 0 {
+        text.push_str(&format!(
+            "  note: {torn} bytes of a record that was never finished; the next start cuts them off\n"
+        ));
+    }
+    text
+}
+
+fn to_json(found: &Verification) -> Value {
+    let bad = |bad: &Bad| {
+        let last = match bad.what {
+            What::Deleted(last) | What::Cut(last) => last,
+            What::Edited | What::Reordered | What::Inserted | What::HeadMissing => bad.seq,
+        };
+        json!({"file": bad.place.file, "line": bad.place.line, "seq": bad.seq, "last": last,
+            "what": bad.what.to_string(), "message": bad.to_string()})
+    };
+    let chain = |chain: &ChainReport| {
+        json!({"chain": chain.chain.to_string(), "files": chain.files, "records": chain.head.seq,
+            "head": chain.head.to_string(), "torn_bytes": chain.torn,
+            "losses": chain.losses.iter().map(bad).collect::<Vec<_>>(),
+            "bad": chain.bad.as_ref().map(bad)})
+    };
+    json!({"good": found.is_good(),
+        "chains": found.chains.iter().map(chain).collect::<Vec<_>>(),
+        "missing": found.missing.iter().map(ToString::to_string).collect::<Vec<_>>()})
+}
