@@ -1,7 +1,7 @@
 //! A connection to the daemon, and what can be asked without a session.
 
 use crate::{
-    Embedded, Error, Open, Session,
+    Embedded, Error, Open, Operator, Session,
     embedded::Daemon,
     link::{Link, Patience},
 };
@@ -92,6 +92,14 @@ impl Client {
         Self::embed(embedded, hello()).await
     }
 
+    pub(crate) async fn with_operator(embedded: Embedded) -> Result<(Self, Operator), Error> {
+        let (stream, operator, daemon) = embedded.spawn_with_operator()?;
+        let origin = Origin::Embedded(embedded);
+        let client =
+            Self::greet(stream, origin, Some(daemon), hello(), Patience::default()).await?;
+        Ok((client, Operator::from_stream(operator).await?))
+    }
+
     async fn embed(embedded: Embedded, hello: Hello) -> Result<Self, Error> {
         let (stream, daemon) = embedded.spawn()?;
         let origin = Origin::Embedded(embedded);
@@ -106,13 +114,7 @@ impl Client {
         patience: Patience,
     ) -> Result<Self, Error> {
         let link = Arc::new(Link::start(stream, patience));
-        let Reply::Welcome(welcome) = link.ask(Request::Hello(hello.clone())).await? else {
-            return Err(unexpected("hello"));
-        };
-        if welcome.version != VERSION {
-            let told = format!("it speaks version {}, this client {VERSION}", welcome.version);
-            return Err(Error::Protocol(told));
-        }
+        let welcome = greet(&link, hello.clone()).await?;
         Ok(Self { inner: Arc::new(Inner { link, origin, hello, welcome, daemon }) })
     }
 
@@ -234,7 +236,19 @@ impl Client {
     }
 }
 
-fn hello() -> Hello {
+/// Says who this is, and hears who answers.
+pub(crate) async fn greet(link: &Link, hello: Hello) -> Result<Welcome, Error> {
+    let Reply::Welcome(welcome) = link.ask(Request::Hello(hello)).await? else {
+        return Err(unexpected("hello"));
+    };
+    if welcome.version != VERSION {
+        let told = format!("it speaks version {}, this client {VERSION}", welcome.version);
+        return Err(Error::Protocol(told));
+    }
+    Ok(welcome)
+}
+
+pub(crate) fn hello() -> Hello {
     Hello {
         version: VERSION,
         client: format!("palisade-client {}", env!("CARGO_PKG_VERSION")),

@@ -1,7 +1,7 @@
 //! A private daemon for one client: found, started on one end of a socket pair, ended with it.
 //! The only file of this crate that starts a process.
 
-use crate::{Client, Error, link::Link};
+use crate::{Client, Error, Operator, link::Link};
 use std::{
     ffi::{OsStr, OsString},
     os::fd::OwnedFd,
@@ -89,28 +89,52 @@ impl Embedded {
         Client::with_daemon(self).await
     }
 
-    #[allow(clippy::disallowed_methods, reason = "the one file of the client that starts a room")]
+    /// Starts it and connects twice: as its client, and as the one operator it listens to. The
+    /// operator's connection is for this process alone; a client that is reconnected has none.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub async fn with_operator(self) -> Result<(Client, Operator), Error> {
+        Client::with_operator(self).await
+    }
+
     pub(crate) fn spawn(&self) -> Result<(UnixStream, Daemon), Error> {
+        let (stream, theirs) = pair()?;
+        Ok((stream, self.spawn_on(theirs, None)?))
+    }
+
+    pub(crate) fn spawn_with_operator(&self) -> Result<(UnixStream, UnixStream, Daemon), Error> {
+        let ((stream, theirs), (operator, theirs_too)) = (pair()?, pair()?);
+        Ok((stream, operator, self.spawn_on(theirs, Some(theirs_too))?))
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the one file of the client that starts a room")]
+    fn spawn_on(&self, agent: OwnedFd, operator: Option<OwnedFd>) -> Result<Daemon, Error> {
         let path = match &self.program {
             Some(path) => path.clone(),
             None => find(std::env::var_os("PALISADE_DAEMON"), std::env::current_exe().ok(), BUILT)?,
         };
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(Error::Socket)?;
-        ours.set_nonblocking(true).map_err(Error::Socket)?;
-        let stream = UnixStream::from_std(ours).map_err(Error::Socket)?;
         let mut command = std::process::Command::new(&path);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command
             .arg("--embedded")
+            .args(operator.as_ref().map(|_| "--operator-stdout"))
             .args(&self.arguments)
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::null())
+            .stdin(agent)
+            .stdout(operator.map_or_else(Stdio::null, Stdio::from))
             .stderr(Stdio::inherit());
         let child = tokio::process::Command::from(command)
             .spawn()
             .map_err(|source| Error::DaemonNotStarted { path, source })?;
-        Ok((stream, Daemon::watch(child)))
+        Ok(Daemon::watch(child))
     }
+}
+
+/// Two ends of a socket: this process's and the daemon's.
+fn pair() -> Result<(UnixStream, OwnedFd), Error> {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(Error::Socket)?;
+    ours.set_nonblocking(true).map_err(Error::Socket)?;
+    Ok((UnixStream::from_std(ours).map_err(Error::Socket)?, OwnedFd::from(theirs)))
 }
 
 /// A daemon that was started, and the task that waits for its end so that nobody else has to.

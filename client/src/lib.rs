@@ -32,17 +32,22 @@
 //! in [`Error::Disconnected`]; [`Session::reconnect`] makes a new connection and a new session with
 //! the same options. What the old one had (current directory, private `/tmp`) is gone.
 //!
+//! **Operators** answer what checkpoints ask, on a socket of their own: see [`Operator`].
+//!
 //! **Several calls at once.** Clone the [`Client`], share the [`Session`], start as many calls as
 //! [`limits::MAX_CALLS_IN_FLIGHT`]; answers are matched by id. One that streams should be read:
 //! see [`Running`] for what happens when it is not.
 
+mod answer;
 mod call;
 mod client;
 mod embedded;
 mod error;
 mod files;
 mod link;
+mod news;
 mod open;
+mod operator;
 mod running;
 mod session;
 mod table;
@@ -51,17 +56,25 @@ mod wire;
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
+mod operator_tests;
+#[cfg(test)]
 mod tests;
 
+pub use answer::{Answer, Registration};
 pub use call::Call;
 pub use client::Client;
 pub use embedded::Embedded;
 pub use error::Error;
 pub use files::{EntryKind, FileEntry, Listing};
+pub use news::OperatorEvent;
 pub use open::Open;
+pub use operator::Operator;
 pub use palisade_protocol::{
-    Ask, CallId, CallResult, Checkpoint, Degraded, Denial, ErrorCode, Finding, Opened, OutputPage,
-    Receipt, SessionId, Status, Stream, ToolSpec, Welcome, WireError, arguments, limits,
+    Approval, Ask, Asker, CallEnded, CallId, CallResult, CallStarted, Checkpoint, CommandPrefix,
+    Decision, Degraded, Denial, Denied, ErrorCode, Finding, Grant, GrantId, HandlerId, Opened,
+    OutputPage, PathScope, Question, QuestionId, QuestionOver, Receipt, Remember, Review, Scope,
+    SessionId, Status, Stream, Target, ToolSpec, Until, View, ViewLine, Welcome, WireError,
+    arguments, limits,
 };
 pub use running::{Event, Running};
 pub use session::Session;

@@ -3,6 +3,7 @@
 
 use crate::{
     Error, Event,
+    news::NewsSender,
     table::{Ending, Entered, Events, Table},
     wire::{self, Incoming},
 };
@@ -69,14 +70,25 @@ pub(crate) struct Link {
 impl Link {
     /// Takes over a socket.
     pub(crate) fn start(stream: UnixStream, patience: Patience) -> Self {
+        Self::begin(stream, patience, None)
+    }
+
+    /// Takes over an operator's socket, with a place for what operators hear.
+    pub(crate) fn with_news(stream: UnixStream, patience: Patience, news: NewsSender) -> Self {
+        Self::begin(stream, patience, Some(news))
+    }
+
+    fn begin(stream: UnixStream, patience: Patience, news: Option<NewsSender>) -> Self {
         let table = Arc::new(Table::default());
         let room = Arc::new(Semaphore::new(OUTGOING));
         let (outgoing, queue) = mpsc::unbounded_channel();
         let (alive, over) = watch::channel(());
         let (shared, seats) = (Arc::clone(&table), Arc::clone(&room));
         tokio::spawn(async move {
-            let ending = serve(stream, queue, &shared, patience.wait).await;
+            let ending = serve(stream, queue, &shared, (patience.wait, news.as_ref())).await;
             shared.end(ending);
+            // Whoever waits for news finds the reason in the table.
+            drop(news);
             seats.close();
             drop(alive);
         });
@@ -170,10 +182,10 @@ async fn serve(
     stream: UnixStream,
     queue: mpsc::UnboundedReceiver<Outgoing>,
     table: &Table,
-    patience: Duration,
+    (patience, news): (Duration, Option<&NewsSender>),
 ) -> Ending {
     let (reading, writing) = stream.into_split();
-    let reader = read_all(reading, table, patience);
+    let reader = read_all(reading, table, patience, news);
     tokio::pin!(reader);
     tokio::select! {
         ending = &mut reader => ending,
@@ -190,7 +202,12 @@ async fn write_all(mut socket: OwnedWriteHalf, mut queue: mpsc::UnboundedReceive
     }
 }
 
-async fn read_all(socket: OwnedReadHalf, table: &Table, patience: Duration) -> Ending {
+async fn read_all(
+    socket: OwnedReadHalf,
+    table: &Table,
+    patience: Duration,
+    news: Option<&NewsSender>,
+) -> Ending {
     let mut socket = BufReader::with_capacity(READ_AHEAD, socket);
     loop {
         match wire::read(&mut socket).await {
@@ -207,7 +224,13 @@ async fn read_all(socket: OwnedReadHalf, table: &Table, patience: Duration) -> E
                 return Ending::Nonsense("an answer without a number".to_owned());
             }
             Ok(Incoming::Message(ServerMessage::Event(event))) => {
-                deliver(event, table, patience).await;
+                let own = match news {
+                    Some(news) => news.take(event),
+                    None => Some(event),
+                };
+                if let Some(event) = own {
+                    deliver(event, table, patience).await;
+                }
             }
             Ok(Incoming::End(why)) => return Ending::Gone(why),
             Err(what) => return Ending::Nonsense(what),
