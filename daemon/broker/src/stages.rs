@@ -86,7 +86,12 @@ pub(crate) fn validate(resolved: Resolved<'_>) -> Result<Checked<'_>, Box<Outcom
 /// Asks the judge.
 pub(crate) fn judge(call: Checked<'_>) -> Judged<'_> {
     let session = &call.context.session;
-    let judgement = palisade_policy::judge(&session.profile, session.ask, &call.tool.spec);
+    let judgement = palisade_policy::judge(
+        &session.profile,
+        session.ask,
+        &call.tool.spec,
+        &palisade_policy::Facts::default(),
+    );
     Judged::new(call, judgement)
 }
 

@@ -1,7 +1,11 @@
 //! The judge: from a profile, an ask mode and a tool's metadata to allow, ask or deny. It runs in
 //! the broker, before anything else happens to a call.
 
-use crate::Profile;
+use crate::{
+    Profile,
+    facts::{Facts, is_asked},
+    rules::{self, Ruling},
+};
 use palisade_protocol::{
     Ask, AuditOperation, Checkpoint, Denial, ErrorCode, Finding, Severity, ToolName, ToolSpec,
     WireError,
@@ -18,11 +22,12 @@ pub enum Judgement {
     Deny(Refusal),
 }
 
-/// Leave for one call of one tool. Only the judge makes it.
+/// Leave for one call of one tool. The judge makes it, or an approval of what the judge asked.
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub struct Grant {
     tool: ToolName,
     findings: Vec<Finding>,
+    checkpoint: Option<Checkpoint>,
 }
 
 impl Grant {
@@ -37,13 +42,19 @@ impl Grant {
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
+
+    /// What the checkpoint said, if it was asked.
+    #[must_use]
+    pub const fn checkpoint(&self) -> Option<&Checkpoint> {
+        self.checkpoint.as_ref()
+    }
 }
 
 /// A call that waits for a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     tool: ToolName,
-    ask: Ask,
+    rule: String,
     findings: Vec<Finding>,
 }
 
@@ -60,32 +71,48 @@ impl Question {
         &self.findings
     }
 
+    /// The mode or the rule that asks.
+    #[must_use]
+    pub fn rule(&self) -> &str {
+        &self.rule
+    }
+
+    /// Leave, because somebody entitled to it approved.
+    #[must_use]
+    pub fn approved(self, checkpoint: Checkpoint) -> Grant {
+        Grant { tool: self.tool, findings: self.findings, checkpoint: Some(checkpoint) }
+    }
+
     /// The answer where nobody can be asked.
     #[must_use]
     pub fn denied_without_handler(self) -> Refusal {
-        let mode = ask_name(self.ask);
         let reason = "no checkpoint handler is attached";
         let remedy = format!(
             "attach a checkpoint handler, or open the session with a profile whose `ask` does not \
-             ask about {} (this session's is {mode:?})",
-            self.tool
+             ask about {} (here it was {})",
+            self.tool, self.rule
         );
+        let message =
+            format!("{} needs the leave of a checkpoint: {}", self.tool, why(&self.findings));
+        let error = WireError::new(ErrorCode::Denied, message, format!("{reason}; {remedy}"));
+        self.denied(error, "default", reason, remedy)
+    }
+
+    /// Somebody, or the lack of somebody, said no.
+    #[must_use]
+    pub fn denied(self, error: WireError, by: &str, reason: &str, remedy: String) -> Refusal {
         Refusal {
-            error: WireError::new(
-                ErrorCode::Denied,
-                format!("{} needs the leave of a checkpoint: {}", self.tool, why(&self.findings)),
-                format!("{reason}; {remedy}"),
-            ),
+            error,
             denials: vec![Denial {
                 layer: "policy".to_owned(),
-                rule: format!("ask = {mode:?}"),
+                rule: self.rule,
                 target: self.tool.to_string(),
                 remedy,
             }],
             findings: self.findings,
             checkpoint: Some(Checkpoint {
                 decision: "denied".to_owned(),
-                by: "default".to_owned(),
+                by: by.to_owned(),
                 reason: reason.to_owned(),
             }),
         }
@@ -129,8 +156,9 @@ pub fn stricter_ask(profile: &Profile, wanted: Option<Ask>) -> Result<Ask, AskEr
 
 /// Judges a call of a tool. A deny rule holds in every mode.
 #[must_use]
-pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec) -> Judgement {
-    let findings = findings(tool);
+pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Judgement {
+    let mut findings = facts.findings.clone();
+    findings.extend(findings_of(tool));
     if !profile.allows_tool(tool) {
         return Judgement::Deny(refusal(
             tool,
@@ -149,24 +177,44 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec) -> Judgement {
             format!("set allow_delete = true under [fs] of profile {:?}", profile.name()),
         ));
     }
+    let name = tool.name.clone();
+    match rules::ruling(&profile.settings.rules, tool, facts) {
+        Ruling::Deny(rule) => {
+            let message =
+                format!("a rule of profile {:?} denies this: {}", profile.name(), rule.why);
+            let remedy = format!("change the rule in profile {:?}", profile.name());
+            return Judgement::Deny(refusal(tool, findings, message, &rule.name(), remedy));
+        }
+        Ruling::Ask(rule) => {
+            return Judgement::Ask(Question { tool: name, rule: rule.name(), findings });
+        }
+        // Whoever wants to be asked more than the profile says is asked all the same.
+        Ruling::Allow if ask <= profile.ask() => {
+            return Judgement::Allow(Grant { tool: name, findings, checkpoint: None });
+        }
+        Ruling::Allow | Ruling::Silent => {}
+    }
     // The stricter of the two: a caller can not loosen a profile by handing in another mode.
     let ask = ask.max(profile.ask());
+    let checkpointed = tool.metadata.requires_checkpoint;
     let asks = match ask {
         Ask::Never => false,
-        Ask::Destructive => tool.metadata.destructive || tool.metadata.requires_checkpoint,
-        Ask::Sensitive => !tool.metadata.read_only || tool.metadata.requires_checkpoint,
+        Ask::Destructive => {
+            tool.metadata.destructive || checkpointed || facts.findings.iter().any(is_asked)
+        }
+        Ask::Sensitive => !tool.metadata.read_only || checkpointed,
         Ask::Always => true,
     };
-    let name = tool.name.clone();
     if asks {
-        Judgement::Ask(Question { tool: name, ask, findings })
+        let rule = format!("ask = {:?}", ask_name(ask));
+        Judgement::Ask(Question { tool: name, rule, findings })
     } else {
-        Judgement::Allow(Grant { tool: name, findings })
+        Judgement::Allow(Grant { tool: name, findings, checkpoint: None })
     }
 }
 
 /// What the metadata tells of a tool.
-fn findings(tool: &ToolSpec) -> Vec<Finding> {
+fn findings_of(tool: &ToolSpec) -> Vec<Finding> {
     let metadata = &tool.metadata;
     let (warning, notice) = (Severity::Warning, Severity::Notice);
     let checkpointed = "wants a checkpoint for every call";

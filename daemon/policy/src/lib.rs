@@ -3,16 +3,21 @@
 
 mod entries;
 mod environment;
+mod facts;
+mod handlers;
 mod judge;
 mod numbers;
 mod planning;
 mod profile;
+mod rules;
 mod set;
 mod settings;
 mod size;
 mod syscalls;
 
 pub use environment::EnvironmentError;
+pub use facts::{ASKED_KINDS, Commands, Facts, is_asked};
+pub use handlers::Handlers;
 pub use judge::{AskError, Grant, Judgement, Question, Refusal, judge, stricter_ask};
 pub use planning::{PlanError, Scene};
 pub use profile::{Profile, ProfileError};

@@ -1,6 +1,8 @@
 //! A profile: parsed, checked, and asked for its answers by the broker.
 
 use crate::{
+    Handlers,
+    entries::ToolEntry,
     settings::Settings,
     syscalls::{SyscallError, SyscallList},
 };
@@ -112,6 +114,25 @@ impl Profile {
         listed && !tools.deny.iter().any(|entry| is(&entry.0))
     }
 
+    /// What it says of checkpoint handlers.
+    #[must_use]
+    pub const fn handlers(&self) -> &Handlers {
+        &self.settings.handlers
+    }
+
+    /// Whether a tool's output is reviewed before the agent sees it.
+    #[must_use]
+    pub fn reviews_output(&self, tool: &ToolSpec) -> bool {
+        names(&self.settings.handlers.review_output, tool)
+    }
+
+    /// Whether a tool needs its reverse thinking with each call.
+    #[must_use]
+    pub fn wants_reverse_thinking(&self, tool: &ToolSpec) -> bool {
+        tool.metadata.requires_reverse_thinking
+            || names(&self.settings.tools.reverse_thinking, tool)
+    }
+
     /// How long a call takes at most if it does not say.
     #[must_use]
     pub const fn timeout_ms(&self) -> u64 {
@@ -159,6 +180,11 @@ impl Profile {
     pub fn passed_variables(&self) -> impl Iterator<Item = &str> {
         self.settings.env.pass.iter().map(|entry| entry.0.as_str())
     }
+}
+
+/// Whether a list names a tool, by its name or an alias.
+fn names(list: &[ToolEntry], tool: &ToolSpec) -> bool {
+    list.iter().any(|entry| tool.name == entry.0 || tool.aliases.contains(&entry.0))
 }
 
 fn invalid(profile: &str, line: usize, key: String, why: impl Into<String>) -> ProfileError {
@@ -217,6 +243,13 @@ fn check(name: &str, text: &str, settings: &Settings) -> Result<(), ProfileError
     }
     if settings.tools.allow.as_ref().is_some_and(Vec::is_empty) {
         return at("tools.allow", "is empty; leave it out to allow every tool".to_owned());
+    }
+    for (number, rule) in settings.rules.iter().enumerate() {
+        if let Err(why) = rule.check() {
+            let line = text.lines().enumerate().filter(|(_, line)| line.trim() == "[[rules]]");
+            let line = line.map(|(index, _)| index + 1).nth(number).unwrap_or(1);
+            return Err(invalid(name, line, format!("rules, number {}", number + 1), why));
+        }
     }
     if let Some((variable, _)) = settings.env.set.iter().find(|(_, v)| v.contains('\0')) {
         return at("env.set", format!("the value of {} has a NUL in it", variable.0));

@@ -2,6 +2,8 @@
 
 use crate::{
     entries::{EtcEntry, LayerEntry, PathEntry, ToolEntry, VariableEntry, WritableEntry},
+    handlers::Handlers,
+    rules::Rule,
     size::Size,
 };
 use palisade_protocol::Ask;
@@ -26,6 +28,10 @@ pub(crate) struct Settings {
     pub(crate) layers: Layers,
     #[serde(default)]
     pub(crate) tools: Tools,
+    #[serde(default)]
+    pub(crate) handlers: Handlers,
+    #[serde(default)]
+    pub(crate) rules: Vec<Rule>,
 }
 
 const fn default_ask() -> Ask {
@@ -138,4 +144,6 @@ pub(crate) struct Tools {
     pub(crate) allow: Option<Vec<ToolEntry>>,
     /// Not these.
     pub(crate) deny: Vec<ToolEntry>,
+    /// These only with their reverse thinking.
+    pub(crate) reverse_thinking: Vec<ToolEntry>,
 }

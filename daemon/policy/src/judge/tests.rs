@@ -48,6 +48,11 @@ fn is(judgement: &Judgement) -> Is {
     }
 }
 
+/// A call of which nothing but its tool is known.
+fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec) -> Judgement {
+    super::judge(profile, ask, tool, &Facts::default())
+}
+
 const MODES: [Ask; 4] = [Ask::Never, Ask::Destructive, Ask::Sensitive, Ask::Always];
 
 #[test]
