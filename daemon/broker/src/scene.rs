@@ -13,10 +13,14 @@ pub(crate) async fn of(peer: Peer, workspace: &RawPath) -> io::Result<Scene> {
 }
 
 fn look_up(peer: Peer, workspace: PathBuf) -> io::Result<Scene> {
-    // A session of root's runs as the owner of its workspace, so the home is that user's.
-    let uid = match peer.uid {
-        0 => std::fs::symlink_metadata(&workspace).map_or(0, |found| found.uid()),
-        uid => uid,
+    // A session of root's runs as the owner of its workspace, so the home is that user's. Where
+    // that can not be seen from here, it has none: root's own would be somebody else's.
+    let (uid, seen) = match peer.uid {
+        0 => match std::fs::symlink_metadata(&workspace) {
+            Ok(found) => (found.uid(), true),
+            Err(_) => (0, false),
+        },
+        uid => (uid, true),
     };
     let user = User::from_uid(Uid::from_raw(uid))?;
     let gid = match &user {
@@ -24,7 +28,7 @@ fn look_up(peer: Peer, workspace: PathBuf) -> io::Result<Scene> {
         Some(_) | None => peer.gid,
     };
     let (user, home) = match user {
-        Some(user) => (user.name, Some(user.dir).filter(|home| home.is_absolute())),
+        Some(user) => (user.name, Some(user.dir).filter(|home| seen && home.is_absolute())),
         None => (uid.to_string(), None),
     };
     Ok(Scene { workspace, home, user, uid, gid })
