@@ -1,4 +1,10 @@
 //! How a call begins and ends: standard input, deadlines, statuses and signals.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can not go on fails"
+)]
 
 use palisade_client::Running;
 use palisade_protocol::{CallResult, ErrorCode};

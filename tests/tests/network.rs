@@ -1,6 +1,12 @@
 //! Nothing of a session reaches anybody over a network, nor is reached: not another host, not this
 //! host's loopback. Inside, its own processes talk freely. Unix sockets: `sockets.rs`.
-#![allow(clippy::disallowed_methods)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can not go on fails"
+)]
 
 use palisade_tests::{Mode, World};
 use std::{

@@ -1,6 +1,12 @@
 //! Nothing of a session reaches another process by a Unix socket, a queue or shared memory, nor is
 //! reached: not a service's, not the daemon's, not another session's.
-#![allow(clippy::disallowed_methods)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can not go on fails"
+)]
 
 use palisade_client::Open;
 use palisade_tests::{Mode, Sandbox, World};

@@ -24,12 +24,12 @@ pub(crate) fn attempt(words: &[String]) -> Option<Answer> {
 
 /// Blocks every signal that can be blocked, and stays.
 fn deaf() -> Answer {
-    // SAFETY: a set on the stack, filled before it is used.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
-    }
+    // SAFETY: all-zero is a value of this plain structure.
+    let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set lives through the call.
+    unsafe { libc::sigfillset(&raw mut all) };
+    // SAFETY: the set lives through the call; the old one is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut()) };
     std::thread::sleep(Duration::from_secs(1000));
     Ok(())
 }
@@ -61,11 +61,10 @@ fn orphans(count: libc::c_long) -> Answer {
             tries += 1;
         };
         if child == 0 {
-            // SAFETY: one thread; both ends without running anything of the parent's.
-            unsafe {
-                libc::fork();
-                libc::_exit(0)
-            }
+            // SAFETY: this process has one thread.
+            unsafe { libc::fork() };
+            // SAFETY: both end without running anything of the parent's.
+            unsafe { libc::_exit(0) }
         }
         let mut status = 0;
         // SAFETY: `status` is an int.
@@ -82,16 +81,15 @@ fn mlock(kilobytes: libc::c_long) -> Answer {
 
 /// Files in memory, that many, of that many megabytes each.
 fn memfd(count: libc::c_long, megabytes: libc::c_long) -> Answer {
+    // SAFETY: SIG_IGN is not a pointer.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let mut held = Vec::new();
     for _ in 0..count {
-        // SAFETY: SIG_IGN is not a pointer; the name is a C string; the descriptor is nobody
-        // else's.
-        let mut file = unsafe {
-            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-            let fd = libc::memfd_create(c"probe".as_ptr(), 0);
-            check(fd.into())?;
-            std::fs::File::from_raw_fd(fd)
-        };
+        // SAFETY: the name is a C string.
+        let fd = unsafe { libc::memfd_create(c"probe".as_ptr(), 0) };
+        check(fd.into())?;
+        // SAFETY: the descriptor was just made and is nobody else's.
+        let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
         io((0..megabytes).try_for_each(|_| file.write_all(&[1; 1 << 20])))?;
         held.push(file);
     }

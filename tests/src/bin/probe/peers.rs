@@ -43,14 +43,14 @@ fn serve(listener: &TcpListener, file: &str) -> std::io::Result<()> {
 
 /// `listen` without `bind`: the kernel chooses a port, past a rule on `bind`.
 fn unbound() -> std::io::Result<TcpListener> {
-    // SAFETY: socket and listen touch no memory; the descriptor is nobody else's.
-    unsafe {
-        let fd = libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0);
-        if fd < 0 || libc::listen(fd, 1) < 0 {
-            return Err(Error::last_os_error());
-        }
-        Ok(TcpListener::from_raw_fd(fd))
+    // SAFETY: socket touches no memory.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) };
+    // SAFETY: listen touches no memory.
+    if fd < 0 || unsafe { libc::listen(fd, 1) } < 0 {
+        return Err(Error::last_os_error());
     }
+    // SAFETY: the descriptor was just made and is nobody else's.
+    Ok(unsafe { TcpListener::from_raw_fd(fd) })
 }
 
 /// What `serve` says.
@@ -80,9 +80,10 @@ fn abstract_own(name: &str) -> Answer {
 /// One datagram, by the call that sends many.
 fn unixgram_many(path: &str) -> Answer {
     let socket = UnixDatagram::unbound().map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?;
-    // SAFETY: all-zero is a value of these plain structures.
-    let (mut address, mut header): (libc::sockaddr_un, libc::mmsghdr) =
-        unsafe { (zeroed(), zeroed()) };
+    // SAFETY: all-zero is a value of this plain structure.
+    let mut address: libc::sockaddr_un = unsafe { zeroed() };
+    // SAFETY: all-zero is a value of this plain structure.
+    let mut header: libc::mmsghdr = unsafe { zeroed() };
     address.sun_family = libc::AF_UNIX as u16;
     for (slot, byte) in address.sun_path.iter_mut().zip(path.bytes()) {
         *slot = byte as libc::c_char;
