@@ -74,6 +74,8 @@ pub enum ErrorCode {
     StaleApproval,
     /// The call ran, and a reviewer keeps its output back.
     Withheld,
+    /// The audit log can not be written, and nothing runs that is not recorded.
+    AuditFailed,
 }
 
 impl ErrorCode {
@@ -118,7 +120,8 @@ impl ErrorCode {
             | Self::CommandFailed
             | Self::Forbidden
             | Self::StaleApproval
-            | Self::Withheld => -32000 - self as i32,
+            | Self::Withheld
+            | Self::AuditFailed => -32000 - self as i32,
         }
     }
 }
