@@ -38,7 +38,7 @@ pub struct CallResult {
     pub cancelled: bool,
     /// The kernel killed something of the session for want of memory during the call.
     pub oom: bool,
-    /// A process that outlived the program still held its output and was killed.
+    /// The program left something running that could have held its output; it was killed.
     pub pipe_held: bool,
     /// Bytes that `output` leaves out.
     pub omitted_bytes: u64,
