@@ -129,6 +129,12 @@ impl Answer {
         Decision::Withhold(Withhold { reason: reason.into() }).into()
     }
 
+    /// What was decided.
+    #[must_use]
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
     /// With a denial: what the agent should do instead.
     pub fn guidance(mut self, text: impl Into<String>) -> Self {
         if let Decision::Deny(deny) = &mut self.decision {

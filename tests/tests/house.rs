@@ -21,7 +21,9 @@ use std::{
 const UNSAFE: [&str; 1] = ["daemon/cell/src/kernel.rs"];
 
 /// The files that start a process, and which.
-const STARTERS: [&str; 4] = [
+const STARTERS: [&str; 5] = [
+    // An operator's program, and an editor.
+    "client/cli/src/programs.rs",
     // An embedded daemon.
     "client/src/embedded.rs",
     // The launcher.

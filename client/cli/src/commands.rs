@@ -1,10 +1,10 @@
 //! What can be typed, and which file does it.
 
 use crate::{
-    audit, call, completions, doctor,
+    answer, approve, audit, call, completions, doctor,
     exit::{FAILED, USAGE},
     failure::Failure,
-    man, output, paint, run, status, tools,
+    grants, man, output, paint, pending, run, status, tools,
 };
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
@@ -40,6 +40,10 @@ pub(crate) enum Command {
     Call(call::CallTool),
     Tools(tools::Tools),
     Output(output::Output),
+    Approve(approve::Approve),
+    Pending(pending::ShowPending),
+    Answer(answer::GiveAnswer),
+    Grants(grants::LookAfterGrants),
     Status(status::ShowStatus),
     Doctor(doctor::Doctor),
     Audit(audit::Audit),
@@ -95,6 +99,10 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Call(call) => call.perform().await,
             Command::Tools(tools) => tools.perform().await,
             Command::Output(output) => output.perform().await,
+            Command::Approve(approve) => approve.perform().await,
+            Command::Pending(pending) => pending.perform().await,
+            Command::Answer(answer) => answer.perform().await,
+            Command::Grants(grants) => grants.perform().await,
             Command::Status(status) => status.perform().await,
             Command::Doctor(doctor) => doctor.perform().await,
             Command::Audit(audit) => audit.perform().await,

@@ -35,7 +35,7 @@ pub(crate) fn of_result(result: &CallResult) -> u8 {
 }
 
 fn denied(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::Denied | ErrorCode::OutsidePolicy)
+    matches!(code, ErrorCode::Denied | ErrorCode::OutsidePolicy | ErrorCode::StaleApproval)
 }
 
 /// The status for an error that came without an exit code.

@@ -1,7 +1,7 @@
 //! What keeps a command from being done: message, what to do, exit status.
 
 use crate::{
-    exit::{self, BROKEN_PIPE, FAILED},
+    exit::{self, BROKEN_PIPE, FAILED, TOOL},
     paint::{Paint, Style, harmless},
     print,
 };
@@ -28,6 +28,11 @@ impl Failure {
             message: message.into(),
             hint: hint.into(),
         }
+    }
+
+    /// What was asked for is not there.
+    pub(crate) fn absent(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { status: TOOL, code: "not_found".to_owned(), ..Self::new(message, hint) }
     }
 
     /// Standard output failed. That its reader went away is nothing to talk about.

@@ -1,7 +1,11 @@
 //! `palisade`: the command line. Runs as whoever types it, without privilege of its own.
 
+mod answer;
+mod approve;
 mod audit;
+mod automatic;
 mod call;
+mod card;
 mod commands;
 mod completions;
 mod connect;
@@ -10,17 +14,24 @@ mod duration;
 mod exit;
 mod failure;
 mod formats;
+mod grants;
 mod interrupt;
+mod judge;
 mod man;
+mod operator;
 mod options;
 mod output;
 mod paint;
+mod pending;
 mod print;
+mod programs;
 mod receipt;
 mod run;
+mod signals;
 mod status;
 mod stream;
 mod tools;
+mod visible;
 
 use std::process::ExitCode;
 

@@ -5,8 +5,21 @@
 use assert_cmd::Command;
 use std::path::Path;
 
-const SUBCOMMANDS: [&str; 9] =
-    ["run", "call", "tools", "output", "status", "doctor", "audit", "completions", "man"];
+const SUBCOMMANDS: [&str; 13] = [
+    "run",
+    "call",
+    "tools",
+    "output",
+    "approve",
+    "pending",
+    "answer",
+    "grants",
+    "status",
+    "doctor",
+    "audit",
+    "completions",
+    "man",
+];
 
 fn palisade(words: &[&str]) -> std::process::Output {
     let mut command = Command::cargo_bin("palisade").unwrap();

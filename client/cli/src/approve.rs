@@ -1,0 +1,84 @@
+//! `palisade approve`: a checkpoint handler. A person at a terminal, a program, or a fixed word.
+
+use crate::{
+    answer::Verdict,
+    automatic::{self, Decider, HEARTBEAT},
+    failure::Failure,
+    judge::Judge,
+    operator::{self, OperatorOptions},
+};
+use clap::Args;
+use palisade_client::{Registration, Review};
+use std::path::PathBuf;
+
+/// Answer checkpoints: at this terminal, by a program, or always the same
+#[derive(Debug, Args)]
+#[command(after_help = "\
+At a terminal: y approves what is shown, n denies and asks for a reason, e edits the arguments in
+$EDITOR, a approves and remembers, A aborts the session, q leaves. Esc and end of file deny.
+
+A program gets the question as JSON on standard input and writes its answer on standard output:
+  {\"decision\": \"approve\"}
+  {\"decision\": \"approve\", \"arguments\": {...}}                other arguments, judged again
+  {\"decision\": \"approve\", \"remember\": {\"scope\": \"exact_call\", \"until\": \"session\"}}
+  {\"decision\": \"deny\", \"reason\": \"...\", \"guidance\": \"...\"}
+A status other than 0, anything else on standard output, silence, or too much time denies.
+
+Examples:
+  palisade approve
+  palisade approve --tool bash --priority 10
+  palisade approve --exec /usr/local/bin/judge
+  palisade approve --exec /bin/sh -- -c 'jq \"{decision: \\\"deny\\\"}\"'
+  palisade approve --policy deny")]
+pub(crate) struct Approve {
+    /// Let a program answer
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "policy")]
+    exec: Option<PathBuf>,
+    /// Always answer the same
+    #[arg(long, value_enum, value_name = "VERDICT", required_unless_present = "exec")]
+    policy: Option<Verdict>,
+    /// Only for this tool; may be given several times
+    #[arg(long, value_name = "NAME")]
+    tool: Vec<String>,
+    /// Also review what calls gave, before the agent sees it
+    #[arg(long)]
+    outputs: bool,
+    /// Handlers of a higher priority are asked first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    priority: i32,
+    /// Who answers, for the audit; person:, program: or policy: and a name if not given
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    operator: OperatorOptions,
+    /// The program's arguments
+    #[arg(last = true, requires = "exec")]
+    arguments: Vec<String>,
+}
+
+impl Approve {
+    pub(crate) async fn perform(self) -> Result<u8, Failure> {
+        let (decider, name) = match (&self.exec, self.policy) {
+            (Some(program), _) => {
+                let judge = Judge { program: program.clone(), arguments: self.arguments.clone() };
+                (Decider::Program(judge), format!("program:{}", program.display()))
+            }
+            (None, Some(Verdict::Approve)) => {
+                (Decider::Word(Verdict::Approve), "policy:approve".to_owned())
+            }
+            (None, _) => (Decider::Word(Verdict::Deny), "policy:deny".to_owned()),
+        };
+        let operator = operator::connect(&self.operator).await?;
+        operator.register(self.registration(name)).await?;
+        automatic::serve(operator, decider).await
+    }
+
+    fn registration(&self, name: String) -> Registration {
+        let name = self.name.clone().unwrap_or(name);
+        let mut registration = Registration::new(name).priority(self.priority).heartbeat(HEARTBEAT);
+        if self.outputs {
+            registration = registration.reviews([Review::Input, Review::Output]);
+        }
+        self.tool.iter().fold(registration, |registration, tool| registration.tool(tool))
+    }
+}

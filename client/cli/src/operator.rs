@@ -1,0 +1,80 @@
+//! Finding the operator socket: the one that was named, or the one that is usual.
+
+use crate::failure::Failure;
+use clap::Args;
+use palisade_client::{Error, Operator};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+/// The system's daemon.
+const SYSTEM: &str = "/run/palisade/operator.sock";
+
+/// Which daemon, for operators.
+#[derive(Debug, Default, Args)]
+pub(crate) struct OperatorOptions {
+    /// The daemon's operator socket; else $PALISADE_OPERATOR_SOCKET, else the default ones
+    #[arg(long, value_name = "PATH", help_heading = "Daemon")]
+    pub(crate) operator_socket: Option<PathBuf>,
+}
+
+/// Connects as an operator. There is no private daemon to fall back on: it would have no questions.
+pub(crate) async fn connect(options: &OperatorOptions) -> Result<Operator, Failure> {
+    let root = rustix::process::geteuid().is_root();
+    let named = std::env::var_os("PALISADE_OPERATOR_SOCKET");
+    let mut last = None;
+    for path in places(options, named, std::env::var_os("XDG_RUNTIME_DIR"), root) {
+        match Operator::connect(&path).await {
+            Ok(operator) => return Ok(operator),
+            Err(Error::Connect { path, source }) => {
+                let told =
+                    format!("can not connect to {} as an operator: {source}", path.display());
+                // The first place says most: it is the named one, or the user's own.
+                last.get_or_insert(told);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Failure::new(
+        last.unwrap_or_default(),
+        "is palisaded running, and may this user use its operator socket? Name it with \
+         --operator-socket or $PALISADE_OPERATOR_SOCKET",
+    ))
+}
+
+fn places(
+    options: &OperatorOptions,
+    named: Option<OsString>,
+    runtime: Option<OsString>,
+    root: bool,
+) -> Vec<PathBuf> {
+    if let Some(path) = &options.operator_socket {
+        return vec![path.clone()];
+    }
+    if let Some(path) = named.filter(|path| !path.is_empty()) {
+        return vec![PathBuf::from(path)];
+    }
+    let own = runtime
+        .filter(|directory| !root && Path::new(directory).is_absolute())
+        .map(|directory| Path::new(&directory).join("palisade/operator.sock"));
+    own.into_iter().chain([PathBuf::from(SYSTEM)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_that_is_named_is_taken() {
+        let option = OperatorOptions { operator_socket: Some("/a".into()) };
+        let none = OperatorOptions::default();
+        let (named, runtime) = (Some("/b".into()), Some("/run/user/7".into()));
+        assert_eq!(places(&option, named.clone(), runtime.clone(), false), [Path::new("/a")]);
+        assert_eq!(places(&none, named, runtime.clone(), false), [Path::new("/b")]);
+        let usual = ["/run/user/7/palisade/operator.sock", SYSTEM].map(PathBuf::from);
+        assert_eq!(places(&none, Some("".into()), runtime.clone(), false), usual);
+        assert_eq!(places(&none, None, runtime, true), [Path::new(SYSTEM)]);
+        assert_eq!(places(&none, None, Some("relative".into()), false), [Path::new(SYSTEM)]);
+    }
+}

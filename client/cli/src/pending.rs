@@ -1,0 +1,45 @@
+//! `palisade pending`: the questions that wait for an answer.
+
+use crate::{
+    card,
+    failure::Failure,
+    operator::{self, OperatorOptions},
+    paint, print,
+};
+use clap::Args;
+use palisade_protocol::Pending;
+use std::time::Duration;
+
+/// Show the questions that wait for an approver
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  palisade pending
+  palisade pending --json | jq -r '.questions[].question'
+  palisade answer \"$(palisade pending --json | jq -r '.questions[0].question')\" deny")]
+pub(crate) struct ShowPending {
+    /// Print them as one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    operator: OperatorOptions,
+}
+
+impl ShowPending {
+    pub(crate) async fn perform(self) -> Result<u8, Failure> {
+        let operator = operator::connect(&self.operator).await?;
+        let questions = operator.pending().await?;
+        if self.json {
+            print::json(&Pending { questions })?;
+        } else if questions.is_empty() {
+            print::line("no question waits")?;
+        } else {
+            let paint = paint::stdout();
+            let cards = questions.iter().map(|question| {
+                card::render(question, Duration::from_millis(question.expires_in_ms), paint)
+            });
+            print::bytes(cards.collect::<Vec<_>>().join("\n").as_bytes())?;
+        }
+        Ok(0)
+    }
+}
