@@ -158,7 +158,7 @@ async fn write(
         Content::Inline(text) => write_inline(request, text, lease, context).await?,
         Content::Attached => write_attached(request, lease, context).await?,
     };
-    let FileReply::Written { size, created } = reply else { return Err(unexpected(reply)) };
+    let FileReply::Written { size, created, .. } = reply else { return Err(unexpected(reply)) };
     done(json!({"path": RawPath(path.0), "size": size, "created": created}))
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::tools::testing::{Broker, content, pair};
+use crate::tools::testing::{Broker, content, pair, written};
 use palisade_plan::{
     cell::{CHUNK, FILE_CHANNELS, Part, WriteMode},
     codec,
@@ -45,7 +45,7 @@ fn every_channel_answers_while_another_is_in_a_write() {
     }
     broker.channels[0].send(&content(b"done", true)).unwrap();
     let (reply, _) = broker.channels[0].receive::<FileReply>().unwrap().unwrap();
-    assert_eq!(reply, FileReply::Written { size: 4, created: true });
+    assert_eq!(written(reply), (4, true));
 }
 
 /// Sends bytes on the first channel, and checks that it alone ends, with a reason.
@@ -136,7 +136,7 @@ fn leftovers_of_a_failed_write_are_passed_over() {
         let FileReply::Failed(error) = broker.next() else { panic!() };
         assert_eq!(error.kind, FileErrorKind::NotRegular);
     }
-    assert_eq!(broker.next(), FileReply::Written { size: 4, created: true });
+    assert_eq!(written(broker.next()), (4, true));
     assert_eq!(fs::read(broker.path("good").as_path()).unwrap(), b"good");
     assert_eq!(broker.names(), ["dir", "good"]);
 }
@@ -177,7 +177,7 @@ fn fifty_mebibytes_go_there_and_back_byte_for_byte() {
     while let Some(piece) = pieces.next() {
         broker.send(&content(piece, pieces.peek().is_none()));
     }
-    assert_eq!(broker.next(), FileReply::Written { size: most, created: true });
+    assert_eq!(written(broker.next()), (most, true));
     assert!(fs::read(path.as_path()).unwrap() == data);
     let (back, reply) = broker.read(&path, Part::All, most).unwrap();
     assert!(back == data);

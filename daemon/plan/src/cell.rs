@@ -227,6 +227,8 @@ pub enum FileReply {
         size: u64,
         /// It did not exist before.
         created: bool,
+        /// Device and inode, to know it again.
+        id: (u64, u64),
     },
     /// The file or tree is gone.
     Deleted {

@@ -127,3 +127,9 @@ pub(crate) fn failed(reply: FileReply) -> FileError {
     let FileReply::Failed(error) = reply else { panic!("{reply:?}") };
     error
 }
+
+/// The size in the answer to a write, and whether the file is new.
+pub(crate) fn written(reply: FileReply) -> (u64, bool) {
+    let FileReply::Written { size, created, .. } = reply else { panic!("{reply:?}") };
+    (size, created)
+}

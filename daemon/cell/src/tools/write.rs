@@ -68,10 +68,11 @@ pub(crate) fn write(
     if let (WriteMode::Append, Some((_, stat))) = (mode, &old) {
         unchanged(path, &place, stat)?;
     }
+    let stat = rustix::fs::fstat(temp.file()).map_err(|e| refused("look at", path, e))?;
     let created = put(path, &place, &mut temp, mode)?;
     drop(temp);
     place.made.keep();
-    Ok(FileReply::Written { size, created })
+    Ok(FileReply::Written { size, created, id: (stat.st_dev, stat.st_ino) })
 }
 
 /// Puts the file in place, and says whether nothing was there.

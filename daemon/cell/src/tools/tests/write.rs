@@ -2,7 +2,7 @@
 
 use crate::tools::{
     temp::Temp,
-    testing::{Broker, content, failed},
+    testing::{Broker, content, failed, written},
 };
 use palisade_plan::{
     Path,
@@ -53,7 +53,7 @@ fn a_new_file_has_the_mode_that_any_program_would_give_it() {
     for (name, how) in [("a", Overwrite), ("b", Append), ("c", Create)] {
         let path = broker.path(name);
         let reply = broker.write(&path, how, b"new");
-        assert_eq!(reply, FileReply::Written { size: 3, created: true });
+        assert_eq!(written(reply), (3, true));
         assert_eq!((text(&path), mode(&path)), ("new".into(), mode(&control)));
     }
     assert_eq!(broker.names(), ["a", "b", "c", "control"]);
@@ -67,10 +67,10 @@ fn a_file_is_replaced_and_keeps_its_mode_without_the_special_bits() {
         fs::write(path.as_path(), "something longer").unwrap();
         chmod(&path, before);
         let reply = broker.write(&path, Overwrite, b"short");
-        assert_eq!(reply, FileReply::Written { size: 5, created: false });
+        assert_eq!(written(reply), (5, false));
         assert_eq!((text(&path), mode(&path)), ("short".into(), after));
     }
-    assert_eq!(broker.write(&path, Overwrite, b""), FileReply::Written { size: 0, created: false });
+    assert_eq!(written(broker.write(&path, Overwrite, b"")), (0, false));
     assert_eq!(text(&path), "");
     assert_eq!(broker.names(), ["file"]);
 }
@@ -83,7 +83,7 @@ fn append_adds_to_the_end() {
     fs::write(path.as_path(), &old).unwrap();
     chmod(&path, 0o640);
     let reply = broker.write(&path, Append, b"new");
-    assert_eq!(reply, FileReply::Written { size: old.len() as u64 + 3, created: false });
+    assert_eq!(written(reply), (old.len() as u64 + 3, false));
     assert!(fs::read(path.as_path()).unwrap() == [&old[..], b"new"].concat());
     assert_eq!(mode(&path), 0o640);
 }
@@ -139,7 +139,7 @@ fn directories_are_made_and_are_a_new_directory_s() {
     fs::create_dir(broker.path("control").as_path()).unwrap();
     let path = broker.path("a/b//c/file");
     let reply = broker.write(&path, Create, b"deep");
-    assert_eq!(reply, FileReply::Written { size: 4, created: true });
+    assert_eq!(written(reply), (4, true));
     assert_eq!(text(&path), "deep");
     assert_eq!(mode(&broker.path("a/b/c")), mode(&broker.path("control")));
 }
@@ -201,8 +201,8 @@ fn the_limit_is_on_the_whole_file() {
     assert_eq!(kind(&error), (FileErrorKind::TooLarge, 0));
     assert!(error.message.contains("would have 5 bytes or more, and 4 at most"), "{error:?}");
     assert_eq!(text(&path), "12345");
-    assert_eq!(write(8, Append, b"678"), FileReply::Written { size: 8, created: false });
-    assert_eq!(write(0, Overwrite, b""), FileReply::Written { size: 0, created: false });
+    assert_eq!(written(write(8, Append, b"678")), (8, false));
+    assert_eq!(written(write(0, Overwrite, b"")), (0, false));
 }
 
 #[test]
@@ -251,11 +251,11 @@ fn a_link_stays_a_link_and_its_target_is_written() {
     symlink("relative", broker.path("second").as_path()).unwrap();
     for name in ["dir/file", "relative", "absolute", "second"] {
         let reply = broker.write(&broker.path(name), Overwrite, name.as_bytes());
-        assert_eq!(reply, FileReply::Written { size: name.len() as u64, created: false });
+        assert_eq!(written(reply), (name.len() as u64, false));
         assert_eq!((text(&target), mode(&target)), (name.into(), 0o604));
         let inode = fs::metadata(target.as_path()).unwrap().ino();
         let reply = broker.write(&broker.path(name), Append, b"+");
-        assert_eq!(reply, FileReply::Written { size: name.len() as u64 + 1, created: false });
+        assert_eq!(written(reply), (name.len() as u64 + 1, false));
         assert_ne!(fs::metadata(target.as_path()).unwrap().ino(), inode);
     }
     for name in ["dir", "relative", "absolute", "second"] {
@@ -273,7 +273,7 @@ fn a_link_to_nothing_gets_its_target() {
     let broker = Broker::new();
     symlink("target", broker.path("link").as_path()).unwrap();
     let reply = broker.write(&broker.path("link"), Overwrite, b"new");
-    assert_eq!(reply, FileReply::Written { size: 3, created: true });
+    assert_eq!(written(reply), (3, true));
     assert_eq!(text(&broker.path("target")), "new");
     assert!(broker.path("link").as_path().is_symlink());
     symlink("no/where", broker.path("far").as_path()).unwrap();
@@ -297,7 +297,7 @@ fn links_in_a_circle_or_too_many_are_refused() {
     }
     assert_eq!(text(&broker.path("link0")), "end");
     let reply = broker.write(&broker.path("link8"), Overwrite, b"x");
-    assert_eq!(reply, FileReply::Written { size: 1, created: false });
+    assert_eq!(written(reply), (1, false));
 }
 
 #[test]
@@ -374,7 +374,7 @@ fn a_program_that_runs_is_replaced() {
     let reply = broker.write(&path, Overwrite, b"new");
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(reply, FileReply::Written { size: 3, created: false });
+    assert_eq!(written(reply), (3, false));
     assert_eq!(text(&path), "new");
 }
 
