@@ -220,12 +220,17 @@ impl Writer {
         let (seq, prev) = (self.head.seq + 1, self.head.hash);
         let line = line::render(seq, Timestamp::now(), prev, record)?;
         let head = Head { seq, hash: Hash::of(&line) };
-        let written = (&*self.file)
-            .write_all(&line)
-            .map_err(|error| failed("write to", &self.directory.path(&self.name))(error))
-            .and_then(|()| self.store(head));
-        if let Err(error) = written {
+        if let Err(error) = (&*self.file).write_all(&line) {
+            let error = failed("write to", &self.directory.path(&self.name))(error);
             self.take_back(&error);
+            return Err(error);
+        }
+        if let Err(error) = self.store(head) {
+            self.take_back(&error);
+            // It may have been written in part.
+            if self.store(self.head).is_err() {
+                self.failed = Some(error.to_string());
+            }
             return Err(error);
         }
         (self.head, self.length) = (head, self.length + line.len() as u64);
@@ -243,8 +248,7 @@ impl Writer {
 
     /// Removes what was written of a line. If even that fails the end of the log is not known.
     fn take_back(&mut self, why: &AuditError) {
-        let cut = self.file.set_len(self.length);
-        if cut.is_err() || self.store(self.head).is_err() {
+        if self.file.set_len(self.length).is_err() {
             self.failed = Some(why.to_string());
         }
     }
