@@ -2,7 +2,7 @@
 
 use crate::{outcome::Outcome, stages::Checked};
 use palisade_policy::{Grant, Judgement};
-use palisade_protocol::Finding;
+use palisade_protocol::{Finding, ToolName};
 
 /// A call and what the judge says of it.
 #[derive(Debug)]
@@ -21,6 +21,17 @@ pub(crate) struct Cleared<'a> {
 impl<'a> Judged<'a> {
     pub(crate) const fn new(call: Checked<'a>, judgement: Judgement) -> Self {
         Self { call, judgement }
+    }
+
+    /// The tool, what the judge says and what was noticed, for the log.
+    pub(crate) fn summary(&self) -> (&ToolName, palisade_audit::Judgement, &[Finding]) {
+        use palisade_audit::Judgement as Said;
+        let (said, findings) = match &self.judgement {
+            Judgement::Allow(grant) => (Said::Allow, grant.findings()),
+            Judgement::Ask(question) => (Said::Ask, question.findings()),
+            Judgement::Deny(refusal) => (Said::Deny, refusal.findings.as_slice()),
+        };
+        (self.call.tool(), said, findings)
     }
 
     /// What is allowed goes on. A question goes to the handler; there is none, so it is denied.

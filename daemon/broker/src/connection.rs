@@ -187,6 +187,7 @@ impl Connection {
     async fn close(&mut self) {
         if let Some(session) = self.session.take() {
             session.close().await;
+            self.server.audit.closed(&session).await;
         }
     }
 

@@ -4,6 +4,7 @@
 //! `call` has the life of a call, stage by stage.
 
 mod arguments;
+mod audit;
 mod call;
 mod capture;
 mod census;

@@ -26,9 +26,14 @@ pub struct Options {
     /// A directory of profiles; may be given several times
     #[arg(long, value_name = "DIR")]
     pub profiles: Vec<PathBuf>,
-    /// Where spools are kept [default: /var/lib/palisade for root, else $XDG_STATE_HOME/palisade]
+    /// Where spools and the audit log are kept [default: /var/lib/palisade for root, else $XDG_STATE_HOME/palisade]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// When audit records are forced to the disk: `always` (before each call, milliseconds each)
+    /// or within a time. They survive the daemon's end in any case; this is for a loss of power
+    /// [default: 50ms]
+    #[arg(long, value_name = "WHEN")]
+    pub audit_sync: Option<palisade_audit::Sync>,
     /// Whom the daemon becomes if it is started by root [default: palisade, else a free uid]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
@@ -50,6 +55,7 @@ struct ConfigFile {
     socket: Option<PathBuf>,
     profiles: Vec<PathBuf>,
     state: Option<PathBuf>,
+    audit_sync: Option<palisade_audit::Sync>,
     user: Option<String>,
     launcher_socket: Option<PathBuf>,
     log: Option<String>,
@@ -99,6 +105,7 @@ impl Options {
             socket: self.socket.or(file.socket),
             profiles: if self.profiles.is_empty() { file.profiles } else { self.profiles },
             state: self.state.or(file.state),
+            audit_sync: self.audit_sync.or(file.audit_sync),
             user: self.user.or(file.user),
             launcher_socket: self.launcher_socket.or(file.launcher_socket),
             log: self.log.or(file.log),

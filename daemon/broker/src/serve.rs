@@ -66,6 +66,8 @@ impl Listener {
 pub(crate) fn stop_on_signals(shutdown: &CancellationToken) -> io::Result<()> {
     let (mut term, mut interrupt) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    // Heard by nobody, but no longer deadly: a file over the limit is an error of that write.
+    drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
     let shutdown = shutdown.clone();
     tokio::spawn(async move {
         tokio::select! {
@@ -140,7 +142,8 @@ fn admit(
 ) {
     match client.peer_cred() {
         Ok(peer) => {
-            let peer = Peer { uid: peer.uid(), gid: peer.gid() };
+            let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
+            let peer = Peer { uid: peer.uid(), gid: peer.gid(), pid };
             connections.spawn(connection::serve(
                 Arc::clone(server),
                 client,

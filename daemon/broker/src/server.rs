@@ -1,6 +1,7 @@
 //! What all connections share. Broker.
 
 use crate::{
+    audit::Audit,
     census::Census,
     link::Link,
     own::Own,
@@ -26,6 +27,7 @@ pub(crate) struct Server {
     pub(crate) spools: Spools,
     pub(crate) census: Census,
     pub(crate) own: Own,
+    pub(crate) audit: Audit,
     sessions: Mutex<Vec<Weak<Session>>>,
 }
 
@@ -46,6 +48,7 @@ impl Server {
             spools,
             census: Census::default(),
             own: Own::default(),
+            audit: Audit::none("none was opened"),
             sessions: Mutex::default(),
         })
     }
@@ -53,6 +56,11 @@ impl Server {
     /// The same with places of its own that no session gets.
     pub(crate) fn keeping(self, own: Own) -> Self {
         Self { own, ..self }
+    }
+
+    /// The same with a log, without which it runs nothing.
+    pub(crate) fn recording(self, audit: Audit) -> Self {
+        Self { audit, ..self }
     }
 
     /// Remembers a session for `status`, for as long as it lives.

@@ -42,6 +42,8 @@ const ENDED: Duration = Duration::from_secs(10);
 pub(crate) struct Peer {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
+    /// None where it can not be seen from here.
+    pub(crate) pid: Option<u32>,
 }
 
 /// How far a session is.
@@ -67,7 +69,7 @@ pub(crate) struct Session {
     pub(crate) oom: OomCounter,
     pub(crate) in_flight: AtomicU32,
     pub(crate) calls: AtomicU64,
-    peer: Peer,
+    pub(crate) peer: Peer,
     number: SessionNumber,
     cwd: Mutex<Vec<u8>>,
     launcher: Arc<Launcher>,

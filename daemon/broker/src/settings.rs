@@ -5,6 +5,7 @@ use crate::{
     own::Own,
     privilege::{self, Account, PrivilegeError},
 };
+use palisade_audit::Sync;
 use palisade_policy::{Profile, ProfileError, ProfileSet};
 use std::{
     env, fs, io,
@@ -22,6 +23,7 @@ pub(crate) struct Settings {
     pub(crate) account: Option<Account>,
     pub(crate) launcher_socket: Option<PathBuf>,
     pub(crate) log: Option<String>,
+    pub(crate) audit_sync: Sync,
     /// Where configuration and profiles are, or would be looked for.
     configured: Vec<PathBuf>,
 }
@@ -116,7 +118,8 @@ impl Settings {
         let account = root.then(|| privilege::account(options.user.as_deref())).transpose()?;
         let profiles = load_profiles(&options.profiles, usual.as_deref())?;
         let (launcher_socket, log) = (options.launcher_socket, options.log);
-        Ok(Self { door, profiles, state, account, launcher_socket, log, configured })
+        let audit_sync = options.audit_sync.unwrap_or_default();
+        Ok(Self { door, profiles, state, account, launcher_socket, log, audit_sync, configured })
     }
 
     /// The places that are the daemon's own.
@@ -153,8 +156,9 @@ impl Settings {
         );
         let profiles = self.profiles.names().collect::<Vec<_>>().join(", ");
         format!(
-            "clients: {door}\nrun: {user}\nlauncher: {launcher}\nspools: {state}\nprofiles: \
-             {profiles}\n"
+            "clients: {door}\nrun: {user}\nlauncher: {launcher}\nspools and audit log: {state}\n\
+             audit log on the disk: {}\nprofiles: {profiles}\n",
+            self.audit_sync
         )
     }
 }

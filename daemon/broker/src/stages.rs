@@ -2,6 +2,7 @@
 
 use crate::{
     arguments::{self, Program, Task, Validated},
+    audit::Docket,
     cleared::{Cleared, Judged},
     context::{Context, Deadline},
     error::CallError,
@@ -11,7 +12,8 @@ use crate::{
     tools::{Registry, Tool},
     turn::{Place, Turn},
 };
-use palisade_protocol::{Call, Finding, JsonText, RawPath};
+use palisade_audit::Ticket;
+use palisade_protocol::{Call, Finding, JsonText, RawPath, ToolName, WireError};
 use serde_json::json;
 use std::time::Instant;
 
@@ -50,6 +52,20 @@ pub(crate) struct Ready {
     validated: Validated,
     findings: Vec<Finding>,
     _turn: Option<Turn>,
+}
+
+/// A call that is in the audit log. It can not be made without the log's ticket.
+#[derive(Debug)]
+pub(crate) struct Ticketed {
+    ready: Ready,
+    _ticket: Ticket,
+}
+
+impl Checked<'_> {
+    /// The tool's own name.
+    pub(crate) const fn tool(&self) -> &ToolName {
+        &self.tool.spec.name
+    }
 }
 
 impl Asked {
@@ -150,9 +166,17 @@ pub(crate) async fn take_turn(cleared: Cleared<'_>) -> Result<Ready, Box<Outcome
     Ok(Ready { context, validated, findings, _turn: turn })
 }
 
+/// Writes it into the audit log.
+pub(crate) async fn ticket(ready: Ready, docket: &mut Docket) -> Result<Ticketed, Box<Outcome>> {
+    match docket.ticket().await {
+        Ok(ticket) => Ok(Ticketed { ready, _ticket: ticket }),
+        Err(error) => Err(Box::new(WireError::from(error).into())),
+    }
+}
+
 /// Does it, in the cell.
-pub(crate) async fn execute(ready: Ready) -> Outcome {
-    let Ready { context, validated: Validated { task, timeout }, findings, _turn } = ready;
+pub(crate) async fn execute(ticketed: Ticketed) -> Outcome {
+    let Ready { context, validated: Validated { task, timeout }, findings, _turn } = ticketed.ready;
     let deadline = Deadline::after(timeout);
     let outcome = match task {
         Task::Run(program) => run::run(program, context, deadline).await,

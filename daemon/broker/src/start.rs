@@ -2,6 +2,7 @@
 //! is given up, and only then clients are heard. Broker.
 
 use crate::{
+    audit::Audit,
     launcher::LauncherError,
     launcher_process::{self, LauncherProcess, LauncherProcessError},
     link::Link,
@@ -13,9 +14,10 @@ use crate::{
     server::Server,
     settings::{Door, Settings, SettingsError, State},
     spool::Spools,
-    state::{self, StateError},
+    state::{self, Places, StateError},
     tools::RegistryError,
 };
+use palisade_audit::AuditError;
 use palisade_policy::ProfileSet;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
@@ -50,6 +52,9 @@ pub enum StartError {
     /// The state directory.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The audit log.
+    #[error("{0}; nothing runs that is not recorded")]
+    Audit(#[from] AuditError),
     /// The launcher's process.
     #[error(transparent)]
     Process(#[from] LauncherProcessError),
@@ -76,6 +81,7 @@ impl StartError {
             Self::Listen(_)
             | Self::NotEmbedded
             | Self::State(_)
+            | Self::Audit(_)
             | Self::Process(_)
             | Self::Launcher(_)
             | Self::Privilege(_)
@@ -93,6 +99,7 @@ pub struct Started {
     profiles: ProfileSet,
     spools: Spools,
     own: Own,
+    audit: Audit,
 }
 
 /// Where clients come in.
@@ -123,7 +130,7 @@ pub fn start(options: Options) -> Result<Option<Started>, StartError> {
     }
     log_to_stderr(&settings)?;
     let entrance = open_door(&settings)?;
-    let spools = spools(&settings)?;
+    let (spools, log) = places(&settings)?;
     let own = settings.own();
     let launcher = match settings.launcher_socket {
         Some(path) => LauncherFrom::Socket(path),
@@ -131,7 +138,8 @@ pub fn start(options: Options) -> Result<Option<Started>, StartError> {
     };
     raise_descriptors();
     privilege::give_up(settings.account)?;
-    Ok(Some(Started { entrance, launcher, profiles: settings.profiles, spools, own }))
+    let audit = audit(log, &settings.door, settings.audit_sync)?;
+    Ok(Some(Started { entrance, launcher, profiles: settings.profiles, spools, own, audit }))
 }
 
 fn log_to_stderr(settings: &Settings) -> Result<(), StartError> {
@@ -194,15 +202,32 @@ fn take_stdin() -> Result<UnixStream, StartError> {
     Ok(client.into())
 }
 
-/// The spools. A private daemon for one client does without if there is no usual place for them.
-fn spools(settings: &Settings) -> Result<Spools, StartError> {
+/// The spools, and the directory of the log. A private daemon for one client starts without them
+/// if there is no usual place, and its client is told why nothing runs.
+fn places(settings: &Settings) -> Result<(Spools, Result<PathBuf, StateError>), StartError> {
     match (state::prepare(&settings.state, settings.account), &settings.door, &settings.state) {
-        (Ok(directory), ..) => Ok(Spools::new(Some(directory))),
+        (Ok(Places { spool, audit }), ..) => Ok((Spools::new(Some(spool)), Ok(audit))),
         (Err(error), Door::Embedded, State::Usual(_) | State::Nowhere) => {
-            tracing::warn!(%error, "output over the limit will not be kept");
-            Ok(Spools::new(None))
+            Ok((Spools::new(None), Err(error)))
         }
         (Err(error), Door::Embedded | Door::Socket(_), _) => Err(error.into()),
+    }
+}
+
+/// The log, opened by whom the broker has become.
+fn audit(
+    directory: Result<PathBuf, StateError>,
+    door: &Door,
+    sync: palisade_audit::Sync,
+) -> Result<Audit, StartError> {
+    let opened = match directory {
+        Ok(directory) => Audit::open(&directory, sync),
+        Err(error) => return Ok(Audit::none(&error.to_string())),
+    };
+    match (opened, door) {
+        (Ok(audit), _) => Ok(audit),
+        (Err(error), Door::Embedded) => Ok(Audit::none(&error.to_string())),
+        (Err(error), Door::Socket(_)) => Err(error.into()),
     }
 }
 
@@ -243,7 +268,9 @@ impl Started {
             }
             LauncherFrom::Socket(path) => Link::path(&path).await?,
         };
-        let server = Arc::new(Server::new(&self.profiles, link, self.spools)?.keeping(self.own));
+        let server = Arc::new(
+            Server::new(&self.profiles, link, self.spools)?.keeping(self.own).recording(self.audit),
+        );
         let failed = |error| StartError::Io("use the socket", error);
         let listener = match self.entrance {
             Entrance::Bound(bound) => Listener::bound(bound).map_err(failed)?,

@@ -29,21 +29,29 @@ pub enum StateError {
     Nowhere,
 }
 
-/// Makes the state directory and returns that of the spools.
-pub(crate) fn prepare(state: &State, account: Option<Account>) -> Result<PathBuf, StateError> {
+/// What is kept where.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub(crate) spool: PathBuf,
+    pub(crate) audit: PathBuf,
+}
+
+/// Makes the state directory and those in it.
+pub(crate) fn prepare(state: &State, account: Option<Account>) -> Result<Places, StateError> {
     let path = match state {
         State::Given(path) | State::Usual(path) => path,
         State::Nowhere => return Err(StateError::Nowhere),
     };
-    let spool = path.join("spool");
-    for directory in [path, &spool] {
+    let (spool, audit) = (path.join("spool"), path.join("audit"));
+    for directory in [path, &spool, &audit] {
         make(directory)?;
         own(directory, account)?;
     }
     if let Some(account) = account {
         adopt(&spool, account)?;
+        adopt(&audit, account)?;
     }
-    Ok(spool)
+    Ok(Places { spool, audit })
 }
 
 fn failed<'a>(act: &'static str, path: &'a Path) -> impl Fn(io::Error) -> StateError + 'a {
@@ -76,11 +84,11 @@ fn own(directory: &Path, account: Option<Account>) -> Result<(), StateError> {
     Ok(())
 }
 
-/// Hands spools of an earlier broker user to this one. Links and second names are left alone:
+/// Hands files of an earlier broker user to this one. Links and second names are left alone:
 /// whoever was the broker then must not have root change the owner of another file.
-fn adopt(spool: &Path, account: Account) -> Result<(), StateError> {
-    for entry in fs::read_dir(spool).map_err(failed("read", spool))? {
-        let path = entry.map_err(failed("read", spool))?.path();
+fn adopt(directory: &Path, account: Account) -> Result<(), StateError> {
+    for entry in fs::read_dir(directory).map_err(failed("read", directory))? {
+        let path = entry.map_err(failed("read", directory))?.path();
         let found = fs::symlink_metadata(&path).map_err(failed("look at", &path))?;
         if found.is_file() && found.nlink() == 1 && found.uid() != account.uid {
             lchown(&path, Some(account.uid), Some(account.gid)).map_err(failed("chown", &path))?;
@@ -97,9 +105,9 @@ mod tests {
     fn the_directory_is_made_private() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("a/state");
-        let spool = prepare(&State::Given(state.clone()), None).unwrap();
-        assert_eq!(spool, state.join("spool"));
-        for path in [&state, &spool] {
+        let Places { spool, audit } = prepare(&State::Given(state.clone()), None).unwrap();
+        assert_eq!((&spool, &audit), (&state.join("spool"), &state.join("audit")));
+        for path in [&state, &spool, &audit] {
             assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, 0o700);
         }
         fs::set_permissions(&spool, Permissions::from_mode(0o777)).unwrap();

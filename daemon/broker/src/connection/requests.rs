@@ -102,6 +102,10 @@ impl Connection {
     ) -> Result<Reply, WireError> {
         let client = reader.stream().as_ref().as_fd();
         let session = session::open(&self.server, self.peer, client, open).await?;
+        if let Err(error) = self.server.audit.opened(&session).await {
+            session.close().await;
+            return Err(error.into());
+        }
         let opened = Opened {
             session: session.id.clone(),
             workspace: session.workspace.clone(),

@@ -22,7 +22,7 @@ fn server() -> Arc<Server> {
 
 fn connect_to(server: &Arc<Server>, dialect: Dialect) -> Client {
     let (stream, theirs) = UnixStream::pair().unwrap();
-    let peer = Peer { uid: 4242, gid: 4242 };
+    let peer = Peer { uid: 4242, gid: 4242, pid: None };
     tokio::spawn(serve(Arc::clone(server), theirs, peer, CancellationToken::new()));
     Client { stream, dialect }
 }
@@ -298,7 +298,7 @@ async fn a_client_that_does_not_read_holds_up_only_itself() {
 async fn stopping_is_told_to_every_client() {
     let (server, shutdown) = (server(), CancellationToken::new());
     let (stream, theirs) = UnixStream::pair().unwrap();
-    let peer = Peer { uid: 4242, gid: 4242 };
+    let peer = Peer { uid: 4242, gid: 4242, pid: None };
     tokio::spawn(serve(server, theirs, peer, shutdown.clone()));
     let mut client = Client { stream, dialect: Dialect::Frames }.greet().await;
     shutdown.cancel();

@@ -1,0 +1,333 @@
+//! Every call and every decision is in the audit log before it takes effect, and the log shows what
+//! was done to it: promise 8.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test that can not go on fails"
+)]
+
+use palisade_audit::{By, Decision, Judgement, ReadError, Reader, Record, Sighted, verify};
+use palisade_client::Open;
+use palisade_protocol::{CallResult, ErrorCode};
+use palisade_tests::{Mode, Sandbox, World};
+use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
+use serde_json::json;
+use std::{
+    collections::HashSet,
+    fs,
+    os::unix::process::CommandExt as _,
+    path::PathBuf,
+    process::Command,
+    sync::mpsc,
+    thread,
+    time::{Duration, SystemTime},
+};
+
+fn directory(world: &World) -> PathBuf {
+    world.state().join("audit")
+}
+
+fn records(world: &World) -> Vec<Record> {
+    sighted(world).into_iter().map(|sighted| sighted.entry.record).collect()
+}
+
+fn sighted(world: &World) -> Vec<Sighted> {
+    let mut all = Vec::new();
+    Reader::new(&directory(world))
+        .read::<ReadError>(|sighted| {
+            all.push(sighted?);
+            Ok(())
+        })
+        .unwrap();
+    all
+}
+
+fn assert_whole(world: &World) {
+    let found = verify(&directory(world), &[]).unwrap();
+    assert!(found.is_good() && !found.chains.is_empty(), "{:?}: {found:?}", world.mode);
+}
+
+fn code(result: &CallResult) -> Option<ErrorCode> {
+    result.error.as_ref().map(|error| error.code)
+}
+
+/// Limits the size of the broker's files, which stands for a disk that is full. Only who has the
+/// broker's uid and gid may do that.
+fn limit_files(sandbox: &Sandbox, bytes: &str) {
+    let pid = sandbox.daemon.as_ref().unwrap().id();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let id = |name: &str| -> u32 {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let mut prlimit = Command::new("prlimit");
+    prlimit.args(["--pid", &pid.to_string(), &format!("--fsize={bytes}:")]);
+    if rustix::process::geteuid().is_root() {
+        prlimit.uid(id("Uid:")).gid(id("Gid:"));
+    }
+    assert!(prlimit.status().expect("prlimit of util-linux").success());
+}
+
+#[test]
+fn calls_decisions_and_results_are_recorded_in_order() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let sandbox = world.open();
+        let session = sandbox.session.id().to_string();
+        let done = sandbox.wait(async {
+            sandbox.session.bash("echo out; exit 3").reason("to see").await.unwrap()
+        });
+        let denied = sandbox.call("delete_file", json!({"path": "probe"}));
+        assert_eq!(code(&denied), Some(ErrorCode::Denied), "{mode:?}");
+        assert!(world.workspace().join("probe").exists());
+        let unknown = sandbox.call("bsh", json!({}));
+        assert_eq!(code(&unknown), Some(ErrorCode::ToolNotFound));
+        drop(sandbox);
+
+        let records = records(&world);
+        let kinds: Vec<_> = records.iter().map(|record| record.kind().to_string()).collect();
+        let expected = [
+            "start",
+            "session_open",
+            "call",
+            "result",
+            "call",
+            "answer",
+            "result",
+            "call",
+            "result",
+            "session_close",
+        ];
+        assert_eq!(kinds, expected, "{mode:?}");
+        assert!(records[1..].iter().all(|record| record.session() == Some(&session)));
+        let Record::SessionOpen(open) = &records[1] else { panic!("{records:?}") };
+        assert_eq!((open.uid, open.pid), (mode.uid(), Some(std::process::id())), "{mode:?}");
+        let Record::Call(call) = &records[2] else { panic!("{records:?}") };
+        assert_eq!(call.call_id, done.call_id.as_str());
+        assert_eq!(call.arguments.value()["command"], "echo out; exit 3");
+        assert_eq!(call.reason.as_ref().unwrap().as_str(), "to see");
+        assert_eq!(call.judgement, Judgement::Allow);
+        assert_eq!(call.cwd.as_str(), world.workspace().to_str().unwrap());
+        let Record::Result(result) = &records[3] else { panic!("{records:?}") };
+        assert_eq!((result.exit_code, result.output.as_str()), (Some(3), "out\n"), "{mode:?}");
+        assert_eq!(result.error.as_deref(), Some("command_failed"));
+        let Record::Call(call) = &records[4] else { panic!("{records:?}") };
+        assert_eq!((call.judgement, call.tool.as_str()), (Judgement::Ask, "delete_file"));
+        let Record::Answer(answer) = &records[5] else { panic!("{records:?}") };
+        assert_eq!((answer.decision, &answer.by), (Decision::Deny, &By::Default));
+        let Record::Call(call) = &records[7] else { panic!("{records:?}") };
+        assert_eq!((call.judgement, call.tool.as_str()), (Judgement::Unjudged, "bsh"));
+        let Record::SessionClose(close) = &records[9] else { panic!("{records:?}") };
+        assert_eq!(close.calls, 3);
+        assert_whole(&world);
+    }
+}
+
+#[test]
+fn a_log_that_can_not_be_written_refuses_calls() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let sandbox = world.open();
+        assert_eq!(sandbox.ok("touch before"), "");
+        limit_files(&sandbox, "0");
+        let before = records(&world).len();
+        for (tool, arguments) in [
+            ("bash", json!({"command": "touch refused"})),
+            ("write_file", json!({"path": "refused", "content": "x"})),
+            ("read_file", json!({"path": "before"})),
+        ] {
+            let result = sandbox.call(tool, arguments);
+            assert_eq!(code(&result), Some(ErrorCode::AuditFailed), "{mode:?} {tool}");
+            assert!(!result.error.unwrap().hint.is_empty());
+        }
+        assert!(!world.workspace().join("refused").exists(), "{mode:?}");
+        assert_eq!(records(&world).len(), before, "{mode:?}");
+        let usual = getrlimit(Resource::Fsize).current;
+        limit_files(&sandbox, &usual.map_or("unlimited".to_owned(), |bytes| bytes.to_string()));
+        assert_eq!(sandbox.ok("touch after"), "");
+        assert!(world.workspace().join("after").exists(), "{mode:?}");
+        drop(sandbox);
+        assert_whole(&world);
+    }
+}
+
+#[test]
+fn a_log_that_was_removed_refuses_calls() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let sandbox = world.open();
+        assert_eq!(sandbox.ok("touch before"), "");
+        for entry in fs::read_dir(directory(&world)).unwrap() {
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        let result = sandbox.bash("touch refused");
+        assert_eq!(code(&result), Some(ErrorCode::AuditFailed), "{mode:?}");
+        assert!(!world.workspace().join("refused").exists(), "{mode:?}");
+    }
+}
+
+#[test]
+fn without_a_place_for_the_log_there_is_no_session() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        fs::write(world.state().join("audit"), "not a directory").unwrap();
+        world.give(&world.state().join("audit"));
+        // Named, it must be there; a usual place that can not be used leaves a client to be told.
+        let (stream, mut daemon) = world.embedded(&[]);
+        drop(stream);
+        assert!(!daemon.wait().unwrap().success(), "{mode:?}");
+    }
+}
+
+/// Numbers that no two runs have in common.
+fn random(below: u64) -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    u64::from(now.subsec_nanos()).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) % below
+}
+
+#[test]
+fn whenever_the_broker_is_killed_no_effect_is_without_its_record() {
+    const ROUNDS: usize = 12;
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        for round in 0..ROUNDS {
+            let (stream, daemon) = world.embedded(&[]);
+            let victim = Pid::from_child(&daemon);
+            let open = Open::new(world.workspace());
+            let sandbox = Sandbox::over(stream, Some(daemon), open).unwrap();
+            let (started, start) = mpsc::channel();
+            let killer = thread::spawn(move || {
+                start.recv().unwrap();
+                thread::sleep(Duration::from_micros(random(60_000)));
+                kill_process(victim, Signal::KILL).unwrap();
+            });
+            sandbox.wait(async {
+                started.send(()).unwrap();
+                for n in 0.. {
+                    let (name, tool) = (format!("marker-{round}-{n}"), n % 2);
+                    let made = match tool {
+                        0 => sandbox.session.bash(format!("touch {name}")).await,
+                        _ => {
+                            let arguments = json!({"path": name, "content": ""});
+                            sandbox.session.call("write_file", arguments).await
+                        }
+                    };
+                    if made.is_err() {
+                        break;
+                    }
+                }
+            });
+            killer.join().unwrap();
+        }
+        let found = verify(&directory(&world), &[]).unwrap();
+        assert!(found.is_good(), "{mode:?}: before the next start: {found:?}");
+        drop(world.open());
+        assert_whole(&world);
+
+        let recorded: HashSet<String> = records(&world)
+            .iter()
+            .filter_map(|record| {
+                let Record::Call(call) = record else { return None };
+                let arguments = call.arguments.value();
+                let text = arguments["path"].as_str().or(arguments["command"].as_str())?;
+                Some(text.trim_start_matches("touch ").to_owned())
+            })
+            .collect();
+        let markers: Vec<String> = fs::read_dir(world.workspace())
+            .unwrap()
+            .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
+            .filter(|name| name.starts_with("marker-"))
+            .collect();
+        assert!(!markers.is_empty(), "{mode:?}: calls were made");
+        for marker in markers {
+            assert!(recorded.contains(&marker), "{mode:?}: {marker} has no record");
+        }
+        let starts = records(&world).iter().filter(|r| matches!(r, Record::Start(_))).count();
+        assert_eq!(starts, ROUNDS + 1, "{mode:?}: the chain goes on over all starts");
+    }
+}
+
+#[test]
+fn text_of_others_can_not_forge_a_record() {
+    let forged = "x\n{\"seq\":1,\"kind\":\"session_close\",\"session\":\"forged\",\"calls\":0}\n";
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let sandbox = world.open();
+        let arguments = json!({"command": "cat", "stdin": forged});
+        let result = sandbox
+            .wait(async { sandbox.session.call("bash", arguments).reason(forged).await.unwrap() });
+        assert_eq!(result.output, forged, "{mode:?}");
+        drop(sandbox);
+        assert_whole(&world);
+        let sighted = sighted(&world);
+        assert_eq!(sighted.len(), 5, "start, open, call, result, close");
+        assert!(!sighted.iter().any(|one| one.entry.record.session() == Some("forged")));
+        let Record::Result(result) = &sighted[3].entry.record else { panic!("{sighted:?}") };
+        assert_eq!(result.output.as_str(), forged, "{mode:?}: kept as it was");
+    }
+}
+
+#[test]
+fn secrets_are_not_in_the_log() {
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let sandbox = world.open();
+        let arguments = json!({
+            "command": format!("echo {token}; echo \"$API_TOKEN\" | wc -c; echo seen"),
+            "env": {"API_TOKEN": "hunter2hunter2"},
+        });
+        let result = sandbox.wait(async {
+            let call = sandbox.session.call("bash", arguments);
+            call.reason("with password=hunter2hunter2").await.unwrap()
+        });
+        assert_eq!(result.output, format!("{token}\n15\nseen\n"), "{mode:?}: the call has them");
+        drop(sandbox);
+        let mut log = String::new();
+        for entry in fs::read_dir(directory(&world)).unwrap() {
+            log.push_str(&fs::read_to_string(entry.unwrap().path()).unwrap());
+        }
+        assert!(log.contains("[redacted]") && log.contains("seen"), "{mode:?}");
+        assert!(!log.contains(&token) && !log.contains("hunter2"), "{mode:?}: {log}");
+    }
+}
+
+#[test]
+fn daemons_side_by_side_have_a_chain_each() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let (first, second) = (world.open(), world.open());
+        assert_eq!(first.ok("true"), "");
+        assert_eq!(second.ok("true"), "");
+        drop((first, second));
+        let found = verify(&directory(&world), &[]).unwrap();
+        assert_eq!(found.chains.len(), 2, "{mode:?}");
+        assert_whole(&world);
+        drop(world.open());
+        assert_eq!(verify(&directory(&world), &[]).unwrap().chains.len(), 2, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_call_whose_client_left_has_a_result() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let sandbox = world.open();
+        let running =
+            sandbox.wait(async { sandbox.session.bash("touch on; sleep 600").start().await });
+        let running = running.unwrap();
+        while !world.workspace().join("on").exists() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        drop(running);
+        drop(sandbox);
+        let records = records(&world);
+        let result = records.iter().find_map(|record| {
+            if let Record::Result(result) = record { result.error.clone() } else { None }
+        });
+        assert_eq!(result.as_deref(), Some("cancelled"), "{mode:?}: {records:?}");
+        assert_whole(&world);
+    }
+}
