@@ -191,7 +191,7 @@ impl Desk<'_> {
             FileRequest::List { path, recursive, skip, limit } => {
                 tools::list(path, tools::Reach::from_recursive(*recursive), *skip, *limit)?
             }
-            FileRequest::Look { path, link, head } => tools::look(path, *link, *head)?,
+            FileRequest::Look { path, link, contents } => tools::look(path, *link, *contents)?,
             FileRequest::Content { .. } | FileRequest::Abandon => {
                 return Err(Stop::OutOfOrder("content came, and no write was begun"));
             }

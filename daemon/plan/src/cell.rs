@@ -163,7 +163,20 @@ pub enum FileRequest {
         path: Path,
         /// Whether a link at its end is what is meant.
         link: Link,
-        /// How many of a regular file's first bytes to send, at most [`CHUNK`].
+        /// How far to look into a regular file.
+        contents: Contents,
+    },
+}
+
+/// How far to look into a regular file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Contents {
+    /// Not at all.
+    Closed,
+    /// All of it for the digest, up to [`LOOK_BYTES`], and this many of its first bytes to send, at
+    /// most [`CHUNK`].
+    Read {
+        /// How many.
         head: u32,
     },
 }

@@ -4,7 +4,7 @@
 use super::{checked, open, refused, refused_io};
 use palisade_plan::{
     Path,
-    cell::{CHUNK, EntryKind, FileError, FileReply, LOOK_BYTES, Link, Looked},
+    cell::{CHUNK, Contents, EntryKind, FileError, FileReply, LOOK_BYTES, Link, Looked},
 };
 use rustix::{
     fs::{CWD, FileType, OFlags, Stat},
@@ -21,7 +21,7 @@ use std::{
 const PIECE: usize = 64 * 1024;
 
 /// Says what is there. Nothing is an answer too; a path that can not be looked up is an error.
-pub(crate) fn look(path: &Path, link: Link, head: u32) -> Result<FileReply, FileError> {
+pub(crate) fn look(path: &Path, link: Link, contents: Contents) -> Result<FileReply, FileError> {
     let bytes = checked(path)?;
     let flags = match link {
         Link::Target => OFlags::PATH,
@@ -56,10 +56,11 @@ pub(crate) fn look(path: &Path, link: Link, head: u32) -> Result<FileReply, File
         digest: None,
         head: Vec::new(),
     };
-    if kind == EntryKind::File
+    if let Contents::Read { head } = contents
+        && kind == EntryKind::File
         && let Some(file) = readable(bytes, link, &stat)
     {
-        contents(file, head, &mut looked).map_err(|e| refused_io("read", path, &e))?;
+        read(file, head, &mut looked).map_err(|e| refused_io("read", path, &e))?;
     }
     Ok(FileReply::Looked { real, found: Some(Box::new(looked)) })
 }
@@ -107,7 +108,7 @@ fn readable(path: &[u8], link: Link, stat: &Stat) -> Option<OwnedFd> {
 }
 
 /// Reads the head, and the rest for the digest as long as there is not too much of it.
-fn contents(file: OwnedFd, head: u32, looked: &mut Looked) -> Result<(), std::io::Error> {
+fn read(file: OwnedFd, head: u32, looked: &mut Looked) -> Result<(), std::io::Error> {
     let most = usize::try_from(head).unwrap_or(CHUNK).min(CHUNK);
     let mut file = File::from(file).take(LOOK_BYTES + 1);
     let (mut hash, mut taken, mut piece) = (Sha256::new(), 0_u64, vec![0; PIECE]);

@@ -3,12 +3,13 @@
 use super::super::testing::{Broker, failed};
 use palisade_plan::{
     Path,
-    cell::{EntryKind, FileErrorKind, FileReply, FileRequest, LOOK_BYTES, Link, Looked},
+    cell::{Contents, EntryKind, FileErrorKind, FileReply, FileRequest, LOOK_BYTES, Link, Looked},
 };
 use std::{fs, os::unix::fs::symlink};
 
 fn look_with(broker: &Broker, path: &Path, link: Link, head: u32) -> FileReply {
-    broker.ask(&FileRequest::Look { path: path.clone(), link, head })
+    let contents = Contents::Read { head };
+    broker.ask(&FileRequest::Look { path: path.clone(), link, contents })
 }
 
 fn look(broker: &Broker, name: &str, link: Link) -> Option<Looked> {
@@ -33,6 +34,10 @@ fn a_file_has_its_size_head_and_digest() {
         "b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9"
     );
     assert_eq!(look(&broker, "f", Link::Target).unwrap(), looked);
+    let (path, link) = (broker.path("f"), Link::Target);
+    let request = FileRequest::Look { path, link, contents: Contents::Closed };
+    let FileReply::Looked { found: Some(closed), .. } = broker.ask(&request) else { panic!() };
+    assert_eq!(*closed, Looked { digest: None, head: Vec::new(), ..looked });
     assert_eq!(broker.names(), ["f"]);
 }
 
