@@ -267,10 +267,10 @@ impl Launcher {
             Request::Runner { session } => {
                 self.runner(session, fds).err().map(|refusal| Reply::Refused { session, refusal })
             }
-            Request::End { session } => match self.sessions.get(&session) {
+            Request::End { session } => match self.sessions.get_mut(&session) {
                 // `Ended` follows when every process of it is gone.
                 Some(known) => {
-                    known.kill();
+                    known.begin_end();
                     None
                 }
                 None => Some(Reply::Ended { session }),

@@ -82,6 +82,8 @@ pub(crate) struct Session {
     /// Channels of runners that were asked for before that.
     waiting: Vec<OwnedFd>,
     cgroups: Option<SessionCgroups>,
+    /// It is ending: a process that came now would outlive it.
+    over: bool,
 }
 
 impl Session {
@@ -103,6 +105,7 @@ impl Session {
             namespaces: None,
             waiting: Vec::new(),
             cgroups: blank.cgroups,
+            over: false,
         };
         match session.set_up_files(number, facts, channels) {
             Ok(()) => Ok(session),
@@ -176,6 +179,9 @@ impl Session {
         spawner: &Spawner,
     ) -> Result<(), Refusal> {
         let spawn = |error: SpawnError| Refusal::Spawn(error.to_string());
+        if self.over {
+            return Err(Refusal::Session(format!("session {number} is ending")));
+        }
         let Some(namespaces) = &self.namespaces else {
             self.waiting.push(channel);
             return Ok(());
@@ -202,6 +208,12 @@ impl Session {
         result
     }
 
+    /// Ends it; `collect` says when nothing is left.
+    pub(crate) fn begin_end(&mut self) {
+        self.over = true;
+        self.kill();
+    }
+
     pub(crate) fn kill(&self) {
         self.processes().for_each(Process::kill);
     }
@@ -219,7 +231,7 @@ impl Session {
         }
         if self.files.as_ref().is_some_and(Process::has_ended) {
             self.files = None;
-            self.kill();
+            self.begin_end();
         }
         self.processes().next().is_none()
     }
