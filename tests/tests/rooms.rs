@@ -439,6 +439,38 @@ fn when_a_cells_first_process_is_killed_its_session_is_over_and_no_other() {
     }
 }
 
+/// A runner that is asked for while its session ends would be left over.
+#[test]
+fn a_session_that_is_ending_gets_no_more_processes() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let daemon = world.daemon();
+        let mark = mark("ending", mode);
+        for round in 0..20 {
+            let open = Open::new(world.workspace()).profile("workspace");
+            let sandbox = Sandbox::over(daemon.connect(mode), None, open).unwrap();
+            let running = start(&sandbox, &format!("exec -a {mark} sleep 600"));
+            let name = format!("cell {} ", round + 1);
+            let cells = || {
+                let cells = Rooms::of(daemon.child.id()).cells.into_iter();
+                cells.filter(|cell| cell.name.starts_with(&name)).collect::<Vec<_>>()
+            };
+            until("the call is under way", || !processes::marked(&mark).is_empty());
+            if round % 2 == 0 {
+                let all = cells();
+                let files = all.iter().find(|cell| cell.name.ends_with("files")).unwrap();
+                signal(files.pid, Signal::KILL);
+                assert_eq!(code(&sandbox.wait(running.result()).unwrap()), ErrorCode::CellFailed);
+            } else {
+                sandbox.wait(sandbox.session.close()).unwrap();
+                assert_eq!(cells(), [], "left when the end of the session was told");
+            }
+            until("nothing of the session is left", || cells().is_empty());
+            until("the call is gone", || processes::marked(&mark).is_empty());
+        }
+    }
+}
+
 #[test]
 fn a_cell_that_is_stopped_makes_its_calls_time_out_and_nobody_elses() {
     for mode in Mode::all() {

@@ -59,12 +59,15 @@ impl Bystander {
     }
 }
 
+fn nested(depth: usize) -> String {
+    format!("{}{}", "[".repeat(depth), "]".repeat(depth))
+}
+
 /// What is said after `hello`, and the code that ends the connection.
 fn bombs() -> Vec<(&'static str, Dialect, Vec<u8>, ErrorCode)> {
     use Dialect::{Frames, JsonLines};
     use ErrorCode::{FrameTooLarge, MalformedMessage, NotUtf8, TruncatedFrame, UnknownRequest};
     let line = |text: &str| format!("{text}\n").into_bytes();
-    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let deep = |depth| {
         let call =
             r#"{"jsonrpc":"2.0","id":9,"method":"call","params":{"tool":"bash","arguments":"#;
@@ -122,7 +125,7 @@ fn bombs() -> Vec<(&'static str, Dialect, Vec<u8>, ErrorCode)> {
         ),
         ("10^5 levels", JsonLines, line(&nested(100_000)), MalformedMessage),
         ("10^5 levels of arguments", JsonLines, deep(100_000), MalformedMessage),
-        ("a level too many", JsonLines, deep(MAX_DEPTH + 1), MalformedMessage),
+        ("too many levels", JsonLines, deep(2 * MAX_DEPTH), MalformedMessage),
         (
             "a batch",
             JsonLines,
@@ -226,6 +229,14 @@ fn a_bad_request_is_answered_by_its_id_and_the_connection_goes_on() {
         assert!(raw.result("bash", &json!({"command": "true"})).success);
         assert!(matches!(raw.ask(Request::Close), Reply::Done));
         assert_eq!(raw.refusal(bash()), ErrorCode::OutOfOrder);
+    }
+    // Arguments with one level too many.
+    let mut raw = Raw::opened(daemon.connect(Mode::User), Dialect::JsonLines, &world.workspace());
+    let call = r#"{"jsonrpc":"2.0","id":50,"method":"call","params":{"tool":"bash","arguments":"#;
+    raw.say(format!("{call}{{\"a\":{}}}}}}}\n", nested(MAX_DEPTH)).as_bytes());
+    match raw.reply() {
+        (Some(50), Reply::Error(error)) => assert_eq!(error.code, ErrorCode::InvalidRequest),
+        other => panic!("{other:?}"),
     }
     // In JSON an unknown method, a field too many and an id used twice have an id to go by.
     let mut raw = Raw::opened(daemon.connect(Mode::User), Dialect::JsonLines, &world.workspace());
