@@ -1,6 +1,7 @@
 //! Profiles and the judge: what a session may do, decided from text and metadata alone. Pure: no
 //! files, no clock, no kernel. It runs in the broker.
 
+pub mod analysis;
 mod entries;
 mod environment;
 mod facts;

@@ -1,0 +1,86 @@
+//! Code of other languages in an argument: not parsed, searched for what destroys and for what
+//! runs something that can not be seen.
+
+use super::{
+    finding::Kind,
+    schema::Interpreter,
+    walk::{Call, Walk},
+};
+
+impl Walk<'_> {
+    /// Reports what is seen in code.
+    pub(crate) fn code(&mut self, entry: &Interpreter, text: &str, call: &Call) {
+        match entry.language.as_str() {
+            "sed" => return self.sed(text, call),
+            "sql" => self.sql(text, call),
+            _ => {}
+        }
+        let tables = self.tables;
+        let Some(language) = tables.language(&entry.language) else {
+            return;
+        };
+        let squeezed = squeeze(text);
+        let find = |patterns: &[String]| {
+            patterns.iter().find(|pattern| shows(&squeezed, pattern)).cloned()
+        };
+        if let Some(pattern) = find(&language.destructive) {
+            let why = format!("the code has `{pattern}` in it: it may delete or overwrite");
+            self.report(Kind::Destructive, None, call, &why, Vec::new());
+        } else if let Some(pattern) = find(&language.hidden) {
+            let why = format!("the code has `{pattern}` in it: what that runs is not known");
+            self.report(Kind::Hidden, None, call, &why, Vec::new());
+        } else if entry.operand.is_none() && language.name != "sql" {
+            let why = "code in an argument; nothing in it is known to destroy";
+            self.report(Kind::NestedCode, None, call, why, Vec::new());
+        }
+    }
+}
+
+/// Without blanks around what joins names and calls: `os . remove ("f")` is `os.remove("f")`.
+fn squeeze(text: &str) -> String {
+    let mut squeezed = String::with_capacity(text.len());
+    let mut blank = false;
+    for c in text.chars() {
+        if c.is_whitespace() {
+            blank = true;
+            continue;
+        }
+        let joins = |c: char| matches!(c, '.' | '(' | ',');
+        if blank && !joins(c) && !squeezed.ends_with(joins) && !squeezed.is_empty() {
+            squeezed.push(' ');
+        }
+        blank = false;
+        squeezed.push(c);
+    }
+    squeezed
+}
+
+/// Whether code has a pattern in it; parts with ` & ` between must all be there.
+fn shows(code: &str, pattern: &str) -> bool {
+    pattern.split(" & ").all(|part| contains_word(code, part))
+}
+
+/// Whether a text has a part in it that is not in the middle of a name.
+pub(crate) fn contains_word(text: &str, part: &str) -> bool {
+    let named = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let (first, last) = (part.chars().next(), part.chars().next_back());
+    text.match_indices(part).any(|(at, _)| {
+        let before = text.get(..at).and_then(|text| text.chars().next_back());
+        let after = text.get(at + part.len()..).and_then(|text| text.chars().next());
+        let inside = named(first) && named(before) || named(last) && named(after);
+        !inside
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_whole() {
+        assert!(shows(&squeeze("os . remove ('f')"), "os.remove"));
+        assert!(!shows("preremove_x", "remove") && shows("x.remove(1)", "remove"));
+        assert!(shows("open('f','w')", "open( & 'w"));
+        assert!(!shows("open('f')", "open( & 'w"));
+    }
+}

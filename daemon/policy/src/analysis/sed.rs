@@ -1,0 +1,158 @@
+//! Scripts of `sed`: the commands in them that run programs or write files.
+
+use super::{
+    field::Field,
+    finding::Kind,
+    schema::Effect,
+    walk::{Call, Walk},
+};
+
+/// What a script does beyond printing.
+#[derive(Debug, PartialEq, Eq)]
+enum Act {
+    Runs,
+    Writes(String),
+}
+
+impl Walk<'_> {
+    /// Reports what a script runs and writes.
+    pub(crate) fn sed(&mut self, script: &str, call: &Call) {
+        for act in acts(script) {
+            match act {
+                Act::Runs => {
+                    let why = "the `e` of sed runs a command";
+                    self.report(Kind::Hidden, None, call, why, Vec::new());
+                }
+                Act::Writes(path) => {
+                    let field = Field::known(path, call.span);
+                    self.write(call, &[field], Effect::Overwrite, "the `w` of sed writes a file");
+                }
+            }
+        }
+    }
+}
+
+fn acts(script: &str) -> Vec<Act> {
+    let mut acts = Vec::new();
+    let mut rest = script;
+    while let Some(command) = next_command(&mut rest) {
+        match command {
+            'e' => {
+                acts.push(Act::Runs);
+                skip_line(&mut rest);
+            }
+            'w' | 'W' => acts.push(Act::Writes(skip_line(&mut rest).trim().to_owned())),
+            's' | 'y' => {
+                let flags = substitution(&mut rest);
+                let (flags, file) = match flags.split_once('w') {
+                    Some((flags, file)) => (flags, Some(file)),
+                    None => (flags, None),
+                };
+                if command == 's' && flags.contains('e') {
+                    acts.push(Act::Runs);
+                }
+                if let Some(file) = file {
+                    acts.push(Act::Writes(file.trim().to_owned()));
+                }
+            }
+            'a' | 'i' | 'c' | 'r' | 'R' | 'b' | 't' | 'T' | ':' | '#' => {
+                skip_line(&mut rest);
+            }
+            _ => {}
+        }
+    }
+    acts
+}
+
+/// The letter of the next command, behind its address.
+fn next_command(rest: &mut &str) -> Option<char> {
+    loop {
+        let c = rest.chars().next()?;
+        *rest = rest.get(c.len_utf8()..)?;
+        match c {
+            '/' => until(rest, '/'),
+            '\\' => {
+                let delimiter = rest.chars().next()?;
+                *rest = rest.get(delimiter.len_utf8()..)?;
+                until(rest, delimiter);
+            }
+            // Addresses, blanks, separators, and the flags of a pattern's address.
+            '0'..='9'
+            | ' '
+            | '\t'
+            | '\n'
+            | ';'
+            | ','
+            | '$'
+            | '~'
+            | '+'
+            | '!'
+            | '{'
+            | '}'
+            | 'I'
+            | 'M' => {}
+            command => return Some(command),
+        }
+    }
+}
+
+/// Goes behind the next delimiter that is not escaped.
+fn until(rest: &mut &str, delimiter: char) {
+    let mut escaped = false;
+    for (at, c) in rest.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == delimiter => {
+                *rest = rest.get(at + c.len_utf8()..).unwrap_or_default();
+                return;
+            }
+            _ => {}
+        }
+    }
+    *rest = "";
+}
+
+/// Goes behind a substitution; its flags.
+fn substitution<'a>(rest: &mut &'a str) -> &'a str {
+    let Some(delimiter) = rest.chars().next() else {
+        return "";
+    };
+    *rest = rest.get(delimiter.len_utf8()..).unwrap_or_default();
+    until(rest, delimiter);
+    until(rest, delimiter);
+    let whole = *rest;
+    // A file name goes to the end of the line, other flags to the next separator.
+    let end = whole.find(['\n', ';', '}']).unwrap_or(whole.len());
+    let end = match whole.get(..end).and_then(|flags| flags.find('w')) {
+        Some(_) => whole.find('\n').unwrap_or(whole.len()),
+        None => end,
+    };
+    *rest = whole.get(end..).unwrap_or_default();
+    whole.get(..end).unwrap_or_default()
+}
+
+fn skip_line<'a>(rest: &mut &'a str) -> &'a str {
+    let end = rest.find('\n').unwrap_or(rest.len());
+    let line = rest.get(..end).unwrap_or_default();
+    *rest = rest.get(end..).unwrap_or_default();
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_scripts_do() {
+        for script in ["1,10p", "/delete/p", "s/rm/ls/", "s/e/w/g;p", "$!d", "/a/,/b/{s/x/y/;p}"] {
+            assert_eq!(acts(script), [], "{script}");
+        }
+        assert_eq!(acts("1e touch x"), [Act::Runs]);
+        assert_eq!(acts("s/test/touch x/e"), [Act::Runs]);
+        assert_eq!(acts("s|a|b|gw out"), [Act::Writes("out".into())]);
+        assert_eq!(acts("/x/w out\np"), [Act::Writes("out".into())]);
+        assert_eq!(acts(r"s/a\/e/b/ge"), [Act::Runs]);
+        assert_eq!(acts("s"), []);
+    }
+}

@@ -1,0 +1,284 @@
+//! Expansion: from words to the fields that a program would get, as far as the text tells.
+
+use super::{
+    field::{Field, Origin, Part},
+    form::{Operation, Piece, Quoting, Word},
+    scope::{Held, MOST_TEXT},
+    walk::Walk,
+};
+use palisade_protocol::Span;
+
+/// The most fields that one word becomes.
+const MOST_FIELDS: usize = 1024;
+
+/// A field that is being put together.
+struct Making {
+    done: Vec<Field>,
+    parts: Vec<Part>,
+    /// Something stands here, be it empty.
+    begun: bool,
+    origin: Origin,
+    span: Span,
+}
+
+impl Making {
+    fn push(&mut self, part: Part) {
+        self.begun = true;
+        match (self.parts.last_mut(), part) {
+            (Some(Part::Known(old)), Part::Known(new)) => {
+                if old.len() + new.len() > MOST_TEXT {
+                    self.parts.push(Part::Unknown("…".to_owned()));
+                } else {
+                    old.push_str(&new);
+                }
+            }
+            (_, part) => self.parts.push(part),
+        }
+    }
+
+    fn mark(&mut self, origin: Origin) {
+        let joined = !self.parts.is_empty() && origin != Origin::Literal;
+        let origin = match origin {
+            Origin::Variable if joined => Origin::Assembled,
+            Origin::Literal
+            | Origin::Variable
+            | Origin::Split
+            | Origin::Assembled
+            | Origin::Printed => origin,
+        };
+        self.origin = self.origin.max(origin);
+    }
+
+    fn end(&mut self) {
+        if self.begun && self.done.len() < MOST_FIELDS {
+            let parts = std::mem::take(&mut self.parts);
+            self.done.push(Field { parts, origin: self.origin, span: self.span });
+        }
+        self.parts.clear();
+        self.begun = false;
+        self.origin = Origin::Literal;
+    }
+
+    /// Text of an expansion, split at blanks if it is bare.
+    fn text(&mut self, text: &str, quoting: Quoting, origin: Origin) {
+        if quoting == Quoting::Quoted {
+            self.mark(origin);
+            self.push(Part::Known(text.to_owned()));
+            return;
+        }
+        let blank = |c: char| c == ' ' || c == '\t' || c == '\n';
+        let mut pieces = text.split(blank).peekable();
+        let several = text.split(blank).filter(|piece| !piece.is_empty()).count() > 1;
+        while let Some(piece) = pieces.next() {
+            if !piece.is_empty() {
+                self.mark(if several { origin.max(Origin::Split) } else { origin });
+                self.push(Part::Known(piece.to_owned()));
+            }
+            if pieces.peek().is_some() {
+                self.end();
+            }
+        }
+    }
+}
+
+impl Walk<'_> {
+    /// The fields of words, and what the expansion itself runs.
+    pub(crate) fn fields(&mut self, words: &[Word]) -> Vec<Field> {
+        words.iter().flat_map(|word| self.expand(word)).collect()
+    }
+
+    /// The fields of a word.
+    pub(crate) fn expand(&mut self, word: &Word) -> Vec<Field> {
+        let span = self.place(word.span);
+        let mut making = Making {
+            done: Vec::new(),
+            parts: Vec::new(),
+            begun: false,
+            origin: Origin::Literal,
+            span,
+        };
+        for piece in &word.pieces {
+            self.piece(piece, &mut making);
+        }
+        making.end();
+        making.done
+    }
+
+    /// A word as one field: of an assignment or a redirection.
+    pub(crate) fn expand_whole(&mut self, word: &Word) -> Field {
+        let quoted: Vec<Piece> = word.pieces.iter().map(quoted).collect();
+        let whole = Word { pieces: quoted, text: word.text.clone(), span: word.span };
+        let span = self.place(word.span);
+        let mut fields = self.expand(&whole).into_iter();
+        let first = fields.next().unwrap_or_else(|| Field::known("", span));
+        fields.fold(first, |mut whole, next| {
+            whole.parts.push(Part::Known(" ".to_owned()));
+            whole.parts.extend(next.parts);
+            whole
+        })
+    }
+
+    fn piece(&mut self, piece: &Piece, making: &mut Making) {
+        match piece {
+            Piece::Text(text, _) => making.push(Part::Known(text.clone())),
+            Piece::Glob(text) => making.push(Part::Glob(text.clone())),
+            Piece::Tilde(text) => making.push(Part::Home(text.clone())),
+            Piece::Unknown(text) => making.push(Part::Unknown(text.clone())),
+            Piece::Parameter { name, operation, quoting } => {
+                self.parameter(name, operation, *quoting, making);
+            }
+            Piece::Command(body, quoting) => {
+                let output = body.as_ref().and_then(|body| self.substitute(body));
+                match output {
+                    Some(text) => {
+                        making.text(text.trim_end_matches('\n'), *quoting, Origin::Printed);
+                    }
+                    None => {
+                        making.mark(Origin::Printed);
+                        making.push(Part::Unknown("$(…)".to_owned()));
+                    }
+                }
+                if body.is_none() {
+                    self.hidden(making.span, "a command substitution can not be parsed");
+                }
+            }
+            Piece::Process(body) => {
+                let output = body.as_ref().and_then(|body| self.substitute(body));
+                making.push(Part::Process(output));
+                if body.is_none() {
+                    self.hidden(making.span, "a process substitution can not be parsed");
+                }
+            }
+            Piece::Arithmetic(pieces, text) => {
+                self.only_run(pieces, making.span);
+                self.arithmetic(text, making.span);
+                making.push(Part::Unknown("$((…))".to_owned()));
+            }
+        }
+    }
+
+    /// Expands pieces for what they run; what they give is not needed.
+    fn only_run(&mut self, pieces: &[Piece], span: Span) -> Vec<Field> {
+        let origin = Origin::Literal;
+        let mut inner = Making { done: Vec::new(), parts: Vec::new(), begun: false, origin, span };
+        for piece in pieces {
+            self.piece(piece, &mut inner);
+        }
+        inner.end();
+        inner.done
+    }
+
+    fn parameter(
+        &mut self,
+        name: &str,
+        operation: &Operation,
+        quoting: Quoting,
+        making: &mut Making,
+    ) {
+        let shown = format!("${name}");
+        let unknown = |making: &mut Making| {
+            making.mark(Origin::Variable);
+            making.push(Part::Unknown(shown.clone()));
+        };
+        match operation {
+            Operation::Plain | Operation::All => {}
+            Operation::Default(pieces) => {
+                let default = self.only_run(pieces, making.span);
+                if self.scope.get(name).is_none() && !is_positional(name) {
+                    // The variable may come from outside, so the default is a guess: a good one
+                    // for a path, not good enough for a program.
+                    return match default.as_slice() {
+                        [one] if !making.parts.is_empty() => {
+                            making.parts.extend(one.parts.clone());
+                        }
+                        _ => unknown(making),
+                    };
+                }
+            }
+            Operation::Alternative(pieces) | Operation::Other(pieces) => {
+                self.only_run(pieces, making.span);
+                return unknown(making);
+            }
+        }
+        if name == "IFS" && self.scope.get(name).is_none() {
+            return making.text(" \t\n", quoting, Origin::Variable);
+        }
+        if name == "HOME" && self.scope.get(name).is_none() {
+            making.begun = true;
+            return making.parts.push(Part::Home("$HOME".to_owned()));
+        }
+        match self.value(name) {
+            Held::Parts(parts) => {
+                if parts.is_empty() && quoting == Quoting::Quoted {
+                    making.begun = true;
+                }
+                for part in parts {
+                    match part {
+                        Part::Known(text) => making.text(&text, quoting, Origin::Variable),
+                        other @ (Part::Glob(_)
+                        | Part::Home(_)
+                        | Part::Unknown(_)
+                        | Part::Process(_)) => {
+                            making.mark(Origin::Variable);
+                            making.push(other);
+                        }
+                    }
+                }
+            }
+            Held::List(fields) => {
+                let several = *operation == Operation::All || is_positional(name);
+                let count = if several { fields.len() } else { 1 };
+                for (index, field) in fields.into_iter().take(count).enumerate() {
+                    if index > 0 {
+                        making.end();
+                    }
+                    making.mark(Origin::Variable);
+                    for part in field.parts {
+                        making.push(part);
+                    }
+                    making.begun = true;
+                }
+            }
+            Held::Unknown => unknown(making),
+        }
+    }
+
+    fn value(&self, name: &str) -> Held {
+        if !is_positional(name) {
+            return self.scope.get(name).cloned().unwrap_or(Held::Unknown);
+        }
+        let Some(arguments) = &self.scope.arguments else {
+            return Held::Unknown;
+        };
+        match name.parse::<usize>() {
+            Err(_) => Held::List(arguments.clone()),
+            Ok(0) => Held::Unknown,
+            Ok(number) => match arguments.get(number - 1) {
+                Some(field) => Held::Parts(field.parts.clone()),
+                None => Held::Parts(Vec::new()),
+            },
+        }
+    }
+}
+
+fn is_positional(name: &str) -> bool {
+    name == "@" || name == "*" || name.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A piece as it is where nothing is split.
+fn quoted(piece: &Piece) -> Piece {
+    match piece {
+        Piece::Text(text, _) => Piece::Text(text.clone(), Quoting::Quoted),
+        Piece::Parameter { name, operation, .. } => Piece::Parameter {
+            name: name.clone(),
+            operation: operation.clone(),
+            quoting: Quoting::Quoted,
+        },
+        Piece::Command(body, _) => Piece::Command(body.clone(), Quoting::Quoted),
+        Piece::Glob(_)
+        | Piece::Tilde(_)
+        | Piece::Process(_)
+        | Piece::Arithmetic(..)
+        | Piece::Unknown(_) => piece.clone(),
+    }
+}
