@@ -1,0 +1,32 @@
+//! The analyst: parses hostile shell text in a small process without privilege, files or network,
+//! and answers what it found. The library has both ends: what that process does, and the
+//! [`Supervisor`] that starts it, asks it and replaces it.
+
+mod braces;
+mod confine;
+mod convert;
+mod message;
+mod nesting;
+mod parse;
+mod process;
+mod redirects;
+mod serve;
+mod supervisor;
+mod words;
+
+pub use message::MAX_TEXT;
+pub use parse::Shell;
+pub use serve::{ServeError, serve};
+pub use supervisor::{Analysis, Supervisor, SupervisorError};
+
+use palisade_policy::analysis::{Found, TableError, Tables, analyse};
+
+/// The findings of a text, in this process. For tests and measurements; everybody else asks the
+/// [`Supervisor`], since hostile text can exhaust memory or stack here.
+///
+/// # Errors
+/// If a built-in table is broken.
+pub fn analyse_here(text: &str) -> Result<Vec<Found>, TableError> {
+    let tables = Tables::builtin()?;
+    Ok(analyse(text, &Shell::new(), tables))
+}

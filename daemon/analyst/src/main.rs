@@ -1,0 +1,21 @@
+//! `palisade-analyst`: answers what shell commands would do, on the socket that is its standard
+//! input. Started by the supervisor; no use to people.
+
+use std::{os::fd::AsFd as _, process::ExitCode};
+
+fn main() -> ExitCode {
+    let socket = match std::io::stdin().as_fd().try_clone_to_owned() {
+        Ok(socket) => socket,
+        Err(error) => {
+            eprintln!("palisade-analyst: standard input is not a socket: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match palisade_analyst::serve(socket) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("palisade-analyst: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

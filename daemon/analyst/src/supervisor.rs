@@ -1,0 +1,201 @@
+//! The asker's end: starts the analyst, asks it within a time, kills and replaces it when it does
+//! not answer. No answer is an answer: what the text does is hidden.
+
+use crate::{
+    message::{Answered, Asked, MAX_TEXT},
+    process,
+};
+use palisade_channel::Channel;
+use palisade_policy::analysis::{Found, Kind};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    net::sockopt::{Timeout, set_socket_timeout},
+};
+use std::{
+    os::fd::AsFd as _,
+    path::PathBuf,
+    process::Child,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// How long an answer may take.
+const WAIT: Duration = Duration::from_millis(200);
+
+/// How long the first answer of a process may take: it reads its tables first.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+
+/// Why there is no analyst.
+#[derive(Debug, thiserror::Error)]
+pub enum SupervisorError {
+    /// It could not be started.
+    #[error("can not start {}: {source}; build or install the whole of Palisade", path.display())]
+    Start {
+        /// Its path.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+}
+
+/// What came of a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Analysis {
+    /// The findings, not settled yet. Never empty if the text could not be looked at.
+    pub found: Vec<Found>,
+    /// Why the text could not be looked at; none if it was.
+    pub failure: Option<String>,
+}
+
+/// Keeps one analyst running and asks it. One question at a time; others wait.
+///
+/// [`Supervisor::ask`] blocks for at most 200 ms (2 s for a process that was just started). The
+/// broker has an `Arc<Supervisor>` and calls it from `tokio::task::spawn_blocking`; to look at
+/// several texts at once it keeps several supervisors.
+#[derive(Debug)]
+pub struct Supervisor {
+    program: PathBuf,
+    running: Mutex<Option<Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    channel: Channel,
+    next: u64,
+}
+
+impl Supervisor {
+    /// A supervisor of the analyst at this path. Nothing is started yet.
+    #[must_use]
+    pub fn new(program: PathBuf) -> Self {
+        Self { program, running: Mutex::new(None) }
+    }
+
+    /// Starts the analyst if it does not run, so that the first question need not wait for it.
+    ///
+    /// # Errors
+    /// If it can not be started.
+    pub fn start(&self) -> Result<(), SupervisorError> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.is_none() {
+            *running = Some(Running::start(&self.program)?);
+        }
+        Ok(())
+    }
+
+    /// The process that answers now; none if none runs.
+    #[must_use]
+    pub fn process_id(&self) -> Option<u32> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.as_ref().map(|running| running.child.id())
+    }
+
+    /// What a text would do. Whatever goes wrong, the answer is then that this is hidden.
+    #[must_use]
+    pub fn ask(&self, text: &str) -> Analysis {
+        if text.len() > MAX_TEXT {
+            let why = format!("it has {} bytes, and {MAX_TEXT} are looked at", text.len());
+            return failed(text, why);
+        }
+        let mut slot = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        // A process that died between two questions is replaced, once.
+        for _ in 0..2 {
+            let mut running = match slot.take() {
+                Some(running) => running,
+                None => match Running::start(&self.program) {
+                    Ok(running) => running,
+                    Err(error) => return failed(text, error.to_string()),
+                },
+            };
+            match running.ask(text) {
+                Ok(found) => {
+                    *slot = Some(running);
+                    return Analysis { found, failure: None };
+                }
+                Err(Broken::Before) => running.end(),
+                Err(Broken::After(why)) => {
+                    running.end();
+                    return failed(text, why);
+                }
+            }
+        }
+        failed(text, "the analyst does not stay up".to_owned())
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        let running = self.running.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = running.take() {
+            running.end();
+        }
+    }
+}
+
+/// How a question failed.
+enum Broken {
+    /// It was gone before it could be asked.
+    Before,
+    /// It was asked, and gave no answer.
+    After(String),
+}
+
+impl Running {
+    fn start(program: &std::path::Path) -> Result<Self, SupervisorError> {
+        let (child, socket) = process::start(program)?;
+        Ok(Self { child, channel: Channel::new(socket), next: 0 })
+    }
+
+    fn ask(&mut self, text: &str) -> Result<Vec<Found>, Broken> {
+        let number = self.next;
+        self.next += 1;
+        let wait = if number == 0 { FIRST_WAIT } else { WAIT };
+        let deadline = Instant::now() + wait;
+        let after = |why: &str| Broken::After(why.to_owned());
+        let limit = set_socket_timeout(self.channel.as_fd(), Timeout::Send, Some(wait))
+            .and_then(|()| set_socket_timeout(self.channel.as_fd(), Timeout::Recv, Some(wait)));
+        limit.map_err(|_| after("the channel to the analyst takes no time limit"))?;
+        let asked = Asked { number, text: text.to_owned() };
+        if self.channel.send(&asked).is_err() {
+            return Err(Broken::Before);
+        }
+        if !readable(self.channel.as_fd(), deadline) {
+            return Err(after("the analyst did not answer in time"));
+        }
+        match self.channel.receive::<Answered>() {
+            Ok(Some((answered, _))) if answered.number == number => Ok(answered.found),
+            Ok(Some(_)) => Err(after("the analyst answered something else")),
+            Ok(None) | Err(_) => Err(after("the analyst died over it")),
+        }
+    }
+
+    /// Ends the process and waits for that.
+    fn end(mut self) {
+        // It may have ended by itself; then there is nothing to kill, and it is still reaped.
+        if self.child.kill().is_err() || self.child.wait().is_err() {
+            drop(self.channel.shut());
+        }
+    }
+}
+
+/// Whether there is something to read before the deadline.
+fn readable(socket: std::os::fd::BorrowedFd<'_>, deadline: Instant) -> bool {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Ok(left) = Timespec::try_from(left) else { return false };
+        let mut waiting = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
+        match poll(&mut waiting, Some(&left)) {
+            Ok(0) => return false,
+            Ok(_) => return true,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+fn failed(text: &str, why: String) -> Analysis {
+    let told = format!("could not be analysed, so what it does is not known: {why}");
+    Analysis { found: vec![Found::whole(Kind::Hidden, text, &told)], failure: Some(why) }
+}

@@ -1,0 +1,102 @@
+//! What the analysis makes of labelled commands: the shared ones, and further ones that were
+//! written to see whether the rules generalise. Asked of the real process.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use palisade_analyst::Supervisor;
+use palisade_policy::analysis::{Existence, Place, asks, settle};
+use palisade_protocol::{Ask, Finding};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Line {
+    cmd: String,
+    class: Class,
+    why: String,
+}
+
+#[derive(Deserialize, PartialEq, Eq, Clone, Copy, Debug)]
+#[serde(rename_all = "lowercase")]
+enum Class {
+    Destructive,
+    Opaque,
+    Benign,
+}
+
+/// The work tree that the labels assume: everything exists but `brandnew*`.
+struct Tree;
+
+impl Place for Tree {
+    fn look(&self, path: &str) -> Existence {
+        let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
+        if path.split('/').any(|part| part.starts_with("brandnew")) {
+            Existence::Missing
+        } else if ["d", "e", "."].contains(&name) {
+            Existence::Directory
+        } else {
+            Existence::Present
+        }
+    }
+}
+
+fn supervisor() -> Supervisor {
+    Supervisor::new(env!("CARGO_BIN_EXE_palisade-analyst").into())
+}
+
+fn shown(findings: &[Finding]) -> String {
+    findings.iter().map(|f| format!("{}: {}; ", f.kind, f.why)).collect()
+}
+
+/// Per class: how many there are, and how many are judged as they should be.
+fn measure(name: &str, text: &str) -> [(usize, usize); 3] {
+    let analyst = supervisor();
+    let mut counts = [(0, 0); 3];
+    for line in text.lines() {
+        let line: Line = serde_json::from_str(line).unwrap();
+        let analysis = analyst.ask(&line.cmd);
+        assert_eq!(analysis.failure, None, "{}", line.cmd);
+        let findings = settle(analysis.found, &Tree);
+        let asked = asks(Ask::Destructive, &findings);
+        let right = match line.class {
+            Class::Destructive => asked,
+            Class::Opaque => !findings.is_empty(),
+            Class::Benign => !asked,
+        };
+        let count = &mut counts[line.class as usize];
+        count.0 += 1;
+        count.1 += usize::from(right);
+        if !right {
+            println!("{name}: {:?} {:?} ({}) {}", line.class, line.cmd, line.why, shown(&findings));
+        }
+    }
+    let [destructive, opaque, benign] = counts;
+    println!(
+        "{name}: destructive found {}/{}, opaque found {}/{}, benign asked {}/{}",
+        destructive.1,
+        destructive.0,
+        opaque.1,
+        opaque.0,
+        benign.0 - benign.1,
+        benign.0
+    );
+    counts
+}
+
+fn holds([destructive, opaque, benign]: [(usize, usize); 3]) {
+    assert!(destructive.0 > 0 && opaque.0 > 0 && benign.0 > 0);
+    assert!(destructive.1 * 100 >= destructive.0 * 97, "destructive {destructive:?}");
+    assert!(opaque.1 * 100 >= opaque.0 * 95, "opaque {opaque:?}");
+    assert!((benign.0 - benign.1) * 100 <= benign.0 * 4, "benign {benign:?}");
+}
+
+#[test]
+fn the_shared_corpus() {
+    holds(measure("corpus", include_str!("corpus.jsonl")));
+}
+
+#[test]
+fn further_commands() {
+    let text = include_str!("more.jsonl");
+    assert!(text.lines().count() >= 150);
+    holds(measure("more", text));
+}
