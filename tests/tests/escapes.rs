@@ -43,8 +43,11 @@ fn rows() -> Vec<(u32, String, String)> {
 fn every_test_named_on_the_page_exists() {
     let tests = tests();
     for (case, named, _) in rows() {
-        for name in named.split(',').map(|name| name.trim().trim_matches('`')).filter(|n| !n.is_empty()) {
-            let (file, function) = name.split_once("::").unwrap_or_else(|| panic!("{case}: {name}"));
+        for name in
+            named.split(',').map(|name| name.trim().trim_matches('`')).filter(|n| !n.is_empty())
+        {
+            let (file, function) =
+                name.split_once("::").unwrap_or_else(|| panic!("{case}: {name}"));
             let known = tests.get(file).unwrap_or_else(|| panic!("{case}: there is no {file}.rs"));
             assert!(known.iter().any(|known| known == function), "{case}: no test {name}");
         }
@@ -57,8 +60,13 @@ fn every_case_is_there_once_with_a_test_or_a_reason() {
     let wanted: Vec<u32> = (1..=126).chain([133, 134]).chain(139..=142).collect();
     for case in wanted {
         let found: Vec<_> = rows.iter().filter(|(number, _, _)| *number == case).collect();
-        let [(_, test, note)] = found.as_slice() else { panic!("case {case}: {} rows", found.len()) };
-        assert!(!test.is_empty() || !note.is_empty(), "case {case} has neither a test nor a reason");
+        let [(_, test, note)] = found.as_slice() else {
+            panic!("case {case}: {} rows", found.len())
+        };
+        assert!(
+            !test.is_empty() || !note.is_empty(),
+            "case {case} has neither a test nor a reason"
+        );
     }
     let covered = rows.iter().filter(|(case, test, _)| *case <= 120 && !test.is_empty()).count();
     assert!(covered >= 90, "{covered} of the first 120 cases have a test");

@@ -17,11 +17,15 @@ mod receipt;
 mod step;
 
 pub use facts::{CgroupFacts, CgroupVersion, Facts, Found};
-pub use filter::{Compare, Condition, FilterError, Instruction, SyscallAction, SyscallRule, assemble};
+pub use filter::{
+    Compare, Condition, FilterError, Instruction, SyscallAction, SyscallRule, assemble,
+};
 pub use launch::{Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Network, Path, Tmpfs};
 pub use layer::Layer;
 pub use receipt::{Absent, CellReceipt, HeldLimit};
-pub use step::{Identity, Namespace, ProcView, Resource, Rlimit, Role, Root, Step, StepError, steps};
+pub use step::{
+    Identity, Namespace, ProcView, Resource, Rlimit, Role, Root, Step, StepError, steps,
+};
 
 /// Shared by all rooms of one build; rooms of different builds refuse each other.
 pub const BUILD_ID: &str = env!("PALISADE_BUILD_ID");
