@@ -6,6 +6,8 @@ use crate::{
     failure::Failure,
     judge::Judge,
     operator::{self, OperatorOptions},
+    person::{self, Duty, Person},
+    terminal::Terminal,
 };
 use clap::Args;
 use palisade_client::{Registration, Review};
@@ -35,7 +37,7 @@ pub(crate) struct Approve {
     #[arg(long, value_name = "PROGRAM", conflicts_with = "policy")]
     exec: Option<PathBuf>,
     /// Always answer the same
-    #[arg(long, value_enum, value_name = "VERDICT", required_unless_present = "exec")]
+    #[arg(long, value_enum, value_name = "VERDICT")]
     policy: Option<Verdict>,
     /// Only for this tool; may be given several times
     #[arg(long, value_name = "NAME")]
@@ -59,6 +61,7 @@ pub(crate) struct Approve {
 impl Approve {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
         let (decider, name) = match (&self.exec, self.policy) {
+            (None, None) => return self.ask_here().await,
             (Some(program), _) => {
                 let judge = Judge { program: program.clone(), arguments: self.arguments.clone() };
                 (Decider::Program(judge), format!("program:{}", program.display()))
@@ -66,11 +69,23 @@ impl Approve {
             (None, Some(Verdict::Approve)) => {
                 (Decider::Word(Verdict::Approve), "policy:approve".to_owned())
             }
-            (None, _) => (Decider::Word(Verdict::Deny), "policy:deny".to_owned()),
+            (None, Some(Verdict::Deny)) => (Decider::Word(Verdict::Deny), "policy:deny".to_owned()),
         };
         let operator = operator::connect(&self.operator).await?;
         operator.register(self.registration(name)).await?;
         automatic::serve(operator, decider).await
+    }
+
+    async fn ask_here(&self) -> Result<u8, Failure> {
+        let terminal = Terminal::open().map_err(|error| {
+            Failure::new(
+                format!("there is no terminal to ask at: {error}"),
+                "without one, use --exec PROGRAM or --policy approve|deny",
+            )
+        })?;
+        let operator = operator::connect(&self.operator).await?;
+        operator.register(self.registration(person::name())).await?;
+        Person::new(operator, terminal, Duty::Standing).serve().await
     }
 
     fn registration(&self, name: String) -> Registration {

@@ -43,9 +43,7 @@ pub(crate) async fn serve(operator: Operator, decider: Decider) -> Result<u8, Fa
             event = operator.next() => event,
             status = signals.next() => break Ok(status),
             _ = beat.tick() => {
-                if let Err(error) = operator.ping().await {
-                    break Err(error.into());
-                }
+                live(&operator);
                 continue;
             }
             Some(_) = tasks.join_next() => continue,
@@ -64,6 +62,13 @@ pub(crate) async fn serve(operator: Operator, decider: Decider) -> Result<u8, Fa
     // The programs that still run end here, not with the runtime.
     tasks.shutdown().await;
     ended
+}
+
+/// Says that the handler lives, without waiting for the answer: that the daemon is gone is told by
+/// the end of its events.
+pub(crate) fn live(operator: &Operator) {
+    let operator = operator.clone();
+    tokio::spawn(async move { operator.ping().await });
 }
 
 /// Stops working on a question that is over.

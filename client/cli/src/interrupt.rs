@@ -1,6 +1,6 @@
 //! Ctrl-C: the first asks for the call's end, the second does not wait for it.
 
-use crate::{exit::INTERRUPTED, failure::Failure};
+use crate::{exit::INTERRUPTED, failure::Failure, terminal};
 use std::sync::Arc;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -23,6 +23,7 @@ impl Interrupts {
             signals.recv().await;
             told.notify_one();
             signals.recv().await;
+            terminal::restore();
             // The connection closes with this process, and the daemon ends the call with it.
             std::process::exit(INTERRUPTED.into());
         });

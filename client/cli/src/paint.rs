@@ -51,6 +51,11 @@ pub(crate) fn stdout() -> Paint {
     choose(std::io::stdout().is_terminal())
 }
 
+/// For the controlling terminal.
+pub(crate) fn terminal() -> Paint {
+    choose(true)
+}
+
 /// For standard error.
 pub(crate) fn stderr() -> Paint {
     choose(std::io::stderr().is_terminal())

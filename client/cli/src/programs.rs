@@ -1,6 +1,7 @@
 //! Programs that the command line starts for an operator: one that answers questions, and an
 //! editor. The only file of this crate that starts a process.
 
+use crate::terminal::Terminal;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
     os::unix::process::CommandExt as _,
@@ -79,4 +80,23 @@ async fn talk(child: &mut Child, input: Vec<u8>) -> Result<Vec<u8>, String> {
         return Err(format!("answered with more than {MOST} bytes"));
     }
     Ok(output)
+}
+
+/// Opens a file in the person's editor, on their terminal, and waits for its end.
+#[allow(clippy::disallowed_methods, reason = "the operator's own editor")]
+pub(crate) async fn edit(file: &Path, terminal: &Terminal) -> Result<(), String> {
+    let named = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let editor = named.into_iter().find(|text| !text.trim().is_empty());
+    let editor = editor.unwrap_or_else(|| "vi".to_owned());
+    let mut words = editor.split_whitespace();
+    let Some(program) = words.next() else { return Err("no editor is named".to_owned()) };
+    let lend = || terminal.lend().map_err(|error| format!("can not lend the terminal: {error}"));
+    let mut command = Command::new(program);
+    command.args(words).arg(file).stdin(lend()?).stdout(lend()?).stderr(lend()?);
+    let mut child = tokio::process::Command::from(command)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| format!("can not start the editor {program}: {error}; set $EDITOR"))?;
+    let status = child.wait().await.map_err(|error| format!("{program}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("the editor failed ({status})")) }
 }

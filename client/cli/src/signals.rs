@@ -7,20 +7,23 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[derive(Debug)]
 pub(crate) struct Signals {
     hangup: Signal,
-    interrupt: Signal,
+    interrupt: Option<Signal>,
     quit: Signal,
     terminate: Signal,
 }
 
 impl Signals {
     pub(crate) fn watch() -> Result<Self, Failure> {
-        let watch = |kind| {
-            signal(kind)
-                .map_err(|error| Failure::new(format!("can not watch for signals: {error}"), ""))
-        };
+        let mut signals = Self::watch_without_interrupt()?;
+        signals.interrupt = Some(watch(SignalKind::interrupt())?);
+        Ok(signals)
+    }
+
+    /// All but Ctrl-C, which somebody else watches.
+    pub(crate) fn watch_without_interrupt() -> Result<Self, Failure> {
         Ok(Self {
             hangup: watch(SignalKind::hangup())?,
-            interrupt: watch(SignalKind::interrupt())?,
+            interrupt: None,
             quit: watch(SignalKind::quit())?,
             terminate: watch(SignalKind::terminate())?,
         })
@@ -28,11 +31,21 @@ impl Signals {
 
     /// The exit status for the signal that came.
     pub(crate) async fn next(&mut self) -> u8 {
+        let interrupt = async {
+            match &mut self.interrupt {
+                Some(interrupt) => interrupt.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.hangup.recv() => 128 + 1,
-            _ = self.interrupt.recv() => 128 + 2,
+            _ = interrupt => 128 + 2,
             _ = self.quit.recv() => 128 + 3,
             _ = self.terminate.recv() => 128 + 15,
         }
     }
+}
+
+fn watch(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::new(format!("can not watch for signals: {error}"), ""))
 }

@@ -1,0 +1,97 @@
+//! A daemon's operator socket that says what a test tells it to.
+
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests, of which each file uses some"
+)]
+
+use palisade_protocol::{
+    Answer, Answered, Envelope, Event, Question, QuestionOver, Register, Registered, Reply,
+    Request, RequestId, ServerMessage, Welcome, codec, limits::VERSION,
+};
+use std::{
+    io::{Read as _, Write as _},
+    os::unix::net::{UnixListener, UnixStream},
+};
+
+/// The daemon's side of one operator's connection.
+pub(crate) struct Daemon {
+    stream: UnixStream,
+}
+
+impl Daemon {
+    /// Takes the next connection and greets it.
+    pub(crate) fn accept(listener: &UnixListener) -> Self {
+        let mut daemon = Self { stream: listener.accept().unwrap().0 };
+        let Envelope { id, request } = daemon.next().unwrap();
+        assert!(matches!(request, Request::Hello(_)), "{request:?}");
+        let welcome = Welcome { version: VERSION, server: "fake".to_owned(), capabilities: vec![] };
+        daemon.reply(id, Reply::Welcome(welcome));
+        daemon
+    }
+
+    /// The next request; a ping is answered and passed over.
+    pub(crate) fn next(&mut self) -> Option<Envelope> {
+        loop {
+            let mut prefix = [0; 4];
+            self.stream.read_exact(&mut prefix).ok()?;
+            let mut body = vec![0; codec::frame_length(prefix).unwrap()];
+            self.stream.read_exact(&mut body).ok()?;
+            let envelope: Envelope = codec::decode(&body).unwrap();
+            if envelope.request != Request::Ping {
+                return Some(envelope);
+            }
+            let pong = ServerMessage::Reply { id: Some(envelope.id), reply: Reply::Pong };
+            // One who is gone needs no answer, and may still have left something to read.
+            drop(self.stream.write_all(&codec::frame(&pong).unwrap()));
+        }
+    }
+
+    pub(crate) fn send(&mut self, message: &ServerMessage) {
+        self.stream.write_all(&codec::frame(message).unwrap()).unwrap();
+    }
+
+    pub(crate) fn reply(&mut self, id: RequestId, reply: Reply) {
+        self.send(&ServerMessage::Reply { id: Some(id), reply });
+    }
+
+    /// Takes a registration.
+    pub(crate) fn registered(&mut self) -> Register {
+        let Envelope { id, request } = self.next().unwrap();
+        let Request::Register(register) = request else { panic!("{request:?}") };
+        let handler = "h-1".parse().unwrap();
+        self.reply(id, Reply::Registered(Registered { handler }));
+        register
+    }
+
+    pub(crate) fn ask(&mut self, question: &Question) {
+        self.send(&ServerMessage::Event(Event::Question(Box::new(question.clone()))));
+    }
+
+    pub(crate) fn over(&mut self, id: &str, outcome: &str) {
+        let over = QuestionOver {
+            question: id.parse().unwrap(),
+            outcome: outcome.to_owned(),
+            by: "test".to_owned(),
+        };
+        self.send(&ServerMessage::Event(Event::QuestionOver(over)));
+    }
+
+    /// Takes an answer.
+    pub(crate) fn answer(&mut self) -> Answer {
+        let Envelope { id, request } = self.next().unwrap();
+        let Request::Answer(answer) = request else { panic!("{request:?}") };
+        self.reply(id, Reply::Answered(Answered { grant: None }));
+        *answer
+    }
+}
+
+/// A question of this id.
+pub(crate) fn question(id: &str) -> Question {
+    let mut question: Question = serde_json::from_str(include_str!("../question.json")).unwrap();
+    question.question = id.parse().unwrap();
+    question.digest = format!("digest-{id}");
+    question
+}

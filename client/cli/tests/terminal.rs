@@ -1,0 +1,254 @@
+//! The terminal approver in a real terminal (tmux), against a scripted daemon.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "helpers of tests, which the lint does not see as tests; they start tmux"
+)]
+
+mod fake;
+
+use fake::{Daemon, question};
+use palisade_protocol::{Decision, Deny, Envelope, Modified, Reply, Request, Scope, Until};
+use std::{
+    os::unix::net::UnixListener,
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+/// A shell in a tmux of its own.
+struct Screen {
+    directory: tempfile::TempDir,
+    listener: UnixListener,
+}
+
+impl Screen {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(directory.path().join("operator.sock")).unwrap();
+        let screen = Self { directory, listener };
+        let size = ["-x", "100", "-y", "60"];
+        screen.tmux(&[&["-f", "/dev/null", "new-session", "-d"], &size[..], &["sh"]].concat());
+        screen.line("PS1='$ '; stty -g > before; echo re''ady");
+        screen.shows("ready");
+        screen
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn tmux(&self, words: &[&str]) -> String {
+        let output = Command::new("tmux")
+            .arg("-S")
+            .arg(self.path("tmux.sock"))
+            .args(words)
+            .current_dir(self.directory.path())
+            .env_remove("TMUX")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Types keys by their names.
+    fn keys(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    /// Types a line into the shell.
+    fn line(&self, text: &str) {
+        self.tmux(&["send-keys", "-l", text]);
+        self.keys(&["Enter"]);
+    }
+
+    /// Starts `palisade approve` and takes its connection.
+    fn approver(&self, environment: &str) -> Daemon {
+        let program = env!("CARGO_BIN_EXE_palisade");
+        let socket = self.path("operator.sock");
+        let command = format!("exec {program} approve --operator-socket {}", socket.display());
+        self.line(&format!("{environment} sh -c 'echo $$ > pid; {command}'; echo status=$?"));
+        let mut daemon = Daemon::accept(&self.listener);
+        let register = daemon.registered();
+        assert!(register.name.starts_with("person:"), "{}", register.name);
+        daemon
+    }
+
+    /// Waits until the screen has this.
+    fn shows(&self, text: &str) -> String {
+        let start = Instant::now();
+        loop {
+            let screen = self.tmux(&["capture-pane", "-p", "-J"]);
+            if screen.contains(text) {
+                return screen;
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "no {text:?} in:\n{screen}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The terminal is as it was before.
+    fn is_restored(&self) {
+        self.line("stty -g > after; echo co''mpared");
+        self.shows("compared");
+        let read = |name: &str| std::fs::read_to_string(self.path(name)).unwrap();
+        assert!(!read("before").is_empty());
+        assert_eq!(read("before"), read("after"));
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+const PROMPT: &str = "[y]es [n]o [e]dit [a]lways [A]bort [q]uit";
+
+#[test]
+fn a_person_answers_each_question_by_key() {
+    let screen = Screen::new();
+    let mut daemon = screen.approver("EDITOR=./editor");
+    screen.shows("no question waits; q leaves");
+
+    let mut hostile = question("q-1");
+    hostile.reason = Some("fine\x1b[2J\u{202e}".to_owned());
+    daemon.ask(&hostile);
+    let shown = screen.shows(PROMPT);
+    for line in [
+        "bash wants to run ── q-1",
+        "! destructive: rm removes files",
+        "-old",
+        "+done",
+        "will be lost: /home/me/project/build (directory, 4096 bytes)",
+        "the agent says (its own words",
+        "> fine␛[2J<U+202E>",
+    ] {
+        assert!(shown.contains(line), "no {line:?} in:\n{shown}");
+    }
+    screen.keys(&["y"]);
+    let answer = daemon.answer();
+    assert_eq!((answer.question.as_str(), answer.digest.as_str()), ("q-1", "digest-q-1"));
+    assert_eq!(answer.decision, Decision::Approve);
+    screen.shows("q-1 approved");
+
+    daemon.ask(&question("q-2"));
+    screen.shows("wants to run ── q-2");
+    daemon.ask(&question("q-3"));
+    screen.shows("+ q-3 waits: bash: rm -r build (and 1 more)");
+    screen.shows("· 1 more");
+    screen.keys(&["n"]);
+    screen.shows("no, because (Enter sends):");
+    screen.tmux(&["send-keys", "-l", "it is shared"]);
+    screen.shows("no, because (Enter sends): it is shared");
+    screen.keys(&["Enter"]);
+    let deny = Deny { reason: "it is shared".to_owned(), guidance: String::new() };
+    assert_eq!(daemon.answer().decision, Decision::Deny(deny));
+
+    screen.shows("wants to run ── q-3");
+    screen.keys(&["Escape"]);
+    let answer = daemon.answer();
+    assert_eq!(answer.question.as_str(), "q-3");
+    assert!(matches!(answer.decision, Decision::Deny(_)), "{answer:?}");
+
+    screen.tmux(&["send-keys", "-R"]);
+    daemon.ask(&question("q-4"));
+    screen.shows(PROMPT);
+    screen.keys(&["a"]);
+    screen.shows("2  commands that begin with: rm -r");
+    screen.keys(&["1"]);
+    let remember = daemon.answer().remember.unwrap();
+    assert_eq!((remember.scope, remember.until), (Scope::ExactCall, Until::Session));
+
+    screen.tmux(&["send-keys", "-R"]);
+    daemon.ask(&question("q-5"));
+    screen.shows(PROMPT);
+    screen.keys(&["A"]);
+    screen.shows("abort s-1? y;");
+    screen.keys(&["y"]);
+    let Envelope { id, request } = daemon.next().unwrap();
+    assert!(matches!(request, Request::Abort(abort) if abort.session.as_str() == "s-1"));
+    daemon.reply(id, Reply::Done);
+    daemon.over("q-5", "cancelled");
+    screen.shows("q-5 is over: cancelled by test");
+
+    screen.keys(&["q"]);
+    screen.shows("status=0");
+    screen.is_restored();
+    assert_eq!(daemon.next(), None);
+}
+
+#[test]
+fn arguments_are_edited_in_the_persons_editor() {
+    let screen = Screen::new();
+    let script = "#!/bin/sh\nstty -g > during\necho '{\"command\": \"true\"}' > \"$1\"\n";
+    std::fs::write(screen.path("editor"), script).unwrap();
+    screen.line("chmod +x editor; echo do''ne");
+    screen.shows("done");
+    let mut daemon = screen.approver("EDITOR=./editor");
+    daemon.ask(&question("q-1"));
+    screen.shows(PROMPT);
+    screen.keys(&["e"]);
+    let arguments = serde_json::from_str(r#"{"command": "true"}"#).unwrap();
+    assert_eq!(daemon.answer().decision, Decision::ApproveModified(Modified { arguments }));
+    let read = |name: &str| std::fs::read_to_string(screen.path(name)).unwrap();
+    assert_eq!(read("before"), read("during"), "the editor has an ordinary terminal");
+    screen.shows("q-1 approved with other arguments");
+
+    std::fs::write(screen.path("editor"), "#!/bin/sh\necho nonsense > \"$1\"\n").unwrap();
+    screen.tmux(&["send-keys", "-R"]);
+    daemon.ask(&question("q-2"));
+    screen.shows(PROMPT);
+    screen.keys(&["e"]);
+    screen.shows("nothing is decided: what was saved is not JSON");
+    screen.keys(&["C-d"]);
+    assert!(matches!(daemon.answer().decision, Decision::Deny(_)));
+    screen.keys(&["q"]);
+    screen.shows("status=0");
+    screen.is_restored();
+}
+
+#[test]
+fn a_signal_puts_the_terminal_back_and_approves_nothing() {
+    for (signal, status) in [("TERM", "status=143"), ("HUP", "status=129"), ("INT", "status=130")] {
+        let screen = Screen::new();
+        let mut daemon = screen.approver("");
+        daemon.ask(&question("q-1"));
+        screen.shows(PROMPT);
+        let pid = std::fs::read_to_string(screen.path("pid")).unwrap();
+        let kill = Command::new("kill").args(["-s", signal, pid.trim()]).status().unwrap();
+        assert!(kill.success());
+        screen.shows(status);
+        screen.is_restored();
+        assert_eq!(daemon.next(), None, "nothing was answered");
+    }
+}
+
+#[test]
+fn the_daemons_end_puts_the_terminal_back() {
+    let screen = Screen::new();
+    let mut daemon = screen.approver("");
+    daemon.ask(&question("q-1"));
+    screen.shows(PROMPT);
+    drop(daemon);
+    screen.shows("status=125");
+    screen.shows("error: the connection to the daemon ended");
+    screen.is_restored();
+}
+
+#[test]
+fn a_terminal_that_is_gone_denies() {
+    let screen = Screen::new();
+    let mut daemon = screen.approver("");
+    daemon.ask(&question("q-1"));
+    screen.shows(PROMPT);
+    screen.tmux(&["new-window", "-d"]);
+    screen.tmux(&["kill-pane"]);
+    // By its signal or by its end of file, whichever is seen first.
+    if let Some(Envelope { request, .. }) = daemon.next() {
+        let Request::Answer(answer) = request else { panic!("{request:?}") };
+        assert!(matches!(answer.decision, Decision::Deny(_)), "{answer:?}");
+    }
+}
