@@ -1,15 +1,19 @@
-//! The analyst's confinement: limits, no new privileges, no descriptors but its socket, and system
-//! calls for memory and that socket alone.
+//! The analyst's confinement: limits, no new privileges, and system calls for memory and its socket
+//! alone.
 
-use palisade_plan::{FilterError, SyscallAction, SyscallRule, assemble};
+use palisade_plan::{Compare, Condition, FilterError, SyscallAction, SyscallRule, assemble};
 use rustix::{
     io::Errno,
     process::{Resource, Rlimit, setrlimit},
 };
 use seccompiler::sock_filter;
+use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 
 /// All memory, the parser's stack among it.
 const MEMORY: u64 = 256 * 1024 * 1024;
+
+/// `EPERM`: the answer to a call that is known, with arguments that are not.
+const REFUSED: u16 = 1;
 
 /// Why the process is not confined.
 #[derive(Debug, thiserror::Error)]
@@ -43,14 +47,9 @@ pub(crate) fn limit() -> Result<(), ConfineError> {
     rustix::thread::set_no_new_privs(true).map_err(ConfineError::Privileges)
 }
 
-/// What the parser's thread may ask of the kernel, and why.
-const ALLOWED: [(libc::c_long, &str); 24] = [
-    (libc::SYS_read, "the socket"),
-    (libc::SYS_write, "why it ended, to standard error"),
-    (libc::SYS_recvmsg, "questions"),
-    (libc::SYS_sendmsg, "answers"),
+/// What both threads may ask of the kernel whatever the arguments, and why.
+const ALLOWED: [(libc::c_long, &str); 19] = [
     (libc::SYS_close, "descriptors that nobody should have sent"),
-    (libc::SYS_mmap, "memory"),
     (libc::SYS_munmap, "memory"),
     (libc::SYS_mremap, "memory"),
     (libc::SYS_brk, "memory"),
@@ -71,17 +70,83 @@ const ALLOWED: [(libc::c_long, &str); 24] = [
     (libc::SYS_exit_group, "the end of the process"),
 ];
 
-/// Installs the filter on this thread. The other one only waits for it.
-pub(crate) fn filter() -> Result<(), ConfineError> {
-    let rules: Vec<SyscallRule> = ALLOWED
-        .iter()
-        .filter_map(|(number, _)| u32::try_from(*number).ok())
-        .map(|number| SyscallRule { number, clauses: Vec::new(), otherwise: SyscallAction::Allow })
-        .collect();
-    let program: Vec<sock_filter> = assemble(&rules)?
+/// Installs the filter on all threads.
+pub(crate) fn filter(socket: BorrowedFd<'_>) -> Result<(), ConfineError> {
+    let program: Vec<sock_filter> = assemble(&rules(socket.as_raw_fd()))?
         .iter()
         .map(|i| sock_filter { code: i.code, jt: i.jt, jf: i.jf, k: i.k })
         .collect();
     seccompiler::apply_filter_all_threads(&program)?;
     Ok(())
+}
+
+/// Whatever descriptors the asker's process leaked are of no use: only the socket is read, only it
+/// and standard error are written to, and no file is mapped.
+fn rules(socket: RawFd) -> Vec<SyscallRule> {
+    let anonymous = u64::from(libc::MAP_ANONYMOUS.cast_unsigned());
+    let on = |fd: RawFd| equal(0, u64::from(u32::MAX), u64::from(fd.cast_unsigned()));
+    let mut rules = vec![
+        only(libc::SYS_recvmsg, on(socket)),
+        only(libc::SYS_sendmsg, on(socket)),
+        only(libc::SYS_write, on(libc::STDERR_FILENO)),
+        only(libc::SYS_mmap, equal(3, anonymous, anonymous)),
+    ];
+    rules.extend(ALLOWED.iter().map(|(number, _)| rule(*number, Vec::new(), SyscallAction::Allow)));
+    rules
+}
+
+const fn equal(argument: u8, mask: u64, value: u64) -> Condition {
+    Condition { argument, wide: false, mask, compare: Compare::Equal, value }
+}
+
+fn only(number: libc::c_long, condition: Condition) -> SyscallRule {
+    let clauses = vec![(vec![condition], SyscallAction::Allow)];
+    rule(number, clauses, SyscallAction::Errno(REFUSED))
+}
+
+fn rule(
+    number: libc::c_long,
+    clauses: Vec<(Vec<Condition>, SyscallAction)>,
+    otherwise: SyscallAction,
+) -> SyscallRule {
+    // A number that is none is refused by the assembly.
+    SyscallRule { number: u32::try_from(number).unwrap_or(u32::MAX), clauses, otherwise }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_socket_and_memory() {
+        let rules = rules(7);
+        let decide = |number: libc::c_long, arguments: [u64; 6]| {
+            let rule = rules.iter().find(|rule| i64::from(rule.number) == number);
+            rule.map(|rule| rule.decide(&arguments))
+        };
+        let refused = Some(SyscallAction::Errno(REFUSED));
+        let allowed = Some(SyscallAction::Allow);
+        for call in [libc::SYS_recvmsg, libc::SYS_sendmsg] {
+            assert_eq!(decide(call, [7, 0, 0, 0, 0, 0]), allowed);
+            assert_eq!(decide(call, [3, 0, 0, 0, 0, 0]), refused);
+        }
+        assert_eq!(decide(libc::SYS_write, [2, 0, 0, 0, 0, 0]), allowed);
+        assert_eq!(decide(libc::SYS_write, [7, 0, 0, 0, 0, 0]), refused);
+        assert_eq!(decide(libc::SYS_mmap, [0, 0, 0, 0x22, u64::MAX, 0]), allowed);
+        assert_eq!(decide(libc::SYS_mmap, [0, 0, 0, 0x2, 3, 0]), refused);
+        for call in [
+            libc::SYS_read,
+            libc::SYS_openat,
+            libc::SYS_socket,
+            libc::SYS_execve,
+            libc::SYS_clone,
+            libc::SYS_clone3,
+            libc::SYS_ptrace,
+            libc::SYS_prctl,
+            libc::SYS_io_uring_setup,
+        ] {
+            assert_eq!(decide(call, [0; 6]), None);
+        }
+        assert!(assemble(&rules).is_ok());
+    }
 }

@@ -7,7 +7,10 @@ use crate::{
 };
 use palisade_channel::{Channel, ChannelError};
 use palisade_policy::analysis::{TableError, Tables, analyse};
-use std::{os::fd::OwnedFd, thread};
+use std::{
+    os::fd::{AsFd as _, OwnedFd},
+    thread,
+};
 
 /// The parser recurses; its stack is part of the memory that it may have.
 const STACK: usize = 64 * 1024 * 1024;
@@ -47,7 +50,7 @@ pub fn serve(socket: OwnedFd) -> Result<(), ServeError> {
 }
 
 fn answer(channel: &Channel, tables: &Tables) -> Result<(), ServeError> {
-    confine::filter()?;
+    confine::filter(channel.as_fd())?;
     while let Some((asked, _)) = channel.receive::<Asked>()? {
         let found = analyse(&asked.text, &Shell::new(), tables);
         channel.send(&Answered { number: asked.number, found })?;

@@ -14,7 +14,7 @@ use rustix::{
 };
 use std::{
     os::fd::AsFd as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Child,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
@@ -23,7 +23,7 @@ use std::{
 /// How long an answer may take.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// How long the first answer of a process may take: it reads its tables first.
+/// How long a process that was just started may take: it reads its tables and confines itself.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 
 /// Why there is no analyst.
@@ -36,6 +36,14 @@ pub enum SupervisorError {
         path: PathBuf,
         /// The kernel's answer.
         source: std::io::Error,
+    },
+    /// It was started and did not come up.
+    #[error("{} does not come up: {why}", path.display())]
+    Useless {
+        /// Its path.
+        path: PathBuf,
+        /// What it did instead.
+        why: String,
     },
 }
 
@@ -50,7 +58,7 @@ pub struct Analysis {
 
 /// Keeps one analyst running and asks it. One question at a time; others wait.
 ///
-/// [`Supervisor::ask`] blocks for at most 200 ms (2 s for a process that was just started). The
+/// [`Supervisor::ask`] blocks for at most 200 ms, and 2 s more when a process has to be started first. The
 /// broker has an `Arc<Supervisor>` and calls it from `tokio::task::spawn_blocking`; to look at
 /// several texts at once it keeps several supervisors.
 #[derive(Debug)]
@@ -109,7 +117,7 @@ impl Supervisor {
                     Err(error) => return failed(text, error.to_string()),
                 },
             };
-            match running.ask(text) {
+            match running.ask(text, WAIT) {
                 Ok(found) => {
                     *slot = Some(running);
                     return Analysis { found, failure: None };
@@ -143,15 +151,24 @@ enum Broken {
 }
 
 impl Running {
-    fn start(program: &std::path::Path) -> Result<Self, SupervisorError> {
+    fn start(program: &Path) -> Result<Self, SupervisorError> {
         let (child, socket) = process::start(program)?;
-        Ok(Self { child, channel: Channel::new(socket), next: 0 })
+        let mut running = Self { child, channel: Channel::new(socket), next: 0 };
+        match running.ask("", FIRST_WAIT) {
+            Ok(_) => Ok(running),
+            Err(Broken::Before) => Err(running.useless(program, "it ended at once")),
+            Err(Broken::After(why)) => Err(running.useless(program, &why)),
+        }
     }
 
-    fn ask(&mut self, text: &str) -> Result<Vec<Found>, Broken> {
+    fn useless(self, program: &Path, why: &str) -> SupervisorError {
+        self.end();
+        SupervisorError::Useless { path: program.to_owned(), why: why.to_owned() }
+    }
+
+    fn ask(&mut self, text: &str, wait: Duration) -> Result<Vec<Found>, Broken> {
         let number = self.next;
         self.next += 1;
-        let wait = if number == 0 { FIRST_WAIT } else { WAIT };
         let deadline = Instant::now() + wait;
         let after = |why: &str| Broken::After(why.to_owned());
         let limit = set_socket_timeout(self.channel.as_fd(), Timeout::Send, Some(wait))
@@ -174,9 +191,8 @@ impl Running {
     /// Ends the process and waits for that.
     fn end(mut self) {
         // It may have ended by itself; then there is nothing to kill, and it is still reaped.
-        if self.child.kill().is_err() || self.child.wait().is_err() {
-            drop(self.channel.shut());
-        }
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 
