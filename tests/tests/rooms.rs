@@ -257,7 +257,7 @@ fn a_broker_refuses_a_launcher_of_another_build() {
         rustix::net::bind(&listener, &address).unwrap();
         rustix::net::listen(&listener, 1).unwrap();
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
-        let state = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o755));
+        let state: fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(world.state(), state).unwrap();
         let daemon = mode.act(|| {
             let mut command = world.command("palisaded");

@@ -298,7 +298,9 @@ impl Dice {
 
 /// Good messages, to be made bad.
 fn seeds(world: &World, dialect: Dialect) -> Vec<Vec<u8>> {
-    let options = CallOptions { attach: true, stream: true, ..CallOptions::default() };
+    // A call whose attachment never ends is waited for no longer than this.
+    let timeout_ms = Some(1000);
+    let options = CallOptions { attach: true, stream: true, timeout_ms, ..CallOptions::default() };
     let requests = [
         Request::Ping,
         Request::Status,
