@@ -92,6 +92,17 @@ impl Embedded {
     /// Starts it and connects twice: as its client, and as the one operator it listens to. The
     /// operator's connection is for this process alone; a client that is reconnected has none.
     ///
+    /// ```no_run
+    /// # use palisade_client::{Embedded, Registration};
+    /// # async fn start() -> Result<(), palisade_client::Error> {
+    /// let (client, operator) = Embedded::new().with_operator().await?;
+    /// operator.register(Registration::new("person:me")).await?;
+    /// // Answer what operator.next() asks, in a task of its own, while client makes calls.
+    /// # drop(client);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As for [`start`](Self::start).
     pub async fn with_operator(self) -> Result<(Client, Operator), Error> {

@@ -1,7 +1,7 @@
 //! `palisade call`: one tool, by name.
 
 use crate::{
-    connect, exit,
+    asking, exit,
     failure::Failure,
     options::SessionOptions,
     paint, print, receipt,
@@ -58,11 +58,12 @@ impl CallTool {
     async fn attempt(&self) -> Result<u8, Failure> {
         let arguments = object(self.arguments()?)?;
         let open = self.session.open()?;
-        let (client, _) = connect::connect(&self.session.connection).await?;
+        let (client, asking) = asking::connect(&self.session.connection).await?;
         let status = match client.open(open).await {
             Ok(session) => self.call(&session, arguments).await,
             Err(error) => Err(error.into()),
         };
+        drop(asking);
         end(&client, status).await
     }
 
@@ -108,6 +109,7 @@ impl CallTool {
             }
         }
         receipt::tell(&result, self.session.verbose.into(), paint::stderr());
+        asking::advise(&result, paint::stderr());
         Ok(exit::of_result(&result))
     }
 }

@@ -31,25 +31,42 @@ pub(crate) enum Daemon {
     Private,
 }
 
+/// A daemon that was found, or one to be started.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// It was running already.
+    Running(Client),
+    /// It is to be started for the occasion.
+    Private(Embedded),
+}
+
 /// Connects, starting a private daemon if none runs.
 pub(crate) async fn connect(options: &Connection) -> Result<(Client, Daemon), Failure> {
+    match find(options).await? {
+        Found::Running(client) => Ok((client, Daemon::Running)),
+        Found::Private(private) => Ok((private.start().await?, Daemon::Private)),
+    }
+}
+
+/// Finds a daemon that runs, or what to start instead.
+pub(crate) async fn find(options: &Connection) -> Result<Found, Failure> {
     let root = rustix::process::geteuid().is_root();
     let environment = (std::env::var_os("PALISADE_SOCKET"), std::env::var_os("XDG_RUNTIME_DIR"));
     match places(options, environment, root) {
-        Where::Named(path) => Ok((Client::connect(path).await?, Daemon::Running)),
+        Where::Named(path) => Ok(Found::Running(Client::connect(path).await?)),
         Where::Usual(paths) => {
             for path in paths {
                 if let Some(client) = running(&path).await? {
-                    return Ok((client, Daemon::Running));
+                    return Ok(Found::Running(client));
                 }
             }
-            Ok((Client::embedded().await?, Daemon::Private))
+            Ok(Found::Private(Embedded::new()))
         }
         Where::Private => {
             let private = options.profiles.iter().fold(Embedded::new(), |daemon, directory| {
                 daemon.profiles(std::path::absolute(directory).unwrap_or(directory.clone()))
             });
-            Ok((private.start().await?, Daemon::Private))
+            Ok(Found::Private(private))
         }
     }
 }

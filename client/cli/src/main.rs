@@ -2,6 +2,7 @@
 
 mod answer;
 mod approve;
+mod asking;
 mod audit;
 mod automatic;
 mod call;

@@ -11,7 +11,7 @@ use crate::{
     terminal::{self, CLEAR, Raw, Terminal},
     visible::visible,
 };
-use palisade_client::{Answer, Operator, OperatorEvent, Question, Review};
+use palisade_client::{Answer, ErrorCode, Operator, OperatorEvent, Question, Review};
 use palisade_protocol::JsonText;
 use std::{
     io::{self, Write as _},
@@ -150,14 +150,21 @@ impl Person {
     async fn give(&mut self, answer: Answer) -> io::Result<()> {
         let Some(question) = self.desk.front() else { return Ok(()) };
         let told = word(&answer);
-        let line = match self.operator.answer(question, answer).await {
+        let taken = self.operator.answer(question, answer).await;
+        // One that was refused for what it says leaves the question open.
+        let open = taken.as_ref().is_err_and(|error| {
+            !matches!(error.code(), Some(ErrorCode::StaleApproval | ErrorCode::NotFound))
+        });
+        let line = match taken {
             Ok(None) => format!("{} {told}", question.question),
             Ok(Some(grant)) => format!("{} {told}; remembered as {grant}", question.question),
             Err(error) => {
                 format!("{} was not answered: {}", question.question, visible(&error.to_string()))
             }
         };
-        self.desk.done();
+        if !open {
+            self.desk.done();
+        }
         self.say(&line)
     }
 

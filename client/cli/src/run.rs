@@ -1,7 +1,7 @@
 //! `palisade run`: one command, confined.
 
 use crate::{
-    connect, exit,
+    asking, exit,
     failure::Failure,
     options::SessionOptions,
     paint, print, receipt,
@@ -22,6 +22,9 @@ failure that has no result is {\"success\": false, \"error\": {code, message, hi
 
 The command sees no standard input unless --stdin is given: a script that runs `palisade run` in
 a loop keeps its own. Ctrl-C ends the command; a second one does not wait for that.
+
+What needs an approval is asked here if this is a terminal and the daemon a private one; else a
+handler answers (see palisade approve), and without one it is denied.
 
 Examples:
   palisade run -- 'make && ./check | tail -5'
@@ -66,11 +69,12 @@ impl Run {
     async fn attempt(&self) -> Result<u8, Failure> {
         let open = self.session.open()?;
         let variables = variables(&self.env, |name| std::env::var_os(name))?;
-        let (client, _) = connect::connect(&self.session.connection).await?;
+        let (client, asking) = asking::connect(&self.session.connection).await?;
         let status = match client.open(open).await {
             Ok(session) => self.call(&session, variables).await,
             Err(error) => Err(error.into()),
         };
+        drop(asking);
         end(&client, status).await
     }
 
@@ -106,6 +110,7 @@ impl Run {
             print::bytes(result.output.as_bytes())?;
         }
         receipt::tell(&result, self.session.verbose.into(), paint::stderr());
+        asking::advise(&result, paint::stderr());
         Ok(exit::of_result(&result))
     }
 }

@@ -10,7 +10,10 @@
 mod fake;
 
 use fake::{Daemon, question};
-use palisade_protocol::{Decision, Deny, Envelope, Modified, Reply, Request, Scope, Until};
+use palisade_protocol::{
+    CallResult, Decision, Deny, Envelope, ErrorCode, Modified, Opened, Receipt, Reply, Request,
+    Scope, Until, WireError,
+};
 use std::{
     os::unix::net::UnixListener,
     path::PathBuf,
@@ -69,7 +72,7 @@ impl Screen {
         let program = env!("CARGO_BIN_EXE_palisade");
         let socket = self.path("operator.sock");
         let command = format!("exec {program} approve --operator-socket {}", socket.display());
-        self.line(&format!("{environment} sh -c 'echo $$ > pid; {command}'; echo status=$?"));
+        self.line(&format!("{environment} sh -c 'echo $$ > pid; {command}'; echo sta''tus=$?"));
         let mut daemon = Daemon::accept(&self.listener);
         let register = daemon.registered();
         assert!(register.name.starts_with("person:"), "{}", register.name);
@@ -250,5 +253,57 @@ fn a_terminal_that_is_gone_denies() {
     if let Some(Envelope { request, .. }) = daemon.next() {
         let Request::Answer(answer) = request else { panic!("{request:?}") };
         assert!(matches!(answer.decision, Decision::Deny(_)), "{answer:?}");
+    }
+}
+
+/// Runs a command with a private daemon that asks, types this key, and says what was answered and
+/// what the screen had.
+fn own_question(key: &str) -> (Decision, String) {
+    let screen = Screen::new();
+    let agents = UnixListener::bind(screen.path("agent.sock")).unwrap();
+    std::fs::write(screen.path("daemon"), include_str!("bridge.py")).unwrap();
+    let program = env!("CARGO_BIN_EXE_palisade");
+    screen.line("chmod +x daemon; unset PALISADE_SOCKET; echo do''ne");
+    screen.shows("done");
+    let variables = "XDG_RUNTIME_DIR= PALISADE_DAEMON=$PWD/daemon";
+    screen.line(&format!("{variables} {program} run -- 'rm -r build'; echo sta''tus=$?"));
+    let mut agent = Daemon::accept(&agents);
+    let mut operator = Daemon::accept(&screen.listener);
+    assert!(operator.registered().name.starts_with("person:"));
+    let Envelope { id, request } = agent.next().unwrap();
+    let Request::Open(open) = request else { panic!("{request:?}") };
+    let (session, receipt) = ("s-1".parse().unwrap(), Receipt::default());
+    let opened = Opened { session, workspace: open.workspace, receipt };
+    agent.reply(id, Reply::Opened(Box::new(opened)));
+    let Envelope { id, request } = agent.next().unwrap();
+    assert!(matches!(request, Request::Call(_)), "{request:?}");
+    operator.ask(&question("q-1"));
+    screen.shows(PROMPT);
+    screen.keys(&[key]);
+    let decision = operator.answer().decision;
+    let mut result: CallResult = serde_json::from_str(include_str!("result.json")).unwrap();
+    if let Decision::Deny(deny) = &decision {
+        result.success = false;
+        result.exit_code = None;
+        result.error = Some(WireError::new(ErrorCode::Denied, &deny.reason, ""));
+    }
+    agent.reply(id, Reply::Result(Box::new(result)));
+    assert_eq!(agent.next(), None);
+    drop(agent);
+    let shown = screen.shows("status=");
+    screen.is_restored();
+    (decision, shown)
+}
+
+#[test]
+fn a_command_at_a_terminal_asks_there() {
+    let (decision, shown) = own_question("y");
+    assert_eq!(decision, Decision::Approve);
+    assert!(shown.contains("status=0"), "{shown}");
+    for key in ["Escape", "C-c", "q"] {
+        let (decision, shown) = own_question(key);
+        assert!(matches!(decision, Decision::Deny(_)), "{key}: {decision:?}");
+        assert!(shown.contains("error: denied: the operator said no"), "{key}: {shown}");
+        assert!(shown.contains("status=126"), "{key}: {shown}");
     }
 }
