@@ -129,7 +129,9 @@ fn calls_decisions_and_results_are_recorded_in_order() {
 fn a_log_that_can_not_be_written_refuses_calls() {
     for mode in Mode::all() {
         let world = World::new(mode);
-        let sandbox = world.open();
+        // What the daemon says goes to a file too, so that not even that can be written.
+        let (stream, daemon) = world.embedded_by(mode, "exec \"$@\" 2> messages");
+        let sandbox = Sandbox::over(stream, Some(daemon), Open::new(world.workspace())).unwrap();
         assert_eq!(sandbox.ok("touch before"), "");
         limit_files(&sandbox, "0");
         let before = records(&world).len();

@@ -156,6 +156,8 @@ fn log_to_stderr(settings: &Settings) -> Result<(), StartError> {
         .with_writer(io::stderr)
         .with_ansi(colour)
         .with_target(false)
+        // A message that can not be written is lost; complaining of it to the same place panics.
+        .log_internal_errors(false)
         .without_time();
     if let Err(error) = subscriber.try_init() {
         eprintln!("palisaded: logging was set up before: {error}");
