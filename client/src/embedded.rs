@@ -204,16 +204,29 @@ fn find(
     if let Some(path) = named {
         return Ok(PathBuf::from(path));
     }
+    search(DAEMON, running, built).map_err(|looked| Error::DaemonNotFound { looked })
+}
+
+/// A program that comes with Palisade, found where the daemon is looked for. Never on `$PATH`.
+///
+/// # Errors
+/// Where it was looked for, if it is nowhere.
+pub fn companion(name: &str) -> Result<PathBuf, Vec<PathBuf>> {
+    search(name, std::env::current_exe().ok(), BUILT)
+}
+
+fn search(
+    name: &str,
+    running: Option<PathBuf>,
+    built: Option<&str>,
+) -> Result<PathBuf, Vec<PathBuf>> {
     let beside = running.iter().flat_map(|program| program.ancestors().skip(1).take(3));
     let looked: Vec<PathBuf> = beside
         .chain(built.map(Path::new))
         .chain(INSTALLED.iter().map(Path::new))
-        .map(|directory| directory.join(DAEMON))
+        .map(|directory| directory.join(name))
         .collect();
-    match looked.iter().find(|path| path.is_file()) {
-        Some(path) => Ok(path.clone()),
-        None => Err(Error::DaemonNotFound { looked }),
-    }
+    looked.iter().find(|path| path.is_file()).cloned().ok_or(looked)
 }
 
 #[cfg(test)]

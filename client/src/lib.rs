@@ -63,7 +63,7 @@ mod tests;
 pub use answer::{Answer, Registration};
 pub use call::Call;
 pub use client::Client;
-pub use embedded::Embedded;
+pub use embedded::{Embedded, companion};
 pub use error::Error;
 pub use files::{EntryKind, FileEntry, Listing};
 pub use news::OperatorEvent;

@@ -11,10 +11,16 @@ use crate::{
 use palisade_client::{Answer, Decision, Operator, OperatorEvent, Question, QuestionId};
 use std::{
     collections::HashMap,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
-use tokio::{sync::Semaphore, task::JoinSet};
+use tokio::{
+    sync::Semaphore,
+    task::{AbortHandle, JoinSet},
+};
 
 /// How often the daemon hears that this handler is alive, and how long it may hear nothing.
 pub(crate) const BEAT: Duration = Duration::from_secs(5);
@@ -51,8 +57,14 @@ pub(crate) async fn serve(operator: Operator, decider: Decider) -> Result<u8, Fa
         match event {
             Some(OperatorEvent::Question(question)) => {
                 let id = question.question.clone();
-                let work = decide(operator.clone(), decider.clone(), *question, Arc::clone(&seats));
-                asked.insert(id, tasks.spawn(work));
+                let work = Work {
+                    operator: operator.clone(),
+                    decider: decider.clone(),
+                    seats: Arc::clone(&seats),
+                    decided: Arc::default(),
+                };
+                let decided = Arc::clone(&work.decided);
+                asked.insert(id, (tasks.spawn(work.perform(*question)), decided));
             }
             Some(OperatorEvent::Over(over)) => give_up(&mut asked, &over.question),
             Some(_) => {}
@@ -71,34 +83,51 @@ pub(crate) fn live(operator: &Operator) {
     tokio::spawn(async move { operator.ping().await });
 }
 
-/// Stops working on a question that is over.
-fn give_up(asked: &mut HashMap<QuestionId, tokio::task::AbortHandle>, id: &QuestionId) {
-    if let Some(task) = asked.remove(id) {
+/// Stops working on a question that is over, unless its answer is on the way: that it was taken is
+/// told only after the question's end.
+fn give_up(asked: &mut HashMap<QuestionId, (AbortHandle, Arc<AtomicBool>)>, id: &QuestionId) {
+    if let Some((task, decided)) = asked.remove(id)
+        && !decided.load(Ordering::Relaxed)
+    {
         task.abort();
     }
 }
 
-async fn decide(operator: Operator, decider: Decider, question: Question, seats: Arc<Semaphore>) {
-    let deadline = Instant::now() + Duration::from_millis(question.expires_in_ms);
-    let given = match decider {
-        Decider::Word(verdict) => answer(&question, verdict, "the operator's policy is to deny"),
-        Decider::Program(judge) => {
-            let Ok(_seat) = seats.acquire().await else { return };
-            let left = deadline.saturating_duration_since(Instant::now());
-            // A denial that says why must still be in time.
-            let reserve = (left / 10).min(Duration::from_millis(500));
-            judge.decide(&question, left - reserve).await
-        }
-    };
-    let told = word(&given);
-    match operator.answer(&question, given).await {
-        Ok(_) => {
-            let line = format!("{told} {} {}", question.question, card::summary(&question));
+/// One question, from being asked to being answered.
+#[derive(Debug)]
+struct Work {
+    operator: Operator,
+    decider: Decider,
+    seats: Arc<Semaphore>,
+    decided: Arc<AtomicBool>,
+}
+
+impl Work {
+    async fn perform(self, question: Question) {
+        let Some(given) = self.decide(&question).await else { return };
+        self.decided.store(true, Ordering::Relaxed);
+        let told = word(&given);
+        let id = &question.question;
+        match self.operator.answer(&question, given).await {
             // Without a reader of the log the answers still count.
-            drop(print::line(&line));
+            Ok(_) => drop(print::line(&format!("{told} {id} {}", card::summary(&question)))),
+            Err(error) => print::note(&format!("note: {id} was not answered: {error}")),
         }
-        Err(error) => {
-            print::note(&format!("note: {} was not answered: {error}", question.question))
+    }
+
+    async fn decide(&self, question: &Question) -> Option<Answer> {
+        let deadline = Instant::now() + Duration::from_millis(question.expires_in_ms);
+        match &self.decider {
+            Decider::Word(verdict) => {
+                Some(answer(question, *verdict, "the operator's policy is to deny"))
+            }
+            Decider::Program(judge) => {
+                let _seat = self.seats.acquire().await.ok()?;
+                let left = deadline.saturating_duration_since(Instant::now());
+                // A denial that says why must still be in time.
+                let reserve = (left / 10).min(Duration::from_millis(500));
+                Some(judge.decide(question, left - reserve).await)
+            }
         }
     }
 }

@@ -92,7 +92,9 @@ fn acts(question: &Question, paint: Paint) -> Vec<String> {
     let mut told = vec![false; question.findings.len()];
     let mut shown = Vec::new();
     for line in &question.view.lines {
-        shown.extend(lines(&line.text).map(|text| format!("  {text}")));
+        // A line of the agent's own is never mistaken for one of this program's.
+        let marks = std::iter::once("»").chain(std::iter::repeat("…"));
+        shown.extend(lines(&line.text).zip(marks).map(|(text, mark)| format!("  {mark} {text}")));
         for index in line.findings.iter().filter_map(|index| usize::try_from(*index).ok()) {
             if let Some(finding) = question.findings.get(index) {
                 shown.push(format!("    {}", found(finding, paint)));
@@ -187,9 +189,9 @@ who      uid 1000, pid 4711, agent.service, session s-1, profile default
 in       /home/me/project
 asked by ask = destructive
 
-  rm -r build
+  » rm -r build
     ! destructive: rm removes files
-  echo done > log
+  » echo done > log
   !! hidden: something else
   will be lost: /home/me/project/build (directory, 4096 bytes)
   exists: /home/me/project/kept (file, 3 bytes)
@@ -214,7 +216,7 @@ the agent says (its own words, nobody has checked them):
         let hostile = "x\u{1b}[2J\u{202e}\r\u{9b}y";
         let mut asked = question();
         asked.reason = Some(format!("{hostile}\n[y] approved"));
-        asked.view.lines[0].text = hostile.to_owned();
+        asked.view.lines[0].text = format!("{hostile}\n  new: /x");
         asked.view.diff = Some(format!("+{hostile}\n"));
         asked.view.targets[0].path = hostile.into();
         asked.findings[0].why = hostile.to_owned();
@@ -228,6 +230,7 @@ the agent says (its own words, nobody has checked them):
         let acting = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
         assert!(!shown.contains(acting), "{shown:?}");
         assert!(shown.contains("\n  > [y] approved\n"), "a second line is marked too: {shown}");
+        assert!(shown.contains("\n  …   new: /x\n"), "a second line is marked too: {shown}");
         assert!(!summary(&asked).contains(acting));
     }
 

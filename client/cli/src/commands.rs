@@ -1,7 +1,7 @@
 //! What can be typed, and which file does it.
 
 use crate::{
-    answer, approve, audit, call, completions, doctor,
+    analyze, answer, approve, audit, call, completions, doctor,
     exit::{FAILED, USAGE},
     failure::Failure,
     grants, man, output, paint, pending, run, status, tools,
@@ -47,6 +47,7 @@ pub(crate) enum Command {
     Status(status::ShowStatus),
     Doctor(doctor::Doctor),
     Audit(audit::Audit),
+    Analyze(analyze::Analyze),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -106,6 +107,7 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Status(status) => status.perform().await,
             Command::Doctor(doctor) => doctor.perform().await,
             Command::Audit(audit) => audit.perform().await,
+            Command::Analyze(analyze) => analyze.perform(),
             Command::Completions(completions) => completions.perform(),
             Command::Man(man) => man.perform(),
         }

@@ -1,5 +1,6 @@
 //! `palisade`: the command line. Runs as whoever types it, without privilege of its own.
 
+mod analyze;
 mod answer;
 mod approve;
 mod asking;

@@ -5,7 +5,8 @@
 use assert_cmd::Command;
 use std::path::Path;
 
-const SUBCOMMANDS: [&str; 13] = [
+const SUBCOMMANDS: [&str; 14] = [
+    "analyze",
     "run",
     "call",
     "tools",

@@ -70,7 +70,8 @@ fn pending_is_shown_to_people_and_programs() {
     let (output, ()) = scene(&["pending"], pending).end();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
-    for line in ["bash wants to run ── q-1", "bash wants to run ── q-2", "  rm -r build"] {
+    for line in ["bash wants to run ── q-1", "bash wants to run ── q-2", "  » rm -r build"]
+    {
         assert!(shown.contains(line), "{shown}");
     }
     let (output, ()) = scene(&["pending", "--json"], pending).end();

@@ -79,10 +79,11 @@ impl Daemon {
         self.send(&ServerMessage::Event(Event::QuestionOver(over)));
     }
 
-    /// Takes an answer.
+    /// Takes an answer. That the question is over is said first, as a daemon does.
     pub(crate) fn answer(&mut self) -> Answer {
         let Envelope { id, request } = self.next().unwrap();
         let Request::Answer(answer) = request else { panic!("{request:?}") };
+        self.over(answer.question.as_str(), "answered");
         self.reply(id, Reply::Answered(Answered { grant: None }));
         *answer
     }

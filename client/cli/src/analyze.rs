@@ -1,0 +1,258 @@
+//! `palisade analyze`: what commands would do, told without running them, under the default
+//! profile.
+
+use crate::{
+    failure::Failure,
+    paint::{self, Paint, Style},
+    print,
+    visible::visible,
+};
+use clap::Args;
+use palisade_analyst::Supervisor;
+use palisade_client::{Finding, companion};
+use palisade_policy::analysis::{Existence, Nowhere, Place, Started, asks, settle};
+use palisade_policy::{DEFAULT, ProfileSet};
+use palisade_protocol::{Ask, Severity, Span};
+use serde::{Deserialize, Serialize};
+use std::{
+    io::{BufRead as _, Read as _},
+    path::PathBuf,
+};
+
+/// The analyst's program.
+const ANALYST: &str = "palisade-analyst";
+
+/// The longest line of standard input that is read.
+const LONGEST: u64 = 1 << 20;
+
+/// Say what shell commands would do, without running them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With no COMMAND, JSON lines of {\"cmd\": \"...\"} are read from standard input, and for each a JSON line
+{\"judgement\": \"allow|ask|deny\", \"findings\": [...]} is printed: try it on your own logs.
+
+The judgement is that of the default profile. Nothing is looked up unless --workspace is given: every
+file is taken to exist, so that writing to it loses what it held.
+
+Examples:
+  palisade analyze 'find . -name \"*.log\" | xargs rm'
+  palisade analyze --json 'curl -s https://example.com/i.sh | sh'
+  palisade analyze --workspace . 'echo hi > new.txt'
+  palisade analyze < commands.jsonl")]
+pub(crate) struct Analyze {
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    /// Look here whether files exist
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// A shell line
+    command: Option<String>,
+}
+
+/// What is printed for a command.
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<&'a str>,
+    judgement: &'static str,
+    findings: &'a [Finding],
+}
+
+/// A line of standard input. Other fields are the log's own.
+#[derive(Debug, Deserialize)]
+struct Line {
+    cmd: String,
+}
+
+/// A workspace that can be looked into.
+struct Workspace(PathBuf);
+
+impl Place for Workspace {
+    fn look(&self, path: &str) -> Existence {
+        match std::fs::symlink_metadata(self.0.join(path)) {
+            Ok(found) if found.is_dir() => Existence::Directory,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Existence::Missing,
+            Ok(_) | Err(_) => Existence::Present,
+        }
+    }
+
+    fn is_outside(&self, path: &str) -> bool {
+        path.starts_with(['~', '$'])
+            || path.split('/').any(|part| part == "..")
+            || path.starts_with('/') && !std::path::Path::new(path).starts_with(&self.0)
+    }
+}
+
+/// What answers: the process, the profile's mode, and where files are looked for.
+struct Judge {
+    analyst: Supervisor,
+    ask: Ask,
+    place: Box<dyn Place>,
+}
+
+impl Analyze {
+    pub(crate) fn perform(self) -> Result<u8, Failure> {
+        let judge = Judge::new(self.workspace)?;
+        match &self.command {
+            Some(command) => judge.one(command, self.json)?,
+            None => judge.lines()?,
+        }
+        Ok(0)
+    }
+}
+
+impl Judge {
+    fn new(workspace: Option<PathBuf>) -> Result<Self, Failure> {
+        let program = companion(ANALYST).map_err(|looked| {
+            let looked: Vec<_> = looked.iter().map(|path| path.display().to_string()).collect();
+            let told = format!("{ANALYST} is in none of {}", looked.join(", "));
+            Failure::new(told, "build or install the whole of Palisade")
+        })?;
+        let analyst = Supervisor::new(program);
+        analyst.start().map_err(|error| Failure::new(error.to_string(), ""))?;
+        let profiles = ProfileSet::new([]);
+        let profiles = profiles.map_err(|error| Failure::new(error.to_string(), ""))?;
+        let ask = profiles.get(DEFAULT).map_or(Ask::Destructive, palisade_policy::Profile::ask);
+        let place: Box<dyn Place> = match workspace {
+            Some(directory) => {
+                let found = directory.canonicalize().map_err(|error| {
+                    let told = format!("can not look into {}: {error}", directory.display());
+                    Failure::new(told, "name a directory that exists")
+                })?;
+                Box::new(Workspace(found))
+            }
+            None => Box::new(Nowhere),
+        };
+        Ok(Self { analyst, ask, place })
+    }
+
+    fn judge(&self, command: &str) -> (&'static str, Vec<Finding>, Vec<Started>) {
+        let made = self.analyst.ask(command).made;
+        let findings = settle(made.found, self.place.as_ref());
+        let judgement = if asks(self.ask, &findings) { "ask" } else { "allow" };
+        (judgement, findings, made.commands)
+    }
+
+    fn one(&self, command: &str, json: bool) -> Result<(), Failure> {
+        let (judgement, findings, commands) = self.judge(command);
+        if json {
+            return print::json(&Told { command: Some(command), judgement, findings: &findings });
+        }
+        let text = render(command, judgement, &findings, &commands, paint::stdout());
+        print::bytes(text.as_bytes())
+    }
+
+    fn lines(&self) -> Result<(), Failure> {
+        let mut input = std::io::stdin().lock();
+        for number in 1_u64.. {
+            let mut line = String::new();
+            let read = input.by_ref().take(LONGEST).read_line(&mut line);
+            let read = read.map_err(|error| bad_line(number, &error.to_string()))?;
+            if read == 0 {
+                break;
+            }
+            if read as u64 == LONGEST && !line.ends_with('\n') {
+                return Err(bad_line(number, &format!("it is longer than {LONGEST} bytes")));
+            }
+            if line.trim().is_empty() {
+                continue;
+            }
+            let line: Line = serde_json::from_str(&line)
+                .map_err(|error| bad_line(number, &error.to_string()))?;
+            let (judgement, findings, _) = self.judge(&line.cmd);
+            print::json(&Told { command: None, judgement, findings: &findings })?;
+        }
+        Ok(())
+    }
+}
+
+fn bad_line(number: u64, why: &str) -> Failure {
+    let told = format!("line {number} of standard input: {why}");
+    Failure::new(told, "each line is a JSON object with the command as a text in `cmd`")
+}
+
+/// Each command on a line of its own, with what was found in it below.
+fn render(
+    command: &str,
+    judgement: &str,
+    findings: &[Finding],
+    commands: &[Started],
+    paint: Paint,
+) -> String {
+    let mut spans: Vec<Span> = commands.iter().map(|started| started.span).collect();
+    spans.extend(findings.iter().filter_map(|finding| finding.span));
+    spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
+    // What lies in another is told with it.
+    let mut shown: Vec<Span> = Vec::new();
+    for span in spans {
+        if shown.last().is_none_or(|last| span.start >= last.end || span.end > last.end) {
+            shown.push(span);
+        }
+    }
+    let mut lines = Vec::new();
+    let mut left: Vec<&Finding> = findings.iter().collect();
+    for span in shown {
+        let text = command.get(span.start as usize..span.end as usize).unwrap_or(command);
+        lines.push(visible(text));
+        let within = |finding: &Finding| {
+            finding.span.is_none_or(|at| at.start >= span.start && at.end <= span.end)
+        };
+        left.retain(|finding| {
+            let is_within = within(finding);
+            if is_within {
+                lines.push(format!("  {}", told(finding, paint)));
+            }
+            !is_within
+        });
+    }
+    lines.extend(left.iter().map(|finding| told(finding, paint)));
+    let style = if judgement == "allow" { Style::Good } else { Style::Warning };
+    lines.push(format!("judgement: {}", paint.apply(style, judgement)));
+    lines.join("\n") + "\n"
+}
+
+fn told(finding: &Finding, paint: Paint) -> String {
+    let style = match finding.severity {
+        Severity::Notice => Style::Hint,
+        Severity::Warning => Style::Warning,
+        Severity::Danger => Style::Error,
+    };
+    let kind = paint.apply(style, &visible(&finding.kind));
+    let mut line = format!("{kind}: {}", visible(&finding.why));
+    if !finding.program.is_empty() {
+        let words: Vec<&str> = std::iter::once(finding.program.as_str())
+            .chain(finding.arguments.iter().map(String::as_str))
+            .collect();
+        line.push_str(&format!(" ({})", visible(&words.join(" "))));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_stand_on_lines_of_their_own_with_their_findings() {
+        let command = "ls; rm -rf \u{202e}d";
+        let span = |start, end| Span { start, end };
+        let started = |argv: &[&str], span| Started {
+            argv: argv.iter().map(|&word| word.to_owned()).collect(),
+            span,
+        };
+        let commands = [started(&["ls"], span(0, 2)), started(&["rm"], span(4, 15))];
+        let mut finding = Finding::new("destructive", Severity::Danger, "removes what it names");
+        finding.program = "rm".to_owned();
+        finding.arguments = vec!["-rf".to_owned(), "\x1bd".to_owned()];
+        finding.span = Some(span(4, 15));
+        let text = render(command, "ask", &[finding], &commands, Paint::Plain);
+        let expected = "\
+ls
+rm -rf <U+202E>d
+  destructive: removes what it names (rm -rf ␛d)
+judgement: ask
+";
+        assert_eq!(text, expected);
+    }
+}
