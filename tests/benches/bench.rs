@@ -1,13 +1,17 @@
 //! What confinement costs: every figure beside a bare one of the same run, interleaved, medians.
 //!
 //! `cargo build --release --workspace && cargo bench -p palisade-tests`; `-- --quick` for a short run,
-//! `-- programs small setup rules throughput flood memory` for some of it.
+//! `-- programs small audit setup rules throughput flood memory` for some of it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, missing_docs)]
 
+use palisade_audit::{
+    Call, CallResult, CleanJson, CleanText, Hash, Judgement, Log, Options, Record,
+};
 use palisade_client::{Client, Open, Session};
 use palisade_tests::{Mode, World, processes};
 use std::{
     fs,
+    io::Write as _,
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -80,6 +84,9 @@ fn main() {
     }
     if want("small") {
         bench.small_calls(&client, &session);
+    }
+    if want("audit") {
+        bench.audit();
     }
     if want("setup") {
         bench.set_up();
@@ -199,6 +206,30 @@ impl Bench {
         show("  read_file", &times[2], times[1].median());
         show("  write + rename, bare", &times[3], times[3].median());
         show("  write_file", &times[4], times[3].median());
+    }
+
+    /// The two records of a call, made and written, and what the bare writes of them cost.
+    fn audit(&self) {
+        println!("\naudit, the two records of a call");
+        let directory = self.world.workspace().join("audit");
+        let log = Log::open(&directory, Options::new("bench")).unwrap();
+        let line = vec![b'x'; 600];
+        let mut bare = fs::File::create(directory.join("bare")).unwrap();
+        let times = interleave(
+            self.rounds * 10,
+            &mut [
+                &mut || {
+                    bare.write_all(&line).unwrap();
+                    bare.write_all(&line).unwrap();
+                },
+                &mut || {
+                    drop(log.append(&call_record()).unwrap());
+                    drop(log.append(&result_record()).unwrap());
+                },
+            ],
+        );
+        show("  two lines of 600 bytes, bare", &times[0], times[0].median());
+        show("  call and result", &times[1], times[0].median());
     }
 
     /// From `Open` to its answer, and to the first result.
@@ -418,4 +449,41 @@ fn memory(pids: &[u32]) -> u64 {
 /// KiB.
 fn peak(pid: u32) -> u64 {
     field(pid, "status", "VmHWM:")
+}
+
+fn call_record() -> Record {
+    let arguments = "{\"command\":\"cargo test --workspace 2>&1 | tail -n 20\"}";
+    Record::Call(Call {
+        call_id: "01890a5d-ac96-774b-bcce-b302099a8057".into(),
+        session: "01890a5d-ac96-774b-bcce-b302099a8058".into(),
+        uid: 1000,
+        pid: Some(4711),
+        tool: "bash".into(),
+        digest: Hash::of(arguments.as_bytes()),
+        arguments: CleanJson::new(arguments),
+        cwd: CleanText::new("/home/somebody/project"),
+        reason: Some(CleanText::new("to see whether the tests pass")),
+        dry_run: false,
+        judgement: Judgement::Allow,
+        findings: Vec::new(),
+    })
+}
+
+fn result_record() -> Record {
+    let output = "test result: ok. 48 passed; 0 failed\n".repeat(10);
+    Record::Result(CallResult {
+        call_id: "01890a5d-ac96-774b-bcce-b302099a8057".into(),
+        session: "01890a5d-ac96-774b-bcce-b302099a8058".into(),
+        success: true,
+        error: None,
+        message: None,
+        exit_code: Some(0),
+        signal: None,
+        output: CleanText::new(&output),
+        output_bytes: output.len() as u64,
+        output_digest: Hash::of(output.as_bytes()),
+        data_digest: None,
+        omitted_bytes: 0,
+        duration_us: 1500,
+    })
 }
