@@ -19,14 +19,14 @@ pub use parse::Shell;
 pub use serve::{ServeError, serve};
 pub use supervisor::{Analysis, Supervisor, SupervisorError};
 
-use palisade_policy::analysis::{Found, TableError, Tables, analyse};
+use palisade_policy::analysis::{Analysed, TableError, Tables, analyse};
 
-/// The findings of a text, in this process. For tests and measurements; everybody else asks the
+/// What is made of a text, in this process. For tests and measurements; everybody else asks the
 /// [`Supervisor`], since hostile text can exhaust memory or stack here.
 ///
 /// # Errors
 /// If a built-in table is broken.
-pub fn analyse_here(text: &str) -> Result<Vec<Found>, TableError> {
+pub fn analyse_here(text: &str) -> Result<Analysed, TableError> {
     let tables = Tables::builtin()?;
     Ok(analyse(text, &Shell::new(), tables))
 }

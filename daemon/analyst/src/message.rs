@@ -1,7 +1,7 @@
 //! What the analyst is asked and what it answers.
 
 use bincode::{Decode, Encode};
-use palisade_policy::analysis::Found;
+use palisade_policy::analysis::{Found, Started};
 
 /// The longest text that is looked at.
 pub const MAX_TEXT: usize = 64 * 1024;
@@ -19,4 +19,5 @@ pub(crate) struct Asked {
 pub(crate) struct Answered {
     pub(crate) number: u64,
     pub(crate) found: Vec<Found>,
+    pub(crate) commands: Vec<Started>,
 }

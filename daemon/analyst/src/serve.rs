@@ -6,7 +6,7 @@ use crate::{
     parse::Shell,
 };
 use palisade_channel::{Channel, ChannelError};
-use palisade_policy::analysis::{TableError, Tables, analyse};
+use palisade_policy::analysis::{Analysed, TableError, Tables, analyse};
 use std::{
     os::fd::{AsFd as _, OwnedFd},
     thread,
@@ -52,8 +52,8 @@ pub fn serve(socket: OwnedFd) -> Result<(), ServeError> {
 fn answer(channel: &Channel, tables: &Tables) -> Result<(), ServeError> {
     confine::filter(channel.as_fd())?;
     while let Some((asked, _)) = channel.receive::<Asked>()? {
-        let found = analyse(&asked.text, &Shell::new(), tables);
-        channel.send(&Answered { number: asked.number, found })?;
+        let Analysed { found, commands } = analyse(&asked.text, &Shell::new(), tables);
+        channel.send(&Answered { number: asked.number, found, commands })?;
     }
     Ok(())
 }

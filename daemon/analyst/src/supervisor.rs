@@ -6,7 +6,7 @@ use crate::{
     process,
 };
 use palisade_channel::Channel;
-use palisade_policy::analysis::{Found, Kind};
+use palisade_policy::analysis::{Analysed, Found, Kind};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -50,8 +50,8 @@ pub enum SupervisorError {
 /// What came of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Analysis {
-    /// The findings, not settled yet. Never empty if the text could not be looked at.
-    pub found: Vec<Found>,
+    /// Findings and commands. There is always a finding if the text could not be looked at.
+    pub made: Analysed,
     /// Why the text could not be looked at; none if it was.
     pub failure: Option<String>,
 }
@@ -118,9 +118,9 @@ impl Supervisor {
                 },
             };
             match running.ask(text, WAIT) {
-                Ok(found) => {
+                Ok(made) => {
                     *slot = Some(running);
-                    return Analysis { found, failure: None };
+                    return Analysis { made, failure: None };
                 }
                 Err(Broken::Before) => running.end(),
                 Err(Broken::After(why)) => {
@@ -166,7 +166,7 @@ impl Running {
         SupervisorError::Useless { path: program.to_owned(), why: why.to_owned() }
     }
 
-    fn ask(&mut self, text: &str, wait: Duration) -> Result<Vec<Found>, Broken> {
+    fn ask(&mut self, text: &str, wait: Duration) -> Result<Analysed, Broken> {
         let number = self.next;
         self.next += 1;
         let deadline = Instant::now() + wait;
@@ -182,7 +182,9 @@ impl Running {
             return Err(after("the analyst did not answer in time"));
         }
         match self.channel.receive::<Answered>() {
-            Ok(Some((answered, _))) if answered.number == number => Ok(answered.found),
+            Ok(Some((answered, _))) if answered.number == number => {
+                Ok(Analysed { found: answered.found, commands: answered.commands })
+            }
             Ok(Some(_)) => Err(after("the analyst answered something else")),
             Ok(None) | Err(_) => Err(after("the analyst died over it")),
         }
@@ -213,5 +215,6 @@ fn readable(socket: std::os::fd::BorrowedFd<'_>, deadline: Instant) -> bool {
 
 fn failed(text: &str, why: String) -> Analysis {
     let told = format!("could not be analysed, so what it does is not known: {why}");
-    Analysis { found: vec![Found::whole(Kind::Hidden, text, &told)], failure: Some(why) }
+    let found = vec![Found::whole(Kind::Hidden, text, &told)];
+    Analysis { made: Analysed { found, commands: Vec::new() }, failure: Some(why) }
 }

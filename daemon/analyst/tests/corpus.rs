@@ -55,7 +55,7 @@ fn measure(name: &str, text: &str) -> [(usize, usize); 3] {
         let line: Line = serde_json::from_str(line).unwrap();
         let analysis = analyst.ask(&line.cmd);
         assert_eq!(analysis.failure, None, "{}", line.cmd);
-        let findings = settle(analysis.found, &Tree);
+        let findings = settle(analysis.made.found, &Tree);
         let asked = asks(Ask::Destructive, &findings);
         let right = match line.class {
             Class::Destructive => asked,
@@ -99,4 +99,26 @@ fn further_commands() {
     let text = include_str!("more.jsonl");
     assert!(text.lines().count() >= 150);
     holds(measure("more", text));
+}
+
+#[test]
+fn every_command_is_told() {
+    let made = supervisor().ask("cd d && sudo rm -rf x | xargs -n1 echo; bash -c 'ls; pwd'").made;
+    let told: Vec<String> = made.commands.iter().map(|one| one.argv.join(" ")).collect();
+    let expected = [
+        "cd d",
+        "sudo rm -rf x",
+        "rm -rf x",
+        "xargs -n1 echo",
+        "echo …",
+        "bash -c ls; pwd",
+        "ls",
+        "pwd",
+    ];
+    assert_eq!(told, expected);
+    let span = made.commands[1].span;
+    assert_eq!((span.start, span.end), (8, 21));
+    assert!(matches!(made.commands(), palisade_policy::Commands::Known(known) if known.len() == 8));
+    let hidden = supervisor().ask("$X").made;
+    assert_eq!(hidden.commands(), palisade_policy::Commands::Unknown);
 }

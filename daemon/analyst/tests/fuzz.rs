@@ -30,7 +30,7 @@ fn look_at(text: &str) {
     if text.contains("<<") {
         return;
     }
-    let found = analyse_here(text).unwrap();
+    let found = analyse_here(text).unwrap().found;
     for one in &found {
         let (start, end) = (one.span.start as usize, one.span.end as usize);
         assert!(start <= end && end <= text.len(), "{text:?}: {:?}", one.span);

@@ -14,8 +14,8 @@ fn supervisor() -> Supervisor {
 /// Whether the answer is that the text can not be known.
 fn is_hidden(analyst: &Supervisor, text: &str) -> Option<String> {
     let analysis = analyst.ask(text);
-    assert_eq!(analysis.found.len(), 1, "{:?}", analysis.found);
-    assert_eq!(analysis.found[0].kind, Kind::Hidden);
+    assert_eq!(analysis.made.found.len(), 1, "{:?}", analysis.made.found);
+    assert_eq!(analysis.made.found[0].kind, Kind::Hidden);
     analysis.failure
 }
 
@@ -23,8 +23,8 @@ fn is_hidden(analyst: &Supervisor, text: &str) -> Option<String> {
 fn still_answers(analyst: &Supervisor) {
     let analysis = analyst.ask("rm -rf d");
     assert_eq!(analysis.failure, None);
-    assert_eq!(analysis.found[0].kind, Kind::Destructive);
-    assert!(analyst.ask("ls").found.is_empty());
+    assert_eq!(analysis.made.found[0].kind, Kind::Destructive);
+    assert!(analyst.ask("ls").made.found.is_empty());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn keywords_nest_too() {
         "case x in ".repeat(6_000),
     ] {
         let analysis = analyst.ask(&text);
-        assert!(analysis.found.iter().any(|f| f.kind == Kind::Hidden), "{}", &text[..20]);
+        assert!(analysis.made.found.iter().any(|f| f.kind == Kind::Hidden), "{}", &text[..20]);
     }
     still_answers(&analyst);
 }
@@ -88,7 +88,7 @@ fn a_text_over_the_limit_is_not_even_sent() {
     assert_eq!(why, "it has 1048576 bytes, and 65536 are looked at");
     assert_eq!(analyst.process_id(), None, "nothing was started for it");
     let most = format!("rm {}", "a".repeat(MAX_TEXT - 3));
-    assert_eq!(analyst.ask(&most).found[0].kind, Kind::Destructive);
+    assert_eq!(analyst.ask(&most).made.found[0].kind, Kind::Destructive);
 }
 
 #[test]
@@ -96,12 +96,12 @@ fn long_flat_texts_are_looked_at_or_hidden() {
     let analyst = supervisor();
     for text in ["ls;".repeat(20_000), "ls|".repeat(20_000) + "ls", "x=$x$x;".repeat(9_000)] {
         let analysis = analyst.ask(&text);
-        assert!(analysis.found.iter().any(|f| f.kind == Kind::Hidden), "{}", &text[..9]);
+        assert!(analysis.made.found.iter().any(|f| f.kind == Kind::Hidden), "{}", &text[..9]);
     }
     let buried = format!("{}rm -rf d", "ls;".repeat(1_000));
     let analysis = analyst.ask(&buried);
     assert_eq!(analysis.failure, None);
-    assert!(analysis.found.iter().any(|f| f.kind == Kind::Destructive));
+    assert!(analysis.made.found.iter().any(|f| f.kind == Kind::Destructive));
     still_answers(&analyst);
 }
 
@@ -114,7 +114,7 @@ fn a_process_that_was_killed_between_two_questions_is_replaced() {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     // Either the send fails and it is replaced at once, or the answer is that there is none.
     let first = analyst.ask("rm -rf d");
-    assert!(matches!(first.found[0].kind, Kind::Destructive | Kind::Hidden));
+    assert!(matches!(first.made.found[0].kind, Kind::Destructive | Kind::Hidden));
     still_answers(&analyst);
     assert_ne!(analyst.process_id().unwrap(), before);
 }

@@ -25,7 +25,9 @@ mod walk;
 mod words;
 mod wrappers;
 
-pub use finding::{Existence, Found, Kind, Loss, Nowhere, Place, Target, asks, settle};
+pub use finding::{
+    Analysed, Existence, Found, Kind, Loss, Nowhere, Place, Started, Target, asks, settle,
+};
 pub use form::{
     Assign, Assignment, Body, Node, Operation, Parse, Piece, Quoting, Redirect, RedirectKind, Runs,
     Simple, Unparsed, Value, Word,

@@ -1,6 +1,7 @@
 //! What the analysis finds, and what is left of it when somebody has looked whether the targets
 //! exist.
 
+use crate::{Commands, is_asked};
 use bincode::{Decode, Encode};
 use palisade_protocol::{Ask, Finding, Severity, Span};
 use serde::Deserialize;
@@ -107,6 +108,36 @@ impl Found {
     }
 }
 
+/// A command that would be started, or a builtin or function that would be run.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Started {
+    /// The program and its arguments; what is not known stands as it was written.
+    pub argv: Vec<String>,
+    /// Where, in bytes of the whole text. What a wrapper or a nested shell starts has the place of
+    /// the command that it came from.
+    pub span: Span,
+}
+
+/// What the analysis makes of a text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Analysed {
+    /// The findings, not settled yet.
+    pub found: Vec<Found>,
+    /// The commands, those that others start among them.
+    pub commands: Vec<Started>,
+}
+
+impl Analysed {
+    /// The commands, as the judge wants them: unknown if anything of them is hidden.
+    #[must_use]
+    pub fn commands(&self) -> Commands {
+        if self.found.iter().any(|found| found.kind == Kind::Hidden) {
+            return Commands::Unknown;
+        }
+        Commands::Known(self.commands.iter().map(|started| started.argv.clone()).collect())
+    }
+}
+
 /// What is at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existence {
@@ -184,12 +215,9 @@ fn is_lost(target: &Target, place: &dyn Place) -> bool {
 /// Whether findings of the analysis make a checkpoint of a call, under a mode.
 #[must_use]
 pub fn asks(ask: Ask, findings: &[Finding]) -> bool {
-    let grave = |finding: &Finding| {
-        finding.kind == Kind::Destructive.name() || finding.kind == Kind::Hidden.name()
-    };
     match ask {
         Ask::Never => false,
-        Ask::Destructive => findings.iter().any(grave),
+        Ask::Destructive => findings.iter().any(is_asked),
         Ask::Sensitive | Ask::Always => true,
     }
 }

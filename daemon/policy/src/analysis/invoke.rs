@@ -2,12 +2,12 @@
 
 use super::{
     field::{Field, Origin, Part},
-    finding::Kind,
+    finding::{Kind, Started},
     form::Node,
     options::Arguments,
     schema::{PathRole, Style},
     scope::Held,
-    walk::{Call, Input, Walk},
+    walk::{Call, Input, Walk, shorten},
 };
 use palisade_protocol::Span;
 
@@ -40,6 +40,8 @@ impl Walk<'_> {
 
     fn look_at(&mut self, call: Call, lookup: Lookup) -> Option<String> {
         let first = call.argv.first()?;
+        let argv = call.argv.iter().map(|field| shorten(&field.shown())).collect();
+        self.commands.push(Started { argv, span: call.span });
         match first.origin {
             Origin::Literal | Origin::Variable => {}
             Origin::Split => {

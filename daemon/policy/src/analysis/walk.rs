@@ -2,7 +2,7 @@
 
 use super::{
     field::Field,
-    finding::{Found, Kind, Target},
+    finding::{Analysed, Found, Kind, Started, Target},
     form::{Body, Node, Parse, Redirect, RedirectKind, Runs, Word},
     scope::{Certainty, Held, Scope},
     tables::Tables,
@@ -18,6 +18,9 @@ const MOST_DEPTH: usize = 24;
 
 /// The most findings of one text.
 const MOST_FINDINGS: usize = 128;
+
+/// The most commands that are told.
+const MOST_COMMANDS: usize = 2048;
 
 /// How many rounds of a loop are looked at one by one.
 const MOST_ROUNDS: usize = 8;
@@ -49,6 +52,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) parser: &'a dyn Parse,
     pub(crate) scope: Scope,
     pub(crate) found: Vec<Found>,
+    pub(crate) commands: Vec<Started>,
     steps: usize,
     pub(crate) depth: usize,
     /// Where a nested text stands in the whole one.
@@ -59,12 +63,13 @@ pub(crate) struct Walk<'a> {
 
 /// What a text would do.
 #[must_use]
-pub fn analyse(text: &str, parser: &dyn Parse, tables: &Tables) -> Vec<Found> {
+pub fn analyse(text: &str, parser: &dyn Parse, tables: &Tables) -> Analysed {
     let body = match parser.parse(text) {
         Ok(body) => body,
         Err(error) => {
             let why = format!("what this would run can not be told: {error}");
-            return vec![Found::whole(Kind::Hidden, text, &why)];
+            let found = vec![Found::whole(Kind::Hidden, text, &why)];
+            return Analysed { found, commands: Vec::new() };
         }
     };
     let mut walk = Walk {
@@ -72,6 +77,7 @@ pub fn analyse(text: &str, parser: &dyn Parse, tables: &Tables) -> Vec<Found> {
         parser,
         scope: Scope::default(),
         found: Vec::new(),
+        commands: Vec::new(),
         steps: 0,
         depth: 0,
         inside: None,
@@ -89,7 +95,14 @@ pub fn analyse(text: &str, parser: &dyn Parse, tables: &Tables) -> Vec<Found> {
     found.dedup();
     found.truncate(MOST_FINDINGS);
     found.sort_by_key(|f| f.span.start);
-    found
+    let mut commands = walk.commands;
+    commands.dedup();
+    if commands.len() > MOST_COMMANDS {
+        let why = "it has more commands than can be listed";
+        found.push(Found::whole(Kind::Hidden, text, why));
+        commands.truncate(MOST_COMMANDS);
+    }
+    Analysed { found, commands }
 }
 
 impl Walk<'_> {
@@ -264,7 +277,7 @@ pub(crate) fn writes(redirect: &Redirect) -> bool {
 }
 
 /// An argument as it stands in a finding.
-fn shorten(text: &str) -> String {
+pub(crate) fn shorten(text: &str) -> String {
     const MOST: usize = 256;
     match text.char_indices().nth(MOST) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
