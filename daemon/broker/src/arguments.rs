@@ -23,7 +23,7 @@ const MAX_ARGUMENTS: usize = 2 * 1024 * 1024;
 const ENTRIES: (u64, u64) = (1000, 10_000);
 
 /// What a call will do.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Task {
     Run(Program),
     Read { path: Vec<u8>, part: Part, encoding: Encoding },
@@ -33,7 +33,7 @@ pub(crate) enum Task {
 }
 
 /// A program to run.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
     pub(crate) argv: Vec<String>,
     /// A shell line that is too long for `argv`.
@@ -54,7 +54,7 @@ pub(crate) enum Directory {
 }
 
 /// Bytes that came with the call, or that will follow it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
     Inline(String),
     Attached,

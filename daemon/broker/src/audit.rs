@@ -112,6 +112,17 @@ pub(crate) struct Docket {
     session: Arc<Session>,
     started: Instant,
     state: State,
+    /// A decision about the call is in the log.
+    answered: bool,
+}
+
+/// A decision of a checkpoint.
+#[derive(Debug)]
+pub(crate) struct Answering<'a> {
+    pub(crate) review: palisade_protocol::Review,
+    pub(crate) checkpoint: &'a Checkpoint,
+    /// Of what was shown; empty if nothing was.
+    pub(crate) digest: &'a str,
 }
 
 impl Docket {
@@ -133,7 +144,7 @@ impl Docket {
             findings: Vec::new(),
         };
         let (audit, session, started) = (audit.clone(), Arc::clone(session), asked.started);
-        Self { audit, call, session, started, state: State::Blank }
+        Self { audit, call, session, started, state: State::Blank, answered: false }
     }
 
     /// Notes the tool's own name and what the judge says.
@@ -146,6 +157,51 @@ impl Docket {
         self.call.tool = tool.to_string();
         self.call.judgement = judgement;
         self.call.findings = findings.iter().map(finding).collect();
+    }
+
+    /// Notes the arguments that an approver gave the call.
+    pub(crate) fn modified(&mut self, call: &palisade_protocol::Call) {
+        self.call.digest = Hash::of(call.arguments.as_str().as_bytes());
+        self.call.arguments = CleanJson::new(call.arguments.as_str());
+    }
+
+    /// Writes a decision into the log; only then it counts.
+    pub(crate) async fn answer(&mut self, answering: Answering<'_>) -> Result<(), Unrecorded> {
+        let Answering { review, checkpoint, digest } = answering;
+        let by = match checkpoint.by.split_once(':') {
+            Some(("remembered", id)) => By::Remembered(CleanText::new(id)),
+            Some(("handler", name)) => match name.split_once(':') {
+                Some(("person" | "operator", who)) => By::Person(CleanText::new(who)),
+                Some(("program", who)) => By::Program(CleanText::new(who)),
+                Some(_) | None => By::Program(CleanText::new(name)),
+            },
+            Some(_) | None => By::Default,
+        };
+        let decision = match checkpoint.decision.as_str() {
+            "approved" => Decision::Approve,
+            "modified" => Decision::ApproveModified,
+            "passed" => Decision::Pass,
+            "replaced" => Decision::Replace,
+            "withheld" => Decision::Withhold,
+            _ => Decision::Deny,
+        };
+        let record = Record::Answer(Answer {
+            question: None,
+            call_id: self.call.call_id.clone(),
+            session: self.call.session.clone(),
+            review: match review {
+                palisade_protocol::Review::Input => Review::Input,
+                palisade_protocol::Review::Output => Review::Output,
+            },
+            decision,
+            by,
+            reason: CleanText::new(&checkpoint.reason),
+            digest: digest.parse().ok(),
+            remember: None,
+        });
+        self.audit.record(record).await.map(drop)?;
+        self.answered = true;
+        Ok(())
     }
 
     /// Writes the call into the log; only then it may take effect.
@@ -175,7 +231,7 @@ impl Docket {
     async fn write(&mut self, result: &CallResult) -> Result<(), Unrecorded> {
         if self.state == State::Blank {
             drop(self.ticket().await?);
-            if let Some(answer) = self.decision(result) {
+            if let Some(answer) = self.decision(result).filter(|_| !self.answered) {
                 self.audit.record(Record::Answer(answer)).await.map(drop)?;
             }
         }

@@ -2,20 +2,26 @@
 
 use crate::{
     audit::Docket,
-    cleared::{Cleared, Judged},
+    cleared::{Cleared, Judged, Still},
     error::CallError,
+    news,
     outcome::{Outcome, Slip},
     server::Server,
-    stages::{self, Asked},
+    stages::{self, Asked, Due, Ready},
 };
 use palisade_protocol::CallResult;
+use std::sync::Arc;
 
 /// Takes a call from its request to its result. Whatever happens, there is one.
 pub(crate) async fn serve(server: &Server, asked: Asked) -> CallResult {
     let slip: Slip = asked.slip();
+    let session = Arc::clone(&asked.context.session);
+    news::started(server, &session, &asked);
     let mut docket = Docket::new(&server.audit, &asked);
     let outcome = stages(server, asked, &mut docket).await.unwrap_or_else(|stopped| *stopped);
-    docket.close(slip.reply(outcome)).await
+    let result = docket.close(slip.reply(outcome)).await;
+    news::ended(server, &session, &result);
+    result
 }
 
 /// Each stage takes what the one before gave; an early end is an outcome too.
@@ -26,13 +32,35 @@ async fn stages(
 ) -> Result<Outcome, Box<Outcome>> {
     let resolved = stages::resolve(&server.registry, asked)?;
     let call = stages::validate(resolved)?;
-    let judged: Judged<'_> = stages::judge(call);
+    let judged: Judged<'_> = stages::judge(call).await?;
     docket.note(&judged);
-    let cleared: Cleared<'_> = judged.checkpoint()?;
+    let cleared: Cleared<'_> = judged.checkpoint(server, docket).await?;
     let cleared = stages::dry_run(cleared)?;
-    let ready = stages::take_turn(cleared).await?;
+    let due = stages::take_turn(cleared).await?;
+    let ready = settle(server, docket, due).await?;
     let ticketed = stages::ticket(ready, docket).await?;
-    Ok(stages::execute(ticketed).await)
+    let executed = stages::execute(ticketed).await?;
+    Ok(stages::review(server, docket, executed).await)
+}
+
+/// Makes sure that the clearance still holds now that it is the call's turn. What went before it
+/// may have changed what it is about; then it is judged, and if need be asked about, again.
+async fn settle<'a>(
+    server: &Server,
+    docket: &mut Docket,
+    due: Due<'a>,
+) -> Result<Ready<'a>, Box<Outcome>> {
+    let Due { mut cleared, turn } = due;
+    loop {
+        match cleared.still_holds().await? {
+            Still::Holds(cleared) => return Ok(stages::go_on(cleared, turn)),
+            Still::Judge(call) => {
+                let judged = stages::judge(call).await?;
+                docket.note(&judged);
+                cleared = judged.checkpoint(server, docket).await?;
+            }
+        }
+    }
 }
 
 impl From<CallError> for Box<Outcome> {

@@ -1,13 +1,24 @@
-//! Leave for one call. A `Cleared` is made from the judge's grant and from nothing else. Broker.
+//! Leave for one call. A `Cleared` is made from the judge's grant, or from an approval of what the
+//! judge asked, and from nothing else. Broker.
 
-use crate::{outcome::Outcome, stages::Checked};
+use crate::{
+    audit::Docket,
+    checkpoint::{consult, consult::Consulted},
+    error::CallError,
+    gather::Gathered,
+    outcome::Outcome,
+    seen::Seen,
+    server::Server,
+    stages::Checked,
+};
 use palisade_policy::{Grant, Judgement};
-use palisade_protocol::{Finding, ToolName};
+use palisade_protocol::{Checkpoint, Finding, ToolName};
 
 /// A call and what the judge says of it.
 #[derive(Debug)]
 pub(crate) struct Judged<'a> {
     call: Checked<'a>,
+    gathered: Gathered,
     judgement: Judgement,
 }
 
@@ -16,11 +27,30 @@ pub(crate) struct Judged<'a> {
 pub(crate) struct Cleared<'a> {
     call: Checked<'a>,
     grant: Grant,
+    rests_on: RestsOn,
+}
+
+/// What a clearance rests on, and ends with.
+#[derive(Debug)]
+enum RestsOn {
+    /// What was known when the session had changed this often.
+    Changes(u64),
+    /// What an approver was shown.
+    Shown(Box<Seen>),
+}
+
+/// Whether a clearance still holds.
+#[derive(Debug)]
+pub(crate) enum Still<'a> {
+    /// It does.
+    Holds(Cleared<'a>),
+    /// Something has happened in between: the call has to be judged again.
+    Judge(Checked<'a>),
 }
 
 impl<'a> Judged<'a> {
-    pub(crate) const fn new(call: Checked<'a>, judgement: Judgement) -> Self {
-        Self { call, judgement }
+    pub(crate) const fn new(call: Checked<'a>, gathered: Gathered, judgement: Judgement) -> Self {
+        Self { call, gathered, judgement }
     }
 
     /// The tool, what the judge says and what was noticed, for the log.
@@ -34,12 +64,30 @@ impl<'a> Judged<'a> {
         (self.call.tool(), said, findings)
     }
 
-    /// What is allowed goes on. A question goes to the handler; there is none, so it is denied.
-    pub(crate) fn checkpoint(self) -> Result<Cleared<'a>, Box<Outcome>> {
-        match self.judgement {
-            Judgement::Allow(grant) => Ok(Cleared { call: self.call, grant }),
-            Judgement::Ask(question) => Err(Box::new(question.denied_without_handler().into())),
+    /// What is allowed goes on. A question goes to the handlers, and only a clear yes comes back.
+    pub(crate) async fn checkpoint(
+        self,
+        server: &Server,
+        docket: &mut Docket,
+    ) -> Result<Cleared<'a>, Box<Outcome>> {
+        let Self { call, gathered, judgement } = self;
+        match judgement {
+            Judgement::Allow(grant) => {
+                Ok(Cleared { call, grant, rests_on: RestsOn::Changes(gathered.changes) })
+            }
             Judgement::Deny(refusal) => Err(Box::new(refusal.into())),
+            Judgement::Ask(question) => {
+                let consulted = consult::consult(server, docket, call, gathered, question).await?;
+                let (call, grant, rests_on) = match consulted {
+                    Consulted::Remembered { call, grant, changes } => {
+                        (call, grant, RestsOn::Changes(changes))
+                    }
+                    Consulted::Approved { call, grant, seen } => {
+                        (call, grant, RestsOn::Shown(Box::new(seen)))
+                    }
+                };
+                Ok(Cleared { call, grant, rests_on })
+            }
         }
     }
 }
@@ -50,8 +98,31 @@ impl<'a> Cleared<'a> {
         &self.call
     }
 
-    /// The call, to run it once, and what was noticed about it.
-    pub(crate) fn into_call(self) -> (Checked<'a>, Vec<Finding>) {
-        (self.call, self.grant.findings().to_vec())
+    /// The same for the turn that it waits for.
+    pub(crate) const fn call_mut(&mut self) -> &mut Checked<'a> {
+        &mut self.call
+    }
+
+    /// Makes sure, just before it runs, that what was judged or approved is what is there.
+    pub(crate) async fn still_holds(self) -> Result<Still<'a>, Box<Outcome>> {
+        let session = self.call.session();
+        match &self.rests_on {
+            RestsOn::Changes(changes) if *changes == session.changes() => Ok(Still::Holds(self)),
+            RestsOn::Changes(_) if self.call.is_read_only() => Ok(Still::Holds(self)),
+            RestsOn::Changes(_) => Ok(Still::Judge(self.call)),
+            RestsOn::Shown(seen) => match seen.changed(&seen.closely(session).await?) {
+                None => Ok(Still::Holds(self)),
+                Some(what) => Err(Box::new(Outcome {
+                    findings: self.grant.findings().to_vec(),
+                    checkpoint: self.grant.checkpoint().cloned(),
+                    ..CallError::Stale(what).into()
+                })),
+            },
+        }
+    }
+
+    /// The call, to run it once, what was noticed about it, and what the checkpoint said.
+    pub(crate) fn into_call(self) -> (Checked<'a>, Vec<Finding>, Option<Checkpoint>) {
+        (self.call, self.grant.findings().to_vec(), self.grant.checkpoint().cloned())
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::{
     census::{CONNECTIONS_OF_USER, Counted},
+    checkpoint::desk::ConnectionNumber,
     context::Outbox,
     flight::Flights,
-    order::Stage,
+    order::{Role, Stage},
     server::Server,
     session::{Peer, Session},
     wire::{self, Incoming, Reader},
@@ -23,6 +24,8 @@ use tokio_util::sync::CancellationToken;
 const GREETING: Duration = Duration::from_secs(10);
 /// How many messages wait for a slow client.
 const QUEUE: usize = 16;
+/// The same for an operator, who may be asked many things at once.
+const OPERATOR_QUEUE: usize = 256;
 /// How long the last words may take to reach a client.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How often a client is looked after that is not being read from.
@@ -38,7 +41,9 @@ enum Next {
 /// One client.
 struct Connection {
     server: Arc<Server>,
+    number: ConnectionNumber,
     peer: Peer,
+    role: Role,
     stage: Stage,
     session: Option<Arc<Session>>,
     outbox: Outbox,
@@ -53,6 +58,7 @@ pub(crate) async fn serve(
     server: Arc<Server>,
     stream: UnixStream,
     peer: Peer,
+    role: Role,
     shutdown: CancellationToken,
 ) {
     let (read, write) = stream.into_split();
@@ -63,7 +69,10 @@ pub(crate) async fn serve(
         opened = timeout_at(deadline, Reader::new(read, server.census.large(peer.uid))) => opened.unwrap_or_else(|_| Err(silent())),
         () = shutdown.cancelled() => return,
     };
-    let (outbox, queue) = mpsc::channel(QUEUE);
+    let (outbox, queue) = mpsc::channel(match role {
+        Role::Agent => QUEUE,
+        Role::Operator => OPERATOR_QUEUE,
+    });
     let (dialect, reader) = match opened {
         Ok(Some(reader)) => (reader.dialect(), Ok(reader)),
         Ok(None) => return,
@@ -71,8 +80,10 @@ pub(crate) async fn serve(
     };
     let writer = tokio::spawn(wire::write(write, dialect, queue));
     let mut connection = Connection {
+        number: server.next_connection(),
         server,
         peer,
+        role,
         stage: Stage::New,
         session: None,
         outbox,
@@ -186,6 +197,7 @@ impl Connection {
 
     async fn close(&mut self) {
         if let Some(session) = self.session.take() {
+            self.server.desk.end_session(&session.id);
             session.close().await;
             self.server.audit.closed(&session).await;
         }
@@ -193,6 +205,8 @@ impl Connection {
 
     /// Ends what is left: calls, session, and last the queue with what is still to be said.
     async fn finish(mut self, end: Result<(), WireError>, writer: JoinHandle<()>) {
+        self.server.desk.detach(self.number);
+        self.server.observers.remove(self.number);
         if let Err(error) = end {
             tracing::debug!(uid = self.peer.uid, code = ?error.code, "a connection ends");
             let message = ServerMessage::Reply { id: None, reply: Reply::Error(error) };
@@ -209,6 +223,7 @@ impl Connection {
     }
 }
 
+mod operator;
 mod requests;
 
 #[cfg(test)]

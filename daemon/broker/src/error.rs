@@ -53,6 +53,8 @@ pub(crate) enum CallError {
     TimedOut(u128),
     #[error("the call was cancelled")]
     Cancelled,
+    #[error("the approval does not hold any more: {0} since it was shown; nothing was done")]
+    Stale(String),
     #[error("{program:?} could not be started: {act}: {errno}")]
     NotStarted { program: String, act: String, errno: io::Error },
     #[error("the program ended {0}")]
@@ -161,6 +163,7 @@ impl From<CallError> for WireError {
                 "give a longer timeout_ms, within what the profile allows, or do less at once",
             ),
             CallError::Cancelled => (ErrorCode::Cancelled, ""),
+            CallError::Stale(_) => (ErrorCode::StaleApproval, "make the call again"),
             CallError::NotStarted { act, errno, .. } => {
                 (ErrorCode::SpawnFailed, start_hint(act, errno))
             }

@@ -10,7 +10,7 @@ use crate::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use palisade_plan::{
     Path,
-    cell::{CHUNK, Entry, EntryKind, FileReply, FileRequest, Part},
+    cell::{CHUNK, Entry, EntryKind, FileReply, FileRequest, Part, WriteMode},
     text,
 };
 use palisade_protocol::{JsonText, RawPath, Stream, arguments::Encoding};
@@ -154,11 +154,15 @@ async fn write(
     lease: &mut Lease,
     context: &mut Context,
 ) -> Result<Outcome, CallError> {
+    let replaces = matches!(request, FileRequest::Write { mode: WriteMode::Overwrite, .. });
     let reply = match content {
         Content::Inline(text) => write_inline(request, text, lease, context).await?,
         Content::Attached => write_attached(request, lease, context).await?,
     };
-    let FileReply::Written { size, created, .. } = reply else { return Err(unexpected(reply)) };
+    let FileReply::Written { size, created, id } = reply else { return Err(unexpected(reply)) };
+    if created || replaces {
+        context.session.note_written(id);
+    }
     done(json!({"path": RawPath(path.0), "size": size, "created": created}))
 }
 

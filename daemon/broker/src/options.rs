@@ -23,6 +23,10 @@ pub struct Options {
     /// $XDG_RUNTIME_DIR/palisade/agent.sock]
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
+    /// The operator socket, where checkpoints are answered [default: operator.sock beside the agent
+    /// socket]
+    #[arg(long, value_name = "PATH")]
+    pub operator_socket: Option<PathBuf>,
     /// A directory of profiles; may be given several times
     #[arg(long, value_name = "DIR")]
     pub profiles: Vec<PathBuf>,
@@ -43,6 +47,9 @@ pub struct Options {
     /// Serve the one client that is connected to standard input, and end with it
     #[arg(long)]
     pub embedded: bool,
+    /// With --embedded, hear the one operator who is connected to standard output
+    #[arg(long, requires = "embedded")]
+    pub operator_stdout: bool,
     /// What to log, as in RUST_LOG: `info`, `palisade_broker=debug`, ...
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
@@ -53,6 +60,7 @@ pub struct Options {
 #[serde(default, deny_unknown_fields)]
 struct ConfigFile {
     socket: Option<PathBuf>,
+    operator_socket: Option<PathBuf>,
     profiles: Vec<PathBuf>,
     state: Option<PathBuf>,
     audit_sync: Option<palisade_audit::Sync>,
@@ -103,6 +111,8 @@ impl Options {
         })?;
         Ok(Self {
             socket: self.socket.or(file.socket),
+            operator_socket: self.operator_socket.or(file.operator_socket),
+            operator_stdout: self.operator_stdout,
             profiles: if self.profiles.is_empty() { file.profiles } else { self.profiles },
             state: self.state.or(file.state),
             audit_sync: self.audit_sync.or(file.audit_sync),

@@ -20,6 +20,8 @@ pub(crate) enum Stage {
 pub(crate) enum Role {
     /// Calls tools.
     Agent,
+    /// Answers questions, and looks after grants and sessions.
+    Operator,
 }
 
 impl Role {
@@ -34,7 +36,6 @@ impl Role {
                 | Request::Pending
                 | Request::Grants
                 | Request::Revoke(_)
-                | Request::Subscribe(_)
                 | Request::Abort(_),
             ) => Err(WireError::new(
                 ErrorCode::Forbidden,
@@ -42,17 +43,44 @@ impl Role {
                 "connect to the operator socket",
             )),
             (
-                Self::Agent,
-                Request::Hello(_)
-                | Request::Open(_)
+                Self::Operator,
+                Request::Open(_)
                 | Request::Call(_)
                 | Request::Input(_)
                 | Request::Cancel(_)
                 | Request::Close
+                | Request::Output(_),
+            ) => Err(WireError::new(
+                ErrorCode::Forbidden,
+                "only an agent may ask this, and this is the operators' socket",
+                "connect to the agent socket",
+            )),
+            (
+                Self::Operator,
+                Request::Register(_)
+                | Request::Answer(_)
+                | Request::Withdraw
+                | Request::Pending
+                | Request::Grants
+                | Request::Revoke(_)
+                | Request::Abort(_),
+            )
+            | (
+                Self::Agent,
+                Request::Open(_)
+                | Request::Call(_)
+                | Request::Input(_)
+                | Request::Cancel(_)
+                | Request::Close
+                | Request::Output(_),
+            )
+            | (
+                Self::Agent | Self::Operator,
+                Request::Hello(_)
                 | Request::Ping
-                | Request::Output(_)
                 | Request::Tools(_)
-                | Request::Status,
+                | Request::Status
+                | Request::Subscribe(_),
             ) => Ok(()),
         }
     }

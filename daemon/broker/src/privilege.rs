@@ -11,6 +11,9 @@ const ACCOUNT: &str = "palisade";
 /// The group that packages make for clients. Not the broker's own, which may have files.
 const CLIENTS: &str = "palisade-users";
 
+/// The group that packages make for those who answer checkpoints.
+const OPERATORS: &str = "palisade-operators";
+
 /// Where systemd takes its dynamic users from: never the uid of a person.
 const DYNAMIC: std::ops::RangeInclusive<u32> = 61184..=65519;
 
@@ -73,7 +76,16 @@ pub(crate) fn account(wanted: Option<&str>) -> Result<Account, PrivilegeError> {
 
 /// The group whose members may connect, if it exists.
 pub(crate) fn client_group() -> Result<Option<u32>, PrivilegeError> {
-    let group = Group::from_name(CLIENTS).map_err(PrivilegeError::Lookup)?;
+    group(CLIENTS)
+}
+
+/// The group whose members may operate, if it exists.
+pub(crate) fn operator_group() -> Result<Option<u32>, PrivilegeError> {
+    group(OPERATORS)
+}
+
+fn group(name: &str) -> Result<Option<u32>, PrivilegeError> {
+    let group = Group::from_name(name).map_err(PrivilegeError::Lookup)?;
     Ok(group.map(|group| group.gid.as_raw()))
 }
 

@@ -1,6 +1,8 @@
 //! Accepts clients until told to stop, then ends everything that was begun. Broker.
 
-use crate::{census::CONNECTIONS, connection, listen::Bound, server::Server, session::Peer};
+use crate::{
+    census::CONNECTIONS, connection, listen::Bound, order::Role, server::Server, session::Peer,
+};
 use std::{
     io,
     os::unix::net,
@@ -79,19 +81,28 @@ pub(crate) fn stop_on_signals(shutdown: &CancellationToken) -> io::Result<()> {
     Ok(())
 }
 
-/// Serves clients until told to stop.
-pub(crate) async fn serve(listener: Listener, server: Arc<Server>, shutdown: CancellationToken) {
+/// Serves clients and operators until told to stop.
+pub(crate) async fn serve(
+    listener: Listener,
+    operators: Option<Listener>,
+    server: Arc<Server>,
+    shutdown: CancellationToken,
+) {
     let sweeper = tokio::spawn(sweep(Arc::clone(&server)));
+    // Operators are heard for as long as there are clients to decide about.
+    let over = CancellationToken::new();
+    let attended = operators
+        .map(|operators| tokio::spawn(attend(operators, Arc::clone(&server), over.clone())));
     let mut connections = JoinSet::new();
     match listener {
         Listener::One(client) => {
-            admit(&server, client, &mut connections, &shutdown);
+            admit(&server, client, Role::Agent, &mut connections, &shutdown);
             // The one client's end is the end.
             while connections.join_next().await.is_some() {}
         }
         Listener::Socket { listener, bound } => {
             tell_service_manager("READY=1");
-            accept(&listener, &server, &mut connections, &shutdown).await;
+            accept(&listener, &server, Role::Agent, &mut connections, &shutdown).await;
             tell_service_manager("STOPPING=1");
             drop(listener);
             remove(bound);
@@ -102,13 +113,37 @@ pub(crate) async fn serve(listener: Listener, server: Arc<Server>, shutdown: Can
         }
     }
     connections.shutdown().await;
+    over.cancel();
+    if let Some(attended) = attended
+        && timeout(FAREWELL, attended).await.is_err()
+    {
+        tracing::warn!("some operators did not leave in time");
+    }
     sweeper.abort();
     server.link.close(LAUNCHER).await;
+}
+
+/// Serves operators until the clients are gone.
+async fn attend(operators: Listener, server: Arc<Server>, over: CancellationToken) {
+    let mut connections = JoinSet::new();
+    match operators {
+        Listener::One(operator) => {
+            admit(&server, operator, Role::Operator, &mut connections, &over);
+            over.cancelled().await;
+        }
+        Listener::Socket { listener, bound } => {
+            accept(&listener, &server, Role::Operator, &mut connections, &over).await;
+            drop(listener);
+            remove(bound);
+        }
+    }
+    while connections.join_next().await.is_some() {}
 }
 
 async fn accept(
     listener: &UnixListener,
     server: &Arc<Server>,
+    role: Role,
     connections: &mut JoinSet<()>,
     shutdown: &CancellationToken,
 ) {
@@ -116,7 +151,7 @@ async fn accept(
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((client, _)) if connections.len() < CONNECTIONS + TURNED_AWAY => {
-                    admit(server, client, connections, shutdown);
+                    admit(server, client, role, connections, shutdown);
                 }
                 Ok(_) => tracing::warn!("too many connections: one was closed"),
                 Err(error) => {
@@ -137,6 +172,7 @@ async fn accept(
 fn admit(
     server: &Arc<Server>,
     client: UnixStream,
+    role: Role,
     connections: &mut JoinSet<()>,
     shutdown: &CancellationToken,
 ) {
@@ -144,10 +180,15 @@ fn admit(
         Ok(peer) => {
             let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
             let peer = Peer { uid: peer.uid(), gid: peer.gid(), pid };
+            if role == Role::Operator && !server.operators.admit(peer) {
+                tracing::warn!(uid = peer.uid, "a peer that may not operate was refused");
+                return;
+            }
             connections.spawn(connection::serve(
                 Arc::clone(server),
                 client,
                 peer,
+                role,
                 shutdown.clone(),
             ));
         }

@@ -3,20 +3,44 @@
 use crate::{
     audit::Audit,
     census::Census,
+    checkpoint::desk::{ConnectionNumber, Desk},
     link::Link,
+    observers::Observers,
     own::Own,
-    session::Session,
+    session::{Peer, Session},
     spool::Spools,
     tools::{Registry, RegistryError},
 };
 use palisade_policy::{Profile, ProfileSet};
+use palisade_protocol::SessionId;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// The daemon's name and release.
 pub(crate) const NAME: &str = concat!("palisaded ", env!("CARGO_PKG_VERSION"));
+
+/// Who may be an operator, besides being let in by the operator socket.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Operators {
+    /// The user whose daemon it is, and root.
+    Own(u32),
+    /// Whom the mode and group of the system's socket let in.
+    System,
+}
+
+impl Operators {
+    pub(crate) const fn admit(self, peer: Peer) -> bool {
+        match self {
+            Self::Own(uid) => peer.uid == uid || peer.uid == 0,
+            Self::System => true,
+        }
+    }
+}
 
 /// What all connections share.
 #[derive(Debug)]
@@ -28,6 +52,10 @@ pub(crate) struct Server {
     pub(crate) census: Census,
     pub(crate) own: Own,
     pub(crate) audit: Audit,
+    pub(crate) desk: Desk,
+    pub(crate) operators: Operators,
+    pub(crate) observers: Observers,
+    connections: AtomicU64,
     sessions: Mutex<Vec<Weak<Session>>>,
 }
 
@@ -49,6 +77,10 @@ impl Server {
             census: Census::default(),
             own: Own::default(),
             audit: Audit::none("none was opened"),
+            desk: Desk::default(),
+            operators: Operators::Own(rustix::process::geteuid().as_raw()),
+            observers: Observers::default(),
+            connections: AtomicU64::new(0),
             sessions: Mutex::default(),
         })
     }
@@ -58,9 +90,31 @@ impl Server {
         Self { own, ..self }
     }
 
+    /// The same with others who may be operators.
+    pub(crate) fn operated_by(self, operators: Operators) -> Self {
+        Self { operators, ..self }
+    }
+
     /// The same with a log, without which it runs nothing.
     pub(crate) fn recording(self, audit: Audit) -> Self {
         Self { audit, ..self }
+    }
+
+    /// Numbers a connection.
+    pub(crate) fn next_connection(&self) -> ConnectionNumber {
+        self.connections.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether a profile is not the one of its name any more.
+    pub(crate) fn has_other_profile(&self, profile: &Profile) -> bool {
+        let now = self.profiles.get(profile.name());
+        now.is_none_or(|now| now.digest() != profile.digest())
+    }
+
+    /// A session by its id.
+    pub(crate) fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.iter().filter_map(Weak::upgrade).find(|session| session.id == *id)
     }
 
     /// Remembers a session for `status`, for as long as it lives.

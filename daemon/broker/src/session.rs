@@ -20,6 +20,7 @@ use palisade_plan::{
 use palisade_policy::{DEFAULT, Profile, Scene, stricter_ask};
 use palisade_protocol::{Ask, Open, RawPath, Receipt, SessionId, SessionStatus, limits};
 use std::{
+    collections::HashSet,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     sync::{
         Arc, Mutex, PoisonError,
@@ -36,6 +37,9 @@ use tokio::{
 const READY: Duration = Duration::from_secs(30);
 /// How long the launcher may take to end a session.
 const ENDED: Duration = Duration::from_secs(10);
+
+/// How many files a session knows as its own; what it does not know is asked about.
+const MOST_WRITTEN: usize = 65_536;
 
 /// Whose a connection is, as the kernel said when it was accepted.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +76,10 @@ pub(crate) struct Session {
     pub(crate) peer: Peer,
     number: SessionNumber,
     cwd: Mutex<Vec<u8>>,
+    /// How often something may have changed what is in the session.
+    changes: AtomicU64,
+    /// Files that the session itself wrote, by device and inode.
+    written: Mutex<HashSet<(u64, u64)>>,
     launcher: Arc<Launcher>,
     state: watch::Receiver<State>,
     _enrolled: Enrolled,
@@ -118,6 +126,8 @@ pub(crate) async fn open(
     let session = Arc::new(Session {
         id,
         cwd: Mutex::new(workspace.0.clone()),
+        changes: AtomicU64::new(0),
+        written: Mutex::default(),
         workspace,
         receipt: receipt::of_session(profile, &made),
         profile: Arc::clone(profile),
@@ -288,6 +298,29 @@ impl Session {
             return;
         }
         *self.cwd.lock().unwrap_or_else(PoisonError::into_inner) = cwd;
+    }
+
+    /// How often something may have changed what is in the session.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Something may have changed what is in the session.
+    pub(crate) fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether the session itself wrote this file.
+    pub(crate) fn wrote(&self, id: (u64, u64)) -> bool {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    }
+
+    /// Remembers a file that the session made, or wrote over one of its own.
+    pub(crate) fn note_written(&self, id: (u64, u64)) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if written.len() < MOST_WRITTEN {
+            written.insert(id);
+        }
     }
 
     pub(crate) fn status(&self) -> SessionStatus {

@@ -17,6 +17,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) door: Door,
+    pub(crate) operator_door: OperatorDoor,
     pub(crate) profiles: ProfileSet,
     pub(crate) state: State,
     /// Whom to become; none for an ordinary user, who stays who they are.
@@ -35,6 +36,17 @@ pub(crate) enum Door {
     Socket(PathBuf),
     /// One client, connected to standard input.
     Embedded,
+}
+
+/// How operators come in.
+#[derive(Debug)]
+pub(crate) enum OperatorDoor {
+    /// By a socket at a path, or the one that the service manager hands over.
+    Socket(PathBuf),
+    /// One operator, connected to standard output.
+    Stdout,
+    /// Not at all: whatever would be asked is denied.
+    None,
 }
 
 /// Where spools go.
@@ -115,11 +127,29 @@ impl Settings {
                 None => return Err(SettingsError::NoRuntimeDirectory),
             },
         };
+        let operator_door = match (&door, options.operator_socket, options.operator_stdout) {
+            (Door::Embedded, _, true) => OperatorDoor::Stdout,
+            (Door::Embedded, _, false) => OperatorDoor::None,
+            (Door::Socket(_), Some(path), _) => OperatorDoor::Socket(path),
+            (Door::Socket(agents), None, _) => {
+                OperatorDoor::Socket(agents.with_file_name("operator.sock"))
+            }
+        };
         let account = root.then(|| privilege::account(options.user.as_deref())).transpose()?;
         let profiles = load_profiles(&options.profiles, usual.as_deref())?;
         let (launcher_socket, log) = (options.launcher_socket, options.log);
         let audit_sync = options.audit_sync.unwrap_or_default();
-        Ok(Self { door, profiles, state, account, launcher_socket, log, audit_sync, configured })
+        Ok(Self {
+            door,
+            operator_door,
+            profiles,
+            state,
+            account,
+            launcher_socket,
+            log,
+            audit_sync,
+            configured,
+        })
     }
 
     /// The places that are the daemon's own.
@@ -132,7 +162,12 @@ impl Settings {
             Door::Socket(path) => Some(path),
             Door::Embedded => None,
         };
-        let hidden = state.into_iter().chain(socket).chain(&self.launcher_socket);
+        let operator = match &self.operator_door {
+            OperatorDoor::Socket(path) => Some(path),
+            OperatorDoor::Stdout | OperatorDoor::None => None,
+        };
+        let sockets = socket.into_iter().chain(operator).chain(&self.launcher_socket);
+        let hidden = state.into_iter().chain(sockets);
         Own::new(hidden.cloned().collect(), self.configured.clone())
     }
 
@@ -141,6 +176,11 @@ impl Settings {
         let door = match &self.door {
             Door::Socket(path) => format!("listen on {}", path.display()),
             Door::Embedded => "serve the client on standard input".to_owned(),
+        };
+        let operators = match &self.operator_door {
+            OperatorDoor::Socket(path) => format!("listen on {}", path.display()),
+            OperatorDoor::Stdout => "hear the one on standard output".to_owned(),
+            OperatorDoor::None => "none, so whatever would be asked is denied".to_owned(),
         };
         let state = match &self.state {
             State::Given(path) | State::Usual(path) => format!("in {}", path.display()),
@@ -156,7 +196,7 @@ impl Settings {
         );
         let profiles = self.profiles.names().collect::<Vec<_>>().join(", ");
         format!(
-            "clients: {door}\nrun: {user}\nlauncher: {launcher}\nspools and audit log: {state}\n\
+            "clients: {door}\noperators: {operators}\nrun: {user}\nlauncher: {launcher}\nspools and audit log: {state}\n\
              audit log on the disk: {}\nprofiles: {profiles}\n",
             self.audit_sync
         )

@@ -73,6 +73,20 @@ impl Spools {
         .await?
     }
 
+    /// Removes a spool that nobody is to see.
+    pub(crate) async fn remove(&self, call: &CallId) {
+        let Some((path, meta)) = self.paths(call) else { return };
+        let removed = tokio::task::spawn_blocking(move || {
+            std::fs::remove_file(&meta)?;
+            std::fs::remove_file(&path)
+        });
+        match removed.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, %call, "a spool that was to go stays"),
+            Err(error) => tracing::error!(%error, %call, "a spool that was to go stays"),
+        }
+    }
+
     /// A page of a spool. A spool of another user is as if it did not exist.
     pub(crate) async fn page(&self, query: OutputQuery, uid: u32) -> Result<OutputPage, WireError> {
         let call = query.call_id.clone();

@@ -3,19 +3,26 @@
 use crate::{
     arguments::{self, Program, Task, Validated},
     audit::Docket,
+    checkpoint::{consult, review::Reviewed},
     cleared::{Cleared, Judged},
-    context::{Context, Deadline},
+    context::{Context, Deadline, Streaming},
     error::CallError,
-    file,
+    file, gather,
     outcome::{Fault, Outcome, Slip},
     run,
+    server::Server,
+    session::Session,
+    thinking,
     tools::{Registry, Tool},
     turn::{Place, Turn},
 };
 use palisade_audit::Ticket;
-use palisade_protocol::{Call, Finding, JsonText, RawPath, ToolName, WireError};
+use palisade_protocol::{
+    Call, CallId, Checkpoint, ErrorCode, Finding, JsonText, RawPath, ToolMetadata, ToolName,
+    WireError, arguments::Encoding,
+};
 use serde_json::json;
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 /// A call as it was asked for.
 #[derive(Debug)]
@@ -40,31 +47,80 @@ pub(crate) struct Resolved<'a> {
 pub(crate) struct Checked<'a> {
     call: Call,
     context: Context,
-    place: Place,
+    /// Until it was its turn.
+    place: Option<Place>,
     tool: &'a Tool,
     validated: Validated,
 }
 
 /// A cleared call whose turn it is.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct Due<'a> {
+    pub(crate) cleared: Cleared<'a>,
+    pub(crate) turn: Option<Turn>,
+}
+
+/// A call whose turn it is, and whose clearance still holds.
+#[derive(Debug)]
+pub(crate) struct Ready<'a> {
     context: Context,
+    call: Call,
+    tool: &'a Tool,
     validated: Validated,
     findings: Vec<Finding>,
+    checkpoint: Option<Checkpoint>,
     _turn: Option<Turn>,
 }
 
 /// A call that is in the audit log. It can not be made without the log's ticket.
 #[derive(Debug)]
-pub(crate) struct Ticketed {
-    ready: Ready,
+pub(crate) struct Ticketed<'a> {
+    ready: Ready<'a>,
     _ticket: Ticket,
 }
 
-impl Checked<'_> {
+impl<'a> Checked<'a> {
     /// The tool's own name.
     pub(crate) const fn tool(&self) -> &ToolName {
         &self.tool.spec.name
+    }
+
+    /// The tool.
+    pub(crate) const fn described(&self) -> &'a Tool {
+        self.tool
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.context.session
+    }
+
+    pub(crate) const fn call(&self) -> &Call {
+        &self.call
+    }
+
+    pub(crate) const fn call_id(&self) -> &CallId {
+        &self.context.call_id
+    }
+
+    pub(crate) const fn task(&self) -> &Task {
+        &self.validated.task
+    }
+
+    pub(crate) const fn is_read_only(&self) -> bool {
+        self.tool.spec.metadata.read_only
+    }
+
+    /// Returns when the caller does not want it any more.
+    pub(crate) async fn cancelled(&self) {
+        self.context.cancel.cancelled().await;
+    }
+
+    /// The same with another's arguments, which must fit as well.
+    pub(crate) fn with(self, call: Call) -> Result<Self, Box<Outcome>> {
+        match arguments::validate(self.tool, &call, &self.context.session.profile) {
+            Ok(validated) => Ok(Self { call, validated, ..self }),
+            Err(error) => Err(Box::new(error.into())),
+        }
     }
 }
 
@@ -93,22 +149,22 @@ pub(crate) fn resolve(registry: &Registry, asked: Asked) -> Result<Resolved<'_>,
 /// Reads the arguments.
 pub(crate) fn validate(resolved: Resolved<'_>) -> Result<Checked<'_>, Box<Outcome>> {
     let Resolved { asked: Asked { call, context, place, .. }, tool } = resolved;
-    match arguments::validate(tool, &call, &context.session.profile) {
-        Ok(validated) => Ok(Checked { call, context, place, tool, validated }),
+    let profile = &context.session.profile;
+    let checked = thinking::check(tool, &call, profile)
+        .and_then(|()| arguments::validate(tool, &call, profile));
+    match checked {
+        Ok(validated) => Ok(Checked { call, context, place: Some(place), tool, validated }),
         Err(error) => Err(Box::new(error.into())),
     }
 }
 
-/// Asks the judge.
-pub(crate) fn judge(call: Checked<'_>) -> Judged<'_> {
+/// Finds out what the call is about, and asks the judge.
+pub(crate) async fn judge(call: Checked<'_>) -> Result<Judged<'_>, Box<Outcome>> {
     let session = &call.context.session;
-    let judgement = palisade_policy::judge(
-        &session.profile,
-        session.ask,
-        &call.tool.spec,
-        &palisade_policy::Facts::default(),
-    );
-    Judged::new(call, judgement)
+    let gathered = gather::gather(session, call.tool, &call.validated.task).await?;
+    let spec = &call.tool.spec;
+    let judgement = palisade_policy::judge(&session.profile, session.ask, spec, &gathered.facts);
+    Ok(Judged::new(call, gathered, judgement))
 }
 
 /// Ends a dry run with a report of what would be done.
@@ -117,9 +173,9 @@ pub(crate) fn dry_run(cleared: Cleared<'_>) -> Result<Cleared<'_>, Box<Outcome>>
         return Ok(cleared);
     }
     let report = report(cleared.call());
-    let (_, findings) = cleared.into_call();
+    let (_, findings, checkpoint) = cleared.into_call();
     let outcome = match JsonText::render(&report) {
-        Ok(data) => Outcome { data: Some(data), findings, ..Outcome::default() },
+        Ok(data) => Outcome { data: Some(data), findings, checkpoint, ..Outcome::default() },
         Err(error) => CallError::Io(error.into()).into(),
     };
     Err(Box::new(outcome))
@@ -150,24 +206,32 @@ fn report(call: &Checked<'_>) -> serde_json::Value {
 }
 
 /// Waits for the call's turn; what may run beside others does not wait.
-pub(crate) async fn take_turn(cleared: Cleared<'_>) -> Result<Ready, Box<Outcome>> {
-    let (Checked { context, place, tool, validated, .. }, findings) = cleared.into_call();
-    let turn = if tool.spec.metadata.concurrency_safe {
-        drop(place);
-        None
-    } else {
-        tokio::select! {
+pub(crate) async fn take_turn(mut cleared: Cleared<'_>) -> Result<Due<'_>, Box<Outcome>> {
+    let call = cleared.call_mut();
+    let turn = match call.place.take() {
+        Some(place) if !call.tool.spec.metadata.concurrency_safe => tokio::select! {
             biased;
             turn = place.turn() => Some(turn.map_err(|_| CallError::SessionOver)?),
-            () = context.cancel.cancelled() => return Err(CallError::Cancelled.into()),
-        }
+            () = call.context.cancel.cancelled() => return Err(CallError::Cancelled.into()),
+        },
+        Some(_) | None => None,
     };
-    context.session.check()?;
-    Ok(Ready { context, validated, findings, _turn: turn })
+    call.context.session.check()?;
+    Ok(Due { cleared, turn })
+}
+
+/// Nothing has happened since the call was cleared: it goes on.
+pub(crate) fn go_on(cleared: Cleared<'_>, turn: Option<Turn>) -> Ready<'_> {
+    let (Checked { context, call, tool, validated, .. }, findings, checkpoint) =
+        cleared.into_call();
+    Ready { context, call, tool, validated, findings, checkpoint, _turn: turn }
 }
 
 /// Writes it into the audit log.
-pub(crate) async fn ticket(ready: Ready, docket: &mut Docket) -> Result<Ticketed, Box<Outcome>> {
+pub(crate) async fn ticket<'a>(
+    ready: Ready<'a>,
+    docket: &mut Docket,
+) -> Result<Ticketed<'a>, Box<Outcome>> {
     match docket.ticket().await {
         Ok(ticket) => Ok(Ticketed { ready, _ticket: ticket }),
         Err(error) => Err(Box::new(WireError::from(error).into())),
@@ -175,9 +239,19 @@ pub(crate) async fn ticket(ready: Ready, docket: &mut Docket) -> Result<Ticketed
 }
 
 /// Does it, in the cell.
-pub(crate) async fn execute(ticketed: Ticketed) -> Outcome {
-    let Ready { context, validated: Validated { task, timeout }, findings, _turn } = ticketed.ready;
+pub(crate) async fn execute(ticketed: Ticketed<'_>) -> Result<Executed<'_>, Box<Outcome>> {
+    let Ready { mut context, call, tool, validated, findings, checkpoint, _turn } = ticketed.ready;
+    let Validated { task, timeout } = validated;
     let deadline = Deadline::after(timeout);
+    let session = Arc::clone(&context.session);
+    let reviewed = if session.profile.reviews_output(&tool.spec) {
+        // What a reviewer is to see first is not sent as it comes.
+        context.streaming = Streaming::ResultOnly;
+        Some(reviewed(&context, call, tool, &task)?)
+    } else {
+        None
+    };
+    let change = Change::begin(&session, &tool.spec.metadata);
     let outcome = match task {
         Task::Run(program) => run::run(program, context, deadline).await,
         task @ (Task::Read { .. }
@@ -185,5 +259,67 @@ pub(crate) async fn execute(ticketed: Ticketed) -> Outcome {
         | Task::Delete { .. }
         | Task::List { .. }) => file::run(task, context, deadline).await,
     };
-    Outcome { findings, ..outcome }
+    drop(change);
+    Ok(Executed { outcome: Outcome { findings, checkpoint, ..outcome }, reviewed })
+}
+
+/// A call that ran.
+#[derive(Debug)]
+pub(crate) struct Executed<'a> {
+    outcome: Outcome,
+    reviewed: Option<Reviewed<'a>>,
+}
+
+/// The time in which a call may change what is in its session, however it ends.
+struct Change<'a>(Option<&'a Session>);
+
+impl<'a> Change<'a> {
+    fn begin(session: &'a Session, metadata: &ToolMetadata) -> Self {
+        let session = (!metadata.read_only).then_some(session);
+        session.inspect(|session| session.changed());
+        Self(session)
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        if let Some(session) = self.0 {
+            session.changed();
+        }
+    }
+}
+
+/// What a reviewer of the output will need.
+fn reviewed<'a>(
+    context: &Context,
+    call: Call,
+    tool: &'a Tool,
+    task: &Task,
+) -> Result<Reviewed<'a>, Box<Outcome>> {
+    if let Task::Read { encoding: Encoding::Raw, .. } = task {
+        let message = "`encoding`: raw contents can not be reviewed before they are seen";
+        let hint = "this profile has the output reviewed; choose text or base64";
+        let error = WireError::new(ErrorCode::InvalidArguments, message, hint);
+        return Err(Box::new(error.into()));
+    }
+    Ok(Reviewed {
+        session: Arc::clone(&context.session),
+        call_id: context.call_id.clone(),
+        tool,
+        call,
+        task: task.clone(),
+        placeholder: consult::placeholder()?,
+    })
+}
+
+/// Has the output reviewed, where the profile says so.
+pub(crate) async fn review(
+    server: &Server,
+    docket: &mut Docket,
+    executed: Executed<'_>,
+) -> Outcome {
+    match executed.reviewed {
+        Some(reviewed) => reviewed.review(server, docket, executed.outcome).await,
+        None => executed.outcome,
+    }
 }

@@ -11,8 +11,8 @@ use crate::{
     own::Own,
     privilege::{self, PrivilegeError},
     serve::{self, Listener},
-    server::Server,
-    settings::{Door, Settings, SettingsError, State},
+    server::{Operators, Server},
+    settings::{Door, OperatorDoor, Settings, SettingsError, State},
     spool::Spools,
     state::{self, Places, StateError},
     tools::RegistryError,
@@ -22,7 +22,7 @@ use palisade_policy::ProfileSet;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     io::{self, IsTerminal as _},
-    os::unix::net::UnixStream,
+    os::{fd::BorrowedFd, unix::net::UnixStream},
     path::PathBuf,
     sync::Arc,
 };
@@ -49,6 +49,12 @@ pub enum StartError {
     /// Standard input.
     #[error("with --embedded, standard input must be a connected Unix stream socket")]
     NotEmbedded,
+    /// Standard output.
+    #[error("with --operator-stdout, standard output must be a connected Unix stream socket")]
+    NotOperator,
+    /// The service manager.
+    #[error("the service manager handed over sockets, but not the agents'; name it `agent`")]
+    NotHanded,
     /// The state directory.
     #[error(transparent)]
     State(#[from] StateError),
@@ -80,6 +86,8 @@ impl StartError {
             Self::Settings(_) | Self::Log(..) => BAD_CONFIGURATION,
             Self::Listen(_)
             | Self::NotEmbedded
+            | Self::NotOperator
+            | Self::NotHanded
             | Self::State(_)
             | Self::Audit(_)
             | Self::Process(_)
@@ -95,6 +103,9 @@ impl StartError {
 #[derive(Debug)]
 pub struct Started {
     entrance: Entrance,
+    operators: Option<Entrance>,
+    /// Who may operate.
+    operated_by: Operators,
     launcher: LauncherFrom,
     profiles: ProfileSet,
     spools: Spools,
@@ -129,7 +140,13 @@ pub fn start(options: Options) -> Result<Option<Started>, StartError> {
         return Ok(None);
     }
     log_to_stderr(&settings)?;
-    let entrance = open_door(&settings)?;
+    let (entrance, operators) = open_doors(&settings)?;
+    let operated_by = match (&operators, settings.account) {
+        (Some(Entrance::Activated(_)), _) | (_, Some(_)) => Operators::System,
+        (Some(Entrance::Bound(_) | Entrance::Embedded(_)) | None, None) => {
+            Operators::Own(rustix::process::geteuid().as_raw())
+        }
+    };
     let (spools, log) = places(&settings)?;
     let own = settings.own();
     let launcher = match settings.launcher_socket {
@@ -139,7 +156,8 @@ pub fn start(options: Options) -> Result<Option<Started>, StartError> {
     raise_descriptors();
     privilege::give_up(settings.account)?;
     let audit = audit(log, &settings.door, settings.audit_sync)?;
-    Ok(Some(Started { entrance, launcher, profiles: settings.profiles, spools, own, audit }))
+    let profiles = settings.profiles;
+    Ok(Some(Started { entrance, operators, operated_by, launcher, profiles, spools, own, audit }))
 }
 
 fn log_to_stderr(settings: &Settings) -> Result<(), StartError> {
@@ -165,23 +183,49 @@ fn log_to_stderr(settings: &Settings) -> Result<(), StartError> {
     Ok(())
 }
 
-fn open_door(settings: &Settings) -> Result<Entrance, StartError> {
-    match &settings.door {
-        Door::Embedded => Ok(Entrance::Embedded(take_stdin()?)),
-        Door::Socket(path) => {
-            let activated = listenfd::ListenFd::from_env()
-                .take_unix_listener(0)
-                .map_err(|error| StartError::Io("use the socket of the service manager", error))?;
-            if let Some(listener) = activated {
-                return Ok(Entrance::Activated(listener));
-            }
-            let audience = match settings.account {
-                Some(_) => Audience::Group(privilege::client_group()?),
-                None => Audience::Owner,
+/// The doors of clients and of operators.
+fn open_doors(settings: &Settings) -> Result<(Entrance, Option<Entrance>), StartError> {
+    let path = match &settings.door {
+        Door::Socket(path) => path,
+        Door::Embedded => {
+            let operator = match &settings.operator_door {
+                OperatorDoor::Stdout => Some(Entrance::Embedded(take_stdout()?)),
+                OperatorDoor::Socket(_) | OperatorDoor::None => None,
             };
-            Ok(Entrance::Bound(listen::bind(path, audience)?))
+            return Ok((Entrance::Embedded(take_stdin()?), operator));
         }
+    };
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut handed = listenfd::ListenFd::from_env();
+    if handed.len() > 0 {
+        let place = |name: &str| names.split(':').position(|known| known == name);
+        let mut take = |index| {
+            handed
+                .take_unix_listener(index)
+                .map_err(|error| StartError::Io("use the socket of the service manager", error))
+        };
+        let operators = place("operator");
+        let agents = place("agent").unwrap_or(usize::from(operators == Some(0)));
+        let agents = take(agents)?.ok_or(StartError::NotHanded)?;
+        let operators = operators.map(&mut take).transpose()?.flatten();
+        if operators.is_none() {
+            tracing::warn!("no operator socket was handed over: whatever is asked is denied");
+        }
+        return Ok((Entrance::Activated(agents), operators.map(Entrance::Activated)));
     }
+    let audience = |group: fn() -> Result<Option<u32>, PrivilegeError>| match settings.account {
+        Some(_) => group().map(Audience::Group),
+        None => Ok(Audience::Owner),
+    };
+    let clients = Entrance::Bound(listen::bind(path, audience(privilege::client_group)?)?);
+    let operators = match &settings.operator_door {
+        OperatorDoor::Socket(path) => {
+            let audience = audience(privilege::operator_group)?;
+            Some(Entrance::Bound(listen::bind(path, audience)?))
+        }
+        OperatorDoor::Stdout | OperatorDoor::None => None,
+    };
+    Ok((clients, operators))
 }
 
 /// The client's socket from standard input, which is closed for everything else.
@@ -189,12 +233,7 @@ fn take_stdin() -> Result<UnixStream, StartError> {
     let failed =
         |errno: rustix::io::Errno| StartError::Io("take over standard input", errno.into());
     let stdin = rustix::stdio::stdin();
-    let is_stream = rustix::net::sockopt::socket_domain(stdin)
-        .is_ok_and(|domain| domain == rustix::net::AddressFamily::UNIX)
-        && rustix::net::sockopt::socket_type(stdin)
-            .is_ok_and(|kind| kind == rustix::net::SocketType::STREAM)
-        && rustix::net::getpeername(stdin).is_ok();
-    if !is_stream {
+    if !is_stream(stdin) {
         return Err(StartError::NotEmbedded);
     }
     let client = rustix::io::fcntl_dupfd_cloexec(stdin, 3).map_err(failed)?;
@@ -202,6 +241,29 @@ fn take_stdin() -> Result<UnixStream, StartError> {
     let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()).map_err(failed)?;
     rustix::stdio::dup2_stdin(&null).map_err(failed)?;
     Ok(client.into())
+}
+
+/// The operator's socket from standard output, in the same way.
+fn take_stdout() -> Result<UnixStream, StartError> {
+    let failed =
+        |errno: rustix::io::Errno| StartError::Io("take over standard output", errno.into());
+    let stdout = rustix::stdio::stdout();
+    if !is_stream(stdout) {
+        return Err(StartError::NotOperator);
+    }
+    let operator = rustix::io::fcntl_dupfd_cloexec(stdout, 3).map_err(failed)?;
+    let flags = rustix::fs::OFlags::WRONLY;
+    let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()).map_err(failed)?;
+    rustix::stdio::dup2_stdout(&null).map_err(failed)?;
+    Ok(operator.into())
+}
+
+fn is_stream(socket: BorrowedFd<'_>) -> bool {
+    rustix::net::sockopt::socket_domain(socket)
+        .is_ok_and(|domain| domain == rustix::net::AddressFamily::UNIX)
+        && rustix::net::sockopt::socket_type(socket)
+            .is_ok_and(|kind| kind == rustix::net::SocketType::STREAM)
+        && rustix::net::getpeername(socket).is_ok()
 }
 
 /// The spools, and the directory of the log. A private daemon for one client starts without them
@@ -271,15 +333,22 @@ impl Started {
             LauncherFrom::Socket(path) => Link::path(&path).await?,
         };
         let server = Arc::new(
-            Server::new(&self.profiles, link, self.spools)?.keeping(self.own).recording(self.audit),
+            Server::new(&self.profiles, link, self.spools)?
+                .keeping(self.own)
+                .operated_by(self.operated_by)
+                .recording(self.audit),
         );
-        let failed = |error| StartError::Io("use the socket", error);
-        let listener = match self.entrance {
-            Entrance::Bound(bound) => Listener::bound(bound).map_err(failed)?,
-            Entrance::Activated(listener) => Listener::activated(listener).map_err(failed)?,
-            Entrance::Embedded(client) => Listener::one(client).map_err(failed)?,
+        let listen = |entrance| {
+            match entrance {
+                Entrance::Bound(bound) => Listener::bound(bound),
+                Entrance::Activated(listener) => Listener::activated(listener),
+                Entrance::Embedded(client) => Listener::one(client),
+            }
+            .map_err(|error| StartError::Io("use the socket", error))
         };
-        serve::serve(listener, server, shutdown).await;
+        let listener = listen(self.entrance)?;
+        let operators = self.operators.map(listen).transpose()?;
+        serve::serve(listener, operators, server, shutdown).await;
         Ok(())
     }
 }

@@ -3,7 +3,8 @@
 use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-type Waiting = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
+type Waiting =
+    Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send + Sync>>;
 
 /// One turn at a time.
 #[derive(Debug, Clone)]

@@ -43,6 +43,12 @@ impl Grant {
         &self.findings
     }
 
+    /// The same leave, which somebody gave who was asked.
+    #[must_use]
+    pub fn approved(self, checkpoint: Checkpoint) -> Self {
+        Self { checkpoint: Some(checkpoint), ..self }
+    }
+
     /// What the checkpoint said, if it was asked.
     #[must_use]
     pub const fn checkpoint(&self) -> Option<&Checkpoint> {

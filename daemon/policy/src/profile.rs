@@ -120,6 +120,12 @@ impl Profile {
         &self.settings.handlers
     }
 
+    /// Whether a rule of it is about paths.
+    #[must_use]
+    pub fn has_path_rules(&self) -> bool {
+        self.settings.rules.iter().any(|rule| !rule.paths.is_empty())
+    }
+
     /// Whether a tool's output is reviewed before the agent sees it.
     #[must_use]
     pub fn reviews_output(&self, tool: &ToolSpec) -> bool {

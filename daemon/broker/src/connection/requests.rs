@@ -5,7 +5,6 @@ use crate::{
     call,
     context::{Context, Outbox, Streaming},
     flight::{Flight, Landing},
-    order::Role,
     outcome::Fault,
     server::{NAME, Server},
     session::{self, Session},
@@ -14,8 +13,8 @@ use crate::{
     wire::Reader,
 };
 use palisade_protocol::{
-    Call, CallId, Cancel, Envelope, ErrorCode, Input, Opened, Reply, Request, RequestId,
-    ServerMessage, Welcome, WireError,
+    Abort, Call, CallId, Cancel, Envelope, ErrorCode, Grants, Input, Opened, Reply, Request,
+    RequestId, Revoke, ServerMessage, Welcome, WireError,
     limits::{MAX_CALLS_IN_FLIGHT, VERSION},
 };
 use std::{
@@ -36,9 +35,10 @@ impl Connection {
             Ok(stage) => stage,
             Err(error) => return self.refuse(id, error).await,
         };
-        if let Err(error) = Role::Agent.permits(&request) {
+        if let Err(error) = self.role.permits(&request) {
             return self.refuse(id, error).await;
         }
+        self.server.desk.heard(self.number);
         if let Err(error) = request.check() {
             if let Request::Input(input) = request {
                 self.flights.fail(input.call, error);
@@ -73,18 +73,17 @@ impl Connection {
             }
             Request::Tools(query) => self.server.registry.describe(&query.names).map(Reply::Tools),
             Request::Status => Ok(Reply::Status(Box::new(status::of(&self.server, self.peer.uid)))),
-            Request::Register(_)
-            | Request::Answer(_)
-            | Request::Withdraw
-            | Request::Pending
-            | Request::Grants
-            | Request::Revoke(_)
-            | Request::Subscribe(_)
-            | Request::Abort(_) => Err(WireError::new(
-                ErrorCode::Forbidden,
-                "only an operator may ask this",
-                "connect to the operator socket",
-            )),
+            Request::Register(register) => self.register(register),
+            Request::Answer(answer) => self.answer(*answer),
+            Request::Withdraw => {
+                self.server.desk.detach(self.number);
+                Ok(Reply::Done)
+            }
+            Request::Pending => Ok(self.pending()),
+            Request::Grants => Ok(Reply::Grants(Grants { grants: self.server.desk.grants() })),
+            Request::Revoke(Revoke { id }) => self.server.desk.revoke(&id).map(|()| Reply::Done),
+            Request::Subscribe(subscribe) => self.subscribe(subscribe),
+            Request::Abort(Abort { session }) => self.abort(&session).await,
         };
         match answer {
             Ok(reply) => {

@@ -23,7 +23,8 @@ fn server() -> Arc<Server> {
 fn connect_to(server: &Arc<Server>, dialect: Dialect) -> Client {
     let (stream, theirs) = UnixStream::pair().unwrap();
     let peer = Peer { uid: 4242, gid: 4242, pid: None };
-    tokio::spawn(serve(Arc::clone(server), theirs, peer, CancellationToken::new()));
+    let shutdown = CancellationToken::new();
+    tokio::spawn(serve(Arc::clone(server), theirs, peer, Role::Agent, shutdown));
     Client { stream, dialect }
 }
 
@@ -299,7 +300,7 @@ async fn stopping_is_told_to_every_client() {
     let (server, shutdown) = (server(), CancellationToken::new());
     let (stream, theirs) = UnixStream::pair().unwrap();
     let peer = Peer { uid: 4242, gid: 4242, pid: None };
-    tokio::spawn(serve(server, theirs, peer, shutdown.clone()));
+    tokio::spawn(serve(server, theirs, peer, Role::Agent, shutdown.clone()));
     let mut client = Client { stream, dialect: Dialect::Frames }.greet().await;
     shutdown.cancel();
     client.cut_off(ErrorCode::ShuttingDown).await;

@@ -1,0 +1,12 @@
+//! The checkpoint: questions to people and programs before something is done, and to nobody else.
+//! Broker.
+
+pub(crate) mod answer;
+pub(crate) mod consult;
+pub(crate) mod desk;
+pub(crate) mod diff;
+pub(crate) mod grants;
+pub(crate) mod poll;
+pub(crate) mod question;
+pub(crate) mod review;
+pub(crate) mod visible;

@@ -1,0 +1,474 @@
+//! Every way a question can go: the one that is a clear yes, and all that end in a no.
+
+use super::*;
+use crate::checkpoint::answer::Answerer;
+use palisade_policy::{Facts, Profile};
+use palisade_protocol::{
+    Answer, Answered, Asker, Decision, Deny, Modified, Replace, Review, Scope, ToolName, Until,
+    View, Withhold,
+};
+use std::sync::Arc;
+use tokio::{sync::mpsc, task::JoinHandle};
+
+fn limits(handlers: &str) -> Handlers {
+    let text = format!(
+        "description = \"test\"\n[fs]\nworkspace = \"write\"\nexecute = [\"/usr\"]\n\
+         [handlers]\n{handlers}\n"
+    );
+    Profile::parse("test", &text).unwrap().handlers().clone()
+}
+
+fn inquiry(digest: &str, handlers: &str) -> Inquiry {
+    let session: SessionId = "s-1".parse().unwrap();
+    let tool: ToolName = "bash".parse().unwrap();
+    let question = Question {
+        question: "q-0".parse().unwrap(),
+        digest: digest.to_owned(),
+        review: Review::Input,
+        asker: Asker {
+            uid: 1,
+            pid: 2,
+            unit: None,
+            session: session.clone(),
+            profile: "test".to_owned(),
+            workspace: "/w".into(),
+        },
+        call_id: "c-1".parse().unwrap(),
+        tool: tool.clone(),
+        arguments: JsonText::default(),
+        cwd: "/w".into(),
+        reason: None,
+        reverse_thinking: None,
+        findings: Vec::new(),
+        why: "ask".to_owned(),
+        view: View::default(),
+        output: None,
+        scopes: Vec::new(),
+        prefix: Vec::new(),
+        expires_in_ms: 0,
+    };
+    let claim = Claim {
+        session,
+        uid: 1,
+        profile: "test".to_owned(),
+        profile_digest: "p".to_owned(),
+        tool,
+        exact: [7; 32],
+        facts: Facts::default(),
+    };
+    Inquiry { question, claim, limits: limits(handlers), patience: None }
+}
+
+fn output(digest: &str) -> Inquiry {
+    let mut inquiry = inquiry(digest, "");
+    inquiry.question.review = Review::Output;
+    inquiry
+}
+
+struct Handler {
+    desk: Arc<Desk>,
+    connection: ConnectionNumber,
+    events: mpsc::Receiver<ServerMessage>,
+}
+
+fn register(name: &str) -> Register {
+    Register {
+        name: name.to_owned(),
+        reviews: vec![Review::Input, Review::Output],
+        tools: Vec::new(),
+        priority: 0,
+        deadline_ms: None,
+        heartbeat_ms: None,
+    }
+}
+
+fn attach(desk: &Arc<Desk>, connection: ConnectionNumber, register: Register) -> Handler {
+    let (outbox, events) = mpsc::channel(8);
+    desk.attach(connection, register, outbox).unwrap();
+    Handler { desk: Arc::clone(desk), connection, events }
+}
+
+impl Handler {
+    async fn question(&mut self) -> Question {
+        loop {
+            let message = self.events.recv().await.unwrap();
+            if let ServerMessage::Event(Event::Question(question)) = message {
+                return *question;
+            }
+            assert!(matches!(message, ServerMessage::Event(Event::QuestionOver(_))), "{message:?}");
+        }
+    }
+
+    fn answer(&self, question: &Question, decision: Decision) -> Result<Answered, WireError> {
+        self.answer_with(question, &question.digest, decision, None)
+    }
+
+    fn answer_with(
+        &self,
+        question: &Question,
+        digest: &str,
+        decision: Decision,
+        remember: Option<Remember>,
+    ) -> Result<Answered, WireError> {
+        let from = Answerer { connection: self.connection, uid: 0 };
+        let (question, digest) = (question.question.clone(), digest.to_owned());
+        self.desk.answer(from, Answer { question, digest, decision, remember })
+    }
+}
+
+fn ask(desk: &Arc<Desk>, inquiry: Inquiry) -> JoinHandle<Verdict> {
+    let desk = Arc::clone(desk);
+    tokio::spawn(async move { desk.ask(inquiry).await })
+}
+
+fn deny() -> Decision {
+    Decision::Deny(Deny { reason: "no".to_owned(), guidance: "do x".to_owned() })
+}
+
+fn reason(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Denied { by, reason, .. } => {
+            assert_eq!(by, "default");
+            reason
+        }
+        other
+        @ (Verdict::Approved { .. } | Verdict::Modified { .. } | Verdict::Replaced { .. }) => {
+            panic!("{other:?}")
+        }
+    }
+}
+
+fn code(result: Result<Answered, WireError>) -> ErrorCode {
+    result.unwrap_err().code
+}
+
+/// Nothing is left that could still be answered.
+fn assert_over(desk: &Desk) {
+    assert_eq!(desk.pending(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn yes_no_and_something_else_instead() {
+    let desk = Arc::new(Desk::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let by = "handler:ann".to_owned();
+    let arguments = JsonText::parse("{\"command\":\"ls\"}".to_owned()).unwrap();
+    let modified = Decision::ApproveModified(Modified { arguments: arguments.clone() });
+    for (inquiry, decision, expected) in [
+        (inquiry("d", ""), Decision::Approve, Verdict::Approved { by: by.clone() }),
+        (inquiry("d", ""), modified, Verdict::Modified { by: by.clone(), arguments }),
+        (
+            inquiry("d", ""),
+            deny(),
+            Verdict::Denied {
+                by: by.clone(),
+                reason: "no".to_owned(),
+                guidance: "do x".to_owned(),
+            },
+        ),
+        (output("d"), Decision::Pass, Verdict::Approved { by: by.clone() }),
+        (
+            output("d"),
+            Decision::Replace(Replace { output: "o".to_owned() }),
+            Verdict::Replaced { by: by.clone(), output: "o".to_owned() },
+        ),
+        (
+            output("d"),
+            Decision::Withhold(Withhold { reason: "w".to_owned() }),
+            Verdict::Denied { by: by.clone(), reason: "w".to_owned(), guidance: String::new() },
+        ),
+    ] {
+        let asked = ask(&desk, inquiry);
+        let question = ann.question().await;
+        assert_eq!(desk.pending().len(), 1);
+        assert_eq!(ann.answer(&question, decision), Ok(Answered { grant: None }));
+        assert_eq!(asked.await.unwrap(), expected);
+        assert_over(&desk);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_there_is_a_no() {
+    let desk = Arc::new(Desk::default());
+    let none = "no checkpoint handler is attached";
+    assert_eq!(reason(desk.ask(inquiry("d", "")).await), none);
+    let files = Register { tools: vec!["write_file".parse().unwrap()], ..register("files") };
+    let _files = attach(&desk, 1, files);
+    assert_eq!(reason(desk.ask(inquiry("d", "")).await), none);
+    let outputs = Register { reviews: vec![Review::Output], ..register("outputs") };
+    let _outputs = attach(&desk, 2, outputs);
+    assert_eq!(reason(desk.ask(inquiry("d", "grace_ms = 1000")).await), none);
+    assert_over(&desk);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_attach_within_the_grace_time() {
+    let desk = Arc::new(Desk::default());
+    let asked = ask(&desk, inquiry("d", "grace_ms = 1000"));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut ann = attach(&desk, 1, register("ann"));
+    let question = ann.question().await;
+    ann.answer(&question, Decision::Approve).unwrap();
+    assert_eq!(asked.await.unwrap(), Verdict::Approved { by: "handler:ann".to_owned() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_is_not_ready_is_a_no() {
+    let desk = Arc::new(Desk::default());
+    let (outbox, events) = mpsc::channel(1);
+    outbox
+        .try_send(ServerMessage::Reply { id: None, reply: palisade_protocol::Reply::Pong })
+        .unwrap();
+    desk.attach(1, register("full"), outbox).unwrap();
+    assert_eq!(reason(desk.ask(inquiry("d", "")).await), "no attached handler is ready");
+    drop(events);
+    assert_eq!(reason(desk.ask(inquiry("d", "")).await), "no attached handler is ready");
+    let beating = Register { heartbeat_ms: Some(100), ..register("hung") };
+    let _hung = attach(&desk, 1, beating);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let silent = reason(desk.ask(inquiry("d", "")).await);
+    assert_eq!(silent, "no checkpoint handler is attached");
+    assert_over(&desk);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_hangs_is_a_no_and_one_that_beats_is_waited_for() {
+    let desk = Arc::new(Desk::default());
+    let beating = || Register { heartbeat_ms: Some(100), ..register("ann") };
+    let _hung = attach(&desk, 1, beating());
+    let verdict = desk.ask(inquiry("d", "")).await;
+    assert_eq!(reason(verdict), "the handler stopped responding");
+    let mut alive = attach(&desk, 2, beating());
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = alive.question().await;
+    for _beat in 0..10 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        desk.heard(2);
+    }
+    alive.answer(&question, Decision::Approve).unwrap();
+    assert!(matches!(asked.await.unwrap(), Verdict::Approved { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_a_no_whoever_sets_the_deadline() {
+    let desk = Arc::new(Desk::default());
+    let _slow = attach(&desk, 1, Register { deadline_ms: Some(1000), ..register("slow") });
+    let late = "no answer came in time";
+    let start = Instant::now();
+    assert_eq!(reason(desk.ask(inquiry("d", "deadline_ms = 50")).await), late);
+    assert_eq!(start.elapsed().as_millis(), 50);
+    assert_eq!(reason(desk.ask(inquiry("d", "")).await), late);
+    assert_eq!(start.elapsed().as_millis(), 1050);
+    let mut impatient = inquiry("d", "");
+    impatient.patience = Some(Duration::from_millis(10));
+    assert_eq!(reason(desk.ask(impatient).await), late);
+    assert_eq!(start.elapsed().as_millis(), 1060);
+    assert_over(&desk);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_late_or_twice_is_stale() {
+    let desk = Arc::new(Desk::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let asked = ask(&desk, inquiry("d", "deadline_ms = 50"));
+    let question = ann.question().await;
+    assert_eq!(reason(asked.await.unwrap()), "no answer came in time");
+    assert_eq!(code(ann.answer(&question, Decision::Approve)), ErrorCode::StaleApproval);
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = ann.question().await;
+    ann.answer(&question, deny()).unwrap();
+    assert_eq!(code(ann.answer(&question, Decision::Approve)), ErrorCode::StaleApproval);
+    assert!(matches!(asked.await.unwrap(), Verdict::Denied { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_of_two_answers_counts_while_others_are_waited_for() {
+    let desk = Arc::new(Desk::default());
+    let mut low = attach(&desk, 1, register("low"));
+    let mut high = attach(&desk, 2, Register { priority: 9, ..register("high") });
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = low.question().await;
+    low.answer(&question, Decision::Approve).unwrap();
+    assert_eq!(code(low.answer(&question, deny())), ErrorCode::StaleApproval);
+    high.question().await;
+    high.answer(&question, Decision::Approve).unwrap();
+    assert_eq!(asked.await.unwrap(), Verdict::Approved { by: "handler:high".to_owned() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_no_is_a_no() {
+    let desk = Arc::new(Desk::default());
+    let low = attach(&desk, 1, register("low"));
+    let mut high = attach(&desk, 2, Register { priority: 9, ..register("high") });
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = high.question().await;
+    low.answer(&question, deny()).unwrap();
+    assert!(matches!(asked.await.unwrap(), Verdict::Denied { by, .. } if by == "handler:low"));
+    assert_eq!(code(high.answer(&question, Decision::Approve)), ErrorCode::StaleApproval);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_digest_or_kind_is_refused_and_denies() {
+    let desk = Arc::new(Desk::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let asked = ask(&desk, inquiry("right", ""));
+    let question = ann.question().await;
+    let wrong = ann.answer_with(&question, "wrong", Decision::Approve, None);
+    assert_eq!(code(wrong), ErrorCode::StaleApproval);
+    assert_eq!(reason(asked.await.unwrap()), "the answer was to something else");
+    let asked = ask(&desk, inquiry("right", ""));
+    let question = ann.question().await;
+    assert_eq!(code(ann.answer(&question, Decision::Pass)), ErrorCode::InvalidRequest);
+    assert_eq!(reason(asked.await.unwrap()), "the answer was of the wrong kind");
+    assert_eq!(code(ann.answer(&question, Decision::Approve)), ErrorCode::StaleApproval);
+    assert_over(&desk);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_id_answers_nothing() {
+    let desk = Arc::new(Desk::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let asked = ask(&desk, inquiry("d", "deadline_ms = 50"));
+    let mut question = ann.question().await;
+    question.question = "q-other".parse().unwrap();
+    assert_eq!(code(ann.answer(&question, Decision::Approve)), ErrorCode::NotFound);
+    assert_eq!(reason(asked.await.unwrap()), "no answer came in time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_not_asked_does_not_answer() {
+    let desk = Arc::new(Desk::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let other = Register { tools: vec!["write_file".parse().unwrap()], ..register("other") };
+    let other = attach(&desk, 2, other);
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = ann.question().await;
+    assert_eq!(code(other.answer(&question, Decision::Approve)), ErrorCode::Forbidden);
+    ann.answer(&question, deny()).unwrap();
+    asked.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_leaves_is_a_no() {
+    let desk = Arc::new(Desk::default());
+    let gone = "the handler disconnected before it answered";
+    let mut ann = attach(&desk, 1, register("ann"));
+    let asked = ask(&desk, inquiry("d", ""));
+    ann.question().await;
+    desk.detach(1);
+    assert_eq!(reason(asked.await.unwrap()), gone);
+    // One of lower priority does not stand in for it.
+    let mut high = attach(&desk, 2, Register { priority: 9, ..register("high") });
+    let low = attach(&desk, 3, register("low"));
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = high.question().await;
+    low.answer(&question, Decision::Approve).unwrap();
+    desk.detach(2);
+    assert_eq!(reason(asked.await.unwrap()), gone);
+    assert_over(&desk);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quorum_needs_that_many() {
+    let desk = Arc::new(Desk::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let few = "fewer handlers are attached than the 2 the profile wants";
+    assert_eq!(reason(desk.ask(inquiry("d", "quorum = 2")).await), few);
+    ann.question().await;
+    let bob = attach(&desk, 2, register("bob"));
+    let asked = ask(&desk, inquiry("d", "quorum = 2"));
+    let question = ann.question().await;
+    ann.answer(&question, Decision::Approve).unwrap();
+    assert_eq!(desk.pending().len(), 1);
+    let arguments = JsonText::default();
+    let modified = Decision::ApproveModified(Modified { arguments });
+    assert_eq!(code(bob.answer(&question, modified)), ErrorCode::InvalidRequest);
+    bob.answer(&question, Decision::Approve).unwrap();
+    assert!(matches!(asked.await.unwrap(), Verdict::Approved { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_question_is_asked_once_and_a_flood_is_denied() {
+    let desk = Arc::new(Desk::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let first = ask(&desk, inquiry("same", "max_pending = 2"));
+    let second = ask(&desk, inquiry("same", "max_pending = 2"));
+    let question = ann.question().await;
+    tokio::task::yield_now().await;
+    assert_eq!(desk.pending().len(), 1);
+    let other = ask(&desk, inquiry("other", "max_pending = 2"));
+    let different = ann.question().await;
+    let flood = reason(desk.ask(inquiry("third", "max_pending = 2")).await);
+    assert_eq!(flood, "2 questions of this session wait for an answer already");
+    ann.answer(&question, Decision::Approve).unwrap();
+    assert!(matches!(first.await.unwrap(), Verdict::Approved { .. }));
+    assert!(matches!(second.await.unwrap(), Verdict::Approved { .. }));
+    ann.answer(&different, deny()).unwrap();
+    other.await.unwrap();
+    assert_over(&desk);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_goes_takes_its_question_along() {
+    let desk = Arc::new(Desk::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let (first, second) = (ask(&desk, inquiry("d", "")), ask(&desk, inquiry("d", "")));
+    let question = ann.question().await;
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    assert_eq!(desk.pending().len(), 1);
+    second.abort();
+    assert!(second.await.unwrap_err().is_cancelled());
+    assert_over(&desk);
+    assert_eq!(code(ann.answer(&question, Decision::Approve)), ErrorCode::StaleApproval);
+    let asked = ask(&desk, inquiry("d", ""));
+    ann.question().await;
+    desk.end_session(&"s-1".parse().unwrap());
+    assert_eq!(reason(asked.await.unwrap()), "the session is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_answers_without_being_a_handler() {
+    let desk = Arc::new(Desk::default());
+    let asked = ask(&desk, inquiry("d", "grace_ms = 1000"));
+    tokio::task::yield_now().await;
+    let question = desk.pending().remove(0);
+    let from = Answerer { connection: 9, uid: 42 };
+    let (id, digest) = (question.question.clone(), question.digest.clone());
+    let wrong = Answer {
+        question: id.clone(),
+        digest: "x".to_owned(),
+        decision: Decision::Approve,
+        remember: None,
+    };
+    assert_eq!(code(desk.answer(from, wrong)), ErrorCode::StaleApproval);
+    assert_eq!(desk.pending().len(), 1);
+    let right = Answer { question: id, digest, decision: Decision::Approve, remember: None };
+    desk.answer(from, right).unwrap();
+    assert_eq!(asked.await.unwrap(), Verdict::Approved { by: "handler:operator:42".to_owned() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_remembered_is_known_at_once_and_only_as_far_as_permitted() {
+    let desk = Arc::new(Desk::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = ann.question().await;
+    let remember = |scope, until| Some(Remember { scope, until });
+    let too_long = remember(Scope::ExactCall, Until::Ms(1000));
+    let refused = ann.answer_with(&question, "d", Decision::Approve, too_long);
+    assert_eq!(code(refused), ErrorCode::Denied);
+    let a_no = ann.answer_with(&question, "d", deny(), remember(Scope::ExactCall, Until::Session));
+    assert_eq!(code(a_no), ErrorCode::InvalidRequest);
+    assert_eq!(desk.pending().len(), 1);
+    assert_eq!(desk.remembered(&inquiry("d", "").claim), None);
+    let wanted = remember(Scope::ExactCall, Until::Session);
+    let answered = ann.answer_with(&question, "d", Decision::Approve, wanted).unwrap();
+    let id = answered.grant.unwrap();
+    asked.await.unwrap();
+    let claim = inquiry("another digest", "").claim;
+    assert_eq!(desk.remembered(&claim), Some((id.clone(), "ann".to_owned())));
+    assert_eq!(desk.grants().len(), 1);
+    desk.revoke(&id).unwrap();
+    assert_eq!(desk.remembered(&claim), None);
+}

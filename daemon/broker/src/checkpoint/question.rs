@@ -1,0 +1,342 @@
+//! Makes a question of a call: what would happen, rendered from what would run, and the digest that
+//! an answer is bound to. Broker, pure.
+
+use super::{desk::Inquiry, diff, grants::Claim, visible};
+use crate::{
+    arguments::{Content, Directory, Program, Task},
+    seen::{Seen, SeenTarget, part},
+    session::Session,
+};
+use palisade_plan::{
+    cell::{LOOK_BYTES, WriteMode},
+    text,
+};
+use palisade_policy::{Commands, Facts, is_asked};
+use palisade_protocol::{
+    Asker, Call, CallId, Finding, Question, QuestionId, RawPath, Review, Target, ToolName, View,
+    ViewLine,
+};
+use sha2::{Digest as _, Sha256};
+use std::{fmt::Write as _, time::Duration};
+
+/// How many lines of what would be done are shown.
+const LINES: usize = 400;
+
+/// Everything that a question is made of.
+#[derive(Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) call_id: &'a CallId,
+    pub(crate) tool: &'a ToolName,
+    pub(crate) call: &'a Call,
+    pub(crate) task: &'a Task,
+    pub(crate) facts: &'a Facts,
+    pub(crate) seen: &'a Seen,
+    pub(crate) findings: &'a [Finding],
+    /// The mode or the rule that asks.
+    pub(crate) why: &'a str,
+    pub(crate) review: Review,
+    /// What the agent would see, in an output review.
+    pub(crate) output: Option<String>,
+}
+
+impl Subject<'_> {
+    /// The call as memory knows it.
+    pub(crate) fn claim(&self) -> Claim {
+        let mut hash = Sha256::new();
+        part(&mut hash, self.tool.as_str().as_bytes());
+        part(&mut hash, canonical(self.call).as_bytes());
+        part(&mut hash, &self.seen.cwd);
+        Claim {
+            session: self.session.id.clone(),
+            uid: self.session.uid(),
+            profile: self.session.profile.name().to_owned(),
+            profile_digest: self.session.profile.digest().to_owned(),
+            tool: self.tool.clone(),
+            exact: hash.finalize().into(),
+            facts: self.facts.clone(),
+        }
+    }
+
+    /// What is to be asked.
+    pub(crate) fn inquiry(self, placeholder: QuestionId) -> Inquiry {
+        let claim = self.claim();
+        let limits = self.session.profile.handlers().clone();
+        let patience = self.call.options.timeout_ms.map(Duration::from_millis);
+        let question = Question {
+            question: placeholder,
+            digest: self.digest(),
+            review: self.review,
+            asker: self.asker(),
+            call_id: self.call_id.clone(),
+            tool: self.tool.clone(),
+            arguments: self.call.arguments.clone(),
+            cwd: RawPath(self.seen.cwd.clone()),
+            reason: self.call.reason.clone(),
+            reverse_thinking: self.call.options.reverse_thinking.clone(),
+            findings: self.findings.iter().map(visible_finding).collect(),
+            why: visible::line(self.why),
+            view: self.view(),
+            scopes: limits.scopes(),
+            prefix: self.prefix(),
+            output: self.output,
+            expires_in_ms: 0,
+        };
+        Inquiry { question, claim, limits, patience }
+    }
+
+    /// SHA-256, in hexadecimal, over everything that would run and what it would touch.
+    fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        let review: &[u8] = match self.review {
+            Review::Input => b"palisade input 1",
+            Review::Output => b"palisade output 1",
+        };
+        for bytes in [
+            review,
+            self.session.id.as_str().as_bytes(),
+            self.session.profile.digest().as_bytes(),
+            self.tool.as_str().as_bytes(),
+            canonical(self.call).as_bytes(),
+            self.output.as_deref().unwrap_or_default().as_bytes(),
+        ] {
+            part(&mut hash, bytes);
+        }
+        self.seen.digest(&mut hash);
+        let mut hex = String::with_capacity(64);
+        for byte in hash.finalize() {
+            // Writing to a string does not fail.
+            write!(hex, "{byte:02x}").ok();
+        }
+        hex
+    }
+
+    fn asker(&self) -> Asker {
+        let session = self.session;
+        let pid = session.peer.pid.unwrap_or(0);
+        Asker {
+            uid: session.uid(),
+            pid,
+            unit: unit(pid),
+            session: session.id.clone(),
+            profile: session.profile.name().to_owned(),
+            workspace: session.workspace.clone(),
+        }
+    }
+
+    /// The first words of the command that is asked about.
+    fn prefix(&self) -> Vec<String> {
+        let finding =
+            self.findings.iter().find(|found| is_asked(found) && !found.program.is_empty());
+        let words: Vec<String> = match (finding, &self.facts.commands) {
+            (Some(found), _) => {
+                std::iter::once(&found.program).chain(&found.arguments).cloned().collect()
+            }
+            (None, Commands::Known(commands)) => commands.first().cloned().unwrap_or_default(),
+            (None, Commands::None | Commands::Unknown) => Vec::new(),
+        };
+        words.into_iter().take(2).collect()
+    }
+
+    fn view(&self) -> View {
+        let (mut lines, mut shown_diff) = (Vec::new(), None);
+        match self.task {
+            Task::Run(program) => lines = run_lines(program, self.findings),
+            Task::Write { mode, content, .. } => {
+                let target = self.seen.targets.first();
+                lines.push(self.line(match (mode, target.and_then(SeenTarget::there)) {
+                    (WriteMode::Append, _) => "append to",
+                    (WriteMode::Overwrite, Some(_)) => "replace",
+                    (WriteMode::Overwrite | WriteMode::Create, _) => "create",
+                }));
+                shown_diff = target.and_then(|target| written(target, *mode, content));
+            }
+            Task::Delete { recursive, .. } => {
+                lines.push(self.line(if *recursive { "delete all of" } else { "delete" }));
+                let target = self.seen.targets.first();
+                shown_diff = target.and_then(|target| {
+                    diff::unified(&target.path, whole(target).as_deref(), None)
+                        .filter(|_| target.there() == Some("file") && whole(target).is_some())
+                });
+            }
+            Task::Read { .. } => lines.push(self.line("read")),
+            Task::List { .. } => lines.push(self.line("list")),
+        }
+        let lost = |target: &SeenTarget| {
+            target.found.is_some()
+                && match self.task {
+                    Task::Delete { .. } | Task::Run(_) => true,
+                    Task::Write { mode, .. } => *mode == WriteMode::Overwrite,
+                    Task::Read { .. } | Task::List { .. } => false,
+                }
+        };
+        let targets = self.seen.targets.iter().map(|target| Target {
+            path: RawPath(target.real.clone()),
+            there: target.there().map(str::to_owned),
+            size: target.found.as_ref().map_or(0, |found| found.size),
+            lost: lost(target),
+        });
+        View {
+            lines,
+            targets: targets.collect(),
+            diff_cut: shown_diff.as_ref().is_some_and(|diff| diff.cut),
+            diff: shown_diff.map(|diff| diff.text),
+        }
+    }
+
+    fn line(&self, act: &str) -> ViewLine {
+        let path = self.seen.targets.first().map(|target| target.real.as_slice());
+        let path = String::from_utf8_lossy(path.unwrap_or_default());
+        let findings = (0..).zip(self.findings).filter(|(_, found)| is_asked(found));
+        ViewLine {
+            text: visible::line(&format!("{act} {path}")),
+            findings: findings.map(|(number, _)| number).collect(),
+        }
+    }
+}
+
+fn visible_finding(finding: &Finding) -> Finding {
+    let line = |text: &String| visible::line(text);
+    Finding {
+        why: line(&finding.why),
+        program: line(&finding.program),
+        arguments: finding.arguments.iter().map(line).collect(),
+        targets: finding.targets.iter().map(line).collect(),
+        ..finding.clone()
+    }
+}
+
+/// The arguments with their keys in one order: the same call has one text.
+fn canonical(call: &Call) -> String {
+    match serde_json::from_str::<serde_json::Value>(call.arguments.as_str()) {
+        Ok(value) => value.to_string(),
+        Err(_) => call.arguments.as_str().to_owned(),
+    }
+}
+
+/// A program line by line, each with the findings that are about it.
+fn run_lines(program: &Program, findings: &[Finding]) -> Vec<ViewLine> {
+    let about = |start: usize, end: usize| -> Vec<u32> {
+        let touches = |found: &Finding| {
+            found.span.is_some_and(|span| {
+                usize::try_from(span.start).is_ok_and(|from| from < end)
+                    && usize::try_from(span.end).is_ok_and(|to| to > start)
+            })
+        };
+        (0..).zip(findings).filter(|(_, found)| touches(found)).map(|(number, _)| number).collect()
+    };
+    let text = match (program.directory, &program.script) {
+        (Directory::Left, _) => {
+            let words: Vec<String> = program.argv.iter().map(|word| quoted(word)).collect();
+            let all = (0..).zip(findings).filter(|(_, found)| is_asked(found));
+            let findings = all.map(|(number, _)| number).collect();
+            return vec![ViewLine { text: visible::line(&words.join(" ")), findings }];
+        }
+        (Directory::Kept, Some(script)) => script.as_str(),
+        (Directory::Kept, None) => program.argv.last().map_or("", String::as_str),
+    };
+    let mut lines = Vec::new();
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let end = start + line.len();
+        let body = line.strip_suffix('\n').unwrap_or(line);
+        lines.push(ViewLine { text: visible::line(body), findings: about(start, end) });
+        start = end;
+    }
+    if lines.len() > LINES {
+        let more = lines.len() - LINES;
+        let findings = lines.drain(LINES..).flat_map(|line| line.findings).collect();
+        lines.push(ViewLine { text: format!("… and {more} more lines"), findings });
+    }
+    lines
+}
+
+/// A word as a shell would take it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=:,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    if word.chars().any(text::steers) {
+        return format!("$'{}'", word.escape_debug());
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// All of a file, if it was looked into and is not longer than what was kept of it.
+fn whole(target: &SeenTarget) -> Option<Vec<u8>> {
+    let found = target.found.as_ref()?;
+    (found.digest.is_some() && found.size == found.head.len() as u64 && found.size <= LOOK_BYTES)
+        .then(|| found.head.clone())
+}
+
+fn written(target: &SeenTarget, mode: WriteMode, content: &Content) -> Option<diff::Diff> {
+    let Content::Inline(content) = content else { return None };
+    let old = match &target.found {
+        None => None,
+        Some(_) => Some(whole(target)?),
+    };
+    let new = match mode {
+        WriteMode::Append => [old.as_deref().unwrap_or_default(), content.as_bytes()].concat(),
+        WriteMode::Overwrite | WriteMode::Create => content.as_bytes().to_vec(),
+    };
+    diff::unified(&target.path, old.as_deref(), Some(&new))
+}
+
+/// The systemd unit of a process, by its control group.
+fn unit(pid: u32) -> Option<String> {
+    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let last = groups
+        .lines()
+        .last()?
+        .rsplit('/')
+        .find(|part| part.ends_with(".service") || part.ends_with(".scope"))?;
+    (last.len() <= 256).then(|| visible::line(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_protocol::{Severity, Span};
+
+    fn program(text: &str) -> Program {
+        Program {
+            argv: vec!["bash".to_owned(), "-c".to_owned(), text.to_owned()],
+            script: None,
+            cwd: None,
+            environment: Default::default(),
+            stdin: None,
+            directory: Directory::Kept,
+        }
+    }
+
+    #[test]
+    fn lines_carry_their_findings() {
+        let mut finding = Finding::new("destructive", Severity::Warning, "gone");
+        finding.span = Some(Span { start: 3, end: 9 });
+        let lines = run_lines(&program("ls\nrm\u{202e} x\nid"), &[finding]);
+        let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+        assert_eq!(texts, ["ls", "rm\\u{202e} x", "id"]);
+        let marked: Vec<&[u32]> = lines.iter().map(|line| line.findings.as_slice()).collect();
+        assert_eq!(marked, [&[][..], &[0], &[]]);
+    }
+
+    #[test]
+    fn a_long_script_is_cut_and_keeps_its_findings() {
+        let mut finding = Finding::new("hidden", Severity::Warning, "x");
+        finding.span = Some(Span { start: 2000, end: 2001 });
+        let lines = run_lines(&program(&"a\n".repeat(1500)), &[finding]);
+        assert_eq!(lines.len(), LINES + 1);
+        assert_eq!(lines[LINES].text, "… and 1100 more lines");
+        assert_eq!(lines[LINES].findings, [0]);
+    }
+
+    #[test]
+    fn words_are_quoted_as_a_shell_takes_them() {
+        assert_eq!(quoted("a-b/c.d"), "a-b/c.d");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("a\nb"), "$'a\\nb'");
+    }
+}

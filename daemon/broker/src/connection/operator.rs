@@ -1,0 +1,81 @@
+//! What an operator may ask, one by one. Broker.
+
+use super::Connection;
+use crate::{checkpoint::answer::Answerer, order::Role};
+use palisade_protocol::{
+    Answer, ErrorCode, Pending, Question, Register, Registered, Reply, SessionId, Subscribe,
+    WireError, limits::MAX_FRAME,
+};
+
+/// What the questions of one reply may take; the rest are seen once these are answered.
+const PENDING: usize = MAX_FRAME / 2;
+
+impl Connection {
+    pub(super) fn register(&self, register: Register) -> Result<Reply, WireError> {
+        tracing::info!(uid = self.peer.uid, name = ?register.name, "a handler attaches");
+        let outbox = self.outbox.clone();
+        let handler = self.server.desk.attach(self.number, register, outbox)?;
+        Ok(Reply::Registered(Registered { handler }))
+    }
+
+    pub(super) fn answer(&self, answer: Answer) -> Result<Reply, WireError> {
+        let from = Answerer { connection: self.number, uid: self.peer.uid };
+        self.server.desk.answer(from, answer).map(Reply::Answered)
+    }
+
+    /// The questions that wait, oldest first, as many as fit into a reply.
+    pub(super) fn pending(&self) -> Reply {
+        let mut room = PENDING;
+        let size = |question: &Question| {
+            question.arguments.as_str().len()
+                + question.output.as_ref().map_or(0, String::len)
+                + question.view.diff.as_ref().map_or(0, String::len)
+                + question.view.lines.iter().map(|line| line.text.len()).sum::<usize>()
+        };
+        let fits = |question: &Question| match room.checked_sub(size(question)) {
+            Some(left) => {
+                room = left;
+                true
+            }
+            None => false,
+        };
+        let questions = self.server.desk.pending().into_iter().take_while(fits).collect();
+        Reply::Pending(Pending { questions })
+    }
+
+    /// An agent hears of sessions of its own user, an operator of all.
+    pub(super) fn subscribe(&self, subscribe: Subscribe) -> Result<Reply, WireError> {
+        let session = match (self.role, subscribe.session) {
+            (Role::Operator, None) => None,
+            (Role::Operator, Some(id)) => Some(id),
+            (Role::Agent, None) => match &self.session {
+                Some(session) => Some(session.id.clone()),
+                None => {
+                    let hint = "open one first, or name one";
+                    let code = ErrorCode::OutOfOrder;
+                    return Err(WireError::new(code, "there is no session", hint));
+                }
+            },
+            (Role::Agent, Some(id)) => {
+                let known = self.server.session(&id);
+                let own = known.filter(|session| session.uid() == self.peer.uid);
+                Some(own.ok_or_else(|| no_session(&id))?.id.clone())
+            }
+        };
+        self.server.observers.add(self.number, session, self.outbox.clone());
+        Ok(Reply::Done)
+    }
+
+    /// Ends a session: its questions are denied, its calls are killed.
+    pub(super) async fn abort(&self, id: &SessionId) -> Result<Reply, WireError> {
+        let session = self.server.session(id).ok_or_else(|| no_session(id))?;
+        tracing::info!(uid = self.peer.uid, session = %id, "an operator ends a session");
+        self.server.desk.end_session(id);
+        session.close().await;
+        Ok(Reply::Done)
+    }
+}
+
+fn no_session(id: &SessionId) -> WireError {
+    WireError::new(ErrorCode::NotFound, format!("there is no session {id}"), "")
+}
