@@ -19,6 +19,7 @@
 //! [`verify`] takes such an anchor.
 
 mod clean;
+mod decision;
 mod diagnose;
 mod error;
 mod export;
@@ -36,6 +37,7 @@ mod time;
 mod verify;
 
 pub use clean::{CleanJson, CleanText};
+pub use decision::{Answer, By, Decision, Question, Review};
 pub use error::{AuditError, ReadError};
 pub use export::{Markdown, Messages, Style};
 pub use files::{Chain, Head};
@@ -45,8 +47,8 @@ pub use line::Entry;
 pub use log::{Log, Options, Ticket};
 pub use read::{Filter, Place, Reader, Sighted};
 pub use record::{
-    Answer, By, Call, CallResult, Decision, Finding, HeadFault, Judgement, Kind, Question, Record,
-    Repair, Review, Rotate, SessionClose, SessionOpen, Start, Torn,
+    Call, CallResult, Finding, HeadFault, Judgement, Kind, Record, Repair, Rotate, SessionClose,
+    SessionOpen, Start, Torn,
 };
 pub use redact::REDACTED;
 pub use stats::Stats;

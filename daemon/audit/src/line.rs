@@ -98,7 +98,7 @@ pub(crate) fn steers(c: char) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{clean::*, files::Head, record::*};
+    use crate::{clean::*, decision::*, files::Head, record::*};
     use proptest::{collection::vec, option, prelude::*};
 
     fn entry(record: Record) -> Entry {

@@ -1,8 +1,9 @@
 //! The history as Markdown for people, record by record. Pure.
 
 use crate::{
+    decision::{Answer, Question},
     line::{Entry, steers},
-    record::{Answer, Call, CallResult, Finding, Question, Record, SessionOpen},
+    record::{Call, CallResult, Finding, Record, SessionOpen},
 };
 use std::fmt::Write as _;
 

@@ -1,5 +1,7 @@
 use super::*;
-use crate::{clean::*, hash::Hash, line::Entry, record::*, stats::Stats, time::Timestamp};
+use crate::{
+    clean::*, decision::*, hash::Hash, line::Entry, record::*, stats::Stats, time::Timestamp,
+};
 use serde_json::json;
 
 fn entry(seq: u64, record: Record) -> Entry {
