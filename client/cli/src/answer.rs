@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_verdict_fits_its_review() {
-        let mut question = crate::card::tests::question();
+        let mut question = crate::approve::card::tests::question();
         assert_eq!(answer(&question, Verdict::Approve, ""), Answer::approve());
         assert_eq!(answer(&question, Verdict::Deny, "no"), Answer::deny("no"));
         assert_eq!(answer(&question, Verdict::Deny, ""), Answer::deny("the operator said no"));

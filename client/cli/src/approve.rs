@@ -1,17 +1,26 @@
 //! `palisade approve`: a checkpoint handler. A person at a terminal, a program, or a fixed word.
 
+pub(crate) mod asking;
+mod automatic;
+pub(crate) mod card;
+mod desk;
+mod judge;
+mod person;
+mod signals;
+pub(crate) mod terminal;
+
 use crate::{
     answer::Verdict,
-    automatic::{self, Decider, HEARTBEAT},
     failure::Failure,
-    judge::Judge,
     operator::{self, OperatorOptions},
-    person::{self, Duty, Person},
-    terminal::Terminal,
 };
+use automatic::{Decider, HEARTBEAT};
 use clap::Args;
+use judge::Judge;
 use palisade_client::{Registration, Review};
+use person::{Duty, Person};
 use std::path::PathBuf;
+use terminal::Terminal;
 
 /// Answer checkpoints: at this terminal, by a program, or always the same
 #[derive(Debug, Args)]

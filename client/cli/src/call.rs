@@ -1,7 +1,8 @@
 //! `palisade call`: one tool, by name.
 
 use crate::{
-    asking, exit,
+    approve::asking,
+    exit,
     failure::Failure,
     options::SessionOptions,
     paint, print, receipt,

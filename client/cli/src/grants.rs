@@ -1,7 +1,7 @@
 //! `palisade grants`: what is answered from memory.
 
 use crate::{
-    card,
+    approve::card,
     failure::Failure,
     operator::{self, OperatorOptions},
     paint::{self, Paint, Style},

@@ -1,6 +1,6 @@
 //! Ctrl-C: the first asks for the call's end, the second does not wait for it.
 
-use crate::{exit::INTERRUPTED, failure::Failure, terminal};
+use crate::{approve::terminal, exit::INTERRUPTED, failure::Failure};
 use std::sync::Arc;
 use tokio::{
     signal::unix::{SignalKind, signal},

@@ -1,7 +1,7 @@
 //! `palisade pending`: the questions that wait for an answer.
 
 use crate::{
-    card,
+    approve::card,
     failure::Failure,
     operator::{self, OperatorOptions},
     paint, print,

@@ -1,7 +1,7 @@
 //! Programs that the command line starts for an operator: one that answers questions, and an
 //! editor. The only file of this crate that starts a process.
 
-use crate::terminal::Terminal;
+use crate::approve::terminal::Terminal;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
     os::unix::process::CommandExt as _,

@@ -1,7 +1,8 @@
 //! `palisade run`: one command, confined.
 
 use crate::{
-    asking, exit,
+    approve::asking,
+    exit,
     failure::Failure,
     options::SessionOptions,
     paint, print, receipt,

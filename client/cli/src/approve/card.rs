@@ -177,7 +177,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn question() -> Question {
-        serde_json::from_str(include_str!("../tests/question.json")).unwrap()
+        serde_json::from_str(include_str!("../../tests/question.json")).unwrap()
     }
 
     #[test]

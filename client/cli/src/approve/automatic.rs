@@ -2,11 +2,11 @@
 
 use crate::{
     answer::{Verdict, answer},
-    card,
+    approve::card,
+    approve::judge::Judge,
+    approve::signals::Signals,
     failure::Failure,
-    judge::Judge,
     print,
-    signals::Signals,
 };
 use palisade_client::{Answer, Decision, Operator, OperatorEvent, Question, QuestionId};
 use std::{

@@ -1,14 +1,14 @@
 //! A person at a terminal who answers questions: the loop between daemon, keys and screen.
 
 use crate::{
-    automatic::{BEAT, live, word},
-    card,
-    desk::{Act, Desk},
+    approve::automatic::{BEAT, live, word},
+    approve::card,
+    approve::desk::{Act, Desk},
+    approve::signals::Signals,
+    approve::terminal::{self, CLEAR, Raw, Terminal},
     failure::Failure,
     paint::{self, Paint},
     programs,
-    signals::Signals,
-    terminal::{self, CLEAR, Raw, Terminal},
     visible::visible,
 };
 use palisade_client::{Answer, ErrorCode, Operator, OperatorEvent, Question, Review};

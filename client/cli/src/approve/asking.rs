@@ -2,13 +2,13 @@
 //! they sit at a terminal.
 
 use crate::{
+    approve::person::{self, Duty, Person},
+    approve::terminal::{self, Terminal},
     connect::{self, Found},
     failure::Failure,
     options::Connection,
     paint::{Paint, Style},
-    person::{self, Duty, Person},
     print,
-    terminal::{self, Terminal},
 };
 use palisade_client::{CallResult, Client, Registration};
 use std::io::IsTerminal as _;

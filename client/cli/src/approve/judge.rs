@@ -100,7 +100,7 @@ fn read(question: &Question, output: &[u8]) -> Result<Answer, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::card::tests::question;
+    use crate::approve::card::tests::question;
     use palisade_client::{Scope, Until};
     use std::os::unix::fs::PermissionsExt as _;
 

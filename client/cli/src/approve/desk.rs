@@ -2,7 +2,7 @@
 
 use crate::{
     answer::{Verdict, answer},
-    card,
+    approve::card,
     visible::visible,
 };
 use palisade_client::{

@@ -1,7 +1,7 @@
 //! Every key in every mode, without a terminal.
 
 use super::*;
-use crate::card::tests::question;
+use crate::approve::card::tests::question;
 
 fn desk() -> (Desk, Instant) {
     let now = Instant::now();
