@@ -1,4 +1,10 @@
 //! `ESCAPES.md` names tests that exist, and accounts for every case.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can not go on fails"
+)]
 
 use std::{collections::BTreeMap, fs, path::Path};
 

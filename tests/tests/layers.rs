@@ -1,5 +1,11 @@
 //! Each layer alone holds what it claims: a cell that takes just that step, an attempt that only
 //! that step stops, the side effect seen from outside, and a control without the step.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can not go on fails"
+)]
 
 use palisade_plan::{Access, Bind, Grant, MissingPath, Namespace, ProcView, Root, Step, Tmpfs};
 use palisade_tests::{Cell, Mode, Pids, World, own, plan};
