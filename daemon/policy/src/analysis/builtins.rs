@@ -23,6 +23,13 @@ impl Walk<'_> {
             "popd" => self.scope.go(None),
             "export" | "declare" | "typeset" | "local" | "readonly" => self.declare(call),
             "read" | "mapfile" | "readarray" | "getopts" | "wait" | "unset" => {
+                if let Some(at) = call.argv.iter().position(|f| f.text().as_deref() == Some("-C"))
+                    && let Some(callback) = call.argv.get(at + 1)
+                {
+                    let why = "code is run for every few lines";
+                    self.report(Kind::NestedCode, None, call, why, Vec::new());
+                    self.run_text(callback, None, Shell::This, call);
+                }
                 for field in operands() {
                     self.subscript(field, call);
                     if let Some(variable) = field.text() {

@@ -140,10 +140,12 @@ impl Walk<'_> {
             return;
         }
         match operands.first() {
-            Some(script) if arguments.find(&from_input).is_none() => match script.process() {
-                Some(output) => self.shell_text(output.cloned(), call),
-                None => self.file(entry, &script.shown(), call),
-            },
+            Some(script) if arguments.find(&from_input).is_none() && !is_dash(script) => {
+                match script.process() {
+                    Some(output) => self.shell_text(output.cloned(), call),
+                    None => self.file(entry, &script.shown(), call),
+                }
+            }
             Some(_) | None => match &call.input {
                 Input::Inherited => {}
                 Input::File(path) => self.file(entry, path, call),
@@ -168,5 +170,10 @@ impl Walk<'_> {
 
 /// A database's client: its operands name a database, not a file of code.
 fn is_client(entry: &Interpreter) -> bool {
-    entry.language == "sql" || entry.language == "mongo"
+    matches!(entry.language.as_str(), "sql" | "mongo" | "redis")
+}
+
+/// Standard input, named.
+fn is_dash(script: &Field) -> bool {
+    script.text().is_some_and(|text| text == "-" || text == "/dev/stdin")
 }

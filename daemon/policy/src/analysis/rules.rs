@@ -53,6 +53,9 @@ impl Walk<'_> {
             if word.len() > 64 || word.contains(['/', '=', ' ', '\n']) {
                 continue;
             }
+            if self.tables.verb(VerbRole::Reading, &word).is_some() {
+                return;
+            }
             let pieces = word.split([':', '-', '_', '.']);
             let verb = pieces.filter_map(|piece| self.tables.verb(VerbRole::Program, piece)).next();
             if let Some(verb) = verb {

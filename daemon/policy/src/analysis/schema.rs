@@ -241,6 +241,8 @@ pub(crate) enum VerbRole {
     Script,
     /// At the beginning of an SQL statement.
     Sql,
+    /// Of programs that are marked: nothing behind it is a subcommand.
+    Reading,
     /// Options that only tell what would be done.
     Dry,
 }
