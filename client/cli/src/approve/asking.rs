@@ -59,8 +59,8 @@ pub(crate) fn advise(result: &CallResult, paint: Paint) {
 fn advice(result: &CallResult) -> Option<&'static str> {
     let checkpoint = result.checkpoint.as_ref()?;
     (checkpoint.decision == "denied" && checkpoint.by == "default").then_some(
-        "to be asked, run it at a terminal without a daemon; or attach a handler to the daemon: \
-         palisade approve, palisade approve --exec PROGRAM",
+        "at a terminal, and with no daemon running, you are asked there; a running daemon needs a \
+         handler: palisade approve",
     )
 }
 
