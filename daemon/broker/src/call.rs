@@ -32,7 +32,7 @@ async fn stages(
 ) -> Result<Outcome, Box<Outcome>> {
     let resolved = stages::resolve(&server.registry, asked)?;
     let call = stages::validate(resolved)?;
-    let judged: Judged<'_> = stages::judge(call).await?;
+    let judged: Judged<'_> = stages::judge(server, call).await?;
     docket.note(&judged);
     let cleared: Cleared<'_> = judged.checkpoint(server, docket).await?;
     let cleared = stages::dry_run(cleared)?;
@@ -55,7 +55,7 @@ async fn settle<'a>(
         match cleared.still_holds().await? {
             Still::Holds(cleared) => return Ok(stages::go_on(cleared, turn)),
             Still::Judge(call) => {
-                let judged = stages::judge(call).await?;
+                let judged = stages::judge(server, call).await?;
                 docket.note(&judged);
                 cleared = judged.checkpoint(server, docket).await?;
             }

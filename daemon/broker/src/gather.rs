@@ -1,15 +1,18 @@
 //! Finds out what a call is about, for the judge: which programs, which paths, what would be lost.
 //! Broker.
 
+mod commands;
+
 use crate::{
-    arguments::{Directory, Program, Task},
+    analyst::Analyst,
+    arguments::Task,
     error::CallError,
     seen::{Seen, SeenTarget},
     session::Session,
     tools::Tool,
 };
 use palisade_plan::cell::{Contents, FileErrorKind, Link, WriteMode};
-use palisade_policy::{Commands, Facts};
+use palisade_policy::Facts;
 use palisade_protocol::{Finding, Severity};
 
 /// What is known of a call, and what was seen of what it would touch.
@@ -23,6 +26,7 @@ pub(crate) struct Gathered {
 
 /// Finds out what a call is about.
 pub(crate) async fn gather(
+    analyst: &Analyst,
     session: &Session,
     tool: &Tool,
     task: &Task,
@@ -32,7 +36,12 @@ pub(crate) async fn gather(
     let mut facts = Facts { workspace, ..Facts::default() };
     let mut seen = Seen { cwd: session.cwd(), targets: Vec::new() };
     match task {
-        Task::Run(program) => facts.commands = commands(program),
+        Task::Run(program) => {
+            let analysed = commands::analyse(analyst, program).await;
+            facts.commands = commands::started(program, &analysed);
+            (facts.findings, seen.targets) =
+                commands::look_around(session, program, analysed.found).await?;
+        }
         Task::Read { path, .. } | Task::List { path, .. } => {
             if session.profile.has_path_rules() {
                 look(session, path, Link::Target, &mut seen).await?;
@@ -52,13 +61,6 @@ pub(crate) async fn gather(
         facts.paths.push(target.real.clone());
     }
     Ok(Gathered { facts, seen, changes })
-}
-
-fn commands(program: &Program) -> Commands {
-    match program.directory {
-        Directory::Left => Commands::Known(vec![program.argv.clone()]),
-        Directory::Kept => Commands::Unknown,
-    }
 }
 
 /// Looks at one path. What can not be looked at for a reason of its own, the tool will refuse.

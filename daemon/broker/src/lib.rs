@@ -3,6 +3,7 @@
 //! [`start`] makes what needs privilege and gives that up; [`Started::serve`] hears clients.
 //! `call` has the life of a call, stage by stage.
 
+mod analyst;
 mod arguments;
 mod audit;
 mod call;

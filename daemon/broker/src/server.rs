@@ -1,6 +1,7 @@
 //! What all connections share. Broker.
 
 use crate::{
+    analyst::Analyst,
     audit::Audit,
     census::Census,
     checkpoint::desk::{ConnectionNumber, Desk},
@@ -15,6 +16,7 @@ use palisade_policy::{Profile, ProfileSet};
 use palisade_protocol::SessionId;
 use std::{
     collections::BTreeMap,
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -52,6 +54,7 @@ pub(crate) struct Server {
     pub(crate) census: Census,
     pub(crate) own: Own,
     pub(crate) audit: Audit,
+    pub(crate) analyst: Analyst,
     pub(crate) desk: Desk,
     pub(crate) operators: Operators,
     pub(crate) observers: Observers,
@@ -77,6 +80,7 @@ impl Server {
             census: Census::default(),
             own: Own::default(),
             audit: Audit::none("none was opened"),
+            analyst: Analyst::at(Path::new("/nonexistent")),
             desk: Desk::default(),
             operators: Operators::Own(rustix::process::geteuid().as_raw()),
             observers: Observers::default(),
@@ -88,6 +92,11 @@ impl Server {
     /// The same with places of its own that no session gets.
     pub(crate) fn keeping(self, own: Own) -> Self {
         Self { own, ..self }
+    }
+
+    /// The same with an analyst, without which every shell line is hidden.
+    pub(crate) fn analysing(self, analyst: Analyst) -> Self {
+        Self { analyst, ..self }
     }
 
     /// The same with others who may be operators.

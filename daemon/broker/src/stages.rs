@@ -159,9 +159,13 @@ pub(crate) fn validate(resolved: Resolved<'_>) -> Result<Checked<'_>, Box<Outcom
 }
 
 /// Finds out what the call is about, and asks the judge.
-pub(crate) async fn judge(call: Checked<'_>) -> Result<Judged<'_>, Box<Outcome>> {
+pub(crate) async fn judge<'a>(
+    server: &Server,
+    call: Checked<'a>,
+) -> Result<Judged<'a>, Box<Outcome>> {
     let session = &call.context.session;
-    let gathered = gather::gather(session, call.tool, &call.validated.task).await?;
+    let gathered =
+        gather::gather(&server.analyst, session, call.tool, &call.validated.task).await?;
     let spec = &call.tool.spec;
     let judgement = palisade_policy::judge(&session.profile, session.ask, spec, &gathered.facts);
     Ok(Judged::new(call, gathered, judgement))

@@ -2,6 +2,7 @@
 //! is given up, and only then clients are heard. Broker.
 
 use crate::{
+    analyst::{Analyst, NoAnalyst},
     audit::Audit,
     launcher::LauncherError,
     launcher_process::{self, LauncherProcess, LauncherProcessError},
@@ -61,6 +62,9 @@ pub enum StartError {
     /// The audit log.
     #[error("{0}; nothing runs that is not recorded")]
     Audit(#[from] AuditError),
+    /// The analyst.
+    #[error(transparent)]
+    Analyst(#[from] NoAnalyst),
     /// The launcher's process.
     #[error(transparent)]
     Process(#[from] LauncherProcessError),
@@ -90,6 +94,7 @@ impl StartError {
             | Self::NotHanded
             | Self::State(_)
             | Self::Audit(_)
+            | Self::Analyst(_)
             | Self::Process(_)
             | Self::Launcher(_)
             | Self::Privilege(_)
@@ -111,6 +116,7 @@ pub struct Started {
     spools: Spools,
     own: Own,
     audit: Audit,
+    analyst: Analyst,
 }
 
 /// Where clients come in.
@@ -156,8 +162,21 @@ pub fn start(options: Options) -> Result<Option<Started>, StartError> {
     raise_descriptors();
     privilege::give_up(settings.account)?;
     let audit = audit(log, &settings.door, settings.audit_sync)?;
+    // By whom the broker has become: it is started again whenever it dies.
+    let analyst = Analyst::find()?;
+    analyst.start();
     let profiles = settings.profiles;
-    Ok(Some(Started { entrance, operators, operated_by, launcher, profiles, spools, own, audit }))
+    Ok(Some(Started {
+        entrance,
+        operators,
+        operated_by,
+        launcher,
+        profiles,
+        spools,
+        own,
+        audit,
+        analyst,
+    }))
 }
 
 fn log_to_stderr(settings: &Settings) -> Result<(), StartError> {
@@ -336,6 +355,7 @@ impl Started {
             Server::new(&self.profiles, link, self.spools)?
                 .keeping(self.own)
                 .operated_by(self.operated_by)
+                .analysing(self.analyst)
                 .recording(self.audit),
         );
         let listen = |entrance| {

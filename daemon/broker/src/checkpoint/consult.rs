@@ -108,7 +108,7 @@ async fn modified<'a>(
     let changed = Call { arguments, ..call.call().clone() };
     let call = call.with(changed)?;
     let session = call.session();
-    let gathered = gather::gather(session, call.described(), call.task()).await?;
+    let gathered = gather::gather(&server.analyst, session, call.described(), call.task()).await?;
     let (profile, spec) = (&session.profile, &call.described().spec);
     let grant = match palisade_policy::judge(profile, session.ask, spec, &gathered.facts) {
         Judgement::Deny(refusal) => return Err(Box::new(refusal.into())),
