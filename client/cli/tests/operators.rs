@@ -271,3 +271,18 @@ fn nobody_on_the_operator_socket_is_told_with_what_to_do() {
     assert!(told.starts_with(&format!("error: can not connect to {}", path.display())), "{told}");
     assert!(told.contains("--operator-socket or $PALISADE_OPERATOR_SOCKET"), "{told}");
 }
+
+#[test]
+fn an_answer_that_is_refused_becomes_a_denial() {
+    let (_, answer) = scene(&["approve", "--policy", "approve"], |daemon| {
+        daemon.registered();
+        daemon.ask(&question("q-1"));
+        let asked = daemon.next().unwrap();
+        let error = WireError::new(ErrorCode::Denied, "not remembered", "");
+        daemon.reply(asked.id, Reply::Error(error));
+        daemon.answer()
+    })
+    .end();
+    let Decision::Deny(deny) = answer.decision else { panic!("{answer:?}") };
+    assert!(deny.reason.contains("not remembered"), "{}", deny.reason);
+}

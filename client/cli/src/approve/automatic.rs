@@ -111,7 +111,13 @@ impl Work {
         match self.operator.answer(&question, given).await {
             // Without a reader of the log the answers still count.
             Ok(_) => drop(print::line(&format!("{told} {id} {}", card::summary(&question)))),
-            Err(error) => print::note(&format!("note: {id} was not answered: {error}")),
+            Err(error) => {
+                print::note(&format!("note: {id} was not answered: {error}"));
+                // What was refused for what it says must not leave the agent waiting.
+                let why = format!("the handler's answer was refused: {error}");
+                let denial = answer(&question, Verdict::Deny, &why);
+                drop(self.operator.answer(&question, denial).await);
+            }
         }
     }
 
