@@ -93,6 +93,9 @@ impl Walk<'_> {
     fn declare(&mut self, call: &Call) {
         let options = call.argv.iter().skip(1).map(Field::prefix);
         let integer = options.clone().any(|o| o.starts_with('-') && o.contains('i'));
+        // A reference, or a value that is changed when it is set, is not what stands here.
+        let changed =
+            options.clone().any(|o| o.starts_with('-') && o.contains(['n', 'l', 'u', 'c']));
         for field in call.argv.iter().skip(1) {
             let prefix = field.prefix();
             self.subscript(field, call);
@@ -106,7 +109,7 @@ impl Walk<'_> {
             let name = name.trim_end_matches('+').to_owned();
             let held = Held::Parts(value.parts);
             self.variable(&name, &held, call.span);
-            self.scope.set(&name, held);
+            self.scope.set(&name, if changed { Held::Unknown } else { held });
         }
     }
 

@@ -214,6 +214,14 @@ impl Walk<'_> {
                 }
                 for part in parts {
                     match part {
+                        // Where it is split depends on IFS.
+                        Part::Known(text)
+                            if quoting == Quoting::Bare
+                                && self.scope.get("IFS").is_some()
+                                && text.contains(|c: char| !c.is_ascii_alphanumeric()) =>
+                        {
+                            unknown(making);
+                        }
                         Part::Known(text) => making.text(&text, quoting, Origin::Variable),
                         other @ (Part::Glob(_)
                         | Part::Home(_)
