@@ -21,11 +21,13 @@ use std::{
 const UNSAFE: [&str; 1] = ["daemon/cell/src/kernel.rs"];
 
 /// The files that start a process, and which.
-const STARTERS: [&str; 5] = [
+const STARTERS: [&str; 6] = [
     // An operator's program, and an editor.
     "client/cli/src/programs.rs",
     // An embedded daemon.
     "client/src/embedded.rs",
+    // The analyst.
+    "daemon/analyst/src/process.rs",
     // The launcher.
     "daemon/broker/src/launcher_process.rs",
     // The launcher again, in a PID namespace.
@@ -35,19 +37,33 @@ const STARTERS: [&str; 5] = [
 ];
 
 /// What each crate of the workspace may see of the others; a new one is entered here first.
-const SEES: [(&str, &[&str]); 11] = [
+const SEES: [(&str, &[&str]); 12] = [
     ("palisade-protocol", &[]),
     ("palisade-plan", &[]),
     ("palisade-audit", &["palisade-protocol"]),
     ("palisade-client", &["palisade-protocol"]),
-    ("palisade-cli", &["palisade-audit", "palisade-client", "palisade-protocol"]),
+    (
+        "palisade-cli",
+        &[
+            "palisade-analyst",
+            "palisade-audit",
+            "palisade-client",
+            "palisade-policy",
+            "palisade-protocol",
+        ],
+    ),
     ("palisade-policy", &["palisade-plan", "palisade-protocol"]),
     ("palisade-channel", &["palisade-plan"]),
+    (
+        "palisade-analyst",
+        &["palisade-channel", "palisade-plan", "palisade-policy", "palisade-protocol"],
+    ),
     ("palisade-launcher", &["palisade-channel", "palisade-plan"]),
     ("palisade-cell", &["palisade-channel", "palisade-plan"]),
     (
         "palisade-broker",
         &[
+            "palisade-analyst",
             "palisade-audit",
             "palisade-channel",
             "palisade-plan",
@@ -285,5 +301,5 @@ fn programs_begin_small_and_every_file_says_what_it_is() {
             assert!(lines <= 40, "{name} has {lines} lines");
         }
     }
-    assert_eq!(programs, 4, "palisade, palisaded, palisade-launcher, palisade-cell");
+    assert_eq!(programs, 5, "palisade, palisaded, palisade-launcher, -cell and -analyst");
 }
