@@ -1,7 +1,7 @@
 //! A systemd of a test's own, with the service installed in it as its README says.
 #![allow(clippy::disallowed_methods)]
 
-use crate::binary;
+use crate::{binary, world::BINARIES};
 use std::{
     fs,
     io::{BufRead as _, BufReader},
@@ -10,9 +10,10 @@ use std::{
 use tempfile::TempDir;
 
 /// What the `systemd` directory holds, by name.
-pub const UNITS: [(&str, &str); 6] = [
+pub const UNITS: [(&str, &str); 7] = [
     ("palisaded.service", include_str!("../../systemd/palisaded.service")),
     ("palisaded.socket", include_str!("../../systemd/palisaded.socket")),
+    ("palisade-operator.socket", include_str!("../../systemd/palisade-operator.socket")),
     ("palisade-launcher.service", include_str!("../../systemd/palisade-launcher.service")),
     ("palisade-launcher.socket", include_str!("../../systemd/palisade-launcher.socket")),
     ("palisade.sysusers.conf", include_str!("../../systemd/palisade.sysusers.conf")),
@@ -127,7 +128,7 @@ fn source() -> TempDir {
     let (built, units) = (source.path().join("target/release"), source.path().join("systemd"));
     fs::create_dir_all(&built).expect("mkdir");
     fs::create_dir(&units).expect("mkdir");
-    for name in ["palisade", "palisaded", "palisade-launcher", "palisade-cell", "probe"] {
+    for name in BINARIES {
         fs::hard_link(binary(name), built.join(name)).expect("link a binary");
     }
     for (name, text) in UNITS {

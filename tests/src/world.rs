@@ -11,6 +11,13 @@ use std::{
 };
 use tempfile::TempDir;
 
+/// What a daemon and its tests are made of.
+pub(crate) const BINARIES: [&str; 6] =
+    ["palisade", "palisaded", "palisade-launcher", "palisade-cell", "palisade-analyst", "probe"];
+
+/// The default profile for tests of what confines a call: nobody is asked about it first.
+pub const UNASKED: &str = "unasked";
+
 static STAGE: OnceLock<TempDir> = OnceLock::new();
 
 /// Statics are not dropped, and the binaries are large.
@@ -30,7 +37,7 @@ fn stage() -> &'static Path {
             let stage = open_directory();
             let test = std::env::current_exe().expect("the test has a path");
             let built = test.ancestors().nth(2).expect("tests are in target/PROFILE/deps");
-            for name in ["palisade", "palisaded", "palisade-launcher", "palisade-cell", "probe"] {
+            for name in BINARIES {
                 let from = built.join(name);
                 assert!(from.exists(), "{} is not built: cargo build --workspace", from.display());
                 fs::copy(&from, stage.path().join(name)).expect("copy a binary");
@@ -72,6 +79,10 @@ impl World {
             world.give(&made);
         }
         fs::copy(binary("probe"), world.workspace().join("probe")).expect("copy probe");
+        let text = include_str!("../../daemon/profiles/workspace.toml");
+        let unasked = text.replacen("ask = \"destructive\"", "ask = \"never\"", 1);
+        assert_ne!(unasked, text);
+        world.add_profile(UNASKED, &unasked);
         fs::write(world.canary(), "canary\n").expect("write");
         world.give(&world.canary());
         world
@@ -193,10 +204,10 @@ impl World {
         })
     }
 
-    /// A session with the default profile.
+    /// A session with the default profile, but that nobody is asked about a call.
     #[must_use]
     pub fn open(&self) -> Sandbox {
-        self.open_with("workspace")
+        self.open_with(UNASKED)
     }
 
     /// A session with a profile.
@@ -219,6 +230,8 @@ pub struct Daemon {
     pub child: Child,
     /// Where it listens.
     pub socket: PathBuf,
+    /// Where it hears operators.
+    pub operators: PathBuf,
 }
 
 impl Daemon {
@@ -242,7 +255,8 @@ impl Daemon {
                 .spawn()
                 .expect("start palisaded")
         });
-        let mut daemon = Self { child, socket };
+        let operators = run.join("operator.sock");
+        let mut daemon = Self { child, socket, operators };
         while UnixStream::connect(&daemon.socket).is_err() {
             let ended = daemon.child.try_wait().expect("wait");
             assert!(ended.is_none(), "palisaded ended with {ended:?}");
