@@ -74,7 +74,7 @@ fn limit_files(sandbox: &Sandbox, bytes: &str) {
 fn calls_decisions_and_results_are_recorded_in_order() {
     for mode in Mode::all() {
         let world = World::new(mode);
-        let sandbox = world.open();
+        let sandbox = world.open_with("workspace");
         let session = sandbox.session.id().to_string();
         let done = sandbox.wait(async {
             sandbox.session.bash("echo out; exit 3").reason("to see").await.unwrap()
