@@ -93,11 +93,12 @@ pub fn profile_with(changes: &[(&str, &str)]) -> String {
     })
 }
 
-/// The default profile with a directory that is read beside what it reads.
+/// The default profile with a directory that is read beside what it reads, and that asks nobody.
 #[must_use]
 pub fn profile_reading(path: &std::path::Path) -> String {
     let last = "    \"$HOME/.local/lib\",\n";
-    profile_with(&[(last, &format!("{last}    \"!{}\",\n", path.display()))])
+    let reading = format!("{last}    \"!{}\",\n", path.display());
+    profile_with(&[(last, &reading), ("ask = \"destructive\"", "ask = \"never\"")])
 }
 
 /// The default profile, but that it asks nobody.

@@ -45,7 +45,9 @@ impl Rooms {
     #[must_use]
     pub fn of(broker: u32) -> Self {
         let broker = i32::try_from(broker).expect("a pid");
-        let mut all = processes::tree(broker).into_iter();
+        // The analyst stands beside the rooms.
+        let mut all =
+            processes::tree(broker).into_iter().filter(|p| !p.name.starts_with("palisade-anal"));
         let broker = all.next().expect("the broker");
         let outer = all.next().expect("a launcher");
         let inner = all.next().expect("a launcher inside");

@@ -93,8 +93,8 @@ fn calls_decisions_and_results_are_recorded_in_order() {
             "session_open",
             "call",
             "result",
-            "call",
             "answer",
+            "call",
             "result",
             "call",
             "result",
@@ -113,9 +113,9 @@ fn calls_decisions_and_results_are_recorded_in_order() {
         let Record::Result(result) = &records[3] else { panic!("{records:?}") };
         assert_eq!((result.exit_code, result.output.as_str()), (Some(3), "out\n"), "{mode:?}");
         assert_eq!(result.error.as_deref(), Some("command_failed"));
-        let Record::Call(call) = &records[4] else { panic!("{records:?}") };
+        let Record::Call(call) = &records[5] else { panic!("{records:?}") };
         assert_eq!((call.judgement, call.tool.as_str()), (Judgement::Ask, "delete_file"));
-        let Record::Answer(answer) = &records[5] else { panic!("{records:?}") };
+        let Record::Answer(answer) = &records[4] else { panic!("{records:?}") };
         assert_eq!((answer.decision, &answer.by), (Decision::Deny, &By::Default));
         let Record::Call(call) = &records[7] else { panic!("{records:?}") };
         assert_eq!((call.judgement, call.tool.as_str()), (Judgement::Unjudged, "bsh"));

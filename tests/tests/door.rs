@@ -218,7 +218,8 @@ fn serves(world: &World, socket: &Path) {
 fn a_payload_that_runs_palisade_inside_gets_nothing_unconfined() {
     for mode in Mode::all() {
         let world = World::new(mode);
-        let rooms = ["palisade", "palisaded", "palisade-launcher", "palisade-cell"];
+        let rooms =
+            ["palisade", "palisaded", "palisade-launcher", "palisade-cell", "palisade-analyst"];
         for name in rooms {
             fs::copy(binary(name), world.workspace().join(name)).unwrap();
         }

@@ -11,7 +11,7 @@
 use palisade_client::Open;
 use palisade_protocol::ErrorCode;
 use palisade_tests::{
-    Mode, Sandbox, World,
+    Mode, Sandbox, UNASKED, World,
     rooms::{Rooms, until},
 };
 use serde_json::json;
@@ -52,7 +52,7 @@ fn what_a_call_changes_of_itself_changes_neither_the_daemon_nor_the_next_call() 
     for mode in Mode::all() {
         let world = World::new(mode);
         let daemon = world.daemon();
-        let open = || Open::new(world.workspace()).profile("workspace");
+        let open = || Open::new(world.workspace()).profile(UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         let beside = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         let show = "umask; ulimit -Sn; ulimit -Hn; ulimit -f; echo ${LEAK-none}; nice; \
@@ -101,12 +101,16 @@ fn what_a_call_changes_of_itself_changes_neither_the_daemon_nor_the_next_call() 
 fn two_sessions_in_one_workspace_have_each_its_own_grants() {
     for mode in Mode::all() {
         let world = World::new(mode);
+        let (name, text) = palisade_policy::builtin()[1];
+        assert_eq!(name, "readonly");
+        let text = text.replace("ask = \"destructive\"", "ask = \"never\"");
+        world.add_profile("reading", &text);
         let daemon = world.daemon();
         let over = |profile: &str| {
             let open = Open::new(world.workspace()).profile(profile);
             Sandbox::over(daemon.connect(mode), None, open).unwrap()
         };
-        let (writer, reader) = (over("workspace"), over("readonly"));
+        let (writer, reader) = (over(UNASKED), over("reading"));
         fs::write(world.workspace().join("shared"), "first\n").unwrap();
         world.give(&world.workspace().join("shared"));
         // Both at once, each over and over, so that their calls lie between each other's.
@@ -154,6 +158,6 @@ fn two_sessions_in_one_workspace_have_each_its_own_grants() {
         drop(writer);
         assert_eq!(reader.probe("write:shared"), ["write:shared=EROFS"]);
         drop(reader);
-        assert_eq!(over("workspace").probe("write:shared"), ["write:shared=ok"]);
+        assert_eq!(over(UNASKED).probe("write:shared"), ["write:shared=ok"]);
     }
 }
