@@ -159,9 +159,13 @@ async fn write(
         Content::Inline(text) => write_inline(request, text, lease, context).await?,
         Content::Attached => write_attached(request, lease, context).await?,
     };
-    let FileReply::Written { size, created, id } = reply else { return Err(unexpected(reply)) };
-    if created || replaces {
-        context.session.note_written(id);
+    let FileReply::Written { size, created, version } = reply else {
+        return Err(unexpected(reply));
+    };
+    if let Some(version) = version
+        && (created || replaces)
+    {
+        context.session.note_written(version);
     }
     done(json!({"path": RawPath(path.0), "size": size, "created": created}))
 }

@@ -103,9 +103,9 @@ fn lost(tool: &Tool, target: &SeenTarget, act: &str) -> Finding {
 /// Replacing a file loses what it had, unless the session itself put that there.
 fn overwritten(session: &Session, tool: &Tool, mode: WriteMode, seen: &Seen) -> Option<Finding> {
     let target = seen.targets.first()?;
-    let id = target.id()?;
+    let version = target.version()?;
     match mode {
-        WriteMode::Overwrite if !session.wrote(id) => Some(lost(tool, target, "replaces")),
+        WriteMode::Overwrite if !session.wrote(version) => Some(lost(tool, target, "replaces")),
         WriteMode::Overwrite | WriteMode::Append | WriteMode::Create => None,
     }
 }

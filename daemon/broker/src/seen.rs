@@ -4,7 +4,7 @@
 use crate::{error::CallError, session::Session};
 use palisade_plan::{
     Path,
-    cell::{Contents, EntryKind, FileReply, FileRequest, Link, Looked},
+    cell::{Contents, EntryKind, FileReply, FileRequest, Link, Looked, Version},
 };
 use sha2::{Digest as _, Sha256};
 
@@ -69,9 +69,10 @@ impl SeenTarget {
         })
     }
 
-    /// Device and inode of what is there.
-    pub(crate) fn id(&self) -> Option<(u64, u64)> {
-        self.found.as_ref().map(|found| (found.dev, found.ino))
+    /// The state of what is there.
+    pub(crate) fn version(&self) -> Option<Version> {
+        let found = self.found.as_ref()?;
+        Some(Version { dev: found.dev, ino: found.ino, ctime: found.ctime })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     turn::Turns,
 };
 use palisade_plan::{
-    cell::{FILE_CHANNELS, Ready},
+    cell::{FILE_CHANNELS, Ready, Version},
     launcher::{Reply, Request, SessionNumber},
 };
 use palisade_policy::{DEFAULT, Profile, Scene, stricter_ask};
@@ -78,8 +78,8 @@ pub(crate) struct Session {
     cwd: Mutex<Vec<u8>>,
     /// How often something may have changed what is in the session.
     changes: AtomicU64,
-    /// Files that the session itself wrote, by device and inode.
-    written: Mutex<HashSet<(u64, u64)>>,
+    /// Files that the session itself wrote, as they were then.
+    written: Mutex<HashSet<Version>>,
     launcher: Arc<Launcher>,
     state: watch::Receiver<State>,
     _enrolled: Enrolled,
@@ -310,16 +310,16 @@ impl Session {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether the session itself wrote this file.
-    pub(crate) fn wrote(&self, id: (u64, u64)) -> bool {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    /// Whether the session itself wrote this file, and nobody changed it since.
+    pub(crate) fn wrote(&self, version: Version) -> bool {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).contains(&version)
     }
 
     /// Remembers a file that the session made, or wrote over one of its own.
-    pub(crate) fn note_written(&self, id: (u64, u64)) {
+    pub(crate) fn note_written(&self, version: Version) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.len() < MOST_WRITTEN {
-            written.insert(id);
+            written.insert(version);
         }
     }
 

@@ -240,8 +240,8 @@ pub enum FileReply {
         size: u64,
         /// It did not exist before.
         created: bool,
-        /// Device and inode, to know it again.
-        id: (u64, u64),
+        /// To know it again as long as nobody changes it; none if that can not be told.
+        version: Option<Version>,
     },
     /// The file or tree is gone.
     Deleted {
@@ -268,6 +268,17 @@ pub enum FileReply {
     Abandoned,
     /// It could not be done, and nothing was changed.
     Failed(FileError),
+}
+
+/// One state of one file: device, inode, and when anything of it changed last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+pub struct Version {
+    /// Device.
+    pub dev: u64,
+    /// Inode.
+    pub ino: u64,
+    /// In seconds and nanoseconds; no program can set it.
+    pub ctime: (i64, u32),
 }
 
 /// What is at a path: enough to notice that it is something else later.

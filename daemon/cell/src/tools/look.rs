@@ -4,7 +4,7 @@
 use super::{checked, open, refused, refused_io};
 use palisade_plan::{
     Path,
-    cell::{CHUNK, Contents, EntryKind, FileError, FileReply, LOOK_BYTES, Link, Looked},
+    cell::{CHUNK, Contents, EntryKind, FileError, FileReply, LOOK_BYTES, Link, Looked, Version},
 };
 use rustix::{
     fs::{CWD, FileType, OFlags, Stat},
@@ -88,6 +88,12 @@ fn real_above(path: &[u8]) -> Path {
         }
     }
     Path(path.to_vec())
+}
+
+/// The state that a file is in.
+pub(super) fn version(stat: &Stat) -> Version {
+    let ctime = time(stat.st_ctime, stat.st_ctime_nsec);
+    Version { dev: stat.st_dev, ino: stat.st_ino, ctime }
 }
 
 fn time<S: Into<i64>, N: TryInto<u32>>(seconds: S, nanoseconds: N) -> (i64, u32) {

@@ -68,11 +68,12 @@ pub(crate) fn write(
     if let (WriteMode::Append, Some((_, stat))) = (mode, &old) {
         unchanged(path, &place, stat)?;
     }
-    let stat = rustix::fs::fstat(temp.file()).map_err(|e| refused("look at", path, e))?;
     let created = put(path, &place, &mut temp, mode)?;
+    // Afterwards: putting it in place is a change too.
+    let version = rustix::fs::fstat(temp.file()).ok().map(|stat| super::look::version(&stat));
     drop(temp);
     place.made.keep();
-    Ok(FileReply::Written { size, created, id: (stat.st_dev, stat.st_ino) })
+    Ok(FileReply::Written { size, created, version })
 }
 
 /// Puts the file in place, and says whether nothing was there.
