@@ -184,7 +184,8 @@ fn a_read_only_part_of_the_workspace_stays_as_it_is() {
         }
         let last = "    \"$HOME/.local/lib\",\n";
         let text = format!("{last}    \"!$WORKSPACE/vendor\",\n");
-        world.add_profile("vendored", &profile_with(&[(last, &text)]));
+        let changes = [(last, text.as_str()), ("ask = \"destructive\"", "ask = \"never\"")];
+        world.add_profile("vendored", &profile_with(&changes));
         let sandbox = world.open_with("vendored");
         assert!(sandbox.done("write_file", json!({"path": "file", "content": "x"})).success);
         let attempts = [
