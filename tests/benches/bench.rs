@@ -285,7 +285,7 @@ impl Bench {
                 "description = \"bench\"\n[fs]\nworkspace = \"write\"\nexecute = [\"!/usr\", \"/bin\", \"/lib\", \"/lib64\"]\nread = [{}]\n[layers]\noptional = [\"limits\"]\n",
                 paths.join(", ")
             );
-            self.world.add_profile(&format!("rules{count}"), &text);
+            self.world.add_unasked(&format!("rules{count}"), &text);
         }
         let (client, mut daemon) = self.client();
         let (other, mut second) = self.client();

@@ -144,6 +144,17 @@ impl World {
         self.give(&path);
     }
 
+    /// Adds a profile that asks nobody, whatever it says: for tests of what confines a call.
+    pub fn add_unasked(&self, name: &str, text: &str) {
+        const NEVER: &str = "ask = \"never\"\n";
+        let asks = |line: &&str| line.starts_with("ask = ");
+        let text = match text.lines().find(asks) {
+            Some(line) => text.replacen(&format!("{line}\n"), NEVER, 1),
+            None => format!("{NEVER}{text}"),
+        };
+        self.add_profile(name, &text);
+    }
+
     /// A command of this world's user with a clean environment.
     #[must_use]
     pub fn command(&self, name: &str) -> Command {

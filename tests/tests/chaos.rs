@@ -175,7 +175,7 @@ fn chaos(room: Room) {
         let broker = i32::try_from(child.id()).unwrap();
         let moment = Duration::from_micros(dice.roll(250_000));
         let killer = std::thread::spawn(move || kill_after(room, broker, moment));
-        let open = Open::new(world.workspace()).profile("workspace");
+        let open = Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         match Sandbox::over(stream, None, open) {
             Ok(sandbox) => sandbox.wait(mix(&sandbox, round, &mark)),
             Err(Error::Remote(error)) => assert!(!error.message.is_empty()),

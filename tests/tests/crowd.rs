@@ -53,7 +53,7 @@ fn idle_connections_are_bounded_per_user_and_crowd_out_nobody_else() {
         let daemon = world.daemon();
         let everybody = fs::Permissions::from_mode(0o666);
         fs::set_permissions(&daemon.socket, everybody).unwrap();
-        let open = Open::new(world.workspace()).profile("workspace");
+        let open = Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open).unwrap();
         let mut idle: Vec<_> =
             (1..CONNECTIONS).map(|n| Raw::greeted(daemon.connect(mode), DIALECTS[n % 2])).collect();
@@ -89,7 +89,7 @@ fn sessions_are_bounded_per_user() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let text = include_str!("../../daemon/profiles/workspace.toml");
-        world.add_profile("two", &text.replace("sessions = 32", "sessions = 2"));
+        world.add_unasked("two", &text.replace("sessions = 32", "sessions = 2"));
         let daemon = world.daemon();
         let mut raws: Vec<_> =
             (0..3).map(|n| Raw::greeted(daemon.connect(mode), DIALECTS[n % 2])).collect();
@@ -126,7 +126,7 @@ fn a_slow_reader_holds_up_nobody_and_costs_little() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let daemon = world.daemon();
-        let wide = Open::new(world.workspace()).profile("workspace");
+        let wide = Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, wide).unwrap();
         fs::write(world.workspace().join("large"), vec![b'x'; 1 << 20]).unwrap();
         let before = resident(daemon.child.id());

@@ -41,7 +41,7 @@ fn world() -> World {
     let optional = format!("optional = {MISSING:?}");
     let text = text.replace("optional = [\"limits\"]", &optional);
     // What confines a call is looked at here, not who is asked about it.
-    world.add_profile("lenient", &text.replace("ask = \"destructive\"", "ask = \"never\""));
+    world.add_unasked("lenient", &text.replace("ask = \"destructive\"", "ask = \"never\""));
     world
 }
 
@@ -107,7 +107,7 @@ fn where_namespaces_are_forbidden_the_default_profile_is_refused() {
     for needed in &MISSING[..6] {
         let rest: Vec<_> = MISSING.iter().filter(|layer| *layer != needed).collect();
         let text = text.replace("optional = [\"limits\"]", &format!("optional = {rest:?}"));
-        world.add_profile("nearly", &text);
+        world.add_unasked("nearly", &text);
         let error = open(&world, 0, "nearly").unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::LayerUnavailable), "{needed}: {error}");
         let expected = format!("the profile requires {needed}");

@@ -180,7 +180,7 @@ fn cargo_of_a_toolchain_that_the_profile_grants_builds() {
             ("    \"!/usr\",\n", &execute),
             ("    \"$HOME/.cargo/bin\", \"$HOME/.local/bin\",\n    \"/usr/local/sbin\",", &path),
         ]);
-        world.add_profile("rust", &text);
+        world.add_unasked("rust", &text);
         let sandbox = world.open_with("rust");
         assert_eq!(sandbox.ok("command -v cargo"), format!("{}/bin/cargo\n", root.display()));
         build_a_crate(&world, &sandbox);

@@ -224,7 +224,7 @@ fn a_payload_that_runs_palisade_inside_gets_nothing_unconfined() {
             fs::copy(binary(name), world.workspace().join(name)).unwrap();
         }
         let daemon = world.daemon();
-        let open = Open::new(world.workspace()).profile("workspace");
+        let open = Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open).unwrap();
         let canary = world.canary();
         let touch =
@@ -332,7 +332,7 @@ fn a_call_of_another_connection_can_not_be_cancelled_or_fed() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let daemon = world.daemon();
-        let open = Open::new(world.workspace()).profile("workspace");
+        let open = Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open).unwrap();
         let wait = "until test -e go; do sleep 0.02; done; cat; echo whole";
         let call = sandbox.session.bash(wait).timeout(Duration::from_secs(300));

@@ -44,7 +44,7 @@ fn a_fifo_is_refused() {
     for mode in Mode::all() {
         let world = World::new(mode);
         make_fifo(&world.workspace().join("fifo"));
-        world.add_profile("free", &profile_never_asking());
+        world.add_unasked("free", &profile_never_asking());
         let sandbox = world.open_with("free");
         // More often than there are channels to the cell: none of them hangs.
         for _ in 0..12 {
@@ -116,7 +116,7 @@ fn devices_sockets_and_directories_are_refused() {
 fn files_that_lie_about_their_size_are_capped() {
     for mode in Mode::all() {
         let world = World::new(mode);
-        world.add_profile("small", &profile_with(&[("file = \"10 MiB\"", "file = \"1 KiB\"")]));
+        world.add_unasked("small", &profile_with(&[("file = \"10 MiB\"", "file = \"1 KiB\"")]));
         let small = world.open_with("small");
         // It says that it has no bytes, and has more than a thousand.
         let result = small.done("read_file", json!({"path": "/proc/meminfo"}));
@@ -189,7 +189,7 @@ fn names_of_any_bytes_survive() {
     ];
     for mode in Mode::all() {
         let world = World::new(mode);
-        world.add_profile("free", &profile_never_asking());
+        world.add_unasked("free", &profile_never_asking());
         let sandbox = world.open_with("free");
         for name in odd {
             let path = RawPath(name.to_vec());
@@ -356,7 +356,7 @@ fn a_write_that_is_cancelled_or_cut_off_changes_nothing() {
 fn a_full_file_system_keeps_the_old_file() {
     for mode in Mode::all() {
         let world = World::new(mode);
-        world.add_profile("narrow", &profile_with(&[("tmp = \"1 GiB\"", "tmp = \"1 MiB\"")]));
+        world.add_unasked("narrow", &profile_with(&[("tmp = \"1 GiB\"", "tmp = \"1 MiB\"")]));
         let sandbox = world.open_with("narrow");
         let old = json!({"path": "/var/tmp/file", "content": "old"});
         assert!(sandbox.done("write_file", old).success);

@@ -28,7 +28,12 @@ fn each(act: impl Fn(&World, &Sandbox)) {
 /// A session of a daemon that a shell line started.
 fn started_by(world: &World, starter: Mode, line: &str) -> Sandbox {
     let (stream, daemon) = world.embedded_by(starter, line);
-    Sandbox::over(stream, Some(daemon), Open::new(world.workspace()).profile("workspace")).unwrap()
+    Sandbox::over(
+        stream,
+        Some(daemon),
+        Open::new(world.workspace()).profile(palisade_tests::UNASKED),
+    )
+    .unwrap()
 }
 
 /// What a shell sees that the same line starts, without a daemon in between.
@@ -274,7 +279,7 @@ fn nothing_leaks_in_a_storm_of_sessions_and_calls() {
                 let (world, daemon) = (&world, &daemon);
                 scope.spawn(move || {
                     for _ in 0..3 {
-                        let open = Open::new(world.workspace()).profile("workspace");
+                        let open = Open::new(world.workspace()).profile(palisade_tests::UNASKED);
                         let sandbox =
                             Sandbox::over(daemon.connect(world.mode), None, open).unwrap();
                         for _ in 0..15 {

@@ -45,7 +45,7 @@ fn fifty_mebibytes_go_through_frames_unchanged() {
     let content = noise(LARGE);
     for mode in Mode::all() {
         let world = World::new(mode);
-        world.add_profile("large", &large_profile());
+        world.add_unasked("large", &large_profile());
         let sandbox = world.open_with("large");
         let written = sandbox.wait(sandbox.session.write_bytes("large", &content)).unwrap();
         assert_eq!(data(&written)["size"], json!(LARGE));
@@ -105,7 +105,7 @@ fn fifty_mebibytes_go_through_json_lines_unchanged() {
     let content = noise(LARGE);
     for mode in Mode::all() {
         let world = World::new(mode);
-        world.add_profile("large", &large_profile());
+        world.add_unasked("large", &large_profile());
         let (stream, mut daemon) = world.embedded(&[]);
         let reader = BufReader::new(stream.try_clone().unwrap());
         let mut lines = Lines { reader, writer: stream, last: 0 };

@@ -104,7 +104,7 @@ fn two_sessions_in_one_workspace_have_each_its_own_grants() {
         let (name, text) = palisade_policy::builtin()[1];
         assert_eq!(name, "readonly");
         let text = text.replace("ask = \"destructive\"", "ask = \"never\"");
-        world.add_profile("reading", &text);
+        world.add_unasked("reading", &text);
         let daemon = world.daemon();
         let over = |profile: &str| {
             let open = Open::new(world.workspace()).profile(profile);

@@ -34,7 +34,7 @@ const MIB: usize = 1 << 20;
 
 fn open(mode: Mode) -> (World, Sandbox) {
     let world = World::new(mode);
-    world.add_profile("terse", PROFILE);
+    world.add_unasked("terse", PROFILE);
     let sandbox = world.open_with("terse");
     (world, sandbox)
 }
@@ -289,7 +289,7 @@ fn escape_sequences_are_data() {
 fn a_spool_is_paged_through_by_its_owner_and_by_nobody_else() {
     for mode in Mode::all() {
         let world = World::new(mode);
-        world.add_profile("terse", PROFILE);
+        world.add_unasked("terse", PROFILE);
         let daemon = world.daemon();
         let open = Open::new(world.workspace()).profile("terse");
         let sandbox = Sandbox::over(daemon.connect(mode), None, open).unwrap();

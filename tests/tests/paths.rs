@@ -90,7 +90,7 @@ fn symbolic_links_lead_only_where_the_session_may_go() {
         ] {
             symlink(target, workspace.join(name)).unwrap();
         }
-        world.add_profile("seen", &profile_reading(&world.outside()));
+        world.add_unasked("seen", &profile_reading(&world.outside()));
         let sandbox = world.open();
         let led_out = ["to-canary", "to-outside/canary", "relative", "to-shadow"];
         assert_eq!(refusals(&sandbox, "read_file", &led_out), [ErrorCode::NotFound; 4]);
@@ -185,7 +185,7 @@ fn a_read_only_part_of_the_workspace_stays_as_it_is() {
         let last = "    \"$HOME/.local/lib\",\n";
         let text = format!("{last}    \"!$WORKSPACE/vendor\",\n");
         let changes = [(last, text.as_str()), ("ask = \"destructive\"", "ask = \"never\"")];
-        world.add_profile("vendored", &profile_with(&changes));
+        world.add_unasked("vendored", &profile_with(&changes));
         let sandbox = world.open_with("vendored");
         assert!(sandbox.done("write_file", json!({"path": "file", "content": "x"})).success);
         let attempts = [
@@ -390,13 +390,13 @@ fn the_daemons_own_directories_are_never_in_a_session() {
         }
         for (name, path) in [("into-state", world.state()), ("into-profiles", world.profiles())] {
             let text = format!("write = [\"!{}\"]", path.display());
-            world.add_profile(name, &profile_with(&[("write = []", &text)]));
+            world.add_unasked(name, &profile_with(&[("write = []", &text)]));
             let error = refused_session(&world, Open::new(world.workspace()).profile(name));
             assert_eq!(error.0, ErrorCode::InvalidRequest, "{name}: {}", error.1);
         }
         // The control: another directory can be written by a profile.
         let text = format!("write = [\"!{}\"]", world.outside().display());
-        world.add_profile("into-outside", &profile_with(&[("write = []", &text)]));
+        world.add_unasked("into-outside", &profile_with(&[("write = []", &text)]));
         let sandbox = world.open_with("into-outside");
         assert_eq!(sandbox.told(&[at("write", &world.outside().join("new"))]), ["ok"]);
         assert!(world.outside().join("new").exists());

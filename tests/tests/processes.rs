@@ -122,7 +122,7 @@ fn zoo() -> String {
 
 fn open(mode: Mode) -> (World, Sandbox) {
     let world = World::new(mode);
-    world.add_profile("small", PROFILE);
+    world.add_unasked("small", PROFILE);
     let sandbox = world.open_with("small");
     (world, sandbox)
 }
@@ -272,7 +272,8 @@ fn the_end_of_a_session_is_the_end_of_its_calls() {
         let world = World::new(mode);
         let daemon = world.daemon();
         let (mark, ends) = (mark(), ["child", "orphan", "session", "deaf", "stopped"]);
-        let open = || palisade_client::Open::new(world.workspace());
+        let open =
+            || palisade_client::Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         let call = sandbox.session.bash(format!("export m={mark}\n{}", zoo()));
         let running = sandbox.wait(call.timeout(Duration::from_secs(300)).start()).unwrap();

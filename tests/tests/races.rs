@@ -31,7 +31,7 @@ fn race(path: &str, write: &str, swap: impl Fn(&World, u64) + Sync) {
     for mode in Mode::all() {
         let world = World::new(mode);
         // To be seen, so that a link leads to something; not to be written.
-        world.add_profile("seen", &profile_reading(&world.outside()));
+        world.add_unasked("seen", &profile_reading(&world.outside()));
         swap(&world, 0);
         let sandbox = world.open_with("seen");
         let over = AtomicBool::new(false);

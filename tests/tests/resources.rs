@@ -39,7 +39,7 @@ const MIB: u64 = 1 << 20;
 
 fn open(mode: Mode) -> (World, Sandbox) {
     let world = World::new(mode);
-    world.add_profile("full", PROFILE);
+    world.add_unasked("full", PROFILE);
     let sandbox = world.open_with("full");
     (world, sandbox)
 }
@@ -360,7 +360,7 @@ fn cgroup_of(controller: &str, pid: i32) -> Option<PathBuf> {
 fn time_on_the_processor_is_shared_out() {
     for mode in Mode::all() {
         let world = World::new(mode);
-        world.add_profile("slow", &PROFILE.replace("[limits]", "[limits]\ncpu_percent = 20"));
+        world.add_unasked("slow", &PROFILE.replace("[limits]", "[limits]\ncpu_percent = 20"));
         let sandbox = world.open_with("slow");
         if !by_cgroup(&sandbox, "cpu") {
             assert!(limit(&sandbox, "cpu").is_none(), "{mode:?}: it is not said to be held");

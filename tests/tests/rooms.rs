@@ -295,7 +295,7 @@ fn when_the_broker_is_killed_nothing_is_left_and_the_next_start_works() {
         let world = World::new(mode);
         let mut daemon = world.daemon();
         let mark = mark("broker", mode);
-        let open = || Open::new(world.workspace()).profile("workspace");
+        let open = || Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         let writer = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         let running = start_stubborn(&sandbox, &mark);
@@ -341,7 +341,7 @@ fn when_the_launcher_is_killed_cells_die_and_everything_is_refused() {
             let world = World::new(mode);
             let daemon = world.daemon();
             let mark = mark(which, mode);
-            let open = || Open::new(world.workspace()).profile("workspace");
+            let open = || Open::new(world.workspace()).profile(palisade_tests::UNASKED);
             let sandbox = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
             let running = start_stubborn(&sandbox, &mark);
             let rooms = Rooms::of(daemon.child.id());
@@ -381,7 +381,7 @@ fn when_a_runner_is_killed_its_call_fails_and_the_next_has_another() {
         let world = World::new(mode);
         let daemon = world.daemon();
         let mark = mark("runner", mode);
-        let open = || Open::new(world.workspace()).profile("workspace");
+        let open = || Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         let beside = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         let neighbour = start(&beside, "until test -e go; do sleep 0.05; done; echo undisturbed");
@@ -412,7 +412,7 @@ fn when_a_cells_first_process_is_killed_its_session_is_over_and_no_other() {
         let world = World::new(mode);
         let daemon = world.daemon();
         let mark = mark("files", mode);
-        let open = || Open::new(world.workspace()).profile("workspace");
+        let open = || Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         let beside = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         let neighbour = start(&beside, "until test -e go; do sleep 0.05; done; echo undisturbed");
@@ -447,7 +447,7 @@ fn a_session_that_is_ending_gets_no_more_processes() {
         let daemon = world.daemon();
         let mark = mark("ending", mode);
         for round in 0..20 {
-            let open = Open::new(world.workspace()).profile("workspace");
+            let open = Open::new(world.workspace()).profile(palisade_tests::UNASKED);
             let sandbox = Sandbox::over(daemon.connect(mode), None, open).unwrap();
             let running = start(&sandbox, &format!("exec -a {mark} sleep 600"));
             let name = format!("cell {} ", round + 1);
@@ -476,7 +476,7 @@ fn a_cell_that_is_stopped_makes_its_calls_time_out_and_nobody_elses() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let daemon = world.daemon();
-        let open = || Open::new(world.workspace()).profile("workspace");
+        let open = || Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         let beside = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         assert_eq!(sandbox.ok("echo before"), "before\n");

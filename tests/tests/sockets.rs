@@ -121,7 +121,7 @@ fn the_daemons_own_socket_is_not_there() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let daemon = world.daemon();
-        let open = Open::new(world.workspace());
+        let open = Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open).unwrap();
         let up = format!("unix:{}/../run/agent.sock", world.workspace().display());
         let by_proc = format!("unix:/proc/self/root{}", daemon.socket.display());

@@ -13,7 +13,7 @@ use serde_json::json;
 use std::{fs, os::unix::fs::symlink, path::Path};
 
 fn free(world: &World) -> Sandbox {
-    world.add_profile("free", &profile_never_asking());
+    world.add_unasked("free", &profile_never_asking());
     world.open_with("free")
 }
 
@@ -150,7 +150,7 @@ fn deleting_a_tree_follows_no_link_and_leaves_no_mount() {
         let read =
             format!("{last}    \"!{}\", \"!$WORKSPACE/tree/vendor\",\n", world.outside().display());
         let ask = ("ask = \"destructive\"", "ask = \"never\"");
-        world.add_profile("vendored", &profile_with(&[ask, (last, &read)]));
+        world.add_unasked("vendored", &profile_with(&[ask, (last, &read)]));
         let sandbox = world.open_with("vendored");
         let whole = json!({"path": "tree", "recursive": true});
         let (code, message) = sandbox.refused("delete_file", whole.clone());
@@ -225,7 +225,7 @@ fn ten_thousand_directories_deep_is_only_deep() {
             ("ask = \"destructive\"", "ask = \"never\""),
             ("timeout_ms = 30_000\n", "timeout_ms = 600_000\n"),
         ];
-        world.add_profile("patient", &profile_with(&patient));
+        world.add_unasked("patient", &profile_with(&patient));
         let sandbox = world.open_with("patient");
         // As deep as a path can name, and it says that there is more: "deep" and then "/d" each.
         let room = 4095 - workspace.as_os_str().len() - 1;

@@ -30,7 +30,7 @@ struct Bystander {
 
 impl Bystander {
     fn new(daemon: &Daemon, world: &World) -> Self {
-        let open = Open::new(world.workspace()).profile("workspace");
+        let open = Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(world.mode), None, open).expect("a session");
         let wait = "until test -e stop; do sleep 0.05; done; echo undisturbed";
         let call = sandbox.session.bash(wait).timeout(Duration::from_secs(500));
