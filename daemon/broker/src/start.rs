@@ -109,6 +109,12 @@ impl StartError {
 pub struct Started {
     entrance: Entrance,
     operators: Option<Entrance>,
+    prepared: Prepared,
+}
+
+/// What a daemon needs besides its doors.
+#[derive(Debug)]
+struct Prepared {
     /// Who may operate.
     operated_by: Operators,
     launcher: LauncherFrom,
@@ -147,7 +153,20 @@ pub fn start(options: Options) -> Result<Option<Started>, StartError> {
     }
     log_to_stderr(&settings)?;
     let (entrance, operators) = open_doors(&settings)?;
-    let operated_by = match (&operators, settings.account) {
+    match prepare(settings, operators.as_ref()) {
+        Ok(prepared) => Ok(Some(Started { entrance, operators, prepared })),
+        Err(error) => {
+            // The client sees the end of the connection only with the end of this process, which
+            // has said why by then.
+            std::mem::forget((entrance, operators));
+            Err(error)
+        }
+    }
+}
+
+/// Everything but the doors; privilege is given up on the way.
+fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared, StartError> {
+    let operated_by = match (operators, settings.account) {
         (Some(Entrance::Activated(_)), _) | (_, Some(_)) => Operators::System,
         (Some(Entrance::Bound(_) | Entrance::Embedded(_)) | None, None) => {
             Operators::Own(rustix::process::geteuid().as_raw())
@@ -166,17 +185,7 @@ pub fn start(options: Options) -> Result<Option<Started>, StartError> {
     let analyst = Analyst::find()?;
     analyst.start();
     let profiles = settings.profiles;
-    Ok(Some(Started {
-        entrance,
-        operators,
-        operated_by,
-        launcher,
-        profiles,
-        spools,
-        own,
-        audit,
-        analyst,
-    }))
+    Ok(Prepared { operated_by, launcher, profiles, spools, own, audit, analyst })
 }
 
 fn log_to_stderr(settings: &Settings) -> Result<(), StartError> {
@@ -342,21 +351,22 @@ impl Started {
     }
 
     async fn serve_until_stopped(self) -> Result<(), StartError> {
+        let Self { entrance, operators, prepared } = self;
         let shutdown = CancellationToken::new();
         serve::stop_on_signals(&shutdown)
             .map_err(|error| StartError::Io("listen for signals", error))?;
-        let link = match self.launcher {
+        let link = match prepared.launcher {
             LauncherFrom::Process(LauncherProcess { child, socket }) => {
                 Link::child(child, socket).await?
             }
             LauncherFrom::Socket(path) => Link::path(&path).await?,
         };
         let server = Arc::new(
-            Server::new(&self.profiles, link, self.spools)?
-                .keeping(self.own)
-                .operated_by(self.operated_by)
-                .analysing(self.analyst)
-                .recording(self.audit),
+            Server::new(&prepared.profiles, link, prepared.spools)?
+                .keeping(prepared.own)
+                .operated_by(prepared.operated_by)
+                .analysing(prepared.analyst)
+                .recording(prepared.audit),
         );
         let listen = |entrance| {
             match entrance {
@@ -366,8 +376,8 @@ impl Started {
             }
             .map_err(|error| StartError::Io("use the socket", error))
         };
-        let listener = listen(self.entrance)?;
-        let operators = self.operators.map(listen).transpose()?;
+        let listener = listen(entrance)?;
+        let operators = operators.map(listen).transpose()?;
         serve::serve(listener, operators, server, shutdown).await;
         Ok(())
     }
