@@ -37,7 +37,7 @@ fn a_delete_is_asked_about_and_denied_where_nobody_can_be_asked() {
     for mode in Mode::all() {
         let world = World::new(mode);
         make(&world, &["file", "tree/below"]);
-        let sandbox = world.open();
+        let sandbox = world.open_with("workspace");
         for (arguments, kept) in [
             (json!({"path": "file"}), "file"),
             (json!({"path": "tree", "recursive": true}), "tree/below"),
