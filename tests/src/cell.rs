@@ -99,9 +99,12 @@ fn start_here(pids: Pids, stderr: Stdio, mode: Mode) -> (Child, Datagrams) {
     let (ours, theirs) = pair(SocketType::SEQPACKET);
     let mut command = Command::new("unshare");
     if mode == Mode::User {
-        // Forked, so that the cell's parent is not the thread that became an ordinary user and
-        // ends: a cell dies with its parent.
-        command.args(["--user", "--map-current-user", "--keep-caps", "--fork", "--kill-child"]);
+        command.args(["--user", "--map-current-user", "--keep-caps"]);
+        if is_root() {
+            // Forked, so that the cell's parent is not the thread that became an ordinary user
+            // and ends: a cell dies with its parent.
+            command.args(["--fork", "--kill-child"]);
+        }
     }
     if pids == Pids::Own {
         command.args(["--pid", "--fork", "--kill-child"]);
@@ -116,6 +119,32 @@ fn start_here(pids: Pids, stderr: Stdio, mode: Mode) -> (Child, Datagrams) {
         .spawn()
         .expect("unshare, of util-linux, starts a cell");
     (child, Datagrams::new(ours))
+}
+
+/// Two cells' processes that wait for their setup, the second able to enter the namespaces of the
+/// first: an ordinary user's must stand in one user namespace, as below one launcher.
+fn start_pair(pids: Pids) -> ((Child, Datagrams), (Child, Datagrams)) {
+    if is_root() {
+        return (start(pids, Stdio::inherit()), start(pids, Stdio::inherit()));
+    }
+    let (first, theirs) = pair(SocketType::SEQPACKET);
+    let (second, others) = pair(SocketType::SEQPACKET);
+    let cell = match pids {
+        Pids::Own => "unshare --pid --fork --kill-child \"$0\"",
+        Pids::Shared => "\"$0\"",
+    };
+    // The second cell's socket comes as standard output. The shell waits for both.
+    let script = format!("{cell} <&1 >/dev/null & {cell} >/dev/null; wait");
+    let child = Command::new("unshare")
+        .args(["--user", "--map-current-user", "--keep-caps", "bash", "-c", &script])
+        .arg(binary("palisade-cell"))
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::from(others))
+        .spawn()
+        .expect("unshare, of util-linux, starts two cells");
+    // Each of the two is ended by its own socket; this process stands for the shell of both.
+    let stand_in = Command::new("true").spawn().expect("true");
+    ((child, Datagrams::new(first)), (stand_in, Datagrams::new(second)))
 }
 
 /// Why a cell is not there.
@@ -195,7 +224,7 @@ impl Cell {
             let (list, _) = steps(plan, &facts(), own(), role).expect("steps");
             change(role, list)
         };
-        let (child, control) = start(pids, Stdio::inherit());
+        let ((child, control), waiting) = start_pair(pids);
         let (ours, theirs): (Vec<_>, Vec<_>) =
             (0..FILE_CHANNELS).map(|_| pair(SocketType::STREAM)).unzip();
         let setup = Setup {
@@ -214,7 +243,7 @@ impl Cell {
         };
         hear(&channels[0])?;
         let files = Box::new((child, control, channels));
-        Self::runner(list(Role::Runner), pids, &namespaces, Some(files), Stdio::inherit())
+        Self::set_up(waiting, list(Role::Runner), &namespaces, Some(files))
     }
 
     /// Runs a program; gives how it ended and its standard output.
