@@ -121,7 +121,7 @@ impl Bench {
     }
 
     fn open(&self, client: &Client) -> Session {
-        self.open_with(client, "workspace")
+        self.open_with(client, palisade_tests::UNASKED)
     }
 
     fn open_with(&self, client: &Client, profile: &str) -> Session {
