@@ -92,15 +92,16 @@ fn start(pids: Pids, stderr: Stdio) -> (Child, Datagrams) {
 }
 
 fn start_as(pids: Pids, stderr: Stdio, mode: Mode) -> (Child, Datagrams) {
-    mode.act(|| start_here(pids, stderr, mode))
+    let fork = is_root();
+    mode.act(|| start_here(pids, stderr, mode, fork))
 }
 
-fn start_here(pids: Pids, stderr: Stdio, mode: Mode) -> (Child, Datagrams) {
+fn start_here(pids: Pids, stderr: Stdio, mode: Mode, fork: bool) -> (Child, Datagrams) {
     let (ours, theirs) = pair(SocketType::SEQPACKET);
     let mut command = Command::new("unshare");
     if mode == Mode::User {
         command.args(["--user", "--map-current-user", "--keep-caps"]);
-        if is_root() {
+        if fork {
             // Forked, so that the cell's parent is not the thread that became an ordinary user
             // and ends: a cell dies with its parent.
             command.args(["--fork", "--kill-child"]);
