@@ -138,14 +138,19 @@ impl Before {
         Self { mounts: mounts(), orphans: orphans() }
     }
 
-    /// That nothing is left: no launcher or cell, no process with the mark, no mount.
-    pub fn assert_nothing_left(&self, mark: &str) {
+    /// That nothing is left of a daemon: no launcher or cell, no mount.
+    pub fn assert_nothing_left(&self) {
         let mut left: BTreeSet<i32> = orphans().difference(&self.orphans).copied().collect();
         until(&format!("launchers and cells gone: {left:?}"), || {
             left = orphans().intersection(&left).copied().collect();
             left.is_empty()
         });
-        until(&format!("processes marked {mark} gone"), || processes::marked(mark).is_empty());
         until("mounts as before", || mounts() == self.mounts);
+    }
+
+    /// And no process with the mark either, which nothing else on the host may bear.
+    pub fn assert_nothing_left_of(&self, mark: &str) {
+        self.assert_nothing_left();
+        until(&format!("processes marked {mark} gone"), || processes::marked(mark).is_empty());
     }
 }

@@ -184,7 +184,7 @@ fn chaos(room: Room) {
         }
         let launcher = killer.join().unwrap();
         wait(&mut child);
-        before.assert_nothing_left(&mark);
+        before.assert_nothing_left_of(&mark);
         if let (Some(launcher), Room::Broker | Room::Files | Room::Runner) = (launcher, room) {
             until("cgroups gone", || cgroups(launcher).is_empty());
         }

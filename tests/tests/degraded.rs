@@ -290,7 +290,7 @@ fn without_a_pid_namespace_every_process_of_a_call_is_still_ended() {
         }
         gone(room);
         drop(sandbox);
-        before.assert_nothing_left(&mark);
+        before.assert_nothing_left_of(&mark);
     }
 }
 

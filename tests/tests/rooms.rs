@@ -206,7 +206,7 @@ fn a_launcher_refuses_another_build_and_requests_out_of_phase() {
             assert_eq!(heard(&socket), None);
             assert_eq!(ended(child).code(), Some(1));
         }
-        before.assert_nothing_left("none");
+        before.assert_nothing_left();
     }
 }
 
@@ -239,7 +239,7 @@ fn a_launcher_ends_on_nonsense_and_refuses_what_it_does_not_know() {
         socket.send(&[0xff_u8; 64], &[]).unwrap();
         assert_eq!(heard(&socket), None);
         assert_eq!(ended(child).code(), Some(1));
-        before.assert_nothing_left("none");
+        before.assert_nothing_left();
     }
 }
 
@@ -323,7 +323,7 @@ fn when_the_broker_is_killed_nothing_is_left_and_the_next_start_works() {
                     .any(|p| p.pid == process.pid && p.command == process.command)
             });
         }
-        before.assert_nothing_left(&mark);
+        before.assert_nothing_left_of(&mark);
         until("cgroups gone", || cgroups(rooms.inner.pid).is_empty());
         assert_eq!(files(&world), Vec::<String>::new(), "something of a half-done write is left");
         assert!(daemon.socket.exists(), "the stale socket is what the next start must sweep");
@@ -349,7 +349,7 @@ fn when_the_launcher_is_killed_cells_die_and_everything_is_refused() {
             let result = sandbox.wait(running.result()).unwrap();
             let broken = [ErrorCode::LauncherGone, ErrorCode::CellFailed];
             assert!(broken.contains(&code(&result)), "{:?}", result.error);
-            before.assert_nothing_left(&mark);
+            before.assert_nothing_left_of(&mark);
             // From now on everything is refused, and says why.
             for (tool, arguments) in
                 [("bash", json!({"command": "true"})), ("read_file", json!({"path": "probe"}))]
