@@ -148,7 +148,7 @@ impl Docket {
     }
 
     /// Notes the tool's own name and what the judge says.
-    pub(crate) fn note(&mut self, judged: &Judged<'_>) {
+    pub(crate) fn note(&mut self, judged: &Judged) {
         let (tool, judgement, findings) = judged.summary();
         let finding = |finding: &palisade_protocol::Finding| Finding {
             kind: finding.kind.clone(),

@@ -32,9 +32,9 @@ async fn stages(
 ) -> Result<Outcome, Box<Outcome>> {
     let resolved = stages::resolve(&server.registry, asked)?;
     let call = stages::validate(resolved)?;
-    let judged: Judged<'_> = stages::judge(server, call).await?;
+    let judged: Judged = stages::judge(server, call).await?;
     docket.note(&judged);
-    let cleared: Cleared<'_> = judged.checkpoint(server, docket).await?;
+    let cleared: Cleared = judged.checkpoint(server, docket).await?;
     let cleared = stages::dry_run(cleared)?;
     let due = stages::take_turn(cleared).await?;
     let ready = settle(server, docket, due).await?;
@@ -45,11 +45,7 @@ async fn stages(
 
 /// Makes sure that the clearance still holds now that it is the call's turn. What went before it
 /// may have changed what it is about; then it is judged, and if need be asked about, again.
-async fn settle<'a>(
-    server: &Server,
-    docket: &mut Docket,
-    due: Due<'a>,
-) -> Result<Ready<'a>, Box<Outcome>> {
+async fn settle(server: &Server, docket: &mut Docket, due: Due) -> Result<Ready, Box<Outcome>> {
     let Due { mut cleared, turn } = due;
     loop {
         match cleared.still_holds().await? {

@@ -16,16 +16,16 @@ use palisade_protocol::{Checkpoint, Finding, ToolName};
 
 /// A call and what the judge says of it.
 #[derive(Debug)]
-pub(crate) struct Judged<'a> {
-    call: Checked<'a>,
+pub(crate) struct Judged {
+    call: Checked,
     gathered: Gathered,
     judgement: Judgement,
 }
 
 /// A call that may run.
 #[derive(Debug)]
-pub(crate) struct Cleared<'a> {
-    call: Checked<'a>,
+pub(crate) struct Cleared {
+    call: Checked,
     grant: Grant,
     rests_on: RestsOn,
 }
@@ -41,15 +41,15 @@ enum RestsOn {
 
 /// Whether a clearance still holds.
 #[derive(Debug)]
-pub(crate) enum Still<'a> {
+pub(crate) enum Still {
     /// It does.
-    Holds(Cleared<'a>),
+    Holds(Cleared),
     /// Something has happened in between: the call has to be judged again.
-    Judge(Checked<'a>),
+    Judge(Checked),
 }
 
-impl<'a> Judged<'a> {
-    pub(crate) const fn new(call: Checked<'a>, gathered: Gathered, judgement: Judgement) -> Self {
+impl Judged {
+    pub(crate) const fn new(call: Checked, gathered: Gathered, judgement: Judgement) -> Self {
         Self { call, gathered, judgement }
     }
 
@@ -69,7 +69,7 @@ impl<'a> Judged<'a> {
         self,
         server: &Server,
         docket: &mut Docket,
-    ) -> Result<Cleared<'a>, Box<Outcome>> {
+    ) -> Result<Cleared, Box<Outcome>> {
         let Self { call, gathered, judgement } = self;
         match judgement {
             Judgement::Allow(grant) => {
@@ -92,19 +92,19 @@ impl<'a> Judged<'a> {
     }
 }
 
-impl<'a> Cleared<'a> {
+impl Cleared {
     /// The call, to look at.
-    pub(crate) const fn call(&self) -> &Checked<'a> {
+    pub(crate) const fn call(&self) -> &Checked {
         &self.call
     }
 
     /// The same for the turn that it waits for.
-    pub(crate) const fn call_mut(&mut self) -> &mut Checked<'a> {
+    pub(crate) const fn call_mut(&mut self) -> &mut Checked {
         &mut self.call
     }
 
     /// Makes sure, just before it runs, that what was judged or approved is what is there.
-    pub(crate) async fn still_holds(self) -> Result<Still<'a>, Box<Outcome>> {
+    pub(crate) async fn still_holds(self) -> Result<Still, Box<Outcome>> {
         let session = self.call.session();
         match &self.rests_on {
             RestsOn::Changes(changes) if *changes == session.changes() => Ok(Still::Holds(self)),
@@ -122,7 +122,7 @@ impl<'a> Cleared<'a> {
     }
 
     /// The call, to run it once, what was noticed about it, and what the checkpoint said.
-    pub(crate) fn into_call(self) -> (Checked<'a>, Vec<Finding>, Option<Checkpoint>) {
+    pub(crate) fn into_call(self) -> (Checked, Vec<Finding>, Option<Checkpoint>) {
         (self.call, self.grant.findings().to_vec(), self.grant.checkpoint().cloned())
     }
 }

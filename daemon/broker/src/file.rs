@@ -1,11 +1,11 @@
 //! File tools: one exchange on a file channel of the cell each. Broker.
 
 use crate::{
-    arguments::{Content, Task},
     context::{Context, Deadline},
     error::CallError,
     files::Lease,
     outcome::Outcome,
+    task::{Content, Task},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use palisade_plan::{

@@ -5,10 +5,10 @@ mod commands;
 
 use crate::{
     analyst::Analyst,
-    arguments::Task,
     error::CallError,
     seen::{Seen, SeenTarget},
     session::Session,
+    task::Task,
     tools::Tool,
 };
 use palisade_plan::cell::{Contents, FileErrorKind, Link, WriteMode};

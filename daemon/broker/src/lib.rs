@@ -4,7 +4,6 @@
 //! `call` has the life of a call, stage by stage.
 
 mod analyst;
-mod arguments;
 mod audit;
 mod call;
 mod capture;
@@ -46,6 +45,7 @@ mod stages;
 mod start;
 mod state;
 mod status;
+mod task;
 mod thinking;
 mod tools;
 mod turn;

@@ -1,12 +1,12 @@
 //! Runs a program in the cell: pipes, deadline, cancelling, and what its end means. Broker.
 
 use crate::{
-    arguments::{Content, Directory, Program},
     channel::{Channel, ChannelError},
     context::{Context, Deadline},
     error::CallError,
     outcome::Outcome,
     output::Output,
+    task::{Content, Directory, Program},
 };
 use palisade_plan::{
     Path,

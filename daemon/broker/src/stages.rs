@@ -1,7 +1,6 @@
 //! The stages of a call, each from one value to the next. `call.rs` has their order. Broker.
 
 use crate::{
-    arguments::{self, Program, Task, Validated},
     audit::Docket,
     checkpoint::{consult, review::Reviewed},
     cleared::{Cleared, Judged},
@@ -12,6 +11,7 @@ use crate::{
     run,
     server::Server,
     session::Session,
+    task::{self, Program, Task, Validated},
     thinking,
     tools::{Registry, Tool},
     turn::{Place, Turn},
@@ -37,35 +37,35 @@ pub(crate) struct Asked {
 
 /// A call of a tool that exists.
 #[derive(Debug)]
-pub(crate) struct Resolved<'a> {
+pub(crate) struct Resolved {
     asked: Asked,
-    tool: &'a Tool,
+    tool: Arc<Tool>,
 }
 
 /// A call whose arguments make sense.
 #[derive(Debug)]
-pub(crate) struct Checked<'a> {
+pub(crate) struct Checked {
     call: Call,
     context: Context,
     /// Until it was its turn.
     place: Option<Place>,
-    tool: &'a Tool,
+    tool: Arc<Tool>,
     validated: Validated,
 }
 
 /// A cleared call whose turn it is.
 #[derive(Debug)]
-pub(crate) struct Due<'a> {
-    pub(crate) cleared: Cleared<'a>,
+pub(crate) struct Due {
+    pub(crate) cleared: Cleared,
     pub(crate) turn: Option<Turn>,
 }
 
 /// A call whose turn it is, and whose clearance still holds.
 #[derive(Debug)]
-pub(crate) struct Ready<'a> {
+pub(crate) struct Ready {
     context: Context,
     call: Call,
-    tool: &'a Tool,
+    tool: Arc<Tool>,
     validated: Validated,
     findings: Vec<Finding>,
     checkpoint: Option<Checkpoint>,
@@ -74,20 +74,20 @@ pub(crate) struct Ready<'a> {
 
 /// A call that is in the audit log. It can not be made without the log's ticket.
 #[derive(Debug)]
-pub(crate) struct Ticketed<'a> {
-    ready: Ready<'a>,
+pub(crate) struct Ticketed {
+    ready: Ready,
     _ticket: Ticket,
 }
 
-impl<'a> Checked<'a> {
+impl Checked {
     /// The tool's own name.
-    pub(crate) const fn tool(&self) -> &ToolName {
+    pub(crate) fn tool(&self) -> &ToolName {
         &self.tool.spec.name
     }
 
     /// The tool.
-    pub(crate) const fn described(&self) -> &'a Tool {
-        self.tool
+    pub(crate) fn described(&self) -> &Tool {
+        &self.tool
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -106,7 +106,7 @@ impl<'a> Checked<'a> {
         &self.validated.task
     }
 
-    pub(crate) const fn is_read_only(&self) -> bool {
+    pub(crate) fn is_read_only(&self) -> bool {
         self.tool.spec.metadata.read_only
     }
 
@@ -117,7 +117,7 @@ impl<'a> Checked<'a> {
 
     /// The same with another's arguments, which must fit as well.
     pub(crate) fn with(self, call: Call) -> Result<Self, Box<Outcome>> {
-        match arguments::validate(self.tool, &call, &self.context.session.profile) {
+        match task::validate(&self.tool, &call, &self.context.session.profile) {
             Ok(validated) => Ok(Self { call, validated, ..self }),
             Err(error) => Err(Box::new(error.into())),
         }
@@ -138,7 +138,7 @@ impl Asked {
 }
 
 /// Finds the tool.
-pub(crate) fn resolve(registry: &Registry, asked: Asked) -> Result<Resolved<'_>, Box<Outcome>> {
+pub(crate) fn resolve(registry: &Registry, asked: Asked) -> Result<Resolved, Box<Outcome>> {
     asked.context.session.check()?;
     match registry.resolve(&asked.call.tool) {
         Ok(tool) => Ok(Resolved { asked, tool }),
@@ -147,11 +147,11 @@ pub(crate) fn resolve(registry: &Registry, asked: Asked) -> Result<Resolved<'_>,
 }
 
 /// Reads the arguments.
-pub(crate) fn validate(resolved: Resolved<'_>) -> Result<Checked<'_>, Box<Outcome>> {
+pub(crate) fn validate(resolved: Resolved) -> Result<Checked, Box<Outcome>> {
     let Resolved { asked: Asked { call, context, place, .. }, tool } = resolved;
     let profile = &context.session.profile;
-    let checked = thinking::check(tool, &call, profile)
-        .and_then(|()| arguments::validate(tool, &call, profile));
+    let checked =
+        thinking::check(&tool, &call, profile).and_then(|()| task::validate(&tool, &call, profile));
     match checked {
         Ok(validated) => Ok(Checked { call, context, place: Some(place), tool, validated }),
         Err(error) => Err(Box::new(error.into())),
@@ -159,20 +159,17 @@ pub(crate) fn validate(resolved: Resolved<'_>) -> Result<Checked<'_>, Box<Outcom
 }
 
 /// Finds out what the call is about, and asks the judge.
-pub(crate) async fn judge<'a>(
-    server: &Server,
-    call: Checked<'a>,
-) -> Result<Judged<'a>, Box<Outcome>> {
+pub(crate) async fn judge(server: &Server, call: Checked) -> Result<Judged, Box<Outcome>> {
     let session = &call.context.session;
     let gathered =
-        gather::gather(&server.analyst, session, call.tool, &call.validated.task).await?;
+        gather::gather(&server.analyst, session, &call.tool, &call.validated.task).await?;
     let spec = &call.tool.spec;
     let judgement = palisade_policy::judge(&session.profile, session.ask, spec, &gathered.facts);
     Ok(Judged::new(call, gathered, judgement))
 }
 
 /// Ends a dry run with a report of what would be done.
-pub(crate) fn dry_run(cleared: Cleared<'_>) -> Result<Cleared<'_>, Box<Outcome>> {
+pub(crate) fn dry_run(cleared: Cleared) -> Result<Cleared, Box<Outcome>> {
     if !cleared.call().call.options.dry_run {
         return Ok(cleared);
     }
@@ -185,7 +182,7 @@ pub(crate) fn dry_run(cleared: Cleared<'_>) -> Result<Cleared<'_>, Box<Outcome>>
     Err(Box::new(outcome))
 }
 
-fn report(call: &Checked<'_>) -> serde_json::Value {
+fn report(call: &Checked) -> serde_json::Value {
     let session = &call.context.session;
     let absolute = |path: &[u8]| RawPath(session.absolute(path));
     let timeout = call.validated.timeout.as_millis();
@@ -210,7 +207,7 @@ fn report(call: &Checked<'_>) -> serde_json::Value {
 }
 
 /// Waits for the call's turn; what may run beside others does not wait.
-pub(crate) async fn take_turn(mut cleared: Cleared<'_>) -> Result<Due<'_>, Box<Outcome>> {
+pub(crate) async fn take_turn(mut cleared: Cleared) -> Result<Due, Box<Outcome>> {
     let call = cleared.call_mut();
     let turn = match call.place.take() {
         Some(place) if !call.tool.spec.metadata.concurrency_safe => tokio::select! {
@@ -225,17 +222,14 @@ pub(crate) async fn take_turn(mut cleared: Cleared<'_>) -> Result<Due<'_>, Box<O
 }
 
 /// Nothing has happened since the call was cleared: it goes on.
-pub(crate) fn go_on(cleared: Cleared<'_>, turn: Option<Turn>) -> Ready<'_> {
+pub(crate) fn go_on(cleared: Cleared, turn: Option<Turn>) -> Ready {
     let (Checked { context, call, tool, validated, .. }, findings, checkpoint) =
         cleared.into_call();
     Ready { context, call, tool, validated, findings, checkpoint, _turn: turn }
 }
 
 /// Writes it into the audit log.
-pub(crate) async fn ticket<'a>(
-    ready: Ready<'a>,
-    docket: &mut Docket,
-) -> Result<Ticketed<'a>, Box<Outcome>> {
+pub(crate) async fn ticket(ready: Ready, docket: &mut Docket) -> Result<Ticketed, Box<Outcome>> {
     match docket.ticket().await {
         Ok(ticket) => Ok(Ticketed { ready, _ticket: ticket }),
         Err(error) => Err(Box::new(WireError::from(error).into())),
@@ -243,7 +237,7 @@ pub(crate) async fn ticket<'a>(
 }
 
 /// Does it, in the cell.
-pub(crate) async fn execute(ticketed: Ticketed<'_>) -> Result<Executed<'_>, Box<Outcome>> {
+pub(crate) async fn execute(ticketed: Ticketed) -> Result<Executed, Box<Outcome>> {
     let Ready { mut context, call, tool, validated, findings, checkpoint, _turn } = ticketed.ready;
     let Validated { task, timeout } = validated;
     let deadline = Deadline::after(timeout);
@@ -251,7 +245,7 @@ pub(crate) async fn execute(ticketed: Ticketed<'_>) -> Result<Executed<'_>, Box<
     let reviewed = if session.profile.reviews_output(&tool.spec) {
         // What a reviewer is to see first is not sent as it comes.
         context.streaming = Streaming::ResultOnly;
-        Some(reviewed(&context, call, tool, &task)?)
+        Some(reviewed(&context, call, Arc::clone(&tool), &task)?)
     } else {
         None
     };
@@ -269,9 +263,9 @@ pub(crate) async fn execute(ticketed: Ticketed<'_>) -> Result<Executed<'_>, Box<
 
 /// A call that ran.
 #[derive(Debug)]
-pub(crate) struct Executed<'a> {
+pub(crate) struct Executed {
     outcome: Outcome,
-    reviewed: Option<Reviewed<'a>>,
+    reviewed: Option<Reviewed>,
 }
 
 /// The time in which a call may change what is in its session, however it ends.
@@ -294,12 +288,12 @@ impl Drop for Change<'_> {
 }
 
 /// What a reviewer of the output will need.
-fn reviewed<'a>(
+fn reviewed(
     context: &Context,
     call: Call,
-    tool: &'a Tool,
+    tool: Arc<Tool>,
     task: &Task,
-) -> Result<Reviewed<'a>, Box<Outcome>> {
+) -> Result<Reviewed, Box<Outcome>> {
     if let Task::Read { encoding: Encoding::Raw, .. } = task {
         let message = "`encoding`: raw contents can not be reviewed before they are seen";
         let hint = "this profile has the output reviewed; choose text or base64";
@@ -317,11 +311,7 @@ fn reviewed<'a>(
 }
 
 /// Has the output reviewed, where the profile says so.
-pub(crate) async fn review(
-    server: &Server,
-    docket: &mut Docket,
-    executed: Executed<'_>,
-) -> Outcome {
+pub(crate) async fn review(server: &Server, docket: &mut Docket, executed: Executed) -> Outcome {
     match executed.reviewed {
         Some(reviewed) => reviewed.review(server, docket, executed.outcome).await,
         None => executed.outcome,

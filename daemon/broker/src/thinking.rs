@@ -55,7 +55,7 @@ mod tests {
             reason: None,
             options: CallOptions { reverse_thinking: thinking, ..CallOptions::default() },
         };
-        check(tool, &call, &profile).map_err(|error| {
+        check(&tool, &call, &profile).map_err(|error| {
             assert_eq!(error.code, ErrorCode::InvalidArguments);
             error.message
         })

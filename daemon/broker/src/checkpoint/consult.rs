@@ -18,21 +18,21 @@ use palisade_protocol::{
 
 /// A call that was approved.
 #[derive(Debug)]
-pub(crate) enum Consulted<'a> {
+pub(crate) enum Consulted {
     /// By an earlier answer.
-    Remembered { call: Checked<'a>, grant: Grant, changes: u64 },
+    Remembered { call: Checked, grant: Grant, changes: u64 },
     /// By somebody who was shown this.
-    Approved { call: Checked<'a>, grant: Grant, seen: Seen },
+    Approved { call: Checked, grant: Grant, seen: Seen },
 }
 
 /// Asks about a call.
-pub(crate) async fn consult<'a>(
+pub(crate) async fn consult(
     server: &Server,
     docket: &mut Docket,
-    call: Checked<'a>,
+    call: Checked,
     gathered: Gathered,
     question: Question,
-) -> Result<Consulted<'a>, Box<Outcome>> {
+) -> Result<Consulted, Box<Outcome>> {
     let Gathered { facts, seen, changes } = gathered;
     let session = call.session();
     let subject = |seen| Subject {
@@ -97,14 +97,14 @@ pub(crate) async fn consult<'a>(
 
 /// The call with the approver's arguments: validated and judged again. What the approver wrote is
 /// what runs, so that is not asked about a second time; a deny rule still holds.
-async fn modified<'a>(
+async fn modified(
     server: &Server,
     docket: &mut Docket,
-    call: Checked<'a>,
+    call: Checked,
     arguments: JsonText,
     checkpoint: Checkpoint,
     digest: String,
-) -> Result<Consulted<'a>, Box<Outcome>> {
+) -> Result<Consulted, Box<Outcome>> {
     let changed = Call { arguments, ..call.call().clone() };
     let call = call.with(changed)?;
     let session = call.session();
@@ -134,7 +134,7 @@ pub(crate) fn placeholder() -> Result<QuestionId, CallError> {
 async fn denied(
     server: &Server,
     docket: &mut Docket,
-    call: &Checked<'_>,
+    call: &Checked,
     question: Question,
     verdict: Verdict,
     digest: String,
@@ -159,7 +159,7 @@ async fn denied(
 async fn told(
     server: &Server,
     docket: &mut Docket,
-    call: &Checked<'_>,
+    call: &Checked,
     checkpoint: &Checkpoint,
     digest: String,
 ) -> Result<(), Box<Outcome>> {

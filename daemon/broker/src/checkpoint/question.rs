@@ -3,9 +3,9 @@
 
 use super::{desk::Inquiry, diff, grants::Claim, visible};
 use crate::{
-    arguments::{Content, Directory, Program, Task},
     seen::{Seen, SeenTarget, part},
     session::Session,
+    task::{Content, Directory, Program, Task},
 };
 use palisade_plan::{
     cell::{LOOK_BYTES, WriteMode},

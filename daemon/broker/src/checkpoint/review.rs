@@ -3,12 +3,12 @@
 
 use super::{desk::Verdict, question::Subject};
 use crate::{
-    arguments::Task,
     audit::{Answering, Docket},
     outcome::Outcome,
     seen::Seen,
     server::Server,
     session::Session,
+    task::Task,
     tools::Tool,
 };
 use palisade_policy::Facts;
@@ -19,16 +19,16 @@ use std::sync::Arc;
 
 /// What a review needs to know of a call that ran.
 #[derive(Debug)]
-pub(crate) struct Reviewed<'a> {
+pub(crate) struct Reviewed {
     pub(crate) session: Arc<Session>,
     pub(crate) call_id: CallId,
-    pub(crate) tool: &'a Tool,
+    pub(crate) tool: Arc<Tool>,
     pub(crate) call: Call,
     pub(crate) task: Task,
     pub(crate) placeholder: QuestionId,
 }
 
-impl Reviewed<'_> {
+impl Reviewed {
     /// Has the output reviewed, and gives what is left of it.
     pub(crate) async fn review(
         self,

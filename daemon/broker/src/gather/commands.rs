@@ -3,10 +3,10 @@
 
 use crate::{
     analyst::Analyst,
-    arguments::{Content, Directory, Program},
     error::CallError,
     seen::SeenTarget,
     session::Session,
+    task::{Content, Directory, Program},
 };
 use palisade_plan::cell::{Contents, Link};
 use palisade_policy::{

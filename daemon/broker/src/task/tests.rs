@@ -3,7 +3,11 @@
 use super::*;
 use crate::tools::Registry;
 use palisade_policy::{DEFAULT, ProfileSet};
-use palisade_protocol::JsonText;
+use palisade_protocol::{CallOptions, JsonText};
+
+const LONG_COMMAND: usize = 100 * 1024;
+const MAX_COMMAND: usize = 3 * 1024 * 1024;
+const MAX_ARGUMENT: usize = 128 * 1024;
 
 fn validate_with(
     tool: &str,
@@ -18,7 +22,7 @@ fn validate_with(
         reason: None,
         options,
     };
-    validate(registry.resolve(&call.tool).unwrap(), &call, profiles.get(DEFAULT).unwrap())
+    validate(&registry.resolve(&call.tool).unwrap(), &call, profiles.get(DEFAULT).unwrap())
 }
 
 fn task(tool: &str, arguments: &str) -> Result<Task, WireError> {
@@ -75,6 +79,10 @@ fn the_field_and_what_it_takes_are_named() {
     assert!(error.hint.starts_with("bash takes argv, command, cwd"), "{}", error.hint);
     let (_, message) = refused("read_file", r#"{"offset":1}"#);
     assert_eq!(message, "`path`: it is required and missing");
+    let (_, message) = refused("read_file", r#"{"path":7,"limit":-1,"foo":1,"bar":2}"#);
+    for part in ["`bar`: ", "`foo`: there is no such argument", "`limit`: ", "`path`: "] {
+        assert!(message.contains(part), "{message}");
+    }
     let (_, message) = refused("read_file", r#"{"path":1}"#);
     assert!(message.starts_with("`path`: a path is a string"), "{message}");
 }

@@ -1,0 +1,169 @@
+//! Which tools there are, by name and alias. Broker, pure.
+
+use super::{RegistryError, Tool, built_ins};
+use palisade_protocol::{ErrorCode, ToolName, ToolSpec, WireError};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// All tools, sorted by name.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    tools: RwLock<Vec<Arc<Tool>>>,
+}
+
+impl Registry {
+    /// The built-in tools.
+    pub(crate) fn new() -> Result<Self, RegistryError> {
+        let registry = Self { tools: RwLock::new(Vec::new()) };
+        for tool in built_ins()? {
+            registry.register(tool)?;
+        }
+        Ok(registry)
+    }
+
+    /// Adds a tool. Neither its name nor an alias may mean another.
+    fn register(&self, tool: Tool) -> Result<(), RegistryError> {
+        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        for name in tool.names() {
+            if let Some(other) = tools.iter().find(|other| other.names().any(|n| n == name)) {
+                let (name, by) = (name.clone(), other.spec.name.clone());
+                return Err(RegistryError::Taken { name, by });
+            }
+        }
+        let place = tools.partition_point(|other| other.spec.name < tool.spec.name);
+        tools.insert(place, Arc::new(tool));
+        Ok(())
+    }
+
+    /// All of them, sorted by name.
+    pub(crate) fn list(&self) -> Vec<Arc<Tool>> {
+        self.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The tool that a name or alias means.
+    pub(crate) fn resolve(&self, name: &ToolName) -> Result<Arc<Tool>, WireError> {
+        let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
+        let found = tools.iter().find(|tool| tool.names().any(|known| known == name));
+        found.cloned().ok_or_else(|| {
+            let hint = format!("did you mean {}?", nearest(&tools, name.as_str()).join(", "));
+            WireError::new(ErrorCode::ToolNotFound, format!("there is no tool {name}"), hint)
+        })
+    }
+
+    /// The descriptions of the named tools, or of all.
+    pub(crate) fn describe(&self, names: &[ToolName]) -> Result<Vec<ToolSpec>, WireError> {
+        if names.is_empty() {
+            return Ok(self.list().iter().map(|tool| tool.spec.clone()).collect());
+        }
+        let mut specs: Vec<ToolSpec> = names
+            .iter()
+            .map(|name| self.resolve(name).map(|tool| tool.spec.clone()))
+            .collect::<Result<_, _>>()?;
+        specs.sort_by(|a, b| a.name.cmp(&b.name));
+        specs.dedup_by(|a, b| a.name == b.name);
+        Ok(specs)
+    }
+}
+
+/// The three names that are the fewest edits away.
+fn nearest<'a>(tools: &'a [Arc<Tool>], name: &str) -> Vec<&'a str> {
+    let mut near: Vec<(usize, &str)> = tools
+        .iter()
+        .map(|tool| {
+            let least = tool.names().map(|known| edits(name, known.as_str())).min();
+            (least.unwrap_or(usize::MAX), tool.spec.name.as_str())
+        })
+        .collect();
+    near.sort_unstable();
+    near.into_iter().take(3).map(|(_, known)| known).collect()
+}
+
+/// How many single letters differ, whatever their case.
+fn edits(a: &str, b: &str) -> usize {
+    let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(name: &str) -> Result<String, WireError> {
+        let tool = Registry::new().unwrap().resolve(&name.parse().unwrap())?;
+        Ok(tool.spec.name.to_string())
+    }
+
+    #[test]
+    fn names_and_aliases_resolve() {
+        for (name, tool) in [
+            ("bash", "bash"),
+            ("Bash", "bash"),
+            ("shell", "bash"),
+            ("Read", "read_file"),
+            ("Write", "write_file"),
+            ("delete_file", "delete_file"),
+            ("LS", "list_files"),
+            ("ListDir", "list_files"),
+        ] {
+            assert_eq!(resolve(name), Ok(tool.to_owned()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_taken_once() {
+        let registry = Registry::new().unwrap();
+        let error = registry.register(built_ins().unwrap().remove(0)).unwrap_err();
+        assert_eq!(error.to_string(), "the name bash is taken by the tool bash");
+        assert_eq!(registry.list().len(), built_ins().unwrap().len());
+    }
+
+    #[test]
+    fn an_unknown_name_brings_the_nearest() {
+        let error = resolve("readfile").unwrap_err();
+        assert_eq!(error.code, ErrorCode::ToolNotFound);
+        assert!(error.hint.starts_with("did you mean read_file, "), "{}", error.hint);
+    }
+
+    #[test]
+    fn edits_are_counted() {
+        assert_eq!(edits("", "abc"), 3);
+        assert_eq!(edits("bash", "BASH"), 0);
+        assert_eq!(edits("kitten", "sitting"), 3);
+    }
+
+    #[test]
+    fn all_are_described_and_sorted() {
+        let registry = Registry::new().unwrap();
+        let all = registry.describe(&[]).unwrap();
+        assert!(all.is_sorted_by(|a, b| a.name < b.name));
+        for spec in &all {
+            let schema: serde_json::Value = serde_json::from_str(spec.schema.as_str()).unwrap();
+            assert_eq!(schema["type"], "object", "{}", spec.name);
+            assert_eq!(schema["additionalProperties"], false, "{}", spec.name);
+            let properties = schema["properties"].as_object().unwrap();
+            assert!(properties.values().all(|p| p["description"].is_string()), "{}", spec.name);
+        }
+        let two = registry.describe(&["shell".parse().unwrap(), "bash".parse().unwrap()]).unwrap();
+        assert_eq!(two.len(), 1);
+    }
+
+    #[test]
+    fn what_only_looks_is_concurrent_and_says_so() {
+        for tool in Registry::new().unwrap().list() {
+            let metadata = &tool.spec.metadata;
+            let looks = metadata.audit_operation == palisade_protocol::AuditOperation::Read;
+            assert_eq!(metadata.concurrency_safe, looks, "{}", tool.spec.name);
+            assert_eq!(metadata.read_only, looks, "{}", tool.spec.name);
+            assert!(!(looks && metadata.destructive), "{}", tool.spec.name);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Arguments against a tool's JSON Schema: what fits is parsed, what does not is named, all of it.
+//! Broker, pure.
+
+use super::Tool;
+use jsonschema::{ValidationError, Validator, error::ValidationErrorKind, paths::Location};
+use palisade_protocol::{Call, ErrorCode, WireError};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// How many violations an error names; the rest are counted.
+const NAMED: usize = 8;
+
+/// Compiles a schema. It may not refer to anything outside itself.
+pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
+    jsonschema::validator_for(schema).map_err(|error| error.to_string())
+}
+
+/// Arguments as the tool's own type. Only what does not fit is held against the schema, which can
+/// name everything that is wrong with it at once.
+pub(super) fn parse<A: DeserializeOwned>(tool: &Tool, call: &Call) -> Result<A, WireError> {
+    let mut json = serde_json::Deserializer::from_str(call.arguments.as_str());
+    serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let field = match error.path().to_string() {
+            path if path == "." => "arguments".to_owned(),
+            path => path,
+        };
+        let why = error.inner().to_string();
+        let mut found = violations(tool, call).unwrap_or_default();
+        if found.is_empty() {
+            found.push(Violation { field, why });
+        } else if let Some(violation) = found.iter_mut().find(|found| found.field == field) {
+            // The type's own words say more than that none of several schemas fits.
+            violation.why = why;
+        }
+        refuse(tool, found)
+    })
+}
+
+/// Where, and what is wrong there.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Violation {
+    field: String,
+    why: String,
+}
+
+fn violations(tool: &Tool, call: &Call) -> Result<Vec<Violation>, String> {
+    let arguments: Value =
+        serde_json::from_str(call.arguments.as_str()).map_err(|error| error.to_string())?;
+    let validator = compile(&tool.schema())?;
+    let mut found: Vec<_> = validator.iter_errors(&arguments).flat_map(|e| named(&e)).collect();
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+fn refuse(tool: &Tool, found: Vec<Violation>) -> WireError {
+    let rest = found.len().saturating_sub(NAMED);
+    let named = found.iter().take(NAMED).map(|v| format!("`{}`: {}", v.field, v.why));
+    let mut message = named.collect::<Vec<_>>().join("; ");
+    if rest > 0 {
+        message.push_str(&format!("; and {rest} more"));
+    }
+    WireError::new(ErrorCode::InvalidArguments, message, takes(tool))
+}
+
+/// One error of the validator; each unknown argument is a violation of its own.
+fn named(error: &ValidationError<'_>) -> Vec<Violation> {
+    let place = error.instance_path();
+    let below = |name: &str| match field(place) {
+        place if place == "arguments" => name.to_owned(),
+        place => format!("{place}.{name}"),
+    };
+    let missing = "it is required and missing";
+    if let ValidationErrorKind::Required { property } = error.kind() {
+        let field = below(property.as_str().unwrap_or_default());
+        return vec![Violation { field, why: missing.to_owned() }];
+    }
+    if let ValidationErrorKind::AdditionalProperties { unexpected } = error.kind() {
+        let why = "there is no such argument";
+        let violation = |name: &String| Violation { field: below(name), why: why.to_owned() };
+        return unexpected.iter().map(violation).collect();
+    }
+    vec![Violation { field: field(place), why: error.to_string() }]
+}
+
+/// A place in the arguments as a person would write it: `edits[1].old_string`.
+fn field(place: &Location) -> String {
+    let mut field = String::new();
+    for segment in place.as_str().split('/').skip(1) {
+        let segment = segment.replace("~1", "/").replace("~0", "~");
+        if segment.bytes().all(|byte| byte.is_ascii_digit()) {
+            field.push_str(&format!("[{segment}]"));
+        } else {
+            if !field.is_empty() {
+                field.push('.');
+            }
+            field.push_str(&segment);
+        }
+    }
+    if field.is_empty() { "arguments".to_owned() } else { field }
+}
+
+/// What the tool takes, for a hint.
+fn takes(tool: &Tool) -> String {
+    let schema = tool.schema();
+    let names = schema["properties"].as_object().map(|p| p.keys().cloned().collect::<Vec<_>>());
+    format!("{} takes {}", tool.spec.name, names.unwrap_or_default().join(", "))
+}
