@@ -5,6 +5,7 @@
 
 pub mod ceiling;
 pub mod cell;
+pub mod change;
 pub mod codec;
 pub mod launcher;
 pub mod text;
