@@ -1,0 +1,125 @@
+//! Replacing one text by another, exactly. Pure.
+
+use crate::{
+    error::EditError,
+    near::Places,
+    nearest,
+    text::{Endings, endings, to_crlf},
+};
+use memchr::memmem::Finder;
+use std::borrow::Cow;
+
+/// The most bytes that edits may make of a file.
+pub const MAX_TEXT: usize = 64 * 1024 * 1024;
+
+/// One replacement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    /// What is there.
+    pub old: Vec<u8>,
+    /// What is to be there.
+    pub new: Vec<u8>,
+    /// How often.
+    pub every: Every,
+}
+
+/// How often a text is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Every {
+    /// It must be there exactly once.
+    Once,
+    /// Wherever it is, at least once, from the start and without overlaps.
+    All,
+}
+
+/// Applies edits one after another; the first that does not fit fails all.
+///
+/// The old text matches byte for byte. In a file whose lines all end with CRLF, an old text without
+/// CRLF matches as if it had it, and the new text is written with CRLF.
+///
+/// # Errors
+///
+/// See [`EditError`]; each says which edit.
+pub fn edit(text: &[u8], edits: &[Edit]) -> Result<Vec<u8>, EditError> {
+    if edits.is_empty() {
+        return Err(EditError::Empty);
+    }
+    let mut text = Cow::Borrowed(text);
+    for (index, edit) in edits.iter().enumerate() {
+        text = Cow::Owned(one(&text, edit, index + 1)?);
+    }
+    Ok(text.into_owned())
+}
+
+fn one(text: &[u8], edit: &Edit, number: usize) -> Result<Vec<u8>, EditError> {
+    if edit.old.is_empty() {
+        return match text.is_empty() {
+            true if edit.new.is_empty() => Err(EditError::Same { edit: number }),
+            true => sized(number, edit.new.len()).map(|()| edit.new.clone()),
+            false => Err(EditError::EmptyOld { edit: number }),
+        };
+    }
+    let (old, new) = as_the_file_has_it(text, edit);
+    if old == new {
+        return Err(EditError::Same { edit: number });
+    }
+    let finder = Finder::new(old.as_ref());
+    let starts: Vec<usize> = finder.find_iter(text).collect();
+    match (starts.as_slice(), edit.every) {
+        ([], Every::Once | Every::All) => {
+            let (cause, near) = nearest::find(text, &old);
+            return Err(EditError::NoMatch { edit: number, cause, near });
+        }
+        ([start], Every::Once) => {
+            // A second one that overlaps the first makes it as doubtful.
+            if let Some(more) = finder.find(&text[start + 1..]) {
+                return Err(ambiguous(text, &[*start, start + 1 + more], number));
+            }
+        }
+        ([_, _, ..], Every::Once) => return Err(ambiguous(text, &starts, number)),
+        ([_, ..], Every::All) => {}
+    }
+    let less = starts.len() * old.len();
+    let size = starts.len().saturating_mul(new.len()).saturating_add(text.len() - less);
+    sized(number, size)?;
+    Ok(replaced(text, &starts, old.len(), &new, size))
+}
+
+/// The old and the new text with the file's line endings.
+fn as_the_file_has_it<'a>(text: &[u8], edit: &'a Edit) -> (Cow<'a, [u8]>, Cow<'a, [u8]>) {
+    let has_crlf = memchr::memmem::find(&edit.old, b"\r\n").is_some();
+    match endings(text) {
+        Endings::Crlf if !has_crlf => (to_crlf(&edit.old).into(), to_crlf(&edit.new).into()),
+        Endings::Crlf | Endings::Other => (edit.old.as_slice().into(), edit.new.as_slice().into()),
+    }
+}
+
+fn sized(edit: usize, size: usize) -> Result<(), EditError> {
+    match size <= MAX_TEXT {
+        true => Ok(()),
+        false => Err(EditError::TooLarge { edit, size, most: MAX_TEXT }),
+    }
+}
+
+fn ambiguous(text: &[u8], starts: &[usize], edit: usize) -> EditError {
+    let mut places = Places::default();
+    let (mut line, mut seen) = (1, 0);
+    for start in starts {
+        line += memchr::memchr_iter(b'\n', &text[seen..*start]).count();
+        seen = *start;
+        places.push(line);
+    }
+    EditError::Ambiguous { edit, places }
+}
+
+fn replaced(text: &[u8], starts: &[usize], width: usize, new: &[u8], size: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(size);
+    let mut seen = 0;
+    for start in starts {
+        out.extend_from_slice(&text[seen..*start]);
+        out.extend_from_slice(new);
+        seen = start + width;
+    }
+    out.extend_from_slice(&text[seen..]);
+    out
+}
