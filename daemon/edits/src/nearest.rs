@@ -20,6 +20,9 @@ const MOST_LINE: usize = 256;
 /// Equal lines that weigh less (closing braces) do not say much.
 const LIGHT: usize = 4;
 
+/// Of 1000 pairs of bytes in two lines, how many must be in both for them to be alike.
+const ALIKE: usize = 500;
+
 /// What is nearest to a text in a file that does not have it.
 pub(crate) fn find(file: &[u8], wanted: &[u8]) -> (Option<Cause>, Option<Near>) {
     let file = &file[..file.len().min(MOST_BYTES)];
@@ -148,11 +151,11 @@ fn alike(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
         let line = line.trim_ascii();
         let line = &line[..cut(line)];
         let shared: usize = line.windows(2).map(|pair| usize::from(pairs[number(pair)])).sum();
-        2000 * shared.min(key.len()) / (line.len() + key.len()).max(1)
+        2000 * shared.min(key.len()) / (line.len() + key.len()).saturating_sub(2).max(1)
     };
     let scored = file.iter().enumerate().map(|(at, line)| (score(line), std::cmp::Reverse(at)));
     let (best, std::cmp::Reverse(at)) = scored.max()?;
-    (best >= 1000).then(|| at.saturating_sub(index))
+    (best >= ALIKE).then(|| at.saturating_sub(index))
 }
 
 fn near(file: &[&[u8]], start: usize, count: usize) -> Near {
