@@ -76,6 +76,11 @@ pub enum ErrorCode {
     Withheld,
     /// The audit log can not be written, and nothing runs that is not recorded.
     AuditFailed,
+    /// What was to be replaced, or the lines around it, is not in the file; the message has the
+    /// nearest lines.
+    NoMatch,
+    /// What is there is not what the call was about: it changed since.
+    Conflict,
 }
 
 impl ErrorCode {
@@ -121,7 +126,9 @@ impl ErrorCode {
             | Self::Forbidden
             | Self::StaleApproval
             | Self::Withheld
-            | Self::AuditFailed => -32000 - self as i32,
+            | Self::AuditFailed
+            | Self::NoMatch
+            | Self::Conflict => -32000 - self as i32,
         }
     }
 }

@@ -54,6 +54,8 @@ pub(crate) fn of_code(code: ErrorCode) -> u8 {
             | ErrorCode::AlreadyExists
             | ErrorCode::FileSystem
             | ErrorCode::CommandFailed
+            | ErrorCode::NoMatch
+            | ErrorCode::Conflict
     );
     if by_the_tool { TOOL } else { FAILED }
 }

@@ -224,6 +224,12 @@ fn file_error(failure: &FileError) -> WireError {
         }
         FileErrorKind::Invalid => (ErrorCode::InvalidArguments, ""),
         FileErrorKind::FileSystem => (ErrorCode::FileSystem, ""),
+        FileErrorKind::NoMatch => {
+            (ErrorCode::NoMatch, "read the file again, and give its own lines exactly")
+        }
+        FileErrorKind::Conflict => {
+            (ErrorCode::Conflict, "look at what is there now, and decide again")
+        }
     };
     WireError::new(code, failure.message.clone(), hint)
 }

@@ -92,6 +92,9 @@ fn unexpected(reply: FileReply) -> CallError {
         | FileReply::Deleted { .. }
         | FileReply::Listed { .. }
         | FileReply::Looked { .. }
+        | FileReply::Before(_)
+        | FileReply::Prepared(_)
+        | FileReply::Changed(_)
         | FileReply::Abandoned => CallError::Cell("it answered another request".to_owned()),
     }
 }

@@ -91,12 +91,14 @@ impl Lease {
         let channel = self.channel.as_mut().ok_or(ChannelError::Closed)?;
         let reply = channel.receive().await.inspect_err(|_| self.owed = Owed::Broken)?;
         match &reply {
-            FileReply::Content(_) => {}
+            // A change that is prepared is not over.
+            FileReply::Content(_) | FileReply::Before(_) | FileReply::Prepared(_) => {}
             FileReply::Read { .. }
             | FileReply::Written { .. }
             | FileReply::Deleted { .. }
             | FileReply::Listed { .. }
             | FileReply::Looked { .. }
+            | FileReply::Changed(_)
             | FileReply::Abandoned
             | FileReply::Failed(_) => self.owed = Owed::Nothing,
         }

@@ -88,7 +88,11 @@ const fn is_final(kind: FileErrorKind) -> bool {
         | FileErrorKind::OutsidePolicy
         | FileErrorKind::NotRegular
         | FileErrorKind::Invalid => true,
-        FileErrorKind::TooLarge | FileErrorKind::AlreadyExists | FileErrorKind::FileSystem => false,
+        FileErrorKind::TooLarge
+        | FileErrorKind::AlreadyExists
+        | FileErrorKind::FileSystem
+        | FileErrorKind::NoMatch
+        | FileErrorKind::Conflict => false,
     }
 }
 

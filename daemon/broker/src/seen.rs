@@ -53,6 +53,9 @@ impl SeenTarget {
             | FileReply::Written { .. }
             | FileReply::Deleted { .. }
             | FileReply::Listed { .. }
+            | FileReply::Before(_)
+            | FileReply::Prepared(_)
+            | FileReply::Changed(_)
             | FileReply::Abandoned => {
                 Err(CallError::Cell("it answered another request".to_owned()))
             }

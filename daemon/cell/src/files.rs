@@ -192,6 +192,9 @@ impl Desk<'_> {
                 tools::list(path, tools::Reach::from_recursive(*recursive), *skip, *limit)?
             }
             FileRequest::Look { path, link, contents } => tools::look(path, *link, *contents)?,
+            FileRequest::Change(_) | FileRequest::Commit => {
+                return Err(Stop::OutOfOrder("changes are not served yet"));
+            }
             FileRequest::Content { .. } | FileRequest::Abandon => {
                 return Err(Stop::OutOfOrder("content came, and no write was begun"));
             }

@@ -1,6 +1,10 @@
 //! What launcher and broker say to a cell, and the cell to them.
 
-use crate::{CellReceipt, Found, Layer, Path, Role, Step, launcher::SessionNumber};
+use crate::{
+    CellReceipt, Found, Layer, Path, Role, Step,
+    change::{Before, Change, Changed, Prepared},
+    launcher::SessionNumber,
+};
 use bincode::{Decode, Encode};
 
 /// How many file tool calls a session can have under way at once: one channel, one thread each.
@@ -146,6 +150,10 @@ pub enum FileRequest {
         /// Also directories.
         recursive: bool,
     },
+    /// Prepare a change of files; [`crate::change`] says what follows.
+    Change(Change),
+    /// Do what was prepared.
+    Commit,
     /// List a directory.
     List {
         /// Absolute.
@@ -248,6 +256,12 @@ pub enum FileReply {
         /// How many entries in all.
         entries: u64,
     },
+    /// What a change would replace; a file's `Content` follows, exactly as many bytes as it has.
+    Before(Before),
+    /// What a change will do, if it is committed.
+    Prepared(Prepared),
+    /// The change was done.
+    Changed(Changed),
     /// A directory was listed.
     Listed {
         /// Sorted by path.
@@ -354,4 +368,8 @@ pub enum FileErrorKind {
     Invalid,
     /// The file system's own reasons.
     FileSystem,
+    /// What was to be replaced, or the lines around it, is not there.
+    NoMatch,
+    /// What is there is not what it was about: it changed since.
+    Conflict,
 }

@@ -5,7 +5,14 @@
 //! On a file channel: `FileRequest::Change`, the `Content` that it needs, then from the cell a
 //! `FileReply::Before` for each path with its `Content`, `Prepared`, from the broker `Commit` or
 //! `Abandon`, from the cell `Changed` or `Abandoned`. `Failed` ends it at any point, and then
-//! nothing is changed.
+//! nothing is changed. The cell sends nothing before it has all of the `Content`, but `Failed`;
+//! an `Abandon` that crosses the last answer is passed over.
+//!
+//! A change is undone by a [`Act::Restore`] with a [`Restoration`] for each [`Before`], in reverse:
+//! `State` becomes `Put`, `Moved` becomes `Rename` with the names the other way round. What is
+//! expected at a path is the print of the last effect with that path (for `Rename`, with its new
+//! name), and `Absent` where there is none: below what was deleted, and where something was moved
+//! from. All of it is held against what is there before the first of them is done.
 
 use crate::{
     Path,
@@ -135,6 +142,8 @@ pub enum State {
         /// Where it leads.
         target: Path,
     },
+    /// A FIFO, socket or device: it can be removed or moved, and not be put back.
+    Other,
 }
 
 /// What is at a path before a change. For a move, where it is moved from.
@@ -197,6 +206,17 @@ pub enum Print {
     Symlink {
         /// Where it leads.
         target: Path,
+    },
+    /// What was moved and not written: a file too large to be read for this, or no file at all.
+    Node {
+        /// Device.
+        dev: u64,
+        /// Inode.
+        ino: u64,
+        /// Bytes.
+        size: u64,
+        /// When its contents changed last.
+        mtime: (i64, u32),
     },
 }
 

@@ -103,6 +103,9 @@ impl Broker {
                 | FileReply::Deleted { .. }
                 | FileReply::Listed { .. }
                 | FileReply::Looked { .. }
+                | FileReply::Before(_)
+                | FileReply::Prepared(_)
+                | FileReply::Changed(_)
                 | FileReply::Abandoned) => return Ok((content, reply)),
             }
         }

@@ -117,6 +117,8 @@ fn next(channel: &Channel) -> Result<Next, Stop> {
         FileRequest::Read { .. }
         | FileRequest::Write { .. }
         | FileRequest::Delete { .. }
+        | FileRequest::Change(_)
+        | FileRequest::Commit
         | FileRequest::List { .. }
         | FileRequest::Look { .. } => {
             Err(Stop::OutOfOrder("another request came before the end of a write"))
