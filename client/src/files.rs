@@ -142,7 +142,8 @@ impl Session {
     /// # Errors
     /// [`Error::Failed`] with the daemon's reason: mostly `denied`, since this asks first.
     pub async fn delete_file(&self, path: impl AsRef<Path>) -> Result<CallResult, Error> {
-        let arguments = DeleteFile { path: RawPath::from(path), recursive: false };
+        let arguments =
+            DeleteFile { path: RawPath::from(path), recursive: false, permanent: false };
         succeeded(self.call("delete_file", arguments).await?)
     }
 

@@ -1,6 +1,6 @@
 //! The arguments of each built-in tool. Doc comments become the descriptions in the schemas.
 
-use crate::RawPath;
+use crate::{CallId, RawPath};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -107,6 +107,126 @@ pub struct DeleteFile {
     /// Also a directory and everything in it.
     #[serde(default)]
     pub recursive: bool,
+    /// For good: nothing is kept for `undo`. Needed for what is too large to be kept.
+    #[serde(default)]
+    pub permanent: bool,
+}
+
+/// Arguments of `edit`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Edit {
+    /// The file; absolute, or relative to the session's current directory.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub path: RawPath,
+    /// The text to replace, exactly as it is in the file. It must be there once, unless
+    /// `replace_all`.
+    pub old_string: String,
+    /// The text to have in its place.
+    pub new_string: String,
+    /// Replace it wherever it is.
+    #[serde(default)]
+    pub replace_all: bool,
+}
+
+/// Arguments of `multi_edit`: `path` and `edits`, or `files`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct MultiEdit {
+    /// The file, if it is one; absolute, or relative to the session's current directory.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<RawPath>,
+    /// What to replace in it, one after another: each sees what those before it left.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<TextEdit>,
+    /// Several files, each with its own edits. All of it is done or nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileEdits>,
+}
+
+/// The edits of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FileEdits {
+    /// The file; absolute, or relative to the session's current directory.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub path: RawPath,
+    /// What to replace in it, one after another.
+    pub edits: Vec<TextEdit>,
+}
+
+/// One replacement of text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TextEdit {
+    /// The text to replace, exactly as it is there. It must be there once, unless `replace_all`.
+    pub old_string: String,
+    /// The text to have in its place.
+    pub new_string: String,
+    /// Replace it wherever it is.
+    #[serde(default)]
+    pub replace_all: bool,
+}
+
+/// Arguments of `apply_patch`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ApplyPatch {
+    /// A unified diff, a git diff, or text from `*** Begin Patch` to `*** End Patch`. Its paths are
+    /// relative to the session's current directory. All of it is applied or nothing.
+    pub patch: String,
+}
+
+/// Arguments of `move_file`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct MoveFile {
+    /// What to move: a file, link or directory; absolute, or relative to the session's current
+    /// directory.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub from: RawPath,
+    /// Its new path, with its new name.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub to: RawPath,
+    /// Replace a file that is there; otherwise that is refused.
+    #[serde(default)]
+    pub overwrite: bool,
+}
+
+/// Arguments of `make_dir`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct MakeDir {
+    /// The directory; those above it are made too. Absolute, or relative to the session's current
+    /// directory.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub path: RawPath,
+}
+
+/// Arguments of `undo`: `call_id` or `to`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Undo {
+    /// The call to undo: the `undo` of its result.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<CallId>,
+    /// Go back to how it was right after this call: every later change of its session is undone,
+    /// the newest first, all of them or none.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<CallId>,
+    /// Also where something has changed since; that is then lost.
+    pub force: bool,
 }
 
 /// Arguments of `list_files`.
