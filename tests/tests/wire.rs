@@ -10,7 +10,7 @@
 
 use palisade_client::Open;
 use palisade_protocol::{
-    CallOptions, Cancel, ErrorCode, Input, Reply, Request,
+    Bytes, CallOptions, Cancel, ErrorCode, Input, Reply, Request,
     limits::{MAX_DEPTH, MAX_FRAME, VERSION},
     wire::Dialect,
 };
@@ -282,6 +282,39 @@ fn a_stalled_message_is_given_up_and_holds_nobody_up() {
         assert_eq!(raw.last_words().code, expected);
     }
     bystanders.into_iter().for_each(Bystander::finish);
+}
+
+/// A client that stops sending in the middle of an attachment hears so at once, and nothing of it
+/// is written; one that had sent all of it still hears its result.
+#[test]
+fn an_attachment_that_will_never_be_whole_ends_its_call() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let daemon = world.daemon();
+        for (dialect, (end, name)) in DIALECTS.into_iter().flat_map(|dialect| {
+            [(false, "part"), (true, "whole")].map(|attachment| (dialect, attachment))
+        }) {
+            let name = format!("{name}-{dialect:?}");
+            let stream = daemon.connect(world.mode);
+            let mut raw = Raw::opened(stream, dialect, &world.workspace());
+            let options = CallOptions { attach: true, ..CallOptions::default() };
+            let id = raw.send(call("write_file", &json!({"path": name}), options));
+            raw.send(Request::Input(Input { call: id, data: Bytes(b"text".to_vec()), end }));
+            raw.hush();
+            let (replied, Reply::Result(result)) = raw.reply() else { panic!("no result") };
+            assert_eq!(replied, Some(id));
+            let written = fs::read_to_string(world.workspace().join(&name)).ok();
+            if end {
+                assert!(result.success, "{:?}", result.error);
+                assert_eq!(written.as_deref(), Some("text"));
+            } else {
+                let error = result.error.expect("an error");
+                assert_eq!(error.code, ErrorCode::InvalidRequest, "{error}");
+                assert!(error.message.contains("the client stopped sending"), "{error}");
+                assert_eq!(written, None);
+            }
+        }
+    }
 }
 
 /// A small generator, so that a failure can be repeated from its seed.

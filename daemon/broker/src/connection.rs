@@ -163,6 +163,7 @@ impl Connection {
 
     /// A client that only stopped sending still hears the results of its calls.
     async fn see_off(&mut self, reader: &Reader) {
+        self.flights.no_more_input();
         while !self.calls.is_empty() && !hung_up(reader.stream().as_ref()) {
             tokio::select! {
                 Some(done) = self.calls.join_next_with_id() => self.landed(done).await,

@@ -80,9 +80,24 @@ impl Flights {
         }
     }
 
-    /// Where the attachment of a call goes; none if it is over or takes none.
-    pub(crate) fn input(&self, id: RequestId) -> Option<mpsc::Sender<Input>> {
-        self.map().get(&id).and_then(|flight| flight.input.clone())
+    /// Where a piece of a call's attachment goes; none if the call is over or takes none. Nothing
+    /// comes after the last piece.
+    pub(crate) fn input(&self, input: &Input) -> Option<mpsc::Sender<Input>> {
+        let mut flights = self.map();
+        let flight = flights.get_mut(&input.call)?;
+        if input.end { flight.input.take() } else { flight.input.clone() }
+    }
+
+    /// Ends the calls whose attachments will never be whole.
+    pub(crate) fn no_more_input(&self) {
+        for flight in self.map().values().filter(|flight| flight.input.is_some()) {
+            flight.fault.set(WireError::new(
+                ErrorCode::InvalidRequest,
+                "the attachment has no end: the client stopped sending",
+                "send the last piece with `end` before closing",
+            ));
+            flight.cancel.cancel();
+        }
     }
 }
 

@@ -154,7 +154,7 @@ impl Connection {
     /// Hands a piece of an attachment to its call. While the call can not take it nothing else is
     /// read from this client, which is what slows it down; but its leaving is noticed.
     async fn input(&self, input: Input, reader: &Reader) -> Next {
-        let Some(sender) = self.flights.input(input.call) else { return Next::Continue };
+        let Some(sender) = self.flights.input(&input) else { return Next::Continue };
         loop {
             tokio::select! {
                 permit = sender.reserve() => {
