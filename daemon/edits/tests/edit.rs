@@ -71,10 +71,9 @@ fn what_is_there_often_is_counted_and_placed() {
 
 /// The cause and the nearest line and text.
 fn nearest(text: &str, old: &str) -> (Option<Cause>, usize, String) {
-    match refused(text, &[one(old, "new")]) {
-        EditError::NoMatch { edit: 1, cause, near: Some(near) } => (cause, near.line, near.text),
-        other => panic!("{other}"),
-    }
+    let error = refused(text, &[one(old, "new")]);
+    let EditError::NoMatch { edit: 1, cause, near: Some(near) } = error else { panic!("{error}") };
+    (cause, near.line, near.text)
 }
 
 #[test]
