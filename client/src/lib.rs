@@ -43,6 +43,7 @@ mod call;
 mod client;
 mod embedded;
 mod error;
+pub mod fenced;
 mod files;
 mod link;
 mod news;

@@ -2,6 +2,7 @@
 
 use crate::{connect, failure::Failure, formats, options::Connection, paint, print, run};
 use clap::{Args, ValueEnum};
+use palisade_client::fenced;
 
 /// List the tools and their arguments, for people or as a model's API takes them
 #[derive(Debug, Args)]
@@ -12,6 +13,7 @@ Examples:
   palisade tools --format openai           for \"tools\" of OpenAI's API
   palisade tools --format anthropic        for \"tools\" of Anthropic's API
   palisade tools --format mcp              as an MCP server lists them
+  palisade tools --format prompt           for the prompt of a model that has no tool calling
   palisade tools --format json | jq '.[].metadata'")]
 pub(crate) struct Tools {
     /// Names or aliases; all if none is given
@@ -36,6 +38,8 @@ enum Format {
     Anthropic,
     /// Model Context Protocol
     Mcp,
+    /// The text that teaches a model to call tools by fenced blocks
+    Prompt,
 }
 
 impl Tools {
@@ -55,6 +59,7 @@ impl Tools {
             Format::Openai => print::json(&formats::openai(tools))?,
             Format::Anthropic => print::json(&formats::anthropic(tools))?,
             Format::Mcp => print::json(&formats::mcp(tools))?,
+            Format::Prompt => print::bytes(fenced::prompt(tools).as_bytes())?,
         }
         Ok(0)
     }

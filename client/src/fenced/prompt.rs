@@ -1,0 +1,135 @@
+//! The text that teaches a model to call tools by fenced blocks. Pure.
+
+use palisade_protocol::ToolSpec;
+use serde_json::{Map, Value, json};
+
+/// What a model is told of the tools: how a block is written, one example, and each tool with its
+/// arguments. Lines of descriptions are indented, so that none can begin a block.
+#[must_use]
+pub fn prompt(tools: &[ToolSpec]) -> String {
+    // One that only reads, and shows how an argument is given.
+    let worth = |tool: &&ToolSpec| (tool.metadata.read_only, !required(&schema(tool)).is_empty());
+    let Some(example) = tools.iter().rev().max_by_key(worth) else {
+        return "There are no tools to call.\n".to_owned();
+    };
+    let mut text = format!(
+        "You can call tools. To call one, write a fenced block with the info string `tool` and \
+         one JSON object in it: `tool` is its name, `arguments` an object with its arguments, and \
+         `reason` one sentence of why, which people who approve calls read. For example:\n\n\
+         {}\nWrite a block for each call; blocks are run in order. Inside of JSON strings, line \
+         breaks are `\\n`. Then stop: each call is answered with a fenced `result` block. There, \
+         `success` says whether it worked, `output` what came out, and `error` what went wrong \
+         and, as `hint`, what to do about it. Do not write `result` blocks yourself.\n\n\
+         The tools:\n",
+        block(example)
+    );
+    for tool in tools {
+        text.push('\n');
+        describe(&mut text, tool);
+    }
+    text
+}
+
+/// A call of a tool as a block, with all arguments that it needs.
+fn block(tool: &ToolSpec) -> String {
+    let schema = schema(tool);
+    let mut arguments = Map::new();
+    for name in required(&schema) {
+        let property = schema.get("properties").and_then(|all| all.get(name));
+        arguments.insert(name.to_owned(), sample(property.unwrap_or(&Value::Null)));
+    }
+    let call = json!({
+        "tool": tool.name.as_str(),
+        "arguments": arguments,
+        "reason": "see what is there",
+    });
+    format!("```tool\n{call}\n```\n")
+}
+
+/// A value that a property takes.
+fn sample(property: &Value) -> Value {
+    let first = |key: &str| property.get(key)?.as_array()?.first().cloned();
+    let given = first("examples").or_else(|| property.get("default").cloned());
+    if let Some(value) = given.or_else(|| first("enum")).or_else(|| property.get("const").cloned())
+    {
+        return value;
+    }
+    match kind(property).as_str() {
+        "string" => json!("example"),
+        "integer" | "number" => json!(1),
+        "boolean" => json!(true),
+        kind if kind.starts_with("array") => json!([]),
+        _ => json!({}),
+    }
+}
+
+fn schema(tool: &ToolSpec) -> Value {
+    serde_json::from_str(tool.schema.as_str()).unwrap_or_else(|_| json!({"type": "object"}))
+}
+
+fn required(schema: &Value) -> Vec<&str> {
+    let names = schema.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn describe(text: &mut String, tool: &ToolSpec) {
+    text.push_str(&format!("- `{}`\n", tool.name.as_str()));
+    indented(text, &tool.description);
+    let schema = schema(tool);
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+    let required = required(&schema);
+    let (first, rest): (Vec<_>, Vec<_>) =
+        properties.iter().partition(|(name, _)| required.contains(&name.as_str()));
+    for (name, property) in first.into_iter().chain(rest) {
+        let must = if required.contains(&name.as_str()) { ", required" } else { "" };
+        let about = property.get("description").and_then(Value::as_str).unwrap_or_default();
+        indented(text, format!("- `{name}` ({}{must}): {about}", kind(property)).trim_end());
+    }
+    // Shapes inside of arguments are told as they are.
+    for key in ["$defs", "definitions"] {
+        if let Some(shapes) = schema.get(key) {
+            indented(text, &format!("- {key}: {shapes}"));
+        }
+    }
+}
+
+/// Lines too far in to be fences, without what a terminal would act on.
+fn indented(text: &mut String, lines: &str) {
+    for line in lines.lines() {
+        let harmless = line.chars().map(|c| if c.is_control() { ' ' } else { c });
+        text.push_str("    ");
+        text.extend(harmless);
+        text.push('\n');
+    }
+}
+
+/// What a property takes, in a few words.
+fn kind(property: &Value) -> String {
+    if let Some(choices) = property.get("enum").and_then(Value::as_array) {
+        let choices: Vec<_> = choices.iter().map(Value::to_string).collect();
+        return format!("one of {}", choices.join(", "));
+    }
+    if let Some(shape) = property.get("$ref").and_then(Value::as_str) {
+        return shape.rsplit('/').next().unwrap_or(shape).to_owned();
+    }
+    for key in ["anyOf", "oneOf"] {
+        if let Some(kinds) = property.get(key).and_then(Value::as_array) {
+            let kinds: Vec<_> = kinds.iter().map(kind).filter(|kind| kind != "null").collect();
+            return kinds.join(" or ");
+        }
+    }
+    let kinds = match property.get("type") {
+        Some(Value::String(one)) => vec![one.as_str()],
+        Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let kinds: Vec<_> = kinds.into_iter().filter(|kind| *kind != "null").collect();
+    match (kinds.as_slice(), property.get("items")) {
+        ([], _) => "anything".to_owned(),
+        (["array"], Some(items)) => match items.get("properties") {
+            Some(properties) => format!("array of objects with {properties}"),
+            None => format!("array of {}", kind(items)),
+        },
+        (kinds, _) => kinds.join(" or "),
+    }
+}
