@@ -12,6 +12,7 @@ use palisade_channel::Datagrams;
 use palisade_client::{Error, Open, Running};
 use palisade_plan::{
     BUILD_ID,
+    cell::FILE_CHANNELS,
     launcher::{Refusal, Reply, Request},
 };
 use palisade_protocol::{CallResult, ErrorCode};
@@ -26,6 +27,7 @@ use rustix::{
 use serde_json::json;
 use std::{
     fs,
+    os::fd::AsFd as _,
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
 };
@@ -207,6 +209,45 @@ fn a_launcher_refuses_another_build_and_requests_out_of_phase() {
             assert_eq!(ended(child).code(), Some(1));
         }
         before.assert_nothing_left();
+    }
+}
+
+/// What a process has used of a core, in clock ticks.
+fn ticks(pid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, after_name) = stat.rsplit_once(')').unwrap();
+    after_name.split_whitespace().skip(11).take(2).map(|n| n.parse::<u64>().unwrap()).sum()
+}
+
+/// A launcher that can not make the next session's processes does not try for ever: it waits.
+#[test]
+fn a_launcher_that_can_make_no_processes_waits_for_better_times() {
+    for mode in Mode::all() {
+        let (socket, child) = launcher(mode);
+        socket.send(&hello(BUILD_ID), &[]).unwrap();
+        assert!(matches!(heard(&socket), Some(Reply::Welcome { .. })));
+        let world = World::new(mode);
+        let plan = Box::new(palisade_tests::plan(&world.workspace()));
+        let kind = (AddressFamily::UNIX, SocketType::STREAM);
+        let pair = || socketpair(kind.0, kind.1, SocketFlags::CLOEXEC, None).unwrap();
+        let pairs: Vec<_> = mode.act(|| (0..1 + FILE_CHANNELS).map(|_| pair()).collect());
+        let theirs: Vec<_> = pairs.iter().map(|(_, theirs)| theirs.as_fd()).collect();
+        socket.send(&Request::Session { session: 1, plan }, &theirs).unwrap();
+        assert!(matches!(heard(&socket), Some(Reply::Started { session: 1, .. })));
+        let inner = processes::tree(i32::try_from(child.id()).unwrap())[1].pid;
+        // From here on it can open nothing more. While the session is, it makes no blank either.
+        let limit = rustix::process::Rlimit { current: Some(4), maximum: Some(4) };
+        let pid = rustix::process::Pid::from_raw(inner).unwrap();
+        let files = rustix::process::Resource::Nofile;
+        mode.act(|| rustix::process::prlimit(Some(pid), files, limit)).unwrap();
+        socket.send(&Request::End { session: 1 }, &[]).unwrap();
+        assert_eq!(heard(&socket), Some(Reply::Ended { session: 1 }));
+        let before = ticks(inner);
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let used = ticks(inner) - before;
+        assert!(used < 30, "{used} ticks of a second spent on trying");
+        drop(socket);
+        assert_eq!(ended(child).code(), Some(0));
     }
 }
 

@@ -167,16 +167,19 @@ impl Launcher {
     /// Serves one broker until it goes.
     fn serve(&mut self, broker: &Datagrams) -> Result<(), LauncherError> {
         let mut phase = Phase::Greeting;
+        let mut attempt = Attempt::Worthwhile;
         loop {
             // Making a blank takes longer than what a new session waits for: that goes first.
             let idle = self.blank.is_none()
+                && attempt == Attempt::Worthwhile
                 && phase == Phase::Serving
                 && !self.sessions.values().any(Session::is_starting);
             let woken = self.wait(broker, idle)?;
             if !woken.any && idle {
-                self.prepare_blank();
+                attempt = self.prepare_blank();
                 continue;
             }
+            attempt = Attempt::Worthwhile;
             for number in woken.sessions {
                 self.look_after(number, broker)?;
             }
@@ -340,8 +343,14 @@ impl Launcher {
 
     /// Makes the next session's processes while nothing else is to be done. If it can not be done
     /// now, the session that needs them says why.
-    fn prepare_blank(&mut self) {
-        self.blank = self.make_blank().ok();
+    fn prepare_blank(&mut self) -> Attempt {
+        match self.make_blank() {
+            Ok(blank) => {
+                self.blank = Some(blank);
+                Attempt::Worthwhile
+            }
+            Err(_) => Attempt::Failed,
+        }
     }
 
     fn make_blank(&mut self) -> Result<Blank, String> {
@@ -359,6 +368,14 @@ impl Launcher {
         }
         self.spawner.end_strays(&[]);
     }
+}
+
+/// Whether it is worthwhile to try to make a blank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    Worthwhile,
+    /// It failed, and nothing has happened since that could have changed that.
+    Failed,
 }
 
 /// What there is to do.
