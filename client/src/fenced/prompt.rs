@@ -38,11 +38,9 @@ fn block(tool: &ToolSpec) -> String {
         let property = schema.get("properties").and_then(|all| all.get(name));
         arguments.insert(name.to_owned(), sample(property.unwrap_or(&Value::Null)));
     }
-    let call = json!({
-        "tool": tool.name.as_str(),
-        "arguments": arguments,
-        "reason": "see what is there",
-    });
+    let (name, arguments) = (json!(tool.name.as_str()), Value::Object(arguments));
+    let call =
+        format!(r#"{{"tool": {name}, "arguments": {arguments}, "reason": "see what is there"}}"#);
     format!("```tool\n{call}\n```\n")
 }
 
