@@ -79,6 +79,10 @@ impl<A> Call<A> {
         }
     }
 
+    pub(crate) const fn arguments_mut(&mut self) -> &mut A {
+        &mut self.arguments
+    }
+
     /// How long it may take; the profile's default if this is not said, its maximum at most.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));

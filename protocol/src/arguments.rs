@@ -31,6 +31,97 @@ pub struct Bash {
     /// What this does, in a few words, for people who read along.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Return at once with a job id; `job_output`, `job_input`, `job_kill` and `job_list` go on
+    /// with it. A job has no time limit unless `timeout_ms` is given, and ends with the session.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
+    /// Wait for this many milliseconds; what still runs then becomes a job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub yield_ms: Option<u64>,
+    /// Keep a job's standard input open for `job_input`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub input: bool,
+    /// Run on a terminal: standard input, output and error are one, and output has its codes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pty: bool,
+    /// Rows of the terminal, 24 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u16>,
+    /// Columns of the terminal, 80 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cols: Option<u16>,
+}
+
+/// Arguments of `job_output`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct JobOutput {
+    /// The job.
+    pub job: u64,
+    /// Where to go on: the `cursor` of the last result; from the start if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<u64>,
+    /// How many milliseconds to wait for something new, or for the job's end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+    /// How many bytes at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+}
+
+/// Arguments of `job_input`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct JobInput {
+    /// The job; it was started with `input`.
+    pub job: u64,
+    /// What to type; a line needs its newline.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub data: String,
+    /// End the job's standard input after that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub end: bool,
+    /// New rows of the job's terminal; with `cols`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u16>,
+    /// New columns of the job's terminal; with `rows`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cols: Option<u16>,
+}
+
+/// Arguments of `job_kill`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct JobKill {
+    /// The job.
+    pub job: u64,
+    /// A signal for every process of the job, by name or number. If absent: TERM, then KILL for
+    /// what is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<Signal>,
+}
+
+/// A signal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum Signal {
+    /// `INT`, `SIGINT`.
+    Name(String),
+    /// `2`.
+    Number(u8),
+}
+
+/// Arguments of `job_list`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct JobList {
+    /// Only those that still run.
+    pub running: bool,
 }
 
 /// Arguments of `read_file`.

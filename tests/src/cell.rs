@@ -257,6 +257,7 @@ impl Cell {
             environment: vec![b"PATH=/usr/bin:/bin".to_vec(), b"SHLVL=0".to_vec()],
             cwd: cwd.into(),
             script: None,
+            streams: palisade_plan::cell::Streams::Given,
         });
         let fds = [null.as_fd(), writer.as_fd(), writer.as_fd()];
         self.channel.send_with(&run, &fds).expect("run");

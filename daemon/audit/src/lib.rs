@@ -47,8 +47,8 @@ pub use line::Entry;
 pub use log::{Log, Options, Ticket};
 pub use read::{Filter, Place, Reader, Sighted};
 pub use record::{
-    Call, CallResult, Finding, HeadFault, Judgement, Kind, Record, Repair, Rotate, SessionClose,
-    SessionOpen, Start, Torn,
+    Call, CallResult, Finding, HeadFault, JobEnd, Judgement, Kind, Record, Repair, Rotate,
+    SessionClose, SessionOpen, Start, Torn,
 };
 pub use redact::REDACTED;
 pub use stats::Stats;

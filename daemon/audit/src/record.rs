@@ -32,6 +32,8 @@ pub enum Record {
     Repair(Repair),
     /// The log goes on in a new file.
     Rotate(Rotate),
+    /// A job ended.
+    JobEnd(JobEnd),
 }
 
 /// The kind of a record.
@@ -48,6 +50,7 @@ pub enum Kind {
     Result,
     Repair,
     Rotate,
+    JobEnd,
 }
 
 impl fmt::Display for Kind {
@@ -62,6 +65,7 @@ impl fmt::Display for Kind {
             Self::Result => "result",
             Self::Repair => "repair",
             Self::Rotate => "rotate",
+            Self::JobEnd => "job_end",
         })
     }
 }
@@ -80,6 +84,7 @@ impl Record {
             Self::Result(_) => Kind::Result,
             Self::Repair(_) => Kind::Repair,
             Self::Rotate(_) => Kind::Rotate,
+            Self::JobEnd(_) => Kind::JobEnd,
         }
     }
 
@@ -93,6 +98,7 @@ impl Record {
             Self::Answer(record) => Some(&record.session),
             Self::Call(record) => Some(&record.session),
             Self::Result(record) => Some(&record.session),
+            Self::JobEnd(record) => Some(&record.session),
             Self::Start(_) | Self::Repair(_) | Self::Rotate(_) => None,
         }
     }
@@ -105,6 +111,7 @@ impl Record {
             Self::Answer(record) => Some(&record.call_id),
             Self::Call(record) => Some(&record.call_id),
             Self::Result(record) => Some(&record.call_id),
+            Self::JobEnd(record) => Some(&record.call_id),
             Self::Start(_)
             | Self::SessionOpen(_)
             | Self::SessionClose(_)
@@ -244,6 +251,27 @@ pub struct CallResult {
     /// What the agent was not shown of what the program printed.
     pub omitted_bytes: u64,
     /// From the request to here.
+    pub duration_us: u64,
+}
+
+/// A job ended, and every process of it is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobEnd {
+    /// The call that started it.
+    pub call_id: String,
+    /// Its session.
+    pub session: String,
+    /// Its number there.
+    pub job: u64,
+    /// The program's status.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// The code of the error.
+    pub error: Option<String>,
+    /// How much it printed.
+    pub output_bytes: u64,
+    /// From its start to here.
     pub duration_us: u64,
 }
 

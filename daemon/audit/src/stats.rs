@@ -68,6 +68,7 @@ impl Stats {
             | Record::SessionClose(_)
             | Record::Question(_)
             | Record::Repair(_)
+            | Record::JobEnd(_)
             | Record::Rotate(_) => {}
         }
         self.unfinished = self.open.len() as u64;

@@ -3,19 +3,21 @@
 
 use crate::{
     cleared::Judged,
+    job::Job,
     session::{Peer, Session},
     stages::Asked,
+    watchdog::Ended,
 };
 use palisade_audit::{
     Answer, AuditError, By, Call, CallResult as Result_, CleanJson, CleanText, Decision, Finding,
-    Hash, Judgement, Log, Options, Record, Review, SessionClose, SessionOpen, Sync, Ticket,
+    Hash, JobEnd, Judgement, Log, Options, Record, Review, SessionClose, SessionOpen, Sync, Ticket,
 };
 use palisade_plan::BUILD_ID;
 use palisade_protocol::{CallResult, Checkpoint, ErrorCode, Severity, WireError};
 use std::{
     path::Path,
     sync::{Arc, atomic::Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// The log, or why there is none.
@@ -81,6 +83,29 @@ impl Audit {
             workspace: CleanText::new(&String::from_utf8_lossy(&session.workspace.0)),
         });
         self.record(record).await.map(drop)
+    }
+
+    /// Records that a job ended. It has ended in any case.
+    pub(crate) async fn job_ended(
+        &self,
+        session: &Session,
+        job: &Job,
+        ended: &Ended,
+        lasted: Duration,
+    ) {
+        let record = JobEnd {
+            call_id: job.call_id.to_string(),
+            session: session.id.to_string(),
+            job: job.number,
+            exit_code: ended.exit_code,
+            signal: ended.signal,
+            error: ended.error.as_ref().map(|error| error.code.name()),
+            output_bytes: job.progress().total,
+            duration_us: u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX),
+        };
+        if let Err(error) = self.record(Record::JobEnd(record)).await {
+            tracing::error!(%error, "the end of a job is not recorded");
+        }
     }
 
     /// Records that a session ended. It has ended in any case.

@@ -82,7 +82,7 @@ impl Capture {
     }
 }
 
-fn decode(bytes: &[u8]) -> (String, bool) {
+pub(crate) fn decode(bytes: &[u8]) -> (String, bool) {
     match String::from_utf8_lossy(bytes) {
         std::borrow::Cow::Borrowed(text) => (text.to_owned(), false),
         std::borrow::Cow::Owned(text) => (text, true),
@@ -90,7 +90,7 @@ fn decode(bytes: &[u8]) -> (String, bool) {
 }
 
 /// Leaves off a character that the cut went through at the end.
-fn without_cut_end(bytes: &[u8]) -> &[u8] {
+pub(crate) fn without_cut_end(bytes: &[u8]) -> &[u8] {
     for back in 1..=3.min(bytes.len()) {
         let at = bytes.len() - back;
         let needs = match bytes[at] {

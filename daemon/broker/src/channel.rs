@@ -2,11 +2,11 @@
 
 use palisade_plan::codec::{self, CodecError, HEADER};
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-    sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use std::{
-    io::{self, IoSlice},
+    io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
     os::fd::{BorrowedFd, OwnedFd},
 };
@@ -113,6 +113,35 @@ impl Channel {
         }
     }
 
+    /// The next message and the one descriptor that may come with it. The caller must not stop
+    /// waiting.
+    pub(crate) async fn receive_with<T: codec::Decode<()>>(
+        &mut self,
+    ) -> Result<(T, Option<OwnedFd>), ChannelError> {
+        let mut came = Vec::new();
+        loop {
+            if let Some(header) = self.buffer.first_chunk::<HEADER>() {
+                let (length, descriptors) = codec::parse_header(*header)?;
+                if let Some(body) = self.buffer.get(HEADER..HEADER + length) {
+                    if descriptors != came.len() || descriptors > 1 {
+                        return Err(
+                            CodecError::Malformed("other descriptors came along".into()).into()
+                        );
+                    }
+                    let message = codec::decode(body)?;
+                    self.buffer.drain(..HEADER + length);
+                    return Ok((message, came.pop()));
+                }
+            }
+            let mut piece = [0; 512];
+            let read = receive_with(&self.stream, &mut piece, &mut came).await.map_err(closed)?;
+            if read == 0 {
+                return Err(ChannelError::Closed);
+            }
+            self.buffer.extend_from_slice(piece.get(..read).unwrap_or_default());
+        }
+    }
+
     /// Gives back memory that a large message needed.
     pub(crate) fn relax(&mut self) {
         self.buffer.shrink_to(IDLE_BUFFER);
@@ -162,13 +191,34 @@ pub(crate) async fn send_with(
         .await
 }
 
+/// Receives bytes and the descriptors that come with them.
+async fn receive_with(
+    stream: &UnixStream,
+    bytes: &mut [u8],
+    came: &mut Vec<OwnedFd>,
+) -> io::Result<usize> {
+    stream
+        .async_io(Interest::READABLE, || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let flags = RecvFlags::CMSG_CLOEXEC;
+            let got = recvmsg(stream, &mut [IoSliceMut::new(bytes)], &mut control, flags)?;
+            for message in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                    came.extend(descriptors);
+                }
+            }
+            Ok(got.bytes)
+        })
+        .await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use palisade_plan::cell::RunReply;
-    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
     use std::{
-        io::{IoSliceMut, Read as _, Write as _},
+        io::{Read as _, Write as _},
         os::fd::AsFd as _,
     };
 

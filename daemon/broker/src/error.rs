@@ -67,6 +67,20 @@ pub(crate) enum CallError {
     NotText(String),
     #[error("the client ended before its attachment did")]
     NoAttachment,
+    #[error("{0} jobs run in this session already")]
+    TooManyJobs(usize),
+    #[error("there is no job {0} in this session")]
+    NoJob(u64),
+    #[error("job {0} has ended")]
+    JobOver(u64),
+    #[error("job {0} can not be typed into")]
+    NoInput(u64),
+    #[error("job {0} has no terminal")]
+    NoTerminal(u64),
+    #[error("the job took {written} of {whole} bytes and does not read on")]
+    NotRead { written: usize, whole: usize },
+    #[error("`cursor`: {cursor} is after the end of what the job printed, {total}")]
+    Cursor { cursor: u64, total: u64 },
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -180,6 +194,26 @@ impl From<CallError> for WireError {
             ),
             CallError::NoAttachment => {
                 (ErrorCode::InvalidRequest, "send `input` messages up to one with `end`")
+            }
+            CallError::TooManyJobs(_) => (
+                ErrorCode::LimitReached,
+                "end one with job_kill, or wait for one to end; limits.jobs of the profile says how \
+                 many there may be",
+            ),
+            CallError::NoJob(_) => (ErrorCode::NotFound, "job_list shows which there are"),
+            CallError::JobOver(_) => {
+                (ErrorCode::NotFound, "job_output shows how it ended and what it printed")
+            }
+            CallError::NoInput(_) => (
+                ErrorCode::InvalidArguments,
+                "start it with `input`; input that was ended can not go on",
+            ),
+            CallError::NoTerminal(_) => (ErrorCode::InvalidArguments, "start it with `pty`"),
+            CallError::NotRead { .. } => {
+                (ErrorCode::TimedOut, "job_output shows what it does instead")
+            }
+            CallError::Cursor { .. } => {
+                (ErrorCode::InvalidArguments, "give the cursor of the last result")
             }
             CallError::Io(_) => (ErrorCode::Internal, "see the daemon's log"),
         };

@@ -68,7 +68,9 @@ async fn perform(
             };
             listed(path, entries, total, more)
         }
-        Task::Run(_) => Err(CallError::Cell("a program is not a file task".to_owned())),
+        Task::Run(_) | Task::Job(_) => {
+            Err(CallError::Cell("a program is not a file task".to_owned()))
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     error::CallError,
     seen::{Seen, SeenTarget},
     session::Session,
-    task::Task,
+    task::{Program, Task, Typing},
     tools::Tool,
 };
 use palisade_plan::cell::{Contents, FileErrorKind, Link, WriteMode};
@@ -41,7 +41,9 @@ pub(crate) async fn gather(
             facts.commands = commands::started(program, &analysed);
             (facts.findings, seen.targets) =
                 commands::look_around(session, program, analysed.found).await?;
+            facts.findings.extend(typed(program));
         }
+        Task::Job(_) => {}
         Task::Read { path, .. } | Task::List { path, .. } => {
             if session.profile.has_path_rules() {
                 look(session, path, Link::Target, &mut seen).await?;
@@ -61,6 +63,15 @@ pub(crate) async fn gather(
         facts.paths.push(target.real.clone());
     }
     Ok(Gathered { facts, seen, changes })
+}
+
+/// Many programs run commands for whoever types into their terminal.
+fn typed(program: &Program) -> Option<Finding> {
+    let open = program.terminal.is_some() && program.typing == Typing::Open;
+    open.then(|| {
+        let why = "what is typed into its terminal later can make it run anything";
+        Finding::new("hidden", Severity::Warning, why.to_owned())
+    })
 }
 
 /// Looks at one path. What can not be looked at for a reason of its own, the tool will refuse.

@@ -5,24 +5,11 @@ use crate::{
     context::{Context, Streaming},
     outcome::Outcome,
     spool::Spool,
+    streams::{Held, Piece, Source, Taker},
 };
 use palisade_protocol::Stream;
-use std::{io, time::Duration};
-use tokio::{
-    net::unix::pipe::Receiver,
-    sync::{mpsc, watch},
-    task::JoinSet,
-    time::sleep,
-};
-
-/// How much is read at once: what a pipe holds.
-const PIECE: usize = 64 * 1024;
-
-/// How many pieces wait to be taken in.
-const PIECES: usize = 2;
-
-/// How long a pipe that nobody should hold any more is waited for.
-const DRAIN: Duration = Duration::from_millis(200);
+use std::io;
+use tokio::sync::watch;
 
 /// What a program prints.
 #[derive(Debug)]
@@ -37,17 +24,12 @@ pub(crate) struct Output<'a> {
 
 #[derive(Debug)]
 enum SpoolState {
+    /// A job keeps it.
+    Elsewhere,
     NotNeeded,
     Open(Spool),
     /// It could not be written: the result still stands, without a spool.
     Failed,
-}
-
-/// Whether a pipe was still open when everything was over.
-#[derive(Debug, PartialEq, Eq)]
-enum Held {
-    No,
-    Yes,
 }
 
 impl<'a> Output<'a> {
@@ -63,48 +45,24 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Takes in both pipes until both are at their end, or, once the program is over, until
-    /// nothing comes any more.
-    pub(crate) async fn pump(
-        &mut self,
-        stdout: Receiver,
-        stderr: Receiver,
-        over: watch::Receiver<bool>,
-    ) -> io::Result<()> {
-        // A task for each pipe: the kernel tells of them in the order in which they were written
-        // to, and tasks run in the order in which they were woken.
-        let (sender, mut pieces) = mpsc::channel(PIECES);
-        let mut readers = JoinSet::new();
-        readers.spawn(read(stdout, Stream::Stdout, sender.clone()));
-        readers.spawn(read(stderr, Stream::Stderr, sender));
-        loop {
-            let piece = tokio::select! {
-                biased;
-                piece = pieces.recv() => piece,
-                () = silence(over.clone()) => {
-                    self.held = Held::Yes;
-                    return Ok(());
-                }
-            };
-            let Some((stream, bytes)) = piece else { break };
-            self.take(stream, bytes).await;
-        }
-        while let Some(read) = readers.join_next().await {
-            read??;
-        }
-        Ok(())
+    /// The same where a job keeps the spool.
+    pub(crate) fn of_job(context: &'a Context) -> Self {
+        Self { spool: SpoolState::Elsewhere, ..Self::new(context) }
     }
 
-    async fn take(&mut self, stream: Stream, bytes: Vec<u8>) {
-        self.keep(&bytes).await;
-        self.merged.push(&bytes);
-        match stream {
-            Stream::Stdout => self.stdout.push(&bytes),
-            Stream::Stderr | Stream::Content => self.stderr.push(&bytes),
-        }
-        if self.context.streaming == Streaming::Live {
-            self.context.send(stream, bytes).await;
-        }
+    /// Bytes taken in so far.
+    pub(crate) const fn total(&self) -> u64 {
+        self.merged.total()
+    }
+
+    /// Takes in a source until it is at its end.
+    pub(crate) async fn pump(
+        &mut self,
+        source: Source,
+        over: watch::Receiver<bool>,
+    ) -> io::Result<()> {
+        self.held = source.pump(over, self).await?;
+        Ok(())
     }
 
     /// Puts the bytes into the spool, which begins when the result can not hold everything.
@@ -113,7 +71,7 @@ impl<'a> Output<'a> {
             SpoolState::NotNeeded if self.merged.holds(bytes.len()) => return,
             SpoolState::NotNeeded => self.begin(bytes).await,
             SpoolState::Open(spool) => spool.write(bytes).await,
-            SpoolState::Failed => return,
+            SpoolState::Failed | SpoolState::Elsewhere => return,
         };
         if let Err(error) = written {
             tracing::warn!(call = %self.context.call_id, %error, "no spool for a call's output");
@@ -142,7 +100,7 @@ impl<'a> Output<'a> {
                 .await
                 .inspect_err(|error| tracing::warn!(%error, "a spool was not completed"))
                 .is_ok(),
-            SpoolState::NotNeeded | SpoolState::Failed => false,
+            SpoolState::NotNeeded | SpoolState::Failed | SpoolState::Elsewhere => false,
         };
         let (merged, stdout, stderr) =
             (self.merged.finish(), self.stdout.finish(), self.stderr.finish());
@@ -159,34 +117,16 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Reads a pipe to its end.
-async fn read(
-    pipe: Receiver,
-    stream: Stream,
-    pieces: mpsc::Sender<(Stream, Vec<u8>)>,
-) -> io::Result<()> {
-    loop {
-        pipe.readable().await?;
-        let mut piece = Vec::with_capacity(PIECE);
-        match pipe.try_read_buf(&mut piece) {
-            Ok(0) => return Ok(()),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            Err(error) => return Err(error),
+impl Taker for Output<'_> {
+    async fn take(&mut self, (stream, bytes): Piece) {
+        self.keep(&bytes).await;
+        self.merged.push(&bytes);
+        match stream {
+            Stream::Stdout => self.stdout.push(&bytes),
+            Stream::Stderr | Stream::Content => self.stderr.push(&bytes),
         }
-        if pieces.send((stream, piece)).await.is_err() {
-            return Ok(());
+        if self.context.streaming == Streaming::Live {
+            self.context.send(stream, bytes).await;
         }
-    }
-}
-
-/// Returns when the program has been over for a while. Only waiting counts, not a slow client.
-async fn silence(mut over: watch::Receiver<bool>) {
-    let is_over = over.wait_for(|over| *over).await.is_ok();
-    if is_over {
-        sleep(DRAIN).await;
-    } else {
-        // The sender is dropped only together with this.
-        std::future::pending::<()>().await;
     }
 }

@@ -1,114 +1,85 @@
-//! Runs a program in the cell: pipes, deadline, cancelling, and what its end means. Broker.
+//! Runs a program in the cell: started, followed to its end, and what that end means. Broker.
 
 use crate::{
     channel::{Channel, ChannelError},
     context::{Context, Deadline},
     error::CallError,
+    job,
     outcome::Outcome,
     output::Output,
-    task::{Content, Directory, Program},
+    streams::{self, Pipes, Sink, Source, Window},
+    task::{Directory, Manner, Program},
+    watchdog::{Ended, Watchdog},
 };
 use palisade_plan::{
     Path,
-    cell::{End, Run, RunReply, RunRequest},
+    cell::{self, Run, RunReply, RunRequest},
 };
-use palisade_protocol::Input;
-use rustix::{
-    fs::{Mode, OFlags},
-    pipe::{PipeFlags, pipe_with},
-};
-use std::{
-    collections::BTreeMap,
-    io,
-    os::fd::{AsFd as _, OwnedFd},
-    time::Duration,
-};
-use tokio::{
-    io::AsyncWriteExt as _,
-    net::unix::pipe::{Receiver, Sender},
-    sync::{mpsc, watch},
-    time::{Instant, sleep_until},
-};
-use tokio_util::sync::CancellationToken;
+use std::{collections::BTreeMap, io, os::fd::AsFd as _, time::Duration};
+use tokio::sync::{mpsc, watch};
 
-const SIGTERM: i32 = 15;
-const SIGKILL: i32 = 9;
-
-/// How long a runner may take to answer after everything was killed.
-const LAST_WORD: Duration = Duration::from_secs(2);
-
-/// What has to be known of a program when it ends.
-struct Started {
-    name: String,
-    directory: Directory,
+/// A program that was started.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) channel: Channel,
+    pub(crate) sink: Option<Sink>,
+    pub(crate) source: Source,
+    pub(crate) window: Option<Window>,
 }
 
-/// The program's ends of its streams, and ours.
-struct Streams {
-    theirs: [OwnedFd; 3],
-    stdin: Option<Sender>,
-    stdout: Receiver,
-    stderr: Receiver,
+/// Runs a program, to its end or until it has become a job.
+pub(crate) async fn run(program: Program, context: Context, deadline: Deadline) -> Outcome {
+    let done = match program.manner {
+        Manner::Foreground => to_its_end(program, context, deadline).await,
+        Manner::Background => job::start::background(program, context, deadline).await,
+        Manner::Yield(after) => job::start::yielding(program, context, deadline, after).await,
+    };
+    done.unwrap_or_else(Outcome::from)
 }
 
-impl Streams {
-    fn new(stdin: Option<&Content>) -> io::Result<Self> {
-        let pipe = || pipe_with(PipeFlags::CLOEXEC);
-        // Never a socket: bash would take that for a remote shell and read its start-up files.
-        let (their_stdin, stdin) = match stdin {
-            None => {
-                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-                (rustix::fs::open("/dev/null", flags, Mode::empty())?, None)
-            }
-            Some(_) => {
-                let (reader, writer) = pipe()?;
-                (reader, Some(Sender::from_owned_fd(writer)?))
-            }
-        };
-        let ((stdout, out), (stderr, err)) = (pipe()?, pipe()?);
-        let (stdout, stderr) = (Receiver::from_owned_fd(stdout)?, Receiver::from_owned_fd(stderr)?);
-        Ok(Self { theirs: [their_stdin, out, err], stdin, stdout, stderr })
-    }
-}
-
-/// Runs a program to its end.
-pub(crate) async fn run(program: Program, mut context: Context, deadline: Deadline) -> Outcome {
-    match start(&program, &context, deadline).await {
-        Ok((channel, streams)) => {
-            let input = context.input.take();
-            let started = Started {
-                name: program.argv.first().cloned().unwrap_or_default(),
-                directory: program.directory,
-            };
-            let feed = feed(streams.stdin, program.stdin, input);
-            let pipes = (streams.stdout, streams.stderr);
-            drop(streams.theirs);
-            follow(channel, pipes, feed, &started, &context, deadline).await
+async fn to_its_end(
+    program: Program,
+    mut context: Context,
+    deadline: Deadline,
+) -> Result<Outcome, CallError> {
+    let begun = begin(&program, &context, deadline).await?;
+    let input = context.input.take();
+    let name = program.name();
+    let directory = program.directory;
+    let feed = async {
+        if let Some(sink) = begun.sink {
+            sink.feed(program.stdin, input).await;
         }
-        Err(error) => error.into(),
-    }
+    };
+    Ok(follow(begun.channel, begun.source, feed, (name, directory), &context, deadline).await)
 }
 
-async fn start(
+/// Starts a program in a runner of the session.
+pub(crate) async fn begin(
     program: &Program,
     context: &Context,
     deadline: Deadline,
-) -> Result<(Channel, Streams), CallError> {
+) -> Result<Begun, CallError> {
     let session = &context.session;
     let request = RunRequest::Run(Run {
         argv: argv(program),
         environment: environment(program, context)?,
         cwd: Path(program.cwd.as_ref().map_or_else(|| session.cwd(), |cwd| session.absolute(cwd))),
         script: program.script.clone().map(String::into_bytes),
+        streams: program.terminal.map_or(cell::Streams::Given, cell::Streams::Terminal),
     });
-    let streams = Streams::new(program.stdin.as_ref())?;
+    let pipes = match program.terminal {
+        None => Some(Pipes::new(program)?),
+        Some(_) => None,
+    };
     let send = async {
         // A runner that died while it was idle is noticed only now; nothing was started yet.
         let mut again = true;
         loop {
             let mut channel =
                 session.runners.take().await.map_err(|error| session.channel_error(error))?;
-            let descriptors = streams.theirs.each_ref().map(|end| end.as_fd());
+            let theirs = pipes.iter().flat_map(|pipes| &pipes.theirs);
+            let descriptors: Vec<_> = theirs.map(|end| end.as_fd()).collect();
             match channel.send(&request, &descriptors).await {
                 Ok(()) => return Ok(channel),
                 Err(ChannelError::Closed) if again => again = false,
@@ -116,9 +87,44 @@ async fn start(
             }
         }
     };
-    tokio::select! {
-        sent = send => Ok((sent?, streams)),
-        stop = Context::stopped(&context.cancel, deadline) => Err(stop),
+    let begin = async {
+        let channel = send.await?;
+        match pipes.as_ref() {
+            Some(_) => Ok((channel, None)),
+            None => terminal(channel, program, context).await,
+        }
+    };
+    let (channel, terminal) = tokio::select! {
+        begun = begin => begun?,
+        stop = Context::stopped(&context.cancel, deadline) => return Err(stop),
+    };
+    match (pipes, terminal) {
+        (Some(Pipes { sink, source, .. }), _) => Ok(Begun { channel, sink, source, window: None }),
+        (None, Some((sink, source, window))) => {
+            Ok(Begun { channel, sink: Some(sink), source, window: Some(window) })
+        }
+        (None, None) => Err(CallError::Cell("a program without streams".to_owned())),
+    }
+}
+
+/// Takes over the terminal that the runner made for its program.
+async fn terminal(
+    mut channel: Channel,
+    program: &Program,
+    context: &Context,
+) -> Result<(Channel, Option<(Sink, Source, Window)>), CallError> {
+    let session = &context.session;
+    let reply = channel.receive_with::<RunReply>().await;
+    match reply.map_err(|error| session.channel_error(error))? {
+        (RunReply::Terminal, Some(master)) => Ok((channel, Some(streams::terminal(master)?))),
+        (RunReply::NotStarted { act, errno }, _) => {
+            session.runners.give_back(channel).await;
+            let errno = io::Error::from_raw_os_error(errno);
+            Err(CallError::NotStarted { program: program.name(), act, errno })
+        }
+        (RunReply::Terminal | RunReply::Ended { .. }, _) => {
+            Err(CallError::Cell("a terminal was asked for and none came".to_owned()))
+        }
     }
 }
 
@@ -142,6 +148,9 @@ fn environment(program: &Program, context: &Context) -> Result<Vec<Vec<u8>>, Cal
         .passed_variables()
         .filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)))
         .collect();
+    if program.terminal.is_some() {
+        extra.insert("TERM".to_owned(), "xterm-256color".to_owned());
+    }
     extra.extend(program.environment.clone());
     Ok(session.profile.environment(&session.scene, &extra)?)
 }
@@ -149,9 +158,9 @@ fn environment(program: &Program, context: &Context) -> Result<Vec<Vec<u8>>, Cal
 /// Follows a program that was started until it and everything it started is gone.
 async fn follow(
     channel: Channel,
-    (stdout, stderr): (Receiver, Receiver),
+    source: Source,
     feed: impl Future<Output = ()>,
-    started: &Started,
+    (name, directory): (String, Directory),
     context: &Context,
     deadline: Deadline,
 ) -> Outcome {
@@ -160,140 +169,36 @@ async fn follow(
     let mut output = Output::new(context);
     let grace = Duration::from_millis(session.profile.kill_grace_ms());
     let supervise = async {
-        let mut watchdog = Watchdog { channel, grace, stopped: None };
+        let mut watchdog = Watchdog::new(channel, grace);
+        let stop = Context::stopped(&context.cancel, deadline);
+        let (_, mut signals) = mpsc::channel(1);
         let end = tokio::select! {
-            end = watchdog.wait(&context.cancel, deadline) => end,
+            end = watchdog.wait(stop, &mut signals) => end,
             never = async { feed.await; std::future::pending().await } => never,
         };
         over.send_replace(true);
         (end, watchdog)
     };
-    let (pumped, (end, watchdog)) = tokio::join!(output.pump(stdout, stderr, is_over), supervise);
+    let (pumped, (end, watchdog)) = tokio::join!(output.pump(source, is_over), supervise);
     if let Err(error) = pumped {
         tracing::warn!(%error, "a program's output could not be read to its end");
     }
     let mut outcome = output.finish().await;
-    outcome.oom = session.oom.grew();
-    match end {
-        Ok(reply) => {
-            session.runners.give_back(watchdog.channel).await;
-            ended(reply, watchdog.stopped, started, context, &mut outcome);
-        }
-        Err(error) => {
-            drop(watchdog.channel);
-            let failure = watchdog.stopped.unwrap_or_else(|| session.channel_error(error));
-            mark(failure, &mut outcome);
-            session.runners.prepare().await;
-        }
-    }
+    let ended = watchdog.ended(end, session, name).await;
+    finish(ended, directory, context, &mut outcome);
     outcome
 }
 
-fn mark(error: CallError, outcome: &mut Outcome) {
-    outcome.timed_out = matches!(error, CallError::TimedOut(_));
-    outcome.cancelled = matches!(error, CallError::Cancelled);
-    outcome.error = Some(error.into());
-}
-
-/// What the runner's answer means for the result.
-fn ended(
-    reply: RunReply,
-    stopped: Option<CallError>,
-    started: &Started,
-    context: &Context,
-    outcome: &mut Outcome,
-) {
-    match reply {
-        RunReply::NotStarted { act, errno } => {
-            let errno = io::Error::from_raw_os_error(errno);
-            let missing = errno.kind() == io::ErrorKind::NotFound;
-            outcome.exit_code = Some(if missing { 127 } else { 126 });
-            let program = started.name.clone();
-            mark(CallError::NotStarted { program, act, errno }, outcome);
-        }
-        RunReply::Ended { end, cwd, stragglers } => {
-            if let (Some(cwd), Directory::Kept) = (cwd, started.directory) {
-                context.session.set_cwd(cwd.0);
-            }
-            outcome.pipe_held |= stragglers > 0;
-            let why = match end {
-                End::Exit(status) => {
-                    outcome.exit_code = Some(status);
-                    (status != 0).then(|| format!("with status {status}"))
-                }
-                End::Signal(number) => {
-                    outcome.exit_code = Some(128 + number);
-                    outcome.signal = Some(number);
-                    Some(format!("by signal {number}"))
-                }
-            };
-            if let Some(error) = stopped.or_else(|| why.map(CallError::CommandFailed)) {
-                mark(error, outcome);
-            }
-        }
+/// What a program's end means for the result.
+pub(crate) fn finish(ended: Ended, directory: Directory, context: &Context, outcome: &mut Outcome) {
+    if let (Some(cwd), Directory::Kept) = (ended.cwd, directory) {
+        context.session.set_cwd(cwd);
     }
-}
-
-/// Watches over a runner with a program.
-struct Watchdog {
-    channel: Channel,
-    grace: Duration,
-    stopped: Option<CallError>,
-}
-
-impl Watchdog {
-    /// The runner's answer; after the deadline or a cancel everything is ended, first gently.
-    async fn wait(
-        &mut self,
-        cancel: &CancellationToken,
-        deadline: Deadline,
-    ) -> Result<RunReply, ChannelError> {
-        tokio::select! {
-            biased;
-            reply = self.channel.receive() => return reply,
-            why = Context::stopped(cancel, deadline) => self.stopped = Some(why),
-        }
-        for (signal, patience) in [(SIGTERM, self.grace), (SIGKILL, LAST_WORD)] {
-            self.channel.send(&RunRequest::Signal(signal), &[]).await?;
-            let until = Instant::now() + patience;
-            tokio::select! {
-                biased;
-                reply = self.channel.receive() => return reply,
-                () = sleep_until(until) => {}
-            }
-        }
-        tracing::error!("a runner did not answer after killing its program; it is given up");
-        Err(ChannelError::Closed)
-    }
-}
-
-/// Feeds standard input. A program that does not read on is no error.
-async fn feed(
-    stdin: Option<Sender>,
-    content: Option<Content>,
-    input: Option<mpsc::Receiver<Input>>,
-) {
-    let Some(mut stdin) = stdin else { return };
-    let fed = match content {
-        Some(Content::Inline(text)) => stdin.write_all(text.as_bytes()).await,
-        Some(Content::Attached) => feed_attachment(&mut stdin, input).await,
-        None => Ok(()),
-    };
-    if let Err(error) = fed {
-        tracing::debug!(%error, "a program did not read all of its input");
-    }
-}
-
-async fn feed_attachment(
-    stdin: &mut Sender,
-    input: Option<mpsc::Receiver<Input>>,
-) -> io::Result<()> {
-    let Some(mut input) = input else { return Ok(()) };
-    while let Some(piece) = input.recv().await {
-        stdin.write_all(&piece.data.0).await?;
-        if piece.end {
-            break;
-        }
-    }
-    Ok(())
+    outcome.exit_code = ended.exit_code;
+    outcome.signal = ended.signal;
+    outcome.timed_out = ended.timed_out;
+    outcome.cancelled = ended.cancelled;
+    outcome.oom = ended.oom;
+    outcome.pipe_held |= ended.stragglers;
+    outcome.error = ended.error;
 }

@@ -87,6 +87,11 @@ impl Runners {
     /// Gives a runner back for the next call.
     pub(crate) async fn give_back(&self, mut channel: Channel) {
         channel.relax();
-        *self.slot.lock().await = Some(Slot::Ready(channel));
+        let mut slot = self.slot.lock().await;
+        match *slot {
+            // One is enough; this one ends.
+            Some(Slot::Ready(_)) => {}
+            Some(Slot::Coming(_)) | None => *slot = Some(Slot::Ready(channel)),
+        }
     }
 }

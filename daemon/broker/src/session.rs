@@ -5,6 +5,7 @@ use crate::{
     channel::Channel,
     error::{CallError, SessionError},
     files::FileChannels,
+    job::Jobs,
     launcher::Launcher,
     oom::OomCounter,
     receipt,
@@ -70,6 +71,7 @@ pub(crate) struct Session {
     pub(crate) turns: Turns,
     pub(crate) files: FileChannels,
     pub(crate) runners: Runners,
+    pub(crate) jobs: Jobs,
     pub(crate) oom: OomCounter,
     pub(crate) in_flight: AtomicU32,
     pub(crate) calls: AtomicU64,
@@ -136,6 +138,7 @@ pub(crate) async fn open(
         turns: Turns::new(),
         files: FileChannels::new(made.channels),
         runners,
+        jobs: Jobs::new(profile.max_jobs(), server.audit.clone()),
         oom: OomCounter::open(&made.oom_file),
         in_flight: AtomicU32::new(0),
         calls: AtomicU64::new(0),
@@ -250,7 +253,9 @@ impl Session {
 
     /// Ends it; returns when nothing of it is left.
     pub(crate) async fn close(&self) {
+        self.jobs.close();
         end(&self.launcher, self.number, &mut self.state.clone()).await;
+        self.jobs.accounted().await;
     }
 
     /// An error if it is over.

@@ -146,6 +146,12 @@ impl Spool {
         self.file.write_all(bytes.get(..fits).unwrap_or_default()).await
     }
 
+    /// The same, and it can be read when this returns.
+    pub(crate) async fn write_through(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write(bytes).await?;
+        self.file.flush().await
+    }
+
     /// Completes it: the call printed `total` bytes.
     pub(crate) async fn finish(mut self, total: u64) -> io::Result<()> {
         self.file.flush().await?;

@@ -6,7 +6,7 @@ use crate::{
     cleared::{Cleared, Judged},
     context::{Context, Deadline, Streaming},
     error::CallError,
-    file, gather,
+    file, gather, job,
     outcome::{Fault, Outcome, Slip},
     run,
     server::Server,
@@ -202,6 +202,7 @@ fn report(call: &Checked) -> serde_json::Value {
         | Task::Write { path, .. }
         | Task::Delete { path, .. }
         | Task::List { path, .. } => report["path"] = json!(absolute(path)),
+        Task::Job(_) => {}
     }
     report
 }
@@ -252,6 +253,7 @@ pub(crate) async fn execute(ticketed: Ticketed) -> Result<Executed, Box<Outcome>
     let change = Change::begin(&session, &tool.spec.metadata);
     let outcome = match task {
         Task::Run(program) => run::run(program, context, deadline).await,
+        Task::Job(task) => job::serve::run(task, context, deadline).await,
         task @ (Task::Read { .. }
         | Task::Write { .. }
         | Task::Delete { .. }

@@ -1,12 +1,20 @@
 //! What a call will do: its arguments, parsed once. Broker, pure.
 
-use crate::tools::{Parsed, Tool};
-use palisade_plan::cell::{Part, WriteMode};
+use crate::{
+    job::JobNumber,
+    tools::{Parsed, Tool},
+};
+use palisade_plan::cell::{Part, Size, WriteMode};
 use palisade_policy::Profile;
 use palisade_protocol::{
-    Call, ErrorCode, RawPath, WireError, arguments::Encoding, limits::MAX_PATH,
+    Call, ErrorCode, RawPath, WireError,
+    arguments::Encoding,
+    limits::{MAX_PATH, MAX_TIMEOUT_MS},
 };
 use std::{collections::BTreeMap, time::Duration};
+
+/// The most rows or columns of a terminal.
+const MOST_CELLS: u16 = 4096;
 
 /// What a call will do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +24,31 @@ pub(crate) enum Task {
     Write { path: Vec<u8>, mode: WriteMode, content: Content },
     Delete { path: Vec<u8>, recursive: bool },
     List { path: Vec<u8>, recursive: bool, skip: u64, limit: u64 },
+    Job(JobTask),
+}
+
+/// What is asked of the jobs of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum JobTask {
+    Output { job: JobNumber, cursor: u64, wait: Duration, limit: Option<u64> },
+    Input { job: JobNumber, typed: Typed },
+    Kill { job: JobNumber, signal: Option<i32> },
+    List(Which),
+}
+
+/// Which jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    All,
+    Running,
+}
+
+/// What is typed into a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Typed {
+    pub(crate) data: String,
+    pub(crate) end: bool,
+    pub(crate) size: Option<Size>,
 }
 
 /// A program to run.
@@ -28,6 +61,37 @@ pub(crate) struct Program {
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) stdin: Option<Content>,
     pub(crate) directory: Directory,
+    pub(crate) manner: Manner,
+    pub(crate) typing: Typing,
+    /// How long it may run as a job.
+    pub(crate) lifetime: Option<Duration>,
+    /// The size of its terminal, if it gets one.
+    pub(crate) terminal: Option<Size>,
+}
+
+/// Whether a job's standard input stays open for what is typed into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Typing {
+    Open,
+    Closed,
+}
+
+/// How long a call waits for its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Until its end.
+    Foreground,
+    /// Not at all.
+    Background,
+    /// So long; what still runs then becomes a job.
+    Yield(Duration),
+}
+
+impl Program {
+    /// Its name, for messages.
+    pub(crate) fn name(&self) -> String {
+        self.argv.first().cloned().unwrap_or_default()
+    }
 }
 
 /// What becomes of the directory that a program ends in.
@@ -59,12 +123,56 @@ pub(crate) fn validate(
     call: &Call,
     profile: &Profile,
 ) -> Result<Validated, WireError> {
-    let Parsed { task, timeout_ms } = tool.parse(call)?;
+    let Parsed { mut task, timeout_ms } = tool.parse(call)?;
     let asked = [("options.timeout_ms", call.options.timeout_ms), ("timeout_ms", timeout_ms)];
     if call.options.attach && !takes_attachment(&task) {
         return Err(invalid("attach", "this call has no use for an attachment", "leave it out"));
     }
+    if let Task::Run(program) = &mut task
+        && program.manner != Manner::Foreground
+    {
+        as_job(program, tool, &asked, profile)?;
+        return Ok(Validated { task, timeout: timeout(&[], profile)? });
+    }
     Ok(Validated { task, timeout: timeout(&asked, profile)? })
+}
+
+/// A job's time is another than a call's. What has to be reviewed before it is seen can be none.
+fn as_job(
+    program: &mut Program,
+    tool: &Tool,
+    asked: &[(&str, Option<u64>)],
+    profile: &Profile,
+) -> Result<(), WireError> {
+    if profile.reviews_output(&tool.spec) {
+        return Err(WireError::new(
+            ErrorCode::InvalidArguments,
+            "the output of this tool is reviewed before it is seen, and a job's can not be",
+            "run it without `background` and `yield_ms`",
+        ));
+    }
+    let given = asked.iter().filter_map(|(field, asked)| Some((field, (*asked)?)));
+    let mut least = profile.max_job_ms();
+    for (field, asked) in given {
+        if asked == 0 || asked > MAX_TIMEOUT_MS {
+            let why = format!("{asked} is not from 1 to {MAX_TIMEOUT_MS}");
+            return Err(invalid(field, &why, "leave it out for a job without a time limit"));
+        }
+        least = Some(least.unwrap_or(asked).min(asked));
+    }
+    program.lifetime = least.map(Duration::from_millis);
+    Ok(())
+}
+
+/// The size of a terminal.
+pub(crate) fn size(rows: u16, cols: u16) -> Result<Size, WireError> {
+    for (field, found) in [("rows", rows), ("cols", cols)] {
+        if found == 0 || found > MOST_CELLS {
+            let why = format!("{found} is not from 1 to {MOST_CELLS}");
+            return Err(invalid(field, &why, "24 and 80 are usual"));
+        }
+    }
+    Ok(Size { rows, cols })
 }
 
 const fn takes_attachment(task: &Task) -> bool {

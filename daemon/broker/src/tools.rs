@@ -7,6 +7,10 @@ mod schema;
 
 mod bash;
 mod delete_file;
+mod job_input;
+mod job_kill;
+mod job_list;
+mod job_output;
 mod list_files;
 mod read_file;
 mod write_file;
@@ -93,5 +97,9 @@ fn built_ins() -> Result<Vec<Tool>, RegistryError> {
         built_in::<wire::WriteFile>(&write_file::DESCRIPTION, write_file::parse)?,
         built_in::<wire::DeleteFile>(&delete_file::DESCRIPTION, delete_file::parse)?,
         built_in::<wire::ListFiles>(&list_files::DESCRIPTION, list_files::parse)?,
+        built_in::<wire::JobInput>(&job_input::DESCRIPTION, job_input::parse)?,
+        built_in::<wire::JobKill>(&job_kill::DESCRIPTION, job_kill::parse)?,
+        built_in::<wire::JobList>(&job_list::DESCRIPTION, job_list::parse)?,
+        built_in::<wire::JobOutput>(&job_output::DESCRIPTION, job_output::parse)?,
     ])
 }

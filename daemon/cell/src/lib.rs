@@ -17,6 +17,7 @@ mod receipt;
 mod root;
 mod runner;
 mod seccomp;
+mod terminal;
 mod tree;
 mod trial;
 mod victim;

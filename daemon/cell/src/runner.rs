@@ -4,6 +4,7 @@
 use crate::{
     channel::Channel,
     kernel::{self, ChildStack, Image},
+    terminal,
     tree::Tree,
     victim::Victim,
 };
@@ -15,7 +16,7 @@ use nix::sys::{
 use palisade_channel::Datagrams;
 use palisade_plan::{
     Path,
-    cell::{End, Run, RunReply, RunRequest},
+    cell::{End, Run, RunReply, RunRequest, Streams},
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
@@ -62,6 +63,8 @@ struct Runner {
 /// A program under way.
 struct Running {
     pid: i32,
+    /// Held until its end: between two programs on it a terminal must not look hung up.
+    _terminal: Option<OwnedFd>,
 }
 
 /// Serves until the broker or the launcher goes.
@@ -159,12 +162,28 @@ impl Runner {
 
     /// Starts a program, or says why it can not be started.
     fn start(&mut self, run: &Run, fds: &[OwnedFd]) -> Result<Option<Running>, RunnerError> {
-        let [stdin, stdout, stderr] = fds else {
-            return Err(RunnerError::Order("a program needs three streams"));
+        let started = match (run.streams, fds) {
+            (Streams::Given, [stdin, stdout, stderr]) => {
+                let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+                self.try_start(run, streams).map(|pid| Running { pid, _terminal: None })
+            }
+            (Streams::Terminal(size), []) => match terminal::make(size) {
+                Ok((master, slave)) => {
+                    self.channel
+                        .send_with(&RunReply::Terminal, &[master.as_fd()])
+                        .map_err(|e| RunnerError::Channel(e.to_string()))?;
+                    drop(master);
+                    let started = self.try_start(run, [slave.as_fd(); 3]);
+                    started.map(|pid| Running { pid, _terminal: Some(slave) })
+                }
+                Err(error) => Err(NotStarted::errno("terminal", error)),
+            },
+            (Streams::Given | Streams::Terminal(_), _) => {
+                return Err(RunnerError::Order("a program needs three streams or a terminal"));
+            }
         };
-        let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-        match self.try_start(run, streams) {
-            Ok(pid) => Ok(Some(Running { pid })),
+        match started {
+            Ok(running) => Ok(Some(running)),
             Err(NotStarted { act, errno }) => {
                 self.tree.end();
                 self.reply(&RunReply::NotStarted { act: act.to_owned(), errno })?;
@@ -187,7 +206,7 @@ impl Runner {
         let ruleset = self.ruleset.as_ref().map(|fd| fd.as_fd());
         let mut failed = None;
         let mut child = || {
-            failed = Some(become_program(&image, streams, script.as_ref(), ruleset));
+            failed = Some(become_program(&image, run.streams, streams, script.as_ref(), ruleset));
             NOT_STARTED
         };
         let stack = &mut self.stack;
@@ -284,11 +303,12 @@ fn candidates(program: &[u8], environment: &[Vec<u8>]) -> Vec<Vec<u8>> {
 /// failed.
 fn become_program(
     image: &Image,
+    kind: Streams,
     streams: [BorrowedFd<'_>; 3],
     script: Option<&OwnedFd>,
     ruleset: Option<BorrowedFd<'_>>,
 ) -> NotStarted {
-    if let Err(error) = set_up(streams, script) {
+    if let Err(error) = set_up(kind, streams, script) {
         return NotStarted::io("set up streams", &error);
     }
     if let Some(Err(error)) = ruleset.map(kernel::landlock_restrict) {
@@ -302,8 +322,15 @@ fn become_program(
 }
 
 /// A session, signal mask and streams of the program's own.
-fn set_up(streams: [BorrowedFd<'_>; 3], script: Option<&OwnedFd>) -> std::io::Result<()> {
+fn set_up(
+    kind: Streams,
+    streams: [BorrowedFd<'_>; 3],
+    script: Option<&OwnedFd>,
+) -> std::io::Result<()> {
     rustix::process::setsid()?;
+    if let (Streams::Terminal(_), [terminal, ..]) = (kind, streams) {
+        rustix::process::ioctl_tiocsctty(terminal)?;
+    }
     SigSet::empty().thread_set_mask()?;
     // Descriptors 0 to 2 are this process's own streams and 3 is its socket to the launcher (the
     // first it ever made), so none of the four numbers set here is still needed, and whatever
@@ -339,6 +366,7 @@ mod tests {
             environment: vec![],
             cwd: "/".into(),
             script: None,
+            streams: Streams::Given,
         };
         for argv in [&[][..], &[b"".as_slice()], &[b"a\0b".as_slice()]] {
             assert_eq!(image(&run(argv)).err().map(|e| e.errno), Some(libc::EINVAL));

@@ -63,7 +63,8 @@ pub enum Ready {
 /// From the broker to a runner.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum RunRequest {
-    /// Start a program. Descriptors: its standard input, output and error. Only when none runs.
+    /// Start a program. Descriptors: its standard input, output and error, or none where it gets a
+    /// terminal. Only when none runs.
     Run(Run),
     /// Signal every process of the call.
     Signal(i32),
@@ -81,6 +82,26 @@ pub struct Run {
     /// A shell line too long to be an argument. It goes to a descriptor that the program reads
     /// as `/proc/self/fd/3`.
     pub script: Option<Vec<u8>>,
+    /// What its three streams are.
+    pub streams: Streams,
+}
+
+/// What a program's streams are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Streams {
+    /// The descriptors that came along.
+    Given,
+    /// A terminal of the cell's own, of this size. [`RunReply::Terminal`] comes first then.
+    Terminal(Size),
+}
+
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Size {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub cols: u16,
 }
 
 /// From a runner to the broker.
@@ -102,6 +123,8 @@ pub enum RunReply {
         /// Processes that outlived the program and were killed.
         stragglers: u32,
     },
+    /// The program's terminal was made. Descriptor: its master side.
+    Terminal,
 }
 
 /// How a program ended.

@@ -11,6 +11,9 @@ use palisade_protocol::{Ask, ToolName, ToolSpec, limits::MAX_TIMEOUT_MS};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 
+/// The most jobs of one session at once that a profile can allow.
+const MAX_JOBS: u64 = 256;
+
 /// What a session may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
@@ -181,6 +184,18 @@ impl Profile {
         self.settings.limits.sessions.get()
     }
 
+    /// How many jobs of one session run at most at once.
+    #[must_use]
+    pub const fn max_jobs(&self) -> u64 {
+        self.settings.limits.jobs.get()
+    }
+
+    /// How long a job may run, whatever it asks for.
+    #[must_use]
+    pub fn max_job_ms(&self) -> Option<u64> {
+        self.settings.limits.job_ms.map(std::num::NonZeroU64::get)
+    }
+
     /// Variables that the broker hands on from its own environment, where they are set: look each
     /// up and give it to [`Profile::environment`] with the caller's own.
     pub fn passed_variables(&self) -> impl Iterator<Item = &str> {
@@ -246,6 +261,9 @@ fn check(name: &str, text: &str, settings: &Settings) -> Result<(), ProfileError
             "limits.timeout_ms",
             format!("{} is over max_timeout_ms = {}", limits.timeout_ms, limits.max_timeout_ms),
         );
+    }
+    if limits.jobs.get() > MAX_JOBS {
+        return at("limits.jobs", format!("{} is over the limit of {MAX_JOBS}", limits.jobs));
     }
     if settings.tools.allow.as_ref().is_some_and(Vec::is_empty) {
         return at("tools.allow", "is empty; leave it out to allow every tool".to_owned());

@@ -98,6 +98,11 @@ pub(crate) struct Limits {
     pub(crate) kill_grace_ms: NonZeroU64,
     /// Of one user at once.
     pub(crate) sessions: NonZeroU64,
+    /// Of one session at once.
+    pub(crate) jobs: NonZeroU64,
+    /// How long a job may run, whatever it asks for; without end if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) job_ms: Option<NonZeroU64>,
 }
 
 const fn count(value: u32) -> NonZeroU64 {
@@ -124,6 +129,8 @@ impl Default for Limits {
             spool: Size::mib(64),
             kill_grace_ms: count(2_000),
             sessions: count(32),
+            jobs: count(16),
+            job_ms: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A record as one line for people.
 
 use crate::paint::{Paint, Style, harmless};
-use palisade_audit::{Call, CallResult, Record, Repair, Sighted};
+use palisade_audit::{Call, CallResult, JobEnd, Record, Repair, Sighted};
 
 /// The longest text of others on a line.
 const WIDTH: usize = 120;
@@ -37,6 +37,7 @@ fn matter(record: &Record) -> (Option<Style>, String) {
         ),
         Record::Call(call) => (None, of_call(call)),
         Record::Result(result) => of_result(result),
+        Record::JobEnd(end) => (None, of_job(end)),
         Record::Repair(repair) => (Some(Style::Warning), of_repair(repair)),
         Record::Rotate(rotate) => (None, format!("from {}", rotate.from)),
     }
@@ -67,6 +68,13 @@ fn of_result(result: &CallResult) -> (Option<Style>, String) {
         Some(error) => (Style::Error, error.as_str()),
     };
     (Some(style), format!("{} {how}{status}, {millis} ms", result.call_id))
+}
+
+fn of_job(end: &JobEnd) -> String {
+    let status = end.exit_code.map(|code| format!(" status {code}")).unwrap_or_default();
+    let millis = end.duration_us.div_ceil(1000);
+    let how = end.error.as_deref().unwrap_or("ok");
+    format!("{} job {} {how}{status}, {millis} ms", end.call_id, end.job)
 }
 
 fn of_repair(repair: &Repair) -> String {

@@ -3,7 +3,7 @@
 use crate::{
     decision::{Answer, Question},
     line::{Entry, steers},
-    record::{Call, CallResult, Finding, Record, SessionOpen},
+    record::{Call, CallResult, Finding, JobEnd, Record, SessionOpen},
 };
 use std::fmt::Write as _;
 
@@ -29,6 +29,7 @@ impl Markdown {
             Record::Question(question) => asked(question),
             Record::Answer(answer) => answered(answer),
             Record::Result(result) => outcome(result),
+            Record::JobEnd(end) => job_end(end, &time.to_string()),
             Record::Repair(repair) => {
                 let torn = repair.torn.as_ref().map_or(0, |torn| torn.bytes);
                 format!(
@@ -40,6 +41,22 @@ impl Markdown {
             Record::Start(_) | Record::Rotate(_) => String::new(),
         }
     }
+}
+
+fn job_end(end: &JobEnd, time: &str) -> String {
+    let how = match (end.signal, end.exit_code, &end.error) {
+        (Some(signal), ..) => format!("by signal {signal}"),
+        (None, Some(code), _) => format!("with status {code}"),
+        (None, None, Some(error)) => format!("with {}", span(error)),
+        (None, None, None) => "somehow".to_owned(),
+    };
+    format!(
+        "*{time}: job {} of call {} ended {how} after {} ms and {} bytes of output.*\n\n",
+        end.job,
+        span(&end.call_id),
+        end.duration_us.div_ceil(1000),
+        end.output_bytes
+    )
 }
 
 fn session(open: &SessionOpen, time: &str) -> String {

@@ -50,6 +50,7 @@ impl Messages {
             | Record::Question(_)
             | Record::Answer(_)
             | Record::Repair(_)
+            | Record::JobEnd(_)
             | Record::Rotate(_) => {}
         }
     }

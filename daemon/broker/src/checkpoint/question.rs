@@ -5,7 +5,7 @@ use super::{desk::Inquiry, diff, grants::Claim, visible};
 use crate::{
     seen::{Seen, SeenTarget, part},
     session::Session,
-    task::{Content, Directory, Program, Task},
+    task::{Content, Directory, JobTask, Program, Task},
 };
 use palisade_plan::{
     cell::{LOOK_BYTES, WriteMode},
@@ -161,13 +161,16 @@ impl Subject<'_> {
             }
             Task::Read { .. } => lines.push(self.line("read")),
             Task::List { .. } => lines.push(self.line("list")),
+            Task::Job(task) => {
+                lines.push(ViewLine { text: visible::line(&of_job(task)), findings: Vec::new() })
+            }
         }
         let lost = |target: &SeenTarget| {
             target.found.is_some()
                 && match self.task {
                     Task::Delete { .. } | Task::Run(_) => true,
                     Task::Write { mode, .. } => *mode == WriteMode::Overwrite,
-                    Task::Read { .. } | Task::List { .. } => false,
+                    Task::Read { .. } | Task::List { .. } | Task::Job(_) => false,
                 }
         };
         let targets = self.seen.targets.iter().map(|target| Target {
@@ -192,6 +195,16 @@ impl Subject<'_> {
             text: visible::line(&format!("{act} {path}")),
             findings: findings.map(|(number, _)| number).collect(),
         }
+    }
+}
+
+fn of_job(task: &JobTask) -> String {
+    match task {
+        JobTask::Output { job, .. } => format!("read what job {job} printed"),
+        JobTask::Input { job, typed } => format!("type into job {job}: {:?}", typed.data),
+        JobTask::Kill { job, signal: None } => format!("end job {job}"),
+        JobTask::Kill { job, signal: Some(signal) } => format!("send job {job} signal {signal}"),
+        JobTask::List(_) => "list the jobs".to_owned(),
     }
 }
 
@@ -307,6 +320,10 @@ mod tests {
             environment: Default::default(),
             stdin: None,
             directory: Directory::Kept,
+            manner: crate::task::Manner::Foreground,
+            typing: crate::task::Typing::Closed,
+            lifetime: None,
+            terminal: None,
         }
     }
 

@@ -127,7 +127,7 @@ async fn a_greeted_client_can_ask_what_needs_no_session() {
         client.alive().await;
         let reply = client.ask(3, Request::Tools(ToolsQuery::default())).await;
         let Reply::Tools(tools) = reply else { panic!("{reply:?}") };
-        assert_eq!(tools.len(), 5);
+        assert!(tools.iter().any(|tool| tool.name.as_str() == "bash"), "{tools:?}");
         let reply = client.ask(4, Request::Status).await;
         let Reply::Status(status) = reply else { panic!("{reply:?}") };
         assert!(status.launcher.starts_with("gone: it was never there"));

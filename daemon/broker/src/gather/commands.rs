@@ -6,7 +6,7 @@ use crate::{
     error::CallError,
     seen::SeenTarget,
     session::Session,
-    task::{Content, Directory, Program},
+    task::{Content, Directory, Program, Typing},
 };
 use palisade_plan::cell::{Contents, Link};
 use palisade_policy::{
@@ -26,7 +26,10 @@ const MOST_INPUT: usize = 32 * 1024;
 pub(super) async fn analyse(analyst: &Analyst, program: &Program) -> Analysed {
     let text = text(program);
     let length = text.len();
-    let (before, after) = around(program.stdin.as_ref());
+    let (before, after) = around(match program.typing {
+        Typing::Open => Some(&Content::Attached),
+        Typing::Closed => program.stdin.as_ref(),
+    });
     let mut analysed = analyst.ask(format!("{before}{text}{after}")).await;
     let back = |place: u32| {
         let place = usize::try_from(place).unwrap_or(usize::MAX).saturating_sub(before.len());
@@ -173,6 +176,10 @@ mod tests {
             environment: Default::default(),
             stdin: None,
             directory,
+            manner: crate::task::Manner::Foreground,
+            typing: Typing::Closed,
+            lifetime: None,
+            terminal: None,
         }
     }
 

@@ -76,7 +76,11 @@ fn the_field_and_what_it_takes_are_named() {
     assert!(message.contains("rot13") && message.contains("base64"), "{message}");
     let error = task("bash", r#"{"comand":"a"}"#).unwrap_err();
     assert!(error.message.contains("comand"), "{}", error.message);
-    assert!(error.hint.starts_with("bash takes argv, command, cwd"), "{}", error.hint);
+    assert!(
+        error.hint.starts_with("bash takes argv, background, cols, command, cwd"),
+        "{}",
+        error.hint
+    );
     let (_, message) = refused("read_file", r#"{"offset":1}"#);
     assert_eq!(message, "`path`: it is required and missing");
     let (_, message) = refused("read_file", r#"{"path":7,"limit":-1,"foo":1,"bar":2}"#);

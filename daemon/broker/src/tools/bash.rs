@@ -1,15 +1,18 @@
 //! `bash`: a shell line, or a program without a shell. Broker, pure.
 
 use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{Content, Directory, Program, Task, invalid, path};
+use crate::task::{Content, Directory, Manner, Program, Task, Typing, invalid, path, size};
 use palisade_protocol::{
     AuditOperation, Call, CallOptions, ErrorCode, PermissionClass, WireError, arguments as wire,
 };
+use std::time::Duration;
 
 /// A longer shell line goes to the shell by descriptor: one argument holds 128 KiB.
 const LONG_COMMAND: usize = 100 * 1024;
 /// The longest shell line; it travels in one message.
 const MAX_COMMAND: usize = 3 * 1024 * 1024;
+/// The longest that a call waits before its program becomes a job, in milliseconds.
+const MOST_PATIENCE: u64 = 600_000;
 /// The kernel's limit for one argument, its closing NUL included.
 const MAX_ARGUMENT: usize = 128 * 1024;
 /// The kernel's limit for all arguments, a pointer for each included.
@@ -22,7 +25,9 @@ pub(super) const DESCRIPTION: Description = Description {
            workspace. The current directory is kept from call to call; nothing else of the shell \
            is. Standard input is at its end unless given. Every process that the call started is \
            gone when it ends. Output over the limit is shown as head and tail; the rest can be \
-           paged through by the call id.",
+           paged through by the call id. With background (or yield_ms, when that time is over) it \
+           becomes a job: job_output reads what it prints, job_kill ends it. pty runs it on a \
+           terminal.",
     traits: Traits::Mutating,
     class: PermissionClass::Bash,
     operation: AuditOperation::Execute,
@@ -35,8 +40,8 @@ pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
     Ok(Parsed { task: Task::Run(program(arguments, &call.options)?), timeout_ms })
 }
 
-fn program(arguments: wire::Bash, options: &CallOptions) -> Result<Program, WireError> {
-    let ((argv, script), directory) = match (arguments.command, arguments.argv) {
+fn program(mut arguments: wire::Bash, options: &CallOptions) -> Result<Program, WireError> {
+    let ((argv, script), directory) = match (arguments.command.take(), arguments.argv.take()) {
         (Some(command), None) => (shell(command)?, Directory::Kept),
         (None, Some(argv)) => ((arguments_of(argv)?, None), Directory::Left),
         (Some(_), Some(_)) => {
@@ -47,6 +52,8 @@ fn program(arguments: wire::Bash, options: &CallOptions) -> Result<Program, Wire
             return Err(invalid("command", "there is neither `command` nor `argv`", hint));
         }
     };
+    let manner = manner(arguments.background, arguments.yield_ms)?;
+    let typing = typing(&arguments, options, manner)?;
     let stdin = match (arguments.stdin, options.attach) {
         (Some(_), true) => {
             return Err(invalid("stdin", "an attachment is also announced", "give one of the two"));
@@ -55,8 +62,61 @@ fn program(arguments: wire::Bash, options: &CallOptions) -> Result<Program, Wire
         (None, true) => Some(Content::Attached),
         (None, false) => None,
     };
+    let terminal = match (arguments.pty, arguments.rows, arguments.cols) {
+        (true, rows, cols) => Some(size(rows.unwrap_or(24), cols.unwrap_or(80))?),
+        (false, None, None) => None,
+        (false, Some(_), _) => return Err(invalid("rows", "there is no terminal", "set `pty`")),
+        (false, None, Some(_)) => return Err(invalid("cols", "there is no terminal", "set `pty`")),
+    };
     let cwd = arguments.cwd.map(|cwd| path("cwd", cwd)).transpose()?;
-    Ok(Program { argv, script, cwd, environment: arguments.env, stdin, directory })
+    Ok(Program {
+        argv,
+        script,
+        cwd,
+        environment: arguments.env,
+        stdin,
+        directory,
+        manner,
+        typing,
+        lifetime: None,
+        terminal,
+    })
+}
+
+fn typing(
+    arguments: &wire::Bash,
+    options: &CallOptions,
+    manner: Manner,
+) -> Result<Typing, WireError> {
+    match (arguments.input, manner) {
+        (false, _) => Ok(Typing::Closed),
+        (true, _) if arguments.stdin.is_some() || options.attach => {
+            let hint = "leave out `input`, or send it with job_input";
+            Err(invalid("input", "its standard input is also given", hint))
+        }
+        (true, Manner::Foreground) => {
+            let hint = "set `background`, or give `stdin`";
+            Err(invalid("input", "only a job can be typed into", hint))
+        }
+        (true, Manner::Background | Manner::Yield(_)) => Ok(Typing::Open),
+    }
+}
+
+fn manner(background: bool, yield_ms: Option<u64>) -> Result<Manner, WireError> {
+    match (background, yield_ms) {
+        (false, None) => Ok(Manner::Foreground),
+        (true, None) => Ok(Manner::Background),
+        (true, Some(_)) => {
+            Err(invalid("yield_ms", "there is also `background`", "give one of the two"))
+        }
+        (false, Some(patience @ 1..=MOST_PATIENCE)) => {
+            Ok(Manner::Yield(Duration::from_millis(patience)))
+        }
+        (false, Some(other)) => {
+            let why = format!("{other} is not from 1 to {MOST_PATIENCE}");
+            Err(invalid("yield_ms", &why, "set `background` to wait not at all"))
+        }
+    }
 }
 
 fn shell(command: String) -> Result<(Vec<String>, Option<String>), WireError> {

@@ -18,6 +18,8 @@ pub(super) struct Description {
 /// What a built-in does to the world, from mild to grave.
 pub(super) enum Traits {
     ReadOnly,
+    /// Changes something that no other call depends on.
+    Aside,
     Mutating,
     Destructive,
 }
@@ -30,7 +32,7 @@ pub(super) fn built_in<A: JsonSchema>(
     let aliases = from.aliases.iter().map(|alias| alias.parse()).collect::<Result<_, _>>()?;
     let read_only = matches!(from.traits, Traits::ReadOnly);
     let metadata = ToolMetadata {
-        concurrency_safe: read_only,
+        concurrency_safe: matches!(from.traits, Traits::ReadOnly | Traits::Aside),
         read_only,
         destructive: matches!(from.traits, Traits::Destructive),
         permission_class: from.class,

@@ -1,0 +1,166 @@
+//! The jobs of a session: programs that run on after their call has been answered. Broker.
+
+mod attend;
+mod ring;
+pub(crate) mod serve;
+pub(crate) mod start;
+mod tape;
+
+use crate::{
+    audit::Audit,
+    error::CallError,
+    streams::{Sink, Window},
+    watchdog::Ended,
+};
+use palisade_protocol::CallId;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+/// How many jobs that are over stay listed; the oldest are forgotten.
+const MOST_ENDED: usize = 256;
+
+/// How long the jobs of a session that ends may take to be accounted for.
+const ACCOUNTED: Duration = Duration::from_secs(5);
+
+/// A job's number in its session.
+pub(crate) type JobNumber = u64;
+
+/// How far a job is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Progress {
+    /// Bytes printed so far.
+    pub(crate) total: u64,
+    /// Set once everything of it is gone.
+    pub(crate) ended: Option<Arc<Ended>>,
+    /// How long it ran.
+    pub(crate) lasted: Option<Duration>,
+}
+
+/// A job.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) number: JobNumber,
+    /// The call that started it, which its spool is named by.
+    pub(crate) call_id: CallId,
+    /// What it runs, in short.
+    pub(crate) command: String,
+    pub(crate) started: Instant,
+    progress: watch::Sender<Progress>,
+    tape: tape::Tape,
+    signals: mpsc::Sender<i32>,
+    /// Ends it, first gently.
+    end: CancellationToken,
+    /// None if it was not asked for, or has ended.
+    input: tokio::sync::Mutex<Option<Sink>>,
+    /// None if it has no terminal, or has ended.
+    window: Mutex<Option<Window>>,
+}
+
+impl Job {
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress.borrow().clone()
+    }
+
+    fn window(&self) -> MutexGuard<'_, Option<Window>> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for its end.
+    async fn ended(&self) -> Arc<Ended> {
+        let mut progress = self.progress.subscribe();
+        let ended = progress.wait_for(|progress| progress.ended.is_some()).await;
+        // The sender is the job's own.
+        ended.ok().and_then(|progress| progress.ended.clone()).unwrap_or_default()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    last: JobNumber,
+    jobs: BTreeMap<JobNumber, Arc<Job>>,
+    closed: bool,
+}
+
+/// The jobs of a session.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    table: Mutex<Table>,
+    most: usize,
+    audit: Audit,
+}
+
+impl Jobs {
+    /// At most `most` at once.
+    pub(crate) fn new(most: u64, audit: Audit) -> Self {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        Self { table: Mutex::default(), most, audit }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a job, if it is not one too many.
+    fn enter(&self, make: impl FnOnce(JobNumber) -> Job) -> Result<Arc<Job>, CallError> {
+        let mut table = self.table();
+        if table.closed {
+            return Err(CallError::SessionOver);
+        }
+        let over: Vec<JobNumber> = table
+            .jobs
+            .values()
+            .filter(|job| job.progress().ended.is_some())
+            .map(|j| j.number)
+            .collect();
+        if table.jobs.len() - over.len() >= self.most {
+            return Err(CallError::TooManyJobs(self.most));
+        }
+        for number in over.iter().take(over.len().saturating_sub(MOST_ENDED)) {
+            table.jobs.remove(number);
+        }
+        table.last += 1;
+        let job = Arc::new(make(table.last));
+        table.jobs.insert(job.number, Arc::clone(&job));
+        Ok(job)
+    }
+
+    /// Forgets a job that never was one for anybody.
+    fn forget(&self, number: JobNumber) {
+        self.table().jobs.remove(&number);
+    }
+
+    /// A job by its number.
+    pub(crate) fn get(&self, number: JobNumber) -> Result<Arc<Job>, CallError> {
+        self.table().jobs.get(&number).cloned().ok_or(CallError::NoJob(number))
+    }
+
+    /// All of them, in order.
+    pub(crate) fn all(&self) -> Vec<Arc<Job>> {
+        self.table().jobs.values().cloned().collect()
+    }
+
+    /// No more of them; those that run are over with their session.
+    pub(crate) fn close(&self) {
+        self.table().closed = true;
+    }
+
+    /// Waits until the end of each is accounted for. Their processes are gone already.
+    pub(crate) async fn accounted(&self) {
+        let all = async {
+            for job in self.all() {
+                job.ended().await;
+            }
+        };
+        if timeout(ACCOUNTED, all).await.is_err() {
+            tracing::warn!("a job of a session that is over is not accounted for");
+        }
+    }
+}

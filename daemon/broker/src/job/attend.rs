@@ -1,0 +1,112 @@
+//! Attends a job from its start to its end. Broker.
+
+use super::{Job, tape::Recorder};
+use crate::{
+    context::Deadline,
+    error::CallError,
+    run::Begun,
+    session::Session,
+    streams::{Attachment, Held, Piece, Taker},
+    task::Content,
+    watchdog::Watchdog,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::{mpsc, watch},
+    time::sleep_until,
+};
+
+/// What a job is followed with.
+#[derive(Debug)]
+pub(super) struct Attended {
+    pub(super) session: Arc<Session>,
+    pub(super) job: Arc<Job>,
+    pub(super) name: String,
+    pub(super) begun: Begun,
+    pub(super) signals: mpsc::Receiver<i32>,
+    pub(super) deadline: Option<Deadline>,
+    /// What it reads, if that came with its call.
+    pub(super) input: (Option<Content>, Option<Attachment>),
+    /// The call that still waits for it.
+    pub(super) tap: Option<mpsc::Sender<Piece>>,
+}
+
+/// Follows a job until it and everything it started is gone.
+pub(super) async fn attend(attended: Attended) {
+    let Attended { session, job, name, begun, mut signals, deadline, input, tap } = attended;
+    let Begun { channel, sink, source, .. } = begun;
+    let recorder = Recorder::new(session.profile.spool_bytes());
+    let mut taking = Taking { job: &job, recorder, tap };
+    let (over, is_over) = watch::channel(false);
+    let feed = async {
+        if let Some(sink) = sink {
+            sink.feed(input.0, input.1).await;
+        }
+    };
+    let grace = Duration::from_millis(session.profile.kill_grace_ms());
+    let supervise = async {
+        let mut watchdog = Watchdog::new(channel, grace);
+        let end = tokio::select! {
+            end = watchdog.wait(stopped(&job, deadline), &mut signals) => end,
+            never = async { feed.await; std::future::pending().await } => never,
+        };
+        over.send_replace(true);
+        (end, watchdog)
+    };
+    let (pumped, (end, watchdog)) = tokio::join!(source.pump(is_over, &mut taking), supervise);
+    let held = pumped.unwrap_or_else(|error| {
+        tracing::warn!(%error, "a job's output could not be read to its end");
+        Held::No
+    });
+    let mut ended = watchdog.ended(end, &session, name).await;
+    ended.stragglers |= held == Held::Yes;
+    // A writer that waits for room lets go when it sees the end.
+    job.end.cancel();
+    *job.input.lock().await = None;
+    *job.window() = None;
+    taking.recorder.finish(&job.tape).await;
+    // Whatever was judged meanwhile may have been changed by it.
+    session.changed();
+    let lasted = job.started.elapsed();
+    session.jobs.audit.job_ended(&session, &job, &ended, lasted).await;
+    job.progress.send_modify(|progress| {
+        progress.lasted = Some(lasted);
+        progress.ended = Some(Arc::new(ended));
+    });
+}
+
+/// Takes in what a job prints.
+struct Taking<'a> {
+    job: &'a Job,
+    recorder: Recorder,
+    tap: Option<mpsc::Sender<Piece>>,
+}
+
+impl Taker for Taking<'_> {
+    async fn take(&mut self, (stream, bytes): Piece) {
+        let total = self.recorder.take(&self.job.tape, &bytes).await;
+        self.job.progress.send_modify(|progress| progress.total = total);
+        if let Some(waiting) = &self.tap
+            && waiting.send((stream, bytes)).await.is_err()
+        {
+            self.tap = None;
+        }
+    }
+}
+
+/// Returns when the job must stop, with the reason.
+async fn stopped(job: &Job, deadline: Option<Deadline>) -> CallError {
+    let too_late = async {
+        match deadline {
+            Some(deadline) => {
+                sleep_until(deadline.at).await;
+                deadline.error()
+            }
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = job.end.cancelled() => CallError::Cancelled,
+        error = too_late => error,
+    }
+}

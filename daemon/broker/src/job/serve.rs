@@ -1,0 +1,192 @@
+//! What can be asked of jobs: their output, input, signals, and which there are. Broker.
+
+use super::{Job, Progress, tape::Stretch};
+use crate::{
+    capture,
+    context::{Context, Deadline},
+    error::CallError,
+    outcome::Outcome,
+    session::Session,
+    task::{JobTask, Typed, Which},
+};
+use palisade_protocol::JsonText;
+use serde_json::{Value, json};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+use tokio::time::{Instant, timeout_at};
+
+/// Does what is asked of a job.
+pub(crate) async fn run(task: JobTask, context: Context, deadline: Deadline) -> Outcome {
+    let asked = async {
+        match task {
+            JobTask::Output { job, cursor, wait, limit } => {
+                let job = context.session.jobs.get(job)?;
+                output(
+                    &context.session,
+                    &job,
+                    cursor,
+                    limit,
+                    deadline.at.min(Instant::now() + wait),
+                )
+                .await
+            }
+            JobTask::Input { job, typed } => {
+                type_into(&context.session.jobs.get(job)?, typed, deadline).await
+            }
+            JobTask::Kill { job, signal } => {
+                kill(&context.session.jobs.get(job)?, signal, deadline).await
+            }
+            JobTask::List(which) => list(&context.session, which),
+        }
+    };
+    let done = tokio::select! {
+        done = asked => done,
+        () = context.cancel.cancelled() => Err(CallError::Cancelled),
+    };
+    done.unwrap_or_else(Outcome::from)
+}
+
+fn outcome(output: String, data: &Value) -> Result<Outcome, CallError> {
+    let data = JsonText::render(data).map_err(|error| CallError::Io(error.into()))?;
+    Ok(Outcome { output, data: Some(data), ..Outcome::default() })
+}
+
+/// A job in a result's data.
+pub(super) fn described(job: &Job) -> Value {
+    let Progress { total, ended, lasted } = job.progress();
+    let time = lasted.unwrap_or_else(|| job.started.elapsed());
+    let mut data = json!({
+        "job": job.number,
+        "state": if ended.is_some() { "ended" } else { "running" },
+        "command": job.command,
+        "call_id": job.call_id,
+        "output_bytes": total,
+        "time_ms": u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+    });
+    if let Some(ended) = ended {
+        data["exit_code"] = json!(ended.exit_code);
+        data["signal"] = json!(ended.signal);
+        data["timed_out"] = json!(ended.timed_out);
+        data["killed"] = json!(ended.cancelled);
+        data["oom"] = json!(ended.oom);
+        data["error"] = json!(ended.error);
+    }
+    data
+}
+
+/// What a job printed from a place on; waits until there is something, or the job is over.
+async fn output(
+    session: &Session,
+    job: &Arc<Job>,
+    cursor: u64,
+    limit: Option<u64>,
+    until: Instant,
+) -> Result<Outcome, CallError> {
+    let mut progress = job.progress.subscribe();
+    let new = progress.wait_for(|now| now.total > cursor || now.ended.is_some());
+    // That nothing came in time is an answer too.
+    timeout_at(until, new).await.ok();
+    let Progress { total, ended, .. } = job.progress();
+    if cursor > total {
+        return Err(CallError::Cursor { cursor, total });
+    }
+    let most = session.profile.output_bytes();
+    let limit = usize::try_from(limit.unwrap_or(most).min(most)).unwrap_or(usize::MAX);
+    let Stretch { start, mut bytes } = job.tape.read(cursor, limit).await;
+    // A character that is still on its way, or goes on after the limit, is left for the next time.
+    let whole = capture::without_cut_end(&bytes).len();
+    if whole > 0 || (ended.is_none() && start + bytes.len() as u64 == total) {
+        bytes.truncate(whole);
+    }
+    let next = start + bytes.len() as u64;
+    let (text, lossy) = capture::decode(&bytes);
+    let mut data = described(job);
+    data["cursor"] = next.into();
+    data["omitted_bytes"] = (start - cursor).into();
+    data["more"] = (next < total).into();
+    Ok(Outcome { lossy, omitted: start - cursor, ..outcome(text, &data)? })
+}
+
+/// Types something into a job, ends its input, changes the size of its terminal.
+async fn type_into(job: &Arc<Job>, typed: Typed, deadline: Deadline) -> Result<Outcome, CallError> {
+    if job.progress().ended.is_some() {
+        return Err(CallError::JobOver(job.number));
+    }
+    if let Some(size) = typed.size {
+        match job.window().as_ref() {
+            Some(window) => window.resize(size)?,
+            None => return Err(CallError::NoTerminal(job.number)),
+        }
+    }
+    let mut written = 0;
+    if !typed.data.is_empty() || typed.end {
+        let mut input = job.input.lock().await;
+        let Some(sink) = input.as_mut() else { return Err(CallError::NoInput(job.number)) };
+        let write = async {
+            while let Some(rest) = typed.data.as_bytes().get(written..).filter(|r| !r.is_empty()) {
+                written += sink.write(rest).await?;
+            }
+            Ok::<_, std::io::Error>(())
+        };
+        let done = tokio::select! {
+            done = timeout_at(deadline.at, write) => done,
+            () = job.end.cancelled() => return Err(CallError::JobOver(job.number)),
+        };
+        match done {
+            Err(_) => return Err(CallError::NotRead { written, whole: typed.data.len() }),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a job did not read its input");
+                return Err(CallError::NotRead { written, whole: typed.data.len() });
+            }
+            Ok(Ok(())) => {}
+        }
+        if typed.end
+            && let Some(sink) = input.take()
+        {
+            sink.end().await?;
+        }
+    }
+    let data = json!({"job": job.number, "written": written, "ended": typed.end});
+    outcome(String::new(), &data)
+}
+
+/// Signals a job. Without a signal, and with KILL, it is over when this returns.
+async fn kill(
+    job: &Arc<Job>,
+    signal: Option<i32>,
+    deadline: Deadline,
+) -> Result<Outcome, CallError> {
+    const SIGKILL: i32 = 9;
+    match signal {
+        _ if job.progress().ended.is_some() => {}
+        None => job.end.cancel(),
+        // A job that ended just now needs none.
+        Some(number) => job.signals.send(number).await.unwrap_or_default(),
+    }
+    if matches!(signal, None | Some(SIGKILL)) && timeout_at(deadline.at, job.ended()).await.is_err()
+    {
+        return Err(deadline.error());
+    }
+    outcome(String::new(), &described(job))
+}
+
+fn list(session: &Session, which: Which) -> Result<Outcome, CallError> {
+    let (mut text, mut jobs) = (String::new(), Vec::new());
+    for job in session.jobs.all() {
+        let progress = job.progress();
+        if which == Which::Running && progress.ended.is_some() {
+            continue;
+        }
+        let state = match progress.ended.as_ref().map(|ended| ended.exit_code) {
+            None => "running".to_owned(),
+            Some(Some(code)) => format!("ended with status {code}"),
+            Some(None) => "ended".to_owned(),
+        };
+        // Writing to a string does not fail.
+        writeln!(text, "{}\t{state}\t{} bytes\t{}", job.number, progress.total, job.command).ok();
+        jobs.push(described(&job));
+    }
+    outcome(text, &json!({ "jobs": jobs }))
+}
+
+/// The longest that `job_output` waits.
+pub(crate) const MOST_WAIT: Duration = Duration::from_secs(600);

@@ -1,0 +1,37 @@
+//! `job_input`: types into a job. Broker, pure.
+
+use super::{Description, Parsed, Tool, Traits, schema};
+use crate::task::{JobTask, Task, Typed, invalid, size};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, WireError, arguments as wire, limits::MAX_CHUNK,
+};
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: "job_input",
+    aliases: &[],
+    text: "Types data into a job that was started with input, ends its input, or changes the size \
+           of its terminal (rows and cols). Control keys of a terminal are their characters: \\u0003 \
+           interrupts.",
+    traits: Traits::Mutating,
+    class: PermissionClass::Bash,
+    operation: AuditOperation::Execute,
+    search: "background process stdin type send keys terminal resize",
+};
+
+pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+    let wire::JobInput { job, data, end, rows, cols } = schema::parse(tool, call)?;
+    let size = match (rows, cols) {
+        (None, None) => None,
+        (Some(rows), Some(cols)) => Some(size(rows, cols)?),
+        (Some(_), None) => return Err(invalid("cols", "there is only `rows`", "give both")),
+        (None, Some(_)) => return Err(invalid("rows", "there is only `cols`", "give both")),
+    };
+    if data.len() > MAX_CHUNK {
+        let why = format!("it has {} bytes, the limit is {MAX_CHUNK}", data.len());
+        return Err(invalid("data", &why, "send it in several calls"));
+    }
+    if data.is_empty() && !end && size.is_none() {
+        return Err(invalid("data", "there is nothing to do", "give data, end, or rows and cols"));
+    }
+    Ok(Task::Job(JobTask::Input { job, typed: Typed { data, end, size } }).into())
+}

@@ -1,0 +1,150 @@
+//! Watches over a runner with a program: until its end, which it brings about if it has to. Broker.
+
+use crate::{
+    channel::{Channel, ChannelError},
+    error::CallError,
+    session::Session,
+};
+use palisade_plan::cell::{End, RunReply, RunRequest};
+use palisade_protocol::WireError;
+use std::{io, time::Duration};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+
+/// How long a runner may take to answer after everything was killed.
+const LAST_WORD: Duration = Duration::from_secs(2);
+
+/// Watches over a runner with a program.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    channel: Channel,
+    grace: Duration,
+    stopped: Option<CallError>,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ended {
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) timed_out: bool,
+    pub(crate) cancelled: bool,
+    pub(crate) oom: bool,
+    /// It left something running, which was killed.
+    pub(crate) stragglers: bool,
+    pub(crate) error: Option<WireError>,
+    /// Where it was then.
+    pub(crate) cwd: Option<Vec<u8>>,
+}
+
+impl Watchdog {
+    pub(crate) const fn new(channel: Channel, grace: Duration) -> Self {
+        Self { channel, grace, stopped: None }
+    }
+
+    /// The runner's answer. Signals are passed on; when `stop` says why, everything is ended, first
+    /// gently.
+    pub(crate) async fn wait(
+        &mut self,
+        stop: impl Future<Output = CallError>,
+        signals: &mut mpsc::Receiver<i32>,
+    ) -> Result<RunReply, ChannelError> {
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                biased;
+                reply = self.channel.receive() => return reply,
+                why = &mut stop => {
+                    self.stopped = Some(why);
+                    break;
+                }
+                Some(signal) = signals.recv() => {
+                    self.channel.send(&RunRequest::Signal(signal), &[]).await?;
+                }
+            }
+        }
+        for (signal, patience) in [(SIGTERM, self.grace), (SIGKILL, LAST_WORD)] {
+            self.channel.send(&RunRequest::Signal(signal), &[]).await?;
+            let until = Instant::now() + patience;
+            tokio::select! {
+                biased;
+                reply = self.channel.receive() => return reply,
+                () = sleep_until(until) => {}
+            }
+        }
+        tracing::error!("a runner did not answer after killing its program; it is given up");
+        Err(ChannelError::Closed)
+    }
+
+    /// What the runner's answer means; the runner goes back to its session if it is still of use.
+    pub(crate) async fn ended(
+        self,
+        end: Result<RunReply, ChannelError>,
+        session: &Session,
+        name: String,
+    ) -> Ended {
+        let mut ended = match end {
+            Ok(reply) => {
+                session.runners.give_back(self.channel).await;
+                Ended::of(reply, self.stopped, name)
+            }
+            Err(error) => {
+                drop(self.channel);
+                let failure = self.stopped.unwrap_or_else(|| session.channel_error(error));
+                session.runners.prepare().await;
+                Ended::default().marked(failure)
+            }
+        };
+        ended.oom = session.oom.grew();
+        ended
+    }
+}
+
+impl Ended {
+    fn marked(mut self, error: CallError) -> Self {
+        self.timed_out = matches!(error, CallError::TimedOut(_));
+        self.cancelled = matches!(error, CallError::Cancelled);
+        self.error = Some(error.into());
+        self
+    }
+
+    fn of(reply: RunReply, stopped: Option<CallError>, program: String) -> Self {
+        match reply {
+            RunReply::NotStarted { act, errno } => {
+                let errno = io::Error::from_raw_os_error(errno);
+                let missing = errno.kind() == io::ErrorKind::NotFound;
+                let exit_code = Some(if missing { 127 } else { 126 });
+                let error = CallError::NotStarted { program, act, errno };
+                Self { exit_code, ..Self::default() }.marked(error)
+            }
+            RunReply::Terminal => {
+                Self::default().marked(CallError::Cell("a terminal came unasked".to_owned()))
+            }
+            RunReply::Ended { end, cwd, stragglers } => {
+                let (exit_code, signal, why) = match end {
+                    End::Exit(0) => (0, None, None),
+                    End::Exit(status) => (status, None, Some(format!("with status {status}"))),
+                    End::Signal(number) => {
+                        (128 + number, Some(number), Some(format!("by signal {number}")))
+                    }
+                };
+                let ended = Self {
+                    exit_code: Some(exit_code),
+                    signal,
+                    stragglers: stragglers > 0,
+                    cwd: cwd.map(|path| path.0),
+                    ..Self::default()
+                };
+                match stopped.or_else(|| why.map(CallError::CommandFailed)) {
+                    Some(error) => ended.marked(error),
+                    None => ended,
+                }
+            }
+        }
+    }
+}
