@@ -6,7 +6,7 @@
 
 use crate::{
     channel::Channel,
-    tools::{self, Stop},
+    tools::{self, Listing, Stop},
 };
 use palisade_channel::ChannelError;
 use palisade_plan::cell::{FileError, FileErrorKind, FileReply, FileRequest};
@@ -22,7 +22,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-const STACK: usize = 512 * 1024;
+/// Patterns are compiled by recursion.
+const STACK: usize = 2 * 1024 * 1024;
 
 /// How long the other channels have to take back what they were doing when the session ends.
 const GRACE: Duration = Duration::from_secs(1);
@@ -118,6 +119,7 @@ fn attend(channel: &Channel, workspace: &Path) -> End {
         Stop::Broken(error) => End::Broken(error.to_string()),
         Stop::OutOfOrder(why) => End::Broken(why.to_owned()),
         Stop::Failed(error) => End::Broken(error.message),
+        Stop::Abandoned => End::Broken("a call was given up outside of one".to_owned()),
     };
     if let End::Broken(why) = &end {
         let message = format!("this channel is closed: {why}");
@@ -160,13 +162,15 @@ impl Desk<'_> {
             }
             return Ok(());
         }
-        let before = std::mem::replace(&mut self.leftovers, Leftovers::None);
-        if let (FileRequest::Abandon, Leftovers::Possible) = (&request, before) {
+        self.leftovers = Leftovers::None;
+        if request == FileRequest::Abandon {
+            // The call was over before it came, or was stopped by the sight of it.
             return Ok(());
         }
         let writing = matches!(request, FileRequest::Write { .. });
         let failure = match contained(|| self.answer(&request)) {
             Err(Stop::Failed(failure)) => failure,
+            Err(Stop::Abandoned) => return Ok(self.channel.send(&FileReply::Abandoned)?),
             done @ (Ok(()) | Err(Stop::Broken(_) | Stop::OutOfOrder(_) | Stop::Closed)) => {
                 return done;
             }
@@ -179,8 +183,8 @@ impl Desk<'_> {
 
     fn answer(&self, request: &FileRequest) -> Result<(), Stop> {
         let reply = match request {
-            FileRequest::Read { path, part, most } => {
-                return tools::read(self.channel, path, *part, *most);
+            FileRequest::Read { path, part, most, form } => {
+                return tools::read(self.channel, path, *part, *most, *form);
             }
             FileRequest::Write { path, mode, most } => {
                 tools::write(self.channel, path, *mode, *most)?
@@ -188,13 +192,17 @@ impl Desk<'_> {
             FileRequest::Delete { path, recursive } => {
                 tools::delete(path, tools::Reach::from_recursive(*recursive), &self.workspace)?
             }
-            FileRequest::List { path, recursive, skip, limit } => {
-                tools::list(path, tools::Reach::from_recursive(*recursive), *skip, *limit)?
+            FileRequest::List { path, recursive, skip, limit, choice } => {
+                let reach = tools::Reach::from_recursive(*recursive);
+                let asked = Listing { path, reach, skip: *skip, limit: *limit, choice };
+                tools::list(self.channel, &asked, &self.workspace)?
             }
             FileRequest::Look { path, link, contents } => tools::look(path, *link, *contents)?,
             FileRequest::Change(_) | FileRequest::Commit => {
                 return Err(Stop::OutOfOrder("changes are not served yet"));
             }
+            FileRequest::Glob(asked) => tools::glob(self.channel, asked, &self.workspace)?,
+            FileRequest::Grep(asked) => tools::grep(self.channel, asked, &self.workspace)?,
             FileRequest::Content { .. } | FileRequest::Abandon => {
                 return Err(Stop::OutOfOrder("content came, and no write was begun"));
             }

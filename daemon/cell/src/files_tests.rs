@@ -1,8 +1,9 @@
 use super::*;
 use crate::tools::testing::{Broker, content, pair, written};
 use palisade_plan::{
-    cell::{CHUNK, FILE_CHANNELS, Part, WriteMode},
+    cell::{CHUNK, FILE_CHANNELS, Form, Part, WriteMode},
     codec,
+    search::Choice,
 };
 use std::fs;
 
@@ -39,7 +40,14 @@ fn every_channel_answers_while_another_is_in_a_write() {
     fs::write(broker.path("there").as_path(), "x").unwrap();
     for channel in &broker.channels[1..] {
         let part = Part::All;
-        channel.send(&FileRequest::Read { path: broker.path("there"), part, most: 9 }).unwrap();
+        channel
+            .send(&FileRequest::Read {
+                path: broker.path("there"),
+                part,
+                most: 9,
+                form: Form::AsIs,
+            })
+            .unwrap();
         let (reply, _) = channel.receive::<FileReply>().unwrap().unwrap();
         assert_eq!(reply, FileReply::Content(b"x".to_vec()));
     }
@@ -64,6 +72,7 @@ fn breaks_only_its_own(bytes: &[u8], reason: &str) {
         recursive: false,
         skip: 0,
         limit: 1,
+        choice: Choice::default(),
     });
     assert_eq!(listed, FileReply::Listed { entries: vec![], total: 0, more: false });
 }

@@ -104,6 +104,20 @@ impl Channel {
         !matches!(incoming.frame(), Ok(Frame::Wants(_)))
     }
 
+    /// Whether the peer has sent something, or ended; without waiting, and without taking it.
+    #[must_use]
+    pub fn is_spoken_to(&self) -> bool {
+        if self.has_next() {
+            return true;
+        }
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let peeked = rustix::io::retry_on_intr(|| {
+            rustix::net::recv(&self.socket, &mut [0_u8; 1][..], flags)
+        });
+        // An error counts too: receiving says what it is.
+        !matches!(peeked, Err(Errno::AGAIN))
+    }
+
     /// Ends the channel in both directions, also for a thread that waits in it.
     ///
     /// # Errors

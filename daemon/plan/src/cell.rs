@@ -4,6 +4,7 @@ use crate::{
     CellReceipt, Found, Layer, Path, Role, Step,
     change::{Before, Change, Changed, Prepared},
     launcher::SessionNumber,
+    search::{Choice, Glob, Globbed, Grep, Grepped},
 };
 use bincode::{Decode, Encode};
 
@@ -147,6 +148,8 @@ pub enum FileRequest {
         part: Part,
         /// The most bytes to send; more is an error that names the size.
         most: u64,
+        /// What to make of them.
+        form: Form,
     },
     /// Write a file; `Content` messages follow.
     Write {
@@ -164,7 +167,8 @@ pub enum FileRequest {
         /// It was the last: put the file in place.
         end: bool,
     },
-    /// Give up a write: nothing is changed.
+    /// Give up what is under way. A write changes nothing; a search ends. One that comes too late
+    /// means nothing.
     Abandon,
     /// Remove a file or a tree.
     Delete {
@@ -187,6 +191,8 @@ pub enum FileRequest {
         skip: u64,
         /// Entries at most.
         limit: u64,
+        /// Which entries. Without `recursive` only its glob counts.
+        choice: Choice,
     },
     /// Look at what a path leads to, and change nothing.
     Look {
@@ -197,6 +203,10 @@ pub enum FileRequest {
         /// How far to look into a regular file.
         contents: Contents,
     },
+    /// Look for files by their names.
+    Glob(Box<Glob>),
+    /// Look for lines in files.
+    Grep(Box<Grep>),
 }
 
 /// How far to look into a regular file.
@@ -236,6 +246,39 @@ pub enum Part {
         /// How many.
         count: u64,
     },
+    /// Bytes, the first being 0.
+    Bytes {
+        /// The first.
+        first: u64,
+        /// How many.
+        count: u64,
+    },
+}
+
+/// What to make of a file's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Form {
+    /// Themselves.
+    AsIs,
+    /// The text of a notebook's cells, if it is one.
+    Notebook,
+}
+
+/// What was made of a file's bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Made {
+    /// Nothing: they are its own.
+    AsIs,
+    /// The text of a notebook's cells.
+    Notebook {
+        /// How many there are.
+        cells: u64,
+    },
+    /// Nothing, since it is no notebook.
+    NoNotebook {
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 /// What a write does with what is there.
@@ -264,6 +307,8 @@ pub enum FileReply {
         complete: bool,
         /// Mode bits.
         mode: u32,
+        /// What was made of its bytes.
+        made: Made,
     },
     /// The file was written.
     Written {
@@ -301,10 +346,19 @@ pub enum FileReply {
         /// What is there.
         found: Option<Box<Looked>>,
     },
-    /// A write was given up.
+    /// What was under way was given up.
     Abandoned,
     /// It could not be done, and nothing was changed.
     Failed(FileError),
+    /// How far it is; the answer follows.
+    Progress {
+        /// Entries that were looked at.
+        done: u64,
+    },
+    /// Files were looked for.
+    Globbed(Box<Globbed>),
+    /// Lines were looked for.
+    Grepped(Box<Grepped>),
 }
 
 /// One state of one file: device, inode, and when anything of it changed last.

@@ -8,6 +8,7 @@ pub mod cell;
 pub mod change;
 pub mod codec;
 pub mod launcher;
+pub mod search;
 pub mod text;
 
 mod facts;

@@ -2,12 +2,19 @@
 //! bytes, in bounded memory and with few descriptors. Names are bytes and stay so.
 
 use super::{
-    LONGEST_PATH, Reach, checked, failure, open, open_with, refused, shown,
-    smallest::{Item, MOST_HELD, MOST_SEEN, OVERHEAD, Smallest, What},
+    LONGEST_PATH, Reach, Stop, checked,
+    choose::Chooser,
+    failure, look, open, open_with, refused,
+    rules::{Kind, Rules, Scope, Sources},
+    shown,
+    smallest::{Item, MOST_HELD, MOST_SEEN, OVERHEAD, Smallest, Taken, What},
+    watch::Watch,
 };
+use crate::channel::Channel;
 use palisade_plan::{
     Path,
     cell::{Entry, EntryKind, FileError, FileErrorKind, FileReply},
+    search::Choice,
 };
 use rustix::{
     fs::{AtFlags, CWD, OFlags, ResolveFlags},
@@ -16,6 +23,8 @@ use rustix::{
 use std::{
     collections::VecDeque,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path as StdPath,
+    sync::Arc,
 };
 
 /// The most entries of a tree.
@@ -29,17 +38,34 @@ const KEPT_OPEN: usize = 16;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NONBLOCK);
 
+/// What is to be listed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Listing<'a> {
+    /// The directory.
+    pub(crate) path: &'a Path,
+    /// How far down.
+    pub(crate) reach: Reach,
+    /// Entries to pass over.
+    pub(crate) skip: u64,
+    /// Entries at most.
+    pub(crate) limit: u64,
+    /// Which entries.
+    pub(crate) choice: &'a Choice,
+}
+
 /// Lists a directory, from the entry after `skip` on, `limit` at most; fewer if the answer would
 /// be over its limit, though there are more in `total`.
 ///
 /// Links are listed and not followed. A directory that can not be opened is listed and not
 /// entered. What has a path that is too long for any tool is left out, and the answer says `more`.
+/// What a tree's own rules leave out is left out of a tree; of one directory all is listed.
 pub(crate) fn list(
-    path: &Path,
-    reach: Reach,
-    skip: u64,
-    limit: u64,
-) -> Result<FileReply, FileError> {
+    channel: &Channel,
+    asked: &Listing<'_>,
+    workspace: &StdPath,
+) -> Result<FileReply, Stop> {
+    let Listing { path, reach, skip, limit, choice } = *asked;
+    let chooser = Chooser::new(choice)?;
     let root = open(CWD, checked(path)?, DIRECTORY).map_err(|error| match error {
         Errno::NOTDIR => {
             let message = format!("{} is not a directory: use read_file for a file", shown(path));
@@ -47,18 +73,25 @@ pub(crate) fn list(
         }
         _ => refused("list", path, error),
     })?;
+    let watch = Watch::new(channel);
+    let scope = match (reach, look::real(&root)) {
+        (Reach::Tree, Some(real)) => chooser.scope(&real.0, workspace),
+        (Reach::One | Reach::Tree, _) => Scope::default(),
+    };
+    let mut walk = Walk::new(asked, &chooser, &watch, scope);
     let most = match reach {
         Reach::One => MOST_SEEN.min(skip.saturating_add(limit)),
         Reach::Tree => 2 * MOST_IN_TREE,
     };
-    let found = Smallest::of(root.as_fd(), reach, most).map_err(|e| refused("list", path, e))?;
+    let rules = walk.rules(walk.scope.rules.as_ref(), root.as_fd());
+    let found =
+        walk.read(root.as_fd(), rules.as_ref(), most).map_err(|e| refused("list", path, e))?;
     let (seen, cut) = (found.seen, found.cut);
-    let mut walk = Walk::new(path, reach, skip, limit);
-    walk.push(root, found);
+    walk.push(root, found, rules);
     walk.run()?;
     let total = match reach {
         Reach::One if cut && walk.page.is_empty() && limit > 0 && skip < seen => {
-            return Err(too_many(path, skip));
+            return Err(too_many(path, skip).into());
         }
         Reach::One => seen,
         Reach::Tree => walk.counted,
@@ -81,10 +114,15 @@ struct Level {
     /// How much of the walk's prefix is its own.
     prefix: usize,
     dir: Option<OwnedFd>,
+    /// The rules that hold in it.
+    rules: Option<Arc<Rules>>,
 }
 
 struct Walk<'a> {
     path: &'a Path,
+    chooser: &'a Chooser,
+    watch: &'a Watch<'a>,
+    scope: Scope,
     reach: Reach,
     skip: u64,
     limit: u64,
@@ -101,12 +139,20 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(path: &'a Path, reach: Reach, skip: u64, limit: u64) -> Self {
+    const fn new(
+        asked: &Listing<'a>,
+        chooser: &'a Chooser,
+        watch: &'a Watch<'a>,
+        scope: Scope,
+    ) -> Self {
         Self {
-            path,
-            reach,
-            skip,
-            limit,
+            path: asked.path,
+            chooser,
+            watch,
+            scope,
+            reach: asked.reach,
+            skip: asked.skip,
+            limit: asked.limit,
             levels: Vec::new(),
             prefix: Vec::new(),
             items: 0,
@@ -118,7 +164,39 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn run(&mut self) -> Result<(), FileError> {
+    /// The rules that hold in a directory, whose path is the prefix.
+    fn rules(&self, above: Option<&Arc<Rules>>, dir: BorrowedFd<'_>) -> Option<Arc<Rules>> {
+        match self.reach {
+            Reach::One => None,
+            Reach::Tree => {
+                let start = self.scope.base.len() + self.prefix.len();
+                self.chooser.rules(above, dir, Sources::ALL, start)
+            }
+        }
+    }
+
+    /// Reads a directory, whose path is the prefix.
+    fn read(
+        &self,
+        dir: BorrowedFd<'_>,
+        rules: Option<&Arc<Rules>>,
+        most: u64,
+    ) -> Result<Smallest, Errno> {
+        let base = self.scope.base.len();
+        let above = [self.scope.base.as_slice(), &self.prefix].concat();
+        Smallest::of(dir, most, |name, kind| {
+            let path = [above.as_slice(), name].concat();
+            let entry = self.chooser.takes(&path[base..]);
+            if self.reach == Reach::One {
+                return Taken { entry, below: false };
+            }
+            let kind = if kind == EntryKind::Directory { Kind::Directory } else { Kind::Other };
+            let below = self.chooser.enters(rules, &path, kind);
+            Taken { entry: entry && below, below }
+        })
+    }
+
+    fn run(&mut self) -> Result<(), Stop> {
         while let Some(level) = self.levels.last_mut() {
             let Some(item) = level.items.pop_front() else {
                 self.levels.pop();
@@ -127,6 +205,7 @@ impl<'a> Walk<'a> {
             };
             self.items -= 1;
             self.held -= item.cost();
+            self.watch.step(1)?;
             match item.what {
                 What::Entry(_) if self.reach == Reach::Tree && self.counted == MOST_IN_TREE => {
                     self.more = true;
@@ -180,10 +259,15 @@ impl<'a> Walk<'a> {
         let dir = open_with(dir, bare, flags, ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS);
         let Some(dir) = self.entered(dir)? else { return Ok(()) };
         let most = 2 * (MOST_IN_TREE - self.counted);
-        let found = Smallest::of(dir.as_fd(), self.reach, most);
-        let Some(found) = self.entered(found)? else { return Ok(()) };
+        let before = self.prefix.len();
         self.prefix.extend(name);
-        self.push(dir, found);
+        let rules =
+            self.rules(self.levels.last().and_then(|level| level.rules.as_ref()), dir.as_fd());
+        let found = self.read(dir.as_fd(), rules.as_ref(), most);
+        match self.entered(found)? {
+            Some(found) => self.push(dir, found, rules),
+            None => self.prefix.truncate(before),
+        }
         Ok(())
     }
 
@@ -219,12 +303,12 @@ impl<'a> Walk<'a> {
         Ok(self.levels.last().and_then(|last| last.dir.as_ref()).map(AsFd::as_fd))
     }
 
-    fn push(&mut self, dir: OwnedFd, found: Smallest) {
+    fn push(&mut self, dir: OwnedFd, found: Smallest, rules: Option<Arc<Rules>>) {
         self.more |= found.more || (found.cut && self.reach == Reach::Tree);
         self.items += found.items.len() as u64;
         self.held += found.held;
         let items = found.items.into_sorted_vec().into();
-        self.levels.push(Level { items, prefix: self.prefix.len(), dir: Some(dir) });
+        self.levels.push(Level { items, prefix: self.prefix.len(), dir: Some(dir), rules });
         // The first stays open, to find the others again.
         if let Some(old @ 1..) = self.levels.len().checked_sub(KEPT_OPEN + 1) {
             self.levels[old].dir = None;

@@ -66,7 +66,7 @@ pub(crate) fn look(path: &Path, link: Link, contents: Contents) -> Result<FileRe
 }
 
 /// Where a descriptor leads, as the kernel names it.
-fn real(found: &OwnedFd) -> Option<Path> {
+pub(super) fn real(found: &OwnedFd) -> Option<Path> {
     let link = format!("/proc/self/fd/{}", found.as_raw_fd());
     let text = rustix::fs::readlink(link, Vec::new()).ok()?.into_bytes();
     text.starts_with(b"/").then_some(Path(text))
@@ -94,6 +94,11 @@ fn real_above(path: &[u8]) -> Path {
 pub(super) fn version(stat: &Stat) -> Version {
     let ctime = time(stat.st_ctime, stat.st_ctime_nsec);
     Version { dev: stat.st_dev, ino: stat.st_ino, ctime }
+}
+
+/// When a file's contents changed last.
+pub(super) fn modified(stat: &Stat) -> (i64, u32) {
+    time(stat.st_mtime, stat.st_mtime_nsec)
 }
 
 fn time<S: Into<i64>, N: TryInto<u32>>(seconds: S, nanoseconds: N) -> (i64, u32) {

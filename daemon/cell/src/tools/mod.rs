@@ -5,17 +5,27 @@
 //! session's mounts, and Landlock holds it to the session's rights. Here a path is handed to the
 //! kernel whole, once, and never through a magic link of `/proc`.
 
+mod choose;
 mod delete;
+mod glob;
+mod grep;
+mod hits;
 mod list;
 mod look;
+mod notebook;
 mod place;
 mod read;
+mod rules;
 mod smallest;
 mod temp;
+mod walk;
+mod watch;
 mod write;
 
 pub(crate) use delete::delete;
-pub(crate) use list::list;
+pub(crate) use glob::glob;
+pub(crate) use grep::grep;
+pub(crate) use list::{Listing, list};
 pub(crate) use look::look;
 pub(crate) use read::read;
 pub(crate) use write::write;
@@ -49,6 +59,8 @@ pub(crate) enum Stop {
     OutOfOrder(&'static str),
     /// The broker closed the channel.
     Closed,
+    /// The broker does not want it any more; the channel is well.
+    Abandoned,
 }
 
 impl From<FileError> for Stop {

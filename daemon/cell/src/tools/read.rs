@@ -1,14 +1,14 @@
 //! `read_file` in the cell: a regular file's bytes, all of them or some lines, in bounded memory.
 
-use super::{Stop, checked, failure, not_regular, open, refused, shown};
+use super::{Stop, checked, failure, not_regular, notebook, open, refused, shown};
 use crate::channel::Channel;
 use palisade_plan::{
     Path,
-    cell::{CHUNK, FileError, FileErrorKind, FileReply, Part},
+    cell::{CHUNK, FileError, FileErrorKind, FileReply, Form, Made, Part},
 };
 use rustix::{
     buffer::spare_capacity,
-    fs::{CWD, FileType, OFlags, Stat},
+    fs::{CWD, FileType, OFlags, SeekFrom, Stat},
     io::Errno,
 };
 use std::os::fd::OwnedFd;
@@ -26,15 +26,21 @@ const UNKNOWN: usize = 16 * 1024;
 /// error of the file system may come after some pieces.
 ///
 /// A FIFO, device, socket or directory is never read from, and never waited for.
-pub(crate) fn read(channel: &Channel, path: &Path, part: Part, most: u64) -> Result<(), Stop> {
+pub(crate) fn read(
+    channel: &Channel,
+    path: &Path,
+    part: Part,
+    most: u64,
+    form: Form,
+) -> Result<(), Stop> {
     let (file, stat) = open_regular(path)?;
     let source = Source { path, file, size: u64::try_from(stat.st_size).unwrap_or(0), most };
     let mut pieces = Pieces { channel, last: None, bytes: 0 };
-    let complete = match part {
-        Part::All => source.all(&mut pieces)?,
-        Part::Lines { first, count } => source.lines(&mut pieces, first, count)?,
+    let (complete, made) = match form {
+        Form::AsIs => (source.part(&mut pieces, part)?, Made::AsIs),
+        Form::Notebook => source.notebook(&mut pieces, part)?,
     };
-    pieces.finish(source.size, complete, stat.st_mode & 0o7777)
+    pieces.finish(source.size, complete, stat.st_mode & 0o7777, made)
 }
 
 fn open_regular(path: &Path) -> Result<(OwnedFd, Stat), FileError> {
@@ -64,6 +70,63 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// Sends a part of it, and says whether all that was asked for.
+    fn part(&self, pieces: &mut Pieces<'_>, part: Part) -> Result<bool, Stop> {
+        match part {
+            Part::All => self.all(pieces),
+            Part::Lines { first, count } => self.lines(pieces, first, count),
+            Part::Bytes { first, count } => self.bytes(pieces, first, count),
+        }
+    }
+
+    /// Sends the text of a notebook's cells, or a part of it; the file itself if it is none.
+    fn notebook(&self, pieces: &mut Pieces<'_>, part: Part) -> Result<(bool, Made), Stop> {
+        if self.size > self.most {
+            return Err(self.too_large().into());
+        }
+        let mut bytes = Vec::new();
+        bytes.reserve_exact(usize::try_from(self.size).unwrap_or(0).saturating_add(1));
+        while bytes.len() as u64 <= self.most && self.read_some(&mut bytes)? > 0 {
+            bytes.reserve(1);
+        }
+        let (text, made) = match notebook::render(&bytes) {
+            Ok((text, cells)) => (text.into_bytes(), Made::Notebook { cells }),
+            Err(why) => (bytes, Made::NoNotebook { why }),
+        };
+        let text = match part {
+            Part::All => text.as_slice(),
+            Part::Lines { first, count } => {
+                let (_, start) = pass(&text, first.saturating_sub(1));
+                let (_, end) = pass(&text[start..], count);
+                &text[start..start + end]
+            }
+            Part::Bytes { .. } => {
+                let message = "a notebook's text has lines, not bytes".into();
+                return Err(failure(FileErrorKind::Invalid, None, message).into());
+            }
+        };
+        let sent = usize::try_from(self.most).map_or(text, |most| &text[..text.len().min(most)]);
+        sent.chunks(CHUNK).try_for_each(|piece| pieces.push(piece.to_vec()))?;
+        Ok((sent.len() == text.len(), made))
+    }
+
+    /// Sends bytes from an offset, and says whether all that were asked for.
+    fn bytes(&self, pieces: &mut Pieces<'_>, first: u64, count: u64) -> Result<bool, Stop> {
+        rustix::fs::seek(&self.file, SeekFrom::Start(first))
+            .map_err(|e| refused("read", self.path, e))?;
+        let mut left = count.min(self.most);
+        while left > 0 {
+            let most = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
+            let mut piece = Vec::with_capacity(most);
+            if self.read_some(&mut piece)? == 0 {
+                return Ok(true);
+            }
+            left -= piece.len() as u64;
+            pieces.push(piece)?;
+        }
+        Ok(count <= self.most || first.saturating_add(self.most) >= self.size)
+    }
+
     /// Sends all of it, and says whether it was.
     fn all(&self, pieces: &mut Pieces<'_>) -> Result<bool, Stop> {
         if self.size > self.most {
@@ -203,8 +266,8 @@ impl Pieces<'_> {
         Ok(())
     }
 
-    fn finish(self, size: u64, complete: bool, mode: u32) -> Result<(), Stop> {
-        let answer = FileReply::Read { bytes: self.bytes, size, complete, mode };
+    fn finish(self, size: u64, complete: bool, mode: u32, made: Made) -> Result<(), Stop> {
+        let answer = FileReply::Read { bytes: self.bytes, size, complete, mode, made };
         Ok(match self.last {
             Some(piece) => self.channel.send_all(&[FileReply::Content(piece), answer]),
             None => self.channel.send(&answer),

@@ -1,7 +1,6 @@
 //! The first entries of a directory in the order of their names, however many it has, in bounded
 //! memory. Room: the cell.
 
-use super::Reach;
 use palisade_plan::cell::EntryKind;
 use rustix::{
     fs::{AtFlags, FileType, RawDir},
@@ -57,7 +56,7 @@ impl PartialOrd for Item {
 pub(super) struct Smallest {
     pub(super) items: BinaryHeap<Item>,
     pub(super) held: usize,
-    /// Entries that were seen.
+    /// Entries that were taken.
     pub(super) seen: u64,
     /// There were more than are looked at.
     pub(super) more: bool,
@@ -65,12 +64,26 @@ pub(super) struct Smallest {
     pub(super) cut: bool,
 }
 
+/// What of an entry is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// Itself.
+    pub(super) entry: bool,
+    /// What is below it.
+    pub(super) below: bool,
+}
+
 impl Smallest {
-    /// Reads the directory, and keeps `most` items.
-    pub(super) fn of(dir: BorrowedFd<'_>, reach: Reach, most: u64) -> Result<Self, Errno> {
+    /// Reads the directory, and keeps `most` items of what is taken.
+    pub(super) fn of(
+        dir: BorrowedFd<'_>,
+        most: u64,
+        take: impl Fn(&[u8], EntryKind) -> Taken,
+    ) -> Result<Self, Errno> {
         let mut smallest = Self::default();
         let mut buffer = Vec::with_capacity(BUFFER);
         let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
+        let mut looked_at = 0;
         while let Some(entry) = entries.next() {
             let entry = match entry {
                 Err(Errno::INTR) => continue,
@@ -82,14 +95,18 @@ impl Smallest {
             if matches!(name, b"." | b"..") {
                 continue;
             }
-            if smallest.seen == MOST_SEEN {
+            if looked_at == MOST_SEEN {
                 smallest.more = true;
                 break;
             }
-            smallest.seen += 1;
+            looked_at += 1;
             let kind = kind(dir, name, entry.file_type());
-            smallest.keep(name, What::Entry(kind), most);
-            if kind == EntryKind::Directory && reach == Reach::Tree {
+            let taken = take(name, kind);
+            if taken.entry {
+                smallest.seen += 1;
+                smallest.keep(name, What::Entry(kind), most);
+            }
+            if taken.below && kind == EntryKind::Directory {
                 smallest.keep(&[name, b"/"].concat(), What::Below, most);
             }
         }
@@ -113,7 +130,8 @@ impl Smallest {
     }
 }
 
-fn kind(dir: BorrowedFd<'_>, name: &[u8], told: FileType) -> EntryKind {
+/// What an entry is, if the file system does not tell with its name.
+pub(super) fn kind(dir: BorrowedFd<'_>, name: &[u8], told: FileType) -> EntryKind {
     let kind = match told {
         // Not every file system tells.
         FileType::Unknown => rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)

@@ -7,7 +7,8 @@ use crate::{
 };
 use palisade_plan::{
     Path,
-    cell::{FileError, FileReply, FileRequest, Part, WriteMode},
+    cell::{FileError, FileReply, FileRequest, Form, Part, WriteMode},
+    search::Choice,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, thread};
@@ -89,7 +90,17 @@ impl Broker {
         part: Part,
         most: u64,
     ) -> Result<(Vec<u8>, FileReply), FileError> {
-        self.send(&FileRequest::Read { path: path.clone(), part, most });
+        self.read_as(path, part, most, Form::AsIs)
+    }
+
+    pub(crate) fn read_as(
+        &self,
+        path: &Path,
+        part: Part,
+        most: u64,
+        form: Form,
+    ) -> Result<(Vec<u8>, FileReply), FileError> {
+        self.send(&FileRequest::Read { path: path.clone(), part, most, form });
         let mut content = Vec::new();
         loop {
             match self.next() {
@@ -106,6 +117,9 @@ impl Broker {
                 | FileReply::Before(_)
                 | FileReply::Prepared(_)
                 | FileReply::Changed(_)
+                | FileReply::Globbed(_)
+                | FileReply::Grepped(_)
+                | FileReply::Progress { .. }
                 | FileReply::Abandoned) => return Ok((content, reply)),
             }
         }
@@ -117,11 +131,21 @@ impl Broker {
     }
 
     pub(crate) fn delete(&self, path: &Path, recursive: bool) -> FileReply {
-        self.ask(&FileRequest::Delete { path: path.clone(), recursive })
+        self.answer(&FileRequest::Delete { path: path.clone(), recursive })
     }
 
     pub(crate) fn list(&self, path: &Path, recursive: bool, skip: u64, limit: u64) -> FileReply {
-        self.ask(&FileRequest::List { path: path.clone(), recursive, skip, limit })
+        let choice = Choice { glob: None, hidden: true, ignored: false };
+        self.answer(&FileRequest::List { path: path.clone(), recursive, skip, limit, choice })
+    }
+
+    /// The answer, after what is said of how far it is.
+    pub(crate) fn answer(&self, request: &FileRequest) -> FileReply {
+        let mut reply = self.ask(request);
+        while let FileReply::Progress { .. } = reply {
+            reply = self.next();
+        }
+        reply
     }
 }
 

@@ -120,6 +120,8 @@ fn next(channel: &Channel) -> Result<Next, Stop> {
         | FileRequest::Change(_)
         | FileRequest::Commit
         | FileRequest::List { .. }
+        | FileRequest::Glob(_)
+        | FileRequest::Grep(_)
         | FileRequest::Look { .. } => {
             Err(Stop::OutOfOrder("another request came before the end of a write"))
         }

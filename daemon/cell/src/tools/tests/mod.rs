@@ -1,9 +1,13 @@
 //! The tools as the broker sees them, on real files.
 
 mod delete;
+mod glob;
+mod grep;
 mod list;
 mod look;
+mod notebook;
 mod read;
+mod rules;
 mod write;
 
 use super::{checked, shown, split, testing::Broker};

@@ -3,7 +3,7 @@
 use crate::tools::testing::Broker;
 use palisade_plan::{
     Path,
-    cell::{CHUNK, FileErrorKind, FileReply, Part},
+    cell::{CHUNK, FileErrorKind, FileReply, Made, Part},
 };
 use rustix::{fs::Mode, io::Errno};
 use std::{
@@ -36,7 +36,10 @@ fn a_file_is_read_whole_with_its_mode() {
         let (read, reply) = broker.read(&path, Part::All, size as u64).unwrap();
         assert!(read == data, "{size}");
         let size = size as u64;
-        assert_eq!(reply, FileReply::Read { bytes: size, size, complete: true, mode: 0o640 });
+        assert_eq!(
+            reply,
+            FileReply::Read { bytes: size, size, complete: true, mode: 0o640, made: Made::AsIs }
+        );
     }
 }
 
@@ -48,7 +51,10 @@ fn an_empty_file_is_empty() {
     fs::set_permissions(path.as_path(), fs::Permissions::from_mode(0o600)).unwrap();
     let (data, reply) = broker.read(&path, Part::All, MOST).unwrap();
     assert_eq!(data, b"");
-    assert_eq!(reply, FileReply::Read { bytes: 0, size: 0, complete: true, mode: 0o600 });
+    assert_eq!(
+        reply,
+        FileReply::Read { bytes: 0, size: 0, complete: true, mode: 0o600, made: Made::AsIs }
+    );
 }
 
 #[test]
@@ -247,4 +253,24 @@ fn a_file_that_grows_is_read_to_the_size_it_had() {
         }
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+#[test]
+fn bytes_are_read_from_an_offset() {
+    let broker = Broker::new();
+    let path = broker.path("file");
+    let data: Vec<u8> = (0..3 * CHUNK).map(|n| n.to_le_bytes()[n % 3]).collect();
+    fs::write(path.as_path(), &data).unwrap();
+    let bytes = |first: u64, count: u64, most: u64| {
+        let (read, reply) = broker.read(&path, Part::Bytes { first, count }, most).unwrap();
+        let FileReply::Read { complete, .. } = reply else { panic!("{reply:?}") };
+        (read, complete)
+    };
+    let size = data.len() as u64;
+    assert_eq!(bytes(7, 3, MOST), (data[7..10].to_vec(), true));
+    assert_eq!(bytes(1, u64::MAX, MOST), (data[1..].to_vec(), true));
+    assert_eq!(bytes(1, 100, 10), (data[1..11].to_vec(), false));
+    assert_eq!(bytes(size - 1, 100, MOST), (data[data.len() - 1..].to_vec(), true));
+    assert_eq!(bytes(size + 5, 100, MOST), (vec![], true));
+    assert_eq!(bytes(0, 0, MOST), (vec![], true));
 }

@@ -1,0 +1,106 @@
+//! Which entries of a tree a call means: by glob, by a dot in front, by the tree's own rules.
+//! Room: the cell.
+
+use super::{
+    failure,
+    rules::{Allowance, Kind, Rules, Scope, Sources},
+};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use palisade_plan::{
+    cell::{FileError, FileErrorKind},
+    search::Choice,
+};
+use std::{
+    ffi::OsStr,
+    os::{fd::BorrowedFd, unix::ffi::OsStrExt as _},
+    path::Path as StdPath,
+    sync::Arc,
+};
+
+/// The longest glob.
+const LONGEST: usize = 4096;
+
+/// A choice, ready to be asked.
+#[derive(Debug)]
+pub(super) struct Chooser {
+    glob: Option<Glob>,
+    hidden: bool,
+    ignored: bool,
+    allowance: Allowance,
+}
+
+#[derive(Debug)]
+struct Glob {
+    set: GlobSet,
+    inverted: bool,
+}
+
+impl Chooser {
+    /// Reads the glob.
+    pub(super) fn new(choice: &Choice) -> Result<Self, FileError> {
+        let glob = choice.glob.as_deref().map(compile).transpose()?;
+        let (hidden, ignored) = (choice.hidden, choice.ignored);
+        Ok(Self { glob, hidden, ignored, allowance: Allowance::default() })
+    }
+
+    /// The rules that hold where a walk begins.
+    pub(super) fn scope(&self, real: &[u8], workspace: &StdPath) -> Scope {
+        if self.ignored { Scope::default() } else { Scope::of(real, workspace, &self.allowance) }
+    }
+
+    /// The rules that hold in a directory on the way down.
+    pub(super) fn rules(
+        &self,
+        above: Option<&Arc<Rules>>,
+        dir: BorrowedFd<'_>,
+        sources: Sources,
+        start: usize,
+    ) -> Option<Arc<Rules>> {
+        if self.ignored {
+            return None;
+        }
+        Rules::within(above, dir, sources, start, &self.allowance)
+    }
+
+    /// Whether a walk looks at an entry at all. `path` is what the rules are about.
+    pub(super) fn enters(&self, rules: Option<&Arc<Rules>>, path: &[u8], kind: Kind) -> bool {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        name != b".git"
+            && (self.hidden || !name.starts_with(b"."))
+            && !Rules::leave_out(rules, path, kind)
+    }
+
+    /// Whether the glob takes a path below where the walk began.
+    pub(super) fn takes(&self, path: &[u8]) -> bool {
+        let matches = |glob: &Glob| glob.set.is_match(OsStr::from_bytes(path)) != glob.inverted;
+        self.glob.as_ref().is_none_or(matches)
+    }
+}
+
+fn compile(text: &str) -> Result<Glob, FileError> {
+    let (inverted, bare) = match text.strip_prefix('!') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    if bare.is_empty() || bare.len() > LONGEST {
+        return Err(unusable(text, &format!("it is empty, or longer than {LONGEST} bytes")));
+    }
+    let bare = bare.strip_prefix("./").unwrap_or(bare);
+    if bare.split('/').any(|part| part == "..") {
+        return Err(unusable(text, "it has .. in it: give the directory as path"));
+    }
+    let anywhere = if bare.contains('/') { String::new() } else { "**/".to_owned() };
+    let glob = GlobBuilder::new(&format!("{anywhere}{}", bare.trim_start_matches('/')))
+        .literal_separator(true)
+        .backslash_escape(true)
+        .empty_alternates(true)
+        .build();
+    let set = glob.and_then(|glob| GlobSetBuilder::new().add(glob).build());
+    set.map(|set| Glob { set, inverted }).map_err(|error| unusable(text, &error.kind().to_string()))
+}
+
+fn unusable(glob: &str, problem: &str) -> FileError {
+    let shown: String = glob.chars().take(100).flat_map(char::escape_default).collect();
+    let message = format!("the glob \"{shown}\" can not be used: {problem}");
+    failure(FileErrorKind::Invalid, None, message)
+}

@@ -1,0 +1,107 @@
+//! `glob` in the cell: files by their names, the newest first.
+
+use super::{
+    Stop, checked,
+    choose::Chooser,
+    failure, look, open, refused, shown,
+    walk::{Found, Tree, Visitor},
+    watch::Watch,
+};
+use crate::channel::Channel;
+use palisade_plan::{
+    Path,
+    cell::{FileError, FileErrorKind, FileReply},
+    search::{Aged, Glob, Globbed},
+};
+use rustix::{
+    fs::{AtFlags, CWD, OFlags},
+    io::Errno,
+};
+use std::{cmp::Reverse, collections::BinaryHeap, os::fd::OwnedFd, path::Path as StdPath};
+
+/// The most bytes of an answer: it must fit into one message.
+const MOST_ANSWERED: usize = 3 * 1024 * 1024;
+
+/// What a file costs in an answer beside its path.
+const OVERHEAD: usize = 40;
+
+/// Looks for files.
+pub(crate) fn glob(
+    channel: &Channel,
+    request: &Glob,
+    workspace: &StdPath,
+) -> Result<FileReply, Stop> {
+    let chooser = Chooser::new(&request.choice)?;
+    let watch = Watch::new(channel);
+    let root = open_directory(&request.path)?;
+    let real = look::real(&root).unwrap_or_else(|| request.path.clone());
+    let scope = chooser.scope(&real.0, workspace);
+    let tree = Tree { root, scope, chooser: &chooser, watch: &watch };
+    let (visitors, missed) =
+        tree.walk(|| Newest { limit: request.limit, total: 0, held: 0, files: BinaryHeap::new() })?;
+    let total = visitors.iter().map(|newest| newest.total).sum();
+    let mut files: Vec<Age> = visitors.into_iter().flat_map(|newest| newest.files).collect();
+    files.sort_unstable();
+    let mut room = MOST_ANSWERED;
+    let fits = |file: &Aged| {
+        let left = room.checked_sub(file.path.0.len() + OVERHEAD);
+        room = left.unwrap_or(0);
+        left.is_some()
+    };
+    let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
+    let files = files.into_iter().take(limit).map(Age::into_file).take_while(fits).collect();
+    let more = missed.more || missed.unreadable > 0;
+    Ok(FileReply::Globbed(Box::new(Globbed { real, files, total, more })))
+}
+
+fn open_directory(path: &Path) -> Result<OwnedFd, FileError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK;
+    open(CWD, checked(path)?, flags).map_err(|error| match error {
+        Errno::NOTDIR => {
+            let message = format!("{} is not a directory", shown(path));
+            failure(FileErrorKind::Invalid, Some(error), message)
+        }
+        _ => refused("search", path, error),
+    })
+}
+
+/// A file in the order of the answer: the newest is the smallest.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Age {
+    mtime: Reverse<(i64, u32)>,
+    path: Vec<u8>,
+    size: u64,
+}
+
+impl Age {
+    fn into_file(self) -> Aged {
+        Aged { path: Path(self.path), mtime: self.mtime.0, size: self.size }
+    }
+}
+
+/// The newest files that one thread found.
+struct Newest {
+    limit: u64,
+    total: u64,
+    held: usize,
+    files: BinaryHeap<Age>,
+}
+
+impl Visitor for Newest {
+    fn visit(&mut self, found: &Found<'_>) -> Result<(), Stop> {
+        // It went meanwhile.
+        let Ok(stat) = rustix::fs::statat(found.dir, found.name, AtFlags::SYMLINK_NOFOLLOW) else {
+            return Ok(());
+        };
+        self.total += 1;
+        let (mtime, path) = (Reverse(look::modified(&stat)), found.path.to_vec());
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        self.held += path.len() + OVERHEAD;
+        self.files.push(Age { mtime, path, size });
+        while self.files.len() as u64 > self.limit || self.held > MOST_ANSWERED {
+            let Some(oldest) = self.files.pop() else { break };
+            self.held -= oldest.path.len() + OVERHEAD;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,229 @@
+//! The matching lines of files, as a search finds them: the first ones are kept, the others
+//! counted. Room: the cell.
+
+use grep_matcher::Matcher as _;
+use grep_regex::RegexMatcher;
+use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
+use palisade_plan::{
+    Path,
+    search::{Hits, Line, Wanted},
+};
+use std::{collections::BTreeMap, io};
+
+/// The most bytes of a line that are kept.
+const LONGEST: usize = 500;
+
+/// How much of a long line is kept before its match.
+const LEAD: usize = 100;
+
+/// What a line, or a file, costs in an answer beside its text.
+const OVERHEAD: usize = 48;
+
+/// The most bytes of an answer: it must fit into one message.
+pub(super) const MOST_ANSWERED: usize = 3 * 1024 * 1024;
+
+/// What matches in one file, while it is searched.
+pub(super) struct Gathering<'a> {
+    matcher: &'a RegexMatcher,
+    wanted: Wanted,
+    limit: u64,
+    /// Lines that match.
+    pub(super) count: u64,
+    kept: u64,
+    held: usize,
+    lines: Vec<Line>,
+    /// Lines at the end that are there for a match to come.
+    ahead: usize,
+    full: bool,
+    /// It turned out not to be text.
+    pub(super) binary: bool,
+}
+
+impl<'a> Gathering<'a> {
+    pub(super) const fn new(matcher: &'a RegexMatcher, wanted: Wanted, limit: u64) -> Self {
+        Self {
+            matcher,
+            wanted,
+            limit,
+            count: 0,
+            kept: 0,
+            held: 0,
+            lines: Vec::new(),
+            ahead: 0,
+            full: false,
+            binary: false,
+        }
+    }
+
+    pub(super) fn into_hits(self, path: &[u8]) -> Hits {
+        Hits { path: Path(path.to_vec()), count: self.count, lines: self.lines }
+    }
+
+    fn push(&mut self, number: u64, bytes: &[u8], column: Option<usize>, matches: bool) {
+        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let from = match column {
+            Some(column) if column + LEAD > LONGEST => column - LEAD,
+            Some(_) | None => 0,
+        };
+        let text = &bytes[from.min(bytes.len())..];
+        let text = &text[..text.len().min(LONGEST)];
+        let after = bytes.len().saturating_sub(from + text.len());
+        self.held += text.len() + OVERHEAD;
+        self.lines.push(Line {
+            number,
+            matches,
+            column: column.map(|column| column as u64 + 1),
+            before: from as u64,
+            text: text.to_vec(),
+            after: after as u64,
+        });
+    }
+}
+
+impl Sink for Gathering<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        let lines = found.lines().count() as u64;
+        self.count += lines;
+        match self.wanted {
+            Wanted::Files => return Ok(false),
+            Wanted::Counts => return Ok(true),
+            Wanted::Lines { .. } => {}
+        }
+        if self.full || self.kept >= self.limit || self.held >= MOST_ANSWERED {
+            if !self.full {
+                self.lines.truncate(self.lines.len() - self.ahead);
+                self.full = true;
+            }
+            return Ok(true);
+        }
+        self.ahead = 0;
+        let first = self.matcher.find(found.bytes()).ok().flatten().map(|first| first.start());
+        let (mut start, mut number) = (0, found.line_number().unwrap_or(0));
+        for line in found.lines() {
+            let here = start..start + line.len();
+            let column = first.filter(|first| here.contains(first)).map(|first| first - start);
+            self.push(number, line, column, true);
+            start += line.len();
+            number += 1;
+        }
+        self.kept += lines;
+        Ok(true)
+    }
+
+    fn context(
+        &mut self,
+        _searcher: &Searcher,
+        found: &SinkContext<'_>,
+    ) -> Result<bool, io::Error> {
+        if !self.full {
+            match found.kind() {
+                SinkContextKind::Before => self.ahead += 1,
+                SinkContextKind::After | SinkContextKind::Other => {}
+            }
+            self.push(found.line_number().unwrap_or(0), found.bytes(), None, false);
+        }
+        Ok(true)
+    }
+
+    fn binary_data(&mut self, _searcher: &Searcher, _offset: u64) -> Result<bool, io::Error> {
+        self.binary = true;
+        Ok(false)
+    }
+
+    fn finish(&mut self, _searcher: &Searcher, found: &SinkFinish) -> Result<(), io::Error> {
+        self.binary |= found.binary_byte_offset().is_some();
+        Ok(())
+    }
+}
+
+/// The files that come first by path, as many as an answer has room for.
+#[derive(Debug)]
+pub(super) struct First {
+    wanted: Wanted,
+    limit: u64,
+    files: BTreeMap<Vec<u8>, Hits>,
+    units: u64,
+    held: usize,
+}
+
+impl First {
+    pub(super) const fn new(wanted: Wanted, limit: u64) -> Self {
+        Self { wanted, limit, files: BTreeMap::new(), units: 0, held: 0 }
+    }
+
+    pub(super) fn add(&mut self, hits: Hits) {
+        let full = self.units >= self.limit || self.held >= MOST_ANSWERED;
+        if full && self.files.last_key_value().is_none_or(|(last, _)| *last < hits.path.0) {
+            return;
+        }
+        self.units += units(self.wanted, &hits);
+        self.held += cost(&hits);
+        self.files.insert(hits.path.0.clone(), hits);
+        while let Some(last) = self.files.last_entry() {
+            let before = self.units - units(self.wanted, last.get());
+            let room = self.held - cost(last.get());
+            // It goes if those before it are enough.
+            if before < self.limit && room < MOST_ANSWERED {
+                break;
+            }
+            last.remove();
+            (self.units, self.held) = (before, room);
+        }
+    }
+
+    /// What an answer has room for, of several.
+    pub(super) fn merge(self, others: impl IntoIterator<Item = Self>) -> Vec<Hits> {
+        let mut all = self;
+        others.into_iter().flat_map(|one| one.files.into_values()).for_each(|hits| all.add(hits));
+        let (mut left, mut room) = (all.limit, MOST_ANSWERED);
+        let mut files = Vec::with_capacity(all.files.len());
+        for mut hits in all.files.into_values() {
+            if let Wanted::Lines { after, .. } = all.wanted {
+                hits.lines.truncate(fitting(&hits.lines, left, room, after as usize));
+                if hits.lines.is_empty() {
+                    break;
+                }
+            }
+            left -= units(all.wanted, &hits).min(left);
+            room = room.saturating_sub(cost(&hits));
+            files.push(hits);
+            if left == 0 || room == 0 {
+                break;
+            }
+        }
+        files
+    }
+}
+
+/// How many lines to keep: those up to the last match that fits, and what follows it.
+fn fitting(lines: &[Line], most: u64, room: usize, after: usize) -> usize {
+    let (mut matches, mut held, mut fits) = (0, 0, 0);
+    for (place, line) in lines.iter().enumerate() {
+        held += line.text.len() + OVERHEAD;
+        matches += u64::from(line.matches);
+        if matches > most || held > room {
+            let next = |line: &&Line| !line.matches;
+            let follow = lines[fits..place].iter().take_while(next).take(after).count();
+            return if fits == 0 { 0 } else { fits + follow };
+        }
+        if line.matches {
+            fits = place + 1;
+        }
+    }
+    lines.len()
+}
+
+fn units(wanted: Wanted, hits: &Hits) -> u64 {
+    match wanted {
+        Wanted::Lines { .. } => hits.lines.iter().filter(|line| line.matches).count() as u64,
+        Wanted::Files | Wanted::Counts => 1,
+    }
+}
+
+fn cost(hits: &Hits) -> usize {
+    let lines: usize = hits.lines.iter().map(|line| line.text.len() + OVERHEAD).sum();
+    hits.path.0.len() + OVERHEAD + lines
+}

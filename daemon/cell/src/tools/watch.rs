@@ -1,0 +1,100 @@
+//! Whether a call is still wanted, asked now and then while a tool works, and how far it is, told
+//! now and then. Room: the cell.
+
+use super::Stop;
+use crate::channel::Channel;
+use palisade_channel::ChannelError;
+use palisade_plan::cell::FileReply;
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// How often the channel is asked.
+const ASKED: Duration = Duration::from_millis(10);
+
+/// How often it is told.
+const TOLD: Duration = Duration::from_millis(200);
+
+/// Watches one call's channel, for all threads that work on it.
+#[derive(Debug)]
+pub(crate) struct Watch<'a> {
+    channel: &'a Channel,
+    begun: Instant,
+    /// In milliseconds after it began.
+    ask_at: AtomicU64,
+    tell_at: AtomicU64,
+    done: AtomicU64,
+    over: AtomicBool,
+    broken: Mutex<Option<ChannelError>>,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins.
+    pub(crate) fn new(channel: &'a Channel) -> Self {
+        Self {
+            channel,
+            begun: Instant::now(),
+            ask_at: AtomicU64::new(millis(ASKED)),
+            tell_at: AtomicU64::new(millis(TOLD)),
+            done: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            broken: Mutex::new(None),
+        }
+    }
+
+    /// Counts what was done, and fails if no more is wanted: the broker gave the call up, or is
+    /// gone. Costs next to nothing.
+    ///
+    /// # Errors
+    /// [`Stop::Abandoned`], or that the channel can not be used.
+    pub(crate) fn step(&self, done: u64) -> Result<(), Stop> {
+        self.done.fetch_add(done, Ordering::Relaxed);
+        if self.is_over() {
+            return Err(self.why());
+        }
+        let now = millis(self.begun.elapsed());
+        if is_due(&self.ask_at, now, ASKED) && self.channel.is_spoken_to() {
+            self.over.store(true, Ordering::Relaxed);
+            return Err(Stop::Abandoned);
+        }
+        if is_due(&self.tell_at, now, TOLD) {
+            let done = self.done.load(Ordering::Relaxed);
+            self.channel.send(&FileReply::Progress { done }).map_err(|error| self.fail(error))?;
+        }
+        Ok(())
+    }
+
+    /// Whether somebody was told to stop.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    fn fail(&self, error: ChannelError) -> Stop {
+        *self.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        self.over.store(true, Ordering::Relaxed);
+        self.why()
+    }
+
+    /// Why it is over; how the channel broke is told once.
+    fn why(&self) -> Stop {
+        let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner).take();
+        broken.map_or(Stop::Abandoned, Stop::Broken)
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whether it is time, which it then is for one thread only.
+fn is_due(at: &AtomicU64, now: u64, every: Duration) -> bool {
+    let due = at.load(Ordering::Relaxed);
+    now >= due
+        && at
+            .compare_exchange(due, now + millis(every), Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+}
