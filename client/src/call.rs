@@ -83,6 +83,12 @@ impl<A> Call<A> {
         &mut self.arguments
     }
 
+    /// The same call with other arguments.
+    pub(crate) fn arguments(mut self, change: impl FnOnce(&mut A)) -> Self {
+        change(&mut self.arguments);
+        self
+    }
+
     /// How long it may take; the profile's default if this is not said, its maximum at most.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));

@@ -163,9 +163,18 @@ impl Session {
 }
 
 fn read(path: &Path, encoding: Encoding) -> ReadFile {
-    ReadFile { path: RawPath::from(path), offset: None, limit: None, encoding }
+    ReadFile {
+        path: RawPath::from(path),
+        offset: None,
+        limit: None,
+        encoding,
+        numbered: false,
+        byte_offset: None,
+        byte_limit: None,
+    }
 }
 
-fn succeeded(result: CallResult) -> Result<CallResult, Error> {
+/// The result, or the error that it is.
+pub(crate) fn succeeded(result: CallResult) -> Result<CallResult, Error> {
     if result.success { Ok(result) } else { Err(Error::Failed(Box::new(result))) }
 }

@@ -51,6 +51,7 @@ mod news;
 mod open;
 mod operator;
 mod running;
+mod search;
 mod session;
 mod table;
 mod wire;
@@ -80,4 +81,5 @@ pub use palisade_protocol::{
     arguments, limits,
 };
 pub use running::{Event, Running};
+pub use search::{Files, FoundFile, FoundLine, Matches, Skipped};
 pub use session::Session;

@@ -141,6 +141,15 @@ pub struct ReadFile {
     /// How the contents come back.
     #[serde(default)]
     pub encoding: Encoding,
+    /// Put each line's number in front of it, as `cat -n` does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub numbered: bool,
+    /// The first byte to read, counted from 0; with encoding base64 or raw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub byte_offset: Option<u64>,
+    /// How many bytes to read; with encoding base64 or raw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub byte_limit: Option<u64>,
 }
 
 /// How a file's contents come back.
@@ -148,12 +157,15 @@ pub struct ReadFile {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Encoding {
-    /// UTF-8 text in `output`; a file that is not text is an error that says so.
+    /// Text in `output` if the file is text (a notebook as its cells); else its bytes as base64 in
+    /// `data.content`, with `data.media_type`.
     #[default]
+    Auto,
+    /// UTF-8 text in `output`; a file that is not text is an error that says so.
     Text,
     /// Base64 in `data.content`.
     Base64,
-    /// Exact bytes as `content` output events; `output` stays empty. Has no `offset` or `limit`.
+    /// Exact bytes as `content` output events; `output` stays empty. Has no lines.
     Raw,
 }
 
@@ -321,7 +333,7 @@ pub struct Undo {
 }
 
 /// Arguments of `list_files`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ListFiles {
@@ -329,12 +341,135 @@ pub struct ListFiles {
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<RawPath>,
-    /// Also what is below, to any depth.
+    /// Only entries that match, such as `*.rs` (a name, at any depth) or `src/**/*.rs` (a path below
+    /// the directory); with `!` in front, all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub glob: Option<String>,
+    /// Also what is below, to any depth, but for what .gitignore, .ignore or .git/info/exclude leave
+    /// out, and for .git.
     pub recursive: bool,
+    /// With `recursive`: also names that begin with a dot.
+    pub hidden: bool,
+    /// With `recursive`: also what .gitignore, .ignore or .git/info/exclude leave out.
+    pub ignored: bool,
     /// How many entries at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// How many entries, in sorted order, to pass over first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip: Option<u64>,
+}
+
+impl Default for ListFiles {
+    fn default() -> Self {
+        Self {
+            path: None,
+            glob: None,
+            recursive: false,
+            hidden: true,
+            ignored: false,
+            limit: None,
+            skip: None,
+        }
+    }
+}
+
+/// Arguments of `glob`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Glob {
+    /// Which files: `*.rs` (a name, at any depth), `src/**/*.{rs,toml}` (a path below the directory).
+    pub pattern: String,
+    /// The directory; the session's current one if absent.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<RawPath>,
+    /// How many files at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// Also names that begin with a dot.
+    #[serde(default = "yes")]
+    pub hidden: bool,
+    /// Also what .gitignore, .ignore or .git/info/exclude leave out.
+    #[serde(default)]
+    pub ignored: bool,
+}
+
+/// Arguments of `grep`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Grep {
+    /// What to look for.
+    pub pattern: String,
+    /// A directory or a file; the session's current directory if absent.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<RawPath>,
+    /// Only files that match, such as `*.rs` (a name, at any depth) or `src/**/*.rs` (a path below
+    /// the directory); with `!` in front, all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub glob: Option<String>,
+    /// What the pattern is.
+    #[serde(default, rename = "type")]
+    pub syntax: Syntax,
+    /// Whether `a` and `A` are the same.
+    #[serde(default, alias = "-i")]
+    pub case_insensitive: bool,
+    /// A match may go over several lines.
+    #[serde(default)]
+    pub multiline: bool,
+    /// What comes back.
+    #[serde(default, alias = "output_mode")]
+    pub mode: GrepMode,
+    /// How many lines to show before and after each that matches.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "-C")]
+    pub context: Option<u32>,
+    /// How many lines to show before, instead of `context`.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "-B")]
+    pub before: Option<u32>,
+    /// How many lines to show after, instead of `context`.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "-A")]
+    pub after: Option<u32>,
+    /// How many matching lines (or files, where the mode gives files) at most.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "head_limit")]
+    pub limit: Option<u64>,
+    /// Also files whose name, or a directory's above, begins with a dot.
+    #[serde(default = "yes")]
+    pub hidden: bool,
+    /// Also what .gitignore, .ignore or .git/info/exclude leave out.
+    #[serde(default)]
+    pub ignored: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// What a pattern is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Syntax {
+    /// A regular expression, in Rust's syntax; without look-around and back-references.
+    #[default]
+    Regex,
+    /// The text itself.
+    Literal,
+}
+
+/// What `grep` gives back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum GrepMode {
+    /// The lines that match, each as `path:line:text`.
+    #[default]
+    Content,
+    /// The paths of the files that match.
+    #[serde(alias = "files_with_matches")]
+    Files,
+    /// The paths, and how many lines match: `path:count`.
+    Count,
 }

@@ -5,9 +5,11 @@ use crate::{
     exit,
     failure::Failure,
     options::SessionOptions,
-    paint, print, receipt,
+    paint, print,
+    progress::Progress,
+    receipt,
     run::{configured, end, report},
-    stream,
+    stream::{self, Bytes},
 };
 use clap::Args;
 use palisade_client::Session;
@@ -25,6 +27,7 @@ out of time; 125 Palisade failed; 126 denied by policy or a checkpoint; 130 inte
 
 Examples:
   palisade call list_files
+  palisade call grep --args '{\"pattern\": \"TODO\", \"glob\": \"*.rs\"}'
   palisade call read_file --args '{\"path\": \"src/main.rs\", \"limit\": 20}'
   palisade call read_file --raw --args '{\"path\": \"logo.png\", \"encoding\": \"raw\"}' > logo.png
   jq -n '{path: \"notes.txt\", content: \"hello\"}' | palisade call write_file --args-file -
@@ -91,10 +94,11 @@ impl CallTool {
 
     async fn call(&self, session: &Session, arguments: JsonText) -> Result<u8, Failure> {
         let mut call = configured(session.call(&self.tool, arguments), &self.session);
-        if self.raw {
+        let bytes = if self.raw { Bytes::Shown } else { Bytes::Left };
+        if self.raw || (Progress::is_seen() && !self.session.json) {
             call = call.stream();
         }
-        let (result, _) = stream::watch(call.start().await?).await?;
+        let (result, _) = stream::watch(call.start().await?, bytes).await?;
         if self.session.json {
             print::json(&result)?;
         } else if self.session.dry_run {

@@ -23,6 +23,7 @@ mod paint;
 mod pending;
 mod print;
 mod programs;
+mod progress;
 mod receipt;
 mod run;
 mod status;

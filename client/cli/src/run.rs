@@ -6,7 +6,7 @@ use crate::{
     failure::Failure,
     options::SessionOptions,
     paint, print, receipt,
-    stream::{self, Shown},
+    stream::{self, Bytes, Shown},
 };
 use clap::Args;
 use palisade_client::{Call, CallResult, Client, Session, arguments::Bash};
@@ -102,7 +102,7 @@ impl Run {
         if !self.session.json {
             call = call.stream();
         }
-        let (result, shown) = stream::watch(call.start().await?).await?;
+        let (result, shown) = stream::watch(call.start().await?, Bytes::Shown).await?;
         if self.session.json {
             print::json(&result)?;
         } else if self.session.dry_run {

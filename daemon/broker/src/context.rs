@@ -58,6 +58,16 @@ impl Context {
         self.outbox.send(ServerMessage::Event(event)).await.ok();
     }
 
+    /// Says how far the call is, to a client that wants to know and has room for it.
+    pub(crate) fn tell(&self, message: &str, done: u64) {
+        if self.streaming == Streaming::Live {
+            let (call, message) = (self.request, message.to_owned());
+            let event = Event::Progress { call, message, done, total: None };
+            // One that is behind with what it reads learns the next.
+            self.outbox.try_send(ServerMessage::Event(event)).ok();
+        }
+    }
+
     /// Returns when the call must stop, with the reason.
     pub(crate) async fn stopped(cancel: &CancellationToken, deadline: Deadline) -> CallError {
         tokio::select! {

@@ -1,5 +1,10 @@
 //! File tools: one exchange on a file channel of the cell each. Broker.
 
+mod media;
+mod read;
+mod search;
+mod sieve;
+
 use crate::{
     context::{Context, Deadline},
     error::CallError,
@@ -7,26 +12,29 @@ use crate::{
     outcome::Outcome,
     task::{Content, Task},
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use palisade_plan::{
     Path,
-    cell::{CHUNK, Entry, EntryKind, FileReply, FileRequest, Part, WriteMode},
+    cell::{CHUNK, Entry, EntryKind, FileReply, FileRequest, WriteMode},
     text,
 };
-use palisade_protocol::{JsonText, RawPath, Stream, arguments::Encoding};
+use palisade_protocol::{JsonText, RawPath, ToolSpec};
+use read::Reading;
 use serde_json::json;
-
-/// What fits into one result in either codec, base64 included; more goes as raw pieces.
-const INLINE: u64 = 11 * 1024 * 1024;
+use sieve::Sieve;
 
 /// Does a file task; stops waiting at the deadline or when cancelled.
-pub(crate) async fn run(task: Task, mut context: Context, deadline: Deadline) -> Outcome {
+pub(crate) async fn run(
+    task: Task,
+    spec: &ToolSpec,
+    mut context: Context,
+    deadline: Deadline,
+) -> Outcome {
     let cancel = context.cancel.clone();
     let work = async {
         let Some(mut lease) = context.session.files.lease().await else {
             return Err(context.session.channel_error("all its file channels are broken"));
         };
-        perform(task, &mut lease, &mut context).await
+        perform(task, spec, &mut lease, &mut context).await
     };
     tokio::select! {
         biased;
@@ -37,14 +45,15 @@ pub(crate) async fn run(task: Task, mut context: Context, deadline: Deadline) ->
 
 async fn perform(
     task: Task,
+    spec: &ToolSpec,
     lease: &mut Lease,
     context: &mut Context,
 ) -> Result<Outcome, CallError> {
     let absolute = |path: &[u8]| Path(context.session.absolute(path));
     match task {
-        Task::Read { path, part, encoding } => {
-            let path = absolute(&path);
-            read(path, part, encoding, lease, context).await
+        Task::Read { path, part, encoding, numbering } => {
+            let wanted = Reading { path: absolute(&path), part, encoding, numbering };
+            read::read(wanted, lease, context).await
         }
         Task::Write { path, mode, content } => {
             let most = context.session.profile.file_bytes();
@@ -59,21 +68,26 @@ async fn perform(
             let FileReply::Deleted { entries } = reply else { return Err(unexpected(reply)) };
             done(json!({"path": RawPath(path.0), "entries": entries}))
         }
-        Task::List { path, recursive, skip, limit } => {
+        Task::List { path, recursive, skip, limit, choice } => {
             let path = absolute(&path);
-            let request = FileRequest::List { path: path.clone(), recursive, skip, limit };
+            let request = FileRequest::List { path: path.clone(), recursive, skip, limit, choice };
             let reply = ask(request, lease, context).await?;
-            let FileReply::Listed { entries, total, more } = reply else {
+            let FileReply::Listed { real, entries, total, more } = reply else {
                 return Err(unexpected(reply));
             };
-            listed(path, entries, total, more)
+            let mut sieve = Sieve::new(&context.session, spec, real);
+            let entries = sieve.keep(entries, |entry| &entry.path);
+            listed(path, entries, total, more, sieve.withheld)
         }
+        Task::Glob(glob) => search::glob(glob, spec, lease, context).await,
+        Task::Grep(grep) => search::grep(*grep, spec, lease, context).await,
         Task::Run(_) | Task::Job(_) => {
             Err(CallError::Cell("a program is not a file task".to_owned()))
         }
     }
 }
 
+/// Asks the cell, and passes on how far it is until it answers.
 async fn ask(
     request: FileRequest,
     lease: &mut Lease,
@@ -81,7 +95,12 @@ async fn ask(
 ) -> Result<FileReply, CallError> {
     let failed = |error| context.session.channel_error(error);
     lease.send(&[request]).await.map_err(failed)?;
-    lease.receive().await.map_err(failed)
+    loop {
+        match lease.receive().await.map_err(failed)? {
+            FileReply::Progress { done } => context.tell("looked at", done),
+            reply => return Ok(reply),
+        }
+    }
 }
 
 /// Any reply but the one that belongs to the request.
@@ -97,6 +116,9 @@ fn unexpected(reply: FileReply) -> CallError {
         | FileReply::Before(_)
         | FileReply::Prepared(_)
         | FileReply::Changed(_)
+        | FileReply::Globbed(_)
+        | FileReply::Grepped(_)
+        | FileReply::Progress { .. }
         | FileReply::Abandoned => CallError::Cell("it answered another request".to_owned()),
     }
 }
@@ -104,52 +126,6 @@ fn unexpected(reply: FileReply) -> CallError {
 fn done(data: serde_json::Value) -> Result<Outcome, CallError> {
     let data = JsonText::render(&data).map_err(std::io::Error::from)?;
     Ok(Outcome { data: Some(data), ..Outcome::default() })
-}
-
-async fn read(
-    path: Path,
-    part: Part,
-    encoding: Encoding,
-    lease: &mut Lease,
-    context: &Context,
-) -> Result<Outcome, CallError> {
-    let failed = |error| context.session.channel_error(error);
-    let allowed = context.session.profile.file_bytes();
-    let most = match encoding {
-        Encoding::Text | Encoding::Base64 => allowed.min(INLINE),
-        Encoding::Raw => allowed,
-    };
-    lease.send(&[FileRequest::Read { path: path.clone(), part, most }]).await.map_err(failed)?;
-    let (mut content, mut taken) = (Vec::new(), 0);
-    let end = loop {
-        let reply = lease.receive().await.map_err(failed)?;
-        let FileReply::Content(piece) = reply else { break reply };
-        // The cell is held to what it was asked for: its word is not what bounds memory here.
-        taken += piece.len() as u64;
-        if taken > most {
-            return Err(CallError::Cell("it sent more than was asked for".to_owned()));
-        }
-        match encoding {
-            Encoding::Raw => context.send(Stream::Content, piece).await,
-            Encoding::Text | Encoding::Base64 if content.is_empty() => content = piece,
-            Encoding::Text | Encoding::Base64 => content.extend_from_slice(&piece),
-        }
-    };
-    let FileReply::Read { bytes, size, complete, mode } = end else { return Err(unexpected(end)) };
-    let name = RawPath(path.0);
-    let mut data = json!({
-        "path": name, "size": size, "bytes": bytes, "complete": complete, "mode": mode,
-    });
-    let mut output = String::new();
-    match encoding {
-        Encoding::Text => {
-            output =
-                String::from_utf8(content).map_err(|_| CallError::NotText(escaped(&name.0)))?;
-        }
-        Encoding::Base64 => data["content"] = STANDARD.encode(content).into(),
-        Encoding::Raw => {}
-    }
-    Ok(Outcome { output, ..done(data)? })
 }
 
 async fn write(
@@ -220,7 +196,13 @@ async fn write_attached(
     }
 }
 
-fn listed(path: Path, entries: Vec<Entry>, total: u64, more: bool) -> Result<Outcome, CallError> {
+fn listed(
+    path: Path,
+    entries: Vec<Entry>,
+    total: u64,
+    more: bool,
+    withheld: u64,
+) -> Result<Outcome, CallError> {
     let mut output = String::new();
     for entry in &entries {
         output.push_str(&escaped(&entry.path.0));
@@ -245,6 +227,7 @@ fn listed(path: Path, entries: Vec<Entry>, total: u64, more: bool) -> Result<Out
         .collect();
     let data = json!({
         "path": RawPath(path.0), "entries": entries, "total": total, "more": more,
+        "withheld": withheld,
     });
     Ok(Outcome { output, ..done(data)? })
 }
@@ -289,7 +272,7 @@ mod tests {
             entry(b"l", EntryKind::Symlink, 0),
             entry(b"\xff", EntryKind::Other, 0),
         ];
-        let outcome = listed(Path(b"/w".to_vec()), entries, 9, true).unwrap();
+        let outcome = listed(Path(b"/w".to_vec()), entries, 9, true, 0).unwrap();
         assert_eq!(outcome.output, "a\\n\nd/\nl@\n\\xff?\n");
         let data: serde_json::Value = serde_json::from_str(outcome.data.unwrap().as_str()).unwrap();
         assert_eq!(data["entries"][0], json!({"path": "a\n", "kind": "file", "size": 3}));

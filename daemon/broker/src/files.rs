@@ -92,8 +92,13 @@ impl Lease {
         let reply = channel.receive().await.inspect_err(|_| self.owed = Owed::Broken)?;
         match &reply {
             // A change that is prepared is not over.
-            FileReply::Content(_) | FileReply::Before(_) | FileReply::Prepared(_) => {}
-            FileReply::Read { .. }
+            FileReply::Content(_)
+            | FileReply::Before(_)
+            | FileReply::Prepared(_)
+            | FileReply::Progress { .. } => {}
+            FileReply::Globbed(_)
+            | FileReply::Grepped(_)
+            | FileReply::Read { .. }
             | FileReply::Written { .. }
             | FileReply::Deleted { .. }
             | FileReply::Listed { .. }
@@ -109,7 +114,8 @@ impl Lease {
     async fn put_right(mut self) {
         let settle = async {
             self.flush().await?;
-            if self.owed == Owed::Content {
+            // The cell stops; if its answer is on the way already, that is the answer.
+            if self.owed != Owed::Nothing {
                 self.send(&[FileRequest::Abandon]).await?;
             }
             while self.owed != Owed::Nothing {
@@ -167,7 +173,7 @@ mod tests {
     use super::*;
     use palisade_plan::{
         Path,
-        cell::{Part, WriteMode},
+        cell::{Form, Made, Part, WriteMode},
         codec,
     };
     use std::{
@@ -201,11 +207,11 @@ mod tests {
     }
 
     fn read() -> FileRequest {
-        FileRequest::Read { path: Path(b"/f".to_vec()), part: Part::All, most: 9 }
+        FileRequest::Read { path: Path(b"/f".to_vec()), part: Part::All, most: 9, form: Form::AsIs }
     }
 
     fn end_of_read() -> FileReply {
-        FileReply::Read { bytes: 1, size: 1, complete: true, mode: 0o644 }
+        FileReply::Read { bytes: 1, size: 1, complete: true, mode: 0o644, made: Made::AsIs }
     }
 
     #[tokio::test]

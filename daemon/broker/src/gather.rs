@@ -11,7 +11,11 @@ use crate::{
     task::{Program, Task, Typing},
     tools::Tool,
 };
-use palisade_plan::cell::{Contents, FileErrorKind, Link, WriteMode};
+use palisade_plan::{
+    Path,
+    cell::{Contents, FileErrorKind, Link, WriteMode},
+    search::Glob,
+};
 use palisade_policy::Facts;
 use palisade_protocol::{Finding, Severity};
 
@@ -44,11 +48,12 @@ pub(crate) async fn gather(
             facts.findings.extend(typed(program));
         }
         Task::Job(_) => {}
-        Task::Read { path, .. } | Task::List { path, .. } => {
-            if session.profile.has_path_rules() {
-                look(session, path, Link::Target, &mut seen).await?;
-            }
+        Task::Read { path, .. }
+        | Task::List { path, .. }
+        | Task::Glob(Glob { path: Path(path), .. }) => {
+            look_if_ruled(session, path, &mut seen).await?;
         }
+        Task::Grep(grep) => look_if_ruled(session, &grep.path.0, &mut seen).await?,
         Task::Write { path, mode, .. } => {
             look(session, path, Link::Target, &mut seen).await?;
             facts.findings.extend(overwritten(session, tool, *mode, &seen));
@@ -72,6 +77,14 @@ fn typed(program: &Program) -> Option<Finding> {
         let why = "what is typed into its terminal later can make it run anything";
         Finding::new("hidden", Severity::Warning, why.to_owned())
     })
+}
+
+/// What is only looked at is of interest to rules alone.
+async fn look_if_ruled(session: &Session, path: &[u8], seen: &mut Seen) -> Result<(), CallError> {
+    if session.profile.has_path_rules() {
+        look(session, path, Link::Target, seen).await?;
+    }
+    Ok(())
 }
 
 /// Looks at one path. What can not be looked at for a reason of its own, the tool will refuse.

@@ -56,6 +56,9 @@ impl SeenTarget {
             | FileReply::Before(_)
             | FileReply::Prepared(_)
             | FileReply::Changed(_)
+            | FileReply::Globbed(_)
+            | FileReply::Grepped(_)
+            | FileReply::Progress { .. }
             | FileReply::Abandoned => {
                 Err(CallError::Cell("it answered another request".to_owned()))
             }

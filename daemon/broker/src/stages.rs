@@ -17,6 +17,7 @@ use crate::{
     turn::{Place, Turn},
 };
 use palisade_audit::Ticket;
+use palisade_plan::{Path, search::Glob};
 use palisade_protocol::{
     Call, CallId, Checkpoint, ErrorCode, Finding, JsonText, RawPath, ToolMetadata, ToolName,
     WireError, arguments::Encoding,
@@ -201,7 +202,9 @@ fn report(call: &Checked) -> serde_json::Value {
         Task::Read { path, .. }
         | Task::Write { path, .. }
         | Task::Delete { path, .. }
-        | Task::List { path, .. } => report["path"] = json!(absolute(path)),
+        | Task::List { path, .. }
+        | Task::Glob(Glob { path: Path(path), .. }) => report["path"] = json!(absolute(path)),
+        Task::Grep(grep) => report["path"] = json!(absolute(&grep.path.0)),
         Task::Job(_) => {}
     }
     report
@@ -257,7 +260,9 @@ pub(crate) async fn execute(ticketed: Ticketed) -> Result<Executed, Box<Outcome>
         task @ (Task::Read { .. }
         | Task::Write { .. }
         | Task::Delete { .. }
-        | Task::List { .. }) => file::run(task, context, deadline).await,
+        | Task::List { .. }
+        | Task::Glob(_)
+        | Task::Grep(_)) => file::run(task, &tool.spec, context, deadline).await,
     };
     drop(change);
     Ok(Executed { outcome: Outcome { findings, checkpoint, ..outcome }, reviewed })

@@ -4,7 +4,10 @@ use crate::{
     job::JobNumber,
     tools::{Parsed, Tool},
 };
-use palisade_plan::cell::{Part, Size, WriteMode};
+use palisade_plan::{
+    cell::{Part, Size, WriteMode},
+    search::{Choice, Glob, Grep},
+};
 use palisade_policy::Profile;
 use palisade_protocol::{
     Call, ErrorCode, RawPath, WireError,
@@ -20,11 +23,40 @@ const MOST_CELLS: u16 = 4096;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Task {
     Run(Program),
-    Read { path: Vec<u8>, part: Part, encoding: Encoding },
-    Write { path: Vec<u8>, mode: WriteMode, content: Content },
-    Delete { path: Vec<u8>, recursive: bool },
-    List { path: Vec<u8>, recursive: bool, skip: u64, limit: u64 },
+    Read {
+        path: Vec<u8>,
+        part: Part,
+        encoding: Encoding,
+        numbering: Numbering,
+    },
+    Write {
+        path: Vec<u8>,
+        mode: WriteMode,
+        content: Content,
+    },
+    Delete {
+        path: Vec<u8>,
+        recursive: bool,
+    },
+    List {
+        path: Vec<u8>,
+        recursive: bool,
+        skip: u64,
+        limit: u64,
+        choice: Choice,
+    },
+    /// Its path is as the call names it.
+    Glob(Glob),
+    /// Its path is as the call names it.
+    Grep(Box<Grep>),
     Job(JobTask),
+}
+
+/// Whether a text's lines have their numbers in front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Numbering {
+    None,
+    Lines,
 }
 
 /// What is asked of the jobs of a session.

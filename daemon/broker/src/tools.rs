@@ -7,6 +7,8 @@ mod schema;
 
 mod bash;
 mod delete_file;
+mod glob;
+mod grep;
 mod job_input;
 mod job_kill;
 mod job_list;
@@ -96,6 +98,8 @@ fn built_ins() -> Result<Vec<Tool>, RegistryError> {
         built_in::<wire::ReadFile>(&read_file::DESCRIPTION, read_file::parse)?,
         built_in::<wire::WriteFile>(&write_file::DESCRIPTION, write_file::parse)?,
         built_in::<wire::DeleteFile>(&delete_file::DESCRIPTION, delete_file::parse)?,
+        built_in::<wire::Glob>(&glob::DESCRIPTION, glob::parse)?,
+        built_in::<wire::Grep>(&grep::DESCRIPTION, grep::parse)?,
         built_in::<wire::ListFiles>(&list_files::DESCRIPTION, list_files::parse)?,
         built_in::<wire::JobInput>(&job_input::DESCRIPTION, job_input::parse)?,
         built_in::<wire::JobKill>(&job_kill::DESCRIPTION, job_kill::parse)?,

@@ -332,6 +332,8 @@ pub enum FileReply {
     Changed(Changed),
     /// A directory was listed.
     Listed {
+        /// Where the directory really is, links resolved.
+        real: Path,
         /// Sorted by path.
         entries: Vec<Entry>,
         /// How many there are in all, as far as they were counted.

@@ -3,6 +3,7 @@
 use crate::{
     Handlers,
     entries::ToolEntry,
+    rules,
     settings::Settings,
     syscalls::{SyscallError, SyscallList},
 };
@@ -127,6 +128,14 @@ impl Profile {
     #[must_use]
     pub fn has_path_rules(&self) -> bool {
         self.settings.rules.iter().any(|rule| !rule.paths.is_empty())
+    }
+
+    /// Whether the rules keep a path from what a tool that looks at many shows: they deny it, or
+    /// would have somebody asked, who can not be asked for each. `named` is what the call names:
+    /// about that it was asked.
+    #[must_use]
+    pub fn withholds(&self, tool: &ToolSpec, named: &[u8], path: &[u8], workspace: &[u8]) -> bool {
+        rules::withhold(&self.settings.rules, tool, named, path, workspace)
     }
 
     /// Whether a tool's output is reviewed before the agent sees it.

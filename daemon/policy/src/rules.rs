@@ -116,6 +116,27 @@ pub(crate) fn ruling<'a>(rules: &'a [Rule], tool: &ToolSpec, facts: &Facts) -> R
     if anything && covered { Ruling::Allow } else { Ruling::Silent }
 }
 
+/// Whether a rule about paths keeps one of many from being shown. `named` is what the call was
+/// judged for.
+pub(crate) fn withhold(
+    rules: &[Rule],
+    tool: &ToolSpec,
+    named: &[u8],
+    path: &[u8],
+    workspace: &[u8],
+) -> bool {
+    let plain = |rule: &&Rule| rule.command.is_empty() && rule.findings.is_empty();
+    rules
+        .iter()
+        .filter(plain)
+        .filter(|rule| rule.is_about(tool) && rule.names_path(path, workspace))
+        .any(|rule| match rule.verdict {
+            Verdict::Allow => false,
+            Verdict::Ask => !rule.names_path(named, workspace),
+            Verdict::Deny => true,
+        })
+}
+
 impl Rule {
     fn is_about(&self, tool: &ToolSpec) -> bool {
         let is = |entry: &ToolEntry| tool.name == entry.0 || tool.aliases.contains(&entry.0);

@@ -164,13 +164,18 @@ impl Subject<'_> {
             Task::Job(task) => {
                 lines.push(ViewLine { text: visible::line(&of_job(task)), findings: Vec::new() })
             }
+            Task::Glob(_) | Task::Grep(_) => lines.push(self.line("search")),
         }
         let lost = |target: &SeenTarget| {
             target.found.is_some()
                 && match self.task {
                     Task::Delete { .. } | Task::Run(_) => true,
                     Task::Write { mode, .. } => *mode == WriteMode::Overwrite,
-                    Task::Read { .. } | Task::List { .. } | Task::Job(_) => false,
+                    Task::Read { .. }
+                    | Task::List { .. }
+                    | Task::Glob(_)
+                    | Task::Grep(_)
+                    | Task::Job(_) => false,
                 }
         };
         let targets = self.seen.targets.iter().map(|target| Target {

@@ -162,11 +162,15 @@ fn attachments_go_where_they_are_wanted() {
 fn file_arguments_become_what_the_cell_is_asked() {
     let lines = Part::Lines { first: 3, count: u64::MAX };
     let (path, encoding) = (b"a".to_vec(), Encoding::Text);
-    let expected = Task::Read { path: path.clone(), part: lines, encoding };
+    let expected =
+        Task::Read { path: path.clone(), part: lines, encoding, numbering: Numbering::None };
     assert_eq!(task("Read", r#"{"path":"a","offset":3}"#), Ok(expected));
-    let expected = Task::List { path: b".".to_vec(), recursive: false, skip: 0, limit: 1000 };
+    let choice = Choice { glob: None, hidden: true, ignored: false };
+    let expected =
+        Task::List { path: b".".to_vec(), recursive: false, skip: 0, limit: 1000, choice };
     assert_eq!(task("LS", "{}"), Ok(expected));
-    let expected = Task::Read { path: vec![0xff], part: Part::All, encoding };
+    let expected =
+        Task::Read { path: vec![0xff], part: Part::All, encoding, numbering: Numbering::None };
     assert_eq!(task("Read", r#"{"path":{"base64":"/w=="}}"#), Ok(expected));
     for (tool, arguments) in [
         ("read_file", r#"{"path":""}"#),

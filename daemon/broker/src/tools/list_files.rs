@@ -2,6 +2,7 @@
 
 use super::{Description, Parsed, Tool, Traits, schema};
 use crate::task::{Task, invalid, path};
+use palisade_plan::search::Choice;
 use palisade_protocol::{
     AuditOperation, Call, PermissionClass, RawPath, WireError, arguments as wire,
 };
@@ -13,7 +14,8 @@ pub(super) const DESCRIPTION: Description = Description {
     name: "list_files",
     aliases: &["LS", "ListDir"],
     text: "Lists a directory, sorted by path, with types and sizes; with recursive also what is \
-           below. A directory ends in /, a link in @, a FIFO, socket or device in ?.",
+           below, but for what .gitignore leaves out (ignored brings it back) and .git. glob \
+           chooses entries. A directory ends in /, a link in @, a FIFO, socket or device in ?.",
     traits: Traits::ReadOnly,
     class: PermissionClass::Readonly,
     operation: AuditOperation::Read,
@@ -29,5 +31,7 @@ pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
     }
     let directory = arguments.path.unwrap_or_else(|| RawPath(b".".to_vec()));
     let (recursive, skip) = (arguments.recursive, arguments.skip.unwrap_or(0));
-    Ok(Task::List { path: path("path", directory)?, recursive, skip, limit }.into())
+    let choice =
+        Choice { glob: arguments.glob, hidden: arguments.hidden, ignored: arguments.ignored };
+    Ok(Task::List { path: path("path", directory)?, recursive, skip, limit, choice }.into())
 }

@@ -113,6 +113,9 @@ mod tests {
             ("delete_file", "delete_file"),
             ("LS", "list_files"),
             ("ListDir", "list_files"),
+            ("Glob", "glob"),
+            ("Grep", "grep"),
+            ("search", "grep"),
         ] {
             assert_eq!(resolve(name), Ok(tool.to_owned()), "{name}");
         }

@@ -19,8 +19,8 @@ use rustix::{
 };
 use std::{cmp::Reverse, collections::BinaryHeap, os::fd::OwnedFd, path::Path as StdPath};
 
-/// The most bytes of an answer: it must fit into one message.
-const MOST_ANSWERED: usize = 3 * 1024 * 1024;
+/// The most bytes of an answer: twice written out in full, it must fit into one result.
+const MOST_ANSWERED: usize = 1024 * 1024;
 
 /// What a file costs in an answer beside its path.
 const OVERHEAD: usize = 40;

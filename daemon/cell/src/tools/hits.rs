@@ -19,8 +19,8 @@ const LEAD: usize = 100;
 /// What a line, or a file, costs in an answer beside its text.
 const OVERHEAD: usize = 48;
 
-/// The most bytes of an answer: it must fit into one message.
-pub(super) const MOST_ANSWERED: usize = 3 * 1024 * 1024;
+/// The most bytes of an answer: twice written out in full, it must fit into one result.
+pub(super) const MOST_ANSWERED: usize = 1024 * 1024;
 
 /// What matches in one file, while it is searched.
 pub(super) struct Gathering<'a> {

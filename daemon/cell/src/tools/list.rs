@@ -74,9 +74,10 @@ pub(crate) fn list(
         _ => refused("list", path, error),
     })?;
     let watch = Watch::new(channel);
-    let scope = match (reach, look::real(&root)) {
-        (Reach::Tree, Some(real)) => chooser.scope(&real.0, workspace),
-        (Reach::One | Reach::Tree, _) => Scope::default(),
+    let real = look::real(&root).unwrap_or_else(|| path.clone());
+    let scope = match reach {
+        Reach::Tree => chooser.scope(&real.0, workspace),
+        Reach::One => Scope::default(),
     };
     let mut walk = Walk::new(asked, &chooser, &watch, scope);
     let most = match reach {
@@ -96,7 +97,7 @@ pub(crate) fn list(
         Reach::One => seen,
         Reach::Tree => walk.counted,
     };
-    Ok(FileReply::Listed { entries: walk.page, total, more: walk.more })
+    Ok(FileReply::Listed { real, entries: walk.page, total, more: walk.more })
 }
 
 fn too_many(path: &Path, skip: u64) -> FileError {

@@ -27,7 +27,7 @@ fn entry(path: impl AsRef<OsStr>, kind: EntryKind, size: u64) -> Entry {
 }
 
 fn listed(reply: FileReply) -> (Vec<Entry>, u64, bool) {
-    let FileReply::Listed { entries, total, more } = reply else { panic!("{reply:?}") };
+    let FileReply::Listed { entries, total, more, .. } = reply else { panic!("{reply:?}") };
     (entries, total, more)
 }
 

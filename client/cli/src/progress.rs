@@ -1,0 +1,52 @@
+//! How far a long call is: a line on standard error, if that is a terminal.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal as _;
+
+/// A line that comes with the first news, and goes.
+#[derive(Debug)]
+pub(crate) struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    pub(crate) const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Whether anybody would see it.
+    pub(crate) fn is_seen() -> bool {
+        std::io::stderr().is_terminal()
+    }
+
+    /// Shows what is being done, and how much of it is.
+    pub(crate) fn tell(&mut self, message: &str, done: u64, total: Option<u64>) {
+        if !Self::is_seen() {
+            return;
+        }
+        let bar = self.0.get_or_insert_with(|| {
+            let bar = ProgressBar::no_length();
+            bar.set_style(style(total));
+            bar
+        });
+        if let Some(total) = total {
+            bar.set_length(total);
+        }
+        bar.set_message(message.to_owned());
+        bar.set_position(done);
+        bar.tick();
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&mut self) {
+        if let Some(bar) = self.0.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(total: Option<u64>) -> ProgressStyle {
+    let template = match total {
+        Some(_) => "{bar:40} {pos}/{len} {msg}",
+        None => "{spinner} {msg} {human_pos} ({elapsed})",
+    };
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+}

@@ -1,0 +1,72 @@
+//! `glob`: files by their names. Broker, pure.
+
+use super::{Description, Parsed, Tool, Traits, schema};
+use crate::task::{Task, invalid, path};
+use palisade_plan::{
+    Path,
+    search::{Choice, Glob},
+};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, RawPath, WireError, arguments as wire,
+};
+
+/// How many files come back if the call does not say, and at most.
+const FILES: (u64, u64) = (100, 10_000);
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: "glob",
+    aliases: &["Glob"],
+    text: "Finds files by their names, the newest first. A pattern without a slash is about the \
+           name, at any depth (*.rs); one with a slash about the path below the directory \
+           (src/**/*.{rs,toml}). What .gitignore leaves out is left out (ignored brings it \
+           back), and .git always; names with a dot in front are found unless hidden is false.",
+    traits: Traits::ReadOnly,
+    class: PermissionClass::Readonly,
+    operation: AuditOperation::Read,
+    search: "find files by name pattern wildcard newest recent",
+};
+
+pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+    let arguments: wire::Glob = schema::parse(tool, call)?;
+    let limit = arguments.limit.unwrap_or(FILES.0);
+    if !(1..=FILES.1).contains(&limit) {
+        let why = format!("{limit} is not from 1 to {}", FILES.1);
+        return Err(invalid("limit", &why, "narrow the pattern instead"));
+    }
+    let (directory, glob) = match (arguments.path, arguments.pattern) {
+        (None, pattern) if pattern.starts_with('/') => split(&pattern),
+        (given, pattern) => (given.unwrap_or_else(|| RawPath(b".".to_vec())), pattern),
+    };
+    if glob.is_empty() {
+        return Err(invalid("pattern", "it names no file", "such as **/*.rs"));
+    }
+    let choice = Choice { glob: Some(glob), hidden: arguments.hidden, ignored: arguments.ignored };
+    Ok(Task::Glob(Glob { path: Path(path("path", directory)?), choice, limit }).into())
+}
+
+/// An absolute pattern as a directory, which has nothing of a pattern in it, and the rest.
+fn split(pattern: &str) -> (RawPath, String) {
+    let plain = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
+    let slash = pattern[..plain].rfind('/').unwrap_or(0);
+    let directory = if slash == 0 { "/" } else { &pattern[..slash] };
+    // With a slash in front it stays a path, however short it is.
+    (RawPath(directory.into()), pattern[slash..].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absolute_pattern_has_a_directory() {
+        for (pattern, directory, rest) in [
+            ("/a/b/**/*.rs", "/a/b", "/**/*.rs"),
+            ("/a/b*/c", "/a", "/b*/c"),
+            ("/*", "/", "/*"),
+            ("/a/b/c.rs", "/a/b", "/c.rs"),
+            ("/a/{b,c}/d", "/a", "/{b,c}/d"),
+        ] {
+            assert_eq!(split(pattern), (RawPath(directory.into()), rest.to_owned()), "{pattern}");
+        }
+    }
+}

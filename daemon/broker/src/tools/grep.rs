@@ -1,0 +1,82 @@
+//! `grep`: lines in files. Broker, pure.
+
+use super::{Description, Parsed, Tool, Traits, schema};
+use crate::task::{Task, invalid, path};
+use palisade_plan::{
+    Path,
+    search::{Choice, Grep, Syntax, Wanted},
+};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, RawPath, WireError,
+    arguments::{self as wire, GrepMode},
+};
+
+/// How many lines or files come back if the call does not say, and at most.
+const RESULTS: (u64, u64) = (250, 10_000);
+
+/// The most lines around a match.
+const AROUND: u32 = 100;
+
+/// The longest pattern, in bytes.
+const PATTERN: usize = 64 * 1024;
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: "grep",
+    aliases: &["Grep", "search"],
+    text: "Finds lines in the files of a directory, or in one file, by regular expression \
+           (ripgrep's, one line at a time unless multiline) or, with type literal, by the text \
+           itself. Gives path:line:text sorted by path, or with mode files the paths, or with \
+           mode count the paths and counts. What .gitignore leaves out is left out (ignored \
+           brings it back), and .git always; files with a dot in front are searched unless \
+           hidden is false. Files that are not text or too large are passed over and counted.",
+    traits: Traits::ReadOnly,
+    class: PermissionClass::Readonly,
+    operation: AuditOperation::Read,
+    search: "search find text pattern regex ripgrep rg lines in files contents",
+};
+
+pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+    let arguments: wire::Grep = schema::parse(tool, call)?;
+    let pattern = arguments.pattern;
+    if pattern.is_empty() || pattern.len() > PATTERN {
+        let why = format!("it has {} bytes, not 1 to {PATTERN}", pattern.len());
+        return Err(invalid("pattern", &why, "say what to look for; . matches any line"));
+    }
+    let limit = arguments.limit.unwrap_or(RESULTS.0);
+    if !(1..=RESULTS.1).contains(&limit) {
+        let why = format!("{limit} is not from 1 to {}", RESULTS.1);
+        return Err(invalid("limit", &why, "narrow the search with path, glob or pattern"));
+    }
+    let around = |field, own: Option<u32>| match own.or(arguments.context).unwrap_or(0) {
+        lines @ 0..=AROUND => Ok(lines),
+        lines => {
+            let why = format!("{lines} is not from 0 to {AROUND}");
+            Err(invalid(field, &why, "read the file instead"))
+        }
+    };
+    let (before, after) = (around("before", arguments.before)?, around("after", arguments.after)?);
+    let wanted = match arguments.mode {
+        GrepMode::Content => Wanted::Lines { before, after },
+        GrepMode::Files => Wanted::Files,
+        GrepMode::Count => Wanted::Counts,
+    };
+    let syntax = match arguments.syntax {
+        wire::Syntax::Regex => Syntax::Regex,
+        wire::Syntax::Literal => Syntax::Literal,
+    };
+    let place = arguments.path.unwrap_or_else(|| RawPath(b".".to_vec()));
+    let choice =
+        Choice { glob: arguments.glob, hidden: arguments.hidden, ignored: arguments.ignored };
+    Ok(Task::Grep(Box::new(Grep {
+        path: Path(path("path", place)?),
+        choice,
+        pattern,
+        syntax,
+        case_insensitive: arguments.case_insensitive,
+        multiline: arguments.multiline,
+        wanted,
+        limit,
+        most: 0,
+    }))
+    .into())
+}
