@@ -148,16 +148,20 @@ fn bytes_that_are_no_text_are_told_apart_and_come_back_exactly() {
         let file = world.workspace().join("binary");
         fs::write(&file, &every).unwrap();
         let sandbox = world.open();
-        let result = sandbox.call("read_file", json!({"path": "binary"}));
+        let result = sandbox.call("read_file", json!({"path": "binary", "encoding": "text"}));
         let error = result.error.unwrap();
         assert_eq!(error.code, ErrorCode::InvalidArguments);
         assert!(error.message.ends_with("is not UTF-8 text"), "{}", error.message);
         assert!(error.hint.contains("base64"), "{}", error.hint);
         assert_eq!(result.output, "", "nothing of it is shown");
-        let result = sandbox.done("read_file", json!({"path": "binary", "encoding": "base64"}));
-        let content: palisade_protocol::Bytes =
-            serde_json::from_value(data(&result)["content"].clone()).unwrap();
-        assert_eq!(content.0, every);
+        for arguments in
+            [json!({"path": "binary", "encoding": "base64"}), json!({"path": "binary"})]
+        {
+            let result = sandbox.done("read_file", arguments);
+            let content: palisade_protocol::Bytes =
+                serde_json::from_value(data(&result)["content"].clone()).unwrap();
+            assert_eq!(content.0, every);
+        }
         assert_eq!(sandbox.wait(sandbox.session.read_bytes("binary")).unwrap(), every);
         sandbox.wait(sandbox.session.write_bytes("copy", &every)).unwrap();
         assert_eq!(fs::read(world.workspace().join("copy")).unwrap(), every);

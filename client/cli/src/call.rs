@@ -5,11 +5,9 @@ use crate::{
     exit,
     failure::Failure,
     options::SessionOptions,
-    paint, print,
-    progress::Progress,
-    receipt,
+    paint, print, receipt,
     run::{configured, end, report},
-    stream::{self, Bytes},
+    stream::{self, Bytes, Progress},
 };
 use clap::Args;
 use palisade_client::Session;

@@ -23,7 +23,6 @@ mod paint;
 mod pending;
 mod print;
 mod programs;
-mod progress;
 mod receipt;
 mod run;
 mod status;

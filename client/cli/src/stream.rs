@@ -1,6 +1,10 @@
 //! A call watched from the command line: output as it comes, Ctrl-C, the result.
 
-use crate::{failure::Failure, interrupt::Interrupts, progress::Progress};
+mod progress;
+
+pub(crate) use progress::Progress;
+
+use crate::{failure::Failure, interrupt::Interrupts};
 use palisade_client::{CallResult, Event, Running, Stream};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 

@@ -108,12 +108,8 @@ fn matcher(request: &Grep) -> Result<RegexMatcher, FileError> {
         builder.line_terminator(Some(b'\n'));
     }
     builder.build(&request.pattern).map_err(|error| {
-        let hint = match error.kind() {
-            grep_regex::ErrorKind::NotAllowed(_) => {
-                ": set multiline for matches over several lines"
-            }
-            _ => "",
-        };
+        let over_lines = matches!(error.kind(), grep_regex::ErrorKind::NotAllowed(_));
+        let hint = if over_lines { ": set multiline for matches over several lines" } else { "" };
         let message = format!("the pattern can not be used: {error}{hint}");
         failure(FileErrorKind::Invalid, None, message)
     })
