@@ -250,7 +250,7 @@ fn no_kind_of_file_holds_a_search_up_or_leads_it_outside() {
             symlink(target, workspace.join(name)).unwrap();
         }
         make(&world, "closed", "canary\n");
-        fs::set_permissions(workspace.join("closed"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(workspace.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
         let odd = workspace.join(OsStr::from_bytes(b"odd\xff\n\x1b[2J"));
         fs::write(&odd, "canary\n").unwrap();
         world.give(&odd);

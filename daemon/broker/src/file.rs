@@ -96,10 +96,9 @@ async fn ask(
     let failed = |error| context.session.channel_error(error);
     lease.send(&[request]).await.map_err(failed)?;
     loop {
-        match lease.receive().await.map_err(failed)? {
-            FileReply::Progress { done } => context.tell("looked at", done),
-            reply => return Ok(reply),
-        }
+        let reply = lease.receive().await.map_err(failed)?;
+        let FileReply::Progress { done } = reply else { return Ok(reply) };
+        context.tell("looked at", done);
     }
 }
 

@@ -161,7 +161,7 @@ fn attachments_go_where_they_are_wanted() {
 #[test]
 fn file_arguments_become_what_the_cell_is_asked() {
     let lines = Part::Lines { first: 3, count: u64::MAX };
-    let (path, encoding) = (b"a".to_vec(), Encoding::Text);
+    let (path, encoding) = (b"a".to_vec(), Encoding::Auto);
     let expected =
         Task::Read { path: path.clone(), part: lines, encoding, numbering: Numbering::None };
     assert_eq!(task("Read", r#"{"path":"a","offset":3}"#), Ok(expected));

@@ -18,10 +18,9 @@ fn asked(broker: &Broker, glob: &str) -> Glob {
 }
 
 fn glob(broker: &Broker, request: Glob) -> Globbed {
-    match broker.answer(&FileRequest::Glob(Box::new(request))) {
-        FileReply::Globbed(found) => *found,
-        reply => panic!("{reply:?}"),
-    }
+    let reply = broker.answer(&FileRequest::Glob(Box::new(request)));
+    let FileReply::Globbed(found) = reply else { panic!("{reply:?}") };
+    *found
 }
 
 fn names(found: &Globbed) -> Vec<String> {

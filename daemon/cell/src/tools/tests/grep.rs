@@ -33,10 +33,9 @@ fn asked(broker: &Broker, pattern: &str) -> Grep {
 }
 
 fn grep(broker: &Broker, grep: Grep) -> Grepped {
-    match broker.answer(&FileRequest::Grep(Box::new(grep))) {
-        FileReply::Grepped(found) => *found,
-        reply => panic!("{reply:?}"),
-    }
+    let reply = broker.answer(&FileRequest::Grep(Box::new(grep)));
+    let FileReply::Grepped(found) = reply else { panic!("{reply:?}") };
+    *found
 }
 
 fn write(broker: &Broker, name: &str, text: impl AsRef<[u8]>) {
@@ -225,9 +224,10 @@ fn what_is_no_text_or_can_not_be_read_is_counted_and_nothing_waits() {
         .concat(),
     );
     write(&broker, "closed", "needle\n");
-    fs::set_permissions(broker.path("closed").as_path(), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(broker.path("closed").as_path(), fs::Permissions::from_mode(0o000))
+        .unwrap();
     write(&broker, "shut/in", "needle\n");
-    fs::set_permissions(broker.path("shut").as_path(), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(broker.path("shut").as_path(), fs::Permissions::from_mode(0o000)).unwrap();
     rustix::fs::mkfifoat(CWD, broker.path("fifo").as_path(), Mode::from_raw_mode(0o600)).unwrap();
     rustix::fs::mkfifoat(CWD, broker.path(".gitignore").as_path(), Mode::from_raw_mode(0o600))
         .unwrap();
@@ -317,20 +317,15 @@ fn a_search_that_nobody_wants_any_more_stops_and_the_channel_goes_on() {
     // Slow for the engine: it can not skip anything.
     let request = asked(&broker, r"(\w+ ){90}[^ ]*z\b");
     broker.send(&FileRequest::Grep(Box::new(request.clone())));
-    let mut told = 0;
-    loop {
-        match broker.next() {
-            FileReply::Progress { done } if told == 0 => {
-                assert!((1..3001).contains(&done), "{done}");
-                told = done;
-                broker.send(&FileRequest::Abandon);
-            }
-            // One that was on its way.
-            FileReply::Progress { .. } => {}
-            FileReply::Abandoned => break,
-            reply => panic!("{reply:?}"),
-        }
+    let FileReply::Progress { done } = broker.next() else { panic!("no progress") };
+    assert!((1..3001).contains(&done), "{done}");
+    broker.send(&FileRequest::Abandon);
+    let mut reply = broker.next();
+    // Some that were on their way.
+    while let FileReply::Progress { .. } = reply {
+        reply = broker.next();
     }
+    assert_eq!(reply, FileReply::Abandoned);
     // An answer that crosses with the end of the wish for it is the answer.
     let small = Grep { path: broker.path("none"), ..request };
     broker.send(&FileRequest::Grep(Box::new(small.clone())));
