@@ -1,5 +1,9 @@
 //! The arguments of each built-in tool. Doc comments become the descriptions in the schemas.
 
+mod session;
+
+pub use session::{Diagnostics, TodoItem, TodoRead, TodoStatus, TodoWrite, ToolSearch};
+
 use crate::{CallId, RawPath};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

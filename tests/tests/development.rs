@@ -2,7 +2,8 @@
 //! profile: version control, compilers, language runtimes, debuggers.
 #![allow(clippy::unwrap_used, reason = "a test that can not go on fails")]
 
-use palisade_tests::{Mode, Sandbox, World, profile_with};
+use palisade_protocol::ErrorCode;
+use palisade_tests::{Mode, Sandbox, World, data, profile_with};
 use serde_json::json;
 use std::{
     fs,
@@ -184,7 +185,36 @@ fn cargo_of_a_toolchain_that_the_profile_grants_builds() {
         let sandbox = world.open_with("rust");
         assert_eq!(sandbox.ok("command -v cargo"), format!("{}/bin/cargo\n", root.display()));
         build_a_crate(&world, &sandbox);
+        diagnose_a_crate(&world, &sandbox);
     }
+}
+
+/// `diagnostics` with the default profile's own checker.
+fn diagnose_a_crate(world: &World, sandbox: &Sandbox) {
+    assert_eq!(sandbox.refused("diagnostics", json!({})).0, ErrorCode::NotFound, "no Cargo.toml");
+    let manifest =
+        "[package]\nname = \"wrong\"\nedition = \"2021\"\n[workspace]\nexclude = [\"crate\"]\n";
+    for (name, text) in [
+        ("Cargo.toml", manifest),
+        ("src/lib.rs", "pub fn number() -> u32 { \"text\" }\n"),
+        ("src/fine.rs", ""),
+    ] {
+        assert!(sandbox.call("write_file", json!({"path": name, "content": text})).success);
+    }
+    let minutes = json!({"timeout_ms": 300_000});
+    let result = sandbox.done("diagnostics", minutes);
+    let found = data(&result);
+    assert_eq!(found["counts"]["error"], 1, "{found}");
+    let first = &found["diagnostics"][0];
+    assert_eq!((&first["path"], &first["line"]), (&json!("src/lib.rs"), &json!(1)));
+    assert_eq!((&first["code"], &first["source"]), (&json!("E0308"), &json!("cargo")));
+    assert_eq!(first["severity"], "error");
+    assert!(result.output.starts_with("src/lib.rs:1:"), "{}", result.output);
+    let elsewhere = json!({"paths": ["src/fine.rs"], "timeout_ms": 300_000});
+    assert_eq!(data(&sandbox.done("diagnostics", elsewhere))["diagnostics"], json!([]));
+    let other = sandbox.refused("diagnostics", json!({"paths": ["README.md"]}));
+    assert_eq!(other.0, ErrorCode::NotFound, "no checker looks at that");
+    world.assert_canary_untouched();
 }
 
 const ASYNCIO: &str = r#"

@@ -39,7 +39,7 @@ async fn stages(
     let due = stages::take_turn(cleared).await?;
     let ready = settle(server, docket, due).await?;
     let ticketed = stages::ticket(ready, docket).await?;
-    let executed = stages::execute(ticketed).await?;
+    let executed = stages::execute(server, ticketed).await?;
     Ok(stages::review(server, docket, executed).await)
 }
 

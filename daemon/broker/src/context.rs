@@ -1,6 +1,6 @@
 //! What a call needs besides its task: its session, its client, its deadline. Broker.
 
-use crate::{error::CallError, session::Session, spool::Spools};
+use crate::{diagnose::Tap, error::CallError, session::Session, spool::Spools};
 use palisade_protocol::{Bytes, CallId, Event, Input, RequestId, ServerMessage, Stream};
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -30,6 +30,8 @@ pub(crate) struct Context {
     pub(crate) outbox: Outbox,
     pub(crate) streaming: Streaming,
     pub(crate) input: Option<mpsc::Receiver<Input>>,
+    /// Who hears all that a program prints, besides the client.
+    pub(crate) tap: Option<Tap>,
 }
 
 /// A time on the monotonic clock by which a call must be over.
@@ -60,11 +62,31 @@ impl Context {
 
     /// Says how far the call is, to a client that wants to know and has room for it.
     pub(crate) fn tell(&self, message: &str, done: u64) {
+        self.progress(message, done, None);
+    }
+
+    /// The same where it is known how far it goes.
+    pub(crate) fn progress(&self, message: &str, done: u64, total: Option<u64>) {
         if self.streaming == Streaming::Live {
             let (call, message) = (self.request, message.to_owned());
-            let event = Event::Progress { call, message, done, total: None };
+            let event = Event::Progress { call, message, done, total };
             // One that is behind with what it reads learns the next.
             self.outbox.try_send(ServerMessage::Event(event)).ok();
+        }
+    }
+
+    /// The same for a program of the call whose output is heard and not streamed.
+    pub(crate) fn listening(&self, tap: Tap) -> Self {
+        Self {
+            session: Arc::clone(&self.session),
+            spools: self.spools.clone(),
+            call_id: self.call_id.clone(),
+            request: self.request,
+            cancel: self.cancel.clone(),
+            outbox: self.outbox.clone(),
+            streaming: Streaming::ResultOnly,
+            input: None,
+            tap: Some(tap),
         }
     }
 

@@ -5,6 +5,7 @@ mod commands;
 
 use crate::{
     analyst::Analyst,
+    diagnose,
     error::CallError,
     seen::{Seen, SeenTarget},
     session::Session,
@@ -47,7 +48,18 @@ pub(crate) async fn gather(
                 commands::look_around(session, program, analysed.found).await?;
             facts.findings.extend(typed(program));
         }
-        Task::Job(_) => {}
+        Task::Job(_) | Task::Errand(_) => {}
+        Task::Check { paths } => {
+            for (_, program) in diagnose::programs(session, paths) {
+                let analysed = commands::analyse(analyst, &program).await;
+                facts.commands =
+                    commands::both(facts.commands, commands::started(&program, &analysed));
+                let (findings, targets) =
+                    commands::look_around(session, &program, analysed.found).await?;
+                facts.findings.extend(findings);
+                seen.targets.extend(targets);
+            }
+        }
         Task::Read { path, .. }
         | Task::List { path, .. }
         | Task::Glob(Glob { path: Path(path), .. }) => {

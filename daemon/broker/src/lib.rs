@@ -13,6 +13,8 @@ mod checkpoint;
 mod cleared;
 mod connection;
 mod context;
+mod diagnose;
+mod errand;
 mod error;
 mod file;
 mod files;

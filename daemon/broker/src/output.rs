@@ -119,6 +119,9 @@ impl<'a> Output<'a> {
 
 impl Taker for Output<'_> {
     async fn take(&mut self, (stream, bytes): Piece) {
+        if let Some(tap) = &self.context.tap {
+            tap.hear(stream, &bytes);
+        }
         self.keep(&bytes).await;
         self.merged.push(&bytes);
         match stream {

@@ -3,6 +3,7 @@
 use crate::{
     census::{Counted, Enrolled, SESSIONS_OF_USER},
     channel::Channel,
+    errand::Todos,
     error::{CallError, SessionError},
     files::FileChannels,
     job::Jobs,
@@ -69,6 +70,7 @@ pub(crate) struct Session {
     pub(crate) scene: Scene,
     pub(crate) receipt: Receipt,
     pub(crate) turns: Turns,
+    pub(crate) todos: Todos,
     pub(crate) files: FileChannels,
     pub(crate) runners: Runners,
     pub(crate) jobs: Jobs,
@@ -136,6 +138,7 @@ pub(crate) async fn open(
         ask,
         scene,
         turns: Turns::new(),
+        todos: Todos::default(),
         files: FileChannels::new(made.channels),
         runners,
         jobs: Jobs::new(profile.max_jobs(), server.audit.clone()),

@@ -5,6 +5,7 @@ use crate::{
     checkpoint::{consult, review::Reviewed},
     cleared::{Cleared, Judged},
     context::{Context, Deadline, Streaming},
+    diagnose, errand,
     error::CallError,
     file, gather, job,
     outcome::{Fault, Outcome, Slip},
@@ -199,6 +200,11 @@ fn report(call: &Checked) -> serde_json::Value {
             report["cwd"] =
                 json!(cwd.as_ref().map_or_else(|| RawPath(session.cwd()), |cwd| absolute(cwd)));
         }
+        Task::Errand(_) => {}
+        Task::Check { paths } => {
+            let programs = diagnose::programs(session, paths);
+            report["checkers"] = programs.iter().map(|(_, program)| json!(program.argv)).collect();
+        }
         Task::Read { path, .. }
         | Task::Write { path, .. }
         | Task::Delete { path, .. }
@@ -240,8 +246,8 @@ pub(crate) async fn ticket(ready: Ready, docket: &mut Docket) -> Result<Ticketed
     }
 }
 
-/// Does it, in the cell.
-pub(crate) async fn execute(ticketed: Ticketed) -> Result<Executed, Box<Outcome>> {
+/// Does it: in the cell, unless it is about the session itself.
+pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Executed, Box<Outcome>> {
     let Ready { mut context, call, tool, validated, findings, checkpoint, _turn } = ticketed.ready;
     let Validated { task, timeout } = validated;
     let deadline = Deadline::after(timeout);
@@ -257,6 +263,8 @@ pub(crate) async fn execute(ticketed: Ticketed) -> Result<Executed, Box<Outcome>
     let outcome = match task {
         Task::Run(program) => run::run(program, context, deadline).await,
         Task::Job(task) => job::serve::run(task, context, deadline).await,
+        Task::Errand(errand) => errand::run(errand, &session, &server.registry),
+        Task::Check { paths } => diagnose::run(&paths, context, deadline).await,
         task @ (Task::Read { .. }
         | Task::Write { .. }
         | Task::Delete { .. }

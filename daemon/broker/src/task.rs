@@ -11,7 +11,7 @@ use palisade_plan::{
 use palisade_policy::Profile;
 use palisade_protocol::{
     Call, ErrorCode, RawPath, WireError,
-    arguments::Encoding,
+    arguments::{Encoding, TodoItem},
     limits::{MAX_PATH, MAX_TIMEOUT_MS},
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -50,6 +50,19 @@ pub(crate) enum Task {
     /// Its path is as the call names it.
     Grep(Box<Grep>),
     Job(JobTask),
+    Errand(Errand),
+    /// Runs the profile's checkers, of all files or of these.
+    Check {
+        paths: Vec<Vec<u8>>,
+    },
+}
+
+/// Something about the session itself; nothing outside of it changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Errand {
+    TodoRead,
+    TodoWrite(Vec<TodoItem>),
+    ToolSearch { query: String, limit: usize },
 }
 
 /// Whether a text's lines have their numbers in front.

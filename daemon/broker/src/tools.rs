@@ -7,6 +7,7 @@ mod schema;
 
 mod bash;
 mod delete_file;
+mod diagnostics;
 mod glob;
 mod grep;
 mod job_input;
@@ -15,9 +16,13 @@ mod job_list;
 mod job_output;
 mod list_files;
 mod read_file;
+mod todo_read;
+mod todo_write;
+mod tool_search;
 mod write_file;
 
 pub(crate) use registry::Registry;
+pub(crate) use tool_search::search;
 
 use crate::task::Task;
 use describe::{Description, Traits, built_in};
@@ -105,5 +110,9 @@ fn built_ins() -> Result<Vec<Tool>, RegistryError> {
         built_in::<wire::JobKill>(&job_kill::DESCRIPTION, job_kill::parse)?,
         built_in::<wire::JobList>(&job_list::DESCRIPTION, job_list::parse)?,
         built_in::<wire::JobOutput>(&job_output::DESCRIPTION, job_output::parse)?,
+        built_in::<wire::TodoRead>(&todo_read::DESCRIPTION, todo_read::parse)?,
+        built_in::<wire::TodoWrite>(&todo_write::DESCRIPTION, todo_write::parse)?,
+        built_in::<wire::ToolSearch>(&tool_search::DESCRIPTION, tool_search::parse)?,
+        built_in::<wire::Diagnostics>(&diagnostics::DESCRIPTION, diagnostics::parse)?,
     ])
 }

@@ -2,6 +2,7 @@
 //! files, no clock, no kernel. It runs in the broker.
 
 pub mod analysis;
+mod checkers;
 mod entries;
 mod environment;
 mod facts;
@@ -16,6 +17,7 @@ mod settings;
 mod size;
 mod syscalls;
 
+pub use checkers::{Checker, CheckerFormat};
 pub use environment::EnvironmentError;
 pub use facts::{ASKED_KINDS, Commands, Facts, is_asked};
 pub use handlers::Handlers;

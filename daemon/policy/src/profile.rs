@@ -1,7 +1,7 @@
 //! A profile: parsed, checked, and asked for its answers by the broker.
 
 use crate::{
-    Handlers,
+    Checker, Handlers, checkers,
     entries::ToolEntry,
     rules,
     settings::Settings,
@@ -151,6 +151,19 @@ impl Profile {
             || names(&self.settings.tools.reverse_thinking, tool)
     }
 
+    /// Whether a provided tool is what it says of itself.
+    #[must_use]
+    pub fn trusts_provided(&self, tool: &ToolSpec) -> bool {
+        // By its own name: an alias is the provider's choice, and so no reason to trust it.
+        self.settings.tools.trust_provided.iter().any(|entry| entry.0 == tool.name)
+    }
+
+    /// What `diagnostics` runs.
+    #[must_use]
+    pub fn checkers(&self) -> &[Checker] {
+        &self.settings.diagnostics
+    }
+
     /// How long a call takes at most if it does not say.
     #[must_use]
     pub const fn timeout_ms(&self) -> u64 {
@@ -283,6 +296,11 @@ fn check(name: &str, text: &str, settings: &Settings) -> Result<(), ProfileError
             let line = line.map(|(index, _)| index + 1).nth(number).unwrap_or(1);
             return Err(invalid(name, line, format!("rules, number {}", number + 1), why));
         }
+    }
+    if let Err((number, why)) = checkers::check(&settings.diagnostics) {
+        let line = text.lines().enumerate().filter(|(_, line)| line.trim() == "[[diagnostics]]");
+        let line = line.map(|(index, _)| index + 1).nth(number).unwrap_or(1);
+        return Err(invalid(name, line, format!("diagnostics, number {}", number + 1), why));
     }
     if let Some((variable, _)) = settings.env.set.iter().find(|(_, v)| v.contains('\0')) {
         return at("env.set", format!("the value of {} has a NUL in it", variable.0));

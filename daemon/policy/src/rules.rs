@@ -1,7 +1,7 @@
 //! Rules of a profile: tool, first words of a command, paths, findings → allow, ask or deny. The
 //! strictest that matches wins. Pure.
 
-mod glob;
+pub(crate) mod glob;
 
 use crate::{
     entries::ToolEntry,

@@ -1,6 +1,7 @@
 //! What a profile says, as it is written: the keys, their types and their defaults.
 
 use crate::{
+    checkers::Checker,
     entries::{EtcEntry, LayerEntry, PathEntry, ToolEntry, VariableEntry, WritableEntry},
     handlers::Handlers,
     rules::Rule,
@@ -32,6 +33,9 @@ pub(crate) struct Settings {
     pub(crate) handlers: Handlers,
     #[serde(default)]
     pub(crate) rules: Vec<Rule>,
+    /// What `diagnostics` runs.
+    #[serde(default)]
+    pub(crate) diagnostics: Vec<Checker>,
 }
 
 const fn default_ask() -> Ask {
@@ -153,4 +157,6 @@ pub(crate) struct Tools {
     pub(crate) deny: Vec<ToolEntry>,
     /// These only with their reverse thinking.
     pub(crate) reverse_thinking: Vec<ToolEntry>,
+    /// Provided tools that are what they say of themselves; others get the careful answers.
+    pub(crate) trust_provided: Vec<ToolEntry>,
 }

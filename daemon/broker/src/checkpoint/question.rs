@@ -3,6 +3,7 @@
 
 use super::{desk::Inquiry, diff, grants::Claim, visible};
 use crate::{
+    diagnose,
     seen::{Seen, SeenTarget, part},
     session::Session,
     task::{Content, Directory, JobTask, Program, Task},
@@ -160,6 +161,12 @@ impl Subject<'_> {
                 });
             }
             Task::Read { .. } => lines.push(self.line("read")),
+            Task::Errand(_) => lines.push(own_line(self.tool)),
+            Task::Check { paths } => {
+                for (_, program) in diagnose::programs(self.session, paths) {
+                    lines.extend(run_lines(&program, self.findings));
+                }
+            }
             Task::List { .. } => lines.push(self.line("list")),
             Task::Job(task) => {
                 lines.push(ViewLine { text: visible::line(&of_job(task)), findings: Vec::new() })
@@ -169,13 +176,14 @@ impl Subject<'_> {
         let lost = |target: &SeenTarget| {
             target.found.is_some()
                 && match self.task {
-                    Task::Delete { .. } | Task::Run(_) => true,
+                    Task::Delete { .. } | Task::Run(_) | Task::Check { .. } => true,
                     Task::Write { mode, .. } => *mode == WriteMode::Overwrite,
                     Task::Read { .. }
                     | Task::List { .. }
                     | Task::Glob(_)
                     | Task::Grep(_)
-                    | Task::Job(_) => false,
+                    | Task::Job(_)
+                    | Task::Errand(_) => false,
                 }
         };
         let targets = self.seen.targets.iter().map(|target| Target {
@@ -211,6 +219,11 @@ fn of_job(task: &JobTask) -> String {
         JobTask::Kill { job, signal: Some(signal) } => format!("send job {job} signal {signal}"),
         JobTask::List(_) => "list the jobs".to_owned(),
     }
+}
+
+/// A call that is about the session itself.
+fn own_line(tool: &ToolName) -> ViewLine {
+    ViewLine { text: format!("{tool}, in the session itself"), findings: Vec::new() }
 }
 
 fn visible_finding(finding: &Finding) -> Finding {

@@ -142,6 +142,7 @@ impl Connection {
             outbox: self.outbox.clone(),
             streaming: if call.options.stream { Streaming::Live } else { Streaming::ResultOnly },
             input,
+            tap: None,
             session: Arc::clone(&session),
         };
         let asked = Asked { call, context, place, started, fault };

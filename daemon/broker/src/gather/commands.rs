@@ -76,6 +76,19 @@ pub(super) fn started(program: &Program, analysed: &Analysed) -> Commands {
     }
 }
 
+/// The programs of two calls in one.
+pub(super) fn both(one: Commands, other: Commands) -> Commands {
+    match (one, other) {
+        (Commands::None, only) | (only, Commands::None) => only,
+        (Commands::Known(mut one), Commands::Known(other)) => {
+            one.extend(other);
+            Commands::Known(one)
+        }
+        (Commands::Unknown, Commands::Known(_) | Commands::Unknown)
+        | (Commands::Known(_), Commands::Unknown) => Commands::Unknown,
+    }
+}
+
 /// Looks at the paths that findings depend on: the findings that are left, and what was seen.
 pub(super) async fn look_around(
     session: &Session,

@@ -18,6 +18,9 @@ pub(super) struct Description {
 /// What a built-in does to the world, from mild to grave.
 pub(super) enum Traits {
     ReadOnly,
+    /// Nothing outside the session changes, so that nobody is asked but under `always`; what the
+    /// session keeps for itself does, so that such calls go in order.
+    OwnNotes,
     /// Changes something that no other call depends on.
     Aside,
     Mutating,
@@ -30,7 +33,7 @@ pub(super) fn built_in<A: JsonSchema>(
     parse: Parse,
 ) -> Result<Tool, RegistryError> {
     let aliases = from.aliases.iter().map(|alias| alias.parse()).collect::<Result<_, _>>()?;
-    let read_only = matches!(from.traits, Traits::ReadOnly);
+    let read_only = matches!(from.traits, Traits::ReadOnly | Traits::OwnNotes);
     let metadata = ToolMetadata {
         concurrency_safe: matches!(from.traits, Traits::ReadOnly | Traits::Aside),
         read_only,

@@ -1,10 +1,24 @@
 //! Path globs: `*` and `?` stay in one name, `**` goes over any number of names.
 
 /// Whether a glob matches the whole of a path.
-pub(super) fn matches(glob: &[u8], path: &[u8]) -> bool {
+pub(crate) fn matches(glob: &[u8], path: &[u8]) -> bool {
     let glob: Vec<&[u8]> = glob.split(|byte| *byte == b'/').collect();
     let path: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
     names(&glob, &path)
+}
+
+/// Whether a glob could match something below a directory.
+pub(crate) fn may_be_below(glob: &[u8], directory: &[u8]) -> bool {
+    let parts: Vec<&[u8]> = glob.split(|byte| *byte == b'/').collect();
+    let depth = directory.split(|byte| *byte == b'/').count();
+    // All that a glob says of the names above the last one it has, or up to its first `**`.
+    let open = parts.iter().position(|part| *part == b"**").unwrap_or(parts.len());
+    if open <= depth && open < parts.len() {
+        let names: Vec<&[u8]> = directory.split(|byte| *byte == b'/').take(open).collect();
+        return self::names(&parts[..open], &names);
+    }
+    let names: Vec<&[u8]> = directory.split(|byte| *byte == b'/').collect();
+    depth < parts.len() && self::names(&parts[..depth], &names)
 }
 
 /// Steps back only to the last `**`: linear in the product of the two lengths.

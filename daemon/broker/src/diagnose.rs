@@ -1,0 +1,290 @@
+//! `diagnostics`: runs the profile's checkers in the cell, one after another, and gives what they
+//! find in one shape. Broker.
+
+mod read;
+
+use crate::{
+    context::{Context, Deadline},
+    error::CallError,
+    outcome::Outcome,
+    run,
+    seen::SeenTarget,
+    session::Session,
+    task::{Directory, Manner, Program, Typing, invalid},
+};
+use palisade_plan::cell::{Contents, EntryKind, Link};
+use palisade_policy::Checker;
+use palisade_protocol::{ErrorCode, JsonText, Stream, WireError};
+use read::{Diagnostic, Read, Reading, Severity};
+use serde::Serialize;
+use serde_json::json;
+use std::{
+    fmt::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Hears what a program prints, all of it, while the result keeps head and tail.
+#[derive(Debug, Clone)]
+pub(crate) struct Tap(Arc<Mutex<Reading>>);
+
+impl Tap {
+    pub(crate) fn hear(&self, stream: Stream, bytes: &[u8]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).hear(stream, bytes);
+    }
+}
+
+/// A diagnostic and whose it is.
+#[derive(Debug, Serialize)]
+struct Said<'a> {
+    #[serde(flatten)]
+    diagnostic: &'a Diagnostic,
+    source: &'a str,
+}
+
+/// What one checker did.
+struct Checked {
+    name: String,
+    outcome: Outcome,
+    read: Read,
+}
+
+/// The programs that a call may run: what is judged, whichever of them then has something to check.
+pub(crate) fn programs(session: &Session, paths: &[Vec<u8>]) -> Vec<(Checker, Program)> {
+    let named = named(session, paths).unwrap_or_default();
+    let checkers = session.profile.checkers().iter().filter(|checker| checker.covers(&named));
+    checkers
+        .map(|checker| {
+            let program = Program {
+                argv: checker.argv().to_vec(),
+                script: None,
+                cwd: Some(session.workspace.0.clone()),
+                environment: Default::default(),
+                stdin: None,
+                directory: Directory::Left,
+                manner: Manner::Foreground,
+                typing: Typing::Closed,
+                lifetime: None,
+                terminal: None,
+            };
+            (checker.clone(), program)
+        })
+        .collect()
+}
+
+/// The paths below the workspace; none of them if one is the workspace itself.
+fn named(session: &Session, paths: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, WireError> {
+    let mut named = Vec::new();
+    for path in paths {
+        let Some(below) = below(&session.workspace.0, &session.absolute(path)) else {
+            let why = format!("{:?} is not in the workspace", String::from_utf8_lossy(path));
+            return Err(invalid("paths", &why, "name files and directories of the workspace"));
+        };
+        if below.is_empty() {
+            return Ok(Vec::new());
+        }
+        named.push(below);
+    }
+    Ok(named)
+}
+
+/// A path from the workspace on, with `.` and `..` taken out of it as text: it only chooses between
+/// things that are said, and opens nothing.
+fn below(workspace: &[u8], path: &[u8]) -> Option<Vec<u8>> {
+    let mut names: Vec<&[u8]> = Vec::new();
+    for name in path.split(|byte| *byte == b'/') {
+        match name {
+            b"" | b"." => {}
+            b".." => drop(names.pop()),
+            name => names.push(name),
+        }
+    }
+    let plain = [b"/".as_slice(), &names.join(&b'/')].concat();
+    let rest = plain.strip_prefix(workspace)?;
+    match rest {
+        [] => Some(Vec::new()),
+        [b'/', rest @ ..] => Some(rest.to_vec()),
+        _ => None,
+    }
+}
+
+/// Runs the checkers.
+pub(crate) async fn run(paths: &[Vec<u8>], context: Context, deadline: Deadline) -> Outcome {
+    let session = Arc::clone(&context.session);
+    let named = match named(&session, paths) {
+        Ok(named) => named,
+        Err(error) => return error.into(),
+    };
+    let chosen = match present(&session, programs(&session, paths)).await {
+        Ok(chosen) if chosen.is_empty() => return nothing_to_run(&session).into(),
+        Ok(chosen) => chosen,
+        Err(error) => return error.into(),
+    };
+    let total = chosen.len() as u64;
+    let mut checked = Vec::new();
+    for (done, (checker, program)) in (0..).zip(chosen) {
+        context.progress(checker.name(), done, Some(total));
+        let tap = Tap(Arc::new(Mutex::new(Reading::new(checker.format()))));
+        let outcome = run::run(program, context.listening(tap.clone()), deadline).await;
+        let fresh = Reading::new(checker.format());
+        let mut reading = tap.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = std::mem::replace(&mut *reading, fresh).finish();
+        let stopped = outcome.timed_out || outcome.cancelled;
+        checked.push(Checked { name: checker.name().to_owned(), outcome, read });
+        if stopped {
+            break;
+        }
+    }
+    for one in &mut checked {
+        one.read.found.iter_mut().for_each(|found| relate(found, &session.workspace.0));
+        one.read.found.retain(|found| is_about(found, &named));
+    }
+    let most = usize::try_from(session.profile.output_bytes()).unwrap_or(usize::MAX);
+    sum_up(checked, most).unwrap_or_else(|error| CallError::Io(error.into()).into())
+}
+
+/// Those that have something to check.
+async fn present(
+    session: &Session,
+    programs: Vec<(Checker, Program)>,
+) -> Result<Vec<(Checker, Program)>, CallError> {
+    let mut present = Vec::new();
+    for (checker, program) in programs {
+        let Some(when) = checker.when() else {
+            present.push((checker, program));
+            continue;
+        };
+        let path = [session.workspace.0.as_slice(), b"/", when.as_bytes()].concat();
+        match SeenTarget::look(session, path, Link::Target, Contents::Closed).await {
+            Ok(target) if target.found.as_ref().is_some_and(|f| f.kind == EntryKind::File) => {
+                present.push((checker, program));
+            }
+            Ok(_) | Err(CallError::File(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(present)
+}
+
+fn nothing_to_run(session: &Session) -> WireError {
+    let checkers = session.profile.checkers();
+    let wants = |checker: &Checker| match checker.when() {
+        Some(when) => format!("{} (needs {when} at the top of the workspace)", checker.name()),
+        None => checker.name().to_owned(),
+    };
+    let known = checkers.iter().map(wants).collect::<Vec<_>>().join(", ");
+    let profile = session.profile.name();
+    let message = if known.is_empty() {
+        format!("profile {profile:?} names no checkers")
+    } else {
+        format!("none of the checkers of profile {profile:?} has anything to check here: {known}")
+    };
+    let hint = "run a checker with bash, or have one added under [[diagnostics]] of the profile";
+    WireError::new(ErrorCode::NotFound, message, hint)
+}
+
+/// A path of the workspace is relative to it, however the checker wrote it.
+fn relate(found: &mut Diagnostic, workspace: &[u8]) {
+    let path = found.path.as_mut();
+    if let Some(path) = path.filter(|path| path.starts_with('/'))
+        && let Some(rest) = below(workspace, path.as_bytes())
+    {
+        *path = String::from_utf8_lossy(&rest).into_owned();
+    }
+}
+
+/// Whether it is about one of the named paths; about all of them if none is named.
+fn is_about(found: &Diagnostic, named: &[Vec<u8>]) -> bool {
+    let path = found.path.as_deref().unwrap_or_default().as_bytes();
+    let at_or_below = |name: &Vec<u8>| {
+        path.strip_prefix(name.as_slice()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+    };
+    named.is_empty() || named.iter().any(at_or_below)
+}
+
+/// One result of all that was found. A checker that fails because it found something has done what
+/// it is for; one that fails and says nothing that can be read has not.
+fn sum_up(checked: Vec<Checked>, most: usize) -> Result<Outcome, serde_json::Error> {
+    let (mut text, mut said, mut omitted, mut error) = (String::new(), Vec::new(), 0, None);
+    let (mut timed_out, mut cancelled, mut oom) = (false, false, false);
+    let mut room = most;
+    for one in &checked {
+        omitted += one.read.omitted;
+        for diagnostic in &one.read.found {
+            let line = line(diagnostic, &one.name);
+            match room.checked_sub(line.len()) {
+                Some(left) => {
+                    room = left;
+                    text.push_str(&line);
+                    said.push(Said { diagnostic, source: &one.name });
+                }
+                None => omitted += 1,
+            }
+        }
+        timed_out |= one.outcome.timed_out;
+        cancelled |= one.outcome.cancelled;
+        oom |= one.outcome.oom;
+        let judged = match &one.outcome.error {
+            Some(failed) if failed.code == ErrorCode::CommandFailed => {
+                one.read.found.is_empty().then(|| {
+                    let tail = &one.outcome.stderr;
+                    let from = tail.len().saturating_sub(room.min(4096));
+                    text.push_str(tail.get(tail.ceil_char_boundary(from)..).unwrap_or_default());
+                    failed.clone()
+                })
+            }
+            other => other.clone(),
+        };
+        error = error.or(judged);
+    }
+    let all = || checked.iter().flat_map(|one| &one.read.found);
+    let count = |severity| all().filter(|found| found.severity == severity).count();
+    let checkers: Vec<_> = checked
+        .iter()
+        .map(|one| {
+            json!({
+                "name": one.name,
+                "exit_code": one.outcome.exit_code,
+                "found": one.read.found.len(),
+                "unread_lines": one.read.unread,
+            })
+        })
+        .collect();
+    let data = json!({
+        "diagnostics": said,
+        "counts": {
+            "error": count(Severity::Error),
+            "warning": count(Severity::Warning),
+            "note": count(Severity::Note),
+        },
+        "omitted": omitted,
+        "checkers": checkers,
+    });
+    let data = Some(JsonText::render(&data)?);
+    Ok(Outcome { output: text, data, error, timed_out, cancelled, oom, ..Outcome::default() })
+}
+
+fn line(found: &Diagnostic, source: &str) -> String {
+    let mut line = found.path.clone().unwrap_or_default();
+    for number in [found.line, found.column].into_iter().flatten() {
+        // Writing to a string does not fail.
+        write!(line, ":{number}").ok();
+    }
+    if !line.is_empty() {
+        line.push_str(": ");
+    }
+    let severity = match found.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    };
+    line.push_str(severity);
+    if let Some(code) = &found.code {
+        write!(line, "[{code}]").ok();
+    }
+    write!(line, ": {} ({source})", found.message.replace('\n', "\n    ")).ok();
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! What a profile says of `diagnostics`: which checkers there are, and how what they print is read.
+
+use crate::rules::glob;
+use serde::{Deserialize, Serialize};
+
+/// The longest list of checkers, so that one call stays one call.
+const MOST: usize = 16;
+
+/// `[[diagnostics]]`: a checker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checker {
+    pub(crate) name: String,
+    pub(crate) argv: Vec<String>,
+    pub(crate) format: CheckerFormat,
+    /// A file at the top of the workspace without which it has nothing to check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) when: Option<String>,
+    /// Globs below the workspace; a call that names paths runs it only if one of them matches.
+    #[serde(default)]
+    pub(crate) paths: Vec<String>,
+}
+
+/// How what a checker prints is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckerFormat {
+    /// A JSON message a line on standard output, as `cargo --message-format json` has it.
+    CargoJson,
+    /// `path:line:column: severity: message`, on either stream.
+    Gcc,
+}
+
+impl Checker {
+    /// Who says what it finds.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The program and its arguments.
+    #[must_use]
+    pub fn argv(&self) -> &[String] {
+        &self.argv
+    }
+
+    /// How what it prints is read.
+    #[must_use]
+    pub const fn format(&self) -> CheckerFormat {
+        self.format
+    }
+
+    /// A file at the top of the workspace without which it has nothing to check.
+    #[must_use]
+    pub fn when(&self) -> Option<&str> {
+        self.when.as_deref()
+    }
+
+    /// Whether it has something to say of any of these paths, which are relative to the workspace.
+    /// None of them means all.
+    #[must_use]
+    pub fn covers(&self, paths: &[Vec<u8>]) -> bool {
+        let below = |glob: &String, path: &[u8]| {
+            // A directory is covered if anything below it could be.
+            glob::matches(glob.as_bytes(), path) || glob::may_be_below(glob.as_bytes(), path)
+        };
+        paths.is_empty()
+            || self.paths.is_empty()
+            || paths.iter().any(|path| self.paths.iter().any(|glob| below(glob, path)))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let plain = |path: &String| {
+            !path.is_empty()
+                && !path.contains('\0')
+                && path.split('/').all(|name| !matches!(name, "" | "." | ".."))
+        };
+        if self.name.trim().is_empty() || self.name.len() > 64 {
+            return Err("its name has from 1 to 64 bytes".to_owned());
+        }
+        if self.argv.first().is_none_or(String::is_empty) {
+            return Err("its argv names no program".to_owned());
+        }
+        if self.argv.iter().any(|word| word.contains('\0')) {
+            return Err("its argv has a NUL in it".to_owned());
+        }
+        if let Some(when) = self.when.as_ref().filter(|when| !plain(when)) {
+            return Err(format!("{when:?} is not the name of something in the workspace"));
+        }
+        match self.paths.iter().find(|path| !plain(path)) {
+            Some(path) => Err(format!("{path:?} is not a glob below the workspace")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is wrong with a list of checkers: which of them, from 0, and what.
+pub(crate) fn check(checkers: &[Checker]) -> Result<(), (usize, String)> {
+    if checkers.len() > MOST {
+        return Err((MOST, format!("there are more than {MOST}")));
+    }
+    for (number, checker) in checkers.iter().enumerate() {
+        checker.check().map_err(|why| (number, why))?;
+        let earlier = checkers.iter().take(number);
+        if earlier.into_iter().any(|other| other.name == checker.name) {
+            return Err((number, format!("{:?} is there twice", checker.name)));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checker(text: &str) -> Result<Checker, String> {
+        let checker: Checker = toml::from_str(text).map_err(|e| e.message().to_owned())?;
+        check(std::slice::from_ref(&checker)).map_err(|(_, why)| why)?;
+        Ok(checker)
+    }
+
+    #[test]
+    fn a_checker_is_read_and_bad_ones_say_why() {
+        let good = "name = 'c'\nargv = ['cc']\nformat = 'gcc'\n";
+        assert_eq!(checker(good).unwrap().format(), CheckerFormat::Gcc);
+        for (text, why) in [
+            ("name = ''\nargv = ['a']\nformat = 'gcc'", "its name has from 1 to 64 bytes"),
+            ("name = 'c'\nargv = []\nformat = 'gcc'", "its argv names no program"),
+            ("name = 'c'\nargv = ['a\\u0000']\nformat = 'gcc'", "its argv has a NUL in it"),
+        ] {
+            let text = text.replace("'a\\u0000'", "\"a\\u0000\"");
+            assert_eq!(checker(&text).unwrap_err(), why);
+        }
+        for path in ["/etc", "../x", "a//b", ""] {
+            assert!(checker(&format!("{good}when = '{path}'\n")).is_err(), "{path}");
+            assert!(checker(&format!("{good}paths = ['{path}']\n")).is_err(), "{path}");
+        }
+        assert!(checker("name = 'c'\nargv = ['a']\nformat = 'xml'").is_err());
+    }
+
+    #[test]
+    fn a_checker_covers_its_globs_and_what_is_above_them() {
+        let text =
+            "name = 'c'\nargv = ['a']\nformat = 'gcc'\npaths = ['src/**/*.rs', 'Cargo.toml']";
+        let checker = checker(text).unwrap();
+        let covers = |path: &str| checker.covers(&[path.as_bytes().to_vec()]);
+        assert!(covers("src/a.rs") && covers("src/d/a.rs") && covers("Cargo.toml"));
+        assert!(covers("src") && covers("src/d"));
+        assert!(!covers("docs") && !covers("docs/a.md") && !covers("other/a.rs"));
+        assert!(checker.covers(&[]));
+    }
+}
