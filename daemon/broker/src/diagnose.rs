@@ -46,6 +46,14 @@ struct Checked {
     name: String,
     outcome: Outcome,
     read: Read,
+    spoke: Spoke,
+}
+
+/// Whether a checker said anything that could be read, of whichever file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spoke {
+    Yes,
+    No,
 }
 
 /// The programs that a call may run: what is judged, whichever of them then has something to check.
@@ -129,7 +137,8 @@ pub(crate) async fn run(paths: &[Vec<u8>], context: Context, deadline: Deadline)
         let mut reading = tap.0.lock().unwrap_or_else(PoisonError::into_inner);
         let read = std::mem::replace(&mut *reading, fresh).finish();
         let stopped = outcome.timed_out || outcome.cancelled;
-        checked.push(Checked { name: checker.name().to_owned(), outcome, read });
+        let spoke = if read.found.is_empty() { Spoke::No } else { Spoke::Yes };
+        checked.push(Checked { name: checker.name().to_owned(), outcome, read, spoke });
         if stopped {
             break;
         }
@@ -224,14 +233,13 @@ fn sum_up(checked: Vec<Checked>, most: usize) -> Result<Outcome, serde_json::Err
         cancelled |= one.outcome.cancelled;
         oom |= one.outcome.oom;
         let judged = match &one.outcome.error {
-            Some(failed) if failed.code == ErrorCode::CommandFailed => {
-                one.read.found.is_empty().then(|| {
+            Some(failed) if failed.code == ErrorCode::CommandFailed => (one.spoke == Spoke::No)
+                .then(|| {
                     let tail = &one.outcome.stderr;
                     let from = tail.len().saturating_sub(room.min(4096));
                     text.push_str(tail.get(tail.ceil_char_boundary(from)..).unwrap_or_default());
                     failed.clone()
-                })
-            }
+                }),
             other => other.clone(),
         };
         error = error.or(judged);

@@ -21,7 +21,8 @@ fn failed(found: Vec<Diagnostic>) -> Checked {
         stderr: "error: no manifest\n".to_owned(),
         ..Outcome::default()
     };
-    Checked { name: "cargo".to_owned(), outcome, read: Read { found, ..Read::default() } }
+    let spoke = if found.is_empty() { Spoke::No } else { Spoke::Yes };
+    Checked { name: "cargo".to_owned(), outcome, read: Read { found, ..Read::default() }, spoke }
 }
 
 fn data(outcome: &Outcome) -> serde_json::Value {

@@ -61,7 +61,7 @@ fn score(spec: &ToolSpec, word: &str) -> usize {
     let weigh = |holds: bool, weight: usize| if holds { weight } else { 0 };
     weigh(names().any(is), 100)
         + weigh(names().any(|name| has(name.as_str())), 20)
-        + weigh(spec.metadata.search_hint.split_whitespace().any(|hint| has(hint)), 10)
+        + weigh(spec.metadata.search_hint.split_whitespace().any(has), 10)
         + weigh(has(&spec.description), 3)
 }
 
