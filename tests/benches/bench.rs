@@ -1,8 +1,11 @@
 //! What confinement costs: every figure beside a bare one of the same run, interleaved, medians.
 //!
 //! `cargo build --release --workspace && cargo bench -p palisade-tests`; `-- --quick` for a short run,
-//! `-- programs small audit setup rules throughput flood memory` for some of it.
+//! `-- programs small search audit setup rules throughput flood memory` for some of it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, missing_docs)]
+
+#[path = "bench/search.rs"]
+mod search;
 
 use palisade_audit::{
     Call, CallResult, CleanJson, CleanText, Hash, Judgement, Log, Options, Record,
@@ -84,6 +87,9 @@ fn main() {
     }
     if want("small") {
         bench.small_calls(&client, &session);
+    }
+    if want("search") {
+        bench.search(&session);
     }
     if want("audit") {
         bench.audit();
