@@ -70,6 +70,9 @@ pub fn serve(channels: Vec<Channel>, workspace: &Path) -> Result<(), FilesError>
             .name(format!("files-{number}"))
             .stack_size(STACK)
             .spawn(move || {
+                if number == 0 {
+                    tools::sweep_at_start(&workspace);
+                }
                 let end = attend(&channel, &workspace);
                 // The receiver is gone only when the process is about to end.
                 report.send(end).ok();
@@ -118,8 +121,8 @@ fn attend(channel: &Channel, workspace: &Path) -> End {
         Stop::Closed => End::Closed,
         Stop::Broken(error) => End::Broken(error.to_string()),
         Stop::OutOfOrder(why) => End::Broken(why.to_owned()),
+        Stop::Abandoned => End::Broken("nothing was under way that could be given up".to_owned()),
         Stop::Failed(error) => End::Broken(error.message),
-        Stop::Abandoned => End::Broken("a call was given up outside of one".to_owned()),
     };
     if let End::Broken(why) = &end {
         let message = format!("this channel is closed: {why}");
@@ -133,7 +136,7 @@ fn attend(channel: &Channel, workspace: &Path) -> End {
     }
 }
 
-/// Whether content may still come for a write that failed.
+/// Whether content, or the word to give it up, may still come for a change that is over.
 #[derive(Clone, Copy)]
 enum Leftovers {
     None,
@@ -155,11 +158,7 @@ impl Desk<'_> {
         if !fds.is_empty() {
             return Err(ChannelError::Descriptors { expected: 0, received: fds.len() }.into());
         }
-        if let (FileRequest::Content { end, .. }, Leftovers::Possible) = (&request, self.leftovers)
-        {
-            if *end {
-                self.leftovers = Leftovers::None;
-            }
+        if let (FileRequest::Content { .. }, Leftovers::Possible) = (&request, self.leftovers) {
             return Ok(());
         }
         self.leftovers = Leftovers::None;
@@ -167,17 +166,19 @@ impl Desk<'_> {
             // The call was over before it came, or was stopped by the sight of it.
             return Ok(());
         }
-        let writing = matches!(request, FileRequest::Write { .. });
+        if matches!(request, FileRequest::Write { .. } | FileRequest::Change(_)) {
+            self.leftovers = Leftovers::Possible;
+        }
         let failure = match contained(|| self.answer(&request)) {
             Err(Stop::Failed(failure)) => failure,
-            Err(Stop::Abandoned) => return Ok(self.channel.send(&FileReply::Abandoned)?),
+            Err(Stop::Abandoned) => {
+                self.leftovers = Leftovers::None;
+                return Ok(self.channel.send(&FileReply::Abandoned)?);
+            }
             done @ (Ok(()) | Err(Stop::Broken(_) | Stop::OutOfOrder(_) | Stop::Closed)) => {
                 return done;
             }
         };
-        if writing {
-            self.leftovers = Leftovers::Possible;
-        }
         Ok(self.channel.send(&FileReply::Failed(failure))?)
     }
 
@@ -198,12 +199,12 @@ impl Desk<'_> {
                 tools::list(self.channel, &asked, &self.workspace)?
             }
             FileRequest::Look { path, link, contents } => tools::look(path, *link, *contents)?,
-            FileRequest::Change(_) | FileRequest::Commit => {
-                return Err(Stop::OutOfOrder("changes are not served yet"));
+            FileRequest::Change(change) => {
+                return tools::change(self.channel, change, &self.workspace);
             }
             FileRequest::Glob(asked) => tools::glob(self.channel, asked, &self.workspace)?,
             FileRequest::Grep(asked) => tools::grep(self.channel, asked, &self.workspace)?,
-            FileRequest::Content { .. } | FileRequest::Abandon => {
+            FileRequest::Content { .. } | FileRequest::Abandon | FileRequest::Commit => {
                 return Err(Stop::OutOfOrder("content came, and no write was begun"));
             }
         };

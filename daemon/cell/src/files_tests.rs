@@ -1,5 +1,5 @@
 use super::*;
-use crate::tools::testing::{Broker, content, pair, written};
+use crate::tools::testing::{Broker, content, pair, writing, written};
 use palisade_plan::{
     cell::{CHUNK, FILE_CHANNELS, Form, Part, WriteMode},
     codec,
@@ -35,7 +35,7 @@ fn the_end_of_one_channel_ends_the_session() {
 fn every_channel_answers_while_another_is_in_a_write() {
     let broker = Broker::with_channels(FILE_CHANNELS);
     let path = broker.path("slow");
-    let request = FileRequest::Write { path, mode: WriteMode::Create, most: 100 };
+    let request = writing(&path, WriteMode::Create, 100);
     broker.channels[0].send(&request).unwrap();
     fs::write(broker.path("there").as_path(), "x").unwrap();
     for channel in &broker.channels[1..] {
@@ -51,9 +51,7 @@ fn every_channel_answers_while_another_is_in_a_write() {
         let (reply, _) = channel.receive::<FileReply>().unwrap().unwrap();
         assert_eq!(reply, FileReply::Content(b"x".to_vec()));
     }
-    broker.channels[0].send(&content(b"done", true)).unwrap();
-    let (reply, _) = broker.channels[0].receive::<FileReply>().unwrap().unwrap();
-    assert_eq!(written(reply), (4, true));
+    assert_eq!(written(broker.end(b"done")), (4, true));
 }
 
 /// Sends bytes on the first channel, and checks that it alone ends, with a reason.
@@ -109,14 +107,14 @@ fn when_all_are_broken_it_says_how() {
 fn another_request_within_a_write_ends_the_channel_and_takes_the_write_back() {
     let broker = Broker::with_channels(1);
     let path = broker.path("file");
-    let write = FileRequest::Write { path: path.clone(), mode: WriteMode::Overwrite, most: 100 };
+    let write = writing(&path, WriteMode::Overwrite, 100);
     broker.send(&write);
     broker.send(&content(b"half", false));
     broker.send(&write);
     let FileReply::Failed(error) = broker.next() else { panic!() };
     assert_eq!(
         error.message,
-        "this channel is closed: another request came before the end of a write"
+        "this channel is closed: another request came before the end of a change"
     );
     assert!(broker.channels[0].receive::<FileReply>().unwrap().is_none());
     assert_eq!(broker.names(), Vec::<String>::new());
@@ -126,11 +124,7 @@ fn another_request_within_a_write_ends_the_channel_and_takes_the_write_back() {
 fn leftovers_of_a_failed_write_are_passed_over() {
     let broker = Broker::with_channels(1);
     fs::create_dir(broker.path("dir").as_path()).unwrap();
-    let write = |name: &str| FileRequest::Write {
-        path: broker.path(name),
-        mode: WriteMode::Overwrite,
-        most: 100,
-    };
+    let write = |name: &str| writing(&broker.path(name), WriteMode::Overwrite, 100);
     // The broker sends on, not knowing yet; or gives up.
     broker.send(&write("dir"));
     broker.send(&content(b"one", false));
@@ -146,7 +140,7 @@ fn leftovers_of_a_failed_write_are_passed_over() {
         let FileReply::Failed(error) = broker.next() else { panic!() };
         assert_eq!(error.kind, FileErrorKind::NotRegular);
     }
-    assert_eq!(written(broker.next()), (4, true));
+    assert_eq!(written(broker.commit()), (4, true));
     assert_eq!(fs::read(broker.path("good").as_path()).unwrap(), b"good");
     assert_eq!(broker.names(), ["dir", "good"]);
 }
@@ -154,15 +148,8 @@ fn leftovers_of_a_failed_write_are_passed_over() {
 #[test]
 fn the_end_of_the_session_takes_a_write_back() {
     let mut broker = Broker::with_channels(2);
-    broker.send(&FileRequest::Write {
-        path: broker.path("new/deep/file"),
-        mode: WriteMode::Create,
-        most: 100,
-    });
+    broker.send(&writing(&broker.path("new/deep/file"), WriteMode::Create, 100));
     broker.send(&content(b"half", false));
-    while !broker.path("new/deep").as_path().exists() {
-        thread::yield_now();
-    }
     drop(broker.channels.pop());
     broker.server.take().unwrap().join().unwrap().unwrap();
     assert_eq!(broker.names(), Vec::<String>::new());
@@ -182,12 +169,12 @@ fn fifty_mebibytes_go_there_and_back_byte_for_byte() {
         .collect();
     let path = broker.path("large");
     let most = size as u64;
-    broker.send(&FileRequest::Write { path: path.clone(), mode: WriteMode::Create, most });
+    broker.send(&writing(&path, WriteMode::Create, most));
     let mut pieces = data.chunks(CHUNK).peekable();
     while let Some(piece) = pieces.next() {
         broker.send(&content(piece, pieces.peek().is_none()));
     }
-    assert_eq!(written(broker.next()), (most, true));
+    assert_eq!(written(broker.commit()), (most, true));
     assert!(fs::read(path.as_path()).unwrap() == data);
     let (back, reply) = broker.read(&path, Part::All, most).unwrap();
     assert!(back == data);

@@ -10,9 +10,9 @@
 //!
 //! A change is undone by a [`Act::Restore`] with a [`Restoration`] for each [`Before`], in reverse:
 //! `State` becomes `Put`, `Moved` becomes `Rename` with the names the other way round. What is
-//! expected at a path is the print of the last effect with that path (for `Rename`, with its new
-//! name), and `Absent` where there is none: below what was deleted, and where something was moved
-//! from. All of it is held against what is there before the first of them is done.
+//! expected at a path is what the effects leave there, taken in order: each its print at its path,
+//! and a move nothing at its old one; and `Absent` for a path that no effect names, as what was
+//! below a deleted directory. All of it is held against what is there before any of it is done.
 
 use crate::{
     Path,

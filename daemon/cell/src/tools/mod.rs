@@ -5,6 +5,7 @@
 //! session's mounts, and Landlock holds it to the session's rights. Here a path is handed to the
 //! kernel whole, once, and never through a magic link of `/proc`.
 
+mod change;
 mod choose;
 mod delete;
 mod glob;
@@ -22,6 +23,7 @@ mod walk;
 mod watch;
 mod write;
 
+pub(crate) use change::{change, sweep_at_start};
 pub(crate) use delete::delete;
 pub(crate) use glob::glob;
 pub(crate) use grep::grep;
@@ -30,13 +32,15 @@ pub(crate) use look::look;
 pub(crate) use read::read;
 pub(crate) use write::write;
 
+use crate::channel::Channel;
 use palisade_channel::ChannelError;
 use palisade_plan::{
     Path,
-    cell::{FileError, FileErrorKind},
+    cell::{FileError, FileErrorKind, FileRequest},
     text,
 };
 use rustix::{
+    event::{PollFd, PollFlags, Timespec},
     fs::{FileType, Mode, OFlags, ResolveFlags},
     io::Errno,
 };
@@ -88,6 +92,24 @@ impl Reach {
     /// From the request's field.
     pub(crate) const fn from_recursive(recursive: bool) -> Self {
         if recursive { Self::Tree } else { Self::One }
+    }
+}
+
+/// Looks whether the broker gave a call up, while it has nothing else to say.
+fn go_on(channel: &Channel) -> Result<(), Stop> {
+    let mut socket = [PollFd::new(channel, PollFlags::IN)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let waiting = channel.has_next()
+        || rustix::event::poll(&mut socket, Some(&at_once))
+            .map_err(|e| Stop::Broken(ChannelError::Receive(e)))?
+            > 0;
+    if !waiting {
+        return Ok(());
+    }
+    match channel.receive::<FileRequest>()? {
+        None => Err(Stop::Closed),
+        Some((FileRequest::Abandon, _)) => Err(Stop::Abandoned),
+        Some(_) => Err(Stop::OutOfOrder("another request came before the end of one")),
     }
 }
 

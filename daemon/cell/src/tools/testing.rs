@@ -8,10 +8,16 @@ use crate::{
 use palisade_plan::{
     Path,
     cell::{FileError, FileReply, FileRequest, Form, Part, WriteMode},
+    change::{Act, Before, Change, Changed, EffectKind, Keep, Prepared, Print, Restoration, State},
     search::Choice,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, thread};
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 
 pub(crate) struct Broker {
     pub(crate) channels: Vec<Channel>,
@@ -125,13 +131,79 @@ impl Broker {
         }
     }
 
+    /// Takes what comes up to `Prepared`, or the end.
+    pub(crate) fn prepared(&self) -> Result<Draft, FileReply> {
+        let mut befores: Vec<(Before, Vec<u8>)> = Vec::new();
+        loop {
+            match self.next() {
+                FileReply::Before(before) => befores.push((before, Vec::new())),
+                FileReply::Content(piece) => befores.last_mut().unwrap().1.extend(piece),
+                FileReply::Prepared(prepared) => {
+                    for (before, content) in &befores {
+                        let size = match before {
+                            Before::State { state: State::File { size, .. }, .. } => *size,
+                            Before::State { .. } | Before::Moved { .. } => 0,
+                        };
+                        assert_eq!(content.len() as u64, size);
+                    }
+                    return Ok(Draft { befores, prepared });
+                }
+                last => return Err(last),
+            }
+        }
+    }
+
+    /// Has what was asked for prepared and done, and gives the last answer.
+    pub(crate) fn commit(&self) -> FileReply {
+        match self.prepared() {
+            Ok(_) => self.ask(&FileRequest::Commit),
+            Err(reply) => reply,
+        }
+    }
+
+    /// The last piece of the content, and what comes of it.
+    pub(crate) fn end(&self, data: &[u8]) -> FileReply {
+        self.send(&content(data, true));
+        self.commit()
+    }
+
+    /// Prepares an act and its content.
+    pub(crate) fn prepare(&self, act: Act, contents: &[&[u8]]) -> Result<Draft, FileError> {
+        self.send(&changing(act));
+        for data in contents {
+            self.send(&content(data, true));
+        }
+        self.prepared().map_err(failed)
+    }
+
+    /// Prepares an act and does it.
+    pub(crate) fn change(
+        &self,
+        act: Act,
+        contents: &[&[u8]],
+    ) -> Result<(Draft, Changed), FileError> {
+        let draft = self.prepare(act, contents)?;
+        let reply = self.ask(&FileRequest::Commit);
+        let FileReply::Changed(changed) = reply else { return Err(failed(reply)) };
+        assert_eq!(changed.effects, draft.prepared.effects);
+        Ok((draft, changed))
+    }
+
+    /// Undoes what a draft did.
+    pub(crate) fn undo(&self, draft: &Draft, force: bool) -> Result<(Draft, Changed), FileError> {
+        let (entries, contents) = draft.restorations();
+        let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
+        self.change(Act::Restore { entries, force }, &contents)
+    }
+
     pub(crate) fn write(&self, path: &Path, mode: WriteMode, data: &[u8]) -> FileReply {
-        self.send(&FileRequest::Write { path: path.clone(), mode, most: 1 << 30 });
-        self.ask(&content(data, true))
+        self.send(&writing(path, mode, 1 << 30));
+        self.end(data)
     }
 
     pub(crate) fn delete(&self, path: &Path, recursive: bool) -> FileReply {
-        self.answer(&FileRequest::Delete { path: path.clone(), recursive })
+        self.send(&changing(Act::Delete { path: path.clone(), recursive }));
+        self.commit()
     }
 
     pub(crate) fn list(&self, path: &Path, recursive: bool, skip: u64, limit: u64) -> FileReply {
@@ -149,6 +221,74 @@ impl Broker {
     }
 }
 
+/// What a change would do, and what it would lose.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    pub(crate) befores: Vec<(Before, Vec<u8>)>,
+    pub(crate) prepared: Prepared,
+}
+
+impl Draft {
+    /// What undoes it, as the broker makes it.
+    pub(crate) fn restorations(&self) -> (Vec<Restoration>, Vec<Vec<u8>>) {
+        let mut left = std::collections::HashMap::new();
+        for effect in &self.prepared.effects {
+            if let EffectKind::Moved { from } = &effect.kind {
+                left.insert(from.0.clone(), Print::Absent);
+            }
+            left.insert(effect.path.0.clone(), effect.print.clone());
+        }
+        let expect = |path: &Path| left.get(&path.0).cloned().unwrap_or(Print::Absent);
+        let (mut entries, mut contents) = (Vec::new(), Vec::new());
+        for (before, content) in self.befores.iter().rev() {
+            match before {
+                Before::State { path, state } => {
+                    if matches!(state, State::File { .. }) {
+                        contents.push(content.clone());
+                    }
+                    let (path, state) = (path.clone(), state.clone());
+                    entries.push(Restoration::Put { expect: expect(&path), path, state });
+                }
+                Before::Moved { from, to } => {
+                    let (to, from) = (from.clone(), to.clone());
+                    entries.push(Restoration::Rename { expect: expect(&from), from, to });
+                }
+            }
+        }
+        (entries, contents)
+    }
+}
+
+/// The request for an act.
+pub(crate) fn changing(act: Act) -> FileRequest {
+    let keep = Keep::Sent { bytes: 1 << 30, entries: 1_000_000 };
+    FileRequest::Change(Change { act, most: 1 << 30, keep, diff: 0 })
+}
+
+/// The request to write a file.
+pub(crate) fn writing(path: &Path, mode: WriteMode, most: u64) -> FileRequest {
+    let FileRequest::Change(change) = changing(Act::Write { path: path.clone(), mode }) else {
+        panic!()
+    };
+    FileRequest::Change(Change { most, ..change })
+}
+
+/// How many entries an answer says were deleted.
+pub(crate) fn deleted(reply: FileReply) -> u64 {
+    let FileReply::Changed(changed) = reply else { panic!("{reply:?}") };
+    let EffectKind::Deleted { entries } = changed.effects[0].kind else { panic!("{changed:?}") };
+    entries
+}
+
+/// Tells a thread to end, however the test does.
+pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// The error in an answer.
 pub(crate) fn failed(reply: FileReply) -> FileError {
     let FileReply::Failed(error) = reply else { panic!("{reply:?}") };
@@ -157,6 +297,7 @@ pub(crate) fn failed(reply: FileReply) -> FileError {
 
 /// The size in the answer to a write, and whether the file is new.
 pub(crate) fn written(reply: FileReply) -> (u64, bool) {
-    let FileReply::Written { size, created, .. } = reply else { panic!("{reply:?}") };
-    (size, created)
+    let FileReply::Changed(changed) = reply else { panic!("{reply:?}") };
+    let effect = changed.effects.last().unwrap();
+    (effect.size_after, effect.kind == EffectKind::Created)
 }

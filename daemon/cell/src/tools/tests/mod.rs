@@ -1,5 +1,6 @@
 //! The tools as the broker sees them, on real files.
 
+mod change;
 mod delete;
 mod glob;
 mod grep;
@@ -8,6 +9,7 @@ mod look;
 mod notebook;
 mod read;
 mod rules;
+mod tree;
 mod write;
 
 use super::{checked, shown, split, testing::Broker};

@@ -1,0 +1,112 @@
+//! Doing what was worked out: all of it, or none. Room: the cell.
+
+use super::{
+    keep::changed,
+    seen::Seen,
+    stage::Stage,
+    step::{Done, Step, StepError},
+};
+use crate::tools::{refused, refused_io, shown};
+use palisade_plan::{
+    Path,
+    cell::{FileError, Version},
+    change::Effect,
+};
+use rustix::io::Errno;
+
+/// Does all steps, and says what was done. If one fails, those before it are taken back.
+pub(super) fn commit(stage: Stage<'_>) -> Result<(Vec<Effect>, Vec<Version>), FileError> {
+    unchanged(&stage)?;
+    let mut done = Vec::with_capacity(stage.steps.len());
+    for step in stage.steps {
+        let path = path_of(&step);
+        match step.take() {
+            Ok(one) => done.push(one),
+            Err(error) => return Err(take_back(done, failed(&path, error))),
+        }
+    }
+    for at in (0..done.len()).rev() {
+        if let Some(Err(error)) = done.get(at).map(Done::late) {
+            let path = done.get(at).map_or_else(|| Path(Vec::new()), Done::path);
+            done.iter().for_each(Done::reopen);
+            return Err(take_back(done, failed(&path, error)));
+        }
+    }
+    done.iter().for_each(Done::finish);
+    let wrote = done.iter().filter_map(Done::wrote).map(|seen| seen.version()).collect();
+    Ok((stage.effects, wrote))
+}
+
+/// Refuses if anything is not what it was when the change was worked out.
+fn unchanged(stage: &Stage<'_>) -> Result<(), FileError> {
+    for dir in stage.directories() {
+        if !dir.is_in_place() {
+            return Err(changed(&Path(dir.real.clone())));
+        }
+    }
+    for (spot, then) in &stage.found {
+        let now = match spot.look() {
+            Err(Errno::NOTDIR) => None,
+            now => now.map_err(|e| refused("look at", &spot.path(), e))?,
+        };
+        let same = match (then, &now) {
+            (Some(then), Some(now)) => is_same(then, now),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if !same {
+            return Err(changed(&spot.path()));
+        }
+    }
+    Ok(())
+}
+
+/// A directory is looked at when it is its turn: what is in it may change.
+fn is_same(then: &Seen, now: &Seen) -> bool {
+    if then.kind() == rustix::fs::FileType::Directory {
+        return (then.id(), then.kind(), then.mode()) == (now.id(), now.kind(), now.mode());
+    }
+    then == now
+}
+
+fn path_of(step: &Step) -> Path {
+    match step {
+        Step::MakeDir { spot, .. }
+        | Step::Link { spot, .. }
+        | Step::Put { spot, .. }
+        | Step::Replace { spot, .. }
+        | Step::Remove { spot, .. }
+        | Step::Mode { spot, .. } => spot.path(),
+        Step::Move { to, .. } | Step::MoveOver { to, .. } => to.path(),
+    }
+}
+
+fn failed(path: &Path, error: StepError) -> FileError {
+    match error {
+        StepError::Changed => changed(path),
+        StepError::Displaced(name) => {
+            let mut error = changed(path);
+            error.message += &format!(". What had that name is beside it now, as {name}");
+            error
+        }
+        StepError::Kernel(error) if Errno::from_io_error(&error) == Some(Errno::XDEV) => {
+            super::arrange::elsewhere(path, path)
+        }
+        StepError::Kernel(error) => refused_io("change", path, &error),
+    }
+}
+
+/// Takes back what was done, the last first.
+fn take_back(done: Vec<Done>, mut error: FileError) -> FileError {
+    for one in done.into_iter().rev() {
+        let path = one.path();
+        if let Err(why) = one.undo() {
+            error.message += &format!(
+                ". And {} could not be put back as it was: {}",
+                shown(&path),
+                failed(&path, why).message
+            );
+        }
+    }
+    error
+}

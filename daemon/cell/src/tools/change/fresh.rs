@@ -1,0 +1,334 @@
+//! A file's new content, written aside. Room: the cell.
+//!
+//! It has no name, where the file system can do that (`O_TMPFILE`): a process that is killed leaves
+//! nothing behind. It is named `.palisade-XXXXXXXX.tmp` for the moment between a link and a
+//! rename; on other file systems, and when a change has very many files, all the time.
+
+use super::{
+    seen::Seen,
+    spot::{Dir, Handle},
+};
+use rustix::{
+    fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid},
+    io::Errno,
+    rand::GetRandomFlags,
+};
+use sha2::{Digest as _, Sha256};
+use std::{
+    fs::File,
+    io::{self, Read as _, Seek as _, Write as _},
+    os::fd::{AsFd, AsRawFd as _},
+    rc::Rc,
+};
+
+/// How often another random name is tried.
+const TRIES: usize = 16;
+
+const PREFIX: &[u8] = b".palisade-";
+const SUFFIX: &[u8] = b".tmp";
+const DIGITS: usize = 8;
+
+/// Whether a name is one of those that content written aside has.
+pub(in crate::tools) fn is_ours(name: &[u8]) -> bool {
+    name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX)).is_some_and(|middle| {
+        middle.len() == DIGITS
+            && middle.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
+/// What a file is to have beside its content.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Like {
+    /// What any new file gets.
+    New,
+    /// Mode and owner of what it replaces.
+    Old(Seen),
+    /// What it once had.
+    Past { mode: u32, mtime: (i64, u32) },
+}
+
+/// Content written aside. It goes when this is dropped before it was put in place.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    dir: Rc<Dir>,
+    file: Option<File>,
+    name: Option<String>,
+    hash: Sha256,
+    size: u64,
+}
+
+/// What is known of content that is complete.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) size: u64,
+    pub(super) mode: u32,
+    pub(super) digest: [u8; 32],
+}
+
+impl Fresh {
+    /// Begins a file in a directory of the file system that it is for.
+    pub(super) fn new(dir: &Rc<Dir>, like: Like) -> Result<Self, Errno> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        match rustix::fs::openat(dir, ".", flags, first_mode(like)) {
+            Ok(file) => Ok(Self::of(dir, file.into(), None)),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL | Errno::NOSYS) => {
+                Self::named(dir, like)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same with a name from the start.
+    pub(super) fn named(dir: &Rc<Dir>, like: Like) -> Result<Self, Errno> {
+        dir.claim();
+        let (file, name) = create(dir, first_mode(like))?;
+        Ok(Self::of(dir, file, Some(name)))
+    }
+
+    fn of(dir: &Rc<Dir>, file: File, name: Option<String>) -> Self {
+        Self { dir: Rc::clone(dir), file: Some(file), name, hash: Sha256::new(), size: 0 }
+    }
+
+    /// Bytes so far.
+    pub(super) const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Adds to it.
+    pub(super) fn write(&mut self, data: &[u8]) -> io::Result<()> {
+        self.file()?.write_all(data)?;
+        self.hash.update(data);
+        self.size += data.len() as u64;
+        Ok(())
+    }
+
+    /// All of it again, if it is not over `most`.
+    pub(super) fn content(&self, most: u64) -> io::Result<Option<Vec<u8>>> {
+        if self.size > most {
+            return Ok(None);
+        }
+        let mut file = self.file()?;
+        file.rewind()?;
+        let mut content = Vec::with_capacity(usize::try_from(self.size).unwrap_or(0));
+        file.read_to_end(&mut content)?;
+        Ok(Some(content))
+    }
+
+    /// It is complete: gives it the mode, the owner and the time that it is to have.
+    pub(super) fn complete(&self, like: Like) -> io::Result<Facts> {
+        let file = self.file()?;
+        let own = Seen::from(&rustix::fs::fstat(file)?);
+        let mode = match like {
+            Like::New => own.mode(),
+            // Never set-uid, set-gid or sticky: the content is not what was trusted with that.
+            Like::Old(old) => old.mode(),
+            Like::Past { mode, .. } => mode & 0o777,
+        };
+        if let Like::Old(old) = like
+            && own.owner != old.owner
+        {
+            let owner = (Uid::from_raw(old.owner.0), Gid::from_raw(old.owner.1));
+            match rustix::fs::fchown(file, Some(owner.0), Some(owner.1)) {
+                // Only a privileged process gives files away: it is then the session's own.
+                Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.set_mode(own.mode(), mode)?;
+        if let Like::Past { mtime, .. } = like {
+            let last = Timespec { tv_sec: mtime.0, tv_nsec: mtime.1.into() };
+            let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };
+            rustix::fs::futimens(file, &Timestamps { last_access: now, last_modification: last })?;
+        }
+        Ok(Facts { size: self.size, mode, digest: self.hash.clone().finalize().into() })
+    }
+
+    /// Gives it another mode than it has.
+    pub(super) fn set_mode(&self, has: u32, mode: u32) -> io::Result<()> {
+        if has != mode {
+            rustix::fs::fchmod(self.file()?, Mode::from_raw_mode(mode))?;
+        }
+        Ok(())
+    }
+
+    /// Lets its descriptor go: it has a name from now on.
+    pub(super) fn close(&mut self) -> io::Result<()> {
+        if self.name.is_none() {
+            let dir = Rc::clone(&self.dir);
+            dir.claim();
+            self.take_name(&dir)?;
+        }
+        self.file = None;
+        Ok(())
+    }
+
+    /// Puts it where nothing is.
+    pub(super) fn put(&mut self, dir: &Handle<'_>, name: &[u8]) -> io::Result<()> {
+        if self.name.is_none() {
+            match self.link(dir, name) {
+                Err(error) if can_not_link(error) => self.copy(dir, name)?,
+                done => done?,
+            }
+            return Ok(());
+        }
+        let Some(own) = &self.name else { return Ok(()) };
+        rename_new((&self.dir, own.as_bytes()), (dir, name))?;
+        self.name = None;
+        Ok(())
+    }
+
+    /// Takes a name in the directory of what it is to replace, and gives the name away.
+    pub(super) fn give_name(&mut self, dir: &Handle<'_>) -> io::Result<String> {
+        self.dir.claim();
+        let Some(own) = self.name.clone() else {
+            self.take_name(dir)?;
+            return self.name.take().ok_or_else(|| io::Error::other("it has no name"));
+        };
+        let name = match dir {
+            Handle::Base(_) => own,
+            Handle::Below(below) => {
+                let renamed = with_free_name(|free| {
+                    rename_new((&self.dir, own.as_bytes()), (below, free.as_bytes()))
+                });
+                renamed?.1
+            }
+        };
+        self.name = None;
+        Ok(name)
+    }
+
+    /// The file as it is now.
+    pub(super) fn version(&self) -> Option<Seen> {
+        let file = self.file.as_ref()?;
+        rustix::fs::fstat(file).ok().map(|stat| Seen::from(&stat))
+    }
+
+    fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().ok_or_else(|| io::Error::other("it is closed"))
+    }
+
+    fn take_name(&mut self, dir: impl AsFd) -> io::Result<()> {
+        let linked = with_free_name(|free| self.link(&dir, free.as_bytes()));
+        match linked {
+            Ok(((), free)) => self.name = Some(free),
+            Err(error) if can_not_link(error) => self.name = Some(self.copy_aside(dir)?),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn link(&self, dir: impl AsFd, name: &[u8]) -> Result<(), Errno> {
+        let Some(file) = &self.file else { return Err(Errno::BADF) };
+        match rustix::fs::linkat(file, "", &dir, name, AtFlags::EMPTY_PATH) {
+            // So says a kernel before 6.10 to who has no privilege.
+            Err(Errno::NOENT) => {
+                let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+                rustix::fs::linkat(CWD, own, &dir, name, AtFlags::SYMLINK_FOLLOW)
+            }
+            done => done,
+        }
+    }
+
+    /// Becomes a copy of itself where nothing is.
+    fn copy(&mut self, dir: &Handle<'_>, name: &[u8]) -> io::Result<()> {
+        let aside = self.copy_aside(dir)?;
+        let done = rename_new((dir, aside.as_bytes()), (dir, name));
+        if done.is_err() {
+            unlink(dir, &aside);
+        }
+        Ok(done?)
+    }
+
+    /// Becomes a copy of itself with a name.
+    fn copy_aside(&mut self, dir: impl AsFd) -> io::Result<String> {
+        let mut old = self.file.take().ok_or_else(|| io::Error::other("it is closed"))?;
+        let own = rustix::fs::fstat(&old)?;
+        let (mut file, name) = create(&dir, Mode::from_raw_mode(0o600))?;
+        let copied = old.rewind().and_then(|()| io::copy(&mut old, &mut file)).and_then(|_| {
+            let times = Timestamps {
+                last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+                last_modification: Timespec {
+                    tv_sec: own.st_mtime.into(),
+                    tv_nsec: i64::try_from(own.st_mtime_nsec).unwrap_or(0),
+                },
+            };
+            rustix::fs::futimens(&file, &times)?;
+            Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(own.st_mode & 0o777))?)
+        });
+        if let Err(error) = copied {
+            unlink(&dir, &name);
+            return Err(error);
+        }
+        self.file = Some(file);
+        Ok(name)
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if let Some(name) = self.name.take() {
+            unlink(&self.dir, &name);
+        }
+    }
+}
+
+/// Removes what has one of our own names. There is nobody to tell, and the name says what it is.
+fn unlink(dir: impl AsFd, name: &str) {
+    rustix::fs::unlinkat(dir, name, AtFlags::empty()).ok();
+}
+
+/// A replacement is for nobody else to read until it has the mode of what it replaces; a new file
+/// gets the mode that the kernel makes of this with the umask.
+const fn first_mode(like: Like) -> Mode {
+    Mode::from_raw_mode(match like {
+        Like::New => 0o666,
+        Like::Old(_) | Like::Past { .. } => 0o600,
+    })
+}
+
+fn create(dir: impl AsFd, mode: Mode) -> Result<(File, String), Errno> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
+    let (file, name) = with_free_name(|name| rustix::fs::openat(&dir, name, flags, mode))?;
+    Ok((file.into(), name))
+}
+
+const fn can_not_link(error: Errno) -> bool {
+    matches!(error, Errno::NOENT | Errno::OPNOTSUPP | Errno::PERM | Errno::XDEV)
+}
+
+/// Does something with a random name that is not taken.
+pub(super) fn with_free_name<T>(
+    mut act: impl FnMut(&str) -> Result<T, Errno>,
+) -> Result<(T, String), Errno> {
+    for _try in 0..TRIES {
+        let mut random = [0; 4];
+        rustix::rand::getrandom(&mut random, GetRandomFlags::empty())?;
+        let name = format!(".palisade-{:08x}.tmp", u32::from_ne_bytes(random));
+        match act(&name) {
+            Err(Errno::EXIST) => {}
+            done => return done.map(|done| (done, name)),
+        }
+    }
+    Err(Errno::EXIST)
+}
+
+/// Renames to where nothing is.
+pub(super) fn rename_new(from: (impl AsFd, &[u8]), to: (impl AsFd, &[u8])) -> Result<(), Errno> {
+    let (from_dir, to_dir) = (from.0.as_fd(), to.0.as_fd());
+    match rustix::fs::renameat_with(from_dir, from.1, to_dir, to.1, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL) => rename_checked((from_dir, from.1), (to_dir, to.1)),
+        done => done,
+    }
+}
+
+/// The same on a file system that knows no such rename: it is looked first whether nothing is
+/// there.
+pub(super) fn rename_checked(
+    from: (impl AsFd, &[u8]),
+    to: (impl AsFd, &[u8]),
+) -> Result<(), Errno> {
+    match super::spot::look(&to.0, to.1)? {
+        Some(_) => Err(Errno::EXIST),
+        None => rustix::fs::renameat(from.0, from.1, to.0, to.1),
+    }
+}

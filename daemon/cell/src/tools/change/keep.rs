@@ -1,0 +1,174 @@
+//! What a change would lose, gathered while it is worked out and sent when all of its content has
+//! come. Room: the cell.
+
+use super::{seen::Seen, spot::Spot};
+use crate::{
+    channel::Channel,
+    tools::{Stop, failure, refused, refused_io, shown},
+};
+use palisade_plan::{
+    Path,
+    cell::{CHUNK, FileError, FileErrorKind, FileReply},
+    change::{Before, Keep, State},
+};
+use rustix::{
+    fs::{FileType, OFlags},
+    io::Errno,
+};
+use std::{collections::HashMap, fs::File, os::unix::fs::FileExt as _};
+
+/// How many messages are sent at once; the kernel takes 1024 parts, and each has two.
+const MOST_AT_ONCE: usize = 256;
+
+/// How many descriptors wait here.
+const MOST_OPEN: usize = 64;
+
+/// What is to be sent.
+#[derive(Debug)]
+pub(super) struct Kept {
+    keep: Keep,
+    entries: Vec<Entry>,
+    sources: HashMap<Vec<u8>, File>,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    before: Before,
+    /// A file whose content follows.
+    file: Option<(Spot, Seen)>,
+}
+
+impl Kept {
+    pub(super) fn new(keep: Keep) -> Self {
+        Self { keep, entries: Vec::new(), sources: HashMap::new(), bytes: 0 }
+    }
+
+    /// Whether anything is wanted.
+    pub(super) fn wants(&self) -> bool {
+        self.keep != Keep::Nothing
+    }
+
+    /// Keeps something that has no content.
+    pub(super) fn before(&mut self, before: Before) -> Result<(), FileError> {
+        self.add(before, None)
+    }
+
+    /// Keeps what is at a spot.
+    pub(super) fn spot(
+        &mut self,
+        spot: &Spot,
+        seen: &Seen,
+        link: Option<Vec<u8>>,
+    ) -> Result<(), FileError> {
+        if self.keep == Keep::Nothing {
+            return Ok(());
+        }
+        let path = spot.path();
+        let target = match (seen.kind(), link) {
+            (FileType::Symlink, None) => {
+                spot.link().map_err(|e| refused("read the link", &path, e))?
+            }
+            (_, link) => link.unwrap_or_default(),
+        };
+        let state = seen.state(|| target);
+        let file = matches!(state, State::File { .. }).then(|| (spot.clone(), *seen));
+        self.add(Before::State { path, state }, file)
+    }
+
+    /// Keeps a regular file that will have another path before it is replaced.
+    pub(super) fn at(&mut self, path: &Path, spot: &Spot, seen: &Seen) -> Result<(), FileError> {
+        let state = seen.state(Vec::new);
+        let before = Before::State { path: path.clone(), state };
+        self.add(before, Some((spot.clone(), *seen)))
+    }
+
+    /// A descriptor from which the file at a path can be read.
+    pub(super) fn source(&mut self, path: &Path, file: File) {
+        if self.keep != Keep::Nothing && self.sources.len() < MOST_OPEN {
+            self.sources.insert(path.0.clone(), file);
+        }
+    }
+
+    fn add(&mut self, before: Before, file: Option<(Spot, Seen)>) -> Result<(), FileError> {
+        let Keep::Sent { bytes, entries } = self.keep else { return Ok(()) };
+        self.bytes = self.bytes.saturating_add(file.as_ref().map_or(0, |(_, seen)| seen.size));
+        if self.bytes > bytes || self.entries.len() >= usize::try_from(entries).unwrap_or(0) {
+            let message = format!(
+                "what this would replace is more than {bytes} bytes or {entries} entries, which is \
+                 the most that is kept for undoing it: nothing was changed"
+            );
+            return Err(failure(FileErrorKind::TooLarge, None, message));
+        }
+        self.entries.push(Entry { before, file });
+        Ok(())
+    }
+
+    /// Sends all of it, with `last` behind.
+    pub(super) fn send(mut self, channel: &Channel, last: FileReply) -> Result<(), Stop> {
+        let (mut messages, mut bytes) = (Vec::new(), 0);
+        for Entry { before, file } in self.entries {
+            bytes += 256;
+            messages.push(FileReply::Before(before));
+            if let Some((spot, seen)) = file {
+                let source = self.sources.remove(&spot.path().0);
+                bytes += content(channel, &spot, &seen, source, &mut messages)?;
+            }
+            if bytes > CHUNK || messages.len() > MOST_AT_ONCE {
+                crate::tools::go_on(channel)?;
+                channel.send_all(&std::mem::take(&mut messages))?;
+                bytes = 0;
+            }
+        }
+        messages.push(last);
+        Ok(channel.send_all(&messages)?)
+    }
+}
+
+/// Adds the pieces of a file, and sends what is too much to hold.
+fn content(
+    channel: &Channel,
+    spot: &Spot,
+    seen: &Seen,
+    source: Option<File>,
+    messages: &mut Vec<FileReply>,
+) -> Result<usize, Stop> {
+    let path = spot.path();
+    let file = match source {
+        Some(file) => file,
+        None => File::from(
+            spot.open(OFlags::RDONLY).map_err(|e| refused("keep the content of", &path, e))?,
+        ),
+    };
+    let stat = rustix::fs::fstat(&file).map_err(|e| refused("look at", &path, e))?;
+    if Seen::from(&stat) != *seen {
+        return Err(changed(&path).into());
+    }
+    let (mut at, mut held) = (0, 0);
+    while at < seen.size {
+        let wanted = usize::try_from(seen.size - at).unwrap_or(CHUNK).min(CHUNK);
+        let mut piece = vec![0; wanted];
+        file.read_exact_at(&mut piece, at).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => changed(&path),
+            _ => refused_io("keep the content of", &path, &error),
+        })?;
+        at += wanted as u64;
+        held += wanted;
+        messages.push(FileReply::Content(piece));
+        if held > CHUNK {
+            crate::tools::go_on(channel)?;
+            channel.send_all(&std::mem::take(messages))?;
+            held = 0;
+        }
+    }
+    Ok(held)
+}
+
+/// The error for what is not what it was when the change was prepared.
+pub(super) fn changed(path: &Path) -> FileError {
+    let message = format!(
+        "{} was changed by somebody else meanwhile, so nothing was done: try again",
+        shown(path)
+    );
+    failure(FileErrorKind::Conflict, Some(Errno::STALE), message)
+}

@@ -1,0 +1,143 @@
+//! Changes of files in two phases: worked out whole, then done whole or not at all. Room: the
+//! cell.
+
+mod arrange;
+mod commit;
+mod fresh;
+mod keep;
+mod patch;
+mod restore;
+mod seen;
+mod spot;
+mod stage;
+mod step;
+mod sweep;
+mod target;
+mod tree;
+mod write;
+
+pub(crate) use sweep::sweep_at_start;
+
+use self::{arrange::Over, restore::Force, stage::Stage};
+use super::{Reach, Stop, failure};
+use crate::channel::Channel;
+use palisade_channel::ChannelError;
+use palisade_plan::{
+    cell::{FileError, FileErrorKind, FileReply, FileRequest},
+    change::{Act, Change, Changed, Prepared},
+};
+
+/// What the broker sends while a change is under way.
+struct Incoming<'a> {
+    channel: &'a Channel,
+}
+
+impl Incoming<'_> {
+    fn next(&self) -> Result<FileRequest, Stop> {
+        let Some((request, fds)) = self.channel.receive::<FileRequest>()? else {
+            return Err(Stop::Closed);
+        };
+        if !fds.is_empty() {
+            return Err(ChannelError::Descriptors { expected: 0, received: fds.len() }.into());
+        }
+        Ok(request)
+    }
+
+    /// Hands over the pieces up to the last of one content.
+    fn content(&self, mut take: impl FnMut(&[u8]) -> Result<(), FileError>) -> Result<(), Stop> {
+        loop {
+            match self.next()? {
+                FileRequest::Content { data, end } => {
+                    take(&data)?;
+                    if end {
+                        return Ok(());
+                    }
+                }
+                FileRequest::Abandon => return Err(Stop::Abandoned),
+                request => return Err(out_of_order(&request)),
+            }
+        }
+    }
+
+    /// Whether what was prepared is to be done.
+    fn decision(&self) -> Result<(), Stop> {
+        match self.next()? {
+            FileRequest::Commit => Ok(()),
+            FileRequest::Abandon => Err(Stop::Abandoned),
+            request => Err(out_of_order(&request)),
+        }
+    }
+}
+
+fn out_of_order(_request: &FileRequest) -> Stop {
+    Stop::OutOfOrder("another request came before the end of a change")
+}
+
+/// Works a change out, says what it would be, and does it if that is the answer.
+pub(crate) fn change(
+    channel: &Channel,
+    change: &Change,
+    workspace: &std::path::Path,
+) -> Result<(), Stop> {
+    let incoming = Incoming { channel };
+    let mut stage = Stage::new(change, workspace);
+    work_out(&mut stage, &incoming)?;
+    let prepared = FileReply::Prepared(Prepared {
+        effects: stage.effects.clone(),
+        digest: stage.digest(),
+        diff: std::mem::take(&mut stage.diff),
+        diff_complete: stage.diff_complete,
+    });
+    stage.take_kept().send(channel, prepared)?;
+    incoming.decision()?;
+    let swept = stage.directories().cloned().collect::<Vec<_>>();
+    let (effects, wrote) = commit::commit(stage)?;
+    channel.send(&FileReply::Changed(Changed { effects, wrote }))?;
+    for dir in swept {
+        sweep::sweep(&dir);
+    }
+    Ok(())
+}
+
+fn work_out(stage: &mut Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> {
+    let channel = incoming.channel;
+    match &stage.change.act {
+        Act::Write { path, mode } => write::write(stage, incoming, path, *mode),
+        Act::Edit { files } => {
+            if files.is_empty() {
+                let message = "no file to edit was named".to_owned();
+                return Err(failure(FileErrorKind::Invalid, None, message).into());
+            }
+            for file in files {
+                super::go_on(channel)?;
+                write::edit(stage, file)?;
+            }
+            Ok(())
+        }
+        Act::Patch { base } => {
+            let mut text = Vec::new();
+            incoming.content(|data| {
+                if text.len() + data.len() > palisade_edits::MAX_PATCH {
+                    let most = palisade_edits::MAX_PATCH;
+                    let message = format!("the patch is larger than {most} bytes");
+                    return Err(failure(FileErrorKind::TooLarge, None, message));
+                }
+                text.extend_from_slice(data);
+                Ok(())
+            })?;
+            patch::patch(stage, channel, base, &text)
+        }
+        Act::Delete { path, recursive } => {
+            arrange::delete(stage, channel, path, Reach::from_recursive(*recursive))
+        }
+        Act::Move { from, to, overwrite } => {
+            let over = if *overwrite { Over::Files } else { Over::Nothing };
+            Ok(arrange::rename(stage, from, to, over)?)
+        }
+        Act::MakeDir { path } => Ok(arrange::make_dir(stage, path)?),
+        Act::Restore { entries, force } => {
+            let force = if *force { Force::Yes } else { Force::No };
+            restore::restore(stage, incoming, entries, force)
+        }
+    }
+}

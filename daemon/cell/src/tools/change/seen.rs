@@ -1,0 +1,113 @@
+//! One look at an entry of a directory: enough to know later whether it is still the same. Room:
+//! the cell.
+
+use palisade_plan::{
+    cell::Version,
+    change::{Print, State},
+};
+use rustix::fs::{FileType, Stat, Statx};
+
+/// What an entry was when it was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) dev: u64,
+    pub(super) ino: u64,
+    /// Kind and permission bits.
+    raw_mode: u32,
+    pub(super) owner: (u32, u32),
+    pub(super) size: u64,
+    pub(super) mtime: (i64, u32),
+    ctime: (i64, u32),
+}
+
+impl From<&Stat> for Seen {
+    fn from(stat: &Stat) -> Self {
+        let version = crate::tools::look::version(stat);
+        Self {
+            dev: version.dev,
+            ino: version.ino,
+            raw_mode: stat.st_mode,
+            owner: (stat.st_uid, stat.st_gid),
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            mtime: crate::tools::look::modified(stat),
+            ctime: version.ctime,
+        }
+    }
+}
+
+impl From<&Statx> for Seen {
+    fn from(stat: &Statx) -> Self {
+        Self {
+            dev: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+            ino: stat.stx_ino,
+            raw_mode: u32::from(stat.stx_mode),
+            owner: (stat.stx_uid, stat.stx_gid),
+            size: stat.stx_size,
+            mtime: (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
+            ctime: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+        }
+    }
+}
+
+impl Seen {
+    pub(super) fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.raw_mode)
+    }
+
+    /// Permission bits; never set-uid, set-gid or sticky, which no session sets.
+    pub(super) const fn mode(&self) -> u32 {
+        self.raw_mode & 0o777
+    }
+
+    pub(super) const fn id(&self) -> (u64, u64) {
+        (self.dev, self.ino)
+    }
+
+    pub(super) const fn version(&self) -> Version {
+        Version { dev: self.dev, ino: self.ino, ctime: self.ctime }
+    }
+
+    /// Whether it is the same and has the same in it. A rename alone changes the ctime.
+    pub(super) fn is_moved(&self, now: &Self) -> bool {
+        Self { ctime: now.ctime, ..*self } == *now
+    }
+
+    /// Its state, of which a file's content is another part.
+    pub(super) fn state(&self, target: impl FnOnce() -> Vec<u8>) -> State {
+        match self.kind() {
+            FileType::RegularFile => {
+                State::File { mode: self.mode(), size: self.size, mtime: self.mtime }
+            }
+            FileType::Directory => State::Directory { mode: self.mode() },
+            FileType::Symlink => State::Symlink { target: palisade_plan::Path(target()) },
+            FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => State::Other,
+        }
+    }
+
+    /// A print for what is not read.
+    pub(super) const fn node(&self) -> Print {
+        Print::Node { dev: self.dev, ino: self.ino, size: self.size, mtime: self.mtime }
+    }
+
+    /// All of it in bytes, for a digest.
+    pub(super) fn bytes(&self) -> [u8; 56] {
+        let mut bytes = [0; 56];
+        let parts = [
+            self.dev,
+            self.ino,
+            u64::from(self.raw_mode) << 32 | u64::from(self.mtime.1),
+            u64::from(self.ctime.1),
+            self.size,
+            self.mtime.0.cast_unsigned(),
+            self.ctime.0.cast_unsigned(),
+        ];
+        for (to, part) in bytes.chunks_exact_mut(8).zip(parts) {
+            to.copy_from_slice(&part.to_le_bytes());
+        }
+        bytes
+    }
+}

@@ -1,0 +1,449 @@
+//! A change while it is worked out: what is where, what will be where, and the steps from one to
+//! the other. Nothing that anybody sees is changed by it. Room: the cell.
+
+use super::{
+    fresh::{Facts, Fresh, Like},
+    keep::Kept,
+    seen::Seen,
+    spot::{Dir, Spot, Way},
+    step::{Below, Step},
+};
+use crate::tools::{failure, invalid, refused, refused_io, shown, split};
+use palisade_plan::{
+    Path,
+    cell::{FileError, FileErrorKind, LOOK_BYTES},
+    change::{Before, Change, Effect, EffectKind, Keep, Print, State},
+};
+use rustix::{fs::FileType, io::Errno};
+use sha2::{Digest as _, Sha256};
+use std::{collections::HashMap, fs::File, rc::Rc};
+
+/// How many files are held open; the content of more has a name while it waits.
+const MOST_OPEN: usize = 128;
+
+/// The most directories in which a change does something.
+const MOST_DIRECTORIES: usize = 512;
+
+/// The most steps.
+const MOST_STEPS: usize = 200_000;
+
+/// What is at a spot when the steps so far are done.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Node {
+    /// Nothing.
+    Absent,
+    /// What is there now.
+    There(Seen),
+    /// What a step puts there.
+    Planned(FileType),
+}
+
+/// A change that is being worked out.
+#[derive(Debug)]
+pub(super) struct Stage<'a> {
+    pub(super) change: &'a Change,
+    pub(super) workspace: &'a std::path::Path,
+    dirs: HashMap<Vec<u8>, Rc<Dir>>,
+    planned: HashMap<Vec<u8>, Option<FileType>>,
+    /// What was found where, at the first look.
+    pub(super) found: Vec<(Spot, Option<Seen>)>,
+    pub(super) steps: Vec<Step>,
+    pub(super) effects: Vec<Effect>,
+    pub(super) kept: Kept,
+    hash: Sha256,
+    pub(super) diff: String,
+    pub(super) diff_complete: bool,
+    open: usize,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(change: &'a Change, workspace: &'a std::path::Path) -> Self {
+        Self {
+            change,
+            workspace,
+            dirs: HashMap::new(),
+            planned: HashMap::new(),
+            found: Vec::new(),
+            steps: Vec::new(),
+            effects: Vec::new(),
+            kept: Kept::new(change.keep),
+            hash: Sha256::new(),
+            diff: String::new(),
+            diff_complete: true,
+            open: 0,
+        }
+    }
+
+    /// The spot of a path's last name; `path` has one. Directories of it that are missing are
+    /// those to be made.
+    pub(super) fn spot(&mut self, path: &Path, way: Way) -> Result<Spot, FileError> {
+        let refuse = |error| refused("open the directory of", path, error);
+        let (mut above, name) = split(&path.0);
+        let mut missing: Vec<&[u8]> = Vec::new();
+        let base = loop {
+            match self.dir(above, way) {
+                Ok(base) => break base,
+                Err(Errno::NOENT) if above != b"/" => {}
+                Err(Errno::NOTDIR) if self.becomes_directory(above) => {}
+                Err(error) => return Err(refuse(error)),
+            }
+            let (upper, part) = split(above);
+            if matches!(part, b"." | b"..") {
+                return Err(refuse(Errno::NOENT));
+            }
+            if !part.is_empty() {
+                missing.push(part);
+            }
+            above = upper;
+        };
+        missing.reverse();
+        Ok(Spot { base, way: missing.join(&b'/'), name: name.to_vec() })
+    }
+
+    fn becomes_directory(&self, path: &[u8]) -> bool {
+        let mut path = path;
+        while path.len() > 1 {
+            if self.planned.get(path) == Some(&Some(FileType::Directory)) {
+                return true;
+            }
+            path = split(path).0;
+        }
+        false
+    }
+
+    fn dir(&mut self, path: &[u8], way: Way) -> Result<Rc<Dir>, Errno> {
+        // What a step makes or takes away is not what is there now.
+        if self.planned.contains_key(path) {
+            return Err(Errno::NOENT);
+        }
+        if let Some(dir) = self.dirs.get(path) {
+            return Ok(Rc::clone(dir));
+        }
+        let dir = Rc::new(Dir::open(path, way)?);
+        if self.dirs.len() == MOST_DIRECTORIES {
+            return Err(Errno::MFILE);
+        }
+        self.dirs.insert(path.to_vec(), Rc::clone(&dir));
+        Ok(dir)
+    }
+
+    /// Takes a directory that a link led to.
+    pub(super) fn adopt(&mut self, dir: Dir) -> Rc<Dir> {
+        let dir = Rc::new(dir);
+        Rc::clone(self.dirs.entry(dir.real.clone()).or_insert(dir))
+    }
+
+    /// The directories that are held.
+    pub(super) fn directories(&self) -> impl Iterator<Item = &Rc<Dir>> {
+        self.dirs.values()
+    }
+
+    /// What is at a spot when the steps so far are done.
+    pub(super) fn look(&mut self, spot: &Spot) -> Result<Node, FileError> {
+        let path = spot.path();
+        if let Some(planned) = self.planned.get(&path.0) {
+            return Ok(planned.map_or(Node::Absent, Node::Planned));
+        }
+        let found = match spot.look() {
+            // On the way is something that is no directory yet.
+            Err(Errno::NOTDIR) if !spot.way.is_empty() => None,
+            // A link that leads nowhere.
+            Err(Errno::LOOP) if !spot.way.is_empty() => {
+                return Err(refused("open the directory of", &path, Errno::NOTDIR));
+            }
+            found => found.map_err(|e| refused("look at", &path, e))?,
+        };
+        self.found.push((spot.clone(), found));
+        Ok(found.map_or(Node::Absent, Node::There))
+    }
+
+    /// Makes the directories on the way to a spot that are not there yet.
+    pub(super) fn parents(&mut self, spot: &Spot) -> Result<(), FileError> {
+        let (mut way, mut rest) = (Vec::new(), spot.way.as_slice());
+        while !rest.is_empty() {
+            let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+            let (name, tail) = rest.split_at(end);
+            let dir = Spot { base: Rc::clone(&spot.base), way: way.clone(), name: name.to_vec() };
+            match self.look(&dir)? {
+                Node::Planned(FileType::Directory) => {}
+                Node::Absent => self.make_dir(&dir, None)?,
+                Node::There(_) | Node::Planned(_) => {
+                    return Err(refused("make the directory of", &spot.path(), Errno::NOTDIR));
+                }
+            }
+            if !way.is_empty() {
+                way.push(b'/');
+            }
+            way.extend_from_slice(name);
+            rest = tail.strip_prefix(b"/").unwrap_or(tail);
+        }
+        Ok(())
+    }
+
+    /// Begins the content of a file at a spot.
+    pub(super) fn fresh(&mut self, spot: &Spot, like: Like) -> Result<Fresh, FileError> {
+        let begin = if self.open < MOST_OPEN { Fresh::new } else { Fresh::named };
+        self.open += 1;
+        begin(&spot.base, like).map_err(|e| refused("write", &spot.path(), e))
+    }
+
+    /// Plans to put a file at a spot, whatever is there but a directory.
+    pub(super) fn put(
+        &mut self,
+        spot: &Spot,
+        node: Node,
+        mut fresh: Fresh,
+        facts: Facts,
+    ) -> Result<(), FileError> {
+        let path = spot.path();
+        self.note(b"put", &path, Some(facts));
+        if self.open > MOST_OPEN {
+            fresh.close().map_err(|e| refused_io("write", &path, &e))?;
+        }
+        let step = match node {
+            Node::There(old) if old.kind() == FileType::RegularFile => {
+                self.note_old(&old);
+                self.keep_seen(spot, &old)?;
+                Step::Replace { spot: spot.clone(), fresh, old }
+            }
+            Node::There(_) => {
+                self.remove(spot, node, Below::Nothing)?;
+                self.keep(Before::State { path: path.clone(), state: State::Absent })?;
+                Step::Put { spot: spot.clone(), fresh }
+            }
+            Node::Absent => {
+                self.keep(Before::State { path: path.clone(), state: State::Absent })?;
+                Step::Put { spot: spot.clone(), fresh }
+            }
+            Node::Planned(_) => return Err(twice(&path)),
+        };
+        self.plan(path, Some(FileType::RegularFile), step)
+    }
+
+    /// Plans a directory, and says so.
+    pub(super) fn make_dir(&mut self, spot: &Spot, mode: Option<u32>) -> Result<(), FileError> {
+        let path = spot.path();
+        self.note(b"directory", &path, None);
+        self.hash.update(mode.unwrap_or(u32::MAX).to_le_bytes());
+        self.keep(Before::State { path: path.clone(), state: State::Absent })?;
+        self.effect(path.clone(), EffectKind::Created, (0, 0), Print::Directory, None);
+        let step = Step::MakeDir { spot: spot.clone(), mode };
+        self.plan(path, Some(FileType::Directory), step)
+    }
+
+    /// Plans a symbolic link where nothing is.
+    pub(super) fn link(&mut self, spot: &Spot, target: &Path) -> Result<(), FileError> {
+        let path = spot.path();
+        self.note(b"link", &path, None);
+        self.note_part(&target.0);
+        self.keep(Before::State { path: path.clone(), state: State::Absent })?;
+        let step = Step::Link { spot: spot.clone(), target: target.0.clone() };
+        self.plan(path, Some(FileType::Symlink), step)
+    }
+
+    /// Plans to take something away. What is below a directory is kept by who looked at it.
+    pub(super) fn remove(
+        &mut self,
+        spot: &Spot,
+        node: Node,
+        below: Below,
+    ) -> Result<(), FileError> {
+        let path = spot.path();
+        let Node::There(old) = node else { return Err(twice(&path)) };
+        self.refuse_workspace(&path, &old)?;
+        self.note(b"remove", &path, None);
+        self.note_old(&old);
+        if let Below::Tree(print) = below {
+            self.hash.update(print);
+        } else {
+            self.keep_seen(spot, &old)?;
+        }
+        let step = Step::Remove { spot: spot.clone(), old, below };
+        self.plan(path, None, step)
+    }
+
+    /// Plans to give something another name, that of what is there being lost.
+    pub(super) fn rename(
+        &mut self,
+        from: &Spot,
+        node: Node,
+        to: &Spot,
+        over: Node,
+    ) -> Result<(), FileError> {
+        let (old_path, path) = (from.path(), to.path());
+        let (old, kind) = match node {
+            Node::There(old) => (Some(old), old.kind()),
+            Node::Planned(kind) => (None, kind),
+            Node::Absent => return Err(refused("move", &old_path, Errno::NOENT)),
+        };
+        if let Some(old) = &old {
+            self.refuse_workspace(&old_path, old)?;
+        }
+        self.note(b"from", &old_path, None);
+        self.note(b"to", &path, None);
+        if let Some(old) = &old {
+            self.note_old(old);
+        }
+        let step = match (over, old) {
+            (Node::Absent, old) => Step::Move { from: from.clone(), to: to.clone(), old },
+            (Node::There(over), Some(old)) => {
+                self.note_old(&over);
+                self.keep_seen(to, &over)?;
+                Step::MoveOver { from: from.clone(), to: to.clone(), old, over }
+            }
+            (Node::There(_) | Node::Planned(_), _) => return Err(twice(&path)),
+        };
+        self.keep(Before::Moved { from: old_path.clone(), to: path.clone() })?;
+        self.planned.insert(old_path.0, None);
+        self.plan(path, Some(kind), step)
+    }
+
+    /// Plans another mode for a file or directory.
+    pub(super) fn mode(&mut self, spot: &Spot, old: Seen, mode: u32) -> Result<(), FileError> {
+        let path = spot.path();
+        self.note(b"mode", &path, None);
+        self.hash.update(mode.to_le_bytes());
+        self.note_old(&old);
+        self.keep_seen(spot, &old)?;
+        self.plan(path, Some(old.kind()), Step::Mode { spot: spot.clone(), old, mode })
+    }
+
+    fn plan(&mut self, path: Path, becomes: Option<FileType>, step: Step) -> Result<(), FileError> {
+        if self.steps.len() == MOST_STEPS {
+            let message = format!("a change has at most {MOST_STEPS} steps, and this has more");
+            return Err(failure(FileErrorKind::TooLarge, None, message));
+        }
+        self.planned.insert(path.0, becomes);
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// Whether a name is taken away or made by a step so far.
+    pub(super) fn is_removed(&self, path: &Path) -> bool {
+        self.planned.get(&path.0) == Some(&None)
+    }
+
+    /// Says what happens to a path.
+    pub(super) fn effect(
+        &mut self,
+        path: Path,
+        kind: EffectKind,
+        sizes: (u64, u64),
+        print: Print,
+        replaces: Option<&Seen>,
+    ) {
+        let (size_before, size_after) = sizes;
+        let replaces = replaces.map(Seen::version);
+        self.effects.push(Effect { path, kind, size_before, size_after, print, replaces });
+    }
+
+    /// Keeps what is at a spot, to be sent.
+    pub(super) fn keep_seen(&mut self, spot: &Spot, seen: &Seen) -> Result<(), FileError> {
+        self.kept.spot(spot, seen, None)
+    }
+
+    /// The same with a descriptor to read it from.
+    pub(super) fn keep_open(&mut self, path: &Path, file: File) {
+        self.kept.source(path, file);
+    }
+
+    fn keep(&mut self, before: Before) -> Result<(), FileError> {
+        self.kept.before(before)
+    }
+
+    pub(super) fn refuse_workspace(&self, path: &Path, seen: &Seen) -> Result<(), FileError> {
+        let is_above = self.workspace.starts_with(path.as_path());
+        // By inode: another way to the same directory has another text.
+        let same = |above: &std::path::Path| {
+            rustix::fs::stat(above).is_ok_and(|above| Seen::from(&above).id() == seen.id())
+        };
+        let holds = seen.kind() == FileType::Directory && self.workspace.ancestors().any(same);
+        if is_above || holds {
+            let why = "it is the workspace, or holds it, and that is never deleted or moved";
+            return Err(invalid(path, why));
+        }
+        Ok(())
+    }
+
+    /// Adds the difference of two contents.
+    pub(super) fn compare(&mut self, old: Option<(&Path, &[u8])>, new: Option<(&Path, &[u8])>) {
+        let limit = usize::try_from(self.change.diff).unwrap_or(0);
+        if limit == 0 {
+            return;
+        }
+        let left = limit.saturating_sub(self.diff.len());
+        let name = |side: &str, file: Option<(&Path, &[u8])>| match file {
+            Some((path, _)) => format!("{side}{}", String::from_utf8_lossy(&path.0)),
+            None => "/dev/null".to_owned(),
+        };
+        let made = palisade_edits::unified(
+            old.map_or(&[], |(_, content)| content),
+            new.map_or(&[], |(_, content)| content),
+            &name("a", old),
+            &name("b", new),
+            left,
+        );
+        self.diff.push_str(&made.text);
+        self.diff_complete &= made.complete;
+    }
+
+    /// Takes what is to be sent.
+    pub(super) fn take_kept(&mut self) -> Kept {
+        std::mem::replace(&mut self.kept, Kept::new(Keep::Nothing))
+    }
+
+    /// Plans other content for what an earlier step gives its name.
+    pub(super) fn replace_moved(
+        &mut self,
+        from: &Spot,
+        to: &Spot,
+        old: Seen,
+        fresh: Fresh,
+        facts: Facts,
+    ) -> Result<(), FileError> {
+        let path = to.path();
+        self.note(b"put", &path, Some(facts));
+        self.kept.at(&path, from, &old)?;
+        self.plan(path, Some(FileType::RegularFile), Step::Replace { spot: to.clone(), fresh, old })
+    }
+
+    /// How much of a file is read for a diff; none if none is wanted.
+    pub(super) const fn comparable(&self) -> Option<u64> {
+        if self.change.diff == 0 { None } else { Some(LOOK_BYTES) }
+    }
+
+    /// Whether anything is to be kept.
+    pub(super) const fn keeps(&self) -> bool {
+        matches!(self.change.keep, Keep::Sent { .. })
+    }
+
+    /// The digest over all of it.
+    pub(super) fn digest(&self) -> [u8; 32] {
+        self.hash.clone().finalize().into()
+    }
+
+    fn note(&mut self, what: &[u8], path: &Path, facts: Option<Facts>) {
+        self.note_part(what);
+        self.note_part(&path.0);
+        if let Some(facts) = facts {
+            self.hash.update(facts.size.to_le_bytes());
+            self.hash.update(facts.mode.to_le_bytes());
+            self.hash.update(facts.digest);
+        }
+    }
+
+    fn note_part(&mut self, part: &[u8]) {
+        self.hash.update((part.len() as u64).to_le_bytes());
+        self.hash.update(part);
+    }
+
+    fn note_old(&mut self, old: &Seen) {
+        self.hash.update(old.bytes());
+    }
+}
+
+/// The error for a path that a change would change twice.
+pub(super) fn twice(path: &Path) -> FileError {
+    let message = format!("{} is changed twice by one call: make two of it", shown(path));
+    failure(FileErrorKind::Invalid, None, message)
+}

@@ -1,0 +1,383 @@
+//! The steps of a change: each is done, taken back, or finished for good. Room: the cell.
+
+use super::{
+    fresh::{Fresh, rename_new, with_free_name},
+    seen::Seen,
+    spot::{Handle, Spot, look},
+    tree,
+};
+use palisade_plan::Path;
+use rustix::{
+    fs::{AtFlags, CWD, Mode, RenameFlags},
+    io::Errno,
+};
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd as _},
+};
+
+/// One step. What it needs to find as it was is in it.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Make a directory; its mode is given to it when all else is done.
+    MakeDir { spot: Spot, mode: Option<u32> },
+    /// Make a symbolic link.
+    Link { spot: Spot, target: Vec<u8> },
+    /// Put a file where nothing is.
+    Put { spot: Spot, fresh: Fresh },
+    /// Put a file in the place of another.
+    Replace { spot: Spot, fresh: Fresh, old: Seen },
+    /// Take something away.
+    Remove { spot: Spot, old: Seen, below: Below },
+    /// Give something a name that is free; `old` is none for what an earlier step put there.
+    Move { from: Spot, to: Spot, old: Option<Seen> },
+    /// Give something the name of another.
+    MoveOver { from: Spot, to: Spot, old: Seen, over: Seen },
+    /// Give something another mode.
+    Mode { spot: Spot, old: Seen, mode: u32 },
+}
+
+/// What goes together with what is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Below {
+    /// It is no directory.
+    Nothing,
+    /// A directory that is empty by then.
+    Empty,
+    /// A directory with what is in it, known by this fingerprint.
+    Tree([u8; 32]),
+}
+
+/// Why a step was not done.
+#[derive(Debug)]
+pub(super) enum StepError {
+    /// What is there is not what it was.
+    Changed,
+    /// The same, and what was taken away for a look could not be put back: its name is taken. It
+    /// has this one.
+    Displaced(String),
+    /// The kernel refused.
+    Kernel(io::Error),
+}
+
+impl From<Errno> for StepError {
+    fn from(errno: Errno) -> Self {
+        Self::Kernel(errno.into())
+    }
+}
+
+impl From<io::Error> for StepError {
+    fn from(error: io::Error) -> Self {
+        Self::Kernel(error)
+    }
+}
+
+/// A step that was done, with what it takes to undo it.
+#[derive(Debug)]
+pub(super) enum Done {
+    MadeDir { spot: Spot, mode: Option<u32> },
+    New { spot: Spot, id: Option<(u64, u64)>, fresh: Option<Fresh> },
+    Aside { spot: Spot, aside: String, below: Below, fresh: Option<Fresh> },
+    Moved { from: Spot, to: Spot },
+    MovedOver { from: Spot, to: Spot, aside: String },
+    Mode { spot: Spot, old: u32 },
+}
+
+impl Step {
+    /// Does it, whole or not at all.
+    pub(super) fn take(self) -> Result<Done, StepError> {
+        match self {
+            Self::MakeDir { spot, mode } => {
+                let first = Mode::from_raw_mode(if mode.is_some() { 0o700 } else { 0o777 });
+                free(rustix::fs::mkdirat(spot.dir()?, spot.name.as_slice(), first))?;
+                Ok(Done::MadeDir { spot, mode })
+            }
+            Self::Link { spot, target } => {
+                let dir = spot.dir()?;
+                free(rustix::fs::symlinkat(target.as_slice(), &dir, spot.name.as_slice()))?;
+                let id = look(&dir, &spot.name)?.map(|made| made.id());
+                drop(dir);
+                Ok(Done::New { spot, id, fresh: None })
+            }
+            Self::Put { spot, mut fresh } => {
+                match fresh.put(&spot.dir()?, &spot.name) {
+                    Err(error) if Errno::from_io_error(&error) == Some(Errno::EXIST) => {
+                        return Err(StepError::Changed);
+                    }
+                    done => done?,
+                }
+                let id = match fresh.version() {
+                    Some(made) => Some(made.id()),
+                    None => spot.look()?.map(|made| made.id()),
+                };
+                Ok(Done::New { spot, id, fresh: Some(fresh) })
+            }
+            Self::Replace { spot, fresh, old } => replace(spot, fresh, &old),
+            Self::Remove { spot, old, below } => remove(spot, &old, below),
+            Self::Move { from, to, old } => move_new(from, to, old.as_ref()),
+            Self::MoveOver { from, to, old, over } => move_over(from, to, &old, &over),
+            Self::Mode { spot, old, mode } => {
+                let handle = spot.handle()?;
+                if !old.is_moved(&Seen::from(&rustix::fs::fstat(&handle)?)) {
+                    return Err(StepError::Changed);
+                }
+                set_mode(&handle, mode)?;
+                Ok(Done::Mode { spot, old: old.mode() })
+            }
+        }
+    }
+}
+
+/// That something is there by now is a change of what was prepared.
+fn free(done: Result<(), Errno>) -> Result<(), StepError> {
+    match done {
+        Err(Errno::EXIST) => Err(StepError::Changed),
+        done => Ok(done?),
+    }
+}
+
+/// `chmod` of exactly what was opened, which may be a file that can not be.
+fn set_mode(handle: &impl AsFd, mode: u32) -> Result<(), Errno> {
+    let own = format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd());
+    rustix::fs::chmodat(CWD, own, Mode::from_raw_mode(mode), AtFlags::empty())
+}
+
+fn replace(spot: Spot, mut fresh: Fresh, old: &Seen) -> Result<Done, StepError> {
+    let dir = spot.dir()?;
+    let aside = fresh.give_name(&dir)?;
+    let swapped = match exchange((&dir, aside.as_bytes()), (&dir, &spot.name)) {
+        Err(Errno::INVAL) => replace_by_link(&dir, &spot.name, &aside),
+        done => done.map(|()| aside.clone()),
+    };
+    let aside = swapped.map_err(|error| {
+        rustix::fs::unlinkat(&dir, aside.as_str(), AtFlags::empty()).ok();
+        match error {
+            Errno::NOENT => StepError::Changed,
+            error => error.into(),
+        }
+    })?;
+    if !is_moved(old, &dir, aside.as_bytes()) {
+        rustix::fs::renameat(&dir, aside.as_str(), &dir, spot.name.as_slice())?;
+        return Err(StepError::Changed);
+    }
+    drop(dir);
+    Ok(Done::Aside { spot, aside, below: Below::Nothing, fresh: Some(fresh) })
+}
+
+/// On a file system that can not exchange: the old file gets a second name, and loses its first.
+pub(super) fn replace_by_link(dir: &Handle<'_>, name: &[u8], fresh: &str) -> Result<String, Errno> {
+    let linked = with_free_name(|free| rustix::fs::linkat(dir, name, dir, free, AtFlags::empty()));
+    let ((), second) = linked?;
+    rustix::fs::renameat(dir, fresh, dir, name).inspect_err(|_| {
+        rustix::fs::unlinkat(dir, second.as_str(), AtFlags::empty()).ok();
+    })?;
+    Ok(second)
+}
+
+/// Whether what has this name now is what was seen before it got it.
+fn is_moved(old: &Seen, dir: &Handle<'_>, name: &[u8]) -> bool {
+    look(dir, name).ok().flatten().is_some_and(|now| old.is_moved(&now))
+}
+
+fn exchange(one: (impl AsFd, &[u8]), other: (impl AsFd, &[u8])) -> Result<(), Errno> {
+    rustix::fs::renameat_with(one.0, one.1, other.0, other.1, RenameFlags::EXCHANGE)
+}
+
+fn remove(spot: Spot, old: &Seen, below: Below) -> Result<Done, StepError> {
+    let dir = spot.dir()?;
+    spot.base.claim();
+    let renamed =
+        with_free_name(|free| rename_new((&dir, spot.name.as_slice()), (&dir, free.as_bytes())));
+    let ((), aside) = match renamed {
+        Err(Errno::NOENT) => return Err(StepError::Changed),
+        done => done?,
+    };
+    match is_expected(&dir, aside.as_bytes(), old, below) {
+        Ok(true) => {
+            drop(dir);
+            Ok(Done::Aside { spot, aside, below, fresh: None })
+        }
+        other => {
+            put_back(&dir, &aside, &spot.name)?;
+            Err(other.err().map_or(StepError::Changed, StepError::from))
+        }
+    }
+}
+
+/// Gives what was renamed its name back. If somebody has taken that, it gets one that nobody sweeps
+/// up.
+fn put_back(dir: &Handle<'_>, aside: &str, name: &[u8]) -> Result<(), StepError> {
+    match rename_new((dir, aside.as_bytes()), (dir, name)) {
+        Err(Errno::EXIST) => {
+            let kept = aside.replace(".tmp", ".kept");
+            rename_new((dir, aside.as_bytes()), (dir, kept.as_bytes()))?;
+            Err(StepError::Displaced(kept))
+        }
+        done => Ok(done?),
+    }
+}
+
+/// Whether what was renamed is what was to be removed.
+fn is_expected(dir: &Handle<'_>, name: &[u8], old: &Seen, below: Below) -> Result<bool, Errno> {
+    let Some(now) = look(dir, name)? else { return Ok(false) };
+    // What was in a directory may have gone by another step: that changes its times.
+    let same = (old.id(), old.kind()) == (now.id(), now.kind());
+    match below {
+        Below::Nothing => Ok(old.is_moved(&now)),
+        Below::Empty => Ok(same && tree::is_empty(dir, name)?),
+        Below::Tree(print) => Ok(same && tree::fingerprint(dir, name)? == Some(print)),
+    }
+}
+
+fn move_new(from: Spot, to: Spot, old: Option<&Seen>) -> Result<Done, StepError> {
+    let (from_dir, to_dir) = (from.dir()?, to.dir()?);
+    match rename_new((&from_dir, from.name.as_slice()), (&to_dir, to.name.as_slice())) {
+        Err(Errno::EXIST | Errno::NOENT) => return Err(StepError::Changed),
+        done => done?,
+    }
+    if old.is_some_and(|old| !is_moved(old, &to_dir, &to.name)) {
+        rename_new((&to_dir, to.name.as_slice()), (&from_dir, from.name.as_slice()))?;
+        return Err(StepError::Changed);
+    }
+    drop((from_dir, to_dir));
+    Ok(Done::Moved { from, to })
+}
+
+fn move_over(from: Spot, to: Spot, old: &Seen, over: &Seen) -> Result<Done, StepError> {
+    let (from_dir, to_dir) = (from.dir()?, to.dir()?);
+    match exchange((&from_dir, from.name.as_slice()), (&to_dir, to.name.as_slice())) {
+        Err(Errno::NOENT) => return Err(StepError::Changed),
+        done => done?,
+    }
+    let same = is_moved(old, &to_dir, &to.name) && is_moved(over, &from_dir, &from.name);
+    let aside = if same {
+        from.base.claim();
+        let renamed = with_free_name(|free| {
+            rename_new((&from_dir, from.name.as_slice()), (&from_dir, free.as_bytes()))
+        });
+        renamed.map(|((), aside)| aside).map_err(StepError::from)
+    } else {
+        Err(StepError::Changed)
+    };
+    match aside {
+        Ok(aside) => {
+            drop((from_dir, to_dir));
+            Ok(Done::MovedOver { from, to, aside })
+        }
+        Err(error) => {
+            exchange((&from_dir, from.name.as_slice()), (&to_dir, to.name.as_slice()))?;
+            Err(error)
+        }
+    }
+}
+
+impl Done {
+    /// Where it was done.
+    pub(super) fn path(&self) -> Path {
+        match self {
+            Self::MadeDir { spot, .. }
+            | Self::New { spot, .. }
+            | Self::Aside { spot, .. }
+            | Self::Mode { spot, .. } => spot.path(),
+            Self::Moved { to, .. } | Self::MovedOver { to, .. } => to.path(),
+        }
+    }
+
+    /// What can only be done when all else is: a directory that nobody may write would else not
+    /// have got what is in it.
+    pub(super) fn late(&self) -> Result<(), StepError> {
+        if let Self::MadeDir { spot, mode: Some(mode) } = self {
+            set_mode(&spot.handle()?, *mode)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a directory that was made one that can be emptied again.
+    pub(super) fn reopen(&self) {
+        if let Self::MadeDir { spot, mode: Some(_) } = self {
+            // If this fails, so does taking it back, and that is told.
+            spot.handle().and_then(|handle| set_mode(&handle, 0o700)).ok();
+        }
+    }
+
+    /// Takes it back.
+    pub(super) fn undo(self) -> Result<(), StepError> {
+        match self {
+            Self::Aside { spot, aside, below: _, fresh: None } => {
+                put_back(&spot.dir()?, &aside, &spot.name)
+            }
+            other => Ok(other.rename_back()?),
+        }
+    }
+
+    fn rename_back(self) -> Result<(), Errno> {
+        match self {
+            Self::MadeDir { spot, .. } => {
+                rustix::fs::unlinkat(spot.dir()?, spot.name.as_slice(), AtFlags::REMOVEDIR)
+            }
+            Self::New { spot, id, fresh: _ } => {
+                let dir = spot.dir()?;
+                match look(&dir, &spot.name)? {
+                    // Somebody else's by now stays.
+                    Some(now) if Some(now.id()) == id => {
+                        rustix::fs::unlinkat(&dir, spot.name.as_slice(), AtFlags::empty())
+                    }
+                    Some(_) | None => Ok(()),
+                }
+            }
+            // This replaces the new file.
+            Self::Aside { spot, aside, .. } => {
+                let dir = spot.dir()?;
+                rustix::fs::renameat(&dir, aside.as_str(), &dir, spot.name.as_slice())
+            }
+            Self::Moved { from, to } => {
+                rename_new((to.dir()?, to.name.as_slice()), (from.dir()?, from.name.as_slice()))
+            }
+            Self::MovedOver { from, to, aside } => {
+                let (from_dir, to_dir) = (from.dir()?, to.dir()?);
+                exchange((&from_dir, aside.as_bytes()), (&to_dir, to.name.as_slice()))?;
+                rename_new((&from_dir, aside.as_bytes()), (&from_dir, from.name.as_slice()))
+            }
+            Self::Mode { spot, old } => set_mode(&spot.handle()?, old),
+        }
+    }
+
+    /// Lets go for good of what it replaced. What can not be removed keeps a name that says what
+    /// it is, and is swept up later.
+    pub(super) fn finish(&self) {
+        match self {
+            Self::Aside { spot, aside, below, .. } => {
+                let Ok(dir) = spot.dir() else { return };
+                match below {
+                    Below::Nothing => {
+                        rustix::fs::unlinkat(&dir, aside.as_str(), AtFlags::empty()).ok();
+                    }
+                    Below::Empty | Below::Tree(_) => {
+                        tree::remove(&dir, aside.as_bytes()).ok();
+                    }
+                }
+            }
+            Self::MovedOver { from, aside, .. } => {
+                let Ok(dir) = from.dir() else { return };
+                rustix::fs::unlinkat(&dir, aside.as_str(), AtFlags::empty()).ok();
+            }
+            Self::MadeDir { .. } | Self::New { .. } | Self::Moved { .. } | Self::Mode { .. } => {}
+        }
+    }
+
+    /// The file that it put there, as it is now.
+    pub(super) fn wrote(&self) -> Option<Seen> {
+        match self {
+            Self::New { spot, fresh: Some(fresh), .. }
+            | Self::Aside { spot, fresh: Some(fresh), .. } => {
+                fresh.version().or_else(|| spot.look().ok().flatten())
+            }
+            Self::New { fresh: None, .. }
+            | Self::Aside { fresh: None, .. }
+            | Self::MadeDir { .. }
+            | Self::Moved { .. }
+            | Self::MovedOver { .. }
+            | Self::Mode { .. } => None,
+        }
+    }
+}
