@@ -148,7 +148,14 @@ impl Broker {
                     }
                     return Ok(Draft { befores, prepared });
                 }
-                last => return Err(last),
+                last @ (FileReply::Read { .. }
+                | FileReply::Written { .. }
+                | FileReply::Deleted { .. }
+                | FileReply::Changed(_)
+                | FileReply::Listed { .. }
+                | FileReply::Looked { .. }
+                | FileReply::Abandoned
+                | FileReply::Failed(_)) => return Err(last),
             }
         }
     }
@@ -203,6 +210,14 @@ impl Broker {
 
     pub(crate) fn delete(&self, path: &Path, recursive: bool) -> FileReply {
         self.send(&changing(Act::Delete { path: path.clone(), recursive }));
+        self.commit()
+    }
+
+    /// Deletes a tree, and keeps nothing of it.
+    pub(crate) fn delete_for_good(&self, path: &Path) -> FileReply {
+        let act = Act::Delete { path: path.clone(), recursive: true };
+        let change = Change { act, most: 0, keep: Keep::Nothing, diff: 0 };
+        self.send(&FileRequest::Change(change));
         self.commit()
     }
 

@@ -162,7 +162,7 @@ impl Visitor for Gathering<'_> {
 
     fn entry(&mut self, met: &Met<'_>) -> Result<(), Halt> {
         self.entries += 1;
-        if self.entries % BETWEEN_LOOKS == 0 {
+        if self.entries.is_multiple_of(BETWEEN_LOOKS) {
             go_on(self.channel).map_err(Halt::Stop)?;
         }
         self.print.take(met);

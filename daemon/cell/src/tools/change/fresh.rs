@@ -248,7 +248,7 @@ impl Fresh {
             let times = Timestamps {
                 last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
                 last_modification: Timespec {
-                    tv_sec: own.st_mtime.into(),
+                    tv_sec: own.st_mtime,
                     tv_nsec: i64::try_from(own.st_mtime_nsec).unwrap_or(0),
                 },
             };

@@ -148,9 +148,11 @@ fn content(
     while at < seen.size {
         let wanted = usize::try_from(seen.size - at).unwrap_or(CHUNK).min(CHUNK);
         let mut piece = vec![0; wanted];
-        file.read_exact_at(&mut piece, at).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => changed(&path),
-            _ => refused_io("keep the content of", &path, &error),
+        file.read_exact_at(&mut piece, at).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::UnexpectedEof {
+                return changed(&path);
+            }
+            refused_io("keep the content of", &path, &error)
         })?;
         at += wanted as u64;
         held += wanted;

@@ -27,12 +27,15 @@ use palisade_plan::{
     change::{Act, Change, Changed, Prepared},
 };
 
+const OUT_OF_ORDER: &str = "another request came before the end of a change";
+
 /// What the broker sends while a change is under way.
 struct Incoming<'a> {
     channel: &'a Channel,
 }
 
 impl Incoming<'_> {
+    /// The next message; that the call is given up is no message.
     fn next(&self) -> Result<FileRequest, Stop> {
         let Some((request, fds)) = self.channel.receive::<FileRequest>()? else {
             return Err(Stop::Closed);
@@ -40,37 +43,32 @@ impl Incoming<'_> {
         if !fds.is_empty() {
             return Err(ChannelError::Descriptors { expected: 0, received: fds.len() }.into());
         }
+        if request == FileRequest::Abandon {
+            return Err(Stop::Abandoned);
+        }
         Ok(request)
     }
 
     /// Hands over the pieces up to the last of one content.
     fn content(&self, mut take: impl FnMut(&[u8]) -> Result<(), FileError>) -> Result<(), Stop> {
         loop {
-            match self.next()? {
-                FileRequest::Content { data, end } => {
-                    take(&data)?;
-                    if end {
-                        return Ok(());
-                    }
-                }
-                FileRequest::Abandon => return Err(Stop::Abandoned),
-                request => return Err(out_of_order(&request)),
+            let FileRequest::Content { data, end } = self.next()? else {
+                return Err(Stop::OutOfOrder(OUT_OF_ORDER));
+            };
+            take(&data)?;
+            if end {
+                return Ok(());
             }
         }
     }
 
-    /// Whether what was prepared is to be done.
+    /// Waits until what was prepared is to be done.
     fn decision(&self) -> Result<(), Stop> {
-        match self.next()? {
-            FileRequest::Commit => Ok(()),
-            FileRequest::Abandon => Err(Stop::Abandoned),
-            request => Err(out_of_order(&request)),
+        if self.next()? == FileRequest::Commit {
+            return Ok(());
         }
+        Err(Stop::OutOfOrder(OUT_OF_ORDER))
     }
-}
-
-fn out_of_order(_request: &FileRequest) -> Stop {
-    Stop::OutOfOrder("another request came before the end of a change")
 }
 
 /// Works a change out, says what it would be, and does it if that is the answer.

@@ -306,7 +306,12 @@ impl Done {
             Self::Aside { spot, aside, below: _, fresh: None } => {
                 put_back(&spot.dir()?, &aside, &spot.name)
             }
-            other => Ok(other.rename_back()?),
+            other @ (Self::MadeDir { .. }
+            | Self::New { .. }
+            | Self::Aside { .. }
+            | Self::Moved { .. }
+            | Self::MovedOver { .. }
+            | Self::Mode { .. }) => Ok(other.rename_back()?),
         }
     }
 

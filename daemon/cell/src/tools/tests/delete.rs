@@ -3,8 +3,7 @@
 use crate::tools::testing::{Broker, Ends, deleted, failed};
 use palisade_plan::{
     Path,
-    cell::{FileErrorKind, FileReply, FileRequest},
-    change::{Act, Change, Keep},
+    cell::{FileErrorKind, FileReply},
 };
 use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags},
@@ -119,10 +118,7 @@ fn a_tree_ten_thousand_deep_goes() {
     // Nobody could say where to put it back.
     let error = failed(broker.delete(&broker.path("deep"), true));
     assert_eq!((error.kind, error.errno), (FileErrorKind::TooLarge, Errno::TOOBIG.raw_os_error()));
-    let act = Act::Delete { path: broker.path("deep"), recursive: true };
-    let change = Change { act, most: 0, keep: Keep::Nothing, diff: 0 };
-    broker.send(&FileRequest::Change(change));
-    assert_eq!(deleted(broker.commit()), 10_001);
+    assert_eq!(deleted(broker.delete_for_good(&broker.path("deep"))), 10_001);
     assert_eq!(broker.names(), Vec::<String>::new());
 }
 

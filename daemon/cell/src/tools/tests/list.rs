@@ -1,6 +1,6 @@
 //! Listing: every entry once, in one order, in pages, without following anything.
 
-use crate::tools::testing::{Broker, failed};
+use crate::tools::testing::{Broker, deleted, failed};
 use palisade_plan::{
     Path,
     cell::{Entry, EntryKind, FileErrorKind, FileReply},
@@ -169,7 +169,7 @@ fn a_tree_ten_thousand_deep_is_listed_as_far_as_paths_reach() {
     let longest = entry("d/".repeat(levels as usize).trim_end_matches('/'), Directory, 0);
     assert_eq!(entries, [longest, entry("e", File, 0)]);
     // The harness's own removal would not get to the bottom of it.
-    assert_eq!(broker.delete(&path, true), FileReply::Deleted { entries: 10_002 });
+    assert_eq!(deleted(broker.delete_for_good(&path)), 10_002);
 }
 
 #[test]
