@@ -36,11 +36,10 @@ use crate::channel::Channel;
 use palisade_channel::ChannelError;
 use palisade_plan::{
     Path,
-    cell::{FileError, FileErrorKind, FileRequest},
+    cell::{FileError, FileErrorKind},
     text,
 };
 use rustix::{
-    event::{PollFd, PollFlags, Timespec},
     fs::{FileType, Mode, OFlags, ResolveFlags},
     io::Errno,
 };
@@ -95,22 +94,10 @@ impl Reach {
     }
 }
 
-/// Looks whether the broker gave a call up, while it has nothing else to say.
+/// Looks whether the broker gave a call up, while it has nothing else to say. That word is taken
+/// when the call is over.
 fn go_on(channel: &Channel) -> Result<(), Stop> {
-    let mut socket = [PollFd::new(channel, PollFlags::IN)];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let waiting = channel.has_next()
-        || rustix::event::poll(&mut socket, Some(&at_once))
-            .map_err(|e| Stop::Broken(ChannelError::Receive(e)))?
-            > 0;
-    if !waiting {
-        return Ok(());
-    }
-    match channel.receive::<FileRequest>()? {
-        None => Err(Stop::Closed),
-        Some((FileRequest::Abandon, _)) => Err(Stop::Abandoned),
-        Some(_) => Err(Stop::OutOfOrder("another request came before the end of one")),
-    }
+    if channel.is_spoken_to() { Err(Stop::Abandoned) } else { Ok(()) }
 }
 
 /// The path's bytes, if it is one that can be looked up.

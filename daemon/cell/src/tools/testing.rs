@@ -154,6 +154,9 @@ impl Broker {
                 | FileReply::Changed(_)
                 | FileReply::Listed { .. }
                 | FileReply::Looked { .. }
+                | FileReply::Progress { .. }
+                | FileReply::Globbed(_)
+                | FileReply::Grepped(_)
                 | FileReply::Abandoned
                 | FileReply::Failed(_)) => return Err(last),
             }

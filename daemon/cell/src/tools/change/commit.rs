@@ -1,10 +1,11 @@
 //! Doing what was worked out: all of it, or none. Room: the cell.
 
 use super::{
+    done::Done,
     keep::changed,
     seen::Seen,
     stage::Stage,
-    step::{Done, Step, StepError},
+    step::{Step, StepError},
 };
 use crate::tools::{refused, refused_io, shown};
 use palisade_plan::{

@@ -5,13 +5,13 @@
 //! rename; on other file systems, and when a change has very many files, all the time.
 
 use super::{
+    names::{rename_new, with_free_name},
     seen::Seen,
     spot::{Dir, Handle},
 };
 use rustix::{
-    fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid},
+    fs::{AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid},
     io::Errno,
-    rand::GetRandomFlags,
 };
 use sha2::{Digest as _, Sha256};
 use std::{
@@ -20,21 +20,6 @@ use std::{
     os::fd::{AsFd, AsRawFd as _},
     rc::Rc,
 };
-
-/// How often another random name is tried.
-const TRIES: usize = 16;
-
-const PREFIX: &[u8] = b".palisade-";
-const SUFFIX: &[u8] = b".tmp";
-const DIGITS: usize = 8;
-
-/// Whether a name is one of those that content written aside has.
-pub(in crate::tools) fn is_ours(name: &[u8]) -> bool {
-    name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX)).is_some_and(|middle| {
-        middle.len() == DIGITS
-            && middle.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    })
-}
 
 /// What a file is to have beside its content.
 #[derive(Debug, Clone, Copy)]
@@ -294,41 +279,4 @@ fn create(dir: impl AsFd, mode: Mode) -> Result<(File, String), Errno> {
 
 const fn can_not_link(error: Errno) -> bool {
     matches!(error, Errno::NOENT | Errno::OPNOTSUPP | Errno::PERM | Errno::XDEV)
-}
-
-/// Does something with a random name that is not taken.
-pub(super) fn with_free_name<T>(
-    mut act: impl FnMut(&str) -> Result<T, Errno>,
-) -> Result<(T, String), Errno> {
-    for _try in 0..TRIES {
-        let mut random = [0; 4];
-        rustix::rand::getrandom(&mut random, GetRandomFlags::empty())?;
-        let name = format!(".palisade-{:08x}.tmp", u32::from_ne_bytes(random));
-        match act(&name) {
-            Err(Errno::EXIST) => {}
-            done => return done.map(|done| (done, name)),
-        }
-    }
-    Err(Errno::EXIST)
-}
-
-/// Renames to where nothing is.
-pub(super) fn rename_new(from: (impl AsFd, &[u8]), to: (impl AsFd, &[u8])) -> Result<(), Errno> {
-    let (from_dir, to_dir) = (from.0.as_fd(), to.0.as_fd());
-    match rustix::fs::renameat_with(from_dir, from.1, to_dir, to.1, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL) => rename_checked((from_dir, from.1), (to_dir, to.1)),
-        done => done,
-    }
-}
-
-/// The same on a file system that knows no such rename: it is looked first whether nothing is
-/// there.
-pub(super) fn rename_checked(
-    from: (impl AsFd, &[u8]),
-    to: (impl AsFd, &[u8]),
-) -> Result<(), Errno> {
-    match super::spot::look(&to.0, to.1)? {
-        Some(_) => Err(Errno::EXIST),
-        None => rustix::fs::renameat(from.0, from.1, to.0, to.1),
-    }
 }

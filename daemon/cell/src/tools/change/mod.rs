@@ -3,9 +3,14 @@
 
 mod arrange;
 mod commit;
+mod delete;
+mod done;
 mod fresh;
 mod keep;
+mod names;
 mod patch;
+mod plan;
+mod print;
 mod restore;
 mod seen;
 mod spot;
@@ -126,7 +131,7 @@ fn work_out(stage: &mut Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> 
             patch::patch(stage, channel, base, &text)
         }
         Act::Delete { path, recursive } => {
-            arrange::delete(stage, channel, path, Reach::from_recursive(*recursive))
+            delete::delete(stage, channel, path, Reach::from_recursive(*recursive))
         }
         Act::Move { from, to, overwrite } => {
             let over = if *overwrite { Over::Files } else { Over::Nothing };

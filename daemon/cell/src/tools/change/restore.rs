@@ -2,9 +2,10 @@
 
 use super::{
     Incoming,
-    arrange::{digest, print, tree},
+    delete::tree,
     fresh::{Facts, Fresh, Like},
     keep::changed,
+    print::{is, print},
     seen::Seen,
     spot::{Spot, Way},
     stage::{Node, Stage, twice},
@@ -99,24 +100,6 @@ fn present(spot: &Spot) -> Result<Option<Seen>, FileError> {
     match spot.look() {
         Err(Errno::NOTDIR | Errno::LOOP) => Ok(None),
         found => found.map_err(|e| refused("look at", &spot.path(), e)),
-    }
-}
-
-/// Whether what is there is what is expected.
-fn is(expect: &Print, spot: &Spot, now: Option<&Seen>) -> bool {
-    let Some(now) = now else { return *expect == Print::Absent };
-    match expect {
-        Print::Absent => false,
-        Print::File { mode, digest: expected } => {
-            now.kind() == FileType::RegularFile
-                && now.mode() == *mode
-                && digest(spot, now, u64::MAX).is_some_and(|found| found == *expected)
-        }
-        Print::Directory => now.kind() == FileType::Directory,
-        Print::Symlink { target } => {
-            now.kind() == FileType::Symlink && spot.link().is_ok_and(|found| found == target.0)
-        }
-        Print::Node { .. } => now.node() == *expect,
     }
 }
 
@@ -258,9 +241,8 @@ fn clear(
         );
         return Err(failure(FileErrorKind::Conflict, Some(Errno::NOTEMPTY), message).into());
     }
-    let size = if seen.kind() == FileType::RegularFile { seen.size } else { 0 };
     let kind = EffectKind::Deleted { entries: 1 };
-    stage.effect(spot.path(), kind, (size, 0), Print::Absent, Some(&seen));
+    stage.effect(spot.path(), kind, (seen.file_size(), 0), Print::Absent, Some(&seen));
     Ok(())
 }
 

@@ -72,6 +72,11 @@ impl Seen {
         Self { ctime: now.ctime, ..*self } == *now
     }
 
+    /// Bytes, of a regular file.
+    pub(super) fn file_size(&self) -> u64 {
+        if self.kind() == FileType::RegularFile { self.size } else { 0 }
+    }
+
     /// Its state, of which a file's content is another part.
     pub(super) fn state(&self, target: impl FnOnce() -> Vec<u8>) -> State {
         match self.kind() {

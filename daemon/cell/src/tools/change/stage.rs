@@ -6,26 +6,23 @@ use super::{
     keep::Kept,
     seen::Seen,
     spot::{Dir, Spot, Way},
-    step::{Below, Step},
+    step::Step,
 };
-use crate::tools::{failure, invalid, refused, refused_io, shown, split};
+use crate::tools::{failure, invalid, refused, shown, split};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind, LOOK_BYTES},
-    change::{Before, Change, Effect, EffectKind, Keep, Print, State},
+    change::{Before, Change, Effect, EffectKind, Keep, Print},
 };
 use rustix::{fs::FileType, io::Errno};
 use sha2::{Digest as _, Sha256};
 use std::{collections::HashMap, fs::File, rc::Rc};
 
 /// How many files are held open; the content of more has a name while it waits.
-const MOST_OPEN: usize = 128;
+pub(super) const MOST_OPEN: usize = 128;
 
 /// The most directories in which a change does something.
 const MOST_DIRECTORIES: usize = 512;
-
-/// The most steps.
-const MOST_STEPS: usize = 200_000;
 
 /// What is at a spot when the steps so far are done.
 #[derive(Debug, Clone, Copy)]
@@ -44,16 +41,16 @@ pub(super) struct Stage<'a> {
     pub(super) change: &'a Change,
     pub(super) workspace: &'a std::path::Path,
     dirs: HashMap<Vec<u8>, Rc<Dir>>,
-    planned: HashMap<Vec<u8>, Option<FileType>>,
+    pub(super) planned: HashMap<Vec<u8>, Option<FileType>>,
     /// What was found where, at the first look.
     pub(super) found: Vec<(Spot, Option<Seen>)>,
     pub(super) steps: Vec<Step>,
     pub(super) effects: Vec<Effect>,
     pub(super) kept: Kept,
-    hash: Sha256,
+    pub(super) hash: Sha256,
     pub(super) diff: String,
     pub(super) diff_complete: bool,
-    open: usize,
+    pub(super) open: usize,
 }
 
 impl<'a> Stage<'a> {
@@ -187,137 +184,6 @@ impl<'a> Stage<'a> {
         begin(&spot.base, like).map_err(|e| refused("write", &spot.path(), e))
     }
 
-    /// Plans to put a file at a spot, whatever is there but a directory.
-    pub(super) fn put(
-        &mut self,
-        spot: &Spot,
-        node: Node,
-        mut fresh: Fresh,
-        facts: Facts,
-    ) -> Result<(), FileError> {
-        let path = spot.path();
-        self.note(b"put", &path, Some(facts));
-        if self.open > MOST_OPEN {
-            fresh.close().map_err(|e| refused_io("write", &path, &e))?;
-        }
-        let step = match node {
-            Node::There(old) if old.kind() == FileType::RegularFile => {
-                self.note_old(&old);
-                self.keep_seen(spot, &old)?;
-                Step::Replace { spot: spot.clone(), fresh, old }
-            }
-            Node::There(_) => {
-                self.remove(spot, node, Below::Nothing)?;
-                self.keep(Before::State { path: path.clone(), state: State::Absent })?;
-                Step::Put { spot: spot.clone(), fresh }
-            }
-            Node::Absent => {
-                self.keep(Before::State { path: path.clone(), state: State::Absent })?;
-                Step::Put { spot: spot.clone(), fresh }
-            }
-            Node::Planned(_) => return Err(twice(&path)),
-        };
-        self.plan(path, Some(FileType::RegularFile), step)
-    }
-
-    /// Plans a directory, and says so.
-    pub(super) fn make_dir(&mut self, spot: &Spot, mode: Option<u32>) -> Result<(), FileError> {
-        let path = spot.path();
-        self.note(b"directory", &path, None);
-        self.hash.update(mode.unwrap_or(u32::MAX).to_le_bytes());
-        self.keep(Before::State { path: path.clone(), state: State::Absent })?;
-        self.effect(path.clone(), EffectKind::Created, (0, 0), Print::Directory, None);
-        let step = Step::MakeDir { spot: spot.clone(), mode };
-        self.plan(path, Some(FileType::Directory), step)
-    }
-
-    /// Plans a symbolic link where nothing is.
-    pub(super) fn link(&mut self, spot: &Spot, target: &Path) -> Result<(), FileError> {
-        let path = spot.path();
-        self.note(b"link", &path, None);
-        self.note_part(&target.0);
-        self.keep(Before::State { path: path.clone(), state: State::Absent })?;
-        let step = Step::Link { spot: spot.clone(), target: target.0.clone() };
-        self.plan(path, Some(FileType::Symlink), step)
-    }
-
-    /// Plans to take something away. What is below a directory is kept by who looked at it.
-    pub(super) fn remove(
-        &mut self,
-        spot: &Spot,
-        node: Node,
-        below: Below,
-    ) -> Result<(), FileError> {
-        let path = spot.path();
-        let Node::There(old) = node else { return Err(twice(&path)) };
-        self.refuse_workspace(&path, &old)?;
-        self.note(b"remove", &path, None);
-        self.note_old(&old);
-        if let Below::Tree(print) = below {
-            self.hash.update(print);
-        } else {
-            self.keep_seen(spot, &old)?;
-        }
-        let step = Step::Remove { spot: spot.clone(), old, below };
-        self.plan(path, None, step)
-    }
-
-    /// Plans to give something another name, that of what is there being lost.
-    pub(super) fn rename(
-        &mut self,
-        from: &Spot,
-        node: Node,
-        to: &Spot,
-        over: Node,
-    ) -> Result<(), FileError> {
-        let (old_path, path) = (from.path(), to.path());
-        let (old, kind) = match node {
-            Node::There(old) => (Some(old), old.kind()),
-            Node::Planned(kind) => (None, kind),
-            Node::Absent => return Err(refused("move", &old_path, Errno::NOENT)),
-        };
-        if let Some(old) = &old {
-            self.refuse_workspace(&old_path, old)?;
-        }
-        self.note(b"from", &old_path, None);
-        self.note(b"to", &path, None);
-        if let Some(old) = &old {
-            self.note_old(old);
-        }
-        let step = match (over, old) {
-            (Node::Absent, old) => Step::Move { from: from.clone(), to: to.clone(), old },
-            (Node::There(over), Some(old)) => {
-                self.note_old(&over);
-                self.keep_seen(to, &over)?;
-                Step::MoveOver { from: from.clone(), to: to.clone(), old, over }
-            }
-            (Node::There(_) | Node::Planned(_), _) => return Err(twice(&path)),
-        };
-        self.keep(Before::Moved { from: old_path.clone(), to: path.clone() })?;
-        self.planned.insert(old_path.0, None);
-        self.plan(path, Some(kind), step)
-    }
-
-    /// Plans another mode for a file or directory.
-    pub(super) fn mode(&mut self, spot: &Spot, old: Seen, mode: u32) -> Result<(), FileError> {
-        let path = spot.path();
-        self.note(b"mode", &path, None);
-        self.hash.update(mode.to_le_bytes());
-        self.note_old(&old);
-        self.keep_seen(spot, &old)?;
-        self.plan(path, Some(old.kind()), Step::Mode { spot: spot.clone(), old, mode })
-    }
-
-    fn plan(&mut self, path: Path, becomes: Option<FileType>, step: Step) -> Result<(), FileError> {
-        if self.steps.len() == MOST_STEPS {
-            let message = format!("a change has at most {MOST_STEPS} steps, and this has more");
-            return Err(failure(FileErrorKind::TooLarge, None, message));
-        }
-        self.planned.insert(path.0, becomes);
-        self.steps.push(step);
-        Ok(())
-    }
-
     /// Whether a name is taken away or made by a step so far.
     pub(super) fn is_removed(&self, path: &Path) -> bool {
         self.planned.get(&path.0) == Some(&None)
@@ -347,7 +213,7 @@ impl<'a> Stage<'a> {
         self.kept.source(path, file);
     }
 
-    fn keep(&mut self, before: Before) -> Result<(), FileError> {
+    pub(super) fn keep(&mut self, before: Before) -> Result<(), FileError> {
         self.kept.before(before)
     }
 
@@ -392,21 +258,6 @@ impl<'a> Stage<'a> {
         std::mem::replace(&mut self.kept, Kept::new(Keep::Nothing))
     }
 
-    /// Plans other content for what an earlier step gives its name.
-    pub(super) fn replace_moved(
-        &mut self,
-        from: &Spot,
-        to: &Spot,
-        old: Seen,
-        fresh: Fresh,
-        facts: Facts,
-    ) -> Result<(), FileError> {
-        let path = to.path();
-        self.note(b"put", &path, Some(facts));
-        self.kept.at(&path, from, &old)?;
-        self.plan(path, Some(FileType::RegularFile), Step::Replace { spot: to.clone(), fresh, old })
-    }
-
     /// How much of a file is read for a diff; none if none is wanted.
     pub(super) const fn comparable(&self) -> Option<u64> {
         if self.change.diff == 0 { None } else { Some(LOOK_BYTES) }
@@ -422,7 +273,7 @@ impl<'a> Stage<'a> {
         self.hash.clone().finalize().into()
     }
 
-    fn note(&mut self, what: &[u8], path: &Path, facts: Option<Facts>) {
+    pub(super) fn note(&mut self, what: &[u8], path: &Path, facts: Option<Facts>) {
         self.note_part(what);
         self.note_part(&path.0);
         if let Some(facts) = facts {
@@ -432,12 +283,12 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn note_part(&mut self, part: &[u8]) {
+    pub(super) fn note_part(&mut self, part: &[u8]) {
         self.hash.update((part.len() as u64).to_le_bytes());
         self.hash.update(part);
     }
 
-    fn note_old(&mut self, old: &Seen) {
+    pub(super) fn note_old(&mut self, old: &Seen) {
         self.hash.update(old.bytes());
     }
 }

@@ -6,7 +6,7 @@
 //! day old is for locks that a file system does not keep.
 
 use super::{
-    fresh::is_ours,
+    names::is_ours,
     spot::{Dir, Way, look},
     tree,
 };

@@ -1,8 +1,8 @@
 //! From a path to the spot that a tool means by it. Room: the cell.
 
 use super::{
-    fresh::is_ours,
     keep::changed,
+    names::is_ours,
     seen::Seen,
     spot::{Dir, Spot, Way},
     stage::{Node, Stage},
@@ -13,7 +13,7 @@ use palisade_plan::{
     cell::{FileError, FileErrorKind},
 };
 use rustix::{
-    fs::{FileType, OFlags},
+    fs::{Access, AtFlags, FileType, OFlags},
     io::Errno,
 };
 use std::{fs::File, io::Read as _};
@@ -173,4 +173,14 @@ pub(super) fn too_large(path: &Path, size: u64, most: u64) -> FileError {
         shown(path)
     );
     failure(FileErrorKind::TooLarge, None, message)
+}
+
+/// Refuses now what the kernel would refuse then: who asks for approval should not ask in vain.
+pub(super) fn may_change(path: &Path, act: &str, spot: &Spot) -> Result<(), FileError> {
+    if !spot.way.is_empty() {
+        return Ok(());
+    }
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    rustix::fs::accessat(&spot.base, ".", access, AtFlags::EACCESS)
+        .map_err(|e| refused(act, path, e))
 }

@@ -1,7 +1,7 @@
 //! Trees: walked without following a link or leaving the mount, with a few descriptors however
 //! deep they are; known again; removed from below. Room: the cell.
 
-use super::{fresh::is_ours, seen::Seen, spot::look};
+use super::{names::is_ours, seen::Seen, spot::look};
 use crate::tools::open_with;
 use rustix::{
     fs::{Access, AtFlags, FileType, OFlags, RawDir, ResolveFlags, StatxAttributes, StatxFlags},

@@ -1,0 +1,57 @@
+//! Names for what is put aside for a moment, and renames to names that are free. Room: the cell.
+
+use super::spot::look;
+use rustix::{fs::RenameFlags, io::Errno, rand::GetRandomFlags};
+use std::os::fd::AsFd;
+
+/// How often another random name is tried.
+const TRIES: usize = 16;
+
+const PREFIX: &[u8] = b".palisade-";
+const SUFFIX: &[u8] = b".tmp";
+const DIGITS: usize = 8;
+
+/// Whether a name is one of those that content written aside has.
+pub(in crate::tools) fn is_ours(name: &[u8]) -> bool {
+    name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX)).is_some_and(|middle| {
+        middle.len() == DIGITS
+            && middle.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
+/// Does something with a random name that is not taken.
+pub(super) fn with_free_name<T>(
+    mut act: impl FnMut(&str) -> Result<T, Errno>,
+) -> Result<(T, String), Errno> {
+    for _try in 0..TRIES {
+        let mut random = [0; 4];
+        rustix::rand::getrandom(&mut random, GetRandomFlags::empty())?;
+        let name = format!(".palisade-{:08x}.tmp", u32::from_ne_bytes(random));
+        match act(&name) {
+            Err(Errno::EXIST) => {}
+            done => return done.map(|done| (done, name)),
+        }
+    }
+    Err(Errno::EXIST)
+}
+
+/// Renames to where nothing is.
+pub(super) fn rename_new(from: (impl AsFd, &[u8]), to: (impl AsFd, &[u8])) -> Result<(), Errno> {
+    let (from_dir, to_dir) = (from.0.as_fd(), to.0.as_fd());
+    match rustix::fs::renameat_with(from_dir, from.1, to_dir, to.1, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL) => rename_checked((from_dir, from.1), (to_dir, to.1)),
+        done => done,
+    }
+}
+
+/// The same on a file system that knows no such rename: it is looked first whether nothing is
+/// there.
+pub(super) fn rename_checked(
+    from: (impl AsFd, &[u8]),
+    to: (impl AsFd, &[u8]),
+) -> Result<(), Errno> {
+    match look(&to.0, to.1)? {
+        Some(_) => Err(Errno::EXIST),
+        None => rustix::fs::renameat(from.0, from.1, to.0, to.1),
+    }
+}
