@@ -25,6 +25,7 @@ fn call(id: &str, command: &str) -> Record {
         dry_run: false,
         judgement: Judgement::Allow,
         findings: Vec::new(),
+        thinking: None,
     })
 }
 
@@ -37,10 +38,11 @@ fn result(id: &str, output: &str) -> Record {
         message: None,
         exit_code: Some(0),
         signal: None,
-        output: CleanText::new(output),
+        output: Some(CleanText::new(output)),
         output_bytes: output.len() as u64,
         output_digest: Hash::of(output.as_bytes()),
         data_digest: None,
+        attachment: None,
         omitted_bytes: 0,
         duration_us: 900,
     })

@@ -14,8 +14,9 @@ mod serve;
 mod supervisor;
 mod words;
 
-pub use message::MAX_TEXT;
+pub use message::{Answered, Asked, MAX_TEXT};
 pub use parse::Shell;
+pub use process::{Process, start};
 pub use serve::{ServeError, serve};
 pub use supervisor::{Analysis, Supervisor, SupervisorError};
 

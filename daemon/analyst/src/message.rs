@@ -8,16 +8,20 @@ pub const MAX_TEXT: usize = 64 * 1024;
 
 /// A text to look at.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(crate) struct Asked {
+pub struct Asked {
     /// Comes back with the answer.
-    pub(crate) number: u64,
-    pub(crate) text: String,
+    pub number: u64,
+    /// The text.
+    pub text: String,
 }
 
 /// What was found in it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(crate) struct Answered {
-    pub(crate) number: u64,
-    pub(crate) found: Vec<Found>,
-    pub(crate) commands: Vec<Started>,
+pub struct Answered {
+    /// Of the question.
+    pub number: u64,
+    /// What it would do.
+    pub found: Vec<Found>,
+    /// What it would start.
+    pub commands: Vec<Started>,
 }

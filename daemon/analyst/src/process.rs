@@ -8,8 +8,31 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+/// A process that answers. It is ended with this.
+#[derive(Debug)]
+pub struct Process(Child);
+
+impl Process {
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to kill, and it is still reaped.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 /// Starts the program on one end of a socket pair; the other end.
-pub(crate) fn start(program: &Path) -> Result<(Child, OwnedFd), SupervisorError> {
+///
+/// # Errors
+/// If it can not be started.
+pub fn start(program: &Path) -> Result<(Process, OwnedFd), SupervisorError> {
     let failed = |source| SupervisorError::Start { path: PathBuf::from(program), source };
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
@@ -20,7 +43,7 @@ pub(crate) fn start(program: &Path) -> Result<(Child, OwnedFd), SupervisorError>
         .stderr(Stdio::null())
         .spawn()
         .map_err(failed)?;
-    Ok((child, ours))
+    Ok((Process(child), ours))
 }
 
 #[allow(clippy::disallowed_methods, reason = "this is the file that starts the analyst")]

@@ -3,7 +3,7 @@
 
 use crate::{
     message::{Answered, Asked, MAX_TEXT},
-    process,
+    process::{self, Process},
 };
 use palisade_channel::Channel;
 use palisade_policy::analysis::{Analysed, Found, Kind};
@@ -15,7 +15,6 @@ use rustix::{
 use std::{
     os::fd::AsFd as _,
     path::{Path, PathBuf},
-    process::Child,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -58,9 +57,8 @@ pub struct Analysis {
 
 /// Keeps one analyst running and asks it. One question at a time; others wait.
 ///
-/// [`Supervisor::ask`] blocks for at most 200 ms, and 2 s more when a process has to be started first. The
-/// broker has an `Arc<Supervisor>` and calls it from `tokio::task::spawn_blocking`; to look at
-/// several texts at once it keeps several supervisors.
+/// [`Supervisor::ask`] blocks for at most 200 ms, and 2 s more when a process has to be started
+/// first. It is for programs that may wait; the broker, which may not, keeps processes of its own.
 #[derive(Debug)]
 pub struct Supervisor {
     program: PathBuf,
@@ -69,7 +67,7 @@ pub struct Supervisor {
 
 #[derive(Debug)]
 struct Running {
-    child: Child,
+    process: Process,
     channel: Channel,
     next: u64,
 }
@@ -97,7 +95,7 @@ impl Supervisor {
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.as_ref().map(|running| running.child.id())
+        running.as_ref().map(|running| running.process.id())
     }
 
     /// What a text would do. Whatever goes wrong, the answer is then that this is hidden.
@@ -122,23 +120,11 @@ impl Supervisor {
                     *slot = Some(running);
                     return Analysis { made, failure: None };
                 }
-                Err(Broken::Before) => running.end(),
-                Err(Broken::After(why)) => {
-                    running.end();
-                    return failed(text, why);
-                }
+                Err(Broken::Before) => {}
+                Err(Broken::After(why)) => return failed(text, why),
             }
         }
         failed(text, "the analyst does not stay up".to_owned())
-    }
-}
-
-impl Drop for Supervisor {
-    fn drop(&mut self) {
-        let running = self.running.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(running) = running.take() {
-            running.end();
-        }
     }
 }
 
@@ -152,18 +138,13 @@ enum Broken {
 
 impl Running {
     fn start(program: &Path) -> Result<Self, SupervisorError> {
-        let (child, socket) = process::start(program)?;
-        let mut running = Self { child, channel: Channel::new(socket), next: 0 };
+        let (process, socket) = process::start(program)?;
+        let mut running = Self { process, channel: Channel::new(socket), next: 0 };
         match running.ask("", FIRST_WAIT) {
             Ok(_) => Ok(running),
-            Err(Broken::Before) => Err(running.useless(program, "it ended at once")),
-            Err(Broken::After(why)) => Err(running.useless(program, &why)),
+            Err(Broken::Before) => Err(useless(program, "it ended at once")),
+            Err(Broken::After(why)) => Err(useless(program, &why)),
         }
-    }
-
-    fn useless(self, program: &Path, why: &str) -> SupervisorError {
-        self.end();
-        SupervisorError::Useless { path: program.to_owned(), why: why.to_owned() }
     }
 
     fn ask(&mut self, text: &str, wait: Duration) -> Result<Analysed, Broken> {
@@ -189,13 +170,10 @@ impl Running {
             Ok(None) | Err(_) => Err(after("the analyst died over it")),
         }
     }
+}
 
-    /// Ends the process and waits for that.
-    fn end(mut self) {
-        // It may have ended by itself; then there is nothing to kill, and it is still reaped.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
+fn useless(program: &Path, why: &str) -> SupervisorError {
+    SupervisorError::Useless { path: program.to_owned(), why: why.to_owned() }
 }
 
 /// Whether there is something to read before the deadline.

@@ -25,6 +25,7 @@ fn call(command: &str) -> Record {
         dry_run: false,
         judgement: Judgement::Allow,
         findings: Vec::new(),
+        thinking: None,
     })
 }
 

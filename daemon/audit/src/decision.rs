@@ -1,6 +1,6 @@
 //! What is recorded of checkpoints: who was asked, and who decided what. Pure.
 
-use crate::{clean::CleanText, hash::Hash};
+use crate::{clean::CleanText, hash::Hash, record::Digest};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -33,6 +33,23 @@ pub struct Question {
     pub handlers: Vec<CleanText>,
     /// How long they have.
     pub deadline_ms: u64,
+    /// What they were shown.
+    pub shown: Shown,
+}
+
+/// What was shown with a question, bounded and without secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    /// The mode or the rule that asks.
+    pub why: CleanText,
+    /// What would be done, line by line.
+    pub lines: CleanText,
+    /// What would be touched.
+    pub targets: Vec<CleanText>,
+    /// What would change.
+    pub diff: Option<CleanText>,
+    /// What the agent would see, in an output review.
+    pub output: Option<Digest>,
 }
 
 /// What was decided.
@@ -115,4 +132,43 @@ pub struct Answer {
     pub digest: Option<Hash>,
     /// For how long and how widely it is to be remembered.
     pub remember: Option<CleanText>,
+}
+
+/// What was done to a grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantAct {
+    /// An approval was given for more than one call.
+    Made,
+    /// It was taken back.
+    Revoked,
+}
+
+impl fmt::Display for GrantAct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Made => "made",
+            Self::Revoked => "revoked",
+        })
+    }
+}
+
+/// An approval is remembered from now on, or not any more. Each use of it is an answer by
+/// [`By::Remembered`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Names it.
+    pub grant: String,
+    /// What was done.
+    pub act: GrantAct,
+    /// By whom.
+    pub by: CleanText,
+    /// What it covers.
+    pub covers: CleanText,
+    /// How long it lasts; none if until its session ends.
+    pub expires_in_ms: Option<u64>,
+    /// The session it is for, or was made in.
+    pub session: Option<String>,
+    /// The call it was made with.
+    pub call_id: Option<String>,
 }

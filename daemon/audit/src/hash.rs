@@ -63,6 +63,12 @@ impl FromStr for Hash {
     }
 }
 
+impl From<[u8; 32]> for Hash {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
 impl TryFrom<String> for Hash {
     type Error = HashError;
 

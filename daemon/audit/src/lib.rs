@@ -26,6 +26,7 @@ mod export;
 mod files;
 mod flush;
 mod hash;
+mod later;
 mod line;
 mod log;
 mod read;
@@ -37,7 +38,7 @@ mod time;
 mod verify;
 
 pub use clean::{CleanJson, CleanText};
-pub use decision::{Answer, By, Decision, Question, Review};
+pub use decision::{Answer, By, Decision, Grant, GrantAct, Question, Review, Shown};
 pub use error::{AuditError, ReadError};
 pub use export::{Markdown, Messages, Style};
 pub use files::{Chain, Head};
@@ -47,8 +48,8 @@ pub use line::Entry;
 pub use log::{Log, Options, Ticket};
 pub use read::{Filter, Place, Reader, Sighted};
 pub use record::{
-    Call, CallResult, Finding, HeadFault, JobEnd, Judgement, Kind, Record, Repair, Rotate,
-    SessionClose, SessionOpen, Start, Torn,
+    Call, CallResult, Digest, Finding, HeadFault, JobEnd, Judgement, Kind, Record, Repair, Rotate,
+    SessionClose, SessionOpen, Start, Thinking, Torn,
 };
 pub use redact::REDACTED;
 pub use stats::Stats;

@@ -71,6 +71,13 @@ impl Formatter for OneLine {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
+        // Nearly all text is plain, and that is seen many bytes at a time.
+        let is_plain = |piece: &[u8]| {
+            piece.iter().fold(true, |plain, byte| plain & (b' '..=b'~').contains(byte))
+        };
+        if fragment.as_bytes().chunks(64).all(is_plain) {
+            return CompactFormatter.write_string_fragment(writer, fragment);
+        }
         let mut rest = fragment;
         while let Some(at) = rest.find(steers) {
             CompactFormatter.write_string_fragment(writer, &rest[..at])?;
@@ -129,6 +136,43 @@ pub(crate) mod tests {
         assert!(!text.contains(steers), "{text}");
         assert!(text.contains("\\udb40\\udc41"), "{text}");
         assert_eq!(Entry::parse(&line).unwrap(), made);
+    }
+
+    pub(crate) fn call_of(id: &str) -> Record {
+        Record::Call(Call {
+            call_id: id.into(),
+            session: "s".into(),
+            uid: 0,
+            pid: None,
+            tool: "bash".into(),
+            digest: Hash::ZERO,
+            arguments: CleanJson::default(),
+            cwd: CleanText::default(),
+            reason: None,
+            dry_run: false,
+            judgement: Judgement::Allow,
+            findings: Vec::new(),
+            thinking: None,
+        })
+    }
+
+    pub(crate) fn result_of(id: &str) -> Record {
+        Record::Result(CallResult {
+            call_id: id.into(),
+            session: "s".into(),
+            success: true,
+            error: None,
+            message: None,
+            exit_code: None,
+            signal: None,
+            output: None,
+            output_bytes: 0,
+            output_digest: Hash::ZERO,
+            data_digest: None,
+            attachment: None,
+            omitted_bytes: 0,
+            duration_us: 0,
+        })
     }
 
     fn text() -> impl Strategy<Value = CleanText> {
@@ -195,6 +239,7 @@ pub(crate) mod tests {
                     dry_run,
                     judgement,
                     findings: findings.into_iter().map(finding).collect(),
+                    thinking: None,
                 })
             },
         )
@@ -203,7 +248,7 @@ pub(crate) mod tests {
     fn result() -> impl Strategy<Value = Record> {
         let first = (any::<String>(), any::<bool>(), option::of(any::<String>()));
         let status = (option::of(any::<i32>()), option::of(any::<i32>()));
-        let output = (text(), hash(), option::of(hash()), option::of(text()));
+        let output = (option::of(text()), hash(), option::of(hash()), option::of(text()));
         (first, status, output, any::<u64>()).prop_map(
             |((id, success, error), (exit_code, signal), (output, digest, data, message), n)| {
                 Record::Result(CallResult {
@@ -218,6 +263,7 @@ pub(crate) mod tests {
                     output_bytes: n,
                     output_digest: digest,
                     data_digest: data,
+                    attachment: data.map(|sha256| Digest { bytes: n, sha256 }),
                     omitted_bytes: n,
                     duration_us: n,
                 })
@@ -233,6 +279,13 @@ pub(crate) mod tests {
                 session: id,
                 review: Review::Effects,
                 digest,
+                shown: Shown {
+                    why: to.first().cloned().unwrap_or_default(),
+                    lines: CleanText::default(),
+                    diff: to.last().cloned(),
+                    targets: to.clone(),
+                    output: Some(Digest { bytes: 1, sha256: digest }),
+                },
                 handlers: to,
                 deadline_ms: 5,
             })
@@ -254,8 +307,10 @@ pub(crate) mod tests {
         );
         let fault = prop_oneof![Just(HeadFault::Missing), head().prop_map(HeadFault::Named)];
         let torn = any::<String>().prop_map(|n| Torn { file: n.clone(), kept_in: n, bytes: 1 });
-        let repair = (option::of(torn), option::of(fault), head())
-            .prop_map(|(torn, head, found)| Record::Repair(Repair { torn, head, found }));
+        let repair =
+            (option::of(torn), option::of(fault), head()).prop_map(|(torn, head, found)| {
+                Record::Repair(Repair { torn, head, found, unfinished: vec!["c".into()] })
+            });
         let start = any::<String>().prop_map(|build| {
             Record::Start(Start { build, pid: 1, uid: 2, sync: "always".into() })
         });
@@ -271,7 +326,20 @@ pub(crate) mod tests {
                     workspace,
                 })
             });
-        prop_oneof![call(), result(), question, answer, repair, start, opened]
+        let grant = (any::<String>(), text(), option::of(any::<u64>())).prop_map(
+            |(id, covers, expires_in_ms)| {
+                Record::Grant(Grant {
+                    grant: id.clone(),
+                    act: GrantAct::Revoked,
+                    by: covers.clone(),
+                    covers,
+                    expires_in_ms,
+                    session: expires_in_ms.map(|_| id),
+                    call_id: None,
+                })
+            },
+        );
+        prop_oneof![call(), result(), question, answer, repair, start, opened, grant]
     }
 
     proptest! {

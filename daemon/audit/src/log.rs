@@ -5,6 +5,7 @@ use crate::{
     files::{Chain, Directory, Head, Lock, failed},
     flush::{Flusher, Sync},
     hash::Hash,
+    later::Later,
     line,
     record::{Record, Rotate, Start},
     repair,
@@ -16,6 +17,7 @@ use std::{
     os::unix::fs::MetadataExt as _,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{Builder, JoinHandle},
 };
 
 /// How many daemons may write to one directory at the same time.
@@ -59,11 +61,19 @@ impl Ticket {
 #[derive(Debug)]
 pub struct Log {
     chain: Chain,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The writer, and what waits for it.
+#[derive(Debug)]
+struct Shared {
     writer: Mutex<Writer>,
+    later: Later,
 }
 
 #[derive(Debug)]
-struct Writer {
+pub(crate) struct Writer {
     directory: Directory,
     chain: Chain,
     options: Options,
@@ -142,7 +152,14 @@ impl Log {
             None => writer.store(writer.head)?,
         }
         drop(writer.append(&start)?);
-        Ok(Self { chain, writer: Mutex::new(writer) })
+        let path = writer.directory.0.clone();
+        let shared = Arc::new(Shared { writer: Mutex::new(writer), later: Later::default() });
+        let theirs = Arc::clone(&shared);
+        let thread = Builder::new()
+            .name("audit-later".to_owned())
+            .spawn(move || theirs.later.run(&theirs.writer))
+            .map_err(failed("start a thread for", &path))?;
+        Ok(Self { chain, shared, thread: Some(thread) })
     }
 
     /// Which chain it is.
@@ -157,21 +174,55 @@ impl Log {
         self.writer().head
     }
 
-    /// Writes a record. Costs a few microseconds unless every record is forced to the disk.
+    /// Writes a record, after those that wait. Costs a few microseconds unless every record is
+    /// forced to the disk.
     ///
     /// # Errors
     /// If it was not written whole: nothing may be done then that should have been recorded.
     pub fn append(&self, record: &Record) -> Result<Ticket, AuditError> {
-        self.writer().append(record)
+        let mut writer = self.writer();
+        self.shared.later.catch_up(&mut writer)?;
+        writer.append(record)
+    }
+
+    /// Has a record made and written later, of what has happened already: at the latest before the
+    /// next record, and when the log is dropped. [`Log::nudge`] has it done by a thread. It is
+    /// bounded: with too many that wait, they are written first.
+    ///
+    /// # Errors
+    /// If too many wait and can not be written; the record is then lost.
+    pub fn defer(&self, make: impl FnOnce() -> Record + Send + 'static) -> Result<(), AuditError> {
+        match self.shared.later.push(Box::new(make)) {
+            Ok(()) => Ok(()),
+            Err(make) => self.append(&make()).map(drop),
+        }
+    }
+
+    /// Has what was deferred written now, by a thread of its own.
+    ///
+    /// # Errors
+    /// What went wrong with that since the last time. It is tried again before each record.
+    pub fn nudge(&self) -> Result<(), AuditError> {
+        self.shared.later.nudge().map_or(Ok(()), |why| Err(AuditError::Failed(why)))
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.shared.later.stop();
+        if let Some(thread) = self.thread.take() {
+            // It does not panic; if it did, its message was printed.
+            thread.join().unwrap_or_default();
+        }
     }
 }
 
 impl Writer {
-    fn append(&mut self, record: &Record) -> Result<Ticket, AuditError> {
+    pub(crate) fn append(&mut self, record: &Record) -> Result<Ticket, AuditError> {
         if let Some(why) = self.failed.clone().or_else(|| self.flusher.as_ref()?.failed()) {
             return Err(AuditError::Failed(why));
         }

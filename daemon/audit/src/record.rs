@@ -3,7 +3,7 @@
 
 use crate::{
     clean::{CleanJson, CleanText},
-    decision::{Answer, Question},
+    decision::{Answer, Grant, Question},
     files::Head,
     hash::Hash,
 };
@@ -34,6 +34,8 @@ pub enum Record {
     Rotate(Rotate),
     /// A job ended.
     JobEnd(JobEnd),
+    /// An approval is remembered from now on, or not any more.
+    Grant(Grant),
 }
 
 /// The kind of a record.
@@ -51,6 +53,7 @@ pub enum Kind {
     Repair,
     Rotate,
     JobEnd,
+    Grant,
 }
 
 impl fmt::Display for Kind {
@@ -66,6 +69,7 @@ impl fmt::Display for Kind {
             Self::Repair => "repair",
             Self::Rotate => "rotate",
             Self::JobEnd => "job_end",
+            Self::Grant => "grant",
         })
     }
 }
@@ -85,6 +89,7 @@ impl Record {
             Self::Repair(_) => Kind::Repair,
             Self::Rotate(_) => Kind::Rotate,
             Self::JobEnd(_) => Kind::JobEnd,
+            Self::Grant(_) => Kind::Grant,
         }
     }
 
@@ -99,6 +104,7 @@ impl Record {
             Self::Call(record) => Some(&record.session),
             Self::Result(record) => Some(&record.session),
             Self::JobEnd(record) => Some(&record.session),
+            Self::Grant(record) => record.session.as_deref(),
             Self::Start(_) | Self::Repair(_) | Self::Rotate(_) => None,
         }
     }
@@ -112,6 +118,7 @@ impl Record {
             Self::Call(record) => Some(&record.call_id),
             Self::Result(record) => Some(&record.call_id),
             Self::JobEnd(record) => Some(&record.call_id),
+            Self::Grant(record) => record.call_id.as_deref(),
             Self::Start(_)
             | Self::SessionOpen(_)
             | Self::SessionClose(_)
@@ -221,6 +228,30 @@ pub struct Call {
     pub judgement: Judgement,
     /// What was noticed.
     pub findings: Vec<Finding>,
+    /// What was thought through before, where the tool asks for that.
+    pub thinking: Option<Thinking>,
+}
+
+/// What an agent thought through before it made a call, in its own words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thinking {
+    /// What it takes for granted.
+    pub assumptions: Vec<CleanText>,
+    /// How it could go wrong.
+    pub failure_scenarios: Vec<CleanText>,
+    /// Whether to go on.
+    pub verdict: CleanText,
+    /// And why.
+    pub verdict_reason: CleanText,
+}
+
+/// Content that is not kept in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest {
+    /// How long it is.
+    pub bytes: u64,
+    /// Its SHA-256.
+    pub sha256: Hash,
 }
 
 /// What became of a call.
@@ -240,14 +271,17 @@ pub struct CallResult {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// The output as the agent was shown it, bounded and without secrets.
-    pub output: CleanText,
+    /// The output as the agent was shown it, bounded and without secrets; none of a call that
+    /// only read: what it read is where it was.
+    pub output: Option<CleanText>,
     /// How long the output is that the agent was shown.
     pub output_bytes: u64,
     /// Of that output.
     pub output_digest: Hash,
     /// Of the structured result, if there is one.
     pub data_digest: Option<Hash>,
+    /// Of what was sent along with the call and was taken, if anything was.
+    pub attachment: Option<Digest>,
     /// What the agent was not shown of what the program printed.
     pub omitted_bytes: u64,
     /// From the request to here.
@@ -284,6 +318,10 @@ pub struct Repair {
     pub head: Option<HeadFault>,
     /// The last record that was whole.
     pub found: Head,
+    /// Calls that had started and have no result: nobody knows how far they came. As far as the end
+    /// of the file tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unfinished: Vec<String>,
 }
 
 /// The end of a file that was not a whole record.

@@ -74,14 +74,16 @@ const NAME: usize = 64;
 /// The text with [`REDACTED`] in the place of each secret.
 pub(crate) fn redact(text: &str) -> Cow<'_, str> {
     let mut scan = Scan { text, out: String::new(), copied: 0 };
+    let bytes = text.as_bytes();
     let mut at = 0;
-    while let Some(byte) = text.as_bytes().get(at) {
-        at = match byte {
+    while let Some(skipped) = bytes.get(at..).and_then(|rest| rest.iter().position(is_telling)) {
+        at += skipped;
+        at = match &bytes[at] {
             b'-' if text[at..].starts_with("-----") => scan.key_block(at),
             b'-' if text[at..].starts_with("--") && scan.begins_word(at) => scan.option(at),
             b'=' | b':' => scan.pair(at),
             b'B' | b'b' if scan.begins_word(at) => scan.scheme(at),
-            b'a'..=b'z' | b'A'..=b'Z' if scan.begins_word(at) => scan.token(at),
+            byte if byte.is_ascii_alphabetic() && scan.begins_word(at) => scan.token(at),
             _ => None,
         }
         .unwrap_or(at + 1);
@@ -91,6 +93,27 @@ pub(crate) fn redact(text: &str) -> Cow<'_, str> {
     }
     scan.out.push_str(&text[scan.copied..]);
     Cow::Owned(scan.out)
+}
+
+/// Which bytes a secret, or what comes before one, begins with; most text has few of them.
+const TELLING: [bool; 256] = {
+    let mut telling = [false; 256];
+    let other = b"-=:Bb";
+    let mut at = 0;
+    while at < other.len() {
+        telling[other[at] as usize] = true;
+        at += 1;
+    }
+    at = 0;
+    while at < TOKENS.len() {
+        telling[TOKENS[at].0.as_bytes()[0] as usize] = true;
+        at += 1;
+    }
+    telling
+};
+
+fn is_telling(byte: &u8) -> bool {
+    TELLING[usize::from(*byte)]
 }
 
 /// Whether what has this name is a secret.
@@ -163,9 +186,11 @@ impl Scan<'_> {
     /// `--password VALUE`; with `=` it is a pair.
     fn option(&mut self, at: usize) -> Option<usize> {
         let name = at + 2;
-        let end = name + self.text[name..].find(|c: char| !is_name(c))?;
+        // No further than a name may be long: a long row of them is looked at once.
+        let most = self.text.floor_char_boundary(name + NAME + 1);
+        let end = name + self.text[name..most].find(|c: char| !is_name(c))?;
         let gap = self.text[end..].find(|c: char| c != ' ' && c != '\t')?;
-        if gap == 0 || end - name > NAME || !names_a_secret(&self.text[name..end]) {
+        if gap == 0 || !names_a_secret(&self.text[name..end]) {
             return None;
         }
         self.value(end + gap)

@@ -6,12 +6,19 @@ use crate::{
     files::{Chain, Directory, Head, failed},
     hash::Hash,
     line::Entry,
-    record::{HeadFault, Repair, Torn},
+    record::{HeadFault, Kind, Repair, Torn},
 };
+use serde::Deserialize;
 use std::{fs::File, io, os::unix::fs::FileExt as _};
 
 /// How much is read at first to find the last line.
 const CHUNK: u64 = 64 << 10;
+
+/// How much of the end of a file is looked at for calls without a result.
+const LAST_RUN: u64 = 1 << 20;
+
+/// Where in a line its kind is.
+const BEGINNING: usize = 256;
 
 /// Where a chain goes on.
 #[derive(Debug)]
@@ -67,16 +74,51 @@ pub(crate) fn end(directory: &Directory, chain: Chain) -> Result<End, AuditError
         last.as_ref().map_or(Head::NONE, |(entry, hash)| Head { seq: entry.seq, hash: *hash });
     let torn = cut(directory, &name, head, end)?;
     let fault = fault(stored, last.as_ref());
-    let repair =
-        (torn.is_some() || fault.is_some()).then_some(Repair { torn, head: fault, found: head });
+    let unfinished = unfinished(directory, &name, end.0)?;
+    let amiss = torn.is_some() || fault.is_some() || !unfinished.is_empty();
+    let repair = amiss.then_some(Repair { torn, head: fault, found: head, unfinished });
     Ok(End { name, length: end.0, head, repair })
 }
 
 /// A chain without files: new, or all of it is gone.
 fn first(chain: Chain, stored: Option<Head>) -> End {
     let gone = stored.filter(|head| *head != Head::NONE).map(HeadFault::Named);
-    let repair = gone.map(|head| Repair { torn: None, head: Some(head), found: Head::NONE });
+    let unfinished = Vec::new();
+    let repair =
+        gone.map(|head| Repair { torn: None, head: Some(head), found: Head::NONE, unfinished });
     End { name: chain.segment(1), length: 0, head: Head::NONE, repair }
+}
+
+/// The calls of the last run that have no result, as far as the end of the file tells.
+fn unfinished(directory: &Directory, name: &str, end: u64) -> Result<Vec<String>, AuditError> {
+    /// What matters of a record.
+    #[derive(Deserialize)]
+    struct About {
+        kind: Kind,
+        call_id: Option<String>,
+    }
+    let path = directory.path(name);
+    let size = end.min(LAST_RUN);
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
+    File::open(&path)
+        .and_then(|file| file.read_exact_at(&mut bytes, end - size))
+        .map_err(failed("read", &path))?;
+    let mut calls = Vec::new();
+    for line in bytes.split(|byte| *byte == b'\n') {
+        // The kind is among the first of a line; most other lines need not be taken apart.
+        let begin = line.get(..line.len().min(BEGINNING)).unwrap_or_default();
+        let tells = |kind: &str| begin.windows(kind.len()).any(|part| part == kind.as_bytes());
+        if !["\"kind\":\"start", "\"kind\":\"call", "\"kind\":\"result"].into_iter().any(tells) {
+            continue;
+        }
+        match serde_json::from_slice::<About>(line) {
+            Ok(About { kind: Kind::Start, .. }) => calls.clear(),
+            Ok(About { kind: Kind::Call, call_id: Some(id) }) => calls.push(id),
+            Ok(About { kind: Kind::Result, call_id: Some(id) }) => calls.retain(|call| *call != id),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(calls)
 }
 
 /// Whether head file and log disagree. A head that is one record behind is what an end of the

@@ -69,7 +69,8 @@ impl Stats {
             | Record::Question(_)
             | Record::Repair(_)
             | Record::JobEnd(_)
-            | Record::Rotate(_) => {}
+            | Record::Rotate(_)
+            | Record::Grant(_) => {}
         }
         self.unfinished = self.open.len() as u64;
     }

@@ -10,7 +10,7 @@ use crate::{
     record::{HeadFault, Record},
 };
 use serde::Deserialize;
-use std::{fmt, fs::File, io::BufReader, path::Path};
+use std::{collections::BTreeSet, fmt, fs::File, io::BufReader, path::Path};
 
 /// How many lines after the first bad one are looked at to tell what was done.
 const LOOK_AHEAD: usize = 1_000_000;
@@ -91,6 +91,9 @@ pub struct ChainReport {
     pub losses: Vec<Bad>,
     /// The first bad record.
     pub bad: Option<Bad>,
+    /// Calls that have no result: under way, or ended with their daemon, and then nobody knows what
+    /// they did.
+    pub unfinished: Vec<String>,
 }
 
 /// What was found of a directory.
@@ -161,7 +164,8 @@ fn verify_chain(
     };
     let bad = check.conclude(end(), writer);
     let (head, torn, losses) = (check.good, check.torn, check.losses);
-    Ok(ChainReport { chain, files: files.len(), head, torn, losses, bad })
+    let unfinished = check.calls.into_iter().collect();
+    Ok(ChainReport { chain, files: files.len(), head, torn, losses, bad, unfinished })
 }
 
 /// A line and what it says of its place in the chain.
@@ -178,6 +182,7 @@ struct Link {
     seq: u64,
     prev: Hash,
     kind: String,
+    call_id: Option<String>,
 }
 
 /// One chain while it is being read.
@@ -193,6 +198,8 @@ struct Check {
     beyond: Option<Bad>,
     losses: Vec<Bad>,
     torn: u64,
+    /// Calls without a result.
+    calls: BTreeSet<String>,
 }
 
 impl Check {
@@ -206,6 +213,7 @@ impl Check {
             beyond: None,
             losses: Vec::new(),
             torn: 0,
+            calls: BTreeSet::new(),
         }
     }
 
@@ -230,8 +238,11 @@ impl Check {
             Some(stored) if stored.seq + 1 == head.seq => self.beyond = at(What::Inserted),
             Some(_) | None => {}
         }
-        if link.is_some_and(|link| link.kind == "repair") {
-            self.losses.extend(loss(&mark.place, bytes));
+        match link.as_ref().map(|link| (link.kind.as_str(), &link.call_id)) {
+            Some(("repair", _)) => self.losses.extend(loss(&mark.place, bytes)),
+            Some(("call", Some(id))) => drop(self.calls.insert(id.clone())),
+            Some(("result", Some(id))) => drop(self.calls.remove(id)),
+            Some(_) | None => {}
         }
         self.good = head;
         self.previous = Some(mark);

@@ -1,15 +1,15 @@
 //! The analyst as the broker has it: a process beside it that parses hostile shell text. No answer is
 //! an answer: what runs is then hidden. Broker.
 
-use palisade_analyst::Supervisor;
+use crate::channel::Channel;
+use palisade_analyst::{Answered, Asked, MAX_TEXT, Process};
 use palisade_policy::analysis::{Analysed, Found, Kind};
 use std::{
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
 };
+use tokio::{sync::Mutex, time::timeout};
 
 /// Its file name.
 const NAME: &str = "palisade-analyst";
@@ -17,12 +17,33 @@ const NAME: &str = "palisade-analyst";
 const INSTALLED: &str = "/usr/libexec/palisade";
 /// How many there are, so that one hostile text does not hold up everybody.
 const COUNT: usize = 2;
+/// How long an answer may take.
+const WAIT: Duration = Duration::from_millis(200);
+/// How long a process that was just started may take: it reads its tables and confines itself.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
 
 /// A few analysts.
 #[derive(Debug)]
 pub(crate) struct Analyst {
-    supervisors: Vec<Arc<Supervisor>>,
+    program: PathBuf,
+    running: [Mutex<Option<Running>>; COUNT],
     next: AtomicUsize,
+}
+
+/// One that waits for a question. A question that is given up ends it.
+#[derive(Debug)]
+struct Running {
+    channel: Channel,
+    number: u64,
+    _process: Process,
+}
+
+/// How a question failed.
+enum Broken {
+    /// It was gone before it could be asked.
+    Before,
+    /// It was asked, and gave no answer.
+    After(&'static str),
 }
 
 /// There is no program to analyse with.
@@ -42,39 +63,95 @@ impl Analyst {
 
     /// The analyst at a path.
     pub(crate) fn at(program: &Path) -> Self {
-        let supervisor = |_| Arc::new(Supervisor::new(program.to_owned()));
-        Self { supervisors: (0..COUNT).map(supervisor).collect(), next: AtomicUsize::new(0) }
+        let (program, running) = (program.to_owned(), [const { Mutex::const_new(None) }; COUNT]);
+        Self { program, running, next: AtomicUsize::new(0) }
     }
 
     /// Starts them, so that the first call need not wait. One that does not start is tried again
     /// when it is asked.
-    pub(crate) fn start(&self) {
-        for supervisor in &self.supervisors {
-            if let Err(error) = supervisor.start() {
-                tracing::warn!(%error, "shell commands can not be analysed, so they are asked about");
+    pub(crate) async fn start(&self) {
+        for slot in &self.running {
+            let mut slot = slot.lock().await;
+            if slot.is_none() {
+                match Running::start(&self.program).await {
+                    Ok(running) => *slot = Some(running),
+                    Err(error) => tracing::warn!(
+                        error,
+                        "shell commands can not be analysed, so they are asked about"
+                    ),
+                }
             }
         }
     }
 
-    /// What a text would do.
+    /// What a text would do. Whatever goes wrong, the answer is then that this is hidden.
     pub(crate) async fn ask(&self, text: String) -> Analysed {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        let lost = |why: &str| Analysed {
-            found: vec![Found::whole(Kind::Hidden, "", why)],
-            commands: Vec::new(),
+        let answer = match self.running.get(turn % COUNT) {
+            Some(slot) => self.ask_one(slot, &text).await,
+            None => Err("there is nobody to analyse it".to_owned()),
         };
-        let Some(supervisor) = self.supervisors.get(turn % COUNT) else {
-            return lost("there is nobody to analyse it");
-        };
-        let supervisor = Arc::clone(supervisor);
-        match tokio::task::spawn_blocking(move || supervisor.ask(&text)).await {
-            Ok(analysis) => {
-                if let Some(failure) = &analysis.failure {
-                    tracing::warn!(failure, "a command could not be analysed");
+        answer.unwrap_or_else(|why| {
+            tracing::warn!(why, "a command could not be analysed");
+            let told = format!("could not be analysed, so what it does is not known: {why}");
+            let found = vec![Found::whole(Kind::Hidden, &text, &told)];
+            Analysed { found, commands: Vec::new() }
+        })
+    }
+
+    async fn ask_one(&self, slot: &Mutex<Option<Running>>, text: &str) -> Result<Analysed, String> {
+        if text.len() > MAX_TEXT {
+            return Err(format!("it has {} bytes, and {MAX_TEXT} are looked at", text.len()));
+        }
+        let mut slot = slot.lock().await;
+        // A process that died between two questions is replaced, once.
+        for _ in 0..2 {
+            let mut running = match slot.take() {
+                Some(running) => running,
+                None => Running::start(&self.program).await?,
+            };
+            match running.ask(text, WAIT).await {
+                Ok(made) => {
+                    *slot = Some(running);
+                    return Ok(made);
                 }
-                analysis.made
+                Err(Broken::Before) => {}
+                Err(Broken::After(why)) => return Err(why.to_owned()),
             }
-            Err(_) => lost("the analysis was broken off"),
+        }
+        Err("the analyst does not stay up".to_owned())
+    }
+}
+
+impl Running {
+    async fn start(program: &Path) -> Result<Self, String> {
+        let (process, socket) =
+            palisade_analyst::start(program).map_err(|error| error.to_string())?;
+        let channel = Channel::over(socket).map_err(|error| error.to_string())?;
+        let mut running = Self { channel, number: 0, _process: process };
+        let useless = |why| format!("{} does not come up: {why}", program.display());
+        match running.ask("", FIRST_WAIT).await {
+            Ok(_) => Ok(running),
+            Err(Broken::Before) => Err(useless("it ended at once")),
+            Err(Broken::After(why)) => Err(useless(why)),
+        }
+    }
+
+    async fn ask(&mut self, text: &str, wait: Duration) -> Result<Analysed, Broken> {
+        self.number += 1;
+        let asked = Asked { number: self.number, text: text.to_owned() };
+        let exchange = async {
+            self.channel.send(&asked, &[]).await.map_err(|_| Broken::Before)?;
+            let answered = self.channel.receive::<Answered>().await;
+            answered.map_err(|_| Broken::After("the analyst died over it"))
+        };
+        match timeout(wait, exchange).await {
+            Ok(Ok(Answered { number, found, commands })) if number == asked.number => {
+                Ok(Analysed { found, commands })
+            }
+            Ok(Ok(_)) => Err(Broken::After("the analyst answered something else")),
+            Ok(Err(broken)) => Err(broken),
+            Err(_) => Err(Broken::After("the analyst did not answer in time")),
         }
     }
 }
@@ -86,7 +163,7 @@ mod tests {
     #[tokio::test]
     async fn no_analyst_is_an_answer() {
         let analyst = Analyst::at(Path::new("/nonexistent/palisade-analyst"));
-        analyst.start();
+        analyst.start().await;
         let made = analyst.ask("true".to_owned()).await;
         assert_eq!(made.found.iter().map(|found| found.kind).collect::<Vec<_>>(), [Kind::Hidden]);
         assert_eq!(made.commands(), palisade_policy::Commands::Unknown);

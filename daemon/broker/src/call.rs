@@ -19,7 +19,7 @@ pub(crate) async fn serve(server: &Server, asked: Asked) -> CallResult {
     news::started(server, &session, &asked);
     let mut docket = Docket::new(&server.audit, &asked);
     let outcome = stages(server, asked, &mut docket).await.unwrap_or_else(|stopped| *stopped);
-    let result = docket.close(slip.reply(outcome)).await;
+    let result = docket.close(slip.reply(outcome));
     news::ended(server, &session, &result);
     result
 }

@@ -47,10 +47,15 @@ impl Channel {
     pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
         let kind = (AddressFamily::UNIX, SocketType::STREAM);
         let (ours, theirs) = socketpair(kind.0, kind.1, SocketFlags::CLOEXEC, None)?;
-        let ours = std::os::unix::net::UnixStream::from(ours);
-        ours.set_nonblocking(true)?;
-        let stream = UnixStream::from_std(ours)?;
-        Ok((Self { stream, buffer: Vec::new(), outgoing: Vec::new(), sent: 0 }, theirs))
+        Ok((Self::over(ours)?, theirs))
+    }
+
+    /// A channel over a socket that is there already.
+    pub(crate) fn over(socket: OwnedFd) -> io::Result<Self> {
+        let socket = std::os::unix::net::UnixStream::from(socket);
+        socket.set_nonblocking(true)?;
+        let stream = UnixStream::from_std(socket)?;
+        Ok(Self { stream, buffer: Vec::new(), outgoing: Vec::new(), sent: 0 })
     }
 
     /// Sends a message with descriptors.

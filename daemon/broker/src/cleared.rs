@@ -64,6 +64,11 @@ impl Judged {
         (self.call.tool(), said, findings)
     }
 
+    /// Whether it changes nothing.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.call.is_read_only()
+    }
+
     /// What is allowed goes on. A question goes to the handlers, and only a clear yes comes back.
     pub(crate) async fn checkpoint(
         self,
@@ -76,6 +81,9 @@ impl Judged {
                 Ok(Cleared { call, grant, rests_on: RestsOn::Changes(gathered.changes) })
             }
             Judgement::Deny(refusal) => Err(Box::new(refusal.into())),
+            Judgement::Ask(question) if call.call().options.dry_run => {
+                Err(consult::would_ask(server, &call, &gathered, &question))
+            }
             Judgement::Ask(question) => {
                 let consulted = consult::consult(server, docket, call, gathered, question).await?;
                 let (call, grant, rests_on) = match consulted {

@@ -1,7 +1,11 @@
 //! What a call needs besides its task: its session, its client, its deadline. Broker.
 
+mod attachment;
+
+pub(crate) use attachment::{Attachment, Tally};
+
 use crate::{diagnose::Tap, error::CallError, session::Session, spool::Spools};
-use palisade_protocol::{Bytes, CallId, Event, Input, RequestId, ServerMessage, Stream};
+use palisade_protocol::{Bytes, CallId, Event, RequestId, ServerMessage, Stream};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
@@ -29,7 +33,7 @@ pub(crate) struct Context {
     pub(crate) cancel: CancellationToken,
     pub(crate) outbox: Outbox,
     pub(crate) streaming: Streaming,
-    pub(crate) input: Option<mpsc::Receiver<Input>>,
+    pub(crate) input: Option<Attachment>,
     /// Who hears all that a program prints, besides the client.
     pub(crate) tap: Option<Tap>,
 }

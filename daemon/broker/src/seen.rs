@@ -103,6 +103,17 @@ impl Seen {
         changed.map(|(before, _)| format!("{:?} is not what it was", lossy(&before.path)))
     }
 
+    /// What is another thing now than what was only looked at before; none if nothing is.
+    pub(crate) fn replaced(&self, now: &Self) -> Option<String> {
+        let is_other = |(before, after): &(&SeenTarget, &SeenTarget)| {
+            before.real != after.real || before.version() != after.version()
+        };
+        let mut pairs = self.targets.iter().zip(&now.targets);
+        pairs
+            .find(is_other)
+            .map(|(before, _)| format!("{:?} is not what it was", lossy(&before.path)))
+    }
+
     /// Adds all of it to a digest.
     pub(crate) fn digest(&self, hash: &mut Sha256) {
         part(hash, &self.cwd);

@@ -4,7 +4,7 @@ use crate::{
     audit::Docket,
     checkpoint::{consult, review::Reviewed},
     cleared::{Cleared, Judged},
-    context::{Context, Deadline, Streaming},
+    context::{Attachment, Context, Deadline, Streaming},
     diagnose, errand,
     error::CallError,
     file, gather, job,
@@ -25,6 +25,7 @@ use palisade_protocol::{
 };
 use serde_json::json;
 use std::{sync::Arc, time::Instant};
+use tokio_util::sync::CancellationToken;
 
 /// A call as it was asked for.
 #[derive(Debug)]
@@ -112,6 +113,20 @@ impl Checked {
         self.tool.spec.metadata.read_only
     }
 
+    /// What was sent along with it.
+    pub(crate) const fn attachment(&self) -> Option<&Attachment> {
+        self.context.input.as_ref()
+    }
+
+    pub(crate) const fn attachment_mut(&mut self) -> Option<&mut Attachment> {
+        self.context.input.as_mut()
+    }
+
+    /// Tells when the caller does not want it any more.
+    pub(crate) fn cancelling(&self) -> CancellationToken {
+        self.context.cancel.clone()
+    }
+
     /// Returns when the caller does not want it any more.
     pub(crate) async fn cancelled(&self) {
         self.context.cancel.cancelled().await;
@@ -175,7 +190,7 @@ pub(crate) fn dry_run(cleared: Cleared) -> Result<Cleared, Box<Outcome>> {
     if !cleared.call().call.options.dry_run {
         return Ok(cleared);
     }
-    let report = report(cleared.call());
+    let report = report(cleared.call(), "allow");
     let (_, findings, checkpoint) = cleared.into_call();
     let outcome = match JsonText::render(&report) {
         Ok(data) => Outcome { data: Some(data), findings, checkpoint, ..Outcome::default() },
@@ -184,14 +199,15 @@ pub(crate) fn dry_run(cleared: Cleared) -> Result<Cleared, Box<Outcome>> {
     Err(Box::new(outcome))
 }
 
-fn report(call: &Checked) -> serde_json::Value {
+/// What a call would do, and what is said to it.
+pub(crate) fn report(call: &Checked, judgement: &str) -> serde_json::Value {
     let session = &call.context.session;
     let absolute = |path: &[u8]| RawPath(session.absolute(path));
     let timeout = call.validated.timeout.as_millis();
     let mut report = json!({
         "dry_run": true,
         "tool": call.tool.spec.name,
-        "judgement": "allow",
+        "judgement": judgement,
         "timeout_ms": u64::try_from(timeout).unwrap_or(u64::MAX),
     });
     match &call.validated.task {

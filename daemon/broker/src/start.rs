@@ -181,9 +181,8 @@ fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared,
     raise_descriptors();
     privilege::give_up(settings.account)?;
     let audit = audit(log, &settings.door, settings.audit_sync)?;
-    // By whom the broker has become: it is started again whenever it dies.
+    // Started by whom the broker has become, and again whenever it dies.
     let analyst = Analyst::find()?;
-    analyst.start();
     let profiles = settings.profiles;
     Ok(Prepared { operated_by, launcher, profiles, spools, own, audit, analyst })
 }
@@ -368,6 +367,8 @@ impl Started {
                 .analysing(prepared.analyst)
                 .recording(prepared.audit),
         );
+        let analysed = Arc::clone(&server);
+        let starting = tokio::spawn(async move { analysed.analyst.start().await });
         let listen = |entrance| {
             match entrance {
                 Entrance::Bound(bound) => Listener::bound(bound),
@@ -379,6 +380,7 @@ impl Started {
         let listener = listen(entrance)?;
         let operators = operators.map(listen).transpose()?;
         serve::serve(listener, operators, server, shutdown).await;
+        starting.abort();
         Ok(())
     }
 }

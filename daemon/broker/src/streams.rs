@@ -1,8 +1,11 @@
 //! The streams of a program: pipes, or a terminal that its cell made. Broker.
 
-use crate::task::{Content, Program, Typing};
+use crate::{
+    context::Attachment,
+    task::{Content, Program, Typing},
+};
 use palisade_plan::cell::Size;
-use palisade_protocol::{Input, Stream};
+use palisade_protocol::Stream;
 use rustix::{
     fs::{FileType, Mode, OFlags},
     pipe::{PipeFlags, pipe_with},
@@ -154,9 +157,6 @@ impl Sink {
         Ok(())
     }
 }
-
-/// Pieces of input as they come from the client.
-pub(crate) type Attachment = mpsc::Receiver<Input>;
 
 /// A piece of output.
 pub(crate) type Piece = (Stream, Vec<u8>);

@@ -112,7 +112,7 @@ impl Work {
             // Without a reader of the log the answers still count.
             Ok(_) => drop(print::line(&format!("{told} {id} {}", card::summary(&question)))),
             Err(error) => {
-                print::note(&format!("note: {id} was not answered: {error}"));
+                print::note(&format!("note: the answer to {id}: {error}"));
                 // What was refused for what it says must not leave the agent waiting.
                 let why = format!("the handler's answer was refused: {error}");
                 let denial = answer(&question, Verdict::Deny, &why);

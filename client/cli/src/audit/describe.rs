@@ -40,6 +40,10 @@ fn matter(record: &Record) -> (Option<Style>, String) {
         Record::JobEnd(end) => (None, of_job(end)),
         Record::Repair(repair) => (Some(Style::Warning), of_repair(repair)),
         Record::Rotate(rotate) => (None, format!("from {}", rotate.from)),
+        Record::Grant(grant) => (
+            Some(Style::Hint),
+            format!("{} {} by {}: {}", grant.grant, grant.act, grant.by, grant.covers),
+        ),
     }
 }
 
@@ -80,6 +84,10 @@ fn of_job(end: &JobEnd) -> String {
 fn of_repair(repair: &Repair) -> String {
     let torn = repair.torn.as_ref().map(|torn| format!("{} bytes were torn", torn.bytes));
     let head = repair.head.as_ref().map(|_| "the head file did not agree".to_owned());
-    let what: Vec<_> = torn.into_iter().chain(head).collect();
+    let calls = match repair.unfinished.len() {
+        0 => None,
+        count => Some(format!("{count} calls have no result")),
+    };
+    let what: Vec<_> = torn.into_iter().chain(head).chain(calls).collect();
     format!("after record {}: {}", repair.found.seq, what.join(", "))
 }

@@ -4,7 +4,7 @@ use super::Directory;
 use crate::{
     exit::TOOL,
     failure::Failure,
-    paint::{self, Paint, Style},
+    paint::{self, Paint, Style, harmless},
     print,
 };
 use clap::Args;
@@ -63,7 +63,7 @@ fn text(found: &Verification, paint: Paint) -> String {
 }
 
 fn of_chain(chain: &ChainReport, paint: Paint) -> String {
-    let ChainReport { chain: name, files, head, torn, losses, bad } = chain;
+    let ChainReport { chain: name, files, head, torn, losses, bad, unfinished } = chain;
     let verdict = if bad.is_none() && losses.is_empty() {
         paint.apply(Style::Good, "good")
     } else {
@@ -83,6 +83,12 @@ fn of_chain(chain: &ChainReport, paint: Paint) -> String {
             "  note: {torn} bytes of a record that was never finished; the next start cuts them off\n"
         ));
     }
+    for call in unfinished {
+        text.push_str(&format!(
+            "  note: call {} has no result: it is under way, or ended with its daemon\n",
+            harmless(call)
+        ));
+    }
     text
 }
 
@@ -99,7 +105,7 @@ fn to_json(found: &Verification) -> Value {
         json!({"chain": chain.chain.to_string(), "files": chain.files, "records": chain.head.seq,
             "head": chain.head.to_string(), "torn_bytes": chain.torn,
             "losses": chain.losses.iter().map(bad).collect::<Vec<_>>(),
-            "bad": chain.bad.as_ref().map(bad)})
+            "unfinished": chain.unfinished, "bad": chain.bad.as_ref().map(bad)})
     };
     json!({"good": found.is_good(),
         "chains": found.chains.iter().map(chain).collect::<Vec<_>>(),

@@ -1,9 +1,10 @@
 //! The history as Markdown for people, record by record. Pure.
 
 use crate::{
-    decision::{Answer, Question},
+    clean::CleanText,
+    decision::{Answer, Grant, Question},
     line::{Entry, steers},
-    record::{Call, CallResult, Finding, JobEnd, Record, SessionOpen},
+    record::{Call, CallResult, Finding, JobEnd, Record, SessionOpen, Thinking},
 };
 use std::fmt::Write as _;
 
@@ -32,12 +33,15 @@ impl Markdown {
             Record::JobEnd(end) => job_end(end, &time.to_string()),
             Record::Repair(repair) => {
                 let torn = repair.torn.as_ref().map_or(0, |torn| torn.bytes);
+                let calls: Vec<_> = repair.unfinished.iter().map(|id| span(id)).collect();
+                let calls = if calls.is_empty() { "none".to_owned() } else { calls.join(", ") };
                 format!(
                     "> **The log was repaired** at {time}: {torn} bytes were cut off after record \
-                     {}.\n\n",
+                     {}; calls without a result: {calls}.\n\n",
                     repair.found.seq
                 )
             }
+            Record::Grant(grant) => granted(grant),
             Record::Start(_) | Record::Rotate(_) => String::new(),
         }
     }
@@ -83,6 +87,19 @@ fn call(number: u64, call: &Call, time: &str) -> String {
     for Finding { kind, why } in &call.findings {
         note("finding", format!("{}: {}", span(kind), span(why.as_str())));
     }
+    if let Some(Thinking { assumptions, failure_scenarios, verdict, verdict_reason }) =
+        &call.thinking
+    {
+        let each = |texts: &[CleanText]| {
+            texts.iter().map(|text| span(text.as_str())).collect::<Vec<_>>().join("; ")
+        };
+        note("it takes for granted", each(assumptions));
+        note("it could go wrong", each(failure_scenarios));
+        note(
+            "its verdict",
+            format!("{}: {}", span(verdict.as_str()), span(verdict_reason.as_str())),
+        );
+    }
     text.push('\n');
     let arguments = call.arguments.value();
     let block = match arguments.get("command").and_then(|command| command.as_str()) {
@@ -99,16 +116,40 @@ fn call(number: u64, call: &Call, time: &str) -> String {
 
 fn asked(question: &Question) -> String {
     let handlers: Vec<_> = question.handlers.iter().map(|name| span(name.as_str())).collect();
-    format!(
-        "- asked: {}\n",
-        if handlers.is_empty() { "nobody".into() } else { handlers.join(", ") }
-    )
+    let to = if handlers.is_empty() { "nobody".into() } else { handlers.join(", ") };
+    let shown = &question.shown;
+    let mut text = format!(
+        "- asked: {to}, in {} about {}, because of {}\n",
+        span(&question.question),
+        span(&question.digest.to_string()),
+        span(shown.why.as_str())
+    );
+    for target in &shown.targets {
+        text.push_str(&format!("- shown: {}\n", span(target.as_str())));
+    }
+    text.push('\n');
+    text.push_str(&fence("", shown.lines.as_str()));
+    if let Some(diff) = &shown.diff {
+        text.push_str(&fence("diff", diff.as_str()));
+    }
+    text
+}
+
+fn granted(grant: &Grant) -> String {
+    let time = match grant.expires_in_ms {
+        Some(ms) => format!("for {ms} ms"),
+        None => "for the session".to_owned(),
+    };
+    let (id, covers) = (span(&grant.grant), span(grant.covers.as_str()));
+    format!("- grant {id} {} by {}: {covers} {time}\n\n", grant.act, span(grant.by.as_str()))
 }
 
 fn answered(answer: &Answer) -> String {
     let reason = answer.reason.as_str();
     let reason = if reason.is_empty() { String::new() } else { format!(": {}", span(reason)) };
-    format!("- answer: **{}** by {}{reason}\n\n", answer.decision, span(&answer.by.to_string()))
+    let to = answer.question.as_ref().map(|id| format!(" to {}", span(id))).unwrap_or_default();
+    let by = span(&answer.by.to_string());
+    format!("- answer{to}: **{}** by {by}{reason}\n\n", answer.decision)
 }
 
 fn outcome(result: &CallResult) -> String {
@@ -126,8 +167,9 @@ fn outcome(result: &CallResult) -> String {
     if let Some(message) = &result.message {
         text.push_str(&format!("> {}\n\n", span(message.as_str())));
     }
-    if !result.output.as_str().is_empty() {
-        text.push_str(&fence("", result.output.as_str()));
+    let output = super::output(result);
+    if !output.is_empty() {
+        text.push_str(&fence("", &output));
     }
     text
 }

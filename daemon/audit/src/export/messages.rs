@@ -51,7 +51,8 @@ impl Messages {
             | Record::Answer(_)
             | Record::Repair(_)
             | Record::JobEnd(_)
-            | Record::Rotate(_) => {}
+            | Record::Rotate(_)
+            | Record::Grant(_) => {}
         }
     }
 
@@ -117,10 +118,10 @@ fn content(result: Option<&CallResult>) -> String {
     let Some(result) = result else {
         return "no result was recorded: the call did not end".to_owned();
     };
-    let (output, message) = (result.output.as_str(), result.message.as_ref());
+    let (output, message) = (super::output(result), result.message.as_ref());
     match message {
         Some(message) if output.is_empty() => message.to_string(),
         Some(message) => format!("{output}\n{message}"),
-        None => output.to_owned(),
+        None => output,
     }
 }

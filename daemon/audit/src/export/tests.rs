@@ -22,6 +22,7 @@ fn call(id: &str, arguments: &str, reason: Option<&str>) -> Record {
         reason: reason.map(CleanText::new),
         dry_run: false,
         judgement: Judgement::Allow,
+        thinking: None,
         findings: vec![Finding { kind: "opaque".into(), why: "runs `x`".into() }],
     })
 }
@@ -35,10 +36,11 @@ fn result(id: &str, error: Option<&str>, output: &str) -> Record {
         message: error.map(|_| "it failed".into()),
         exit_code: Some(i32::from(error.is_some())),
         signal: None,
-        output: output.into(),
+        output: Some(output.into()),
         output_bytes: output.len() as u64,
         output_digest: Hash::of(output.as_bytes()),
         data_digest: None,
+        attachment: None,
         omitted_bytes: 0,
         duration_us: 1500,
     })

@@ -153,7 +153,10 @@ fn a_torn_end_is_repaired_wherever_it_tore() {
         let kept = fs::read(directory.path().join(&kept_in)).unwrap();
         assert_eq!(kept, &bytes[last..length]);
         let torn = Some(Torn { file: name, kept_in, bytes: (length - last) as u64 });
-        assert_eq!(lines[3].record, Record::Repair(Repair { torn, head: None, found: head }));
+        assert_eq!(
+            lines[3].record,
+            Record::Repair(Repair { torn, head: None, found: head, unfinished: Vec::new() })
+        );
         assert!(matches!(lines[4].record, Record::Start(_)));
     }
 }
@@ -243,4 +246,79 @@ fn links_are_not_followed() {
     let refused = Log::open(&logs, options());
     assert!(matches!(refused, Err(AuditError::Io { act: "open", .. })), "{refused:?}");
     assert_eq!(fs::read_to_string(&victim).unwrap(), "whole");
+}
+
+#[test]
+fn what_is_deferred_keeps_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = Log::open(directory.path(), options()).unwrap();
+    drop(log.append(&note(1)).unwrap());
+    log.defer(|| note(2)).unwrap();
+    log.defer(|| note(3)).unwrap();
+    drop(log.append(&note(4)).unwrap());
+    (5..1000).for_each(|n| log.defer(move || note(n)).unwrap());
+    log.nudge().unwrap();
+    drop(log);
+    let records = entries(&file(directory.path()));
+    let numbers: Vec<u64> = records[1..]
+        .iter()
+        .map(|entry| {
+            let Record::SessionClose(close) = &entry.record else { panic!("{entry:?}") };
+            close.calls
+        })
+        .collect();
+    assert_eq!(numbers, (1..1000).collect::<Vec<_>>(), "in order, and none is lost at the end");
+    good(directory.path());
+}
+
+#[test]
+fn the_thread_writes_what_is_deferred() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = Log::open(directory.path(), options()).unwrap();
+    log.defer(|| note(1)).unwrap();
+    assert_eq!(entries(&file(directory.path())).len(), 1, "nobody has written it yet");
+    log.nudge().unwrap();
+    while entries(&file(directory.path())).len() < 2 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_can_not_be_written_stays_in_front_and_lets_nothing_past() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = Log::open(directory.path(), options()).unwrap();
+    log.defer(|| note(1)).unwrap();
+    let path = file(directory.path());
+    let mut other = OpenOptions::new().append(true).open(&path).unwrap();
+    std::io::Write::write_all(&mut other, b"x").unwrap();
+    assert!(log.append(&note(2)).is_err());
+    assert!(log.append(&note(3)).is_err());
+    let length = path.metadata().unwrap().len() - 1;
+    other.set_len(length).unwrap();
+    drop(log.append(&note(4)).unwrap());
+    let records = entries(&path);
+    assert_eq!(
+        records[1..].iter().map(|e| e.record.clone()).collect::<Vec<_>>(),
+        [note(1), note(4)]
+    );
+}
+
+#[test]
+fn a_start_names_calls_that_have_no_result() {
+    use crate::line::tests::{call_of, result_of};
+    let directory = tempfile::tempdir().unwrap();
+    let log = Log::open(directory.path(), options()).unwrap();
+    for record in [call_of("lost"), call_of("done"), result_of("done")] {
+        drop(log.append(&record).unwrap());
+    }
+    drop(log);
+    drop(Log::open(directory.path(), options()).unwrap());
+    let found = good(directory.path());
+    assert_eq!(found.chains[0].unfinished, ["lost"]);
+    let records = entries(&file(directory.path()));
+    let Record::Repair(repair) = &records[4].record else { panic!("{records:?}") };
+    assert_eq!((repair.unfinished.as_slice(), &repair.torn), (&["lost".to_owned()][..], &None));
+    // It was said once; the next start has nothing to say.
+    drop(Log::open(directory.path(), options()).unwrap());
+    assert_eq!(entries(&file(directory.path())).len(), records.len() + 1);
 }

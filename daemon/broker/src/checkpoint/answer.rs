@@ -2,21 +2,23 @@
 //! is refused. Broker.
 
 use super::{
-    desk::{ConnectionNumber, Desk, State, Verdict},
-    grants::Memory,
+    desk::{ConnectionNumber, Desk, Open, State, Verdict},
+    grants::{Kept, Memory},
     poll::{Asked, Standing},
 };
 use palisade_protocol::{
-    Answer, Answered, Decision, Deny, ErrorCode, GrantId, HandlerId, Modified, QuestionId, Replace,
-    Review, WireError, Withhold,
+    Answer, Answered, Decision, Deny, ErrorCode, GrantId, HandlerId, Modified, QuestionId,
+    Remember, Replace, Review, WireError, Withhold,
 };
 use tokio::time::Instant;
 
-/// Who answers.
-#[derive(Debug, Clone, Copy)]
+/// Who answers, as the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answerer {
     pub(crate) connection: ConnectionNumber,
     pub(crate) uid: u32,
+    /// None where it can not be seen from here.
+    pub(crate) pid: Option<u32>,
 }
 
 /// What an answer comes to.
@@ -31,33 +33,53 @@ fn stale(message: &str) -> WireError {
 }
 
 impl Desk {
-    /// Takes an answer.
+    /// Takes an answer. A decision counts even if what it wants remembered is not; the error then
+    /// says both.
     pub(crate) fn answer(&self, from: Answerer, answer: Answer) -> Result<Answered, WireError> {
         let mut state = self.state();
         let at = state.find(&answer.question)?;
         let (handler, name) = state.voter(from)?;
         state.fits(at, &handler, &answer)?;
-        let asked = state.take_vote(at, &handler, &name)?;
-        let Answer { decision, remember, .. } = answer;
+        let asked = state.take_vote(at, from, &handler, &name)?;
+        let (remember, refused) = state.memorable(at, &answer);
+        let grant = state.count(at, asked, answer.decision, remember, name)?;
+        refused.map_or(Ok(Answered { grant }), Err)
+    }
+}
+
+impl State {
+    /// Counts a vote; the grant that will come of it.
+    fn count(
+        &mut self,
+        at: usize,
+        asked: Asked,
+        decision: Decision,
+        remember: Option<Remember>,
+        name: String,
+    ) -> Result<Option<GrantId>, WireError> {
         let by = format!("handler:{name}");
-        let Some(open) = state.open.get_mut(at) else { return Err(stale("it is over")) };
+        let Some(open) = self.open.get_mut(at) else { return Err(stale("it is over")) };
         let verdict = match vote(decision, &by) {
             Vote::No { reason, guidance } => Verdict::Denied { by, reason, guidance },
             vote @ (Vote::Yes | Vote::Instead(_)) => {
                 open.remember.extend(remember.map(|remember| (remember, name)));
                 match (open.poll.approve(asked), vote) {
-                    (Standing::Open, _) => return Ok(Answered { grant: None }),
+                    (Standing::Open, _) => return Ok(None),
                     (Standing::Lost(why), _) => Verdict::default(why, ""),
                     (Standing::Carried(_), Vote::Instead(verdict)) => verdict,
                     (Standing::Carried(name), Vote::Yes | Vote::No { .. }) => {
-                        Verdict::Approved { by: format!("handler:{name}") }
+                        let kept = self.prepare(at)?;
+                        Verdict::Approved { by: format!("handler:{name}"), kept }
                     }
                 }
             }
         };
-        let grant = state.keep(at, &verdict)?;
-        state.finish(at, verdict);
-        Ok(Answered { grant })
+        let grant = match &verdict {
+            Verdict::Approved { kept, .. } => kept.last().map(Kept::id),
+            Verdict::Modified { .. } | Verdict::Replaced { .. } | Verdict::Denied { .. } => None,
+        };
+        self.finish(at, verdict);
+        Ok(grant)
     }
 }
 
@@ -100,7 +122,7 @@ impl State {
     /// Who votes: the handler of the connection, or an operator who is attached as none.
     fn voter(&self, from: Answerer) -> Result<(HandlerId, String), WireError> {
         let mut attached = self.attached.iter();
-        if let Some(handler) = attached.find(|handler| handler.connection == from.connection) {
+        if let Some(handler) = attached.find(|handler| handler.from.connection == from.connection) {
             return Ok((handler.id.clone(), handler.register.name.clone()));
         }
         let id = HandlerId::try_from(format!("operator-{}", from.connection))
@@ -138,22 +160,33 @@ impl State {
                 "deny, and say in `guidance` what should be done instead",
             ));
         }
-        match &answer.remember {
-            None => Ok(()),
-            Some(remember) if matches!(answer.decision, Decision::Approve) => {
-                Memory::check(&open.claim, remember, &open.limits)
-            }
-            Some(_) => Err(WireError::new(
+        Ok(())
+    }
+
+    /// What of an answer may be remembered, and what is to be said where it may not.
+    fn memorable(&self, at: usize, answer: &Answer) -> (Option<Remember>, Option<WireError>) {
+        let Some(remember) = answer.remember.clone() else { return (None, None) };
+        let checked = match (self.open.get(at), &answer.decision) {
+            (Some(open), Decision::Approve) => Memory::check(&open.claim, &remember, &open.limits),
+            (Some(_) | None, _) => Err(WireError::new(
                 ErrorCode::InvalidRequest,
-                "only a plain approval is remembered",
+                "not remembered: only a plain approval is",
                 "leave out `remember`",
             )),
+        };
+        match checked {
+            Ok(()) => (Some(remember), None),
+            Err(error) => {
+                let message = format!("the decision counts, but is {}", error.message);
+                (None, Some(WireError { message, ..error }))
+            }
         }
     }
 
     fn take_vote(
         &mut self,
         at: usize,
+        from: Answerer,
         handler: &HandlerId,
         name: &str,
     ) -> Result<Asked, WireError> {
@@ -173,7 +206,7 @@ impl State {
             None if handler.as_str().starts_with("operator-") => {
                 let (handler, name, priority) =
                     (handler.clone(), name.to_owned(), open.poll.top().unwrap_or_default());
-                Ok(Asked { handler, name, priority, until: Instant::now() })
+                Ok(Asked { handler, from, name, priority, until: Instant::now() })
             }
             None => Err(WireError::new(
                 ErrorCode::Forbidden,
@@ -183,18 +216,15 @@ impl State {
         }
     }
 
-    /// Remembers what the handlers wanted remembered, once it is carried.
-    fn keep(&mut self, at: usize, verdict: &Verdict) -> Result<Option<GrantId>, WireError> {
-        let Some(open) = self.open.get_mut(at) else { return Ok(None) };
-        let wanted = std::mem::take(&mut open.remember);
-        if !matches!(verdict, Verdict::Approved { .. }) {
-            return Ok(None);
-        }
-        let (claim, now) = (open.claim.clone(), Instant::now());
-        let mut grant = None;
-        for (remember, name) in wanted {
-            grant = Some(self.memory.keep(&claim, remember, &name, now)?);
-        }
-        Ok(grant)
+    /// What the handlers wanted remembered of a question that is carried.
+    fn prepare(&mut self, at: usize) -> Result<Vec<Kept>, WireError> {
+        let Some(Open { remember, claim, .. }) = self.open.get_mut(at) else {
+            return Ok(Vec::new());
+        };
+        let (wanted, claim, now) = (std::mem::take(remember), claim.clone(), Instant::now());
+        let prepare = |(remember, name): (Remember, String)| {
+            self.memory.prepare(&claim, remember, &name, now)
+        };
+        wanted.into_iter().map(prepare).collect()
     }
 }

@@ -1,20 +1,26 @@
 //! Asks about one call: memory first, then the handlers, and what they say is recorded and told
 //! before anything comes of it. Broker.
 
-use super::{desk::Verdict, question::Subject};
+use super::{
+    desk::{Inquiry, Verdict},
+    grants::Kept,
+    question::Subject,
+};
 use crate::{
-    audit::{Answering, Docket},
+    audit::{Answering, Docket, Put},
     error::CallError,
     gather::{self, Gathered},
     outcome::Outcome,
     seen::Seen,
     server::Server,
-    stages::Checked,
+    stages::{self, Checked},
 };
 use palisade_policy::{Grant, Judgement, Question};
 use palisade_protocol::{
     Approval, Call, Checkpoint, ErrorCode, Event, JsonText, QuestionId, Review, WireError,
 };
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 /// A call that was approved.
 #[derive(Debug)]
@@ -25,74 +31,142 @@ pub(crate) enum Consulted {
     Approved { call: Checked, grant: Grant, seen: Seen },
 }
 
-/// Asks about a call.
-pub(crate) async fn consult(
-    server: &Server,
-    docket: &mut Docket,
-    call: Checked,
-    gathered: Gathered,
-    question: Question,
-) -> Result<Consulted, Box<Outcome>> {
-    let Gathered { facts, seen, changes } = gathered;
-    let session = call.session();
-    let subject = |seen| Subject {
-        session,
+/// What a question to an approver is made of.
+fn subject<'a>(
+    call: &'a Checked,
+    gathered: &'a Gathered,
+    seen: &'a Seen,
+    question: &'a Question,
+) -> Subject<'a> {
+    Subject {
+        session: call.session(),
         call_id: call.call_id(),
         tool: call.tool(),
         call: call.call(),
         task: call.task(),
-        facts: &facts,
+        attachment: call.attachment(),
+        facts: &gathered.facts,
         seen,
         findings: question.findings(),
         why: question.rule(),
         review: Review::Input,
         output: None,
-    };
-    if let Some((id, by)) = server.desk.remembered(&subject(&seen).claim()) {
+    }
+}
+
+/// Asks about a call.
+pub(crate) async fn consult(
+    server: &Server,
+    docket: &mut Docket,
+    mut call: Checked,
+    gathered: Gathered,
+    question: Question,
+) -> Result<Consulted, Box<Outcome>> {
+    hold_attachment(&mut call).await?;
+    let claim = subject(&call, &gathered, &gathered.seen, &question).claim();
+    if let Some((id, by)) = server.desk.remembered(&claim) {
         let by = format!("remembered:{id} of {by}");
         let checkpoint = checkpoint("approved", &by, "an earlier approval covers it");
-        told(server, docket, &call, &checkpoint, String::new()).await?;
-        let grant = question.approved(checkpoint);
+        told(server, docket, &call, &checkpoint, None, &[]).await?;
+        let (grant, changes) = (question.approved(checkpoint), gathered.changes);
         return Ok(Consulted::Remembered { call, grant, changes });
     }
-    if call.call().options.attach {
-        let verdict = Verdict::default(
-            "what follows as an attachment can not be shown before it is there",
-            "send the content in the arguments",
-        );
-        return Err(denied(server, docket, &call, question, verdict, String::new()).await);
-    }
-    let seen = seen.closely(session).await?;
-    let inquiry = subject(&seen).inquiry(placeholder()?);
-    let digest = inquiry.question.digest.clone();
+    let seen = gathered.seen.closely(call.session()).await?;
+    let mut inquiry = subject(&call, &gathered, &seen, &question).inquiry(placeholder()?);
+    let put = put(server, docket, &mut inquiry).await.map_err(|error| Box::new(error.into()))?;
     let verdict = tokio::select! {
         biased;
         verdict = server.desk.ask(inquiry) => verdict,
         () = call.cancelled() => return Err(CallError::Cancelled.into()),
     };
-    session.check()?;
+    call.session().check()?;
     let verdict = match verdict {
         Verdict::Denied { .. } => verdict,
-        _ if server.has_other_profile(&session.profile) => {
+        _ if server.has_other_profile(&call.session().profile) => {
             Verdict::default("the profile was changed meanwhile", "ask again")
         }
         Verdict::Replaced { .. } => Verdict::default("the answer was of the wrong kind", ""),
         Verdict::Approved { .. } | Verdict::Modified { .. } => verdict,
     };
     match verdict {
-        Verdict::Approved { by } => {
+        Verdict::Approved { by, kept } => {
             let checkpoint = checkpoint("approved", &by, "");
-            told(server, docket, &call, &checkpoint, digest).await?;
+            told(server, docket, &call, &checkpoint, Some(&put), &kept).await?;
+            remember(server, docket, kept).await?;
             Ok(Consulted::Approved { call, grant: question.approved(checkpoint), seen })
         }
         Verdict::Modified { by, arguments } => {
             let checkpoint = checkpoint("modified", &by, "its arguments were changed");
-            modified(server, docket, call, arguments, checkpoint, digest).await
+            modified(server, docket, call, arguments, checkpoint, &put).await
         }
         verdict @ (Verdict::Denied { .. } | Verdict::Replaced { .. }) => {
-            Err(denied(server, docket, &call, question, verdict, digest).await)
+            Err(denied(server, docket, &call, question, verdict, &put).await)
         }
     }
+}
+
+/// Takes in what follows a call, so that it can be shown before it is used.
+async fn hold_attachment(call: &mut Checked) -> Result<(), Box<Outcome>> {
+    let profile = &call.session().profile;
+    let most = profile.file_bytes();
+    let patience = Duration::from_millis(profile.handlers().deadline_ms());
+    let cancel = call.cancelling();
+    let Some(attachment) = call.attachment_mut() else { return Ok(()) };
+    let held = tokio::select! {
+        biased;
+        held = attachment.hold(most) => held,
+        () = cancel.cancelled() => return Err(CallError::Cancelled.into()),
+        () = sleep(patience) => Err("it did not come in time".to_owned()),
+    };
+    held.map_err(|why| {
+        let message = format!("the attachment has to be shown to a checkpoint first, and {why}");
+        let hint = "send the content in the arguments, or in smaller parts (limits.file_bytes)";
+        Box::new(WireError::new(ErrorCode::InvalidArguments, message, hint).into())
+    })
+}
+
+/// Records a question; only then it is put.
+pub(super) async fn put(
+    server: &Server,
+    docket: &Docket,
+    inquiry: &mut Inquiry,
+) -> Result<Put, WireError> {
+    let handlers = server.desk.announce(inquiry)?;
+    Ok(docket.question(inquiry, &handlers).await?)
+}
+
+/// Records what is to be remembered; only then it is.
+async fn remember(server: &Server, docket: &Docket, kept: Vec<Kept>) -> Result<(), Box<Outcome>> {
+    for kept in kept {
+        // Another call that asked the same may have done it.
+        if server.desk.holds(&kept) {
+            continue;
+        }
+        let recorded = docket.grant(&kept.grant(Instant::now())).await;
+        recorded.map_err(|error| Box::new(WireError::from(error).into()))?;
+        server.desk.keep(kept);
+    }
+    Ok(())
+}
+
+/// What a dry run of a call that would be asked about says. Nobody is asked.
+pub(crate) fn would_ask(
+    server: &Server,
+    call: &Checked,
+    gathered: &Gathered,
+    question: &Question,
+) -> Box<Outcome> {
+    let claim = subject(call, gathered, &gathered.seen, question).claim();
+    let mut report = stages::report(call, "ask");
+    report["asked_because"] = question.rule().into();
+    report["covered_by"] = server.desk.covering(&claim).map(|id| id.to_string()).into();
+    Box::new(match JsonText::render(&report) {
+        Ok(data) => {
+            let findings = question.findings().to_vec();
+            Outcome { data: Some(data), findings, ..Outcome::default() }
+        }
+        Err(error) => CallError::Io(error.into()).into(),
+    })
 }
 
 /// The call with the approver's arguments: validated and judged again. What the approver wrote is
@@ -103,12 +177,17 @@ async fn modified(
     call: Checked,
     arguments: JsonText,
     checkpoint: Checkpoint,
-    digest: String,
+    put: &Put,
 ) -> Result<Consulted, Box<Outcome>> {
     let changed = Call { arguments, ..call.call().clone() };
     let call = call.with(changed)?;
     let session = call.session();
     let gathered = gather::gather(&server.analyst, session, call.described(), call.task()).await?;
+    // What it would touch is held on to before it is judged: from here on a change is noticed.
+    let seen = gathered.seen.closely(session).await?;
+    if let Some(what) = gathered.seen.replaced(&seen) {
+        return Err(CallError::Stale(what).into());
+    }
     let (profile, spec) = (&session.profile, &call.described().spec);
     let grant = match palisade_policy::judge(profile, session.ask, spec, &gathered.facts) {
         Judgement::Deny(refusal) => return Err(Box::new(refusal.into())),
@@ -116,8 +195,7 @@ async fn modified(
         Judgement::Allow(grant) => grant.approved(checkpoint.clone()),
     };
     docket.modified(call.call());
-    told(server, docket, &call, &checkpoint, digest).await?;
-    let seen = gathered.seen.closely(session).await?;
+    told(server, docket, &call, &checkpoint, Some(put), &[]).await?;
     Ok(Consulted::Approved { call, grant, seen })
 }
 
@@ -137,13 +215,13 @@ async fn denied(
     call: &Checked,
     question: Question,
     verdict: Verdict,
-    digest: String,
+    put: &Put,
 ) -> Box<Outcome> {
     let Verdict::Denied { by, reason, guidance } = verdict else {
         return CallError::Cell("an answer was taken for another".to_owned()).into();
     };
     let checkpoint = checkpoint("denied", &by, &reason);
-    if let Err(unrecorded) = told(server, docket, call, &checkpoint, digest).await {
+    if let Err(unrecorded) = told(server, docket, call, &checkpoint, Some(put), &[]).await {
         return unrecorded;
     }
     let why = question.findings().first().map_or("every call is asked about", |f| f.why.as_str());
@@ -161,9 +239,13 @@ async fn told(
     docket: &mut Docket,
     call: &Checked,
     checkpoint: &Checkpoint,
-    digest: String,
+    put: Option<&Put>,
+    kept: &[Kept],
 ) -> Result<(), Box<Outcome>> {
-    let answering = Answering { review: Review::Input, checkpoint, digest: &digest };
+    let kept: Vec<String> = kept.iter().map(|kept| kept.grant(Instant::now()).summary).collect();
+    let kept = kept.join("; ");
+    let remember = Some(kept.as_str()).filter(|kept| !kept.is_empty());
+    let answering = Answering { review: Review::Input, checkpoint, remember, asked: put };
     docket.answer(answering).await.map_err(|error| Box::new(WireError::from(error).into()))?;
     let session = call.session();
     server.observers.tell(session, || {
@@ -175,7 +257,7 @@ async fn told(
             decision: checkpoint.decision.clone(),
             by: checkpoint.by.clone(),
             reason: checkpoint.reason.clone(),
-            digest: digest.clone(),
+            digest: put.map(|put| put.digest.clone()).unwrap_or_default(),
         })
     });
     Ok(())

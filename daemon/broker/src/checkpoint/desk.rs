@@ -2,14 +2,15 @@
 //! way that is not a clear yes ends in a no with its own reason. Broker.
 
 use super::{
-    grants::{Claim, Memory},
+    answer::Answerer,
+    grants::{Claim, Kept, Memory},
     poll::{Asked, Poll, Standing},
 };
 use crate::context::Outbox;
 use palisade_policy::Handlers;
 use palisade_protocol::{
-    ErrorCode, Event, Grant, GrantId, HandlerId, JsonText, Question, QuestionId, QuestionOver,
-    Register, Remember, ServerMessage, SessionId, WireError,
+    ErrorCode, Event, Grant, GrantId, HandlerId, JsonText, NameError, Question, QuestionId,
+    QuestionOver, Register, Remember, ServerMessage, SessionId, WireError,
 };
 use std::{
     collections::VecDeque,
@@ -30,8 +31,8 @@ pub(crate) type ConnectionNumber = u64;
 /// What became of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It may run, or be seen, as it was shown.
-    Approved { by: String },
+    /// It may run, or be seen, as it was shown; and this is to be remembered.
+    Approved { by: String, kept: Vec<Kept> },
     /// It may run with these arguments.
     Modified { by: String, arguments: JsonText },
     /// The agent is to see this instead.
@@ -49,7 +50,7 @@ impl Verdict {
     /// For `question_over`.
     fn outcome(&self) -> (&'static str, &str) {
         match self {
-            Self::Approved { by } => ("approved", by),
+            Self::Approved { by, .. } => ("approved", by),
             Self::Modified { by, .. } => ("modified", by),
             Self::Replaced { by, .. } => ("replaced", by),
             Self::Denied { by, .. } => ("denied", by),
@@ -66,6 +67,14 @@ pub(crate) struct Inquiry {
     pub(crate) limits: Handlers,
     /// How long the caller waits, if it said so.
     pub(crate) patience: Option<Duration>,
+}
+
+impl Inquiry {
+    /// How long there is for an answer: what the profile gives, or less if the caller says so.
+    pub(crate) fn time(&self) -> Duration {
+        let most = Duration::from_millis(self.limits.deadline_ms());
+        self.patience.map_or(most, |patience| patience.min(most))
+    }
 }
 
 /// Handlers, open questions and memory.
@@ -87,7 +96,7 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) id: HandlerId,
-    pub(super) connection: ConnectionNumber,
+    pub(super) from: Answerer,
     pub(super) register: Register,
     outbox: Outbox,
     heard: Instant,
@@ -115,17 +124,17 @@ impl Desk {
     /// Attaches a handler, or changes how it is attached; it is asked what waits already.
     pub(crate) fn attach(
         &self,
-        connection: ConnectionNumber,
+        from: Answerer,
         register: Register,
         outbox: Outbox,
     ) -> Result<HandlerId, WireError> {
         let mut state = self.state();
-        state.detach(connection, "the handler changed its registration");
+        state.detach(from.connection, "the handler changed its registration");
         state.count += 1;
         let id = HandlerId::try_from(format!("h-{}", state.count))
             .map_err(|error| WireError::new(ErrorCode::Internal, error.to_string(), ""))?;
         let heard = Instant::now();
-        let attached = Attached { id: id.clone(), connection, register, outbox, heard };
+        let attached = Attached { id: id.clone(), from, register, outbox, heard };
         for open in &mut state.open {
             open.offer(&attached, heard);
         }
@@ -142,7 +151,7 @@ impl Desk {
     pub(crate) fn heard(&self, connection: ConnectionNumber) {
         let mut state = self.state();
         let mut attached = state.attached.iter_mut();
-        if let Some(attached) = attached.find(|attached| attached.connection == connection) {
+        if let Some(attached) = attached.find(|attached| attached.from.connection == connection) {
             attached.heard = Instant::now();
         }
     }
@@ -158,9 +167,24 @@ impl Desk {
         self.state().memory.list(Instant::now())
     }
 
-    /// Takes a grant back.
-    pub(crate) fn revoke(&self, id: &GrantId) -> Result<(), WireError> {
+    /// Takes a grant back, and says what it was.
+    pub(crate) fn revoke(&self, id: &GrantId) -> Result<Grant, WireError> {
         self.state().memory.revoke(id)
+    }
+
+    /// Whether an approval is remembered already.
+    pub(crate) fn holds(&self, kept: &Kept) -> bool {
+        self.state().memory.holds(kept)
+    }
+
+    /// Remembers an approval that is in the log.
+    pub(crate) fn keep(&self, kept: Kept) {
+        self.state().memory.keep(kept, Instant::now());
+    }
+
+    /// The grant that would cover a call. That does not use it.
+    pub(crate) fn covering(&self, claim: &Claim) -> Option<GrantId> {
+        self.state().memory.covering(claim)
     }
 
     /// The grant that covers a call, and who gave it.
@@ -177,7 +201,23 @@ impl Desk {
         }
     }
 
-    /// Asks, and waits for what becomes of it.
+    /// Gives a question its id, or that of the same one that waits already; who will be asked.
+    pub(crate) fn announce(&self, inquiry: &mut Inquiry) -> Result<Vec<String>, WireError> {
+        let state = self.state();
+        if let Some(open) = state.same(inquiry) {
+            inquiry.question.question = open.question.question.clone();
+        } else {
+            let id = format!("q-{}", uuid::Uuid::now_v7());
+            inquiry.question.question = id.try_into().map_err(|error: NameError| {
+                WireError::new(ErrorCode::Internal, error.to_string(), "")
+            })?;
+        }
+        let wants = |attached: &&Attached| attached.wants(&inquiry.question);
+        let asked = state.attached.iter().filter(wants);
+        Ok(asked.map(|attached| attached.register.name.clone()).collect())
+    }
+
+    /// Asks what was announced, and waits for what becomes of it.
     pub(crate) async fn ask(&self, inquiry: Inquiry) -> Verdict {
         let (id, mut outcome) = match self.put(inquiry) {
             Ok(waiting) => waiting,
@@ -204,15 +244,16 @@ impl Desk {
         &self,
         inquiry: Inquiry,
     ) -> Result<(QuestionId, watch::Receiver<Option<Verdict>>), Verdict> {
-        let Inquiry { mut question, claim, limits, patience } = inquiry;
         let mut state = self.state();
-        let of_session = |open: &&Open| open.claim.session == claim.session;
-        let same = state.open.iter().filter(of_session).find(|open| {
-            open.question.digest == question.digest && open.question.review == question.review
-        });
-        if let Some(open) = same {
+        if let Some(open) = state.same(&inquiry) {
             return Ok((open.question.question.clone(), open.outcome.subscribe()));
         }
+        let time = inquiry.time();
+        let Inquiry { question, claim, limits, .. } = inquiry;
+        if state.over.contains(&question.question) {
+            return Err(Verdict::default("the same question was decided meanwhile", "ask again"));
+        }
+        let of_session = |open: &&Open| open.claim.session == claim.session;
         let waiting = state.open.iter().filter(of_session).count() as u64;
         if waiting >= limits.max_pending() {
             return Err(Verdict::default(
@@ -220,12 +261,8 @@ impl Desk {
                 "wait for an answer before you ask for more; handlers.max_pending is the limit",
             ));
         }
-        let id = QuestionId::try_from(format!("q-{}", uuid::Uuid::now_v7()))
-            .map_err(|error| Verdict::default(error.to_string(), ""))?;
-        question.question = id.clone();
-        let now = Instant::now();
-        let most = Duration::from_millis(limits.deadline_ms());
-        let limit = now + patience.map_or(most, |patience| patience.min(most));
+        let (id, now) = (question.question.clone(), Instant::now());
+        let limit = now + time;
         let grace = now + Duration::from_millis(limits.grace_ms());
         let (outcome, receiver) = watch::channel(None);
         let poll = Poll::new(limits.quorum());
@@ -282,7 +319,7 @@ impl Open {
         if attached.outbox.try_send(ServerMessage::Event(event)).is_ok() {
             let Register { name, priority, .. } = &attached.register;
             let (handler, name, priority) = (attached.id.clone(), name.clone(), *priority);
-            self.poll.ask(Asked { handler, name, priority, until });
+            self.poll.ask(Asked { handler, from: attached.from, name, priority, until });
         }
     }
 
@@ -299,8 +336,17 @@ impl Open {
 }
 
 impl State {
+    /// The same question of the same session, if it waits.
+    fn same(&self, inquiry: &Inquiry) -> Option<&Open> {
+        self.open.iter().find(|open| {
+            open.claim.session == inquiry.claim.session
+                && open.question.digest == inquiry.question.digest
+                && open.question.review == inquiry.question.review
+        })
+    }
+
     fn detach(&mut self, connection: ConnectionNumber, why: &str) {
-        let gone = self.attached.extract_if(.., |attached| attached.connection == connection);
+        let gone = self.attached.extract_if(.., |attached| attached.from.connection == connection);
         let gone: Vec<HandlerId> = gone.map(|attached| attached.id).collect();
         gone.iter().for_each(|handler| self.leave(handler, why));
     }

@@ -25,8 +25,9 @@ pub(crate) struct Claim {
     pub(crate) facts: Facts,
 }
 
-#[derive(Debug)]
-struct Kept {
+/// An approval for more than one call. It counts once it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
     grant: Grant,
     exact: [u8; 32],
     profile_digest: String,
@@ -41,6 +42,12 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
+    /// The grant that would cover a call. That does not use it.
+    pub(crate) fn covering(&self, claim: &Claim) -> Option<GrantId> {
+        let kept = self.kept.iter().find(|kept| kept.is_for(claim) && kept.covers(claim))?;
+        Some(kept.grant.id.clone())
+    }
+
     /// The grant that covers a call, and who gave it.
     pub(crate) fn find(&mut self, claim: &Claim, now: Instant) -> Option<(GrantId, String)> {
         self.expire(now);
@@ -80,15 +87,14 @@ impl Memory {
         Ok(())
     }
 
-    /// Remembers an approval that was checked.
-    pub(crate) fn keep(
+    /// Makes what an approval that was checked is remembered by.
+    pub(crate) fn prepare(
         &mut self,
         claim: &Claim,
         remember: Remember,
         by: &str,
         now: Instant,
-    ) -> Result<GrantId, WireError> {
-        self.expire(now);
+    ) -> Result<Kept, WireError> {
         self.count += 1;
         let id = GrantId::try_from(format!("g-{}", self.count))
             .map_err(|error| WireError::new(ErrorCode::Internal, error.to_string(), ""))?;
@@ -108,32 +114,34 @@ impl Memory {
             expires_in_ms: None,
             used: 0,
         };
+        let (exact, profile_digest) = (claim.exact, claim.profile_digest.clone());
+        Ok(Kept { grant, exact, profile_digest, until })
+    }
+
+    /// Remembers an approval from now on.
+    pub(crate) fn keep(&mut self, kept: Kept, now: Instant) {
+        self.expire(now);
         if self.kept.len() >= MOST {
             self.kept.remove(0);
         }
-        let (exact, profile_digest) = (claim.exact, claim.profile_digest.clone());
-        self.kept.push(Kept { grant, exact, profile_digest, until });
-        Ok(id)
+        self.kept.push(kept);
+    }
+
+    /// Whether an approval is remembered.
+    pub(crate) fn holds(&self, kept: &Kept) -> bool {
+        self.kept.iter().any(|known| known.grant.id == kept.grant.id)
     }
 
     /// All of it, oldest first.
     pub(crate) fn list(&mut self, now: Instant) -> Vec<Grant> {
         self.expire(now);
-        let left = |until: Instant| {
-            u64::try_from(until.saturating_duration_since(now).as_millis()).unwrap_or(u64::MAX)
-        };
-        self.kept
-            .iter()
-            .map(|kept| Grant { expires_in_ms: kept.until.map(left), ..kept.grant.clone() })
-            .collect()
+        self.kept.iter().map(|kept| kept.grant(now)).collect()
     }
 
-    /// Takes one back.
-    pub(crate) fn revoke(&mut self, id: &GrantId) -> Result<(), WireError> {
-        let before = self.kept.len();
-        self.kept.retain(|kept| kept.grant.id != *id);
-        if self.kept.len() < before {
-            return Ok(());
+    /// Takes one back, and says what it was.
+    pub(crate) fn revoke(&mut self, id: &GrantId) -> Result<Grant, WireError> {
+        if let Some(at) = self.kept.iter().position(|kept| kept.grant.id == *id) {
+            return Ok(self.kept.remove(at).grant);
         }
         let hint = "`palisade grants list` shows what there is";
         Err(WireError::new(ErrorCode::NotFound, format!("there is no grant {id}"), hint))
@@ -150,6 +158,18 @@ impl Memory {
 }
 
 impl Kept {
+    pub(crate) fn id(&self) -> GrantId {
+        self.grant.id.clone()
+    }
+
+    /// As operators see it.
+    pub(crate) fn grant(&self, now: Instant) -> Grant {
+        let left = |until: Instant| {
+            u64::try_from(until.saturating_duration_since(now).as_millis()).unwrap_or(u64::MAX)
+        };
+        Grant { expires_in_ms: self.until.map(left), ..self.grant.clone() }
+    }
+
     fn is_for(&self, claim: &Claim) -> bool {
         self.grant.uid == claim.uid
             && self.profile_digest == claim.profile_digest

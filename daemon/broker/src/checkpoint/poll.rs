@@ -1,6 +1,7 @@
 //! Counts what handlers say to one question: any denial denies, the highest priority that was
 //! asked decides, and a profile may want several. Broker, pure.
 
+use super::answer::Answerer;
 use palisade_protocol::HandlerId;
 use tokio::time::Instant;
 
@@ -8,6 +9,7 @@ use tokio::time::Instant;
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) handler: HandlerId,
+    pub(crate) from: Answerer,
     pub(crate) name: String,
     pub(crate) priority: i32,
     /// When an answer is too late.
@@ -121,12 +123,13 @@ impl Poll {
     }
 }
 
-/// How many different names there are.
+/// How many different processes there are, as the kernel says. Names prove nothing: who asks for
+/// one gets it.
 fn distinct(of: &mut dyn Iterator<Item = &Asked>) -> u64 {
-    let mut names: Vec<&str> = of.map(|asked| asked.name.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.len() as u64
+    let mut peers: Vec<_> = of.map(|asked| (asked.from.uid, asked.from.pid)).collect();
+    peers.sort_unstable();
+    peers.dedup();
+    peers.len() as u64
 }
 
 #[cfg(test)]
@@ -135,7 +138,10 @@ mod tests {
 
     fn asked(name: &str, priority: i32) -> Asked {
         let handler = name.parse().unwrap();
-        Asked { handler, name: name.to_owned(), priority, until: Instant::now() }
+        // A process for each name.
+        let pid = name.bytes().fold(1, |sum, byte| sum * 31 + u32::from(byte));
+        let from = Answerer { connection: 0, uid: 0, pid: Some(pid) };
+        Asked { handler, from, name: name.to_owned(), priority, until: Instant::now() }
     }
 
     fn poll(quorum: u64, handlers: &[(&str, i32)]) -> Poll {
@@ -170,10 +176,11 @@ mod tests {
         assert_eq!(yes(&mut poll, "a"), Standing::Open);
         assert_eq!(yes(&mut poll, "b"), Standing::Carried("a".to_owned()));
         let mut twice = Poll::new(2);
-        for handler in ["x", "y"] {
-            let handler = handler.parse().unwrap();
-            twice.ask(Asked { handler, ..asked("same", 1) });
+        for name in ["x", "y"] {
+            // Another name, another connection, the same process.
+            twice.ask(Asked { from: asked("same", 1).from, ..asked(name, 1) });
         }
+        assert!(!twice.can_carry());
         assert!(matches!(yes(&mut twice, "x"), Standing::Lost(_)));
     }
 

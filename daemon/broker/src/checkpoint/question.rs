@@ -3,6 +3,7 @@
 
 use super::{desk::Inquiry, diff, grants::Claim, visible};
 use crate::{
+    context::Attachment,
     diagnose,
     seen::{Seen, SeenTarget, part},
     session::Session,
@@ -31,6 +32,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) tool: &'a ToolName,
     pub(crate) call: &'a Call,
     pub(crate) task: &'a Task,
+    /// What was sent along with it, if that was taken in.
+    pub(crate) attachment: Option<&'a Attachment>,
     pub(crate) facts: &'a Facts,
     pub(crate) seen: &'a Seen,
     pub(crate) findings: &'a [Finding],
@@ -48,6 +51,7 @@ impl Subject<'_> {
         part(&mut hash, self.tool.as_str().as_bytes());
         part(&mut hash, canonical(self.call).as_bytes());
         part(&mut hash, &self.seen.cwd);
+        part(&mut hash, &self.attached());
         Claim {
             session: self.session.id.clone(),
             uid: self.session.uid(),
@@ -100,6 +104,7 @@ impl Subject<'_> {
             self.tool.as_str().as_bytes(),
             canonical(self.call).as_bytes(),
             self.output.as_deref().unwrap_or_default().as_bytes(),
+            &self.attached(),
         ] {
             part(&mut hash, bytes);
         }
@@ -110,6 +115,12 @@ impl Subject<'_> {
             write!(hex, "{byte:02x}").ok();
         }
         hex
+    }
+
+    /// What the attachment is known by; nothing if there is none.
+    fn attached(&self) -> Vec<u8> {
+        let held = self.attachment.map(|attachment| attachment.tally().digest());
+        held.map(|digest| attached_line(&digest).into_bytes()).unwrap_or_default()
     }
 
     fn asker(&self) -> Asker {
@@ -142,7 +153,14 @@ impl Subject<'_> {
     fn view(&self) -> View {
         let (mut lines, mut shown_diff) = (Vec::new(), None);
         match self.task {
-            Task::Run(program) => lines = run_lines(program, self.findings),
+            Task::Run(program) => {
+                lines = run_lines(program, self.findings);
+                let line = |held: &Attachment| ViewLine {
+                    text: format!("standard input: {}", attached_line(&held.tally().digest())),
+                    findings: Vec::new(),
+                };
+                lines.extend(self.attachment.map(line));
+            }
             Task::Write { mode, content, .. } => {
                 let target = self.seen.targets.first();
                 lines.push(self.line(match (mode, target.and_then(SeenTarget::there)) {
@@ -150,7 +168,15 @@ impl Subject<'_> {
                     (WriteMode::Overwrite, Some(_)) => "replace",
                     (WriteMode::Overwrite | WriteMode::Create, _) => "create",
                 }));
-                shown_diff = target.and_then(|target| written(target, *mode, content));
+                if let Some(held) = self.attachment {
+                    let text = format!("with {}", attached_line(&held.tally().digest()));
+                    lines.push(ViewLine { text, findings: Vec::new() });
+                }
+                let content = match (content, self.attachment) {
+                    (Content::Inline(text), _) => Some(text.as_bytes().to_vec()),
+                    (Content::Attached, held) => held.and_then(Attachment::held),
+                };
+                shown_diff = target.and_then(|target| written(target, *mode, &content?));
             }
             Task::Delete { recursive, .. } => {
                 lines.push(self.line(if *recursive { "delete all of" } else { "delete" }));
@@ -301,15 +327,19 @@ fn whole(target: &SeenTarget) -> Option<Vec<u8>> {
         .then(|| found.head.clone())
 }
 
-fn written(target: &SeenTarget, mode: WriteMode, content: &Content) -> Option<diff::Diff> {
-    let Content::Inline(content) = content else { return None };
+/// What is known of something that is not shown itself.
+fn attached_line(digest: &palisade_audit::Digest) -> String {
+    format!("{} bytes, SHA-256 {}", digest.bytes, digest.sha256)
+}
+
+fn written(target: &SeenTarget, mode: WriteMode, content: &[u8]) -> Option<diff::Diff> {
     let old = match &target.found {
         None => None,
         Some(_) => Some(whole(target)?),
     };
     let new = match mode {
-        WriteMode::Append => [old.as_deref().unwrap_or_default(), content.as_bytes()].concat(),
-        WriteMode::Overwrite | WriteMode::Create => content.as_bytes().to_vec(),
+        WriteMode::Append => [old.as_deref().unwrap_or_default(), content].concat(),
+        WriteMode::Overwrite | WriteMode::Create => content.to_vec(),
     };
     diff::unified(&target.path, old.as_deref(), Some(&new))
 }

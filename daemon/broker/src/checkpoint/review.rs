@@ -1,7 +1,7 @@
 //! Output review: what a call gave is seen by a handler before the agent sees it, where the profile
 //! says so. Anything but a clear yes withholds it. Broker.
 
-use super::{desk::Verdict, question::Subject};
+use super::{consult, desk::Verdict, question::Subject};
 use crate::{
     audit::{Answering, Docket},
     outcome::Outcome,
@@ -39,12 +39,13 @@ impl Reviewed {
         let shown = shown(&outcome);
         let (facts, seen) = (Facts::default(), Seen { cwd: self.session.cwd(), ..Seen::default() });
         let tool = &self.tool.spec.name;
-        let inquiry = Subject {
+        let mut inquiry = Subject {
             session: &self.session,
             call_id: &self.call_id,
             tool,
             call: &self.call,
             task: &self.task,
+            attachment: None,
             facts: &facts,
             seen: &seen,
             findings: &outcome.findings,
@@ -53,18 +54,26 @@ impl Reviewed {
             output: Some(shown),
         }
         .inquiry(self.placeholder.clone());
-        let digest = inquiry.question.digest.clone();
+        let put = match consult::put(server, docket, &mut inquiry).await {
+            Ok(put) => put,
+            Err(error) => {
+                self.drop_spool(server, &outcome).await;
+                let (decision, by) = ("withheld".to_owned(), "default".to_owned());
+                let reason = "the question could not be recorded".to_owned();
+                return withheld(outcome, Checkpoint { decision, by, reason }, error);
+            }
+        };
         let verdict = server.desk.ask(inquiry).await;
         let (decision, by, reason) = match &verdict {
-            Verdict::Approved { by } => ("passed", by, ""),
+            Verdict::Approved { by, .. } => ("passed", by, ""),
             Verdict::Replaced { by, .. } => ("replaced", by, ""),
             Verdict::Modified { by, .. } => ("withheld", by, "the answer was of the wrong kind"),
             Verdict::Denied { by, reason, .. } => ("withheld", by, reason.as_str()),
         };
         let checkpoint =
             Checkpoint { decision: decision.to_owned(), by: by.clone(), reason: reason.to_owned() };
-        let answering =
-            Answering { review: Review::Output, checkpoint: &checkpoint, digest: &digest };
+        let (review, asked) = (Review::Output, Some(&put));
+        let answering = Answering { review, checkpoint: &checkpoint, remember: None, asked };
         if let Err(error) = docket.answer(answering).await {
             self.drop_spool(server, &outcome).await;
             return withheld(outcome, checkpoint, WireError::from(error));
@@ -78,7 +87,7 @@ impl Reviewed {
                 decision: checkpoint.decision.clone(),
                 by: checkpoint.by.clone(),
                 reason: checkpoint.reason.clone(),
-                digest: digest.clone(),
+                digest: put.digest.clone(),
             })
         });
         match verdict {

@@ -3,8 +3,8 @@
 use super::Connection;
 use crate::{checkpoint::answer::Answerer, order::Role};
 use palisade_protocol::{
-    Answer, ErrorCode, Pending, Question, Register, Registered, Reply, SessionId, Subscribe,
-    WireError, limits::MAX_FRAME,
+    Answer, ErrorCode, GrantId, Pending, Question, Register, Registered, Reply, SessionId,
+    Subscribe, WireError, limits::MAX_FRAME,
 };
 
 /// What the questions of one reply may take; the rest are seen once these are answered.
@@ -14,13 +14,24 @@ impl Connection {
     pub(super) fn register(&self, register: Register) -> Result<Reply, WireError> {
         tracing::info!(uid = self.peer.uid, name = ?register.name, "a handler attaches");
         let outbox = self.outbox.clone();
-        let handler = self.server.desk.attach(self.number, register, outbox)?;
+        let handler = self.server.desk.attach(self.answerer(), register, outbox)?;
         Ok(Reply::Registered(Registered { handler }))
     }
 
     pub(super) fn answer(&self, answer: Answer) -> Result<Reply, WireError> {
-        let from = Answerer { connection: self.number, uid: self.peer.uid };
-        self.server.desk.answer(from, answer).map(Reply::Answered)
+        self.server.desk.answer(self.answerer(), answer).map(Reply::Answered)
+    }
+
+    const fn answerer(&self) -> Answerer {
+        Answerer { connection: self.number, uid: self.peer.uid, pid: self.peer.pid }
+    }
+
+    /// Takes a grant back. It is gone in any case; that it is can not be left unsaid.
+    pub(super) async fn revoke(&self, id: &GrantId) -> Result<Reply, WireError> {
+        let grant = self.server.desk.revoke(id)?;
+        let by = format!("operator:{}", self.peer.uid);
+        self.server.audit.revoked(&grant, &by).await?;
+        Ok(Reply::Done)
     }
 
     /// The questions that wait, oldest first, as many as fit into a reply.

@@ -2,11 +2,11 @@
 
 use super::{Job, tape::Recorder};
 use crate::{
-    context::Deadline,
+    context::{Attachment, Deadline},
     error::CallError,
     run::Begun,
     session::Session,
-    streams::{Attachment, Held, Piece, Taker},
+    streams::{Held, Piece, Taker},
     task::Content,
     watchdog::Watchdog,
 };

@@ -82,9 +82,18 @@ fn register(name: &str) -> Register {
     }
 }
 
+fn approved(by: impl Into<String>) -> Verdict {
+    Verdict::Approved { by: by.into(), kept: Vec::new() }
+}
+
+/// Each connection is that of another process.
+fn from(connection: ConnectionNumber) -> Answerer {
+    Answerer { connection, uid: 0, pid: u32::try_from(connection).ok() }
+}
+
 fn attach(desk: &Arc<Desk>, connection: ConnectionNumber, register: Register) -> Handler {
     let (outbox, events) = mpsc::channel(8);
-    desk.attach(connection, register, outbox).unwrap();
+    desk.attach(from(connection), register, outbox).unwrap();
     Handler { desk: Arc::clone(desk), connection, events }
 }
 
@@ -110,7 +119,7 @@ impl Handler {
         decision: Decision,
         remember: Option<Remember>,
     ) -> Result<Answered, WireError> {
-        let from = Answerer { connection: self.connection, uid: 0 };
+        let from = from(self.connection);
         let (question, digest) = (question.question.clone(), digest.to_owned());
         self.desk.answer(from, Answer { question, digest, decision, remember })
     }
@@ -118,7 +127,11 @@ impl Handler {
 
 fn ask(desk: &Arc<Desk>, inquiry: Inquiry) -> JoinHandle<Verdict> {
     let desk = Arc::clone(desk);
-    tokio::spawn(async move { desk.ask(inquiry).await })
+    tokio::spawn(async move {
+        let mut inquiry = inquiry;
+        desk.announce(&mut inquiry).unwrap();
+        desk.ask(inquiry).await
+    })
 }
 
 fn deny() -> Decision {
@@ -155,7 +168,7 @@ async fn yes_no_and_something_else_instead() {
     let arguments = JsonText::parse("{\"command\":\"ls\"}".to_owned()).unwrap();
     let modified = Decision::ApproveModified(Modified { arguments: arguments.clone() });
     for (inquiry, decision, expected) in [
-        (inquiry("d", ""), Decision::Approve, Verdict::Approved { by: by.clone() }),
+        (inquiry("d", ""), Decision::Approve, approved(by.clone())),
         (inquiry("d", ""), modified, Verdict::Modified { by: by.clone(), arguments }),
         (
             inquiry("d", ""),
@@ -166,7 +179,7 @@ async fn yes_no_and_something_else_instead() {
                 guidance: "do x".to_owned(),
             },
         ),
-        (output("d"), Decision::Pass, Verdict::Approved { by: by.clone() }),
+        (output("d"), Decision::Pass, approved(by.clone())),
         (
             output("d"),
             Decision::Replace(Replace { output: "o".to_owned() }),
@@ -191,13 +204,13 @@ async fn yes_no_and_something_else_instead() {
 async fn nobody_there_is_a_no() {
     let desk = Arc::new(Desk::default());
     let none = "no checkpoint handler is attached";
-    assert_eq!(reason(desk.ask(inquiry("d", "")).await), none);
+    assert_eq!(reason(ask(&desk, inquiry("d", "")).await.unwrap()), none);
     let files = Register { tools: vec!["write_file".parse().unwrap()], ..register("files") };
     let _files = attach(&desk, 1, files);
-    assert_eq!(reason(desk.ask(inquiry("d", "")).await), none);
+    assert_eq!(reason(ask(&desk, inquiry("d", "")).await.unwrap()), none);
     let outputs = Register { reviews: vec![Review::Output], ..register("outputs") };
     let _outputs = attach(&desk, 2, outputs);
-    assert_eq!(reason(desk.ask(inquiry("d", "grace_ms = 1000")).await), none);
+    assert_eq!(reason(ask(&desk, inquiry("d", "grace_ms = 1000")).await.unwrap()), none);
     assert_over(&desk);
 }
 
@@ -209,7 +222,7 @@ async fn a_handler_may_attach_within_the_grace_time() {
     let mut ann = attach(&desk, 1, register("ann"));
     let question = ann.question().await;
     ann.answer(&question, Decision::Approve).unwrap();
-    assert_eq!(asked.await.unwrap(), Verdict::Approved { by: "handler:ann".to_owned() });
+    assert_eq!(asked.await.unwrap(), approved("handler:ann".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,14 +232,14 @@ async fn a_handler_that_is_not_ready_is_a_no() {
     outbox
         .try_send(ServerMessage::Reply { id: None, reply: palisade_protocol::Reply::Pong })
         .unwrap();
-    desk.attach(1, register("full"), outbox).unwrap();
-    assert_eq!(reason(desk.ask(inquiry("d", "")).await), "no attached handler is ready");
+    desk.attach(from(1), register("full"), outbox).unwrap();
+    assert_eq!(reason(ask(&desk, inquiry("d", "")).await.unwrap()), "no attached handler is ready");
     drop(events);
-    assert_eq!(reason(desk.ask(inquiry("d", "")).await), "no attached handler is ready");
+    assert_eq!(reason(ask(&desk, inquiry("d", "")).await.unwrap()), "no attached handler is ready");
     let beating = Register { heartbeat_ms: Some(100), ..register("hung") };
     let _hung = attach(&desk, 1, beating);
     tokio::time::sleep(Duration::from_millis(200)).await;
-    let silent = reason(desk.ask(inquiry("d", "")).await);
+    let silent = reason(ask(&desk, inquiry("d", "")).await.unwrap());
     assert_eq!(silent, "no checkpoint handler is attached");
     assert_over(&desk);
 }
@@ -236,7 +249,7 @@ async fn a_handler_that_hangs_is_a_no_and_one_that_beats_is_waited_for() {
     let desk = Arc::new(Desk::default());
     let beating = || Register { heartbeat_ms: Some(100), ..register("ann") };
     let _hung = attach(&desk, 1, beating());
-    let verdict = desk.ask(inquiry("d", "")).await;
+    let verdict = ask(&desk, inquiry("d", "")).await.unwrap();
     assert_eq!(reason(verdict), "the handler stopped responding");
     let mut alive = attach(&desk, 2, beating());
     let asked = ask(&desk, inquiry("d", ""));
@@ -255,13 +268,13 @@ async fn silence_is_a_no_whoever_sets_the_deadline() {
     let _slow = attach(&desk, 1, Register { deadline_ms: Some(1000), ..register("slow") });
     let late = "no answer came in time";
     let start = Instant::now();
-    assert_eq!(reason(desk.ask(inquiry("d", "deadline_ms = 50")).await), late);
+    assert_eq!(reason(ask(&desk, inquiry("d", "deadline_ms = 50")).await.unwrap()), late);
     assert_eq!(start.elapsed().as_millis(), 50);
-    assert_eq!(reason(desk.ask(inquiry("d", "")).await), late);
+    assert_eq!(reason(ask(&desk, inquiry("d", "")).await.unwrap()), late);
     assert_eq!(start.elapsed().as_millis(), 1050);
     let mut impatient = inquiry("d", "");
     impatient.patience = Some(Duration::from_millis(10));
-    assert_eq!(reason(desk.ask(impatient).await), late);
+    assert_eq!(reason(ask(&desk, impatient).await.unwrap()), late);
     assert_eq!(start.elapsed().as_millis(), 1060);
     assert_over(&desk);
 }
@@ -292,7 +305,7 @@ async fn the_first_of_two_answers_counts_while_others_are_waited_for() {
     assert_eq!(code(low.answer(&question, deny())), ErrorCode::StaleApproval);
     high.question().await;
     high.answer(&question, Decision::Approve).unwrap();
-    assert_eq!(asked.await.unwrap(), Verdict::Approved { by: "handler:high".to_owned() });
+    assert_eq!(asked.await.unwrap(), approved("handler:high".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -373,7 +386,7 @@ async fn a_quorum_needs_that_many() {
     let desk = Arc::new(Desk::default());
     let mut ann = attach(&desk, 1, register("ann"));
     let few = "fewer handlers are attached than the 2 the profile wants";
-    assert_eq!(reason(desk.ask(inquiry("d", "quorum = 2")).await), few);
+    assert_eq!(reason(ask(&desk, inquiry("d", "quorum = 2")).await.unwrap()), few);
     ann.question().await;
     let bob = attach(&desk, 2, register("bob"));
     let asked = ask(&desk, inquiry("d", "quorum = 2"));
@@ -398,7 +411,7 @@ async fn the_same_question_is_asked_once_and_a_flood_is_denied() {
     assert_eq!(desk.pending().len(), 1);
     let other = ask(&desk, inquiry("other", "max_pending = 2"));
     let different = ann.question().await;
-    let flood = reason(desk.ask(inquiry("third", "max_pending = 2")).await);
+    let flood = reason(ask(&desk, inquiry("third", "max_pending = 2")).await.unwrap());
     assert_eq!(flood, "2 questions of this session wait for an answer already");
     ann.answer(&question, Decision::Approve).unwrap();
     assert!(matches!(first.await.unwrap(), Verdict::Approved { .. }));
@@ -433,7 +446,7 @@ async fn an_operator_answers_without_being_a_handler() {
     let asked = ask(&desk, inquiry("d", "grace_ms = 1000"));
     tokio::task::yield_now().await;
     let question = desk.pending().remove(0);
-    let from = Answerer { connection: 9, uid: 42 };
+    let from = Answerer { connection: 9, uid: 42, pid: None };
     let (id, digest) = (question.question.clone(), question.digest.clone());
     let wrong = Answer {
         question: id.clone(),
@@ -445,30 +458,56 @@ async fn an_operator_answers_without_being_a_handler() {
     assert_eq!(desk.pending().len(), 1);
     let right = Answer { question: id, digest, decision: Decision::Approve, remember: None };
     desk.answer(from, right).unwrap();
-    assert_eq!(asked.await.unwrap(), Verdict::Approved { by: "handler:operator:42".to_owned() });
+    assert_eq!(asked.await.unwrap(), approved("handler:operator:42".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_remembered_is_known_at_once_and_only_as_far_as_permitted() {
+async fn what_is_remembered_is_so_only_once_it_is_kept_and_as_far_as_permitted() {
     let desk = Arc::new(Desk::default());
     let mut ann = attach(&desk, 1, register("ann"));
     let asked = ask(&desk, inquiry("d", ""));
     let question = ann.question().await;
-    let remember = |scope, until| Some(Remember { scope, until });
-    let too_long = remember(Scope::ExactCall, Until::Ms(1000));
-    let refused = ann.answer_with(&question, "d", Decision::Approve, too_long);
-    assert_eq!(code(refused), ErrorCode::Denied);
-    let a_no = ann.answer_with(&question, "d", deny(), remember(Scope::ExactCall, Until::Session));
-    assert_eq!(code(a_no), ErrorCode::InvalidRequest);
-    assert_eq!(desk.pending().len(), 1);
-    assert_eq!(desk.remembered(&inquiry("d", "").claim), None);
-    let wanted = remember(Scope::ExactCall, Until::Session);
+    let wanted = Some(Remember { scope: Scope::ExactCall, until: Until::Session });
     let answered = ann.answer_with(&question, "d", Decision::Approve, wanted).unwrap();
     let id = answered.grant.unwrap();
-    asked.await.unwrap();
+    let verdict = asked.await.unwrap();
     let claim = inquiry("another digest", "").claim;
+    assert_eq!(desk.remembered(&claim), None, "nobody has recorded it yet");
+    let Verdict::Approved { kept, .. } = verdict else { panic!("{verdict:?}") };
+    for kept in kept {
+        assert!(!desk.holds(&kept));
+        desk.keep(kept.clone());
+        assert!(desk.holds(&kept));
+    }
+    assert_eq!(desk.covering(&claim), Some(id.clone()));
+    assert_eq!(desk.grants()[0].used, 0);
     assert_eq!(desk.remembered(&claim), Some((id.clone(), "ann".to_owned())));
     assert_eq!(desk.grants().len(), 1);
-    desk.revoke(&id).unwrap();
+    assert_eq!(desk.revoke(&id).unwrap().id, id);
     assert_eq!(desk.remembered(&claim), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_counts_although_it_is_not_remembered() {
+    let desk = Arc::new(Desk::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    for (decision, until, expected) in [
+        (Decision::Approve, Until::Ms(1000), ErrorCode::Denied),
+        (deny(), Until::Session, ErrorCode::InvalidRequest),
+    ] {
+        let asked = ask(&desk, inquiry("d", ""));
+        let question = ann.question().await;
+        let approves = decision == Decision::Approve;
+        let wanted = Some(Remember { scope: Scope::ExactCall, until });
+        let error = ann.answer_with(&question, "d", decision, wanted).unwrap_err();
+        assert_eq!(error.code, expected);
+        assert!(
+            error.message.starts_with("the decision counts, but is not remembered: "),
+            "{error}"
+        );
+        let verdict = asked.await.unwrap();
+        assert_eq!(verdict == approved("handler:ann"), approves, "{verdict:?}");
+        assert_eq!(desk.grants(), []);
+        assert_over(&desk);
+    }
 }

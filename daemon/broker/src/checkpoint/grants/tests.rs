@@ -60,7 +60,11 @@ fn path(text: &str) -> Scope {
 }
 
 fn keep(memory: &mut Memory, claim: &Claim, remember: Remember) -> GrantId {
-    memory.keep(claim, remember, "ann", Instant::now()).unwrap()
+    let kept = memory.prepare(claim, remember, "ann", Instant::now()).unwrap();
+    let id = kept.id();
+    assert!(!memory.holds(&kept) && memory.covering(claim) != Some(id.clone()));
+    memory.keep(kept, Instant::now());
+    id
 }
 
 #[tokio::test]
@@ -165,7 +169,9 @@ async fn nothing_wider_than_the_profile_is_taken() {
 async fn what_is_revoked_is_gone() {
     let mut memory = Memory::default();
     let id = keep(&mut memory, &claim(1), remember(Scope::ExactCall));
-    memory.revoke(&id).unwrap();
+    assert_eq!(memory.covering(&claim(1)), Some(id.clone()));
+    assert_eq!(memory.revoke(&id).unwrap().id, id);
+    assert_eq!(memory.covering(&claim(1)), None);
     assert_eq!(memory.find(&claim(1), Instant::now()), None);
     assert_eq!(memory.revoke(&id).unwrap_err().code, ErrorCode::NotFound);
 }
