@@ -1,7 +1,7 @@
 //! What confinement costs: every figure beside a bare one of the same run, interleaved, medians.
 //!
 //! `cargo build --release --workspace && cargo bench -p palisade-tests`; `-- --quick` for a short run,
-//! `-- programs small search audit setup rules throughput flood memory` for some of it.
+//! `-- programs small search audit checkpoints setup rules throughput flood memory` for some.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, missing_docs)]
 
 #[path = "bench/search.rs"]
@@ -10,7 +10,9 @@ mod search;
 use palisade_audit::{
     Call, CallResult, CleanJson, CleanText, Hash, Judgement, Log, Options, Record,
 };
-use palisade_client::{Client, Open, Session};
+use palisade_client::{
+    Answer, Client, Open, Operator, OperatorEvent, Registration, Scope, Session, Until,
+};
 use palisade_tests::{Mode, World, processes};
 use std::{
     fs,
@@ -93,6 +95,9 @@ fn main() {
     }
     if want("audit") {
         bench.audit();
+    }
+    if want("checkpoints") {
+        bench.checkpoints();
     }
     if want("setup") {
         bench.set_up();
@@ -236,6 +241,59 @@ impl Bench {
         );
         show("  two lines of 600 bytes, bare", &times[0], times[0].median());
         show("  call and result", &times[1], times[0].median());
+    }
+
+    /// What asking costs: a handler beside the daemon that says yes at once, and an answer that is
+    /// remembered.
+    fn checkpoints(&self) {
+        println!("\ncheckpoints, read_file of 4 KiB where everything is asked about");
+        let always = [("ask = \"destructive\"", "ask = \"always\"")];
+        self.world.add_profile("always", &palisade_tests::profile_with(&always));
+        fs::write(self.world.workspace().join("four"), "x".repeat(4096)).unwrap();
+        let daemon = self.world.daemon();
+        let plain = self.open(&self.connect(&daemon));
+        let (asked, remembered) = (
+            self.open_with(&self.connect(&daemon), "always"),
+            self.open_with(&self.connect(&daemon), "always"),
+        );
+        let (path, once) = (daemon.operators.clone(), remembered.id().clone());
+        let (attached, attach) = std::sync::mpsc::channel();
+        let handler = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let operator = Operator::connect(&path).await.unwrap();
+                operator.register(Registration::new("program:bench")).await.unwrap();
+                attached.send(()).unwrap();
+                while let Some(event) = operator.next().await {
+                    let OperatorEvent::Question(question) = event else { continue };
+                    let yes = Answer::approve();
+                    let answer = if question.asker.session == once {
+                        yes.remember(Scope::ExactCall, Until::Session)
+                    } else {
+                        yes
+                    };
+                    // Its end may come before the reply.
+                    drop(operator.answer(&question, answer).await);
+                }
+            });
+        });
+        attach.recv().unwrap();
+        let read = |session: &Session| {
+            let text = self.runtime.block_on(session.read_file("four")).unwrap();
+            assert_eq!(text.len(), 4096);
+        };
+        let times = interleave(
+            self.rounds * 10,
+            &mut [&mut || read(&plain), &mut || read(&remembered), &mut || read(&asked)],
+        );
+        let baseline = times[0].median();
+        show("  not asked about", &times[0], baseline);
+        show("  answered from memory", &times[1], baseline);
+        show("  answered by a handler beside it", &times[2], baseline);
+        let added = |times: &Times| (times.median() - baseline) * 1e6;
+        println!("  added: {:.1} µs, {:.1} µs", added(&times[1]), added(&times[2]));
+        drop((plain, asked, remembered, daemon));
+        handler.join().unwrap();
     }
 
     /// From `Open` to its answer, and to the first result.
@@ -472,6 +530,7 @@ fn call_record() -> Record {
         dry_run: false,
         judgement: Judgement::Allow,
         findings: Vec::new(),
+        thinking: None,
     })
 }
 
@@ -485,10 +544,11 @@ fn result_record() -> Record {
         message: None,
         exit_code: Some(0),
         signal: None,
-        output: CleanText::new(&output),
+        output: Some(CleanText::new(&output)),
         output_bytes: output.len() as u64,
         output_digest: Hash::of(output.as_bytes()),
         data_digest: None,
+        attachment: None,
         omitted_bytes: 0,
         duration_us: 1500,
     })

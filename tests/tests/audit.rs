@@ -8,7 +8,9 @@
     reason = "a test that can not go on fails"
 )]
 
-use palisade_audit::{By, Decision, Judgement, ReadError, Reader, Record, Sighted, verify};
+use palisade_audit::{
+    By, Decision, Digest, Hash, Judgement, ReadError, Reader, Record, Sighted, verify,
+};
 use palisade_client::Open;
 use palisade_protocol::{CallResult, ErrorCode};
 use palisade_tests::{Mode, Sandbox, World};
@@ -93,6 +95,7 @@ fn calls_decisions_and_results_are_recorded_in_order() {
             "session_open",
             "call",
             "result",
+            "question",
             "answer",
             "call",
             "result",
@@ -111,16 +114,51 @@ fn calls_decisions_and_results_are_recorded_in_order() {
         assert_eq!(call.judgement, Judgement::Allow);
         assert_eq!(call.cwd.as_str(), world.workspace().to_str().unwrap());
         let Record::Result(result) = &records[3] else { panic!("{records:?}") };
-        assert_eq!((result.exit_code, result.output.as_str()), (Some(3), "out\n"), "{mode:?}");
+        let output = result.output.as_ref().unwrap().as_str();
+        assert_eq!((result.exit_code, output), (Some(3), "out\n"), "{mode:?}");
         assert_eq!(result.error.as_deref(), Some("command_failed"));
-        let Record::Call(call) = &records[5] else { panic!("{records:?}") };
+        let Record::Call(call) = &records[6] else { panic!("{records:?}") };
         assert_eq!((call.judgement, call.tool.as_str()), (Judgement::Ask, "delete_file"));
-        let Record::Answer(answer) = &records[4] else { panic!("{records:?}") };
+        let Record::Question(question) = &records[4] else { panic!("{records:?}") };
+        assert!(question.handlers.is_empty() && question.call_id == denied.call_id.as_str());
+        let Record::Answer(answer) = &records[5] else { panic!("{records:?}") };
         assert_eq!((answer.decision, &answer.by), (Decision::Deny, &By::Default));
-        let Record::Call(call) = &records[7] else { panic!("{records:?}") };
+        assert_eq!(answer.question.as_ref(), Some(&question.question), "{mode:?}");
+        assert_eq!(answer.digest, Some(question.digest), "{mode:?}");
+        let Record::Call(call) = &records[8] else { panic!("{records:?}") };
         assert_eq!((call.judgement, call.tool.as_str()), (Judgement::Unjudged, "bsh"));
-        let Record::SessionClose(close) = &records[9] else { panic!("{records:?}") };
+        let Record::SessionClose(close) = &records[10] else { panic!("{records:?}") };
         assert_eq!(close.calls, 3);
+        assert_whole(&world);
+    }
+}
+
+#[test]
+fn what_is_read_or_attached_is_known_by_its_digest() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let sandbox = world.open();
+        let written = sandbox.wait(async {
+            let call = sandbox.session.call("write_file", json!({"path": "f"}));
+            call.attach(&b"secret text"[..]).await.unwrap()
+        });
+        assert!(written.success, "{mode:?}: {:?}", written.error);
+        let read = sandbox.call("read_file", json!({"path": "f"}));
+        assert_eq!(read.output, "secret text", "{mode:?}");
+        drop(sandbox);
+        let results: Vec<_> = records(&world)
+            .into_iter()
+            .filter_map(|record| if let Record::Result(end) = record { Some(end) } else { None })
+            .collect();
+        let (bytes, sha256) = (11, Hash::of(b"secret text"));
+        assert_eq!(results[0].attachment, Some(Digest { bytes, sha256 }), "{mode:?}");
+        let kept = (&results[1].output, results[1].output_bytes, results[1].output_digest);
+        assert_eq!(kept, (&None, bytes, sha256), "{mode:?}");
+        let mut log = String::new();
+        for entry in fs::read_dir(directory(&world)).unwrap() {
+            log.push_str(&fs::read_to_string(entry.unwrap().path()).unwrap());
+        }
+        assert!(!log.contains("secret text"), "{mode:?}: {log}");
         assert_whole(&world);
     }
 }
@@ -206,7 +244,10 @@ fn whenever_the_broker_is_killed_no_effect_is_without_its_record() {
                 kill_process(victim, Signal::KILL).unwrap();
             });
             sandbox.wait(async {
-                started.send(()).unwrap();
+                // Every second time the first call is safe, so that there are effects to look at.
+                if round % 2 == 0 {
+                    started.send(()).unwrap();
+                }
                 for n in 0.. {
                     let (name, tool) = (format!("marker-{round}-{n}"), n % 2);
                     let made = match tool {
@@ -218,6 +259,9 @@ fn whenever_the_broker_is_killed_no_effect_is_without_its_record() {
                     };
                     if made.is_err() {
                         break;
+                    }
+                    if n == 0 && round % 2 == 1 {
+                        started.send(()).unwrap();
                     }
                 }
             });
@@ -267,7 +311,8 @@ fn text_of_others_can_not_forge_a_record() {
         assert_eq!(sighted.len(), 5, "start, open, call, result, close");
         assert!(!sighted.iter().any(|one| one.entry.record.session() == Some("forged")));
         let Record::Result(result) = &sighted[3].entry.record else { panic!("{sighted:?}") };
-        assert_eq!(result.output.as_str(), forged, "{mode:?}: kept as it was");
+        let output = result.output.as_ref().unwrap().as_str();
+        assert_eq!(output, forged, "{mode:?}: kept as it was");
     }
 }
 

@@ -1,11 +1,11 @@
 //! Checkpoints from end to end: nothing destructive happens unless somebody who may approve it
 //! approved exactly that, and an agent is never that somebody.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use palisade_client::{Answer, Open, Operator, OperatorEvent, Registration};
 use palisade_protocol::{
-    CallResult, Decision, ErrorCode, Question, Remember, Request, Review, Scope, Until,
-    wire::Dialect,
+    CallResult, Decision, Deny, ErrorCode, Event, Question, Remember, Reply, Request, Review,
+    Scope, ServerMessage, Until, wire::Dialect,
 };
 use palisade_tests::{Daemon, Mode, Sandbox, World, profile_with, raw::Raw};
 use serde_json::{Value, json};
@@ -23,6 +23,15 @@ fn handlers(text: &str) -> String {
     profile_with(&[("[tools]\n", &format!("[handlers]\n{text}\n\n[tools]\n"))])
 }
 
+fn operator(sandbox: &Sandbox, daemon: &Daemon, mode: Mode) -> Operator {
+    let stream = mode.act(|| std::os::unix::net::UnixStream::connect(&daemon.operators));
+    sandbox.wait(async {
+        let stream = stream.unwrap();
+        stream.set_nonblocking(true).unwrap();
+        Operator::from_stream(tokio::net::UnixStream::from_std(stream).unwrap()).await.unwrap()
+    })
+}
+
 impl Scene {
     fn new(mode: Mode, profile: &str) -> Self {
         let world = World::new(mode);
@@ -30,13 +39,13 @@ impl Scene {
         let daemon = world.daemon();
         let open = Open::new(world.workspace()).profile("asking");
         let sandbox = Sandbox::over(daemon.connect(mode), None, open).unwrap();
-        let stream = mode.act(|| std::os::unix::net::UnixStream::connect(&daemon.operators));
-        let operator = sandbox.wait(async {
-            let stream = stream.unwrap();
-            stream.set_nonblocking(true).unwrap();
-            Operator::from_stream(tokio::net::UnixStream::from_std(stream).unwrap()).await.unwrap()
-        });
+        let operator = operator(&sandbox, &daemon, mode);
         Self { world, sandbox: Arc::new(sandbox), operator, daemon }
+    }
+
+    /// Another operator.
+    fn operator(&self) -> Operator {
+        operator(&self.sandbox, &self.daemon, self.world.mode)
     }
 
     fn file(&self, name: &str, text: &str) {
@@ -404,7 +413,7 @@ fn what_is_remembered_is_not_asked_again_until_it_is_revoked() {
 }
 
 #[test]
-fn a_remembered_scope_wider_than_the_profile_is_refused() {
+fn what_may_not_be_remembered_is_refused_and_the_decision_counts() {
     for mode in Mode::all() {
         let scene = Scene::new(mode, &handlers(""));
         scene.attach_for(&[Review::Input]);
@@ -422,13 +431,226 @@ fn a_remembered_scope_wider_than_the_profile_is_refused() {
                         let wide = Answer::approve().remember(Scope::ExactCall, Until::Ms(60_000));
                         let refused = scene.operator.answer(&question, wide).await.unwrap_err();
                         assert_eq!(refused.code(), Some(ErrorCode::Denied));
-                        scene.operator.answer(&question, Answer::deny("no")).await.unwrap();
+                        let told = "the decision counts, but is not remembered";
+                        assert!(refused.to_string().contains(told), "{refused}");
                     }
                 }
             }
         });
-        assert!(!result.success);
+        assert!(result.success, "{:?}", result.error);
+        assert_eq!(scene.text("f").as_deref(), Some("new"));
         assert_eq!(scene.sandbox.wait(scene.operator.grants()).unwrap(), []);
+        scene.file("f", "old");
+        let (_, asked) = scene.call("write_file", write("new"), |_| Some(Answer::deny("no")));
+        assert_eq!(asked.len(), 1, "it is asked again");
         assert_eq!(scene.text("f").as_deref(), Some("old"));
+    }
+}
+
+#[test]
+fn a_dry_run_asks_nobody_and_says_that_it_would() {
+    for mode in Mode::all() {
+        let scene = Scene::new(mode, &handlers(""));
+        scene.attach_for(&[Review::Input]);
+        scene.file("f", "old");
+        let dry = |arguments: Value| {
+            scene.sandbox.wait(async {
+                let result = scene.sandbox.session.call("write_file", &arguments).dry_run().await;
+                let data = result.unwrap().data.expect("a report");
+                serde_json::from_str::<Value>(data.as_str()).unwrap()
+            })
+        };
+        let report = dry(write("new"));
+        assert_eq!((&report["judgement"], &report["covered_by"]), (&json!("ask"), &Value::Null));
+        assert_eq!(dry(json!({"path": "g", "content": "x"}))["judgement"], "allow");
+        assert_eq!(scene.sandbox.wait(scene.operator.pending()).unwrap(), []);
+        assert_eq!(scene.text("f").as_deref(), Some("old"));
+        let always =
+            |_: &Question| Some(Answer::approve().remember(Scope::ExactCall, Until::Session));
+        let (result, asked) = scene.call("write_file", write("new"), always);
+        // The dry runs put nothing into the queue: this is the first question.
+        assert_eq!((result.success, asked.len()), (true, 1));
+        scene.file("f", "old");
+        assert_eq!(dry(write("new"))["covered_by"], "g-1");
+        let grants = scene.sandbox.wait(scene.operator.grants()).unwrap();
+        assert_eq!((grants[0].used, scene.text("f").as_deref()), (0, Some("old")));
+    }
+}
+
+#[test]
+fn an_attachment_is_shown_before_it_is_used() {
+    for mode in Mode::all() {
+        let scene = Scene::new(mode, &handlers(""));
+        scene.attach_for(&[Review::Input]);
+        for (decision, left) in [("no", "old\n"), ("yes", "new\n")] {
+            scene.file("f", "old\n");
+            let (result, asked) = scene.sandbox.wait(async {
+                let call = scene.sandbox.session.call("write_file", json!({"path": "f"}));
+                let call = async { call.attach(&b"new\n"[..]).await.unwrap() };
+                tokio::pin!(call);
+                let mut asked = Vec::new();
+                loop {
+                    tokio::select! {
+                        result = &mut call => return (result, asked),
+                        event = scene.operator.next() => {
+                            let Some(OperatorEvent::Question(question)) = event else { continue };
+                            let answer = match decision {
+                                "yes" => Answer::approve(),
+                                _ => Answer::deny("no"),
+                            };
+                            scene.operator.answer(&question, answer).await.unwrap();
+                            asked.push(*question);
+                        }
+                    }
+                }
+            });
+            assert_eq!((result.success, asked.len()), (decision == "yes", 1), "{:?}", result.error);
+            let view = &asked[0].view;
+            assert!(view.diff.as_deref().unwrap().ends_with("-old\n+new\n"), "{view:?}");
+            // What `printf 'new\n' | sha256sum` prints.
+            let sum = "7aa7a5359173d05b63cfd682e3c38487f3cb4f7f1d60659fe59fab1505977d4c";
+            assert_eq!(view.lines[1].text, format!("with 4 bytes, SHA-256 {sum}"));
+            assert_eq!(scene.text("f").as_deref(), Some(left), "{mode:?}");
+        }
+    }
+}
+
+#[test]
+fn a_quorum_is_of_processes_and_not_of_names() {
+    for mode in Mode::all() {
+        let scene = Scene::new(mode, &handlers("quorum = 2\ndeadline_ms = 60000"));
+        scene.file("f", "old");
+        scene.attach_for(&[Review::Input]);
+        let second = scene.operator();
+        scene.sandbox.wait(second.register(Registration::new("person:bob"))).unwrap();
+        // Two names, two connections, one process: there are not two to ask.
+        let (code, reason) = scene.refused("write_file", write("new"));
+        assert_eq!(code, ErrorCode::Denied, "{mode:?}");
+        assert_eq!(reason, "fewer handlers are attached than the 2 the profile wants");
+        assert_eq!(scene.text("f").as_deref(), Some("old"), "{mode:?}");
+    }
+}
+
+/// What a handler that was asked does instead of answering properly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Misdeed {
+    Silence,
+    Leaving,
+    Nonsense,
+    OtherDigest,
+    OtherKind,
+    NoSuchQuestion,
+    Flood,
+    YesAfterNo,
+    /// A handler that was not asked says yes.
+    Stranger,
+}
+
+#[test]
+fn whatever_a_handler_does_but_a_clear_yes_denies() {
+    use Misdeed::*;
+    for mode in Mode::all() {
+        let scene = Scene::new(mode, &handlers("deadline_ms = 2000"));
+        scene.file("f", "old");
+        let handler = |tools: &[&str]| {
+            let path = &scene.daemon.operators;
+            let stream = mode.act(|| std::os::unix::net::UnixStream::connect(path).unwrap());
+            let mut raw = Raw::greeted(stream, Dialect::JsonLines);
+            let reply = raw.ask(Request::Register(palisade_protocol::Register {
+                name: "program:odd".to_owned(),
+                reviews: vec![Review::Input],
+                tools: tools.iter().map(|tool| tool.parse().unwrap()).collect(),
+                priority: 0,
+                deadline_ms: None,
+                heartbeat_ms: None,
+            }));
+            assert!(matches!(reply, Reply::Registered(_)), "{reply:?}");
+            raw
+        };
+        let question = |raw: &mut Raw| loop {
+            if let Some(ServerMessage::Event(Event::Question(question))) = raw.hear() {
+                return *question;
+            }
+        };
+        let answer = |question: &Question, decision: Decision| palisade_protocol::Answer {
+            question: question.question.clone(),
+            digest: question.digest.clone(),
+            decision,
+            remember: None,
+        };
+        let refused = |raw: &mut Raw, answer: palisade_protocol::Answer| {
+            let id = raw.send(Request::Answer(Box::new(answer)));
+            match raw.reply() {
+                (Some(other), Reply::Error(error)) if other == id => error.code,
+                (_, other) => panic!("{other:?}"),
+            }
+        };
+        let misdeeds = [
+            Silence,
+            Leaving,
+            Nonsense,
+            OtherDigest,
+            OtherKind,
+            NoSuchQuestion,
+            Flood,
+            YesAfterNo,
+            Stranger,
+        ];
+        for misdeed in misdeeds {
+            let mut raw = handler(&["delete_file"]);
+            let mut stranger = handler(&["bash"]);
+            let result = std::thread::scope(|scope| {
+                let call = scope.spawn(|| scene.sandbox.call("delete_file", json!({"path": "f"})));
+                let asked = question(&mut raw);
+                let yes = answer(&asked, Decision::Approve);
+                match misdeed {
+                    Silence => {}
+                    Leaving => raw.hush(),
+                    Nonsense => raw.say(b"yes, of course\n"),
+                    OtherDigest => {
+                        let other = palisade_protocol::Answer { digest: "0".repeat(64), ..yes };
+                        assert_eq!(refused(&mut raw, other), ErrorCode::StaleApproval);
+                    }
+                    OtherKind => {
+                        let other = answer(&asked, Decision::Pass);
+                        assert_eq!(refused(&mut raw, other), ErrorCode::InvalidRequest);
+                    }
+                    NoSuchQuestion => {
+                        let question = "q-never".parse().unwrap();
+                        let other = palisade_protocol::Answer { question, ..yes };
+                        assert_eq!(refused(&mut raw, other), ErrorCode::NotFound);
+                    }
+                    Flood => {
+                        for n in 0..500 {
+                            let question = format!("q-{n}").parse().unwrap();
+                            let other = palisade_protocol::Answer { question, ..yes.clone() };
+                            assert_eq!(refused(&mut raw, other), ErrorCode::NotFound);
+                        }
+                    }
+                    YesAfterNo => {
+                        let deny = Deny { reason: "no".to_owned(), guidance: String::new() };
+                        let no = answer(&asked, Decision::Deny(deny));
+                        let id = raw.send(Request::Answer(Box::new(no)));
+                        while raw.reply().0 != Some(id) {}
+                        assert_eq!(refused(&mut raw, yes), ErrorCode::StaleApproval);
+                    }
+                    Stranger => {
+                        assert_eq!(refused(&mut stranger, yes), ErrorCode::Forbidden);
+                    }
+                }
+                call.join().unwrap()
+            });
+            let error = result.error.expect("an error");
+            assert_eq!(error.code, ErrorCode::Denied, "{mode:?} {misdeed:?}: {}", error.message);
+            let checkpoint = result.checkpoint.expect("a checkpoint");
+            assert_eq!(checkpoint.decision, "denied", "{mode:?} {misdeed:?}");
+            assert_eq!(scene.text("f").as_deref(), Some("old"), "{mode:?} {misdeed:?}");
+            drop((raw, stranger));
+        }
+        // The same attempt with a clear yes.
+        scene.attach_for(&[Review::Input]);
+        let (result, asked) = scene.call("delete_file", json!({"path": "f"}), approve);
+        assert_eq!((result.success, asked.len()), (true, 1), "{mode:?}: {:?}", result.error);
+        assert_eq!(scene.text("f"), None, "{mode:?}");
     }
 }
