@@ -515,9 +515,9 @@ fn the_audit_tells_of_a_jobs_start_and_of_its_end() {
             let called =
                 |r: &&Record| matches!(r, Record::Call(call) if call.call_id == end.call_id);
             assert!(records.iter().any(|r| called(&r)));
-            let told = records.iter().find_map(|r| match r {
-                Record::Result(result) if result.call_id == end.call_id => Some(result.success),
-                _ => None,
+            let told = records.iter().find_map(|r| {
+                let Record::Result(result) = r else { return None };
+                (result.call_id == end.call_id).then_some(result.success)
             });
             assert_eq!(told, Some(true));
         }

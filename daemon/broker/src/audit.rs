@@ -12,7 +12,8 @@ use crate::{
     watchdog::Ended,
 };
 use palisade_audit::{
-    AuditError, CleanText, GrantAct, JobEnd, Log, Options, Record, SessionClose, SessionOpen, Sync, Ticket,
+    AuditError, CleanText, GrantAct, JobEnd, Log, Options, Record, SessionClose, SessionOpen, Sync,
+    Ticket,
 };
 use palisade_plan::BUILD_ID;
 use palisade_protocol::{ErrorCode, Grant, WireError};
