@@ -144,3 +144,6 @@ fn work_out(stage: &mut Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> 
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

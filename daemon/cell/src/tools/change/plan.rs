@@ -128,6 +128,9 @@ impl Stage<'_> {
         };
         self.keep(Before::Moved { from: old_path.clone(), to: path.clone() })?;
         self.planned.insert(old_path.0, None);
+        if let Some(old) = old {
+            self.moved.insert(path.0.clone(), (from.clone(), old));
+        }
         self.plan(path, Some(kind), step)
     }
 

@@ -160,6 +160,17 @@ fn put(
     force: Force,
 ) -> Result<(), Stop> {
     let node = stage.look(spot)?;
+    let path = spot.path();
+    if let (Node::Planned(FileType::RegularFile), Some((from, seen))) =
+        (node, stage.moved.remove(&path.0))
+        && let Some((fresh, facts)) = content
+    {
+        let print = Print::File { mode: facts.mode, digest: facts.digest };
+        stage.replace_moved(&from, spot, seen, fresh, facts)?;
+        let sizes = (seen.size, facts.size);
+        stage.effect(path, EffectKind::Replaced, sizes, print, Some(&seen));
+        return Ok(());
+    }
     match (state, node) {
         (State::Other, _) => {
             let why = "it was a FIFO, socket or device, which can not be made again";

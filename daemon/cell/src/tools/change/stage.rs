@@ -42,6 +42,8 @@ pub(super) struct Stage<'a> {
     pub(super) workspace: &'a std::path::Path,
     dirs: HashMap<Vec<u8>, Rc<Dir>>,
     pub(super) planned: HashMap<Vec<u8>, Option<FileType>>,
+    /// What gets another name: where it is now.
+    pub(super) moved: HashMap<Vec<u8>, (Spot, Seen)>,
     /// What was found where, at the first look.
     pub(super) found: Vec<(Spot, Option<Seen>)>,
     pub(super) steps: Vec<Step>,
@@ -60,6 +62,7 @@ impl<'a> Stage<'a> {
             workspace,
             dirs: HashMap::new(),
             planned: HashMap::new(),
+            moved: HashMap::new(),
             found: Vec::new(),
             steps: Vec::new(),
             effects: Vec::new(),

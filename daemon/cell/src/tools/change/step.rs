@@ -155,7 +155,7 @@ fn replace(spot: Spot, mut fresh: Fresh, old: &Seen) -> Result<Done, StepError> 
 }
 
 /// On a file system that can not exchange: the old file gets a second name, and loses its first.
-fn replace_by_link(dir: &Handle<'_>, name: &[u8], fresh: &str) -> Result<String, Errno> {
+pub(super) fn replace_by_link(dir: &Handle<'_>, name: &[u8], fresh: &str) -> Result<String, Errno> {
     let linked = with_free_name(|free| rustix::fs::linkat(dir, name, dir, free, AtFlags::empty()));
     let ((), second) = linked?;
     rustix::fs::renameat(dir, fresh, dir, name).inspect_err(|_| {

@@ -7,9 +7,11 @@ mod grep;
 mod list;
 mod look;
 mod notebook;
+mod patch;
 mod read;
 mod rules;
 mod tree;
+mod undo;
 mod write;
 
 use super::{checked, shown, split, testing::Broker};
