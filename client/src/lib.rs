@@ -34,6 +34,9 @@
 //!
 //! **Operators** answer what checkpoints ask, on a socket of their own: see [`Operator`].
 //!
+//! **Providers** add tools of their own, which the daemon judges and has approved as it does its
+//! own: see [`Provider`].
+//!
 //! **Several calls at once.** Clone the [`Client`], share the [`Session`], start as many calls as
 //! [`limits::MAX_CALLS_IN_FLIGHT`]; answers are matched by id. One that streams should be read:
 //! see [`Running`] for what happens when it is not.
@@ -50,6 +53,8 @@ mod link;
 mod news;
 mod open;
 mod operator;
+mod provided;
+mod provider;
 mod running;
 mod search;
 mod session;
@@ -80,6 +85,8 @@ pub use palisade_protocol::{
     SessionId, Status, Stream, Target, ToolSpec, Until, View, ViewLine, Welcome, WireError,
     arguments, limits,
 };
+pub use provided::{Invoked, Output, ProvidedTool};
+pub use provider::Provider;
 pub use running::{Event, Running};
 pub use search::{Files, FoundFile, FoundLine, Matches, Skipped};
 pub use session::Session;

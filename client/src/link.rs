@@ -3,7 +3,7 @@
 
 use crate::{
     Error, Event,
-    news::NewsSender,
+    news::Sink,
     table::{Ending, Entered, Events, Table},
     wire::{self, Incoming},
 };
@@ -73,12 +73,12 @@ impl Link {
         Self::begin(stream, patience, None)
     }
 
-    /// Takes over an operator's socket, with a place for what operators hear.
-    pub(crate) fn with_news(stream: UnixStream, patience: Patience, news: NewsSender) -> Self {
+    /// Takes over an operator's or provider's socket, with a place for what they hear.
+    pub(crate) fn with_news(stream: UnixStream, patience: Patience, news: Sink) -> Self {
         Self::begin(stream, patience, Some(news))
     }
 
-    fn begin(stream: UnixStream, patience: Patience, news: Option<NewsSender>) -> Self {
+    fn begin(stream: UnixStream, patience: Patience, news: Option<Sink>) -> Self {
         let table = Arc::new(Table::default());
         let room = Arc::new(Semaphore::new(OUTGOING));
         let (outgoing, queue) = mpsc::unbounded_channel();
@@ -182,7 +182,7 @@ async fn serve(
     stream: UnixStream,
     queue: mpsc::UnboundedReceiver<Outgoing>,
     table: &Table,
-    (patience, news): (Duration, Option<&NewsSender>),
+    (patience, news): (Duration, Option<&Sink>),
 ) -> Ending {
     let (reading, writing) = stream.into_split();
     let reader = read_all(reading, table, patience, news);
@@ -206,7 +206,7 @@ async fn read_all(
     socket: OwnedReadHalf,
     table: &Table,
     patience: Duration,
-    news: Option<&NewsSender>,
+    news: Option<&Sink>,
 ) -> Ending {
     let mut socket = BufReader::with_capacity(READ_AHEAD, socket);
     loop {

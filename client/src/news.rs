@@ -47,6 +47,29 @@ pub(crate) struct NewsSender {
     counts: Arc<Counts>,
 }
 
+/// Where a connection's events go that belong to none of its calls.
+#[derive(Debug)]
+pub(crate) enum Sink {
+    /// To whoever asks for the next.
+    Operator(NewsSender),
+    /// To the loop that serves invocations. The daemon bounds how many there are.
+    Provider(mpsc::UnboundedSender<Event>),
+}
+
+impl Sink {
+    /// Takes what is for it; the events of a connection's own calls come back.
+    pub(crate) fn take(&self, event: Event) -> Option<Event> {
+        match self {
+            Self::Operator(news) => news.take(event),
+            Self::Provider(queue) => {
+                // A provider that is gone hears nothing.
+                drop(queue.send(event));
+                None
+            }
+        }
+    }
+}
+
 /// The operator's side.
 #[derive(Debug)]
 pub(crate) struct NewsReceiver {
@@ -73,7 +96,10 @@ impl NewsSender {
             Event::CallStarted(started) => (OperatorEvent::CallStarted(started), true),
             Event::CallEnded(ended) => (OperatorEvent::CallEnded(ended), true),
             Event::Denied(denied) => (OperatorEvent::Denied(denied), true),
-            Event::Output { .. } | Event::Progress { .. } => return Some(event),
+            Event::Output { .. }
+            | Event::Progress { .. }
+            | Event::Invoke(_)
+            | Event::InvokeCancelled(_) => return Some(event),
         };
         if bounded && self.counts.waiting.load(Ordering::Relaxed) >= BACKLOG {
             self.counts.lost.fetch_add(1, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use crate::{
     Answer, Error, OperatorEvent, Registration,
     client::{greet, hello, unexpected},
     link::{Link, Patience},
-    news::{self, NewsReceiver},
+    news::{self, NewsReceiver, Sink},
 };
 use palisade_protocol::{
     Abort, Answered, Grant, GrantId, HandlerId, Question, Reply, Request, Revoke, SessionId,
@@ -69,7 +69,7 @@ impl Operator {
     /// As for [`connect`](Self::connect), once the socket is open.
     pub async fn from_stream(stream: UnixStream) -> Result<Self, Error> {
         let (sender, receiver) = news::channel();
-        let link = Link::with_news(stream, Patience::default(), sender);
+        let link = Link::with_news(stream, Patience::default(), Sink::Operator(sender));
         let welcome = greet(&link, hello()).await?;
         Ok(Self { inner: Arc::new(Inner { link, welcome, news: Mutex::new(receiver) }) })
     }

@@ -54,7 +54,9 @@ impl Event {
             | WireEvent::ToolApproval(_)
             | WireEvent::CallStarted(_)
             | WireEvent::CallEnded(_)
-            | WireEvent::Denied(_) => None,
+            | WireEvent::Denied(_)
+            | WireEvent::Invoke(_)
+            | WireEvent::InvokeCancelled(_) => None,
         }
     }
 

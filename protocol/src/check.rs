@@ -1,6 +1,7 @@
 //! What a request must hold beyond its types. The broker asks this once, whatever the codec.
 
 mod operator;
+mod provider;
 
 use crate::{
     Call, ErrorCode, Hello, Input, Open, OutputQuery, Request, WireError,
@@ -22,6 +23,10 @@ impl Request {
             Self::Tools(query) => few("names", query.names.len()),
             Self::Register(register) => operator::check_register(register),
             Self::Answer(answer) => operator::check_answer(answer),
+            Self::Provide(provide) => provider::check_provide(provide),
+            Self::Unprovide(unprovide) => provider::check_unprovide(unprovide),
+            Self::InvokeProgress(progress) => provider::check_progress(progress),
+            Self::InvokeOutput(output) => provider::check_output(output),
             Self::Cancel(_)
             | Self::Close
             | Self::Ping
@@ -31,7 +36,8 @@ impl Request {
             | Self::Grants
             | Self::Revoke(_)
             | Self::Subscribe(_)
-            | Self::Abort(_) => Ok(()),
+            | Self::Abort(_)
+            | Self::InvokeResult(_) => Ok(()),
         }
     }
 }

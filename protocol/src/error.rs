@@ -81,6 +81,8 @@ pub enum ErrorCode {
     NoMatch,
     /// What is there is not what the call was about: it changed since.
     Conflict,
+    /// The process that provides the tool left, answered nonsense, or says that it failed.
+    ProviderFailed,
 }
 
 impl ErrorCode {
@@ -128,7 +130,8 @@ impl ErrorCode {
             | Self::Withheld
             | Self::AuditFailed
             | Self::NoMatch
-            | Self::Conflict => -32000 - self as i32,
+            | Self::Conflict
+            | Self::ProviderFailed => -32000 - self as i32,
         }
     }
 }

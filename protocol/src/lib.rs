@@ -16,6 +16,7 @@ mod error;
 mod names;
 mod object;
 mod operator;
+mod provider;
 mod question;
 mod receipt;
 mod reply;
@@ -31,6 +32,10 @@ pub use operator::{
     Abort, Answer, Answered, CommandPrefix, Decision, Deny, Grant, Grants, Modified, PathScope,
     Pending, Register, Registered, Remember, Replace, Review, Revoke, Scope, Subscribe, Until,
     Withhold,
+};
+pub use provider::{
+    Invocation, Invoke, InvokeCancelled, InvokeOutput, InvokeProgress, InvokeResult, Provide,
+    Provided, ProvidedTool, Unprovide,
 };
 pub use question::{
     Approval, Asker, CallEnded, CallStarted, Denied, Question, QuestionOver, ReverseThinking,

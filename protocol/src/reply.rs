@@ -1,9 +1,9 @@
 //! What the daemon answers and tells.
 
 use crate::{
-    Answered, Approval, Bytes, CallEnded, CallId, CallResult, CallStarted, Denied, Grants, Pending,
-    Question, QuestionOver, RawPath, Receipt, Registered, RequestId, SessionId, ToolSpec,
-    WireError,
+    Answered, Approval, Bytes, CallEnded, CallId, CallResult, CallStarted, Denied, Grants, Invoke,
+    InvokeCancelled, Pending, Provided, Question, QuestionOver, RawPath, Receipt, Registered,
+    RequestId, SessionId, ToolSpec, WireError,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,8 @@ pub enum Reply {
     Pending(Pending),
     /// To `Grants`.
     Grants(Grants),
+    /// To `Provide`.
+    Provided(Provided),
 }
 
 /// The daemon's side of the greeting.
@@ -125,6 +127,10 @@ pub enum Event {
     CallEnded(CallEnded),
     /// To subscribers: a call was refused.
     Denied(Denied),
+    /// To a provider: do this.
+    Invoke(Box<Invoke>),
+    /// To a provider: nobody waits for the result any more.
+    InvokeCancelled(InvokeCancelled),
 }
 
 /// A page of a spool.

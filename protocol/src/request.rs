@@ -1,8 +1,8 @@
 //! What a client may ask.
 
 use crate::{
-    Abort, Answer, Bytes, CallId, JsonText, RawPath, Register, ReverseThinking, Revoke, Subscribe,
-    ToolName, object,
+    Abort, Answer, Bytes, CallId, InvokeOutput, InvokeProgress, InvokeResult, JsonText, Provide,
+    RawPath, Register, ReverseThinking, Revoke, Subscribe, ToolName, Unprovide, object,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -58,6 +58,16 @@ pub enum Request {
     Subscribe(Subscribe),
     /// Operators: ends a session.
     Abort(Abort),
+    /// Providers: registers tools.
+    Provide(Provide),
+    /// Providers: takes tools back.
+    Unprovide(Unprovide),
+    /// Providers: how far an invocation is.
+    InvokeProgress(InvokeProgress),
+    /// Providers: a piece of an invocation's output.
+    InvokeOutput(InvokeOutput),
+    /// Providers: the result of an invocation.
+    InvokeResult(Box<InvokeResult>),
 }
 
 /// Version and capabilities.

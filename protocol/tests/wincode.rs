@@ -24,6 +24,16 @@ wire! {
         Hello(Hello), Open(Open), Call(Call), Input(Input), Cancel(u64), Close, Ping,
         Output(OutputQuery), Tools(Vec<String>), Status, Register(Register), Answer(Box<Answer>),
         Withdraw, Pending, Grants, Revoke(String), Subscribe(Option<String>), Abort(String),
+        Provide(Vec<ProvidedTool>), Unprovide(Vec<String>),
+        InvokeProgress(u64, String, u64, Option<u64>), InvokeOutput(u64, String),
+        InvokeResult(Box<InvokeResult>),
+    }
+    struct ProvidedTool {
+        name: String, aliases: Vec<String>, description: String, schema: String,
+        metadata: ToolMetadata, replaces: bool,
+    }
+    struct InvokeResult {
+        invocation: u64, output: String, data: Option<String>, error: Option<String>,
     }
     struct Register {
         name: String, reviews: Vec<Review>, tools: Vec<String>, priority: i32,
@@ -59,6 +69,7 @@ wire! {
         Welcome(Hello), Opened(Box<Opened>), Result(Box<CallResult>), Done, Pong, Output(OutputPage),
         Tools(Vec<ToolSpec>), Status(Box<Status>), Error(WireError), Registered(String),
         Answered(Option<String>), Pending(Vec<Question>), Grants(Vec<Grant>),
+        Provided(Vec<String>),
     }
     struct Grant {
         id: String, session: Option<String>, uid: u32, profile: String, tool: String, scope: Scope,
@@ -83,6 +94,11 @@ wire! {
         Progress { call: u64, message: String, done: u64, total: Option<u64> },
         Question(Box<Question>), QuestionOver([String; 3]), ToolApproval(Approval),
         CallStarted(CallStarted), CallEnded(CallEnded), Denied(Denied),
+        Invoke(Box<Invoke>), InvokeCancelled(u64),
+    }
+    struct Invoke {
+        invocation: u64, session: String, tool: String, arguments: String,
+        reason: Option<String>, deadline_ms: u64,
     }
     struct Approval { names: [String; 3], review: Review, texts: [String; 4] }
     struct CallStarted { names: [String; 3], arguments: String, reason: Option<String> }
@@ -116,7 +132,7 @@ wire! {
     struct WireError { code: ErrorCode, message: String, hint: String }
     enum ErrorCode {
         C0, C1, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13, C14, C15, C16, C17, C18,
-        C19, C20, C21, C22, C23, C24, C25, C26, C27, C28, C29, C30, C31, C32, C33, C34,
+        C19, C20, C21, C22, C23, C24, C25, C26, C27, C28, C29, C30, C31, C32, C33, C34, C35,
     }
     struct CallResult {
         call_id: String, tool: String, success: bool, output: String, truncated: bool,

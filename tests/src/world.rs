@@ -243,6 +243,8 @@ pub struct Daemon {
     pub socket: PathBuf,
     /// Where it hears operators.
     pub operators: PathBuf,
+    /// Where it hears providers.
+    pub providers: PathBuf,
 }
 
 impl Daemon {
@@ -267,7 +269,8 @@ impl Daemon {
                 .expect("start palisaded")
         });
         let operators = run.join("operator.sock");
-        let mut daemon = Self { child, socket, operators };
+        let providers = run.join("provider.sock");
+        let mut daemon = Self { child, socket, operators, providers };
         while UnixStream::connect(&daemon.socket).is_err() {
             let ended = daemon.child.try_wait().expect("wait");
             assert!(ended.is_none(), "palisaded ended with {ended:?}");

@@ -6,6 +6,7 @@ use crate::{
     context::Outbox,
     flight::Flights,
     order::{Role, Stage},
+    provider::Provider,
     server::Server,
     session::{Peer, Session},
     wire::{self, Incoming, Reader},
@@ -24,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 const GREETING: Duration = Duration::from_secs(10);
 /// How many messages wait for a slow client.
 const QUEUE: usize = 16;
-/// The same for an operator, who may be asked many things at once.
+/// The same for operators and providers, who may be asked many things at once.
 const OPERATOR_QUEUE: usize = 256;
 /// How long the last words may take to reach a client.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -46,6 +47,7 @@ struct Connection {
     role: Role,
     stage: Stage,
     session: Option<Arc<Session>>,
+    provider: Option<Arc<Provider>>,
     outbox: Outbox,
     flights: Flights,
     calls: JoinSet<()>,
@@ -71,7 +73,7 @@ pub(crate) async fn serve(
     };
     let (outbox, queue) = mpsc::channel(match role {
         Role::Agent => QUEUE,
-        Role::Operator => OPERATOR_QUEUE,
+        Role::Operator | Role::Provider => OPERATOR_QUEUE,
     });
     let (dialect, reader) = match opened {
         Ok(Some(reader)) => (reader.dialect(), Ok(reader)),
@@ -86,6 +88,7 @@ pub(crate) async fn serve(
         role,
         stage: Stage::New,
         session: None,
+        provider: None,
         outbox,
         flights: Flights::default(),
         calls: JoinSet::new(),
@@ -206,6 +209,7 @@ impl Connection {
 
     /// Ends what is left: calls, session, and last the queue with what is still to be said.
     async fn finish(mut self, end: Result<(), WireError>, writer: JoinHandle<()>) {
+        self.leave();
         self.server.desk.detach(self.number);
         self.server.observers.remove(self.number);
         if let Err(error) = end {
@@ -225,6 +229,7 @@ impl Connection {
 }
 
 mod operator;
+mod provider;
 mod requests;
 
 #[cfg(test)]

@@ -65,6 +65,8 @@ pub(crate) enum CallError {
     File(FileError),
     #[error("{0:?} is not UTF-8 text")]
     NotText(String),
+    #[error("{0}")]
+    Provider(String),
     #[error("the client ended before its attachment did")]
     NoAttachment,
     #[error("{0} jobs run in this session already")]
@@ -191,6 +193,10 @@ impl From<CallError> for WireError {
             CallError::NotText(_) => (
                 ErrorCode::InvalidArguments,
                 "choose encoding base64, or raw for the exact bytes as events",
+            ),
+            CallError::Provider(_) => (
+                ErrorCode::ProviderFailed,
+                "what it has done is not known; `tools` says whether the tool is still there",
             ),
             CallError::NoAttachment => {
                 (ErrorCode::InvalidRequest, "send `input` messages up to one with `end`")

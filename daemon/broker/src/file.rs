@@ -81,9 +81,11 @@ async fn perform(
         }
         Task::Glob(glob) => search::glob(glob, spec, lease, context).await,
         Task::Grep(grep) => search::grep(*grep, spec, lease, context).await,
-        Task::Run(_) | Task::Job(_) | Task::Errand(_) | Task::Check { .. } => {
-            Err(CallError::Cell("this is not a file task".to_owned()))
-        }
+        Task::Run(_)
+        | Task::Job(_)
+        | Task::Errand(_)
+        | Task::Provided { .. }
+        | Task::Check { .. } => Err(CallError::Cell("this is not a file task".to_owned())),
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) async fn gather(
                 commands::look_around(session, program, analysed.found).await?;
             facts.findings.extend(typed(program));
         }
-        Task::Job(_) | Task::Errand(_) => {}
+        Task::Job(_) | Task::Errand(_) | Task::Provided { .. } => {}
         Task::Check { paths } => {
             for (_, program) in diagnose::programs(session, paths) {
                 let analysed = commands::analyse(analyst, &program).await;

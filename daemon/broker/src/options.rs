@@ -27,6 +27,10 @@ pub struct Options {
     /// socket]
     #[arg(long, value_name = "PATH")]
     pub operator_socket: Option<PathBuf>,
+    /// The provider socket, where other processes register tools [default: provider.sock beside the
+    /// agent socket]
+    #[arg(long, value_name = "PATH")]
+    pub provider_socket: Option<PathBuf>,
     /// A directory of profiles; may be given several times
     #[arg(long, value_name = "DIR")]
     pub profiles: Vec<PathBuf>,
@@ -61,6 +65,7 @@ pub struct Options {
 struct ConfigFile {
     socket: Option<PathBuf>,
     operator_socket: Option<PathBuf>,
+    provider_socket: Option<PathBuf>,
     profiles: Vec<PathBuf>,
     state: Option<PathBuf>,
     audit_sync: Option<palisade_audit::Sync>,
@@ -112,6 +117,7 @@ impl Options {
         Ok(Self {
             socket: self.socket.or(file.socket),
             operator_socket: self.operator_socket.or(file.operator_socket),
+            provider_socket: self.provider_socket.or(file.provider_socket),
             operator_stdout: self.operator_stdout,
             profiles: if self.profiles.is_empty() { file.profiles } else { self.profiles },
             state: self.state.or(file.state),

@@ -22,67 +22,74 @@ pub(crate) enum Role {
     Agent,
     /// Answers questions, and looks after grants and sessions.
     Operator,
+    /// Answers calls of tools of its own.
+    Provider,
+}
+
+/// For whom a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Agent,
+    Operator,
+    Provider,
+    /// Agents and operators.
+    Observer,
+    Anybody,
+}
+
+impl Whose {
+    const fn of(request: &Request) -> Self {
+        match request {
+            Request::Open(_)
+            | Request::Call(_)
+            | Request::Input(_)
+            | Request::Cancel(_)
+            | Request::Close
+            | Request::Output(_) => Self::Agent,
+            Request::Register(_)
+            | Request::Answer(_)
+            | Request::Withdraw
+            | Request::Pending
+            | Request::Grants
+            | Request::Revoke(_)
+            | Request::Abort(_) => Self::Operator,
+            Request::Provide(_)
+            | Request::Unprovide(_)
+            | Request::InvokeProgress(_)
+            | Request::InvokeOutput(_)
+            | Request::InvokeResult(_) => Self::Provider,
+            Request::Subscribe(_) => Self::Observer,
+            Request::Hello(_) | Request::Ping | Request::Tools(_) | Request::Status => {
+                Self::Anybody
+            }
+        }
+    }
 }
 
 impl Role {
     /// Refuses what is not for this role.
     pub(crate) fn permits(self, request: &Request) -> Result<(), WireError> {
-        match (self, request) {
-            (
-                Self::Agent,
-                Request::Register(_)
-                | Request::Answer(_)
-                | Request::Withdraw
-                | Request::Pending
-                | Request::Grants
-                | Request::Revoke(_)
-                | Request::Abort(_),
-            ) => Err(WireError::new(
-                ErrorCode::Forbidden,
-                "only an operator may ask this, and this is the agents' socket",
-                "connect to the operator socket",
-            )),
-            (
-                Self::Operator,
-                Request::Open(_)
-                | Request::Call(_)
-                | Request::Input(_)
-                | Request::Cancel(_)
-                | Request::Close
-                | Request::Output(_),
-            ) => Err(WireError::new(
-                ErrorCode::Forbidden,
-                "only an agent may ask this, and this is the operators' socket",
-                "connect to the agent socket",
-            )),
-            (
-                Self::Operator,
-                Request::Register(_)
-                | Request::Answer(_)
-                | Request::Withdraw
-                | Request::Pending
-                | Request::Grants
-                | Request::Revoke(_)
-                | Request::Abort(_),
-            )
-            | (
-                Self::Agent,
-                Request::Open(_)
-                | Request::Call(_)
-                | Request::Input(_)
-                | Request::Cancel(_)
-                | Request::Close
-                | Request::Output(_),
-            )
-            | (
-                Self::Agent | Self::Operator,
-                Request::Hello(_)
-                | Request::Ping
-                | Request::Tools(_)
-                | Request::Status
-                | Request::Subscribe(_),
-            ) => Ok(()),
-        }
+        let whose = Whose::of(request);
+        let (who, socket) = match (self, whose) {
+            (_, Whose::Anybody)
+            | (Self::Agent | Self::Operator, Whose::Observer)
+            | (Self::Agent, Whose::Agent)
+            | (Self::Operator, Whose::Operator)
+            | (Self::Provider, Whose::Provider) => return Ok(()),
+            (_, Whose::Agent | Whose::Observer) => ("an agent", "agent"),
+            (_, Whose::Operator) => ("an operator", "operator"),
+            (_, Whose::Provider) => ("a provider", "provider"),
+        };
+        let here = match self {
+            Self::Agent => "agents'",
+            Self::Operator => "operators'",
+            Self::Provider => "providers'",
+        };
+        Err(WireError::new(
+            ErrorCode::Forbidden,
+            format!("only {who} may ask this, and this is the {here} socket"),
+            format!("connect to the {socket} socket"),
+        ))
     }
 }
 
@@ -126,7 +133,12 @@ impl Stage {
                 | Request::Grants
                 | Request::Revoke(_)
                 | Request::Subscribe(_)
-                | Request::Abort(_),
+                | Request::Abort(_)
+                | Request::Provide(_)
+                | Request::Unprovide(_)
+                | Request::InvokeProgress(_)
+                | Request::InvokeOutput(_)
+                | Request::InvokeResult(_),
             ) => Ok(self),
         }
     }

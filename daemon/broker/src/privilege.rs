@@ -13,6 +13,8 @@ const CLIENTS: &str = "palisade-users";
 
 /// The group that packages make for those who answer checkpoints.
 const OPERATORS: &str = "palisade-operators";
+/// Whose members may connect to the provider socket.
+const PROVIDERS: &str = "palisade-providers";
 
 /// Where systemd takes its dynamic users from: never the uid of a person.
 const DYNAMIC: std::ops::RangeInclusive<u32> = 61184..=65519;
@@ -82,6 +84,11 @@ pub(crate) fn client_group() -> Result<Option<u32>, PrivilegeError> {
 /// The group whose members may operate, if it exists.
 pub(crate) fn operator_group() -> Result<Option<u32>, PrivilegeError> {
     group(OPERATORS)
+}
+
+/// The group whose members may provide tools, if it exists.
+pub(crate) fn provider_group() -> Result<Option<u32>, PrivilegeError> {
+    group(PROVIDERS)
 }
 
 fn group(name: &str) -> Result<Option<u32>, PrivilegeError> {

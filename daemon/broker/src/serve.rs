@@ -38,6 +38,13 @@ pub(crate) enum Listener {
     One(UnixStream),
 }
 
+/// Who else is heard.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    pub(crate) operators: Option<Listener>,
+    pub(crate) providers: Option<Listener>,
+}
+
 /// A socket of our own: its lock is held, and its path is removed at the end.
 #[derive(Debug)]
 pub(crate) struct Door {
@@ -81,18 +88,23 @@ pub(crate) fn stop_on_signals(shutdown: &CancellationToken) -> io::Result<()> {
     Ok(())
 }
 
-/// Serves clients and operators until told to stop.
+/// Serves clients, operators and providers until told to stop.
 pub(crate) async fn serve(
     listener: Listener,
-    operators: Option<Listener>,
+    beside: Beside,
     server: Arc<Server>,
     shutdown: CancellationToken,
 ) {
     let sweeper = tokio::spawn(sweep(Arc::clone(&server)));
-    // Operators are heard for as long as there are clients to decide about.
+    // Operators and providers are heard for as long as there are clients to serve.
     let over = CancellationToken::new();
-    let attended = operators
-        .map(|operators| tokio::spawn(attend(operators, Arc::clone(&server), over.clone())));
+    let mut attended = JoinSet::new();
+    for (listener, role) in [(beside.operators, Role::Operator), (beside.providers, Role::Provider)]
+    {
+        if let Some(listener) = listener {
+            attended.spawn(attend(listener, role, Arc::clone(&server), over.clone()));
+        }
+    }
     let mut connections = JoinSet::new();
     match listener {
         Listener::One(client) => {
@@ -114,25 +126,24 @@ pub(crate) async fn serve(
     }
     connections.shutdown().await;
     over.cancel();
-    if let Some(attended) = attended
-        && timeout(FAREWELL, attended).await.is_err()
-    {
-        tracing::warn!("some operators did not leave in time");
+    let gone = async { while attended.join_next().await.is_some() {} };
+    if timeout(FAREWELL, gone).await.is_err() {
+        tracing::warn!("some operators or providers did not leave in time");
     }
     sweeper.abort();
     server.link.close(LAUNCHER).await;
 }
 
-/// Serves operators until the clients are gone.
-async fn attend(operators: Listener, server: Arc<Server>, over: CancellationToken) {
+/// Serves operators or providers until the clients are gone.
+async fn attend(listener: Listener, role: Role, server: Arc<Server>, over: CancellationToken) {
     let mut connections = JoinSet::new();
-    match operators {
+    match listener {
         Listener::One(operator) => {
-            admit(&server, operator, Role::Operator, &mut connections, &over);
+            admit(&server, operator, role, &mut connections, &over);
             over.cancelled().await;
         }
         Listener::Socket { listener, bound } => {
-            accept(&listener, &server, Role::Operator, &mut connections, &over).await;
+            accept(&listener, &server, role, &mut connections, &over).await;
             drop(listener);
             remove(bound);
         }
@@ -180,8 +191,8 @@ fn admit(
         Ok(peer) => {
             let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
             let peer = Peer { uid: peer.uid(), gid: peer.gid(), pid };
-            if role == Role::Operator && !server.operators.admit(peer) {
-                tracing::warn!(uid = peer.uid, "a peer that may not operate was refused");
+            if role != Role::Agent && !server.operators.admit(peer) {
+                tracing::warn!(uid = peer.uid, ?role, "a peer that may not be this was refused");
                 return;
             }
             connections.spawn(connection::serve(

@@ -26,7 +26,7 @@ use std::{
 /// The daemon's name and release.
 pub(crate) const NAME: &str = concat!("palisaded ", env!("CARGO_PKG_VERSION"));
 
-/// Who may be an operator, besides being let in by the operator socket.
+/// Who may be an operator or a provider, besides being let in by their socket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operators {
     /// The user whose daemon it is, and root.

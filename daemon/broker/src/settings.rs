@@ -18,6 +18,8 @@ use std::{
 pub(crate) struct Settings {
     pub(crate) door: Door,
     pub(crate) operator_door: OperatorDoor,
+    /// Where providers come in; none in a private daemon.
+    pub(crate) provider_door: Option<PathBuf>,
     pub(crate) profiles: ProfileSet,
     pub(crate) state: State,
     /// Whom to become; none for an ordinary user, who stays who they are.
@@ -135,6 +137,11 @@ impl Settings {
                 OperatorDoor::Socket(agents.with_file_name("operator.sock"))
             }
         };
+        let provider_door = match (&door, options.provider_socket) {
+            (Door::Embedded, _) => None,
+            (Door::Socket(_), Some(path)) => Some(path),
+            (Door::Socket(agents), None) => Some(agents.with_file_name("provider.sock")),
+        };
         let account = root.then(|| privilege::account(options.user.as_deref())).transpose()?;
         let profiles = load_profiles(&options.profiles, usual.as_deref())?;
         let (launcher_socket, log) = (options.launcher_socket, options.log);
@@ -142,6 +149,7 @@ impl Settings {
         Ok(Self {
             door,
             operator_door,
+            provider_door,
             profiles,
             state,
             account,
@@ -166,7 +174,8 @@ impl Settings {
             OperatorDoor::Socket(path) => Some(path),
             OperatorDoor::Stdout | OperatorDoor::None => None,
         };
-        let sockets = socket.into_iter().chain(operator).chain(&self.launcher_socket);
+        let sockets = socket.into_iter().chain(operator).chain(&self.provider_door);
+        let sockets = sockets.chain(&self.launcher_socket);
         let hidden = state.into_iter().chain(sockets);
         Own::new(hidden.cloned().collect(), self.configured.clone())
     }
@@ -182,6 +191,10 @@ impl Settings {
             OperatorDoor::Stdout => "hear the one on standard output".to_owned(),
             OperatorDoor::None => "none, so whatever would be asked is denied".to_owned(),
         };
+        let providers = self
+            .provider_door
+            .as_ref()
+            .map_or_else(|| "none".to_owned(), |path| format!("listen on {}", path.display()));
         let state = match &self.state {
             State::Given(path) | State::Usual(path) => format!("in {}", path.display()),
             State::Nowhere => "nowhere".to_owned(),
@@ -196,7 +209,7 @@ impl Settings {
         );
         let profiles = self.profiles.names().collect::<Vec<_>>().join(", ");
         format!(
-            "clients: {door}\noperators: {operators}\nrun: {user}\nlauncher: {launcher}\nspools and audit log: {state}\n\
+            "clients: {door}\noperators: {operators}\nproviders: {providers}\nrun: {user}\nlauncher: {launcher}\nspools and audit log: {state}\n\
              audit log on the disk: {}\nprofiles: {profiles}\n",
             self.audit_sync
         )

@@ -7,14 +7,17 @@ use crate::{
     context::{Attachment, Context, Deadline, Streaming},
     diagnose, errand,
     error::CallError,
-    file, gather, job,
+    file, gather,
+    invoke::{self, Asking},
+    job,
     outcome::{Fault, Outcome, Slip},
+    provider::left,
     run,
     server::Server,
     session::Session,
     task::{self, Program, Task, Validated},
     thinking,
-    tools::{Registry, Tool},
+    tools::{Registry, Tool, believed},
     turn::{Place, Turn},
 };
 use palisade_audit::Ticket;
@@ -158,7 +161,10 @@ impl Asked {
 pub(crate) fn resolve(registry: &Registry, asked: Asked) -> Result<Resolved, Box<Outcome>> {
     asked.context.session.check()?;
     match registry.resolve(&asked.call.tool) {
-        Ok(tool) => Ok(Resolved { asked, tool }),
+        Ok(tool) => {
+            let tool = believed(tool, &asked.context.session.profile);
+            Ok(Resolved { asked, tool })
+        }
         Err(error) => Err(Box::new(error.into())),
     }
 }
@@ -217,6 +223,7 @@ pub(crate) fn report(call: &Checked, judgement: &str) -> serde_json::Value {
                 json!(cwd.as_ref().map_or_else(|| RawPath(session.cwd()), |cwd| absolute(cwd)));
         }
         Task::Errand(_) => {}
+        Task::Provided { arguments, .. } => report["arguments"] = json!(arguments),
         Task::Check { paths } => {
             let programs = diagnose::programs(session, paths);
             report["checkers"] = programs.iter().map(|(_, program)| json!(program.argv)).collect();
@@ -268,6 +275,7 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
     let Validated { task, timeout } = validated;
     let deadline = Deadline::after(timeout);
     let session = Arc::clone(&context.session);
+    let reason = call.reason.clone();
     let reviewed = if session.profile.reviews_output(&tool.spec) {
         // What a reviewer is to see first is not sent as it comes.
         context.streaming = Streaming::ResultOnly;
@@ -280,6 +288,13 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
         Task::Run(program) => run::run(program, context, deadline).await,
         Task::Job(task) => job::serve::run(task, context, deadline).await,
         Task::Errand(errand) => errand::run(errand, &session, &server.registry),
+        Task::Provided { arguments, .. } => match tool.provider() {
+            Some(provider) => {
+                let asking = Asking { tool: tool.spec.name.clone(), arguments, reason };
+                invoke::run(provider, asking, context, deadline).await
+            }
+            None => left().into(),
+        },
         Task::Check { paths } => diagnose::run(&paths, context, deadline).await,
         task @ (Task::Read { .. }
         | Task::Write { .. }

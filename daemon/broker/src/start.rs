@@ -11,7 +11,7 @@ use crate::{
     options::Options,
     own::Own,
     privilege::{self, PrivilegeError},
-    serve::{self, Listener},
+    serve::{self, Beside, Listener},
     server::{Operators, Server},
     settings::{Door, OperatorDoor, Settings, SettingsError, State},
     spool::Spools,
@@ -108,8 +108,15 @@ impl StartError {
 #[derive(Debug)]
 pub struct Started {
     entrance: Entrance,
-    operators: Option<Entrance>,
+    beside: Besides,
     prepared: Prepared,
+}
+
+/// Where others than clients come in.
+#[derive(Debug, Default)]
+struct Besides {
+    operators: Option<Entrance>,
+    providers: Option<Entrance>,
 }
 
 /// What a daemon needs besides its doors.
@@ -152,13 +159,13 @@ pub fn start(options: Options) -> Result<Option<Started>, StartError> {
         return Ok(None);
     }
     log_to_stderr(&settings)?;
-    let (entrance, operators) = open_doors(&settings)?;
-    match prepare(settings, operators.as_ref()) {
-        Ok(prepared) => Ok(Some(Started { entrance, operators, prepared })),
+    let (entrance, beside) = open_doors(&settings)?;
+    match prepare(settings, beside.operators.as_ref()) {
+        Ok(prepared) => Ok(Some(Started { entrance, beside, prepared })),
         Err(error) => {
             // The client sees the end of the connection only with the end of this process, which
             // has said why by then.
-            std::mem::forget((entrance, operators));
+            std::mem::forget((entrance, beside));
             Err(error)
         }
     }
@@ -210,35 +217,21 @@ fn log_to_stderr(settings: &Settings) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The doors of clients and of operators.
-fn open_doors(settings: &Settings) -> Result<(Entrance, Option<Entrance>), StartError> {
+/// The doors of clients, of operators and of providers.
+fn open_doors(settings: &Settings) -> Result<(Entrance, Besides), StartError> {
     let path = match &settings.door {
         Door::Socket(path) => path,
         Door::Embedded => {
-            let operator = match &settings.operator_door {
+            let operators = match &settings.operator_door {
                 OperatorDoor::Stdout => Some(Entrance::Embedded(take_stdout()?)),
                 OperatorDoor::Socket(_) | OperatorDoor::None => None,
             };
-            return Ok((Entrance::Embedded(take_stdin()?), operator));
+            let beside = Besides { operators, providers: None };
+            return Ok((Entrance::Embedded(take_stdin()?), beside));
         }
     };
-    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
-    let mut handed = listenfd::ListenFd::from_env();
-    if handed.len() > 0 {
-        let place = |name: &str| names.split(':').position(|known| known == name);
-        let mut take = |index| {
-            handed
-                .take_unix_listener(index)
-                .map_err(|error| StartError::Io("use the socket of the service manager", error))
-        };
-        let operators = place("operator");
-        let agents = place("agent").unwrap_or(usize::from(operators == Some(0)));
-        let agents = take(agents)?.ok_or(StartError::NotHanded)?;
-        let operators = operators.map(&mut take).transpose()?.flatten();
-        if operators.is_none() {
-            tracing::warn!("no operator socket was handed over: whatever is asked is denied");
-        }
-        return Ok((Entrance::Activated(agents), operators.map(Entrance::Activated)));
+    if let Some(handed) = handed_doors()? {
+        return Ok(handed);
     }
     let audience = |group: fn() -> Result<Option<u32>, PrivilegeError>| match settings.account {
         Some(_) => group().map(Audience::Group),
@@ -252,7 +245,44 @@ fn open_doors(settings: &Settings) -> Result<(Entrance, Option<Entrance>), Start
         }
         OperatorDoor::Stdout | OperatorDoor::None => None,
     };
-    Ok((clients, operators))
+    let providers = match &settings.provider_door {
+        Some(path) => {
+            let audience = audience(privilege::provider_group)?;
+            Some(Entrance::Bound(listen::bind(path, audience)?))
+        }
+        None => None,
+    };
+    Ok((clients, Besides { operators, providers }))
+}
+
+/// The doors that the service manager hands over, by their names. One without a name that is known
+/// is the agents'.
+fn handed_doors() -> Result<Option<(Entrance, Besides)>, StartError> {
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut handed = listenfd::ListenFd::from_env();
+    if handed.len() == 0 {
+        return Ok(None);
+    }
+    let place = |name: &str| names.split(':').position(|known| known == name);
+    let mut take = |index| {
+        handed
+            .take_unix_listener(index)
+            .map_err(|error| StartError::Io("use the socket of the service manager", error))
+    };
+    let (operators, providers) = (place("operator"), place("provider"));
+    let nameless = (0..3).find(|index| ![operators, providers].contains(&Some(*index)));
+    let agents = place("agent").or(nameless).unwrap_or(0);
+    let agents = take(agents)?.ok_or(StartError::NotHanded)?;
+    let operators = operators.map(&mut take).transpose()?.flatten();
+    let providers = providers.map(&mut take).transpose()?.flatten();
+    if operators.is_none() {
+        tracing::warn!("no operator socket was handed over: whatever is asked is denied");
+    }
+    let beside = Besides {
+        operators: operators.map(Entrance::Activated),
+        providers: providers.map(Entrance::Activated),
+    };
+    Ok(Some((Entrance::Activated(agents), beside)))
 }
 
 /// The client's socket from standard input, which is closed for everything else.
@@ -350,7 +380,7 @@ impl Started {
     }
 
     async fn serve_until_stopped(self) -> Result<(), StartError> {
-        let Self { entrance, operators, prepared } = self;
+        let Self { entrance, beside, prepared } = self;
         let shutdown = CancellationToken::new();
         serve::stop_on_signals(&shutdown)
             .map_err(|error| StartError::Io("listen for signals", error))?;
@@ -378,8 +408,10 @@ impl Started {
             .map_err(|error| StartError::Io("use the socket", error))
         };
         let listener = listen(entrance)?;
-        let operators = operators.map(listen).transpose()?;
-        serve::serve(listener, operators, server, shutdown).await;
+        let operators = beside.operators.map(listen).transpose()?;
+        let providers = beside.providers.map(listen).transpose()?;
+        let beside = Beside { operators, providers };
+        serve::serve(listener, beside, server, shutdown).await;
         starting.abort();
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What a call will do: its arguments, parsed once. Broker, pure.
 
 use crate::{
+    checkpoint::desk::ConnectionNumber,
     job::JobNumber,
     tools::{Parsed, Tool},
 };
@@ -10,7 +11,7 @@ use palisade_plan::{
 };
 use palisade_policy::Profile;
 use palisade_protocol::{
-    Call, ErrorCode, RawPath, WireError,
+    Call, ErrorCode, JsonText, RawPath, WireError,
     arguments::{Encoding, TodoItem},
     limits::{MAX_PATH, MAX_TIMEOUT_MS},
 };
@@ -51,6 +52,11 @@ pub(crate) enum Task {
     Grep(Box<Grep>),
     Job(JobTask),
     Errand(Errand),
+    /// A provider's, which did not change since the call was judged.
+    Provided {
+        provider: ConnectionNumber,
+        arguments: JsonText,
+    },
     /// Runs the profile's checkers, of all files or of these.
     Check {
         paths: Vec<Vec<u8>>,

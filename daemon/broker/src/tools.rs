@@ -2,6 +2,7 @@
 //! how its arguments become a task. Broker, pure.
 
 mod describe;
+mod provided;
 mod registry;
 mod schema;
 
@@ -21,12 +22,15 @@ mod todo_write;
 mod tool_search;
 mod write_file;
 
+pub(crate) use provided::believed;
 pub(crate) use registry::Registry;
 pub(crate) use tool_search::search;
 
-use crate::task::Task;
+use crate::{provider::Provider, task::Task};
 use describe::{Description, Traits, built_in};
 use palisade_protocol::{Call, NameError, ToolName, ToolSpec, WireError, arguments as wire};
+use provided::Provided;
+use std::sync::Arc;
 
 /// A tool.
 #[derive(Debug)]
@@ -39,6 +43,7 @@ pub(crate) struct Tool {
 #[derive(Debug)]
 enum Origin {
     BuiltIn(Parse),
+    Provided(Provided),
 }
 
 /// Reads a call's arguments.
@@ -80,8 +85,17 @@ pub enum RegistryError {
 impl Tool {
     /// Reads a call's arguments.
     pub(crate) fn parse(&self, call: &Call) -> Result<Parsed, WireError> {
-        match self.origin {
+        match &self.origin {
             Origin::BuiltIn(parse) => parse(self, call),
+            Origin::Provided(provided) => provided::parse(self, provided, call),
+        }
+    }
+
+    /// Who provides it; none for a built-in.
+    pub(crate) const fn provider(&self) -> Option<&Arc<Provider>> {
+        match &self.origin {
+            Origin::BuiltIn(_) => None,
+            Origin::Provided(provided) => Some(&provided.provider),
         }
     }
 

@@ -88,6 +88,7 @@ pub fn encode_message(message: &ServerMessage) -> Result<Vec<u8>, serde_json::Er
         Reply::Answered(fields) => success(id, "answered", fields),
         Reply::Pending(fields) => success(id, "pending", fields),
         Reply::Grants(fields) => success(id, "grants", fields),
+        Reply::Provided(fields) => success(id, "provided", fields),
         Reply::Error(error) => line(&Failure {
             jsonrpc: "2.0",
             id,
@@ -223,6 +224,8 @@ fn event(params: &RawValue) -> Result<Event, String> {
         "\"call_started\"" => Event::CallStarted(object::parse(&rest)?),
         "\"call_ended\"" => Event::CallEnded(object::parse(&rest)?),
         "\"denied\"" => Event::Denied(object::parse(&rest)?),
+        "\"invoke\"" => Event::Invoke(object::parse(&rest)?),
+        "\"invoke_cancelled\"" => Event::InvokeCancelled(object::parse(&rest)?),
         other => return Err(format!("there is no event {other}")),
     })
 }
@@ -242,6 +245,7 @@ fn reply(result: &RawValue) -> Result<Reply, String> {
         "\"answered\"" => Reply::Answered(object::parse(&rest)?),
         "\"pending\"" => Reply::Pending(object::parse(&rest)?),
         "\"grants\"" => Reply::Grants(object::parse(&rest)?),
+        "\"provided\"" => Reply::Provided(object::parse(&rest)?),
         other => return Err(format!("there is no result of kind {other}")),
     })
 }

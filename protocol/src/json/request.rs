@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 /// Every method, in the order of [`Request`]'s variants.
-pub const METHODS: [&str; 18] = [
+pub const METHODS: [&str; 23] = [
     "hello",
     "open",
     "call",
@@ -29,6 +29,11 @@ pub const METHODS: [&str; 18] = [
     "revoke",
     "subscribe",
     "abort",
+    "provide",
+    "unprovide",
+    "invoke_progress",
+    "invoke_output",
+    "invoke_result",
 ];
 
 /// Changed arguments stand inside a decision, inside the parameters, inside the message.
@@ -166,6 +171,11 @@ fn request(method: &str, params: Option<&RawValue>) -> Result<Request, WireError
         "revoke" => Request::Revoke(fields(method, params)?),
         "subscribe" => Request::Subscribe(fields(method, params)?),
         "abort" => Request::Abort(fields(method, params)?),
+        "provide" => Request::Provide(fields(method, params)?),
+        "unprovide" => Request::Unprovide(fields(method, params)?),
+        "invoke_progress" => Request::InvokeProgress(fields(method, params)?),
+        "invoke_output" => Request::InvokeOutput(fields(method, params)?),
+        "invoke_result" => Request::InvokeResult(Box::new(fields(method, params)?)),
         _ => {
             let method: String = method.chars().take(40).collect();
             return Err(WireError::new(
@@ -216,6 +226,11 @@ pub fn encode_request(envelope: &Envelope) -> Result<Vec<u8>, serde_json::Error>
         Request::Revoke(params) => line(Some(id), "revoke", Some(params)),
         Request::Subscribe(params) => line(Some(id), "subscribe", Some(params)),
         Request::Abort(params) => line(Some(id), "abort", Some(params)),
+        Request::Provide(params) => line(Some(id), "provide", Some(params)),
+        Request::Unprovide(params) => line(Some(id), "unprovide", Some(params)),
+        Request::InvokeProgress(params) => line(Some(id), "invoke_progress", Some(params)),
+        Request::InvokeOutput(params) => line(Some(id), "invoke_output", Some(params)),
+        Request::InvokeResult(params) => line(Some(id), "invoke_result", Some(params)),
     }
 }
 
@@ -364,7 +379,8 @@ mod tests {
         assert_eq!(
             rejected.error.hint,
             "the methods are hello, open, call, input, cancel, close, ping, output, tools, status, \
-             register, answer, withdraw, pending, grants, revoke, subscribe, abort"
+             register, answer, withdraw, pending, grants, revoke, subscribe, abort, \
+             provide, unprovide, invoke_progress, invoke_output, invoke_result"
         );
     }
 

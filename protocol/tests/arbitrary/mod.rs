@@ -1,6 +1,7 @@
 //! Arbitrary requests and messages for the property tests: every variant, every field.
 
 mod operator;
+mod provider;
 
 use palisade_protocol::*;
 use proptest::{collection::vec, option, prelude::*};
@@ -95,6 +96,7 @@ fn request() -> impl Strategy<Value = Request> {
         vec(name(), 0..4).prop_map(|names| Request::Tools(ToolsQuery { names })),
         Just(Request::Status),
         operator::request(),
+        provider::request(),
     ]
 }
 
@@ -105,7 +107,7 @@ pub(crate) fn envelope() -> impl Strategy<Value = Envelope> {
 }
 
 fn error_code() -> impl Strategy<Value = ErrorCode> {
-    (0..35_u8).prop_map(|number| codec::decode(&[number]).unwrap())
+    (0..36_u8).prop_map(|number| codec::decode(&[number]).unwrap())
 }
 
 fn error() -> impl Strategy<Value = WireError> {
@@ -211,8 +213,8 @@ fn result() -> impl Strategy<Value = CallResult> {
         })
 }
 
-fn tool() -> impl Strategy<Value = ToolSpec> {
-    let metadata = (any::<[bool; 5]>(), 0..5_u8, 0..6_u8, text()).prop_map(
+fn metadata() -> impl Strategy<Value = ToolMetadata> {
+    (any::<[bool; 5]>(), 0..5_u8, 0..6_u8, text()).prop_map(
         |(flags, class, operation, search_hint)| ToolMetadata {
             concurrency_safe: flags[0],
             read_only: flags[1],
@@ -223,8 +225,11 @@ fn tool() -> impl Strategy<Value = ToolSpec> {
             requires_reverse_thinking: flags[4],
             search_hint,
         },
-    );
-    (name(), vec(name(), 0..3), text(), object(), metadata).prop_map(
+    )
+}
+
+fn tool() -> impl Strategy<Value = ToolSpec> {
+    (name(), vec(name(), 0..3), text(), object(), metadata()).prop_map(
         |(name, aliases, description, schema, metadata)| ToolSpec {
             name,
             aliases,
@@ -289,6 +294,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         status().prop_map(|status| Reply::Status(Box::new(status))),
         error().prop_map(Reply::Error),
         operator::reply(),
+        provider::reply(),
     ]
 }
 
@@ -307,5 +313,6 @@ pub(crate) fn message() -> impl Strategy<Value = ServerMessage> {
             }
         ),
         3 => operator::event().prop_map(ServerMessage::Event),
+        1 => provider::event().prop_map(ServerMessage::Event),
     ]
 }

@@ -24,6 +24,9 @@ use std::{fmt::Write as _, time::Duration};
 /// How many lines of what would be done are shown.
 const LINES: usize = 400;
 
+/// How much of a provided tool's arguments stands in its line; the question has them all.
+const PROVIDED_LINE: usize = 2 * 1024;
+
 /// Everything that a question is made of.
 #[derive(Debug)]
 pub(crate) struct Subject<'a> {
@@ -52,6 +55,7 @@ impl Subject<'_> {
         part(&mut hash, canonical(self.call).as_bytes());
         part(&mut hash, &self.seen.cwd);
         part(&mut hash, &self.attached());
+        part(&mut hash, &provider_of(self.task));
         Claim {
             session: self.session.id.clone(),
             uid: self.session.uid(),
@@ -108,6 +112,7 @@ impl Subject<'_> {
         ] {
             part(&mut hash, bytes);
         }
+        part(&mut hash, &provider_of(self.task));
         self.seen.digest(&mut hash);
         let mut hex = String::with_capacity(64);
         for byte in hash.finalize() {
@@ -188,6 +193,7 @@ impl Subject<'_> {
             }
             Task::Read { .. } => lines.push(self.line("read")),
             Task::Errand(_) => lines.push(own_line(self.tool)),
+            Task::Provided { .. } => lines.push(provided_line(self.tool, self.call)),
             Task::Check { paths } => {
                 for (_, program) in diagnose::programs(self.session, paths) {
                     lines.extend(run_lines(&program, self.findings));
@@ -209,7 +215,8 @@ impl Subject<'_> {
                     | Task::Glob(_)
                     | Task::Grep(_)
                     | Task::Job(_)
-                    | Task::Errand(_) => false,
+                    | Task::Errand(_)
+                    | Task::Provided { .. } => false,
                 }
         };
         let targets = self.seen.targets.iter().map(|target| Target {
@@ -247,9 +254,28 @@ fn of_job(task: &JobTask) -> String {
     }
 }
 
+/// Which provider it is: what was approved of one does not hold for another of the same name.
+fn provider_of(task: &Task) -> Vec<u8> {
+    if let Task::Provided { provider, .. } = task {
+        return provider.to_le_bytes().to_vec();
+    }
+    Vec::new()
+}
+
 /// A call that is about the session itself.
 fn own_line(tool: &ToolName) -> ViewLine {
     ViewLine { text: format!("{tool}, in the session itself"), findings: Vec::new() }
+}
+
+/// A call that a process outside of the sandbox answers.
+fn provided_line(tool: &ToolName, call: &Call) -> ViewLine {
+    let text = canonical(call);
+    let shown = text.get(..text.floor_char_boundary(PROVIDED_LINE)).unwrap_or_default();
+    let cut = if shown.len() < text.len() { " …" } else { "" };
+    let text = visible::line(&format!(
+        "have the provider of {tool} do it, outside the sandbox: {shown}{cut}"
+    ));
+    ViewLine { text, findings: Vec::new() }
 }
 
 fn visible_finding(finding: &Finding) -> Finding {

@@ -59,7 +59,7 @@ impl Connection {
         let session = match (self.role, subscribe.session) {
             (Role::Operator, None) => None,
             (Role::Operator, Some(id)) => Some(id),
-            (Role::Agent, None) => match &self.session {
+            (Role::Agent | Role::Provider, None) => match &self.session {
                 Some(session) => Some(session.id.clone()),
                 None => {
                     let hint = "open one first, or name one";
@@ -67,7 +67,7 @@ impl Connection {
                     return Err(WireError::new(code, "there is no session", hint));
                 }
             },
-            (Role::Agent, Some(id)) => {
+            (Role::Agent | Role::Provider, Some(id)) => {
                 let known = self.server.session(&id);
                 let own = known.filter(|session| session.uid() == self.peer.uid);
                 Some(own.ok_or_else(|| no_session(&id))?.id.clone())

@@ -6,6 +6,7 @@ use crate::{
     context::{Attachment, Context, Outbox, Streaming},
     flight::{Flight, Landing},
     outcome::Fault,
+    provider::Heard,
     server::{NAME, Server},
     session::{self, Session},
     stages::Asked,
@@ -84,6 +85,15 @@ impl Connection {
             Request::Revoke(Revoke { id }) => self.revoke(&id).await,
             Request::Subscribe(subscribe) => self.subscribe(subscribe),
             Request::Abort(Abort { session }) => self.abort(&session).await,
+            Request::Provide(provide) => self.provide(provide),
+            Request::Unprovide(unprovide) => self.unprovide(&unprovide),
+            Request::InvokeProgress(progress) => {
+                self.told(progress.invocation, Heard::Progress(progress))
+            }
+            Request::InvokeOutput(output) => {
+                self.told(output.invocation, Heard::Output(output.text))
+            }
+            Request::InvokeResult(result) => self.told(result.invocation, Heard::Result(result)),
         };
         match answer {
             Ok(reply) => {

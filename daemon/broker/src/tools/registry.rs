@@ -1,8 +1,12 @@
 //! Which tools there are, by name and alias. Broker, pure.
 
-use super::{RegistryError, Tool, built_ins};
-use palisade_protocol::{ErrorCode, ToolName, ToolSpec, WireError};
+use super::{RegistryError, Tool, built_ins, provided};
+use crate::{checkpoint::desk::ConnectionNumber, provider::Provider};
+use palisade_protocol::{ErrorCode, ProvidedTool, ToolName, ToolSpec, WireError};
 use std::sync::{Arc, PoisonError, RwLock};
+
+/// Tools of one provider.
+const PROVIDED: usize = 64;
 
 /// All tools, sorted by name.
 #[derive(Debug)]
@@ -32,6 +36,60 @@ impl Registry {
         let place = tools.partition_point(|other| other.spec.name < tool.spec.name);
         tools.insert(place, Arc::new(tool));
         Ok(())
+    }
+
+    /// Adds what a provider provides, all of it or nothing; gives all that it provides then.
+    pub(crate) fn provide(
+        &self,
+        provider: &Arc<Provider>,
+        tools: Vec<ProvidedTool>,
+    ) -> Result<Vec<ToolName>, WireError> {
+        let mut all = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let mut next = all.clone();
+        for from in tools {
+            let replaces = if from.r#override { Replaces::SameUser } else { Replaces::Own };
+            let tool = provided::tool(provider, from)?;
+            make_way(&mut next, &tool, provider, replaces)?;
+            let place = next.partition_point(|other| other.spec.name < tool.spec.name);
+            next.insert(place, Arc::new(tool));
+        }
+        let own: Vec<ToolName> = next
+            .iter()
+            .filter(|tool| is_of(tool, provider.number))
+            .map(|tool| tool.spec.name.clone())
+            .collect();
+        if own.len() > PROVIDED {
+            return Err(WireError::new(
+                ErrorCode::LimitReached,
+                format!("{} tools are more than the {PROVIDED} of one provider", own.len()),
+                "provide fewer, or from several connections",
+            ));
+        }
+        *all = next;
+        Ok(own)
+    }
+
+    /// Takes tools of a provider away, by their own names.
+    pub(crate) fn unprovide(
+        &self,
+        number: ConnectionNumber,
+        names: &[ToolName],
+    ) -> Result<(), WireError> {
+        let mut all = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let own =
+            |name: &ToolName| all.iter().any(|tool| is_of(tool, number) && tool.spec.name == *name);
+        if let Some(name) = names.iter().find(|name| !own(name)) {
+            let message = format!("this connection provides no tool {name}");
+            return Err(WireError::new(ErrorCode::NotFound, message, ""));
+        }
+        all.retain(|tool| !is_of(tool, number) || !names.contains(&tool.spec.name));
+        Ok(())
+    }
+
+    /// Takes all tools of a provider away.
+    pub(crate) fn withdraw(&self, number: ConnectionNumber) {
+        let mut all = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|tool| !is_of(tool, number));
     }
 
     /// All of them, sorted by name.
@@ -64,6 +122,62 @@ impl Registry {
     }
 }
 
+/// Which tools of providers a new one may take the place of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Replaces {
+    /// Those of the same connection.
+    Own,
+    /// Also those of other connections of the same user.
+    SameUser,
+}
+
+fn is_of(tool: &Tool, number: ConnectionNumber) -> bool {
+    tool.provider().is_some_and(|provider| provider.number == number)
+}
+
+/// Takes away what a new tool takes the place of, if it may.
+fn make_way(
+    tools: &mut Vec<Arc<Tool>>,
+    tool: &Tool,
+    provider: &Provider,
+    replaces: Replaces,
+) -> Result<(), WireError> {
+    let taken = |name: &ToolName, whose: String, hint: &str| {
+        let message = format!("the name {name} is taken by {whose}");
+        Err(WireError::new(ErrorCode::AlreadyExists, message, hint))
+    };
+    for name in tool.names() {
+        // A name that differs in case only would be taken for the built-in by whoever reads it.
+        let alike = |other: &&Arc<Tool>| match other.provider() {
+            None => other.names().any(|n| n.as_str().eq_ignore_ascii_case(name.as_str())),
+            Some(_) => other.names().any(|n| n == name),
+        };
+        let others: Vec<Arc<Tool>> = tools.iter().filter(alike).cloned().collect();
+        for other in others {
+            let may = match (other.provider(), replaces) {
+                (None, Replaces::Own | Replaces::SameUser) => {
+                    let whose = format!("the built-in tool {}", other.spec.name);
+                    return taken(name, whose, "choose another name");
+                }
+                (Some(by), Replaces::Own) => by.number == provider.number,
+                (Some(by), Replaces::SameUser) => by.uid == provider.uid,
+            };
+            // Its own tool of this very name is replaced; another of its own in the same way only
+            // by its name, not by an alias.
+            if !may || (is_of(&other, provider.number) && other.spec.name != tool.spec.name) {
+                let whose = format!("the provided tool {}", other.spec.name);
+                return taken(
+                    name,
+                    whose,
+                    "choose another name; or, as the same user, override it",
+                );
+            }
+            tools.retain(|known| !Arc::ptr_eq(known, &other));
+        }
+    }
+    Ok(())
+}
+
 /// The three names that are the fewest edits away.
 fn nearest<'a>(tools: &'a [Arc<Tool>], name: &str) -> Vec<&'a str> {
     let mut near: Vec<(usize, &str)> = tools
@@ -92,6 +206,9 @@ fn edits(a: &str, b: &str) -> usize {
     }
     row[b.len()]
 }
+
+#[cfg(test)]
+mod provided_tests;
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,9 @@
 //! Broker, pure.
 
 use super::Tool;
-use jsonschema::{ValidationError, Validator, error::ValidationErrorKind, paths::Location};
+use jsonschema::{
+    PatternOptions, ValidationError, Validator, error::ValidationErrorKind, paths::Location,
+};
 use palisade_protocol::{Call, ErrorCode, WireError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -10,9 +12,24 @@ use serde_json::Value;
 /// How many violations an error names; the rest are counted.
 const NAMED: usize = 8;
 
-/// Compiles a schema. It may not refer to anything outside itself.
+/// Compiles a schema. It may not refer to anything outside itself, and its patterns are those that
+/// take time in proportion to the text: who writes them is not always this daemon.
 pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
-    jsonschema::validator_for(schema).map_err(|error| error.to_string())
+    jsonschema::options().with_pattern_options(PatternOptions::regex()).build(schema).map_err(
+        |error| match error.instance_path().as_str() {
+            "" => error.to_string(),
+            place => format!("at {place}: {error}"),
+        },
+    )
+}
+
+/// Holds arguments against a schema, and names everything that is wrong with them.
+pub(super) fn hold(tool: &Tool, validator: &Validator, call: &Call) -> Result<(), WireError> {
+    let found = match serde_json::from_str(call.arguments.as_str()) {
+        Ok(arguments) => against(validator, &arguments),
+        Err(error) => vec![Violation { field: "arguments".to_owned(), why: error.to_string() }],
+    };
+    if found.is_empty() { Ok(()) } else { Err(refuse(tool, found)) }
 }
 
 /// Arguments as the tool's own type. Only what does not fit is held against the schema, which can
@@ -46,11 +63,14 @@ struct Violation {
 fn violations(tool: &Tool, call: &Call) -> Result<Vec<Violation>, String> {
     let arguments: Value =
         serde_json::from_str(call.arguments.as_str()).map_err(|error| error.to_string())?;
-    let validator = compile(&tool.schema())?;
-    let mut found: Vec<_> = validator.iter_errors(&arguments).flat_map(|e| named(&e)).collect();
+    Ok(against(&compile(&tool.schema())?, &arguments))
+}
+
+fn against(validator: &Validator, arguments: &Value) -> Vec<Violation> {
+    let mut found: Vec<_> = validator.iter_errors(arguments).flat_map(|e| named(&e)).collect();
     found.sort();
     found.dedup();
-    Ok(found)
+    found
 }
 
 fn refuse(tool: &Tool, found: Vec<Violation>) -> WireError {
