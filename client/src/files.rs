@@ -3,7 +3,10 @@
 use crate::{CallResult, Error, Event, Session};
 use palisade_protocol::{
     RawPath, Stream,
-    arguments::{DeleteFile, Encoding, ListFiles, ReadFile, WriteFile, WriteMode},
+    arguments::{
+        ApplyPatch, DeleteFile, Edit, Encoding, ListFiles, MakeDir, MoveFile, ReadFile, Undo,
+        WriteFile, WriteMode,
+    },
     limits::MAX_CHUNK,
 };
 use serde::Deserialize;
@@ -145,6 +148,83 @@ impl Session {
         let arguments =
             DeleteFile { path: RawPath::from(path), recursive: false, permanent: false };
         succeeded(self.call("delete_file", arguments).await?)
+    }
+
+    /// Replaces a text in a file; it must be there once. For more, use [`call`](Self::call) with
+    /// [`Edit`] or `MultiEdit`.
+    ///
+    /// ```
+    /// # use palisade_client::{Client, Open};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let client = Client::embedded().await?;
+    /// # let session = client.open(Open::new(directory.path())).await?;
+    /// session.write_file("greeting", "hello world\n").await?;
+    /// let edited = session.edit("greeting", "world", "there").await?;
+    /// assert_eq!(session.read_file("greeting").await?, "hello there\n");
+    /// session.undo(&edited).await?;
+    /// assert_eq!(session.read_file("greeting").await?, "hello world\n");
+    /// # client.shutdown().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the daemon's reason: `no_match` shows the nearest lines.
+    pub async fn edit(
+        &self,
+        path: impl AsRef<Path>,
+        old: impl Into<String>,
+        new: impl Into<String>,
+    ) -> Result<CallResult, Error> {
+        let arguments = Edit {
+            path: RawPath::from(path),
+            old_string: old.into(),
+            new_string: new.into(),
+            replace_all: false,
+        };
+        succeeded(self.call("edit", arguments).await?)
+    }
+
+    /// Applies a patch (a unified diff, a git diff, or `*** Begin Patch` text), whole or not at
+    /// all.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the daemon's reason.
+    pub async fn apply_patch(&self, patch: impl Into<String>) -> Result<CallResult, Error> {
+        succeeded(self.call("apply_patch", ApplyPatch { patch: patch.into() }).await?)
+    }
+
+    /// Moves or renames something; refuses if there is something at the new path.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the daemon's reason.
+    pub async fn move_file(
+        &self,
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+    ) -> Result<CallResult, Error> {
+        let (from, to) = (RawPath::from(from), RawPath::from(to));
+        succeeded(self.call("move_file", MoveFile { from, to, overwrite: false }).await?)
+    }
+
+    /// Makes a directory, and those above it.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the daemon's reason.
+    pub async fn make_dir(&self, path: impl AsRef<Path>) -> Result<CallResult, Error> {
+        succeeded(self.call("make_dir", MakeDir { path: RawPath::from(path) }).await?)
+    }
+
+    /// Undoes what a call changed. With [`call`](Self::call) and [`Undo`], several calls at once,
+    /// or by force.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the daemon's reason: `conflict` if something was changed since.
+    pub async fn undo(&self, change: &CallResult) -> Result<CallResult, Error> {
+        let call_id = Some(change.call_id.clone());
+        succeeded(self.call("undo", Undo { call_id, ..Undo::default() }).await?)
     }
 
     /// What a directory holds.

@@ -20,4 +20,4 @@ pub use booted::{Booted, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan};
 pub use mode::{Mode, ORDINARY};
 pub use sandbox::Sandbox;
-pub use world::{Daemon, UNASKED, World, binary};
+pub use world::{Daemon, UNASKED, World, binary, tree};

@@ -293,3 +293,36 @@ impl Drop for Daemon {
         self.child.wait().map(drop).unwrap_or_default();
     }
 }
+
+/// Everything below a directory: path, kind, mode, and contents or target. The probe that every
+/// workspace has is left out.
+#[must_use]
+pub fn tree(top: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    walk(top, top, &mut found);
+    found.sort();
+    found
+}
+
+fn walk(top: &Path, directory: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let name = path.strip_prefix(top).expect("below").display().to_string();
+        if name == "probe" {
+            continue;
+        }
+        let meta = fs::symlink_metadata(&path).expect("metadata");
+        let mode = meta.permissions().mode() & 0o7777;
+        let what = if meta.is_symlink() {
+            format!("-> {}", fs::read_link(&path).expect("a link").display())
+        } else if meta.is_dir() {
+            walk(top, &path, found);
+            format!("{mode:o}/")
+        } else if meta.is_file() {
+            format!("{mode:o} {:?}", String::from_utf8_lossy(&fs::read(&path).expect("a file")))
+        } else {
+            format!("{mode:o}?")
+        };
+        found.push(format!("{name} {what}"));
+    }
+}

@@ -3,6 +3,7 @@
 use crate::{
     audit::Docket,
     cleared::{Cleared, Judged, Still},
+    dry,
     error::CallError,
     news,
     outcome::{Outcome, Slip},
@@ -35,7 +36,7 @@ async fn stages(
     let judged: Judged = stages::judge(server, call).await?;
     docket.note(&judged);
     let cleared: Cleared = judged.checkpoint(server, docket).await?;
-    let cleared = stages::dry_run(cleared)?;
+    let cleared = dry::run(cleared)?;
     let due = stages::take_turn(cleared).await?;
     let ready = settle(server, docket, due).await?;
     let ticketed = stages::ticket(ready, docket).await?;

@@ -2,9 +2,9 @@
 //! Broker.
 
 pub(crate) mod answer;
+mod changes;
 pub(crate) mod consult;
 pub(crate) mod desk;
-pub(crate) mod diff;
 pub(crate) mod grants;
 pub(crate) mod poll;
 pub(crate) mod question;

@@ -3,7 +3,9 @@
 
 use crate::{
     audit::Docket,
+    change::Leave,
     checkpoint::{consult, consult::Consulted},
+    dry,
     error::CallError,
     gather::Gathered,
     outcome::Outcome,
@@ -11,7 +13,7 @@ use crate::{
     server::Server,
     stages::Checked,
 };
-use palisade_policy::{Grant, Judgement};
+use palisade_policy::{Grant, Judgement, is_asked};
 use palisade_protocol::{Checkpoint, Finding, ToolName};
 
 /// A call and what the judge says of it.
@@ -28,6 +30,8 @@ pub(crate) struct Cleared {
     call: Checked,
     grant: Grant,
     rests_on: RestsOn,
+    /// The paths that were judged.
+    paths: Vec<Vec<u8>>,
 }
 
 /// What a clearance rests on, and ends with.
@@ -78,13 +82,20 @@ impl Judged {
         let Self { call, gathered, judgement } = self;
         match judgement {
             Judgement::Allow(grant) => {
-                Ok(Cleared { call, grant, rests_on: RestsOn::Changes(gathered.changes) })
+                let rests_on = RestsOn::Changes(gathered.changes);
+                Ok(Cleared { call, grant, rests_on, paths: gathered.facts.paths })
+            }
+            Judgement::Deny(refusal) if call.call().options.dry_run => {
+                let outcome = dry::reported(&call, "deny", Some(&refusal.error.message));
+                let (findings, denials) = (refusal.findings, refusal.denials);
+                Err(Box::new(Outcome { findings, denials, ..outcome }))
             }
             Judgement::Deny(refusal) => Err(Box::new(refusal.into())),
             Judgement::Ask(question) if call.call().options.dry_run => {
                 Err(consult::would_ask(server, &call, &gathered, &question))
             }
             Judgement::Ask(question) => {
+                let paths = gathered.facts.paths.clone();
                 let consulted = consult::consult(server, docket, call, gathered, question).await?;
                 let (call, grant, rests_on) = match consulted {
                     Consulted::Remembered { call, grant, changes } => {
@@ -94,7 +105,7 @@ impl Judged {
                         (call, grant, RestsOn::Shown(Box::new(seen)))
                     }
                 };
-                Ok(Cleared { call, grant, rests_on })
+                Ok(Cleared { call, grant, rests_on, paths })
             }
         }
     }
@@ -126,6 +137,21 @@ impl Cleared {
                     ..CallError::Stale(what).into()
                 })),
             },
+        }
+    }
+
+    /// What a change may do.
+    pub(crate) fn leave(&self) -> Leave {
+        if let RestsOn::Shown(seen) = &self.rests_on
+            && let Some(change) = &seen.change
+        {
+            return Leave::Shown(change.digest);
+        }
+        let known = self.grant.findings().iter().filter(|found| is_asked(found));
+        Leave::Judged {
+            tool: self.call.tool().clone(),
+            losses: known.cloned().collect(),
+            paths: self.paths.clone(),
         }
     }
 

@@ -55,6 +55,12 @@ pub(crate) enum CallError {
     Cancelled,
     #[error("the approval does not hold any more: {0} since it was shown; nothing was done")]
     Stale(String),
+    #[error("the judgement does not hold any more: {0}; nothing was done")]
+    Unforeseen(String),
+    #[error("the change was being made, and whether it is done is not known: {0}")]
+    Unknown(Box<Self>),
+    #[error("{}", .0.message)]
+    Refused(WireError),
     #[error("{program:?} could not be started: {act}: {errno}")]
     NotStarted { program: String, act: String, errno: io::Error },
     #[error("the program ended {0}")]
@@ -63,6 +69,8 @@ pub(crate) enum CallError {
     Environment(#[from] EnvironmentError),
     #[error("{}", .0.message)]
     File(FileError),
+    #[error("{}", .failure.message)]
+    Changing { failure: FileError, hint: &'static str },
     #[error("{0:?} is not UTF-8 text")]
     NotText(String),
     #[error("{0}")]
@@ -179,6 +187,11 @@ impl From<CallError> for WireError {
                 "give a longer timeout_ms, within what the profile allows, or do less at once",
             ),
             CallError::Cancelled => (ErrorCode::Cancelled, ""),
+            CallError::Unforeseen(_) => (ErrorCode::StaleApproval, "make the call again"),
+            CallError::Unknown(_) => {
+                (ErrorCode::CellFailed, "look at what is there; undo with force takes it back")
+            }
+            CallError::Refused(refused) => return refused.clone(),
             CallError::Stale(_) => (ErrorCode::StaleApproval, "make the call again"),
             CallError::NotStarted { act, errno, .. } => {
                 (ErrorCode::SpawnFailed, start_hint(act, errno))
@@ -190,6 +203,9 @@ impl From<CallError> for WireError {
                 (ErrorCode::InvalidArguments, "leave the variable out of `env`")
             }
             CallError::File(failure) => return file_error(failure),
+            CallError::Changing { failure, hint } => {
+                return Self { hint: (*hint).to_owned(), ..file_error(failure) };
+            }
             CallError::NotText(_) => (
                 ErrorCode::InvalidArguments,
                 "choose encoding base64, or raw for the exact bytes as events",

@@ -1,4 +1,4 @@
-//! File tools: one exchange on a file channel of the cell each. Broker.
+//! File tools that look: one exchange on a file channel of the cell each. Broker.
 
 mod media;
 mod read;
@@ -10,11 +10,11 @@ use crate::{
     error::CallError,
     files::Lease,
     outcome::Outcome,
-    task::{Content, Task},
+    task::Task,
 };
 use palisade_plan::{
     Path,
-    cell::{CHUNK, Entry, EntryKind, FileReply, FileRequest, WriteMode},
+    cell::{Entry, EntryKind, FileReply, FileRequest},
     text,
 };
 use palisade_protocol::{JsonText, RawPath, ToolSpec};
@@ -55,19 +55,6 @@ async fn perform(
             let wanted = Reading { path: absolute(&path), part, encoding, numbering };
             read::read(wanted, lease, context).await
         }
-        Task::Write { path, mode, content } => {
-            let most = context.session.profile.file_bytes();
-            let path = absolute(&path);
-            let request = FileRequest::Write { path: path.clone(), mode, most };
-            write(request, path, content, lease, context).await
-        }
-        Task::Delete { path, recursive } => {
-            let path = absolute(&path);
-            let request = FileRequest::Delete { path: path.clone(), recursive };
-            let reply = ask(request, lease, context).await?;
-            let FileReply::Deleted { entries } = reply else { return Err(unexpected(reply)) };
-            done(json!({"path": RawPath(path.0), "entries": entries}))
-        }
         Task::List { path, recursive, skip, limit, choice } => {
             let path = absolute(&path);
             let request = FileRequest::List { path: path.clone(), recursive, skip, limit, choice };
@@ -82,6 +69,7 @@ async fn perform(
         Task::Glob(glob) => search::glob(glob, spec, lease, context).await,
         Task::Grep(grep) => search::grep(*grep, spec, lease, context).await,
         Task::Run(_)
+        | Task::Change(_)
         | Task::Job(_)
         | Task::Errand(_)
         | Task::Provided { .. }
@@ -129,74 +117,6 @@ fn done(data: serde_json::Value) -> Result<Outcome, CallError> {
     Ok(Outcome { data: Some(data), ..Outcome::default() })
 }
 
-async fn write(
-    request: FileRequest,
-    path: Path,
-    content: Content,
-    lease: &mut Lease,
-    context: &mut Context,
-) -> Result<Outcome, CallError> {
-    let replaces = matches!(request, FileRequest::Write { mode: WriteMode::Overwrite, .. });
-    let reply = match content {
-        Content::Inline(text) => write_inline(request, text, lease, context).await?,
-        Content::Attached => write_attached(request, lease, context).await?,
-    };
-    let FileReply::Written { size, created, version } = reply else {
-        return Err(unexpected(reply));
-    };
-    if let Some(version) = version
-        && (created || replaces)
-    {
-        context.session.note_written(version);
-    }
-    done(json!({"path": RawPath(path.0), "size": size, "created": created}))
-}
-
-async fn write_inline(
-    request: FileRequest,
-    text: String,
-    lease: &mut Lease,
-    context: &Context,
-) -> Result<FileReply, CallError> {
-    let failed = |error| context.session.channel_error(error);
-    let mut requests = vec![request];
-    let mut pieces = text.as_bytes().chunks(CHUNK).peekable();
-    loop {
-        let data = pieces.next().unwrap_or_default().to_vec();
-        let end = pieces.peek().is_none();
-        requests.push(FileRequest::Content { data, end });
-        lease.send(&requests).await.map_err(failed)?;
-        if end {
-            return lease.receive().await.map_err(failed);
-        }
-        requests.clear();
-    }
-}
-
-async fn write_attached(
-    request: FileRequest,
-    lease: &mut Lease,
-    context: &mut Context,
-) -> Result<FileReply, CallError> {
-    let session = &context.session;
-    let failed = |error| session.channel_error(error);
-    let input = context.input.as_mut().ok_or(CallError::NoAttachment)?;
-    lease.send(&[request]).await.map_err(failed)?;
-    loop {
-        // A write that can not succeed is answered before all of its content came.
-        let piece = tokio::select! {
-            biased;
-            reply = lease.receive() => return reply.map_err(failed),
-            piece = input.recv() => piece.ok_or(CallError::NoAttachment)?,
-        };
-        let content = FileRequest::Content { data: piece.data.0, end: piece.end };
-        lease.send(&[content]).await.map_err(failed)?;
-        if piece.end {
-            return lease.receive().await.map_err(failed);
-        }
-    }
-}
-
 fn listed(
     path: Path,
     entries: Vec<Entry>,
@@ -234,7 +154,7 @@ fn listed(
 }
 
 /// A name on one line, whatever bytes it has.
-fn escaped(name: &[u8]) -> String {
+pub(crate) fn escaped(name: &[u8]) -> String {
     let mut shown = String::new();
     for part in name.utf8_chunks() {
         for letter in part.valid().chars() {

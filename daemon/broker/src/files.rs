@@ -42,8 +42,6 @@ enum Owed {
     Nothing,
     /// The last message of a reply.
     Reply,
-    /// Content of a write, and then its reply.
-    Content,
     /// Nothing goes out any more, or nonsense came in.
     Broken,
 }
@@ -72,12 +70,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Lease {
     /// Sends requests, all at once. If the caller stops waiting, they are sent all the same.
     pub(crate) async fn send(&mut self, requests: &[FileRequest]) -> Result<(), ChannelError> {
-        self.owed = match requests.last() {
-            Some(FileRequest::Write { .. } | FileRequest::Content { end: false, .. }) => {
-                Owed::Content
-            }
-            Some(_) | None => Owed::Reply,
-        };
+        self.owed = Owed::Reply;
         let channel = self.channel.as_mut().ok_or(ChannelError::Closed)?;
         channel.send_all(requests).await.inspect_err(|_| self.owed = Owed::Broken)
     }
@@ -157,13 +150,13 @@ impl Drop for Lease {
         let Some(channel) = self.channel.take() else { return };
         match (self.owed, tokio::runtime::Handle::try_current()) {
             (Owed::Nothing, _) => self.give_back(channel),
-            (Owed::Reply | Owed::Content, Ok(runtime)) => {
+            (Owed::Reply, Ok(runtime)) => {
                 let (owed, shared) = (self.owed, Arc::clone(&self.shared));
                 let permit = self.permit.take();
                 let lease = Self { channel: Some(channel), owed, shared, permit };
                 runtime.spawn(lease.put_right());
             }
-            (Owed::Reply | Owed::Content | Owed::Broken, _) => self.set_aside(channel),
+            (Owed::Reply | Owed::Broken, _) => self.set_aside(channel),
         }
     }
 }
@@ -174,6 +167,7 @@ mod tests {
     use palisade_plan::{
         Path,
         cell::{Form, Made, Part, WriteMode},
+        change::{Act, Change, Keep, Prepared},
         codec,
     };
     use std::{
@@ -244,12 +238,35 @@ mod tests {
     async fn a_write_left_half_way_is_abandoned() {
         let (channels, mut cell) = one_channel();
         let (path, mode) = (Path(b"/f".to_vec()), WriteMode::Overwrite);
-        let write = FileRequest::Write { path, mode, most: 9 };
+        let (act, keep) = (Act::Write { path, mode }, Keep::Nothing);
+        let write = FileRequest::Change(Change { act, most: 9, keep, diff: 0 });
         let mut lease = channels.lease().await.unwrap();
         lease.send(std::slice::from_ref(&write)).await.unwrap();
         drop(lease);
         let cell = tokio::task::spawn_blocking(move || {
             assert_eq!(cell.hear(), write);
+            assert_eq!(cell.hear(), FileRequest::Abandon);
+            cell.say(&FileReply::Abandoned);
+            cell
+        });
+        channels.lease().await.unwrap();
+        cell.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_was_prepared_and_left_is_abandoned() {
+        let (channels, mut cell) = one_channel();
+        let act = Act::MakeDir { path: Path(b"/d".to_vec()) };
+        let change = FileRequest::Change(Change { act, most: 9, keep: Keep::Nothing, diff: 0 });
+        let (effects, diff) = (Vec::new(), String::new());
+        let prepared = Prepared { effects, digest: [7; 32], diff, diff_complete: true };
+        let mut lease = channels.lease().await.unwrap();
+        lease.send(std::slice::from_ref(&change)).await.unwrap();
+        assert_eq!(cell.hear(), change);
+        cell.say(&FileReply::Prepared(prepared.clone()));
+        assert_eq!(lease.receive().await.unwrap(), FileReply::Prepared(prepared));
+        drop(lease);
+        let cell = tokio::task::spawn_blocking(move || {
             assert_eq!(cell.hear(), FileRequest::Abandon);
             cell.say(&FileReply::Abandoned);
             cell

@@ -1,10 +1,12 @@
 //! Finds out what a call is about, for the judge: which programs, which paths, what would be lost.
 //! Broker.
 
+mod changes;
 mod commands;
 
 use crate::{
     analyst::Analyst,
+    change::{self, DIFF},
     diagnose,
     error::CallError,
     seen::{Seen, SeenTarget},
@@ -14,7 +16,7 @@ use crate::{
 };
 use palisade_plan::{
     Path,
-    cell::{Contents, FileErrorKind, Link, WriteMode},
+    cell::{Contents, FileErrorKind, Link},
     search::Glob,
 };
 use palisade_policy::Facts;
@@ -27,6 +29,34 @@ pub(crate) struct Gathered {
     pub(crate) seen: Seen,
     /// Changes in the session before this was gathered.
     pub(crate) changes: u64,
+    /// Why it can not be done, if that is known already. What is denied is not told.
+    pub(crate) failed: Option<CallError>,
+}
+
+/// What a call would do and touch, as somebody is to see it who is asked. `held` is what follows
+/// the call, if it is here.
+pub(crate) async fn closely(
+    session: &Session,
+    task: &Task,
+    seen: &Seen,
+    held: Option<&[u8]>,
+) -> Result<Seen, CallError> {
+    match task {
+        Task::Change(task) => {
+            let preview = change::preview(session, task, held, DIFF).await?;
+            let (cwd, targets) = (session.cwd(), seen.targets.clone());
+            Ok(Seen { cwd, targets, change: Some(preview) })
+        }
+        Task::Run(_)
+        | Task::Job(_)
+        | Task::Errand(_)
+        | Task::Provided { .. }
+        | Task::Check { .. }
+        | Task::Read { .. }
+        | Task::List { .. }
+        | Task::Glob(_)
+        | Task::Grep(_) => seen.closely(session).await,
+    }
 }
 
 /// Finds out what a call is about.
@@ -38,8 +68,13 @@ pub(crate) async fn gather(
 ) -> Result<Gathered, CallError> {
     let changes = session.changes();
     let workspace = session.workspace.0.clone();
-    let mut facts = Facts { workspace, ..Facts::default() };
-    let mut seen = Seen { cwd: session.cwd(), targets: Vec::new() };
+    let mut gathered = Gathered {
+        facts: Facts { workspace, ..Facts::default() },
+        seen: Seen { cwd: session.cwd(), ..Seen::default() },
+        changes,
+        failed: None,
+    };
+    let Gathered { facts, seen, .. } = &mut gathered;
     match task {
         Task::Run(program) => {
             let analysed = commands::analyse(analyst, program).await;
@@ -52,8 +87,10 @@ pub(crate) async fn gather(
         Task::Check { paths } => {
             for (_, program) in diagnose::programs(session, paths) {
                 let analysed = commands::analyse(analyst, &program).await;
-                facts.commands =
-                    commands::both(facts.commands, commands::started(&program, &analysed));
+                facts.commands = commands::both(
+                    std::mem::take(&mut facts.commands),
+                    commands::started(&program, &analysed),
+                );
                 let (findings, targets) =
                     commands::look_around(session, &program, analysed.found).await?;
                 facts.findings.extend(findings);
@@ -63,23 +100,17 @@ pub(crate) async fn gather(
         Task::Read { path, .. }
         | Task::List { path, .. }
         | Task::Glob(Glob { path: Path(path), .. }) => {
-            look_if_ruled(session, path, &mut seen).await?;
+            look_if_ruled(session, path, seen).await?;
         }
-        Task::Grep(grep) => look_if_ruled(session, &grep.path.0, &mut seen).await?,
-        Task::Write { path, mode, .. } => {
-            look(session, path, Link::Target, &mut seen).await?;
-            facts.findings.extend(overwritten(session, tool, *mode, &seen));
-        }
-        Task::Delete { path, .. } => {
-            look(session, path, Link::Itself, &mut seen).await?;
-            facts.findings.extend(deleted(tool, &seen));
-        }
+        Task::Grep(grep) => look_if_ruled(session, &grep.path.0, seen).await?,
+        Task::Change(task) => changes::gather(session, tool, task, &mut gathered).await?,
     }
+    let Gathered { facts, seen, .. } = &mut gathered;
     for target in &seen.targets {
         facts.paths.push(target.path.clone());
         facts.paths.push(target.real.clone());
     }
-    Ok(Gathered { facts, seen, changes })
+    Ok(gathered)
 }
 
 /// Many programs run commands for whoever types into their terminal.
@@ -130,27 +161,4 @@ const fn is_final(kind: FileErrorKind) -> bool {
         | FileErrorKind::NoMatch
         | FileErrorKind::Conflict => false,
     }
-}
-
-fn lost(tool: &Tool, target: &SeenTarget, act: &str) -> Finding {
-    let shown = String::from_utf8_lossy(&target.path).into_owned();
-    let there = target.there().unwrap_or("file");
-    let why = format!("{} {act} the {there} {shown:?}", tool.spec.name);
-    let targets = vec![shown];
-    Finding { targets, ..Finding::new("destructive", Severity::Warning, why) }
-}
-
-/// Replacing a file loses what it had, unless the session itself put that there.
-fn overwritten(session: &Session, tool: &Tool, mode: WriteMode, seen: &Seen) -> Option<Finding> {
-    let target = seen.targets.first()?;
-    let version = target.version()?;
-    match mode {
-        WriteMode::Overwrite if !session.wrote(version) => Some(lost(tool, target, "replaces")),
-        WriteMode::Overwrite | WriteMode::Append | WriteMode::Create => None,
-    }
-}
-
-fn deleted(tool: &Tool, seen: &Seen) -> Option<Finding> {
-    let target = seen.targets.first().filter(|target| target.found.is_some())?;
-    Some(lost(tool, target, "deletes"))
 }

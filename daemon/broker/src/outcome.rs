@@ -1,6 +1,6 @@
 //! What became of a call, and the result that the client gets. Broker, pure.
 
-use crate::error::CallError;
+use crate::{change, error::CallError};
 use palisade_policy::Refusal;
 use palisade_protocol::{
     CallId, CallResult, Checkpoint, Denial, Finding, JsonText, Receipt, ToolName, WireError,
@@ -26,6 +26,8 @@ pub(crate) struct Outcome {
     pub(crate) pipe_held: bool,
     pub(crate) spooled: bool,
     pub(crate) data: Option<JsonText>,
+    /// An id for `undo`.
+    pub(crate) undo: Option<String>,
     pub(crate) error: Option<WireError>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) denials: Vec<Denial>,
@@ -41,6 +43,7 @@ impl From<WireError> for Outcome {
 impl From<CallError> for Outcome {
     fn from(error: CallError) -> Self {
         Self {
+            data: change::conflict(&error),
             timed_out: matches!(error, CallError::TimedOut(_)),
             cancelled: matches!(error, CallError::Cancelled),
             ..Self::from(WireError::from(error))
@@ -106,7 +109,7 @@ impl Slip {
             omitted_bytes: outcome.omitted,
             spool: outcome.spooled.then(|| self.call_id.clone()),
             data: outcome.data,
-            undo: None,
+            undo: outcome.undo,
             findings: outcome.findings,
             denials: outcome.denials,
             checkpoint: outcome.checkpoint,

@@ -1,7 +1,7 @@
 //! What a call would touch, as it was when somebody looked: to show it, and to notice when it is
 //! something else by the time the call runs. Broker.
 
-use crate::{error::CallError, session::Session};
+use crate::{change::Preview, error::CallError, session::Session};
 use palisade_plan::{
     Path,
     cell::{Contents, EntryKind, FileReply, FileRequest, Link, Looked, Version},
@@ -16,6 +16,8 @@ const CLOSELY: Contents = Contents::Read { head: 64 * 1024 };
 pub(crate) struct Seen {
     pub(crate) cwd: Vec<u8>,
     pub(crate) targets: Vec<SeenTarget>,
+    /// What a change would do. It is held against what it turns out to do when it is made.
+    pub(crate) change: Option<Preview>,
 }
 
 /// One path and what is there.
@@ -85,12 +87,15 @@ impl SeenTarget {
 impl Seen {
     /// Looks at all of it again, and into the files.
     pub(crate) async fn closely(&self, session: &Session) -> Result<Self, CallError> {
+        if self.change.is_some() {
+            return Ok(Self { cwd: session.cwd(), ..self.clone() });
+        }
         let mut targets = Vec::with_capacity(self.targets.len());
         for target in &self.targets {
             targets
                 .push(SeenTarget::look(session, target.path.clone(), target.link, CLOSELY).await?);
         }
-        Ok(Self { cwd: session.cwd(), targets })
+        Ok(Self { cwd: session.cwd(), targets, change: None })
     }
 
     /// What is different now, in words; none if nothing is.
@@ -117,6 +122,7 @@ impl Seen {
     /// Adds all of it to a digest.
     pub(crate) fn digest(&self, hash: &mut Sha256) {
         part(hash, &self.cwd);
+        part(hash, self.change.as_ref().map_or(&[][..], |change| &change.digest));
         hash.update((self.targets.len() as u64).to_le_bytes());
         for target in &self.targets {
             part(hash, &target.path);
@@ -169,7 +175,7 @@ mod tests {
     }
 
     fn seen(cwd: &str, targets: Vec<SeenTarget>) -> Seen {
-        Seen { cwd: cwd.into(), targets }
+        Seen { cwd: cwd.into(), targets, change: None }
     }
 
     fn digest(seen: &Seen) -> Vec<u8> {

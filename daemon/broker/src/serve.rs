@@ -237,6 +237,14 @@ async fn sweep(server: Arc<Server>) {
             Ok(Err(error)) => tracing::warn!(%error, "spools could not be swept"),
             Err(error) => tracing::debug!(%error, "sweeping was interrupted"),
         }
+        let undos = server.undos.clone();
+        let swept = tokio::task::spawn_blocking(move || undos.sweep(SystemTime::now())).await;
+        match swept {
+            Ok(Ok(0)) => {}
+            Ok(Ok(calls)) => tracing::info!(calls, "old calls can not be undone any more"),
+            Ok(Err(error)) => tracing::warn!(%error, "what can be undone could not be swept"),
+            Err(error) => tracing::debug!(%error, "sweeping was interrupted"),
+        }
         sleep(SWEEP).await;
     }
 }

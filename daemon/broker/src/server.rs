@@ -11,6 +11,7 @@ use crate::{
     session::{Peer, Session},
     spool::Spools,
     tools::{Registry, RegistryError},
+    undo::Undos,
 };
 use palisade_policy::{Profile, ProfileSet};
 use palisade_protocol::SessionId;
@@ -51,6 +52,7 @@ pub(crate) struct Server {
     pub(crate) registry: Registry,
     pub(crate) link: Link,
     pub(crate) spools: Spools,
+    pub(crate) undos: Undos,
     pub(crate) census: Census,
     pub(crate) own: Own,
     pub(crate) audit: Audit,
@@ -77,6 +79,7 @@ impl Server {
             registry: Registry::new()?,
             link,
             spools,
+            undos: Undos::new(None),
             census: Census::default(),
             own: Own::default(),
             audit: Audit::none("none was opened"),
@@ -102,6 +105,11 @@ impl Server {
     /// The same with others who may be operators.
     pub(crate) fn operated_by(self, operators: Operators) -> Self {
         Self { operators, ..self }
+    }
+
+    /// The same with a place for what changes replace, without which nothing is changed.
+    pub(crate) fn undoing(self, undos: Undos) -> Self {
+        Self { undos, ..self }
     }
 
     /// The same with a log, without which it runs nothing.

@@ -14,6 +14,7 @@ use crate::{
     scene,
     server::Server,
     turn::Turns,
+    undo::{Owner, Undos},
 };
 use palisade_plan::{
     cell::{FILE_CHANNELS, Ready, Version},
@@ -78,6 +79,7 @@ pub(crate) struct Session {
     pub(crate) in_flight: AtomicU32,
     pub(crate) calls: AtomicU64,
     pub(crate) peer: Peer,
+    pub(crate) undos: Undos,
     number: SessionNumber,
     cwd: Mutex<Vec<u8>>,
     /// How often something may have changed what is in the session.
@@ -146,6 +148,7 @@ pub(crate) async fn open(
         in_flight: AtomicU32::new(0),
         calls: AtomicU64::new(0),
         peer,
+        undos: server.undos.clone(),
         number,
         launcher,
         state,
@@ -252,6 +255,11 @@ async fn end(launcher: &Launcher, number: SessionNumber, state: &mut watch::Rece
 impl Session {
     pub(crate) const fn uid(&self) -> u32 {
         self.peer.uid
+    }
+
+    /// Whose changes can be undone in it.
+    pub(crate) fn owner(&self) -> Owner {
+        Owner { uid: self.uid(), workspace: self.workspace.clone() }
     }
 
     /// Ends it; returns when nothing of it is left.

@@ -259,6 +259,7 @@ mod tests {
         let (directory, spools, call) = spools();
         let file = fs::File::create(directory.path().join("old")).unwrap();
         file.set_len(MAX_TOTAL + 1).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
         drop(spools.create(&call, 7, MAX_TOTAL / 4 + 1).await.unwrap());
         assert!(directory.path().join("old").exists());
         let next = uuid::Uuid::now_v7().to_string().parse().unwrap();

@@ -2,10 +2,11 @@
 
 use crate::{
     audit::Docket,
+    change::{self, Leave, Preview},
     checkpoint::{consult, review::Reviewed},
     cleared::{Cleared, Judged},
     context::{Attachment, Context, Deadline, Streaming},
-    diagnose, errand,
+    diagnose, dry, errand,
     error::CallError,
     file, gather,
     invoke::{self, Asking},
@@ -15,19 +16,21 @@ use crate::{
     run,
     server::Server,
     session::Session,
-    task::{self, Program, Task, Validated},
+    task::{self, Task, Validated},
     thinking,
     tools::{Registry, Tool, believed},
     turn::{Place, Turn},
 };
 use palisade_audit::Ticket;
-use palisade_plan::{Path, search::Glob};
+use palisade_policy::Judgement;
 use palisade_protocol::{
-    Call, CallId, Checkpoint, ErrorCode, Finding, JsonText, RawPath, ToolMetadata, ToolName,
-    WireError, arguments::Encoding,
+    Call, CallId, Checkpoint, ErrorCode, Finding, ToolMetadata, ToolName, WireError,
+    arguments::Encoding,
 };
-use serde_json::json;
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio_util::sync::CancellationToken;
 
 /// A call as it was asked for.
@@ -57,6 +60,8 @@ pub(crate) struct Checked {
     place: Option<Place>,
     tool: Arc<Tool>,
     validated: Validated,
+    /// What a change would do, in a dry run.
+    preview: Option<Preview>,
 }
 
 /// A cleared call whose turn it is.
@@ -75,6 +80,7 @@ pub(crate) struct Ready {
     validated: Validated,
     findings: Vec<Finding>,
     checkpoint: Option<Checkpoint>,
+    leave: Leave,
     _turn: Option<Turn>,
 }
 
@@ -110,6 +116,15 @@ impl Checked {
 
     pub(crate) const fn task(&self) -> &Task {
         &self.validated.task
+    }
+
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.validated.timeout
+    }
+
+    /// What a change would do, in a dry run.
+    pub(crate) const fn preview(&self) -> Option<&Preview> {
+        self.preview.as_ref()
     }
 
     pub(crate) fn is_read_only(&self) -> bool {
@@ -176,67 +191,27 @@ pub(crate) fn validate(resolved: Resolved) -> Result<Checked, Box<Outcome>> {
     let checked =
         thinking::check(&tool, &call, profile).and_then(|()| task::validate(&tool, &call, profile));
     match checked {
-        Ok(validated) => Ok(Checked { call, context, place: Some(place), tool, validated }),
+        Ok(validated) => {
+            Ok(Checked { call, context, place: Some(place), tool, validated, preview: None })
+        }
         Err(error) => Err(Box::new(error.into())),
     }
 }
 
 /// Finds out what the call is about, and asks the judge.
-pub(crate) async fn judge(server: &Server, call: Checked) -> Result<Judged, Box<Outcome>> {
+pub(crate) async fn judge(server: &Server, mut call: Checked) -> Result<Judged, Box<Outcome>> {
     let session = &call.context.session;
-    let gathered =
+    let mut gathered =
         gather::gather(&server.analyst, session, &call.tool, &call.validated.task).await?;
     let spec = &call.tool.spec;
     let judgement = palisade_policy::judge(&session.profile, session.ask, spec, &gathered.facts);
+    if !matches!(judgement, Judgement::Deny(_)) {
+        if let Some(error) = gathered.failed.take() {
+            return Err(error.into());
+        }
+        call.preview = dry::preview(&call).await?;
+    }
     Ok(Judged::new(call, gathered, judgement))
-}
-
-/// Ends a dry run with a report of what would be done.
-pub(crate) fn dry_run(cleared: Cleared) -> Result<Cleared, Box<Outcome>> {
-    if !cleared.call().call.options.dry_run {
-        return Ok(cleared);
-    }
-    let report = report(cleared.call(), "allow");
-    let (_, findings, checkpoint) = cleared.into_call();
-    let outcome = match JsonText::render(&report) {
-        Ok(data) => Outcome { data: Some(data), findings, checkpoint, ..Outcome::default() },
-        Err(error) => CallError::Io(error.into()).into(),
-    };
-    Err(Box::new(outcome))
-}
-
-/// What a call would do, and what is said to it.
-pub(crate) fn report(call: &Checked, judgement: &str) -> serde_json::Value {
-    let session = &call.context.session;
-    let absolute = |path: &[u8]| RawPath(session.absolute(path));
-    let timeout = call.validated.timeout.as_millis();
-    let mut report = json!({
-        "dry_run": true,
-        "tool": call.tool.spec.name,
-        "judgement": judgement,
-        "timeout_ms": u64::try_from(timeout).unwrap_or(u64::MAX),
-    });
-    match &call.validated.task {
-        Task::Run(Program { argv, cwd, .. }) => {
-            report["argv"] = json!(argv);
-            report["cwd"] =
-                json!(cwd.as_ref().map_or_else(|| RawPath(session.cwd()), |cwd| absolute(cwd)));
-        }
-        Task::Errand(_) => {}
-        Task::Provided { arguments, .. } => report["arguments"] = json!(arguments),
-        Task::Check { paths } => {
-            let programs = diagnose::programs(session, paths);
-            report["checkers"] = programs.iter().map(|(_, program)| json!(program.argv)).collect();
-        }
-        Task::Read { path, .. }
-        | Task::Write { path, .. }
-        | Task::Delete { path, .. }
-        | Task::List { path, .. }
-        | Task::Glob(Glob { path: Path(path), .. }) => report["path"] = json!(absolute(path)),
-        Task::Grep(grep) => report["path"] = json!(absolute(&grep.path.0)),
-        Task::Job(_) => {}
-    }
-    report
 }
 
 /// Waits for the call's turn; what may run beside others does not wait.
@@ -256,9 +231,10 @@ pub(crate) async fn take_turn(mut cleared: Cleared) -> Result<Due, Box<Outcome>>
 
 /// Nothing has happened since the call was cleared: it goes on.
 pub(crate) fn go_on(cleared: Cleared, turn: Option<Turn>) -> Ready {
+    let leave = cleared.leave();
     let (Checked { context, call, tool, validated, .. }, findings, checkpoint) =
         cleared.into_call();
-    Ready { context, call, tool, validated, findings, checkpoint, _turn: turn }
+    Ready { context, call, tool, validated, findings, checkpoint, leave, _turn: turn }
 }
 
 /// Writes it into the audit log.
@@ -271,7 +247,8 @@ pub(crate) async fn ticket(ready: Ready, docket: &mut Docket) -> Result<Ticketed
 
 /// Does it: in the cell, unless it is about the session itself.
 pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Executed, Box<Outcome>> {
-    let Ready { mut context, call, tool, validated, findings, checkpoint, _turn } = ticketed.ready;
+    let Ready { mut context, call, tool, validated, findings, checkpoint, leave, _turn } =
+        ticketed.ready;
     let Validated { task, timeout } = validated;
     let deadline = Deadline::after(timeout);
     let session = Arc::clone(&context.session);
@@ -283,7 +260,7 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
     } else {
         None
     };
-    let change = Change::begin(&session, &tool.spec.metadata);
+    let change = Changing::begin(&session, &tool.spec.metadata);
     let outcome = match task {
         Task::Run(program) => run::run(program, context, deadline).await,
         Task::Job(task) => job::serve::run(task, context, deadline).await,
@@ -296,12 +273,10 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
             None => left().into(),
         },
         Task::Check { paths } => diagnose::run(&paths, context, deadline).await,
-        task @ (Task::Read { .. }
-        | Task::Write { .. }
-        | Task::Delete { .. }
-        | Task::List { .. }
-        | Task::Glob(_)
-        | Task::Grep(_)) => file::run(task, &tool.spec, context, deadline).await,
+        Task::Change(task) => change::run(&task, &tool.spec.name, &leave, context, deadline).await,
+        task @ (Task::Read { .. } | Task::List { .. } | Task::Glob(_) | Task::Grep(_)) => {
+            file::run(task, &tool.spec, context, deadline).await
+        }
     };
     drop(change);
     Ok(Executed { outcome: Outcome { findings, checkpoint, ..outcome }, reviewed })
@@ -315,9 +290,9 @@ pub(crate) struct Executed {
 }
 
 /// The time in which a call may change what is in its session, however it ends.
-struct Change<'a>(Option<&'a Session>);
+struct Changing<'a>(Option<&'a Session>);
 
-impl<'a> Change<'a> {
+impl<'a> Changing<'a> {
     fn begin(session: &'a Session, metadata: &ToolMetadata) -> Self {
         let session = (!metadata.read_only).then_some(session);
         session.inspect(|session| session.changed());
@@ -325,7 +300,7 @@ impl<'a> Change<'a> {
     }
 }
 
-impl Drop for Change<'_> {
+impl Drop for Changing<'_> {
     fn drop(&mut self) {
         if let Some(session) = self.0 {
             session.changed();

@@ -17,6 +17,7 @@ use crate::{
     spool::Spools,
     state::{self, Places, StateError},
     tools::RegistryError,
+    undo::Undos,
 };
 use palisade_audit::AuditError;
 use palisade_policy::ProfileSet;
@@ -127,6 +128,7 @@ struct Prepared {
     launcher: LauncherFrom,
     profiles: ProfileSet,
     spools: Spools,
+    undos: Undos,
     own: Own,
     audit: Audit,
     analyst: Analyst,
@@ -179,7 +181,7 @@ fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared,
             Operators::Own(rustix::process::geteuid().as_raw())
         }
     };
-    let (spools, log) = places(&settings)?;
+    let (spools, undos, log) = places(&settings)?;
     let own = settings.own();
     let launcher = match settings.launcher_socket {
         Some(path) => LauncherFrom::Socket(path),
@@ -191,7 +193,7 @@ fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared,
     // Started by whom the broker has become, and again whenever it dies.
     let analyst = Analyst::find()?;
     let profiles = settings.profiles;
-    Ok(Prepared { operated_by, launcher, profiles, spools, own, audit, analyst })
+    Ok(Prepared { operated_by, launcher, profiles, spools, undos, own, audit, analyst })
 }
 
 fn log_to_stderr(settings: &Settings) -> Result<(), StartError> {
@@ -323,13 +325,18 @@ fn is_stream(socket: BorrowedFd<'_>) -> bool {
         && rustix::net::getpeername(socket).is_ok()
 }
 
-/// The spools, and the directory of the log. A private daemon for one client starts without them
+/// The spools, what can be undone, and the directory of the log.
+type Kept = (Spools, Undos, Result<PathBuf, StateError>);
+
+/// What is kept. A private daemon for one client starts without them
 /// if there is no usual place, and its client is told why nothing runs.
-fn places(settings: &Settings) -> Result<(Spools, Result<PathBuf, StateError>), StartError> {
+fn places(settings: &Settings) -> Result<Kept, StartError> {
     match (state::prepare(&settings.state, settings.account), &settings.door, &settings.state) {
-        (Ok(Places { spool, audit }), ..) => Ok((Spools::new(Some(spool)), Ok(audit))),
+        (Ok(Places { spool, audit, undo }), ..) => {
+            Ok((Spools::new(Some(spool)), Undos::new(Some(undo)), Ok(audit)))
+        }
         (Err(error), Door::Embedded, State::Usual(_) | State::Nowhere) => {
-            Ok((Spools::new(None), Err(error)))
+            Ok((Spools::new(None), Undos::new(None), Err(error)))
         }
         (Err(error), Door::Embedded | Door::Socket(_), _) => Err(error.into()),
     }
@@ -395,6 +402,7 @@ impl Started {
                 .keeping(prepared.own)
                 .operated_by(prepared.operated_by)
                 .analysing(prepared.analyst)
+                .undoing(prepared.undos)
                 .recording(prepared.audit),
         );
         let analysed = Arc::clone(&server);

@@ -34,6 +34,7 @@ pub enum StateError {
 pub(crate) struct Places {
     pub(crate) spool: PathBuf,
     pub(crate) audit: PathBuf,
+    pub(crate) undo: PathBuf,
 }
 
 /// Makes the state directory and those in it.
@@ -42,16 +43,17 @@ pub(crate) fn prepare(state: &State, account: Option<Account>) -> Result<Places,
         State::Given(path) | State::Usual(path) => path,
         State::Nowhere => return Err(StateError::Nowhere),
     };
-    let (spool, audit) = (path.join("spool"), path.join("audit"));
-    for directory in [path, &spool, &audit] {
+    let (spool, audit, undo) = (path.join("spool"), path.join("audit"), path.join("undo"));
+    for directory in [path, &spool, &audit, &undo] {
         make(directory)?;
         own(directory, account)?;
     }
     if let Some(account) = account {
         adopt(&spool, account)?;
         adopt(&audit, account)?;
+        adopt(&undo, account)?;
     }
-    Ok(Places { spool, audit })
+    Ok(Places { spool, audit, undo })
 }
 
 fn failed<'a>(act: &'static str, path: &'a Path) -> impl Fn(io::Error) -> StateError + 'a {
@@ -105,9 +107,10 @@ mod tests {
     fn the_directory_is_made_private() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("a/state");
-        let Places { spool, audit } = prepare(&State::Given(state.clone()), None).unwrap();
+        let Places { spool, audit, undo } = prepare(&State::Given(state.clone()), None).unwrap();
         assert_eq!((&spool, &audit), (&state.join("spool"), &state.join("audit")));
-        for path in [&state, &spool, &audit] {
+        assert_eq!(undo, state.join("undo"));
+        for path in [&state, &spool, &audit, &undo] {
             assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, 0o700);
         }
         fs::set_permissions(&spool, Permissions::from_mode(0o777)).unwrap();

@@ -1,12 +1,17 @@
 //! What a call will do: its arguments, parsed once. Broker, pure.
 
+mod change;
+
+pub(crate) use change::{ChangeTask, Edited, Kept, Undone};
+
 use crate::{
     checkpoint::desk::ConnectionNumber,
     job::JobNumber,
     tools::{Parsed, Tool},
 };
 use palisade_plan::{
-    cell::{Part, Size, WriteMode},
+    cell::{Part, Size},
+    change::Replacement,
     search::{Choice, Glob, Grep},
 };
 use palisade_policy::Profile;
@@ -30,15 +35,7 @@ pub(crate) enum Task {
         encoding: Encoding,
         numbering: Numbering,
     },
-    Write {
-        path: Vec<u8>,
-        mode: WriteMode,
-        content: Content,
-    },
-    Delete {
-        path: Vec<u8>,
-        recursive: bool,
-    },
+    Change(ChangeTask),
     List {
         path: Vec<u8>,
         recursive: bool,
@@ -230,7 +227,7 @@ const fn takes_attachment(task: &Task) -> bool {
     matches!(
         task,
         Task::Run(Program { stdin: Some(Content::Attached), .. })
-            | Task::Write { content: Content::Attached, .. }
+            | Task::Change(ChangeTask::Write { content: Content::Attached, .. })
     )
 }
 
@@ -248,6 +245,24 @@ pub(crate) fn path(field: &str, path: RawPath) -> Result<Vec<u8>, WireError> {
         _ => return Ok(path.0),
     };
     Err(invalid(field, why, "give an absolute path, or one relative to the current directory"))
+}
+
+/// One replacement of text. `place` is what the field's name begins with.
+pub(crate) fn replacement(
+    place: &str,
+    old: String,
+    new: String,
+    all: bool,
+) -> Result<Replacement, WireError> {
+    let (field, hint) = (format!("{place}old_string"), "give the text as it is in the file");
+    if old.is_empty() {
+        return Err(invalid(&field, "it is empty", hint));
+    }
+    if old == new {
+        let hint = "leave out what is to stay as it is";
+        return Err(invalid(&field, "it is the same as new_string", hint));
+    }
+    Ok(Replacement { old: old.into_bytes(), new: new.into_bytes(), all })
 }
 
 fn timeout(asked: &[(&str, Option<u64>)], profile: &Profile) -> Result<Duration, WireError> {

@@ -6,9 +6,11 @@ mod provided;
 mod registry;
 mod schema;
 
+mod apply_patch;
 mod bash;
 mod delete_file;
 mod diagnostics;
+mod edit;
 mod glob;
 mod grep;
 mod job_input;
@@ -16,10 +18,14 @@ mod job_kill;
 mod job_list;
 mod job_output;
 mod list_files;
+mod make_dir;
+mod move_file;
+mod multi_edit;
 mod read_file;
 mod todo_read;
 mod todo_write;
 mod tool_search;
+mod undo;
 mod write_file;
 
 pub(crate) use provided::believed;
@@ -116,6 +122,12 @@ fn built_ins() -> Result<Vec<Tool>, RegistryError> {
         built_in::<wire::Bash>(&bash::DESCRIPTION, bash::parse)?,
         built_in::<wire::ReadFile>(&read_file::DESCRIPTION, read_file::parse)?,
         built_in::<wire::WriteFile>(&write_file::DESCRIPTION, write_file::parse)?,
+        built_in::<wire::Edit>(&edit::DESCRIPTION, edit::parse)?,
+        built_in::<wire::MultiEdit>(&multi_edit::DESCRIPTION, multi_edit::parse)?,
+        built_in::<wire::ApplyPatch>(&apply_patch::DESCRIPTION, apply_patch::parse)?,
+        built_in::<wire::MoveFile>(&move_file::DESCRIPTION, move_file::parse)?,
+        built_in::<wire::MakeDir>(&make_dir::DESCRIPTION, make_dir::parse)?,
+        built_in::<wire::Undo>(&undo::DESCRIPTION, undo::parse)?,
         built_in::<wire::DeleteFile>(&delete_file::DESCRIPTION, delete_file::parse)?,
         built_in::<wire::Glob>(&glob::DESCRIPTION, glob::parse)?,
         built_in::<wire::Grep>(&grep::DESCRIPTION, grep::parse)?,

@@ -126,6 +126,12 @@ impl Profile {
 
     /// Whether a rule of it is about paths.
     #[must_use]
+    pub fn has_rules(&self) -> bool {
+        !self.settings.rules.is_empty()
+    }
+
+    /// Whether a rule is about paths.
+    #[must_use]
     pub fn has_path_rules(&self) -> bool {
         self.settings.rules.iter().any(|rule| !rule.paths.is_empty())
     }
@@ -192,6 +198,12 @@ impl Profile {
     #[must_use]
     pub const fn spool_bytes(&self) -> u64 {
         self.settings.limits.spool.bytes()
+    }
+
+    /// What is kept of what the changes of a session replaced.
+    #[must_use]
+    pub const fn undo_bytes(&self) -> u64 {
+        self.settings.limits.undo.bytes()
     }
 
     /// How long a call has between being asked to end and being killed.

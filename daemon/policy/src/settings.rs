@@ -99,6 +99,8 @@ pub(crate) struct Limits {
     pub(crate) file: Size,
     /// Of a call's whole output.
     pub(crate) spool: Size,
+    /// Of what the changes of a session replaced, for undo.
+    pub(crate) undo: Size,
     pub(crate) kill_grace_ms: NonZeroU64,
     /// Of one user at once.
     pub(crate) sessions: NonZeroU64,
@@ -131,6 +133,7 @@ impl Default for Limits {
             output: Size::kib(100),
             file: Size::mib(10),
             spool: Size::mib(64),
+            undo: Size::mib(256),
             kill_grace_ms: count(2_000),
             sessions: count(32),
             jobs: count(16),

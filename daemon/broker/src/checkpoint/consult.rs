@@ -8,12 +8,14 @@ use super::{
 };
 use crate::{
     audit::{Answering, Docket, Put},
+    context::Attachment,
+    dry,
     error::CallError,
     gather::{self, Gathered},
     outcome::Outcome,
     seen::Seen,
     server::Server,
-    stages::{self, Checked},
+    stages::Checked,
 };
 use palisade_policy::{Grant, Judgement, Question};
 use palisade_protocol::{
@@ -71,7 +73,9 @@ pub(crate) async fn consult(
         let (grant, changes) = (question.approved(checkpoint), gathered.changes);
         return Ok(Consulted::Remembered { call, grant, changes });
     }
-    let seen = gathered.seen.closely(call.session()).await?;
+    let held = call.attachment().and_then(Attachment::held);
+    let seen =
+        gather::closely(call.session(), call.task(), &gathered.seen, held.as_deref()).await?;
     let mut inquiry = subject(&call, &gathered, &seen, &question).inquiry(placeholder()?);
     let put = put(server, docket, &mut inquiry).await.map_err(|error| Box::new(error.into()))?;
     let verdict = tokio::select! {
@@ -157,16 +161,10 @@ pub(crate) fn would_ask(
     question: &Question,
 ) -> Box<Outcome> {
     let claim = subject(call, gathered, &gathered.seen, question).claim();
-    let mut report = stages::report(call, "ask");
-    report["asked_because"] = question.rule().into();
+    let mut report = dry::report(call, "ask", Some(question.rule()));
     report["covered_by"] = server.desk.covering(&claim).map(|id| id.to_string()).into();
-    Box::new(match JsonText::render(&report) {
-        Ok(data) => {
-            let findings = question.findings().to_vec();
-            Outcome { data: Some(data), findings, ..Outcome::default() }
-        }
-        Err(error) => CallError::Io(error.into()).into(),
-    })
+    let findings = question.findings().to_vec();
+    Box::new(Outcome { findings, ..dry::rendered(&report) })
 }
 
 /// The call with the approver's arguments: validated and judged again. What the approver wrote is
@@ -184,7 +182,8 @@ async fn modified(
     let session = call.session();
     let gathered = gather::gather(&server.analyst, session, call.described(), call.task()).await?;
     // What it would touch is held on to before it is judged: from here on a change is noticed.
-    let seen = gathered.seen.closely(session).await?;
+    let held = call.attachment().and_then(Attachment::held);
+    let seen = gather::closely(session, call.task(), &gathered.seen, held.as_deref()).await?;
     if let Some(what) = gathered.seen.replaced(&seen) {
         return Err(CallError::Stale(what).into());
     }
@@ -194,6 +193,9 @@ async fn modified(
         Judgement::Ask(question) => question.approved(checkpoint.clone()),
         Judgement::Allow(grant) => grant.approved(checkpoint.clone()),
     };
+    if let Some(error) = gathered.failed {
+        return Err(error.into());
+    }
     docket.modified(call.call());
     told(server, docket, &call, &checkpoint, Some(put), &[]).await?;
     Ok(Consulted::Approved { call, grant, seen })

@@ -1,18 +1,15 @@
 //! Makes a question of a call: what would happen, rendered from what would run, and the digest that
 //! an answer is bound to. Broker, pure.
 
-use super::{desk::Inquiry, diff, grants::Claim, visible};
+use super::{changes, desk::Inquiry, grants::Claim, visible};
 use crate::{
     context::Attachment,
     diagnose,
-    seen::{Seen, SeenTarget, part},
+    seen::{Seen, part},
     session::Session,
-    task::{Content, Directory, JobTask, Program, Task},
+    task::{Directory, JobTask, Program, Task},
 };
-use palisade_plan::{
-    cell::{LOOK_BYTES, WriteMode},
-    text,
-};
+use palisade_plan::text;
 use palisade_policy::{Commands, Facts, is_asked};
 use palisade_protocol::{
     Asker, Call, CallId, Finding, Question, QuestionId, RawPath, Review, Target, ToolName, View,
@@ -156,7 +153,15 @@ impl Subject<'_> {
     }
 
     fn view(&self) -> View {
-        let (mut lines, mut shown_diff) = (Vec::new(), None);
+        if let Some(preview) = &self.seen.change {
+            let mut view = changes::view(preview, self.seen, self.findings);
+            view.lines.extend(self.attachment.map(|held| ViewLine {
+                text: format!("with {}", attached_line(&held.tally().digest())),
+                findings: Vec::new(),
+            }));
+            return view;
+        }
+        let mut lines = Vec::new();
         match self.task {
             Task::Run(program) => {
                 lines = run_lines(program, self.findings);
@@ -166,31 +171,8 @@ impl Subject<'_> {
                 };
                 lines.extend(self.attachment.map(line));
             }
-            Task::Write { mode, content, .. } => {
-                let target = self.seen.targets.first();
-                lines.push(self.line(match (mode, target.and_then(SeenTarget::there)) {
-                    (WriteMode::Append, _) => "append to",
-                    (WriteMode::Overwrite, Some(_)) => "replace",
-                    (WriteMode::Overwrite | WriteMode::Create, _) => "create",
-                }));
-                if let Some(held) = self.attachment {
-                    let text = format!("with {}", attached_line(&held.tally().digest()));
-                    lines.push(ViewLine { text, findings: Vec::new() });
-                }
-                let content = match (content, self.attachment) {
-                    (Content::Inline(text), _) => Some(text.as_bytes().to_vec()),
-                    (Content::Attached, held) => held.and_then(Attachment::held),
-                };
-                shown_diff = target.and_then(|target| written(target, *mode, &content?));
-            }
-            Task::Delete { recursive, .. } => {
-                lines.push(self.line(if *recursive { "delete all of" } else { "delete" }));
-                let target = self.seen.targets.first();
-                shown_diff = target.and_then(|target| {
-                    diff::unified(&target.path, whole(target).as_deref(), None)
-                        .filter(|_| target.there() == Some("file") && whole(target).is_some())
-                });
-            }
+            // Its output is reviewed: what it did is in there.
+            Task::Change(_) => {}
             Task::Read { .. } => lines.push(self.line("read")),
             Task::Errand(_) => lines.push(own_line(self.tool)),
             Task::Provided { .. } => lines.push(provided_line(self.tool, self.call)),
@@ -205,32 +187,13 @@ impl Subject<'_> {
             }
             Task::Glob(_) | Task::Grep(_) => lines.push(self.line("search")),
         }
-        let lost = |target: &SeenTarget| {
-            target.found.is_some()
-                && match self.task {
-                    Task::Delete { .. } | Task::Run(_) | Task::Check { .. } => true,
-                    Task::Write { mode, .. } => *mode == WriteMode::Overwrite,
-                    Task::Read { .. }
-                    | Task::List { .. }
-                    | Task::Glob(_)
-                    | Task::Grep(_)
-                    | Task::Job(_)
-                    | Task::Errand(_)
-                    | Task::Provided { .. } => false,
-                }
-        };
         let targets = self.seen.targets.iter().map(|target| Target {
             path: RawPath(target.real.clone()),
             there: target.there().map(str::to_owned),
             size: target.found.as_ref().map_or(0, |found| found.size),
-            lost: lost(target),
+            lost: target.found.is_some() && matches!(self.task, Task::Run(_) | Task::Check { .. }),
         });
-        View {
-            lines,
-            targets: targets.collect(),
-            diff_cut: shown_diff.as_ref().is_some_and(|diff| diff.cut),
-            diff: shown_diff.map(|diff| diff.text),
-        }
+        View { lines, targets: targets.collect(), diff_cut: false, diff: None }
     }
 
     fn line(&self, act: &str) -> ViewLine {
@@ -346,28 +309,9 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// All of a file, if it was looked into and is not longer than what was kept of it.
-fn whole(target: &SeenTarget) -> Option<Vec<u8>> {
-    let found = target.found.as_ref()?;
-    (found.digest.is_some() && found.size == found.head.len() as u64 && found.size <= LOOK_BYTES)
-        .then(|| found.head.clone())
-}
-
 /// What is known of something that is not shown itself.
 fn attached_line(digest: &palisade_audit::Digest) -> String {
     format!("{} bytes, SHA-256 {}", digest.bytes, digest.sha256)
-}
-
-fn written(target: &SeenTarget, mode: WriteMode, content: &[u8]) -> Option<diff::Diff> {
-    let old = match &target.found {
-        None => None,
-        Some(_) => Some(whole(target)?),
-    };
-    let new = match mode {
-        WriteMode::Append => [old.as_deref().unwrap_or_default(), content].concat(),
-        WriteMode::Overwrite | WriteMode::Create => content.to_vec(),
-    };
-    diff::unified(&target.path, old.as_deref(), Some(&new))
 }
 
 /// The systemd unit of a process, by its control group.

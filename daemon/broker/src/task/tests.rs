@@ -145,7 +145,10 @@ fn attachments_go_where_they_are_wanted() {
     let program = validate_with("bash", r#"{"command":"cat"}"#, attach()).unwrap().task;
     assert!(matches!(program, Task::Run(Program { stdin: Some(Content::Attached), .. })));
     let write = validate_with("write_file", r#"{"path":"a"}"#, attach()).unwrap().task;
-    assert!(matches!(write, Task::Write { content: Content::Attached, .. }));
+    let content = Content::Attached;
+    assert!(
+        matches!(write, Task::Change(ChangeTask::Write { content: found, .. }) if found == content)
+    );
     for (tool, arguments) in [
         ("bash", r#"{"command":"cat","stdin":"x"}"#),
         ("write_file", r#"{"path":"a","content":"x"}"#),
@@ -183,5 +186,63 @@ fn file_arguments_become_what_the_cell_is_asked() {
         ("delete_file", r#"{"path":""}"#),
     ] {
         assert_eq!(refused(tool, arguments).0, ErrorCode::InvalidArguments, "{arguments}");
+    }
+}
+
+#[test]
+fn a_change_says_what_it_needs() {
+    let edit = r#"{"path":"f","old_string":"a","new_string":"b"}"#;
+    let Ok(Task::Change(ChangeTask::Edit { files })) = task("Edit", edit) else { panic!() };
+    let replacement = Replacement { old: b"a".to_vec(), new: b"b".to_vec(), all: false };
+    assert_eq!(files, [Edited { path: b"f".to_vec(), edits: vec![replacement] }]);
+    let many = r#"{"files":[{"path":"f","edits":[{"old_string":"a","new_string":""}]},
+        {"path":"g","edits":[{"old_string":"a","new_string":"b","replace_all":true}]}]}"#;
+    let Ok(Task::Change(ChangeTask::Edit { files })) = task("MultiEdit", many) else { panic!() };
+    assert_eq!(files.len(), 2);
+    assert!(files[1].edits[0].all && !files[0].edits[0].all);
+    let delete = |arguments| match task("delete_file", arguments) {
+        Ok(Task::Change(ChangeTask::Delete { kept, .. })) => kept,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(delete(r#"{"path":"f"}"#), Kept::ForUndo);
+    assert_eq!(delete(r#"{"path":"f","permanent":true}"#), Kept::Not);
+    let undo = |arguments| match task("undo", arguments) {
+        Ok(Task::Change(ChangeTask::Undo { which, force })) => (which, force),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(undo(r#"{"call_id":"c1"}"#), (Undone::Call("c1".parse().unwrap()), false));
+    assert_eq!(undo(r#"{"to":"c1","force":true}"#), (Undone::After("c1".parse().unwrap()), true));
+}
+
+#[test]
+fn a_change_that_makes_no_sense_names_its_field() {
+    let same = r#"{"path":"f","edits":[{"old_string":"a","new_string":"a"}]}"#;
+    let twice = r#"{"files":[{"path":"f","edits":[{"old_string":"a","new_string":"b"}]},
+        {"path":"f","edits":[{"old_string":"a","new_string":"b"}]}]}"#;
+    for (tool, arguments, field) in [
+        ("edit", "{}", "`new_string`"),
+        ("edit", r#"{"path":"","old_string":"a","new_string":"b"}"#, "`path`"),
+        ("edit", r#"{"path":"f","old_string":"","new_string":"b"}"#, "`old_string`"),
+        ("edit", r#"{"path":"f","old_string":"a","new_string":"a"}"#, "`old_string`"),
+        ("edit", r#"{"path":"f","old_string":1,"new_string":"a"}"#, "`old_string`"),
+        ("multi_edit", "{}", "`path`"),
+        ("multi_edit", r#"{"path":"f"}"#, "`files[0].edits`"),
+        ("multi_edit", r#"{"path":"f","files":[{"path":"g","edits":[]}]}"#, "`files`"),
+        ("multi_edit", r#"{"edits":[{"old_string":"a","new_string":"b"}]}"#, "`path`"),
+        ("multi_edit", r#"{"files":[{"path":"g","edits":[]}]}"#, "`files[0].edits`"),
+        ("multi_edit", same, "`files[0].edits[0].old_string`"),
+        ("multi_edit", twice, "`files[1].path`"),
+        ("apply_patch", r#"{"patch":""}"#, "`patch`"),
+        ("move_file", r#"{"from":"a"}"#, "`to`"),
+        ("move_file", r#"{"from":"a","to":""}"#, "`to`"),
+        ("make_dir", r#"{"path":"a\u0000"}"#, "`path`"),
+        ("delete_file", r#"{"path":"f","permanent":"yes"}"#, "`permanent`"),
+        ("undo", "{}", "`call_id`"),
+        ("undo", r#"{"call_id":"a","to":"b"}"#, "`to`"),
+        ("undo", r#"{"call_id":"a/b"}"#, "`call_id`"),
+    ] {
+        let (code, message) = refused(tool, arguments);
+        assert_eq!(code, ErrorCode::InvalidArguments, "{tool} {arguments}");
+        assert!(message.starts_with(field), "{tool} {arguments}: {message}");
     }
 }

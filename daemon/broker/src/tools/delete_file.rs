@@ -1,14 +1,14 @@
 //! `delete_file`: removes a file, a link or a tree. Broker, pure.
 
 use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{Task, path};
+use crate::task::{ChangeTask, Kept, Task, path};
 use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "delete_file",
     aliases: &[],
     text: "Deletes a file or a link (never what it leads to); a directory with everything in it \
-           if recursive.",
+           if recursive. It can be had back with undo for a day, unless permanent.",
     traits: Traits::Destructive,
     class: PermissionClass::File,
     operation: AuditOperation::Delete,
@@ -18,5 +18,6 @@ pub(super) const DESCRIPTION: Description = Description {
 pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::DeleteFile = schema::parse(tool, call)?;
     let path = path("path", arguments.path)?;
-    Ok(Task::Delete { path, recursive: arguments.recursive }.into())
+    let kept = if arguments.permanent { Kept::Not } else { Kept::ForUndo };
+    Ok(Task::Change(ChangeTask::Delete { path, recursive: arguments.recursive, kept }).into())
 }

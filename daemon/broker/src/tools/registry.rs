@@ -228,6 +228,12 @@ mod tests {
             ("Read", "read_file"),
             ("Write", "write_file"),
             ("delete_file", "delete_file"),
+            ("Edit", "edit"),
+            ("MultiEdit", "multi_edit"),
+            ("ApplyPatch", "apply_patch"),
+            ("move_file", "move_file"),
+            ("make_dir", "make_dir"),
+            ("undo", "undo"),
             ("LS", "list_files"),
             ("ListDir", "list_files"),
             ("Glob", "glob"),
@@ -291,6 +297,47 @@ mod tests {
             let own_notes = tool.spec.name.as_str() == "todo_write";
             assert_eq!(metadata.read_only, looks || own_notes, "{}", tool.spec.name);
             assert!(!(looks && metadata.destructive), "{}", tool.spec.name);
+        }
+    }
+
+    #[test]
+    fn what_changes_something_is_asked_about_under_sensitive_and_what_looks_never_is() {
+        use palisade_policy::{Facts, Judgement, ProfileSet, judge};
+        use palisade_protocol::Ask;
+        let profiles = ProfileSet::new([]).unwrap();
+        let profile = profiles.get(palisade_policy::DEFAULT).unwrap();
+        let mut asked = Vec::new();
+        for tool in Registry::new().unwrap().list() {
+            for ask in [Ask::Destructive, Ask::Sensitive] {
+                let judged = judge(profile, ask, &tool.spec, &Facts::default());
+                let asks = matches!(judged, Judgement::Ask(_));
+                assert!(asks || matches!(judged, Judgement::Allow(_)), "{}", tool.spec.name);
+                let metadata = &tool.spec.metadata;
+                let expected = match ask {
+                    Ask::Sensitive => !metadata.read_only,
+                    Ask::Never | Ask::Destructive | Ask::Always => metadata.destructive,
+                };
+                assert_eq!(asks, expected, "{} under {ask:?}", tool.spec.name);
+                if asks && ask == Ask::Sensitive {
+                    asked.push(tool.spec.name.to_string());
+                }
+            }
+        }
+        for name in [
+            "apply_patch",
+            "delete_file",
+            "edit",
+            "make_dir",
+            "move_file",
+            "multi_edit",
+            "undo",
+            "write_file",
+            "bash",
+        ] {
+            assert!(asked.iter().any(|found| found == name), "{name}: {asked:?}");
+        }
+        for name in ["read_file", "list_files"] {
+            assert!(!asked.iter().any(|found| found == name), "{name}: {asked:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `write_file`: a file written whole, added to, or made. Broker, pure.
 
 use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{Content, Task, invalid, path};
+use crate::task::{ChangeTask, Content, Task, invalid, path};
 use palisade_plan::cell::WriteMode;
 use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
 
@@ -10,7 +10,7 @@ pub(super) const DESCRIPTION: Description = Description {
     aliases: &["Write"],
     text: "Writes a file whole: the old contents stay until the new ones are in place. Makes \
            missing parent directories and keeps the mode. mode chooses overwrite, append or \
-           create (which refuses if there is something).",
+           create (which refuses if there is something). What it replaces can be had back with undo.",
     traits: Traits::Mutating,
     class: PermissionClass::File,
     operation: AuditOperation::Write,
@@ -39,5 +39,6 @@ pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
         wire::WriteMode::Append => WriteMode::Append,
         wire::WriteMode::Create => WriteMode::Create,
     };
-    Ok(Task::Write { path: path("path", arguments.path)?, mode, content }.into())
+    let path = path("path", arguments.path)?;
+    Ok(Task::Change(ChangeTask::Write { path, mode, content }).into())
 }

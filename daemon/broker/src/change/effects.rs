@@ -1,0 +1,106 @@
+//! What a change did or would do, for programs and in words. Broker, pure.
+
+use super::preview::Preview;
+use crate::{error::CallError, file::escaped, task::ChangeTask};
+use palisade_plan::{
+    cell::FileErrorKind,
+    change::{Effect, EffectKind},
+};
+use palisade_protocol::{JsonText, RawPath};
+use serde_json::{Value, json};
+
+/// How many effects are named in words.
+const NAMED: usize = 20;
+
+/// What happens to a path, in a word.
+const fn word(kind: &EffectKind) -> &'static str {
+    match kind {
+        EffectKind::Created => "created",
+        EffectKind::Replaced => "replaced",
+        EffectKind::Appended => "appended",
+        EffectKind::Edited => "edited",
+        EffectKind::Deleted { .. } => "deleted",
+        EffectKind::Moved { .. } => "moved",
+        EffectKind::Mode => "mode",
+    }
+}
+
+/// For `data`: what is the same for a change and its dry run. A change of one path has it at the
+/// top as well.
+pub(crate) fn described(effects: &[Effect]) -> Value {
+    let all: Vec<Value> = effects.iter().map(one).collect();
+    let mut data = json!({"effects": all});
+    // Parents that were made stand in front of what they were made for.
+    if let Some(main) = effects.last().map(one)
+        && let (Some(data), Value::Object(main)) = (data.as_object_mut(), main)
+    {
+        data.extend(main);
+    }
+    data
+}
+
+/// For the report of a dry run.
+pub(crate) fn previewed(preview: &Preview) -> Value {
+    let mut report = described(&preview.effects);
+    report["diff"] = json!(preview.diff);
+    report["diff_complete"] = json!(preview.complete);
+    report["paths"] = json!(preview.paths().into_iter().map(RawPath).collect::<Vec<_>>());
+    report
+}
+
+fn one(effect: &Effect) -> Value {
+    let mut value = json!({
+        "path": RawPath(effect.path.0.clone()),
+        "effect": word(&effect.kind),
+        "size": effect.size_after,
+        "size_before": effect.size_before,
+    });
+    match &effect.kind {
+        EffectKind::Deleted { entries } => value["entries"] = json!(entries),
+        EffectKind::Moved { from } => value["from"] = json!(RawPath(from.0.clone())),
+        EffectKind::Created => value["created"] = json!(true),
+        EffectKind::Replaced | EffectKind::Appended | EffectKind::Edited | EffectKind::Mode => {
+            value["created"] = json!(false);
+        }
+    }
+    value
+}
+
+/// For the model: a line for each path.
+pub(crate) fn summary(task: &ChangeTask, effects: &[Effect]) -> String {
+    if effects.is_empty() {
+        let there = matches!(task, ChangeTask::MakeDir { .. });
+        return if there { "it is there already\n" } else { "nothing had to be changed\n" }.into();
+    }
+    let mut text: String = effects.iter().take(NAMED).map(line).collect();
+    if effects.len() > NAMED {
+        text.push_str(&format!("… and {} more\n", effects.len() - NAMED));
+    }
+    text
+}
+
+fn line(effect: &Effect) -> String {
+    let path = escaped(&effect.path.0);
+    match &effect.kind {
+        EffectKind::Deleted { entries } if *entries > 1 => {
+            format!("deleted {path} ({entries} entries)\n")
+        }
+        EffectKind::Moved { from } => format!("moved {} to {path}\n", escaped(&from.0)),
+        EffectKind::Mode => format!("changed the mode of {path}\n"),
+        kind @ EffectKind::Appended => format!("{} to {path}\n", word(kind)),
+        kind @ (EffectKind::Created
+        | EffectKind::Replaced
+        | EffectKind::Edited
+        | EffectKind::Deleted { .. }) => format!("{} {path}\n", word(kind)),
+    }
+}
+
+/// What a conflict is about, for `data`: the diff that the cell made of it.
+pub(crate) fn conflict(error: &CallError) -> Option<JsonText> {
+    let (CallError::File(failure) | CallError::Changing { failure, .. }) = error else {
+        return None;
+    };
+    let (_, diff) = failure.message.split_once('\n')?;
+    (failure.kind == FileErrorKind::Conflict)
+        .then(|| JsonText::render(&json!({"conflict": {"diff": diff}})).ok())?
+}

@@ -1,0 +1,108 @@
+//! The first half of a change on a file channel: from the request to what it would do. Broker.
+
+use super::wanted::Source;
+use crate::{
+    channel::ChannelError,
+    context::Attachment,
+    error::CallError,
+    files::Lease,
+    session::Session,
+    undo::{Piece, Writing},
+};
+use palisade_plan::{
+    cell::{CHUNK, FileReply, FileRequest},
+    change::{Change, Prepared},
+};
+use std::io;
+
+/// Has a change prepared. What it would lose goes to `keep`.
+pub(super) async fn prepare(
+    lease: &mut Lease,
+    session: &Session,
+    change: Change,
+    source: Source<'_>,
+    input: Option<&mut Attachment>,
+    mut keep: Option<&mut Writing>,
+) -> Result<Prepared, CallError> {
+    let failed = |error: ChannelError| session.channel_error(error);
+    let change = FileRequest::Change(change);
+    let mut early = None;
+    match source {
+        Source::None => lease.send(&[change]).await.map_err(failed)?,
+        Source::Here(bytes) => send(lease, change, bytes).await.map_err(failed)?,
+        Source::Attached => early = attached(lease, session, change, input).await?,
+        Source::Kept(pieces) => kept(lease, session, change, pieces).await?,
+    }
+    loop {
+        let reply = match early.take() {
+            Some(reply) => reply,
+            None => lease.receive().await.map_err(failed)?,
+        };
+        match (reply, keep.as_mut()) {
+            (FileReply::Before(before), Some(keep)) => keep.before(&before).await?,
+            (FileReply::Content(piece), Some(keep)) => keep.content(&piece).await?,
+            (FileReply::Before(_) | FileReply::Content(_), None) => {}
+            (FileReply::Prepared(prepared), _) => return Ok(prepared),
+            (FileReply::Failed(failure), _) => return Err(CallError::File(failure)),
+            (_, _) => return Err(session.channel_error("it answered another request")),
+        }
+    }
+}
+
+/// Content that is here, in pieces; the first goes with the request.
+async fn send(lease: &mut Lease, change: FileRequest, bytes: &[u8]) -> Result<(), ChannelError> {
+    let mut requests = vec![change];
+    let mut pieces = bytes.chunks(CHUNK).peekable();
+    loop {
+        let data = pieces.next().unwrap_or_default().to_vec();
+        let end = pieces.peek().is_none();
+        requests.push(FileRequest::Content { data, end });
+        lease.send(&requests).await?;
+        if end {
+            return Ok(());
+        }
+        requests.clear();
+    }
+}
+
+/// Content that follows the call. A change that can not succeed is answered before all of it came.
+async fn attached(
+    lease: &mut Lease,
+    session: &Session,
+    change: FileRequest,
+    input: Option<&mut Attachment>,
+) -> Result<Option<FileReply>, CallError> {
+    let failed = |error: ChannelError| session.channel_error(error);
+    let input = input.ok_or(CallError::NoAttachment)?;
+    lease.send(&[change]).await.map_err(failed)?;
+    loop {
+        let piece = tokio::select! {
+            biased;
+            reply = lease.receive() => return reply.map(Some).map_err(failed),
+            piece = input.recv() => piece.ok_or(CallError::NoAttachment)?,
+        };
+        let content = FileRequest::Content { data: piece.data.0, end: piece.end };
+        lease.send(&[content]).await.map_err(failed)?;
+        if piece.end {
+            return Ok(None);
+        }
+    }
+}
+
+/// Content that was kept, read piece by piece.
+async fn kept(
+    lease: &mut Lease,
+    session: &Session,
+    change: FileRequest,
+    pieces: Vec<Piece>,
+) -> Result<(), CallError> {
+    let failed = |error: ChannelError| session.channel_error(error);
+    lease.send(&[change]).await.map_err(failed)?;
+    for piece in pieces {
+        let end = piece.end;
+        let read = tokio::task::spawn_blocking(move || piece.read());
+        let data = read.await.map_err(io::Error::other)??;
+        lease.send(&[FileRequest::Content { data, end }]).await.map_err(failed)?;
+    }
+    Ok(())
+}

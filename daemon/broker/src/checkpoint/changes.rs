@@ -1,0 +1,91 @@
+//! Shows an approver what a change would do: a line for each path, what would be lost, the diff.
+//! Broker, pure.
+
+use super::visible;
+use crate::{change::Preview, seen::Seen};
+use palisade_plan::change::{Effect, EffectKind, Print};
+use palisade_policy::is_asked;
+use palisade_protocol::{Finding, RawPath, Target, View, ViewLine};
+
+/// How many paths are shown; the rest are counted.
+const LINES: usize = 400;
+/// The most bytes of a diff that are shown.
+const DIFF: usize = 32 * 1024;
+
+/// What a change would do.
+pub(super) fn view(preview: &Preview, seen: &Seen, findings: &[Finding]) -> View {
+    let effects = &preview.effects;
+    let mut lines: Vec<ViewLine> =
+        effects.iter().take(LINES).map(|effect| line(effect, findings)).collect();
+    if effects.len() > LINES {
+        let text = format!("… and {} more", effects.len() - LINES);
+        lines.push(ViewLine { text, findings: asked(findings, |_| true) });
+    }
+    let mut diff = visible::lines(&preview.diff);
+    let cut = diff.len() > DIFF;
+    if cut {
+        diff.truncate(diff.floor_char_boundary(DIFF));
+    }
+    View {
+        lines,
+        targets: effects.iter().take(LINES).map(|effect| target(effect, seen)).collect(),
+        diff_cut: cut || !preview.complete,
+        diff: Some(diff).filter(|diff| !diff.is_empty()),
+    }
+}
+
+/// The numbers of the findings that are asked about.
+fn asked(findings: &[Finding], about: impl Fn(&Finding) -> bool) -> Vec<u32> {
+    let numbered = (0..).zip(findings);
+    numbered
+        .filter(|(_, found)| is_asked(found) && about(found))
+        .map(|(number, _)| number)
+        .collect()
+}
+
+fn line(effect: &Effect, findings: &[Finding]) -> ViewLine {
+    let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    let path = text(&effect.path.0);
+    let words = match &effect.kind {
+        EffectKind::Created if effect.print == Print::Directory => {
+            format!("make the directory {path}")
+        }
+        EffectKind::Created => format!("create {path}"),
+        EffectKind::Replaced => format!("replace {path}"),
+        EffectKind::Appended => format!("append to {path}"),
+        EffectKind::Edited => format!("edit {path}"),
+        EffectKind::Deleted { entries } if *entries > 1 => {
+            format!("delete all of {path} ({entries} entries)")
+        }
+        EffectKind::Deleted { .. } => format!("delete {path}"),
+        EffectKind::Moved { from } => format!("move {} to {path}", text(&from.0)),
+        EffectKind::Mode => format!("change the mode of {path}"),
+    };
+    let findings = asked(findings, |found| found.targets.contains(&path));
+    ViewLine { text: visible::line(&words), findings }
+}
+
+fn target(effect: &Effect, seen: &Seen) -> Target {
+    let looked = seen.targets.iter().find(|target| target.real == effect.path.0);
+    let there = match (&effect.kind, looked) {
+        (EffectKind::Created, _) => None,
+        (_, Some(looked)) => looked.there(),
+        (EffectKind::Moved { .. }, None) => effect.replaces.map(|_| "file"),
+        (EffectKind::Deleted { entries }, None) if *entries > 1 => Some("directory"),
+        (
+            EffectKind::Replaced
+            | EffectKind::Appended
+            | EffectKind::Edited
+            | EffectKind::Deleted { .. }
+            | EffectKind::Mode,
+            None,
+        ) => Some("file"),
+    };
+    let lost = match effect.kind {
+        EffectKind::Replaced | EffectKind::Deleted { .. } => true,
+        EffectKind::Moved { .. } => effect.replaces.is_some(),
+        EffectKind::Created | EffectKind::Appended | EffectKind::Edited | EffectKind::Mode => false,
+    };
+    let path = RawPath(effect.path.0.clone());
+    Target { path, there: there.map(str::to_owned), size: effect.size_before, lost }
+}

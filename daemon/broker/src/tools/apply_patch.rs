@@ -1,0 +1,25 @@
+//! `apply_patch`: applies a patch to any number of files, all or nothing. Broker, pure.
+
+use super::{Description, Parsed, Tool, Traits, schema};
+use crate::task::{ChangeTask, Task, invalid};
+use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: "apply_patch",
+    aliases: &["ApplyPatch"],
+    text: "Applies a patch: a unified diff, a git diff (with renames, modes, new and deleted files) or the \
+           format from *** Begin Patch to *** End Patch. Lines must fit exactly; if one part does \
+           not, nothing is changed. Can be undone.",
+    traits: Traits::Mutating,
+    class: PermissionClass::File,
+    operation: AuditOperation::Edit,
+    search: "diff hunk unified git change several files",
+};
+
+pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+    let arguments: wire::ApplyPatch = schema::parse(tool, call)?;
+    if arguments.patch.is_empty() {
+        return Err(invalid("patch", "it is empty", "give a unified diff or *** Begin Patch text"));
+    }
+    Ok(Task::Change(ChangeTask::Patch { patch: arguments.patch }).into())
+}

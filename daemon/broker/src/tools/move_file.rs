@@ -1,0 +1,22 @@
+//! `move_file`: gives something another name or place. Broker, pure.
+
+use super::{Description, Parsed, Tool, Traits, schema};
+use crate::task::{ChangeTask, Task, path};
+use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: "move_file",
+    aliases: &[],
+    text: "Moves or renames a file, link or directory. Refuses if there is something at the new path, \
+           unless overwrite. Makes missing parent directories. Can be undone.",
+    traits: Traits::Mutating,
+    class: PermissionClass::File,
+    operation: AuditOperation::Write,
+    search: "rename mv path",
+};
+
+pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+    let arguments: wire::MoveFile = schema::parse(tool, call)?;
+    let (from, to) = (path("from", arguments.from)?, path("to", arguments.to)?);
+    Ok(Task::Change(ChangeTask::Move { from, to, overwrite: arguments.overwrite }).into())
+}

@@ -1,0 +1,52 @@
+//! `multi_edit`: replaces text in one or several files, all or nothing. Broker, pure.
+
+use super::{Description, Parsed, Tool, Traits, schema};
+use crate::task::{ChangeTask, Edited, Task, invalid, path, replacement};
+use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: "multi_edit",
+    aliases: &["MultiEdit"],
+    text: "Makes several replacements at once, in one file (path and edits) or several (files, each with \
+           path and edits). Edits of a file are made one after another. If one does not fit, \
+           nothing is changed. Can be undone.",
+    traits: Traits::Mutating,
+    class: PermissionClass::File,
+    operation: AuditOperation::Edit,
+    search: "replace text several files batch refactor rename",
+};
+
+pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+    let arguments: wire::MultiEdit = schema::parse(tool, call)?;
+    let files = match (arguments.path, arguments.files) {
+        (Some(path), files) if files.is_empty() => {
+            vec![wire::FileEdits { path, edits: arguments.edits }]
+        }
+        (None, files) if !files.is_empty() && arguments.edits.is_empty() => files,
+        (Some(_), _) => return Err(one_of("files", "`path` is also given")),
+        (None, files) if files.is_empty() => return Err(one_of("path", "there is none")),
+        (None, _) => return Err(one_of("edits", "they belong to no `path`")),
+    };
+    let mut edited: Vec<Edited> = Vec::with_capacity(files.len());
+    for (at, file) in files.into_iter().enumerate() {
+        let field = |name: &str| format!("files[{at}].{name}");
+        if file.edits.is_empty() {
+            return Err(invalid(&field("edits"), "there is none", "give what to replace"));
+        }
+        let path = path(&field("path"), file.path)?;
+        if edited.iter().any(|other| other.path == path) {
+            let hint = "put all edits of a file into one list";
+            return Err(invalid(&field("path"), "it is there twice", hint));
+        }
+        let edits = file.edits.into_iter().enumerate().map(|(n, edit)| {
+            let place = format!("{}[{n}].", field("edits"));
+            replacement(&place, edit.old_string, edit.new_string, edit.replace_all)
+        });
+        edited.push(Edited { path, edits: edits.collect::<Result<_, _>>()? });
+    }
+    Ok(Task::Change(ChangeTask::Edit { files: edited }).into())
+}
+
+fn one_of(field: &str, why: &str) -> WireError {
+    invalid(field, why, "give `path` and `edits`, or `files` with a path and edits each")
+}

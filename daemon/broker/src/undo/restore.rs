@@ -1,0 +1,285 @@
+//! From what is kept of calls to what puts it back: the newest first, each call in reverse, all of
+//! it in one change. Broker, pure but for reading the pieces.
+
+use super::{Record, UndoError};
+use palisade_plan::{
+    Path,
+    change::{Before, Print, Restoration, State},
+    codec,
+};
+use palisade_protocol::CallId;
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    io,
+    os::unix::fs::FileExt as _,
+    sync::Arc,
+};
+
+/// The most bytes of entries that fit into one message beside the rest of it.
+const MOST: usize = codec::MAX_MESSAGE - 64 * 1024;
+
+/// What puts calls back.
+#[derive(Debug, Default)]
+pub(crate) struct Restore {
+    pub(crate) entries: Vec<Restoration>,
+    /// The contents, in the order of the entries.
+    pub(crate) pieces: Vec<Piece>,
+    /// The calls, the newest first.
+    pub(crate) calls: Vec<CallId>,
+    /// The session that made them.
+    pub(crate) sessions: HashSet<String>,
+}
+
+/// A piece of a file's contents.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    file: Arc<File>,
+    at: u64,
+    length: u32,
+    /// The last of its file.
+    pub(crate) end: bool,
+}
+
+impl Piece {
+    /// Its bytes.
+    pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.length as usize];
+        self.file.read_exact_at(&mut bytes, self.at)?;
+        Ok(bytes)
+    }
+}
+
+/// Whether it is done even where something has changed since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Force {
+    /// Then it is refused.
+    Careful,
+    /// It is.
+    Forced,
+}
+
+/// Puts records together, the newest first.
+pub(crate) fn assemble(records: &[Record], force: Force) -> Result<Restore, UndoError> {
+    let mut restore = Restore::default();
+    let (mut steps, mut now) = (Steps::default(), Now::default());
+    for record in records {
+        let none = Vec::new();
+        let left = match (&record.left, force) {
+            (Some(left), _) => left,
+            (None, Force::Forced) => &none,
+            (None, Force::Careful) => {
+                return Err(UndoError::Unfinished(record.head.call_id.clone()));
+            }
+        };
+        now.check(record, left, force)?;
+        for kept in record.entries.iter().rev() {
+            match &kept.before {
+                Before::State { path, state } => {
+                    let (path, state) = (path.clone(), state.clone());
+                    let contents = match state {
+                        State::File { .. } => pieces(record, &kept.pieces),
+                        State::Absent
+                        | State::Directory { .. }
+                        | State::Symlink { .. }
+                        | State::Other => Vec::new(),
+                    };
+                    let expect = now.expected(&path, left);
+                    let put = Restoration::Put { path: path.clone(), expect, state };
+                    steps.put(path, put, contents)
+                }
+                Before::Moved { from, to } => {
+                    steps.rename(to.clone(), from.clone(), now.expected(to, left))
+                }
+            }
+            .map_err(|path| UndoError::Entangled {
+                path: String::from_utf8_lossy(&path.0).into_owned(),
+                call: record.head.call_id.clone(),
+            })?;
+        }
+        steps.settle();
+        now.learn(record, left);
+        restore.calls.push(record.head.call_id.clone());
+        restore.sessions.insert(record.head.session.to_string());
+    }
+    let mut size = 0;
+    for (entry, contents) in steps.all.into_iter().flatten() {
+        size += codec::encode(&entry).map_err(io::Error::other)?.len();
+        restore.entries.push(entry);
+        restore.pieces.extend(contents);
+    }
+    if size > MOST { Err(UndoError::TooMuch) } else { Ok(restore) }
+}
+
+/// One step for each path of several calls: what the oldest found there is what counts.
+#[derive(Debug, Default)]
+struct Steps {
+    all: Vec<Option<(Restoration, Vec<Piece>)>>,
+    /// Which of them is about a path, of those of newer calls.
+    newer: HashMap<Path, usize>,
+    /// Which of them moves something to a path.
+    arrives: HashMap<Path, usize>,
+}
+
+impl Steps {
+    /// Makes a path what it was. An error is a path for which that can not be said in one step.
+    fn put(&mut self, path: Path, put: Restoration, contents: Vec<Piece>) -> Result<(), Path> {
+        let before = self.newer.get(&path).or_else(|| self.arrives.get(&path));
+        if let Some(slot) = before.and_then(|at| self.all.get_mut(*at)) {
+            *slot = match slot.take() {
+                // A newer call's step for the same path goes.
+                None | Some((Restoration::Put { .. }, _)) => None,
+                // It would come back and be something else then: it goes where it is instead.
+                Some((Restoration::Rename { from, to, expect }, _))
+                    if to == path && expect != Print::Directory =>
+                {
+                    let gone = Restoration::Put { path: from, expect, state: State::Absent };
+                    Some((gone, Vec::new()))
+                }
+                Some((Restoration::Rename { .. }, _)) => return Err(path),
+            };
+        }
+        self.all.push(Some((put, contents)));
+        Ok(())
+    }
+
+    /// Gives something its old name back.
+    fn rename(&mut self, from: Path, to: Path, expect: Print) -> Result<(), Path> {
+        if self.newer.contains_key(&to) {
+            return Err(to);
+        }
+        let step = match self.newer.get(&from).and_then(|at| self.all.get_mut(*at)) {
+            None => Restoration::Rename { from, to, expect },
+            // Moved twice: back in one step.
+            Some(slot) => match slot.take() {
+                Some((Restoration::Rename { from: first, to: via, expect }, _)) if via == from => {
+                    Restoration::Rename { from: first, to, expect }
+                }
+                Some(_) | None => return Err(from),
+            },
+        };
+        if let Restoration::Rename { to, .. } = &step {
+            self.arrives.insert(to.clone(), self.all.len());
+        }
+        self.all.push(Some((step, Vec::new())));
+        Ok(())
+    }
+
+    /// A call is through: the next ones are older.
+    fn settle(&mut self) {
+        let steps = (0..).zip(&self.all).filter_map(|(at, slot)| Some((at, &slot.as_ref()?.0)));
+        self.newer = steps
+            .flat_map(|(at, step)| match step {
+                Restoration::Put { path, .. } => vec![(path.clone(), at)],
+                Restoration::Rename { from, to, .. } => vec![(from.clone(), at), (to.clone(), at)],
+            })
+            .collect();
+    }
+}
+
+/// An empty file has one piece too: its end.
+fn pieces(record: &Record, spans: &[(u64, u32)]) -> Vec<Piece> {
+    let file = || Arc::clone(&record.file);
+    let mut pieces: Vec<Piece> = spans
+        .iter()
+        .map(|(at, length)| Piece { file: file(), at: *at, length: *length, end: false })
+        .collect();
+    match pieces.last_mut() {
+        Some(last) => last.end = true,
+        None => pieces.push(Piece { file: file(), at: 0, length: 0, end: true }),
+    }
+    pieces
+}
+
+/// What is known of the paths of later calls: what they left there, and what was there before.
+#[derive(Default)]
+struct Now {
+    left: HashMap<Path, Print>,
+    before: HashMap<Path, (Option<Print>, CallId)>,
+    moved: Vec<(Path, CallId)>,
+}
+
+impl Now {
+    /// What is to be there now: what the last call about it left.
+    fn expected(&self, path: &Path, left: &[(Path, Print)]) -> Print {
+        self.left.get(path).cloned().unwrap_or_else(|| last(left, path))
+    }
+
+    /// Holds what a call left against what the next one about it found.
+    fn check(
+        &self,
+        record: &Record,
+        left: &[(Path, Print)],
+        force: Force,
+    ) -> Result<(), UndoError> {
+        let call = &record.head.call_id;
+        for path in paths(record) {
+            let above = self.moved.iter().find(|(from, _)| is_below(path, from));
+            if let Some((directory, moving)) = above {
+                let directory = String::from_utf8_lossy(&directory.0).into_owned();
+                let (moving, below) = (moving.clone(), call.clone());
+                return Err(UndoError::Moved { moving, directory, below });
+            }
+            let Some((found, after)) = self.before.get(path) else { continue };
+            let same = found.as_ref().is_none_or(|found| *found == last(left, path));
+            if !same && force == Force::Careful {
+                let path = String::from_utf8_lossy(&path.0).into_owned();
+                let (before, after) = (call.clone(), after.clone());
+                return Err(UndoError::Between { path, before, after });
+            }
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, record: &Record, left: &[(Path, Print)]) {
+        let call = &record.head.call_id;
+        for path in paths(record) {
+            self.left.entry(path.clone()).or_insert_with(|| last(left, path));
+        }
+        for kept in &record.entries {
+            match &kept.before {
+                Before::State { path, state } => {
+                    let found = print(state, kept.digest);
+                    self.before.insert(path.clone(), (found, call.clone()));
+                }
+                Before::Moved { from, to } => {
+                    // What was moved was the same, and only its new name has a print.
+                    self.before.insert(from.clone(), (Some(last(left, to)), call.clone()));
+                    self.before.entry(to.clone()).or_insert((Some(Print::Absent), call.clone()));
+                    self.moved.push((from.clone(), call.clone()));
+                }
+            }
+        }
+    }
+}
+
+fn paths(record: &Record) -> impl Iterator<Item = &Path> {
+    record.entries.iter().flat_map(|kept| match &kept.before {
+        Before::State { path, .. } => vec![path],
+        Before::Moved { from, to } => vec![from, to],
+    })
+}
+
+/// The print of the last effect with a path; nothing is there where there is none.
+fn last(left: &[(Path, Print)], path: &Path) -> Print {
+    let found = left.iter().rev().find(|(known, _)| known == path);
+    found.map_or(Print::Absent, |(_, print)| print.clone())
+}
+
+/// What a state would have been known by; none if that can not be told.
+fn print(state: &State, digest: [u8; 32]) -> Option<Print> {
+    match state {
+        State::Absent => Some(Print::Absent),
+        State::File { mode, .. } => Some(Print::File { mode: *mode, digest }),
+        State::Directory { .. } => Some(Print::Directory),
+        State::Symlink { target } => Some(Print::Symlink { target: target.clone() }),
+        State::Other => None,
+    }
+}
+
+fn is_below(path: &Path, top: &Path) -> bool {
+    path.0.strip_prefix(top.0.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
+#[cfg(test)]
+mod tests;

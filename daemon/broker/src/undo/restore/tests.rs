@@ -1,0 +1,187 @@
+//! What puts calls back, for every kind of entry and for several calls.
+
+use super::*;
+use crate::undo::{Head, record::Kept};
+use palisade_protocol::RawPath;
+
+fn path(text: &str) -> Path {
+    Path(text.as_bytes().to_vec())
+}
+
+fn print(digest: u8) -> Print {
+    Print::File { mode: 0o644, digest: [digest; 32] }
+}
+
+fn head(call: &str) -> Head {
+    Head {
+        uid: 7,
+        workspace: RawPath::from("/w"),
+        session: "s1".parse().unwrap(),
+        call_id: call.parse().unwrap(),
+        tool: "edit".parse().unwrap(),
+        order: 1,
+        time: 1,
+    }
+}
+
+fn record(call: &str, entries: Vec<Kept>, left: &[(&str, Print)]) -> Record {
+    let left = left.iter().map(|(at, print)| (path(at), print.clone())).collect();
+    let file = Arc::new(tempfile::tempfile().unwrap());
+    Record { head: head(call), entries, left: Some(left), file }
+}
+
+/// A file that was there with these contents.
+fn was(at: &str, digest: u8) -> Kept {
+    let state = State::File { mode: 0o644, size: 1, mtime: (0, 0) };
+    let before = Before::State { path: path(at), state };
+    Kept { before, pieces: vec![(0, 1)], digest: [digest; 32] }
+}
+
+fn absent(at: &str) -> Kept {
+    let before = Before::State { path: path(at), state: State::Absent };
+    Kept { before, pieces: Vec::new(), digest: [0; 32] }
+}
+
+fn moved(from: &str, to: &str) -> Kept {
+    let before = Before::Moved { from: path(from), to: path(to) };
+    Kept { before, pieces: Vec::new(), digest: [0; 32] }
+}
+
+/// Each step in a word: path or names, and what is expected there.
+fn steps(restore: &Restore) -> Vec<String> {
+    let text = |path: &Path| String::from_utf8(path.0.clone()).unwrap();
+    let expected = |print: &Print| match print {
+        Print::Absent => "-".to_owned(),
+        Print::File { digest, .. } => digest[0].to_string(),
+        other @ (Print::Directory | Print::Symlink { .. } | Print::Node { .. }) => {
+            format!("{other:?}")
+        }
+    };
+    let step = |entry: &Restoration| match entry {
+        Restoration::Put { path, expect, state } => {
+            let state = if *state == State::Absent { "-" } else { "+" };
+            format!("{} {} {state}", text(path), expected(expect))
+        }
+        Restoration::Rename { from, to, expect } => {
+            format!("{}>{} {}", text(from), text(to), expected(expect))
+        }
+    };
+    restore.entries.iter().map(step).collect()
+}
+
+#[test]
+fn a_call_is_undone_in_reverse() {
+    // A new directory with a new file, a file edited, a tree deleted, a move over a file.
+    let entries = vec![
+        absent("/w/d"),
+        absent("/w/d/n"),
+        was("/w/e", 1),
+        was("/w/t/x", 2),
+        was("/w/to", 3),
+        moved("/w/from", "/w/to"),
+    ];
+    let left = [
+        ("/w/d", Print::Directory),
+        ("/w/d/n", print(11)),
+        ("/w/e", print(12)),
+        ("/w/t", Print::Absent),
+        ("/w/to", print(13)),
+    ];
+    let restore = assemble(&[record("c1", entries, &left)], Force::Careful).unwrap();
+    assert_eq!(
+        steps(&restore),
+        [
+            "/w/to>/w/from 13",
+            "/w/to 13 +",
+            "/w/t/x - +",
+            "/w/e 12 +",
+            "/w/d/n 11 -",
+            "/w/d Directory -"
+        ]
+    );
+    assert_eq!(restore.pieces.iter().filter(|piece| piece.end).count(), 3);
+}
+
+#[test]
+fn several_calls_expect_what_the_last_of_them_left() {
+    let newest = record("c3", vec![moved("/w/f", "/w/g")], &[("/w/g", print(3))]);
+    let middle = record("c2", vec![was("/w/f", 2)], &[("/w/f", print(3))]);
+    let oldest = record("c1", vec![was("/w/f", 1)], &[("/w/f", print(2))]);
+    let restore = assemble(&[newest, middle, oldest], Force::Careful).unwrap();
+    // What was moved is not needed: an older call had found something else there.
+    assert_eq!(steps(&restore), ["/w/g 3 -", "/w/f - +"]);
+    assert_eq!(restore.pieces.len(), 1);
+    let calls: Vec<&str> = restore.calls.iter().map(CallId::as_str).collect();
+    assert_eq!(calls, ["c3", "c2", "c1"]);
+}
+
+#[test]
+fn what_was_changed_and_then_moved_is_put_back_and_forth() {
+    let (there, gone) = (("/w/g", print(2)), ("/w/f", Print::Absent));
+    let patched = record("c1", vec![moved("/w/f", "/w/g"), was("/w/g", 1)], &[there, gone]);
+    let restore = assemble(&[patched], Force::Careful).unwrap();
+    assert_eq!(steps(&restore), ["/w/g 2 +", "/w/g>/w/f 2"]);
+    // The undo of that: what comes back to a name and is then something else, is not needed.
+    let (there, gone) = (("/w/f", print(1)), ("/w/g", Print::Absent));
+    let undone = record("c2", vec![was("/w/g", 2), moved("/w/g", "/w/f")], &[there, gone]);
+    let restore = assemble(&[undone], Force::Careful).unwrap();
+    assert_eq!(steps(&restore), ["/w/f 1 -", "/w/g - +"]);
+}
+
+#[test]
+fn what_was_changed_between_two_calls_is_noticed_unless_forced() {
+    let records = || {
+        [
+            record("c2", vec![was("/w/f", 9)], &[("/w/f", print(3))]),
+            record("c1", vec![was("/w/f", 1)], &[("/w/f", print(2))]),
+        ]
+    };
+    let error = assemble(&records(), Force::Careful).unwrap_err();
+    assert_eq!(error.to_string(), "\"/w/f\" was changed between call c1 and call c2");
+    assert_eq!(steps(&assemble(&records(), Force::Forced).unwrap()), ["/w/f 3 +"]);
+    // What was made by the one and deleted by the other is no change between them.
+    let chain = [
+        record("c2", vec![was("/w/f", 2)], &[("/w/f", Print::Absent)]),
+        record("c1", vec![absent("/w/f")], &[("/w/f", print(2))]),
+    ];
+    assert_eq!(steps(&assemble(&chain, Force::Careful).unwrap()), ["/w/f - -"]);
+}
+
+#[test]
+fn what_was_moved_twice_goes_back_once_and_what_is_entangled_is_refused() {
+    let twice = [
+        record("c2", vec![moved("/w/b", "/w/c")], &[("/w/b", Print::Absent), ("/w/c", print(1))]),
+        record("c1", vec![moved("/w/a", "/w/b")], &[("/w/a", Print::Absent), ("/w/b", print(1))]),
+    ];
+    assert_eq!(steps(&assemble(&twice, Force::Careful).unwrap()), ["/w/c>/w/a 1"]);
+    // Moved away, and its old name used again.
+    let entangled = [
+        record("c2", vec![absent("/w/a")], &[("/w/a", print(2))]),
+        record("c1", vec![moved("/w/a", "/w/b")], &[("/w/a", Print::Absent), ("/w/b", print(1))]),
+    ];
+    let error = assemble(&entangled, Force::Careful).unwrap_err();
+    assert!(matches!(&error, UndoError::Entangled { path, .. } if path == "/w/a"), "{error}");
+}
+
+#[test]
+fn what_was_changed_in_a_directory_that_was_moved_is_not_guessed() {
+    let records = [
+        record("c2", vec![moved("/w/d", "/w/e")], &[("/w/e", Print::Directory)]),
+        record("c1", vec![was("/w/d/f", 1)], &[("/w/d/f", print(2))]),
+    ];
+    for force in [Force::Careful, Force::Forced] {
+        let error = assemble(&records, force).unwrap_err();
+        assert_eq!(error.to_string(), "call c2 moved \"/w/d\", and call c1 changed what was in it");
+    }
+}
+
+#[test]
+fn too_much_at_once_is_refused() {
+    let many = |call: &str| {
+        let name = |at: usize| absent(&format!("/w/{}{at}", "n".repeat(3000)));
+        record(call, (0..900).map(name).collect(), &[])
+    };
+    assert!(assemble(&[many("c1")], Force::Careful).is_ok());
+    let error = assemble(&[many("c2"), many("c1")], Force::Careful).unwrap_err();
+    assert!(matches!(error, UndoError::TooMuch), "{error}");
+}

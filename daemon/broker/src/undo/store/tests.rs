@@ -1,0 +1,309 @@
+//! What is kept, for whom, how much of it, and what is left of it when it is torn.
+
+use super::*;
+use crate::undo::{Force, assemble};
+use palisade_plan::{
+    Path as CellPath,
+    change::{Before, Print, Restoration, State},
+};
+use palisade_protocol::{ErrorCode, RawPath, WireError};
+use std::{os::unix::fs::MetadataExt as _, time::Duration};
+
+const ROOM: u64 = 1 << 20;
+
+struct Place {
+    directory: tempfile::TempDir,
+    undos: Undos,
+}
+
+fn place() -> Place {
+    let directory = tempfile::tempdir().unwrap();
+    let undos = Undos::new(Some(directory.path().to_owned()));
+    Place { directory, undos }
+}
+
+impl Place {
+    /// The store as a daemon finds it that is started now.
+    fn again(&self) -> Undos {
+        Undos::new(Some(self.directory.path().to_owned()))
+    }
+
+    fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.directory.path()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn owner(uid: u32, workspace: &str) -> Owner {
+    Owner { uid, workspace: RawPath::from(workspace) }
+}
+
+fn call() -> CallId {
+    uuid::Uuid::now_v7().to_string().parse().unwrap()
+}
+
+fn begun(call: &CallId, session: &str, room: u64) -> Begun {
+    Begun {
+        owner: owner(7, "/w"),
+        session: session.parse().unwrap(),
+        call_id: call.clone(),
+        tool: "edit".parse().unwrap(),
+        room,
+    }
+}
+
+fn file(size: u64) -> Before {
+    let state = State::File { mode: 0o640, size, mtime: (1, 2) };
+    Before::State { path: CellPath(b"/w/f".to_vec()), state }
+}
+
+fn left() -> Vec<(CellPath, Print)> {
+    vec![(CellPath(b"/w/f".to_vec()), Print::File { mode: 0o640, digest: [3; 32] })]
+}
+
+/// Keeps a file of these contents, as a call does that changes it.
+async fn keep(
+    undos: &Undos,
+    session: &str,
+    contents: &[u8],
+    room: u64,
+) -> Result<CallId, UndoError> {
+    let call = call();
+    let mut writing = undos.begin(begun(&call, session, room)).await?;
+    writing.before(&file(contents.len() as u64)).await?;
+    for piece in contents.chunks(256 * 1024) {
+        writing.content(piece).await?;
+    }
+    writing.ready().await?;
+    writing.keep();
+    writing.complete(&left()).await?;
+    Ok(call)
+}
+
+fn contents(record: Record) -> Vec<u8> {
+    let restore = assemble(&[record], Force::Careful).unwrap();
+    restore.pieces.iter().flat_map(|piece| piece.read().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn what_is_kept_outlives_the_daemon_and_is_private() {
+    let place = place();
+    let bytes: Vec<u8> = (0..=255).cycle().take(600_000).collect();
+    let call = keep(&place.undos, "s1", &bytes, ROOM).await.unwrap();
+    assert_eq!(place.files(), [call.to_string()]);
+    let found = fs::metadata(place.directory.path().join(call.as_str())).unwrap();
+    assert_eq!(found.mode() & 0o7777, 0o600);
+    for undos in [&place.undos, &place.again()] {
+        let record = undos.one(&owner(7, "/w"), &call).await.unwrap();
+        assert_eq!(record.head.tool.as_str(), "edit");
+        assert_eq!(record.entries.len(), 1);
+        assert_eq!(record.entries[0].before, file(600_000));
+        assert_eq!(record.left, Some(left()));
+        assert!(contents(record) == bytes);
+    }
+}
+
+#[tokio::test]
+async fn what_was_not_begun_leaves_nothing() {
+    let place = place();
+    let (small, large) = (call(), call());
+    let mut writing = place.undos.begin(begun(&small, "s1", 8 * ROOM)).await.unwrap();
+    writing.before(&file(3)).await.unwrap();
+    writing.content(b"abc").await.unwrap();
+    writing.ready().await.unwrap();
+    assert_eq!(place.files(), [small.to_string()]);
+    drop(writing);
+    assert_eq!(place.files(), [""; 0]);
+    let mut writing = place.undos.begin(begun(&large, "s1", 8 * ROOM)).await.unwrap();
+    writing.before(&file(4 << 20)).await.unwrap();
+    for _ in 0..16 {
+        writing.content(&[7; 256 * 1024]).await.unwrap();
+    }
+    assert_eq!(place.files(), [large.to_string()], "more than memory holds is on disk");
+    // A cell that sends more than it said is not believed.
+    writing.content(b"x").await.unwrap_err();
+    drop(writing);
+    assert_eq!(place.files(), [""; 0]);
+    let (session, all) = place.undos.index(|index| Ok(index.sums(&"s1".parse().unwrap()))).unwrap();
+    assert_eq!((session.bytes, session.records, all.bytes, all.records), (0, 0, 0, 0));
+    let error = place.undos.one(&owner(7, "/w"), &small).await.unwrap_err();
+    assert!(matches!(error, UndoError::None(_)), "{error}");
+}
+
+#[tokio::test]
+async fn anothers_call_is_like_none_and_another_workspaces_says_so() {
+    let place = place();
+    let call = keep(&place.undos, "s1", b"secret", ROOM).await.unwrap();
+    place.undos.one(&owner(7, "/w"), &call).await.unwrap();
+    let unknown = self::call();
+    let told = |error: UndoError, id: &CallId| {
+        let WireError { code, message, hint } = error.into();
+        (code, message.replace(id.as_str(), "ID"), hint)
+    };
+    let others = place.undos.one(&owner(8, "/w"), &call).await.unwrap_err();
+    let none = place.undos.one(&owner(8, "/w"), &unknown).await.unwrap_err();
+    assert_eq!(told(others, &call), told(none, &unknown));
+    let others = place.undos.since(&owner(0, "/w"), &call).await.unwrap_err();
+    assert!(matches!(others, UndoError::None(_)), "{others}");
+    let elsewhere = place.undos.one(&owner(7, "/v"), &call).await.unwrap_err();
+    assert_eq!(WireError::from(elsewhere).code, ErrorCode::NotFound);
+    for name in ["..", ".", "x/y", "c1"] {
+        let Ok(name) = name.parse() else { continue };
+        let error = place.undos.one(&owner(7, "/w"), &name).await.unwrap_err();
+        assert!(matches!(error, UndoError::None(_)), "{name}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn what_another_daemon_kept_is_found() {
+    let place = place();
+    let early = place.again();
+    keep(&early, "s0", b"x", ROOM).await.unwrap();
+    let call = keep(&place.undos, "s1", b"abc", ROOM).await.unwrap();
+    assert_eq!(contents(early.one(&owner(7, "/w"), &call).await.unwrap()), b"abc");
+}
+
+#[tokio::test]
+async fn torn_anywhere_it_is_never_taken_for_whole() {
+    let place = place();
+    let call = keep(&place.undos, "s1", b"0123456789", ROOM).await.unwrap();
+    let path = place.directory.path().join(call.as_str());
+    let whole = fs::read(&path).unwrap();
+    let record = record::read(&path, &record::glance(&path).unwrap().0).unwrap();
+    let head = record.head.clone();
+    let mut ends = [0; 3];
+    for length in 0..whole.len() {
+        fs::write(&path, &whole[..length]).unwrap();
+        match record::read(&path, &head) {
+            // Before the change could begin: nothing was done.
+            Err(UndoError::None(_)) => ends[0] += 1,
+            Err(UndoError::Damaged(..)) => ends[1] += 1,
+            Err(error) => panic!("{length}: {error}"),
+            Ok(record) => {
+                ends[2] += 1;
+                assert_eq!(record.left, None, "{length}");
+                let error = assemble(&[record], Force::Careful).unwrap_err();
+                assert!(matches!(error, UndoError::Unfinished(_)), "{error}");
+                assert_eq!(WireError::from(error).code, ErrorCode::Conflict);
+            }
+        }
+    }
+    assert_eq!(ends.iter().sum::<i32>(), i32::try_from(whole.len()).unwrap());
+    assert!(ends.iter().all(|count| *count > 0), "{ends:?}");
+    for at in 0..whole.len() {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 0x40;
+        fs::write(&path, &flipped).unwrap();
+        if let Ok(record) = record::read(&path, &head) {
+            assert_eq!(record.left, None, "a flipped byte at {at} was not noticed");
+        }
+    }
+    fs::write(&path, &whole).unwrap();
+    assert_eq!(contents(record::read(&path, &head).unwrap()), b"0123456789");
+}
+
+#[tokio::test]
+async fn without_its_end_it_can_be_forced() {
+    let place = place();
+    let call = call();
+    let mut writing = place.undos.begin(begun(&call, "s1", ROOM)).await.unwrap();
+    writing.before(&file(0)).await.unwrap();
+    writing.ready().await.unwrap();
+    writing.keep();
+    drop(writing);
+    let record = place.again().one(&owner(7, "/w"), &call).await.unwrap();
+    let restore = assemble(&[record], Force::Forced).unwrap();
+    assert!(matches!(&restore.entries[..], [Restoration::Put { expect: Print::Absent, .. }]));
+    assert_eq!(restore.pieces.len(), 1, "an empty file has its end");
+    assert!(restore.pieces[0].end && restore.pieces[0].read().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_sessions_oldest_go_first_and_others_stay() {
+    let place = place();
+    let other = keep(&place.undos, "s2", &[1; 90_000], 300_000).await.unwrap();
+    let mut calls = Vec::new();
+    for _ in 0..4 {
+        calls.push(keep(&place.undos, "s1", &[1; 90_000], 300_000).await.unwrap());
+    }
+    let mut expected = vec![other.to_string()];
+    expected.extend(calls[1..].iter().map(CallId::to_string));
+    expected.sort();
+    assert_eq!(place.files(), expected);
+    let gone = place.undos.one(&owner(7, "/w"), &calls[0]).await.unwrap_err();
+    assert!(matches!(gone, UndoError::None(_)), "{gone}");
+    place.undos.one(&owner(7, "/w"), &calls[1]).await.unwrap();
+    // What does not fit by itself is refused, and takes nothing else with it but its own session's.
+    let error = keep(&place.undos, "s3", &[1; 400_000], 300_000).await.unwrap_err();
+    assert_eq!(WireError::from(error).code, ErrorCode::TooLarge);
+    assert_eq!(place.files(), expected);
+}
+
+#[tokio::test]
+async fn there_are_only_so_many_of_a_session() {
+    let place = place();
+    for _ in 0..1030 {
+        keep(&place.undos, "s1", b"x", 1 << 30).await.unwrap();
+    }
+    assert_eq!(place.files().len(), 1024);
+}
+
+#[tokio::test]
+async fn the_old_are_swept_and_what_is_no_record() {
+    let place = place();
+    keep(&place.undos, "s1", b"x", ROOM).await.unwrap();
+    let now = SystemTime::now();
+    let junk = |name: &str, age: Duration| {
+        let file = fs::File::create(place.directory.path().join(name)).unwrap();
+        file.set_modified(now - age).unwrap();
+    };
+    junk("old", MAX_AGE * 2);
+    junk("young", Duration::ZERO);
+    let again = place.again();
+    assert_eq!(again.sweep(now).unwrap(), 0);
+    assert_eq!(place.files().len(), 2);
+    assert_eq!(again.sweep(now + MAX_AGE * 2).unwrap(), 1);
+    assert_eq!(place.files(), ["young"]);
+    assert_eq!(Undos::new(None).sweep(now).unwrap(), 0);
+}
+
+#[tokio::test]
+async fn those_after_a_call_are_its_sessions_newest_first() {
+    let place = place();
+    let mut calls = Vec::new();
+    for session in ["s1", "s1", "s2", "s1"] {
+        calls.push(keep(&place.undos, session, b"x", ROOM).await.unwrap());
+    }
+    for undos in [&place.undos, &place.again()] {
+        let since = undos.since(&owner(7, "/w"), &calls[0]).await.unwrap();
+        let found: Vec<_> = since.iter().map(|record| record.head.call_id.clone()).collect();
+        assert_eq!(found, [calls[3].clone(), calls[1].clone()]);
+        let error = undos.since(&owner(7, "/w"), &calls[3]).await.unwrap_err();
+        assert!(matches!(error, UndoError::NothingSince(_)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn too_many_names_are_refused() {
+    let place = place();
+    let mut writing = place.undos.begin(begun(&call(), "s1", 1 << 30)).await.unwrap();
+    let path = CellPath(vec![b'n'; 4000]);
+    let before = Before::State { path, state: State::Absent };
+    let refused = loop {
+        if let Err(error) = writing.before(&before).await {
+            break error;
+        }
+    };
+    assert!(matches!(refused, UndoError::TooLarge(_)), "{refused}");
+    drop(writing);
+    assert_eq!(place.files(), [""; 0]);
+}
+
+#[tokio::test]
+async fn without_a_directory_nothing_is_kept_and_so_nothing_changed() {
+    let error = keep(&Undos::new(None), "s1", b"x", ROOM).await.unwrap_err();
+    assert_eq!(WireError::from(error).code, ErrorCode::FileSystem);
+}

@@ -1,0 +1,198 @@
+//! A call's record while it is written: everything that is there now before the change is done,
+//! what the change left after it. Taken back unless the change was begun. Broker.
+
+use super::{
+    CALL_NAMES, Head, UndoError, Undos,
+    frame::{self, MAGIC, Tag},
+};
+use palisade_plan::{
+    Path as CellPath,
+    change::{Before, Print, State},
+    codec,
+};
+use palisade_protocol::CallId;
+use sha2::{Digest as _, Sha256};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    mem,
+    os::unix::fs::OpenOptionsExt as _,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// What is held in memory before it goes to the disk: most changes fit, and are written at once.
+const BUFFER: usize = 1024 * 1024;
+/// What a file takes at least.
+const BLOCK: u64 = 4096;
+
+/// A record being written.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    undos: Undos,
+    head: Head,
+    room: u64,
+    slot: Arc<Mutex<Slot>>,
+    buffer: Vec<u8>,
+    hash: Sha256,
+    /// Of the file whose contents come.
+    missing: u64,
+    names: u64,
+    fate: Fate,
+}
+
+/// What becomes of a record that is let go of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    TakenBack,
+    Kept,
+}
+
+/// The file, once there is something in it.
+#[derive(Debug)]
+struct Slot {
+    path: PathBuf,
+    file: Option<File>,
+    /// Whoever still writes finds nothing to write to.
+    gone: bool,
+}
+
+impl Slot {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.gone {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            none @ None => {
+                let mut options = OpenOptions::new();
+                let options = options.append(true).create_new(true).mode(0o600);
+                none.insert(options.open(&self.path)?)
+            }
+        };
+        file.write_all(bytes)
+    }
+}
+
+impl Writing {
+    pub(super) fn new(undos: Undos, head: Head, path: PathBuf, room: u64) -> Self {
+        let slot = Arc::new(Mutex::new(Slot { path, file: None, gone: false }));
+        Self {
+            undos,
+            head,
+            room,
+            slot,
+            buffer: Vec::new(),
+            hash: Sha256::new(),
+            missing: 0,
+            names: 0,
+            fate: Fate::TakenBack,
+        }
+    }
+
+    /// The call.
+    pub(crate) const fn call(&self) -> &CallId {
+        &self.head.call_id
+    }
+
+    /// What is at one path.
+    pub(crate) async fn before(&mut self, before: &Before) -> Result<(), UndoError> {
+        let entry = codec::encode(before).map_err(io::Error::other)?;
+        self.missing = match before {
+            Before::State { state: State::File { size, .. }, .. } => *size,
+            Before::State { .. } | Before::Moved { .. } => 0,
+        };
+        self.names += entry.len() as u64;
+        if self.names > CALL_NAMES {
+            return Err(UndoError::TooLarge("it has too many names"));
+        }
+        self.put(Tag::Before, &entry).await
+    }
+
+    /// A piece of the file that was named last.
+    pub(crate) async fn content(&mut self, piece: &[u8]) -> Result<(), UndoError> {
+        let length = piece.len() as u64;
+        let missing = self.missing.checked_sub(length);
+        self.missing = missing.ok_or_else(|| io::Error::other("a file has more than its size"))?;
+        self.put(Tag::Content, piece).await
+    }
+
+    /// All of it is there: it goes to the disk before the change may be done.
+    pub(crate) async fn ready(&mut self) -> Result<(), UndoError> {
+        self.begin()?;
+        let digest = self.hash.clone().finalize();
+        frame::put(&mut self.buffer, Tag::Ready, &digest);
+        self.flush().await
+    }
+
+    /// The change is being done: whatever comes, this stays.
+    pub(crate) const fn keep(&mut self) {
+        self.fate = Fate::Kept;
+    }
+
+    /// The change was not done.
+    pub(crate) const fn take_back(&mut self) {
+        self.fate = Fate::TakenBack;
+    }
+
+    /// The change was done, and left this.
+    pub(crate) async fn complete(&mut self, left: &[(CellPath, Print)]) -> Result<(), UndoError> {
+        let left = codec::encode(&left.to_vec()).map_err(io::Error::other)?;
+        frame::put(&mut self.buffer, Tag::After, &frame::sealed(&left));
+        self.flush().await
+    }
+
+    fn begin(&mut self) -> Result<(), UndoError> {
+        let head = serde_json::to_vec(&self.head).map_err(io::Error::other)?;
+        if self.buffer.is_empty() && self.slot().file.is_none() {
+            let mut first = MAGIC.to_vec();
+            frame::put(&mut first, Tag::Head, &head);
+            self.hash.update(&first);
+            self.buffer = first;
+        }
+        Ok(())
+    }
+
+    async fn put(&mut self, tag: Tag, payload: &[u8]) -> Result<(), UndoError> {
+        self.begin()?;
+        let start = self.buffer.len();
+        frame::put(&mut self.buffer, tag, payload);
+        self.hash.update(self.buffer.get(start..).unwrap_or_default());
+        if self.buffer.len() < BUFFER { Ok(()) } else { self.flush().await }
+    }
+
+    async fn flush(&mut self) -> Result<(), UndoError> {
+        let bytes = mem::take(&mut self.buffer);
+        let (undos, head, room) = (self.undos.clone(), self.head.clone(), self.room);
+        let slot = Arc::clone(&self.slot);
+        let work = move || {
+            undos.grow(&head, (bytes.len() as u64).next_multiple_of(BLOCK), room)?;
+            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(slot.write(&bytes)?)
+        };
+        tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+    }
+
+    fn slot(&self) -> std::sync::MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        match self.fate {
+            Fate::Kept => self.undos.free(&self.head.call_id),
+            Fate::TakenBack => {
+                let mut slot = self.slot();
+                slot.gone = true;
+                if slot.file.take().is_some()
+                    && let Err(error) = fs::remove_file(&slot.path)
+                {
+                    tracing::warn!(%error, call = %self.head.call_id, "an undo record stays");
+                }
+                drop(slot);
+                self.undos.forget(&self.head.call_id);
+            }
+        }
+    }
+}
