@@ -70,9 +70,6 @@ pub fn serve(channels: Vec<Channel>, workspace: &Path) -> Result<(), FilesError>
             .name(format!("files-{number}"))
             .stack_size(STACK)
             .spawn(move || {
-                if number == 0 {
-                    tools::sweep_at_start(&workspace);
-                }
                 let end = attend(&channel, &workspace);
                 // The receiver is gone only when the process is about to end.
                 report.send(end).ok();

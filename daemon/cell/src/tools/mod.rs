@@ -23,7 +23,7 @@ mod walk;
 mod watch;
 mod write;
 
-pub(crate) use change::{change, sweep_at_start};
+pub(crate) use change::change;
 pub(crate) use delete::delete;
 pub(crate) use glob::glob;
 pub(crate) use grep::grep;

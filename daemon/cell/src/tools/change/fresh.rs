@@ -65,7 +65,6 @@ impl Fresh {
 
     /// The same with a name from the start.
     pub(super) fn named(dir: &Rc<Dir>, like: Like) -> Result<Self, Errno> {
-        dir.claim();
         let (file, name) = create(dir, first_mode(like))?;
         Ok(Self::of(dir, file, Some(name)))
     }
@@ -140,7 +139,6 @@ impl Fresh {
     pub(super) fn close(&mut self) -> io::Result<()> {
         if self.name.is_none() {
             let dir = Rc::clone(&self.dir);
-            dir.claim();
             self.take_name(&dir)?;
         }
         self.file = None;
@@ -164,7 +162,6 @@ impl Fresh {
 
     /// Takes a name in the directory of what it is to replace, and gives the name away.
     pub(super) fn give_name(&mut self, dir: &Handle<'_>) -> io::Result<String> {
-        self.dir.claim();
         let Some(own) = self.name.clone() else {
             self.take_name(dir)?;
             return self.name.take().ok_or_else(|| io::Error::other("it has no name"));

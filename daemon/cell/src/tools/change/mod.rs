@@ -16,12 +16,9 @@ mod seen;
 mod spot;
 mod stage;
 mod step;
-mod sweep;
 mod target;
 mod tree;
 mod write;
-
-pub(crate) use sweep::sweep_at_start;
 
 use self::{arrange::Over, restore::Force, stage::Stage};
 use super::{Reach, Stop, failure};
@@ -93,13 +90,8 @@ pub(crate) fn change(
     });
     stage.take_kept().send(channel, prepared)?;
     incoming.decision()?;
-    let swept = stage.directories().cloned().collect::<Vec<_>>();
     let (effects, wrote) = commit::commit(stage)?;
-    channel.send(&FileReply::Changed(Changed { effects, wrote }))?;
-    for dir in swept {
-        sweep::sweep(&dir);
-    }
-    Ok(())
+    Ok(channel.send(&FileReply::Changed(Changed { effects, wrote }))?)
 }
 
 fn work_out(stage: &mut Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> {

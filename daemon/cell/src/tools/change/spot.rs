@@ -5,7 +5,7 @@ use super::seen::Seen;
 use crate::tools::{open, open_with};
 use palisade_plan::Path;
 use rustix::{
-    fs::{AtFlags, CWD, FlockOperation, OFlags, ResolveFlags},
+    fs::{AtFlags, CWD, OFlags, ResolveFlags},
     io::Errno,
 };
 use std::{
@@ -57,12 +57,6 @@ impl Dir {
     pub(super) fn is_in_place(&self) -> bool {
         let here = real(&self.fd);
         here.is_none_or(|here| here == self.real || (here == b"/" && self.real.is_empty()))
-    }
-
-    /// Says that there are names of ours in it: who sweeps up what others left keeps away. If
-    /// somebody else has it locked, that keeps a sweeper away too.
-    pub(super) fn claim(&self) {
-        rustix::fs::flock(&self.fd, FlockOperation::NonBlockingLockShared).ok();
     }
 }
 

@@ -175,7 +175,6 @@ pub(super) fn exchange(one: (impl AsFd, &[u8]), other: (impl AsFd, &[u8])) -> Re
 
 fn remove(spot: Spot, old: &Seen, below: Below) -> Result<Done, StepError> {
     let dir = spot.dir()?;
-    spot.base.claim();
     let renamed =
         with_free_name(|free| rename_new((&dir, spot.name.as_slice()), (&dir, free.as_bytes())));
     let ((), aside) = match renamed {
@@ -194,8 +193,8 @@ fn remove(spot: Spot, old: &Seen, below: Below) -> Result<Done, StepError> {
     }
 }
 
-/// Gives what was renamed its name back. If somebody has taken that, it gets one that nobody sweeps
-/// up.
+/// Gives what was renamed its name back. If somebody has taken that, it keeps one that says what it
+/// is.
 pub(super) fn put_back(dir: &Handle<'_>, aside: &str, name: &[u8]) -> Result<(), StepError> {
     match rename_new((dir, aside.as_bytes()), (dir, name)) {
         Err(Errno::EXIST) => {
@@ -241,7 +240,6 @@ fn move_over(from: Spot, to: Spot, old: &Seen, over: &Seen) -> Result<Done, Step
     }
     let same = is_moved(old, &to_dir, &to.name) && is_moved(over, &from_dir, &from.name);
     let aside = if same {
-        from.base.claim();
         let renamed = with_free_name(|free| {
             rename_new((&from_dir, from.name.as_slice()), (&from_dir, free.as_bytes()))
         });

@@ -89,7 +89,7 @@ pub(super) fn file(
     Err(refused("follow the links of", path, Errno::LOOP))
 }
 
-/// Names like our own are for what is swept up.
+/// Names like our own are for what is put aside while a change is made.
 pub(super) fn refuse_ours(path: &Path, spot: &Spot) -> Result<(), FileError> {
     if is_ours(&spot.name) {
         return Err(invalid(path, "names of this form are for files that are being written"));

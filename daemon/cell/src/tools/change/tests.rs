@@ -6,7 +6,6 @@ use super::{
     seen::Seen,
     spot::{Dir, Spot, Way, look},
     step::{Step, replace_by_link},
-    sweep::sweep_now,
 };
 use rustix::io::Errno;
 use std::{
@@ -17,7 +16,6 @@ use std::{
     },
     path::Path,
     rc::Rc,
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 fn names(dir: &Path) -> Vec<String> {
@@ -94,29 +92,6 @@ fn only_names_of_our_own_form_are_ours() {
     ] {
         assert!(!is_ours(name.as_bytes()), "{name}");
     }
-}
-
-#[test]
-fn what_a_killed_process_left_is_swept_up_when_it_is_old_and_nobody_s() {
-    let temp = tempfile::tempdir().unwrap();
-    fs::write(temp.path().join(".palisade-00000001.tmp"), "").unwrap();
-    fs::create_dir_all(temp.path().join(".palisade-00000002.tmp/deep/er")).unwrap();
-    fs::write(temp.path().join(".palisade-00000002.tmp/deep/file"), "").unwrap();
-    fs::write(temp.path().join(".palisade-own.tmp"), "").unwrap();
-    fs::write(temp.path().join("file"), "").unwrap();
-    let all = names(temp.path());
-    let dir = open(temp.path());
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let now = i64::try_from(now).unwrap();
-    sweep_now(&dir, now + 3600).unwrap();
-    assert_eq!(names(temp.path()), all, "too young");
-    let user = open(temp.path());
-    user.claim();
-    assert_eq!(sweep_now(&dir, now + 2 * 86_400), Err(Errno::AGAIN));
-    assert_eq!(names(temp.path()), all, "in use");
-    drop(user);
-    sweep_now(&dir, now + 2 * 86_400).unwrap();
-    assert_eq!(names(temp.path()), [".palisade-own.tmp", "file"]);
 }
 
 #[test]
