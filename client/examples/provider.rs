@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// Provides the tool until the connection ends.
-pub async fn provide(socket: &Path) -> Result<(), Error> {
+pub(crate) async fn provide(socket: &Path) -> Result<(), Error> {
     let schema = json!({
         "type": "object",
         "properties": {"text": {"type": "string", "description": "What to count."}},

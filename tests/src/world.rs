@@ -271,7 +271,11 @@ impl Daemon {
         let operators = run.join("operator.sock");
         let providers = run.join("provider.sock");
         let mut daemon = Self { child, socket, operators, providers };
-        while UnixStream::connect(&daemon.socket).is_err() {
+        let silent = |daemon: &Self| {
+            let sockets = [&daemon.socket, &daemon.operators, &daemon.providers];
+            sockets.iter().any(|socket| UnixStream::connect(socket).is_err())
+        };
+        while silent(&daemon) {
             let ended = daemon.child.try_wait().expect("wait");
             assert!(ended.is_none(), "palisaded ended with {ended:?}");
             std::thread::sleep(std::time::Duration::from_millis(5));

@@ -1,6 +1,6 @@
 //! Tools that another process provides: registered over a socket of their own, judged and approved
 //! like any other, and never able to reach beyond their own calls.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../../client/examples/provider.rs"]
 mod example;
@@ -154,8 +154,10 @@ fn the_example_is_listed_searched_and_called() {
         let scene = Scene::new(mode);
         let sandbox = scene.open("unasked");
         let socket = scene.daemon.providers.clone();
-        let serving =
-            sandbox.wait(async { tokio::spawn(async move { example::provide(&socket).await }) });
+        let serving = sandbox.wait(async {
+            let serving = tokio::spawn(async move { example::provide(&socket).await });
+            serving.abort_handle()
+        });
         until(|| scene.has("word_count"));
         let result = sandbox.done("word_count", json!({"text": "one two  three"}));
         assert_eq!(result.output, "3 words\n");
