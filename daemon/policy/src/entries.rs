@@ -1,63 +1,138 @@
-//! The entries of a profile's lists, each checked as it is read so that an error has its line.
+//! The entries of a profile's lists, each checked as it is read so that an error has its place.
 
-use crate::environment::{refused, variable_name};
+use crate::{
+    environment::{refused, variable_name},
+    keys::nearest,
+};
 use palisade_plan::{Layer, MissingPath, ceiling};
 use palisade_protocol::ToolName;
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
 
-/// A variable that may begin a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a path of a profile begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Base {
     Root,
     Home,
     Workspace,
 }
 
-/// A path: absolute, or below `$HOME` or `$WORKSPACE`. One that is not there is left out; with
-/// `!` in front it must be there.
+/// The variables that may begin a path.
+const VARIABLES: [&str; 3] = ["$WORKSPACE", "$HOME", "$TMP"];
+
+/// Where `$TMP` is, in every session.
+pub(crate) const TMP: &str = "/tmp";
+
+/// Shared memory.
+const SHM: &str = "/dev/shm";
+
+/// Directories that are private and empty in every session, beside the home.
+pub(crate) const PRIVATE: [&str; 3] = [TMP, "/var/tmp", SHM];
+
+/// A path: absolute, or below `$HOME`, `$WORKSPACE` or `$TMP`. One that is not there is left out;
+/// with `!` in front it must be there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) struct PathEntry(String);
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct PathEntry {
+    pub(crate) base: Base,
+    /// What follows the base: empty, or beginning with a slash.
+    pub(crate) rest: String,
+    pub(crate) missing: MissingPath,
+}
 
 impl PathEntry {
-    pub(crate) fn missing(&self) -> MissingPath {
-        if self.0.starts_with('!') { MissingPath::Refuse } else { MissingPath::Skip }
+    /// Everything that is the workspace's.
+    pub(crate) fn workspace() -> Self {
+        Self { base: Base::Workspace, rest: String::new(), missing: MissingPath::Refuse }
     }
 
-    /// The variable, and the path below it.
-    pub(crate) fn split(&self) -> (Base, &str) {
-        split(self.0.strip_prefix('!').unwrap_or(&self.0))
+    /// Whether everything of the other is of this one.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.base == other.base
+            && (self.rest.is_empty() || Path::new(&other.rest).starts_with(&self.rest))
+    }
+
+    /// How far it is from its base.
+    pub(crate) fn depth(&self) -> usize {
+        Path::new(&self.rest).components().filter(|c| matches!(c, Component::Normal(_))).count()
+    }
+
+    /// As it is written, without the `!`.
+    pub(crate) fn shown(&self) -> String {
+        let base = match self.base {
+            Base::Root => "",
+            Base::Home => "$HOME",
+            Base::Workspace => "$WORKSPACE",
+        };
+        format!("{base}{}", self.rest)
+    }
+
+    /// A path as the language has it; what is wrong with it, if it has none.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let (missing, path) = match text.strip_prefix('!') {
+            Some(path) => (MissingPath::Refuse, path),
+            None => (MissingPath::Skip, text),
+        };
+        let (base, rest) = split(path)?;
+        if rest.contains(['*', '?', '[']) {
+            return Err(format!(
+                "{text:?} is a glob; an entry names a file, or a directory with all below it"
+            ));
+        }
+        if !plain(&rest) {
+            return Err(format!(
+                "{text:?} does not resolve: it has a `.`, a `..`, a `//`, a `$`, a NUL or a slash \
+                 at its end"
+            ));
+        }
+        Ok(Self { base, rest, missing })
     }
 }
 
-fn split(text: &str) -> (Base, &str) {
-    for (variable, base) in [("$HOME", Base::Home), ("$WORKSPACE", Base::Workspace)] {
-        if let Some(rest) = text.strip_prefix(variable) {
-            return (base, rest);
-        }
+/// The variable, and what follows it.
+fn split(text: &str) -> Result<(Base, String), String> {
+    if text.starts_with('/') {
+        return Ok((Base::Root, text.to_owned()));
     }
-    (Base::Root, text)
+    let (variable, rest) = text.find('/').map_or((text, ""), |at| text.split_at(at));
+    match variable {
+        "$WORKSPACE" => Ok((Base::Workspace, rest.to_owned())),
+        "$HOME" => Ok((Base::Home, rest.to_owned())),
+        "$TMP" => Ok((Base::Root, format!("{TMP}{rest}"))),
+        _ if variable.starts_with('$') => Err(match nearest(variable, VARIABLES) {
+            Some(near) => format!("{text:?} does not resolve: did you mean {near}?"),
+            None => format!("{text:?} does not resolve: there are {}", VARIABLES.join(", ")),
+        }),
+        _ => Err(format!(
+            "{text:?} does not resolve: it is not absolute and not below {}",
+            VARIABLES.join(", ")
+        )),
+    }
 }
 
 impl TryFrom<String> for PathEntry {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
-        let (base, path) = split(text.strip_prefix('!').unwrap_or(&text));
-        let shaped = match base {
-            Base::Root => path.starts_with('/'),
-            Base::Home | Base::Workspace => path.is_empty() || path.starts_with('/'),
-        };
-        if !shaped {
-            return Err(format!("{text:?} is not absolute and not below $HOME or $WORKSPACE"));
-        }
-        if !plain(path) {
-            return Err(format!("{text:?} has a `.`, a `..`, a `//`, a `$` or a NUL in it"));
-        }
-        if base == Base::Home && path.is_empty() {
+        let entry = Self::parse(&text)?;
+        if entry.base == Base::Home && entry.rest.is_empty() {
             return Err("$HOME itself holds keys and tokens: name directories below it".to_owned());
         }
-        Ok(Self(text))
+        if entry.base == Base::Root {
+            let path = Path::new(&entry.rest);
+            never_shown(path)?;
+            own(path)?;
+        }
+        Ok(entry)
+    }
+}
+
+impl From<PathEntry> for String {
+    fn from(entry: PathEntry) -> Self {
+        let mark = match entry.missing {
+            MissingPath::Skip => "",
+            MissingPath::Refuse => "!",
+        };
+        format!("{mark}{}", entry.shown())
     }
 }
 
@@ -69,76 +144,88 @@ fn plain(path: &str) -> bool {
 }
 
 /// A path that is writable, hence not one of the system's own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "PathEntry", into = "PathEntry")]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "PathEntry")]
 pub(crate) struct WritableEntry(pub(crate) PathEntry);
 
 impl TryFrom<PathEntry> for WritableEntry {
     type Error = String;
     fn try_from(entry: PathEntry) -> Result<Self, String> {
-        let (base, path) = entry.split();
-        if base == Base::Root && ceiling::is_system(Path::new(path)) {
-            return Err(format!("{path:?} belongs to the system and is never writable"));
+        if entry.base == Base::Root && ceiling::is_system(Path::new(&entry.rest)) {
+            return Err(format!("{:?} belongs to the system and is never writable", entry.rest));
         }
         Ok(Self(entry))
     }
 }
 
-impl From<WritableEntry> for PathEntry {
-    fn from(entry: WritableEntry) -> Self {
-        entry.0
+/// The name of a file or directory below `/etc`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct EtcEntry(pub(crate) PathEntry);
+
+/// What no profile shows: secrets of the system's, and Palisade's own.
+const NEVER: [&str; 8] = [
+    "/etc/shadow",
+    "/etc/gshadow",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/etc/palisade",
+    "/run/palisade",
+    "/var/lib/palisade",
+];
+
+/// Refuses a path in place of which every session has something of its own.
+fn own(path: &Path) -> Result<(), String> {
+    let private = PRIVATE.iter().chain(&["/run"]).any(|own| path == Path::new(own));
+    let special = path.starts_with("/proc") || path.starts_with("/dev") && !path.starts_with(SHM);
+    if private || special {
+        return Err(format!("{path:?} changes nothing: every session has its own in its place"));
     }
+    Ok(())
 }
 
-/// The name of a file or directory below `/etc`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) struct EtcEntry(String);
-
-/// What of `/etc` no profile shows: secrets of the system's and Palisade's own configuration.
-const ETC_NEVER: [&str; 6] =
-    ["shadow", "gshadow", "sudoers", "sudoers.d", "palisade", "ssl/private"];
-
-impl EtcEntry {
-    pub(crate) fn path(&self) -> PathBuf {
-        Path::new("/etc").join(&self.0)
+/// Refuses a path that is, holds or is inside what no profile shows.
+pub(crate) fn never_shown(path: &Path) -> Result<(), String> {
+    // Both ways: `/etc/ssl` would show `/etc/ssl/private`.
+    let clash = |never: &&str| path.starts_with(never) || Path::new(never).starts_with(path);
+    match NEVER.iter().find(|never| clash(never)) {
+        Some(never) => Err(format!("{path:?} would show {never}, which no profile may")),
+        None => Ok(()),
     }
 }
 
 impl TryFrom<String> for EtcEntry {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
-        let plain = !text.is_empty()
-            && !text.contains('\0')
+        let is_plain = !text.is_empty()
+            && !text.contains(['\0', '$', '*', '?'])
             && Path::new(&text).components().all(|c| matches!(c, Component::Normal(_)));
-        if !plain {
+        if !is_plain {
             return Err(format!("{text:?} is not the name of something below /etc"));
         }
-        // Both ways: `ssl` would show `ssl/private`, `palisade/x` is part of `palisade`.
-        let path = Path::new(&text);
-        let clash = |never: &&str| path.starts_with(never) || Path::new(never).starts_with(path);
-        if let Some(never) = ETC_NEVER.iter().find(|never| clash(never)) {
-            return Err(format!("{text:?} would show /etc/{never}, which no profile may"));
-        }
-        Ok(Self(text))
+        let path: PathBuf = Path::new("/etc").join(&text).components().collect();
+        never_shown(&path)?;
+        let rest = path.to_string_lossy().into_owned();
+        Ok(Self(PathEntry { base: Base::Root, rest, missing: MissingPath::Skip }))
     }
 }
 
 /// A layer, by its name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) struct LayerEntry(String);
-
-impl LayerEntry {
-    pub(crate) fn layer(&self) -> Option<Layer> {
-        self.0.parse().ok()
-    }
-}
+pub(crate) struct LayerEntry(pub(crate) Layer);
 
 impl TryFrom<String> for LayerEntry {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
-        text.parse::<Layer>().map(|layer| Self(layer.name().to_owned()))
+        text.parse::<Layer>().map(Self).map_err(|_| format!("no layer is called {text:?}"))
+    }
+}
+
+impl Serialize for LayerEntry {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name())
     }
 }
 

@@ -115,6 +115,10 @@ impl Profile {
         for (name, value) in extra {
             variable_name(name)?;
             refused(name)?;
+            if self.settings.env.deny.iter().any(|denied| denied.0 == *name) {
+                let why = format!("env.deny of profile {:?} names it", self.name());
+                return Err(EnvironmentError::Refused { name: name.clone(), why });
+            }
             variables.insert(name, value.as_bytes());
         }
         if let Some((name, _)) = variables.iter().find(|(_, value)| value.contains(&0)) {

@@ -11,6 +11,8 @@ pub struct Facts {
     pub paths: Vec<Vec<u8>>,
     /// Where the session's workspace is.
     pub workspace: Vec<u8>,
+    /// Where the session's home is, if it has one.
+    pub home: Option<Vec<u8>>,
     /// What was found.
     pub findings: Vec<Finding>,
 }

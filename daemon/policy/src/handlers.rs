@@ -5,9 +5,8 @@ use palisade_protocol::Scope;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 
-/// `[handlers]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// `[handlers]` and `[remember]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Handlers {
     /// How long a question waits for its answer at most.
     pub(crate) deadline_ms: NonZeroU64,

@@ -4,7 +4,7 @@
 use crate::{
     Profile,
     facts::{Facts, is_asked},
-    rules::{self, Ruling},
+    rules::{self, Rule, Ruling},
 };
 use palisade_protocol::{
     Ask, AuditOperation, Checkpoint, Denial, ErrorCode, Finding, Severity, ToolName, ToolSpec,
@@ -188,7 +188,7 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
         Ruling::Deny(rule) => {
             let message =
                 format!("a rule of profile {:?} denies this: {}", profile.name(), rule.why);
-            let remedy = format!("change the rule in profile {:?}", profile.name());
+            let remedy = format!("change the rule at {}", rule_place(profile, rule));
             return Judgement::Deny(refusal(tool, findings, message, &rule.name(), remedy));
         }
         Ruling::Ask(rule) => {
@@ -203,12 +203,13 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
     // The stricter of the two: a caller can not loosen a profile by handing in another mode.
     let ask = ask.max(profile.ask());
     let checkpointed = tool.metadata.requires_checkpoint;
+    let destructive =
+        tool.metadata.destructive || checkpointed || facts.findings.iter().any(is_asked);
     let asks = match ask {
         Ask::Never => false,
-        Ask::Destructive => {
-            tool.metadata.destructive || checkpointed || facts.findings.iter().any(is_asked)
-        }
-        Ask::Sensitive => !tool.metadata.read_only || checkpointed,
+        Ask::Destructive => destructive,
+        // A stricter mode asks about all that a laxer one does.
+        Ask::Sensitive => !tool.metadata.read_only || destructive,
         Ask::Always => true,
     };
     if asks {
@@ -217,6 +218,13 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
     } else {
         Judgement::Allow(Grant { tool: name, findings, checkpoint: None })
     }
+}
+
+/// Where a rule stands.
+fn rule_place(profile: &Profile, rule: &Rule) -> String {
+    let said = profile.settings.rules.iter().find(|said| std::ptr::eq(&raw const said.value, rule));
+    let at = said.and_then(|said| said.at.as_ref());
+    at.map_or_else(|| format!("profile {:?}", profile.name()), ToString::to_string)
 }
 
 /// What the metadata tells of a tool.

@@ -2,8 +2,8 @@
 
 use crate::{
     Profile,
-    entries::{Base, PathEntry},
-    settings::WorkspaceAccess,
+    entries::{Base, PRIVATE, PathEntry},
+    settings::{FileEntry, NetMode},
 };
 use palisade_plan::{
     Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Network, Tmpfs, ceiling,
@@ -60,9 +60,6 @@ pub enum PlanError {
     NoHome(String),
 }
 
-/// Directories that are private and empty in every session, beside the home.
-const PRIVATE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
-
 /// What of `/run` programs may expect is that it exists.
 const RUN_BYTES: u64 = 1 << 20;
 
@@ -75,9 +72,9 @@ impl Scene {
 
     /// Where an entry of the profile leads; none if it needs a home and there is none.
     pub(crate) fn resolve(&self, entry: &PathEntry) -> Result<Option<PathBuf>, PlanError> {
-        let (base, rest) = entry.split();
+        let rest = entry.rest.as_str();
         let below = |base: &Path| base.join(rest.strip_prefix('/').unwrap_or(rest));
-        match (base, self.private_home(), entry.missing()) {
+        match (entry.base, self.private_home(), entry.missing) {
             (Base::Root, ..) => Ok(Some(PathBuf::from(rest))),
             (Base::Workspace, ..) if rest.is_empty() => Ok(Some(self.workspace.clone())),
             (Base::Workspace, ..) => Ok(Some(below(&self.workspace))),
@@ -118,13 +115,10 @@ impl Profile {
     pub fn plan(&self, scene: &Scene) -> Result<LaunchPlan, PlanError> {
         scene.check()?;
         let settings = &self.settings;
-        let access = match settings.fs.workspace {
-            WorkspaceAccess::Read => Access::Execute,
-            WorkspaceAccess::Write => Access::Write,
-        };
+        let access = settings.fs.workspace.value.reach().access();
         let workspace =
             Bind { path: (&scene.workspace).into(), access, missing: MissingPath::Refuse };
-        let binds = self.binds(scene)?;
+        let binds: Vec<Bind> = self.placed(scene)?.into_iter().map(|(bind, _)| bind).collect();
         let tmpfs = self.tmpfs(scene);
         let mut grants: Vec<Grant> =
             std::iter::once(&workspace).chain(&binds).map(grant_of).collect();
@@ -139,7 +133,9 @@ impl Profile {
             tmpfs,
             grants,
             syscalls: self.syscalls.clone(),
-            network: Network::None,
+            network: match settings.net.value {
+                NetMode::None => Network::None,
+            },
             limits: Limits {
                 memory_bytes: limits.memory.bytes(),
                 processes: limits.processes.get(),
@@ -147,32 +143,20 @@ impl Profile {
                 file_bytes: limits.file_size.bytes(),
                 open_files: limits.open_files.get(),
             },
-            optional: settings.layers.optional.iter().filter_map(|entry| entry.layer()).collect(),
+            optional: settings.layers.optional.iter().map(|entry| entry.0).collect(),
         })
     }
 
-    /// What of the host the session sees beside its workspace.
-    fn binds(&self, scene: &Scene) -> Result<Vec<Bind>, PlanError> {
-        let fs = &self.settings.fs;
-        let lists = [
-            (Access::Execute, fs.execute.iter().collect::<Vec<_>>()),
-            (Access::Read, fs.read.iter().collect()),
-            (Access::Write, fs.write.iter().map(|entry| &entry.0).collect()),
-        ];
-        let mut binds = Vec::new();
-        for (access, entries) in lists {
-            for entry in entries {
-                if let Some(path) = scene.resolve(entry)? {
-                    binds.push(Bind { path: path.into(), access, missing: entry.missing() });
-                }
+    /// What of the host the session sees beside its workspace, each with the entry that says so.
+    pub(crate) fn placed(&self, scene: &Scene) -> Result<Vec<(Bind, &FileEntry)>, PlanError> {
+        let mut placed = Vec::new();
+        for entry in &self.settings.fs.entries {
+            if let Some(path) = scene.resolve(&entry.path)? {
+                let (access, missing) = (entry.reach.access(), entry.path.missing);
+                placed.push((Bind { path: path.into(), access, missing }, entry));
             }
         }
-        binds.extend(fs.etc.iter().map(|entry| Bind {
-            path: entry.path().into(),
-            access: Access::Read,
-            missing: MissingPath::Skip,
-        }));
-        Ok(binds)
+        Ok(placed)
     }
 
     fn tmpfs(&self, scene: &Scene) -> Vec<Tmpfs> {

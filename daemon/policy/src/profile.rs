@@ -1,81 +1,93 @@
 //! A profile: parsed, checked, and asked for its answers by the broker.
 
 use crate::{
-    Checker, Handlers, checkers,
+    Checker, Example, Facts, Handlers, Owner, ProfileError, ProfileSet, Source,
     entries::ToolEntry,
     rules,
-    settings::Settings,
-    syscalls::{SyscallError, SyscallList},
+    settings::{ENDLESS, Settings},
+    syscalls::SyscallList,
 };
 use palisade_plan::SyscallRule;
-use palisade_protocol::{Ask, ToolName, ToolSpec, limits::MAX_TIMEOUT_MS};
+use palisade_protocol::{Ask, ToolName, ToolSpec};
 use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
-
-/// The most jobs of one session at once that a profile can allow.
-const MAX_JOBS: u64 = 256;
+use std::{fmt::Write as _, num::NonZeroU64};
 
 /// What a session may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     name: String,
+    pub(crate) file: String,
+    pub(crate) owner: Owner,
     digest: String,
     pub(crate) settings: Settings,
     pub(crate) syscalls: Vec<SyscallRule>,
 }
 
-/// Why a text is not a profile.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProfileError {
-    /// A name that can not stand in a request.
-    #[error("{name:?} can not be a profile's name: {why}")]
-    Name {
-        /// The name.
-        name: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A key is unknown, missing, or its value makes no sense.
-    #[error("profile {profile:?}, line {line}, {key}: {why}")]
-    Invalid {
-        /// Which profile.
-        profile: String,
-        /// The line, from 1.
-        line: usize,
-        /// The key with its section, as `limits.memory`; empty if it can not be told.
-        key: String,
-        /// What is wrong and what it takes.
-        why: String,
-    },
-    /// A second profile of one name.
-    #[error("profile {0:?} is there already; give yours another name")]
-    Duplicate(String),
-    /// The built-in list of system calls is broken.
-    #[error("the list of system calls: {0}")]
-    Syscalls(#[from] SyscallError),
-    /// The profile has no canonical form to digest.
-    #[error("profile {0:?} can not be digested: {1}")]
-    Digest(String, String),
+/// Who opens a session, as the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct User {
+    /// The user's id.
+    pub uid: u32,
+    /// The id of the user's group.
+    pub gid: u32,
 }
 
 impl Profile {
-    /// Reads a profile.
+    /// Reads a profile of no special owner that extends the built-in ones at most.
     ///
     /// # Errors
     /// With line and key, if anything in it is unknown, contradictory or out of bounds.
     pub fn parse(name: &str, text: &str) -> Result<Self, ProfileError> {
-        name.parse::<ToolName>()
-            .map_err(|e| e.to_string().replace("tool name", "profile name"))
-            .map_err(|why| ProfileError::Name { name: name.to_owned(), why })?;
-        let settings: Settings = toml::from_str(text).map_err(|e| {
-            let (line, key) = locate(text, e.span().map_or(0, |span| span.start));
-            invalid(name, line, key, e.message())
-        })?;
-        check(name, text, &settings)?;
+        let file = format!("{name}.toml");
+        let source = Source { name, file: &file, text, owner: Owner::Other };
+        let set = ProfileSet::new([source])?;
+        set.get(name).cloned().ok_or_else(|| ProfileError::Duplicate(name.to_owned()))
+    }
+
+    /// What its settings come to.
+    pub(crate) fn new(source: &Source<'_>, settings: Settings) -> Result<Self, ProfileError> {
         let syscalls = SyscallList::builtin()?.rules();
-        let digest = digest(name, &settings, &syscalls)
-            .map_err(|why| ProfileError::Digest(name.to_owned(), why))?;
-        Ok(Self { name: name.to_owned(), digest, settings, syscalls })
+        let digest = digest(source.name, &settings, &syscalls)
+            .map_err(|why| ProfileError::Digest(source.name.to_owned(), why))?;
+        let (name, file) = (source.name.to_owned(), source.file.to_owned());
+        let profile = Self { name, file, owner: source.owner, digest, settings, syscalls };
+        crate::examples::check(&profile)?;
+        Ok(profile)
+    }
+
+    /// The file that it was read from.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The profiles that it extends.
+    #[must_use]
+    pub fn extends(&self) -> &[String] {
+        &self.settings.extends
+    }
+
+    /// Its own tests, which held when it was loaded.
+    #[must_use]
+    pub fn tests(&self) -> &[Example] {
+        &self.settings.tests
+    }
+
+    /// Whether somebody may use it. Of each `[who]`, a user or a group must be named.
+    #[must_use]
+    pub fn admits(&self, user: User) -> bool {
+        let lets_in =
+            |who: &crate::written::Who| who.uid.contains(&user.uid) || who.gid.contains(&user.gid);
+        self.settings.who.iter().all(lets_in)
+    }
+
+    /// All of it as TOML, defaults and what it extends included.
+    ///
+    /// # Errors
+    /// If it has no canonical form; no profile that was loaded lacks one.
+    pub fn canonical(&self) -> Result<String, ProfileError> {
+        toml::to_string_pretty(&self.settings)
+            .map_err(|error| ProfileError::Digest(self.name.clone(), error.to_string()))
     }
 
     /// Its name.
@@ -133,15 +145,15 @@ impl Profile {
     /// Whether a rule is about paths.
     #[must_use]
     pub fn has_path_rules(&self) -> bool {
-        self.settings.rules.iter().any(|rule| !rule.paths.is_empty())
+        self.settings.rules.iter().any(|rule| !rule.value.paths.is_empty())
     }
 
     /// Whether the rules keep a path from what a tool that looks at many shows: they deny it, or
     /// would have somebody asked, who can not be asked for each. `named` is what the call names:
-    /// about that it was asked.
+    /// about that it was asked. Of the facts, only where workspace and home are matters.
     #[must_use]
-    pub fn withholds(&self, tool: &ToolSpec, named: &[u8], path: &[u8], workspace: &[u8]) -> bool {
-        rules::withhold(&self.settings.rules, tool, named, path, workspace)
+    pub fn withholds(&self, tool: &ToolSpec, named: &[u8], path: &[u8], facts: &Facts) -> bool {
+        rules::withhold(&self.settings.rules, tool, named, path, facts)
     }
 
     /// Whether a tool's output is reviewed before the agent sees it.
@@ -227,7 +239,7 @@ impl Profile {
     /// How long a job may run, whatever it asks for.
     #[must_use]
     pub fn max_job_ms(&self) -> Option<u64> {
-        self.settings.limits.job_ms.map(std::num::NonZeroU64::get)
+        Some(self.settings.limits.job_ms).filter(|ms| *ms != ENDLESS).map(NonZeroU64::get)
     }
 
     /// Variables that the broker hands on from its own environment, where they are set: look each
@@ -240,84 +252,6 @@ impl Profile {
 /// Whether a list names a tool, by its name or an alias.
 fn names(list: &[ToolEntry], tool: &ToolSpec) -> bool {
     list.iter().any(|entry| tool.name == entry.0 || tool.aliases.contains(&entry.0))
-}
-
-fn invalid(profile: &str, line: usize, key: String, why: impl Into<String>) -> ProfileError {
-    ProfileError::Invalid { profile: profile.to_owned(), line, key, why: why.into() }
-}
-
-/// Line, and key with its section, of the byte at `offset`.
-fn locate(text: &str, offset: usize) -> (usize, String) {
-    let offset = (0..=offset.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-    let line = text.get(..offset.unwrap_or(0)).map_or(1, |before| before.matches('\n').count() + 1);
-    let mut section = "";
-    let mut key = "";
-    for line in text.lines().take(line).map(str::trim) {
-        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next())
-            && !line.contains(['"', ','])
-        {
-            (section, key) = (name, "");
-        } else if let Some((name, _)) = line.split_once('=')
-            && name.trim().chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
-        {
-            key = name.trim();
-        }
-    }
-    let dot = if section.is_empty() || key.is_empty() { "" } else { "." };
-    (line, format!("{section}{dot}{key}"))
-}
-
-/// What no single key can be blamed for.
-fn check(name: &str, text: &str, settings: &Settings) -> Result<(), ProfileError> {
-    use crate::settings::WorkspaceAccess;
-    let limits = &settings.limits;
-    let at = |key: &str, why: String| {
-        let last = key.rsplit('.').next().unwrap_or(key);
-        let line = text.lines().position(|line| {
-            line.trim_start().strip_prefix(last).is_some_and(|r| r.trim_start().starts_with('='))
-        });
-        Err(invalid(name, line.map_or(1, |index| index + 1), key.to_owned(), why))
-    };
-    if settings.description.trim().is_empty() {
-        return at("description", "says nothing; give a sentence on what it is for".to_owned());
-    }
-    if settings.fs.execute.is_empty() {
-        return at("fs.execute", "is empty, so no program could run".to_owned());
-    }
-    if settings.fs.allow_delete && settings.fs.workspace == WorkspaceAccess::Read {
-        return at("fs.allow_delete", "is true in a workspace that is only read".to_owned());
-    }
-    if limits.max_timeout_ms.get() > MAX_TIMEOUT_MS {
-        return at("limits.max_timeout_ms", format!("is over the limit of {MAX_TIMEOUT_MS}"));
-    }
-    if limits.timeout_ms > limits.max_timeout_ms {
-        return at(
-            "limits.timeout_ms",
-            format!("{} is over max_timeout_ms = {}", limits.timeout_ms, limits.max_timeout_ms),
-        );
-    }
-    if limits.jobs.get() > MAX_JOBS {
-        return at("limits.jobs", format!("{} is over the limit of {MAX_JOBS}", limits.jobs));
-    }
-    if settings.tools.allow.as_ref().is_some_and(Vec::is_empty) {
-        return at("tools.allow", "is empty; leave it out to allow every tool".to_owned());
-    }
-    for (number, rule) in settings.rules.iter().enumerate() {
-        if let Err(why) = rule.check() {
-            let line = text.lines().enumerate().filter(|(_, line)| line.trim() == "[[rules]]");
-            let line = line.map(|(index, _)| index + 1).nth(number).unwrap_or(1);
-            return Err(invalid(name, line, format!("rules, number {}", number + 1), why));
-        }
-    }
-    if let Err((number, why)) = checkers::check(&settings.diagnostics) {
-        let line = text.lines().enumerate().filter(|(_, line)| line.trim() == "[[diagnostics]]");
-        let line = line.map(|(index, _)| index + 1).nth(number).unwrap_or(1);
-        return Err(invalid(name, line, format!("diagnostics, number {}", number + 1), why));
-    }
-    if let Some((variable, _)) = settings.env.set.iter().find(|(_, v)| v.contains('\0')) {
-        return at("env.set", format!("the value of {} has a NUL in it", variable.0));
-    }
-    Ok(())
 }
 
 fn digest(name: &str, settings: &Settings, rules: &[SyscallRule]) -> Result<String, String> {

@@ -2,10 +2,12 @@
 //! strictest that matches wins. Pure.
 
 pub(crate) mod glob;
+mod shadow;
 
 use crate::{
-    entries::ToolEntry,
+    entries::{TMP, ToolEntry},
     facts::{Commands, Facts, is_asked},
+    source::Said,
 };
 use palisade_protocol::{Finding, ToolSpec};
 use serde::{Deserialize, Serialize};
@@ -33,7 +35,7 @@ pub(crate) struct Rule {
     /// The first words of a command; a list in place of a word is a choice.
     #[serde(default)]
     pub(crate) command: Vec<OneOf>,
-    /// Globs; one that is not absolute is below the workspace.
+    /// Globs: absolute, below a variable, or else below the workspace.
     #[serde(default)]
     pub(crate) paths: Vec<String>,
     /// Kinds of findings.
@@ -71,6 +73,30 @@ impl OneOf {
     }
 }
 
+/// The variables that may begin a glob.
+const VARIABLES: &str = "$WORKSPACE, $HOME and $TMP";
+
+/// A glob or a path from the root on; none if it is below a home and there is none.
+fn absolute(text: &str, facts: &Facts) -> Option<Vec<u8>> {
+    let below =
+        |base: &[u8], rest: &str| [base, b"/", rest.trim_start_matches('/').as_bytes()].concat();
+    if text.starts_with('/') {
+        return Some(text.as_bytes().to_vec());
+    }
+    let (variable, rest) = text.split_once('/').unwrap_or((text, ""));
+    match variable {
+        "$WORKSPACE" => Some(below(&facts.workspace, rest)),
+        "$TMP" => Some(below(TMP.as_bytes(), rest)),
+        "$HOME" => facts.home.as_ref().map(|home| below(home, rest)),
+        _ => Some(below(&facts.workspace, text)),
+    }
+}
+
+fn unknown_variable(text: &str) -> Option<&str> {
+    let variable = text.split('/').next().filter(|word| word.starts_with('$'))?;
+    (!["$WORKSPACE", "$HOME", "$TMP"].contains(&variable)).then_some(variable)
+}
+
 /// What the rules say of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ruling<'a> {
@@ -85,8 +111,8 @@ pub(crate) enum Ruling<'a> {
 }
 
 /// Asks the rules. `Allow` only if every command, path and asked finding has a rule that allows it.
-pub(crate) fn ruling<'a>(rules: &'a [Rule], tool: &ToolSpec, facts: &Facts) -> Ruling<'a> {
-    let about = || rules.iter().filter(|rule| rule.is_about(tool));
+pub(crate) fn ruling<'a>(rules: &'a [Said<Rule>], tool: &ToolSpec, facts: &Facts) -> Ruling<'a> {
+    let about = || rules.iter().map(|said| &said.value).filter(|rule| rule.is_about(tool));
     let strictest = about()
         .filter(|rule| rule.verdict > Verdict::Allow && rule.touches(facts))
         .reduce(|most, rule| if rule.verdict > most.verdict { rule } else { most });
@@ -107,7 +133,7 @@ pub(crate) fn ruling<'a>(rules: &'a [Rule], tool: &ToolSpec, facts: &Facts) -> R
     let anything = !commands.is_empty() || !facts.paths.is_empty();
     let covered = commands.iter().all(|words| allowing.iter().any(|rule| rule.allows(words)))
         && facts.paths.iter().all(|path| {
-            let below = |rule: &&Rule| rule.names_path(path, &facts.workspace);
+            let below = |rule: &&Rule| rule.names_path(path, facts);
             !commands.is_empty() || allowing.iter().any(below)
         })
         && facts.findings.iter().filter(|finding| is_asked(finding)).all(|finding| {
@@ -119,20 +145,21 @@ pub(crate) fn ruling<'a>(rules: &'a [Rule], tool: &ToolSpec, facts: &Facts) -> R
 /// Whether a rule about paths keeps one of many from being shown. `named` is what the call was
 /// judged for.
 pub(crate) fn withhold(
-    rules: &[Rule],
+    rules: &[Said<Rule>],
     tool: &ToolSpec,
     named: &[u8],
     path: &[u8],
-    workspace: &[u8],
+    facts: &Facts,
 ) -> bool {
     let plain = |rule: &&Rule| rule.command.is_empty() && rule.findings.is_empty();
     rules
         .iter()
+        .map(|said| &said.value)
         .filter(plain)
-        .filter(|rule| rule.is_about(tool) && rule.names_path(path, workspace))
+        .filter(|rule| rule.is_about(tool) && rule.names_path(path, facts))
         .any(|rule| match rule.verdict {
             Verdict::Allow => false,
-            Verdict::Ask => !rule.names_path(named, workspace),
+            Verdict::Ask => !rule.names_path(named, facts),
             Verdict::Deny => true,
         })
 }
@@ -156,8 +183,8 @@ impl Rule {
                 Commands::Known(commands) => commands.iter().any(|words| self.begins(words)),
                 Commands::Unknown => true,
             };
-        let path = self.paths.is_empty()
-            || facts.paths.iter().any(|path| self.names_path(path, &facts.workspace));
+        let path =
+            self.paths.is_empty() || facts.paths.iter().any(|path| self.names_path(path, facts));
         let finding = self.findings.is_empty()
             || facts.findings.iter().any(|finding| self.findings.contains(&finding.kind));
         command && path && finding
@@ -190,22 +217,22 @@ impl Rule {
             })
     }
 
-    fn names_path(&self, path: &[u8], workspace: &[u8]) -> bool {
-        self.paths.iter().any(|text| {
-            if text.starts_with('/') {
-                return glob::matches(text.as_bytes(), path);
-            }
-            let mut whole = workspace.to_vec();
-            whole.push(b'/');
-            whole.extend_from_slice(text.as_bytes());
-            glob::matches(&whole, path)
-        })
+    fn names_path(&self, path: &[u8], facts: &Facts) -> bool {
+        self.paths
+            .iter()
+            .any(|text| absolute(text, facts).is_some_and(|whole| glob::matches(&whole, path)))
     }
 
     /// What is wrong with it, if anything; its examples are tried.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.why.trim().is_empty() {
             return Err("`why` says nothing".to_owned());
+        }
+        if self.tools.is_empty() && self.is_bare() {
+            return Err("is empty: it names no tools, command, paths or findings".to_owned());
+        }
+        if let Some(word) = self.paths.iter().find_map(|path| unknown_variable(path)) {
+            return Err(format!("`paths` has the variable {word:?}; there are {VARIABLES}"));
         }
         if self.command.iter().any(OneOf::is_empty) {
             return Err("`command` has an empty word or choice".to_owned());
@@ -230,12 +257,10 @@ impl Rule {
 
     fn tries(&self, example: &str) -> bool {
         if self.command.is_empty() {
-            let path = if example.starts_with('/') {
-                example.to_owned()
-            } else {
-                format!("/workspace/{example}")
-            };
-            return self.names_path(path.as_bytes(), b"/workspace");
+            let (workspace, home) = (b"/workspace".to_vec(), Some(b"/home/user".to_vec()));
+            let facts = Facts { workspace, home, ..Facts::default() };
+            let path = absolute(example, &facts);
+            return path.is_some_and(|path| self.names_path(&path, &facts));
         }
         let words: Vec<String> = example.split_whitespace().map(str::to_owned).collect();
         self.begins(&words)

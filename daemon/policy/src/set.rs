@@ -1,43 +1,115 @@
 //! The profiles that there are: the built-in ones and those of the operator.
 
-use crate::{Profile, ProfileError};
-use std::collections::BTreeMap;
+use crate::{
+    Owner, Profile, ProfileError, Source, document::Document, keys::nearest, resolve::resolve,
+    written::Written,
+};
+use palisade_protocol::ToolName;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 /// The profile of a session that names none.
 pub const DEFAULT: &str = "workspace";
 
-/// The built-in profiles: name and text.
-#[must_use]
-pub fn builtin() -> Vec<(&'static str, &'static str)> {
-    vec![
-        (DEFAULT, include_str!("../../profiles/workspace.toml")),
-        ("readonly", include_str!("../../profiles/readonly.toml")),
-    ]
+/// What errors and explanations call the file of a built-in profile.
+macro_rules! builtin {
+    ($name:literal) => {
+        Source {
+            name: $name,
+            file: concat!("built-in ", $name),
+            text: include_str!(concat!("../../profiles/", $name, ".toml")),
+            owner: Owner::Builtin,
+        }
+    };
 }
 
+/// The built-in profiles: name and text. The default comes first.
+#[must_use]
+pub fn builtin() -> Vec<(&'static str, &'static str)> {
+    BUILTIN.iter().map(|source| (source.name, source.text)).collect()
+}
+
+const BUILTIN: [Source<'static>; 4] =
+    [builtin!("workspace"), builtin!("readonly"), builtin!("build"), builtin!("strict")];
+
+static BUILTINS: LazyLock<Result<ProfileSet, ProfileError>> =
+    LazyLock::new(|| ProfileSet::default().with(BUILTIN));
+
 /// Profiles by name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProfileSet {
     profiles: BTreeMap<String, Profile>,
 }
 
 impl ProfileSet {
-    /// The built-in profiles and the given ones (name and text). A given one does not stand in
-    /// for another: what `workspace` means is the same on every host.
+    /// The built-in profiles and the given ones, which may extend them and each other. A given one
+    /// does not stand in for another: what `workspace` means is the same on every host.
     ///
     /// # Errors
     /// If one of them is not a profile, or its name is taken.
-    pub fn new<'a>(
-        given: impl IntoIterator<Item = (&'a str, &'a str)>,
+    pub fn new<'a>(given: impl IntoIterator<Item = Source<'a>>) -> Result<Self, ProfileError> {
+        BUILTINS.clone()?.with(given)
+    }
+
+    fn with<'a>(
+        mut self,
+        given: impl IntoIterator<Item = Source<'a>>,
     ) -> Result<Self, ProfileError> {
-        let mut profiles = BTreeMap::new();
-        for (name, text) in builtin().into_iter().chain(given) {
-            let profile = Profile::parse(name, text)?;
-            if profiles.insert(name.to_owned(), profile).is_some() {
-                return Err(ProfileError::Duplicate(name.to_owned()));
+        let mut files = BTreeMap::new();
+        for source in given {
+            source
+                .name
+                .parse::<ToolName>()
+                .map_err(|e| e.to_string().replace("tool name", "profile name"))
+                .map_err(|why| ProfileError::Name { name: source.name.to_owned(), why })?;
+            let document = Document::read(source)?;
+            let written = document.values::<Written>()?;
+            let taken = self.profiles.contains_key(source.name);
+            if files.insert(source.name, (document, written)).is_some() || taken {
+                return Err(ProfileError::Duplicate(source.name.to_owned()));
             }
         }
-        Ok(Self { profiles })
+        while let Some(name) = self.next(&files)? {
+            let Some((document, written)) = files.remove(name) else { break };
+            let parents: Vec<_> = written
+                .parents()
+                .iter()
+                .filter_map(|parent| self.profiles.get(parent))
+                .map(|profile| &profile.settings)
+                .collect();
+            let settings = resolve(&document, written, &parents)?;
+            let profile = Profile::new(document.source(), settings)?;
+            self.profiles.insert(name.to_owned(), profile);
+        }
+        Ok(self)
+    }
+
+    /// A file whose parents are all there; none if no file is left.
+    fn next<'a>(
+        &self,
+        files: &BTreeMap<&'a str, (Document<'a>, Written)>,
+    ) -> Result<Option<&'a str>, ProfileError> {
+        let mut waits = None;
+        for (name, (document, written)) in files {
+            let missing =
+                written.parents().iter().find(|parent| !self.profiles.contains_key(*parent));
+            let Some(parent) = missing else { return Ok(Some(*name)) };
+            let at = written.extends.as_ref().map_or(0, |extends| extends.span().start);
+            let wrong = |why, hint| document.wrong_at(at, "extends", why, hint);
+            if !files.contains_key(parent.as_str()) {
+                let known = self.names().chain(files.keys().copied()).filter(|known| known != name);
+                let known: Vec<&str> = known.collect();
+                let hint = match nearest(parent, known.iter().copied()) {
+                    Some(near) => format!("did you mean {near:?}?"),
+                    None => format!("there are {}", known.join(", ")),
+                };
+                return Err(wrong(format!("there is no profile {parent:?}"), hint));
+            }
+            waits.get_or_insert_with(|| {
+                let why = format!("{parent:?} extends {name:?} in turn");
+                wrong(why, "a profile can not extend itself".to_owned())
+            });
+        }
+        waits.map_or(Ok(None), Err)
     }
 
     /// A profile by its name.
@@ -56,23 +128,46 @@ impl ProfileSet {
 mod tests {
     use super::*;
 
+    fn source<'a>(name: &'a str, text: &'a str) -> Source<'a> {
+        Source { name, file: "test.toml", text, owner: Owner::Other }
+    }
+
     #[test]
     fn the_built_in_profiles_are_there() {
         let set = ProfileSet::new([]).unwrap();
-        assert_eq!(set.names().collect::<Vec<_>>(), ["readonly", "workspace"]);
+        assert_eq!(set.names().collect::<Vec<_>>(), ["build", "readonly", "strict", "workspace"]);
         assert_eq!(set.get(DEFAULT).unwrap().name(), "workspace");
+        assert_eq!(builtin()[0].0, DEFAULT);
         assert_eq!(set.get("nothing"), None);
     }
 
     #[test]
     fn a_given_profile_is_added_and_can_not_replace_another() {
         let (_, text) = builtin()[0];
-        let set = ProfileSet::new([("mine", text)]).unwrap();
-        assert_eq!(set.names().collect::<Vec<_>>(), ["mine", "readonly", "workspace"]);
+        let set = ProfileSet::new([source("mine", text)]).unwrap();
+        assert_eq!(set.names().count(), 5);
         assert_ne!(set.get("mine").unwrap().digest(), set.get("workspace").unwrap().digest());
-        for twice in [vec![("workspace", text)], vec![("mine", text), ("mine", text)]] {
-            let name = twice[0].0.to_owned();
+        for twice in [vec![source("workspace", text)], vec![source("mine", text); 2]] {
+            let name = twice[0].name.to_owned();
             assert_eq!(ProfileSet::new(twice), Err(ProfileError::Duplicate(name)));
         }
+    }
+
+    #[test]
+    fn profiles_extend_each_other_in_any_order_and_never_in_a_circle() {
+        let child = |parent: &str| {
+            format!(
+                "version = 1\ndescription = \"x\"\nextends = {parent:?}\n[limits]\nprocesses = 9\n"
+            )
+        };
+        let (a, b) = (child("b"), child("workspace"));
+        let set = ProfileSet::new([source("a", &a), source("b", &b)]).unwrap();
+        assert_eq!(set.get("a").unwrap().extends(), ["b"]);
+        let b = child("a");
+        let error = ProfileSet::new([source("a", &a), source("b", &b)]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "test.toml:3:11: extends: \"b\" extends \"a\" in turn; a profile can not extend itself"
+        );
     }
 }

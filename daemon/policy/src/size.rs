@@ -40,6 +40,22 @@ impl Size {
     }
 }
 
+impl fmt::Display for Size {
+    /// In the largest unit that leaves no rest.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B")];
+        let whole = |(shift, _): &&(u32, &str)| self.0.trailing_zeros() >= *shift;
+        let (shift, unit) = units.iter().find(whole).unwrap_or(&(0, "B"));
+        write!(f, "{} {unit}", self.0 >> shift)
+    }
+}
+
+impl From<Size> for u64 {
+    fn from(size: Size) -> Self {
+        size.0
+    }
+}
+
 impl Serialize for Size {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(self.0)

@@ -44,6 +44,10 @@ pub struct SyscallEntry {
     pub group: String,
     /// Why it is allowed, or not.
     pub why: String,
+    /// Clauses on its arguments, as they are written; the first that holds decides.
+    pub when: Vec<String>,
+    /// If none does: `allow`, or the name of an error.
+    pub otherwise: String,
     /// What becomes of it.
     pub rule: SyscallRule,
 }
@@ -111,8 +115,10 @@ impl SyscallList {
                 if !seen.insert(rule.number) {
                     return Err(SyscallError::Duplicate(call.name));
                 }
-                let CallText { name, why, when: _, otherwise: _ } = call;
-                entries.push(SyscallEntry { name, group: group.name.clone(), why, rule });
+                let CallText { name, why, when, otherwise } = call;
+                let otherwise = otherwise.unwrap_or_else(|| "allow".to_owned());
+                let group = group.name.clone();
+                entries.push(SyscallEntry { name, group, why, when, otherwise, rule });
             }
         }
         if entries.is_empty() {

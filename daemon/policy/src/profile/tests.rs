@@ -1,9 +1,10 @@
 //! Profiles: what is read, what is refused and how the refusal reads.
 
 use super::*;
-use crate::builtin;
+use crate::Origin;
 
-const GOOD: &str = r#"description = "test"
+const GOOD: &str = r#"version = 1
+description = "test"
 
 [fs]
 workspace = "write"
@@ -43,71 +44,63 @@ fn the_good_one_is_read_with_its_defaults() {
 
 #[test]
 fn the_built_in_ones_are_read() {
-    for (name, text) in builtin() {
-        let profile = Profile::parse(name, text).unwrap();
-        assert_eq!((profile.timeout_ms(), profile.max_timeout_ms()), (30_000, 600_000), "{name}");
+    let set = ProfileSet::new([]).unwrap();
+    for (name, ask, delete, timeout) in [
+        ("workspace", Ask::Destructive, true, (30_000, 600_000)),
+        ("readonly", Ask::Destructive, false, (30_000, 600_000)),
+        ("build", Ask::Destructive, true, (300_000, 600_000)),
+        ("strict", Ask::Always, false, (30_000, 120_000)),
+    ] {
+        let profile = set.get(name).unwrap();
+        assert_eq!((profile.timeout_ms(), profile.max_timeout_ms()), timeout, "{name}");
         assert_eq!((profile.output_bytes(), profile.file_bytes()), (102_400, 10_485_760), "{name}");
-        assert_eq!(profile.ask(), Ask::Destructive, "{name}");
-        assert_eq!(profile.allow_delete(), name == "workspace");
-        assert!(profile.passed_variables().any(|variable| variable == "RUSTUP_HOME"));
+        assert_eq!((profile.ask(), profile.allow_delete()), (ask, delete), "{name}");
+        let toolchains = profile.passed_variables().any(|variable| variable == "RUSTUP_HOME");
+        assert_eq!(toolchains, name != "strict", "{name}");
+        assert!(profile.tests().len() >= 9, "{name} has tests");
+        assert!(!profile.description().is_empty());
     }
 }
 
+/// The rest of what is refused is in `tests/broken`.
 #[test]
-fn bad_ones_are_refused_with_line_and_key() {
-    // What is replaced by what, then line, key and a part of the reason.
-    for (from, to, line, key, why) in [
-        ("[limits]", "[limits]\nmemry = 1", 11, "limits.memry", "unknown field `memry`"),
-        ("description", "descriptoin", 1, "descriptoin", "unknown field `descriptoin`"),
-        ("description = \"test\"", "", 1, "", "missing field `description`"),
-        ("\"test\"", "\" \"", 1, "description", "says nothing"),
-        ("\n\n[fs]", "\nask = \"often\"\n[fs]", 2, "ask", "unknown variant `often`"),
-        ("\"write\"", "\"append\"", 4, "fs.workspace", "unknown variant `append`"),
-        ("\"/usr\"", "", 5, "fs.execute", "is empty, so no program could run"),
-        ("\"/usr\"", "\"usr\"", 5, "fs.execute", "is not absolute"),
-        ("\"/usr\"", "\"/usr/../etc\"", 5, "fs.execute", "has a `.`, a `..`"),
-        ("\"/usr\"", "\"/usr//x\"", 5, "fs.execute", "has a `.`, a `..`"),
-        ("\"/usr\"", "\"$HOME\"", 5, "fs.execute", "$HOME itself holds keys"),
-        ("\"/usr\"", "\"$HOMEX/a\"", 5, "fs.execute", "is not absolute"),
-        ("\"/usr\"", "\"/x/$USER\"", 5, "fs.execute", "a `$`"),
-        ("[\"/usr\"]", "[\"/usr\"]\nwrite = [\"/etc\"]", 6, "fs.write", "belongs to the system"),
-        ("[\"/usr\"]", "[\"/usr\"]\nwrite = [\"/\"]", 6, "fs.write", "belongs to the system"),
-        ("[\"/usr\"]", "[\"/usr\"]\netc = [\"shadow\"]", 6, "fs.etc", "would show /etc/shadow"),
-        ("[\"/usr\"]", "[\"/usr\"]\netc = [\"ssl\"]", 6, "fs.etc", "would show /etc/ssl/private"),
-        ("[\"/usr\"]", "[\"/usr\"]\netc = [\"palisade/x\"]", 6, "fs.etc", "/etc/palisade"),
-        ("[\"/usr\"]", "[\"/usr\"]\netc = [\"../x\"]", 6, "fs.etc", "not the name of something"),
-        ("[\"/usr\"]", "[\"/usr\"]\netc = [\"/x\"]", 6, "fs.etc", "not the name of something"),
-        ("FOO", "LD_PRELOAD", 8, "env.set", "the dynamic loader"),
-        ("FOO", "\"A B\"", 8, "env.set", "is not a variable's name"),
-        ("\"bar\"", "\"a\\u0000b\"", 8, "env.set", "FOO has a NUL"),
-        ("set =", "pass = [\"BASH_ENV\"]\nset =", 8, "env.pass", "bash would run that file"),
-        ("\"1 GiB\"", "\"1 GB\"", 11, "limits.memory", "a size above zero such as"),
-        ("\"1 GiB\"", "0", 11, "limits.memory", "a size above zero such as"),
-        ("\"1 GiB\"", "-1", 11, "limits.memory", "a size above zero such as"),
-        ("timeout_ms = 1000", "processes = 0", 12, "limits.processes", "nonzero"),
-        ("= 1000", "= 700_000", 12, "limits.timeout_ms", "is over max_timeout_ms = 600000"),
-        ("timeout_ms = 1000", "max_timeout_ms = 86400001", 12, "limits.max_timeout_ms", "86400000"),
-        ("\"network\"", "\"netwrok\"", 15, "layers.optional", "no layer is called \"netwrok\""),
-        ("deny = [\"bash\"]", "allow = []", 18, "tools.allow", "is empty"),
-        ("\"bash\"", "\"ba sh\"", 18, "tools.deny", "is made of letters"),
-        ("memory =", "memory", 11, "limits", "expected"),
-    ] {
-        let text = GOOD.replacen(from, to, 1);
-        assert_ne!(text, GOOD, "{from}");
-        match parse(&text) {
-            Err(ProfileError::Invalid { profile, line: l, key: k, why: w }) => {
-                assert_eq!((profile.as_str(), l, k.as_str()), ("test", line, key), "{to}: {w}");
-                assert!(w.contains(why), "{to}: {w}");
-            }
-            other => panic!("{to}: {other:?}"),
-        }
-    }
-    let contradiction = GOOD.replace("\"write\"", "\"read\"\nallow_delete = true");
-    let error = parse(&contradiction).unwrap_err().to_string();
+fn an_error_names_file_line_column_and_key() {
+    let text = GOOD.replace("[limits]", "[limits]\nmemry = 1");
+    let error = parse(&text).unwrap_err();
     assert_eq!(
-        error,
-        "profile \"test\", line 5, fs.allow_delete: is true in a workspace that is only read"
+        error.to_string(),
+        "test.toml:12:1: limits.memry: is no key; did you mean `memory`?"
     );
+    let at = Origin { profile: "test".into(), file: "test.toml".into(), line: 12, column: 1 };
+    let found = matches!(&error, ProfileError::Invalid { at: found, .. } if **found == at);
+    assert!(found, "{error:?}");
+}
+
+#[test]
+fn who_says_whom_it_is_for() {
+    let user = |uid, gid| User { uid, gid };
+    assert!(parse(GOOD).unwrap().admits(user(1, 1)));
+    let text = format!("{GOOD}\n[who]\nuid = [1000]\ngid = [50, 51]\n");
+    let profile = parse(&text).unwrap();
+    for (who, expected) in [
+        (user(1000, 1), true),
+        (user(1, 51), true),
+        (user(1, 1), false),
+        (user(50, 1000), false),
+        (user(0, 0), false),
+    ] {
+        assert_eq!(profile.admits(who), expected, "{who:?}");
+    }
+    // A profile that extends it lets in nobody whom it does not.
+    let child = "version = 1\ndescription = \"x\"\nextends = \"a\"\n[who]\nuid = [1000, 7]\n";
+    let source = |name, text, owner| Source { name, file: "f", text, owner };
+    let set = ProfileSet::new([
+        source("a", text.as_str(), Owner::Other),
+        source("b", child, Owner::Other),
+    ])
+    .unwrap();
+    let child = set.get("b").unwrap();
+    assert!(child.admits(user(1000, 1)) && !child.admits(user(7, 1)) && !child.admits(user(1, 50)));
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn tool(name: &str) -> ToolSpec {
 
 fn parse(ask: &str, rules: &str) -> Result<Profile, crate::ProfileError> {
     let text = format!(
-        "description = \"test\"\nask = {ask:?}\n[fs]\nworkspace = \"write\"\n\
+        "version = 1\ndescription = \"test\"\nask = {ask:?}\n[fs]\nworkspace = \"write\"\n\
          execute = [\"/usr\"]\n{rules}\n"
     );
     Profile::parse("test", &text)
@@ -165,9 +165,10 @@ fn an_example_that_fails_is_in_the_error() {
             "`match` needs a `command` or `paths` to try it on",
         ),
     ] {
-        let error = parse("never", &format!("{}{}", rule("allow", ""), rule("deny", rest)));
+        let error =
+            parse("never", &format!("{}{}", rule("allow", "tools = [\"x\"]"), rule("deny", rest)));
         let text = error.unwrap_err().to_string();
-        assert_eq!(text, format!("profile \"test\", line 10, rules, number 2: {why}"));
+        assert_eq!(text, format!("test.toml:11:1: rules, number 2: {why}"));
     }
     let good = "command = [\"git\", [\"push\", \"fetch\"]]\nmatch = [\"git fetch\"]\n\
                 not_match = [\"git pull\"]";

@@ -1,0 +1,238 @@
+//! Two profiles compared in meaning: what the second allows more, and what less.
+
+use crate::{
+    Profile,
+    entries::PathEntry,
+    rules::{Rule, Verdict},
+    settings::{ENDLESS, Reach, Settings},
+    source::Said,
+    stack::reach,
+};
+use palisade_protocol::Ask;
+use serde::Serialize;
+use std::cmp::Ordering;
+
+/// Which way a difference goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The second profile allows more.
+    More,
+    /// It allows less.
+    Less,
+    /// It is different, and neither more nor less.
+    Other,
+}
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Difference {
+    /// Which way it goes.
+    pub direction: Direction,
+    /// The key that it is about.
+    pub key: String,
+    /// What is different.
+    pub what: String,
+}
+
+/// What the second profile allows more or less than the first.
+#[must_use]
+pub fn diff(first: &Profile, second: &Profile) -> Vec<Difference> {
+    let (a, b) = (&first.settings, &second.settings);
+    let mut found = Found(Vec::new());
+    found.files(a, b);
+    found.rest(a, b);
+    found.rules(&a.rules, &b.rules);
+    found.0.sort();
+    found.0
+}
+
+struct Found(Vec<Difference>);
+
+impl Found {
+    fn push(&mut self, direction: Direction, key: &str, what: String) {
+        self.0.push(Difference { direction, key: key.to_owned(), what });
+    }
+
+    /// A value that allows more the greater it is.
+    fn ordered<T: Ord>(&mut self, key: &str, (a, b): (T, T), (from, to): (String, String)) {
+        let direction = match b.cmp(&a) {
+            Ordering::Greater => Direction::More,
+            Ordering::Less => Direction::Less,
+            Ordering::Equal => return,
+        };
+        self.push(direction, key, format!("{from} → {to}"));
+    }
+
+    /// A list each entry of which allows something, or with `Less` forbids it.
+    fn list<T: PartialEq>(
+        &mut self,
+        key: &str,
+        entry: Direction,
+        (a, b): (&[T], &[T]),
+        shown: impl Fn(&T) -> String,
+    ) {
+        let back = match entry {
+            Direction::More => Direction::Less,
+            Direction::Less => Direction::More,
+            Direction::Other => Direction::Other,
+        };
+        for item in b.iter().filter(|item| !a.contains(item)) {
+            self.push(entry, key, format!("with {}", shown(item)));
+        }
+        for item in a.iter().filter(|item| !b.contains(item)) {
+            self.push(back, key, format!("without {}", shown(item)));
+        }
+    }
+
+    fn files(&mut self, a: &Settings, b: &Settings) {
+        let workspace = PathEntry::workspace();
+        let entries = a.fs.entries.iter().chain(&b.fs.entries).map(|entry| &entry.path);
+        let mut paths: Vec<&PathEntry> = std::iter::once(&workspace).chain(entries).collect();
+        paths.sort_by_key(|path| (path.base, path.rest.as_str()));
+        paths.dedup_by(|one, other| one.covers(other) && other.covers(one));
+        let at = |path: &PathEntry| (reach(&a.fs, path), reach(&b.fs, path));
+        for path in &paths {
+            let (from, to) = at(path);
+            let above = paths
+                .iter()
+                .any(|other| other.covers(path) && !path.covers(other) && at(other) == (from, to));
+            if !above {
+                let shown = |reach| format!("{} is {}", path.shown(), allowed(reach));
+                self.ordered("fs", (from, to), (shown(from), allowed(to).to_owned()));
+            }
+        }
+        let delete = (a.fs.allow_delete, b.fs.allow_delete);
+        self.ordered("fs.allow_delete", delete, (delete.0.to_string(), delete.1.to_string()));
+    }
+
+    fn rest(&mut self, a: &Settings, b: &Settings) {
+        for ((name, from, less), (_, to, more)) in a.limits.each().into_iter().zip(b.limits.each())
+        {
+            let shown = |text: String| {
+                if text == ENDLESS.to_string() { "no end".to_owned() } else { text }
+            };
+            self.ordered(&format!("limits.{name}"), (less, more), (shown(from), shown(to)));
+        }
+        // The stricter mode is the greater one.
+        let asks = |ask: Ask| format!("{ask:?}").to_lowercase();
+        self.ordered("ask", (b.ask, a.ask), (asks(a.ask), asks(b.ask)));
+        let (more, less) = (Direction::More, Direction::Less);
+        let (ea, eb) = (&a.env, &b.env);
+        self.list("env.pass", more, (&ea.pass, &eb.pass), |name| name.0.clone());
+        self.list("env.deny", less, (&ea.deny, &eb.deny), |name| name.0.clone());
+        let set = |settings: &Settings| -> Vec<String> {
+            settings.env.set.iter().map(|(name, value)| format!("{}={value}", name.0)).collect()
+        };
+        self.list("env.set", Direction::Other, (&set(a), &set(b)), String::clone);
+        let path = |s: &Settings| s.env.path.iter().map(PathEntry::shown).collect::<Vec<_>>();
+        self.list("env.path", Direction::Other, (&path(a), &path(b)), String::clone);
+        let layer = |entry: &crate::entries::LayerEntry| entry.0.to_string();
+        self.list("layers.optional", more, (&a.layers.optional, &b.layers.optional), layer);
+        let tool = |entry: &crate::entries::ToolEntry| entry.0.to_string();
+        match (&a.tools.allow, &b.tools.allow) {
+            (None, None) => {}
+            (Some(a), Some(b)) => self.list("tools.allow", more, (a, b), tool),
+            (None, Some(b)) => self.push(less, "tools.allow", format!("only {} tools", b.len())),
+            (Some(_), None) => self.push(more, "tools.allow", "every tool".to_owned()),
+        }
+        self.list("tools.deny", less, (&a.tools.deny, &b.tools.deny), tool);
+        let trusted = (&a.tools.trust_provided[..], &b.tools.trust_provided[..]);
+        self.list("tools.trust_provided", more, trusted, tool);
+        let checkers = (&a.diagnostics[..], &b.diagnostics[..]);
+        self.list("diagnostics", Direction::Other, checkers, |checker| checker.name().to_owned());
+        let thinking = (&a.tools.reverse_thinking[..], &b.tools.reverse_thinking[..]);
+        self.list("tools.reverse_thinking", less, thinking, tool);
+        let (ha, hb) = (&a.handlers, &b.handlers);
+        let number = |a: u64, b: u64| (a.to_string(), b.to_string());
+        let (qa, qb) = (ha.quorum(), hb.quorum());
+        self.ordered("handlers.quorum", (qb, qa), number(qa, qb));
+        let pending = (ha.max_pending(), hb.max_pending());
+        self.ordered("handlers.max_pending", pending, number(pending.0, pending.1));
+        for (key, from, to) in [
+            ("handlers.deadline_ms", ha.deadline_ms(), hb.deadline_ms()),
+            ("handlers.grace_ms", ha.grace_ms(), hb.grace_ms()),
+        ] {
+            if from != to {
+                self.push(Direction::Other, key, format!("{from} → {to}"));
+            }
+        }
+        self.list("handlers.review_output", less, (&ha.review_output, &hb.review_output), tool);
+        self.list("remember.scopes", more, (&ha.scopes(), &hb.scopes()), String::clone);
+        let ms = (ha.remember_ms(), hb.remember_ms());
+        self.ordered("remember.ms", ms, number(ms.0, ms.1));
+        self.list("who", less, (&a.who, &b.who), |who| {
+            format!("only uid {:?} or gid {:?}", who.uid, who.gid)
+        });
+    }
+
+    fn rules(&mut self, a: &[Said<Rule>], b: &[Said<Rule>]) {
+        let has = |rules: &[Said<Rule>], rule: &Rule| rules.iter().any(|r| r.value.same(rule));
+        let way = |rule: &Rule, there: (Direction, Direction)| match rule.verdict {
+            Verdict::Allow => there.0,
+            Verdict::Ask | Verdict::Deny => there.1,
+        };
+        for rule in b.iter().map(|said| &said.value).filter(|rule| !has(a, rule)) {
+            let direction = way(rule, (Direction::More, Direction::Less));
+            self.push(direction, "rules", format!("with {:?}: {}", rule.verdict, rule.why));
+        }
+        for rule in a.iter().map(|said| &said.value).filter(|rule| !has(b, rule)) {
+            let direction = way(rule, (Direction::Less, Direction::More));
+            self.push(direction, "rules", format!("without {:?}: {}", rule.verdict, rule.why));
+        }
+    }
+}
+
+const fn allowed(reach: Option<Reach>) -> &'static str {
+    match reach {
+        None => "not there",
+        Some(Reach::Read) => "readable",
+        Some(Reach::Execute) => "readable and executable",
+        Some(Reach::Write) => "writable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ProfileSet;
+
+    #[test]
+    fn the_built_in_profiles_differ_as_they_say() {
+        let set = ProfileSet::new([]).unwrap();
+        let get = |name| set.get(name).unwrap();
+        assert_eq!(diff(get("workspace"), get("workspace")), []);
+        let told = |a, b| -> Vec<String> {
+            let found = diff(get(a), get(b));
+            found.iter().map(|d| format!("{:?} {}: {}", d.direction, d.key, d.what)).collect()
+        };
+        assert_eq!(
+            told("workspace", "readonly"),
+            [
+                "Less fs: $WORKSPACE is writable → readable and executable",
+                "Less fs.allow_delete: true → false",
+                "Less limits.cpu_percent: 400 → 200",
+                "Less limits.file_size: 4 GiB → 1 GiB",
+                "Less limits.memory: 4 GiB → 2 GiB",
+                "Less limits.processes: 1024 → 512",
+                "Less limits.tmp: 1 GiB → 512 MiB",
+                "Less tools.deny: with apply_patch",
+                "Less tools.deny: with delete_file",
+                "Less tools.deny: with edit",
+                "Less tools.deny: with make_dir",
+                "Less tools.deny: with move_file",
+                "Less tools.deny: with multi_edit",
+                "Less tools.deny: with undo",
+                "Less tools.deny: with write_file",
+            ]
+        );
+        let build = told("workspace", "build");
+        assert!(build.contains(&"More fs: $HOME/.npm/_cacache is not there → writable".to_owned()));
+        assert!(build.iter().all(|line| line.starts_with("More")), "{build:#?}");
+        let strict = told("readonly", "strict");
+        assert!(strict.contains(&"Less ask: destructive → always".to_owned()), "{strict:#?}");
+        assert!(strict.contains(&"Less remember.scopes: without exact_call".to_owned()));
+        let narrower = |line: &String| line.starts_with("Less") || line.contains(" env.path: ");
+        assert!(strict.iter().all(narrower), "{strict:#?}");
+    }
+}

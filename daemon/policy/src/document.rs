@@ -1,0 +1,187 @@
+//! A profile's text as a tree with places: unknown keys are found here, and whatever goes wrong
+//! later is located by it.
+
+use crate::{
+    Origin, ProfileError, Source,
+    keys::{self, Enforced, Takes},
+};
+use std::ops::Range;
+use toml::de::{DeTable, DeValue};
+
+/// A text that is TOML with known keys only.
+#[derive(Debug)]
+pub(crate) struct Document<'a> {
+    source: Source<'a>,
+    /// Every key with the place of its name and of its value, outer ones first.
+    keys: Vec<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    path: String,
+    name: Range<usize>,
+    value: Range<usize>,
+}
+
+/// Sections that are there any number of times.
+const LISTS: [&str; 2] = ["rules", "diagnostics"];
+
+/// Modes of the network that the language has and this build does not enforce.
+const PLANNED_MODES: [&str; 2] = ["loopback", "host"];
+
+impl<'a> Document<'a> {
+    /// Reads a text.
+    pub(crate) fn read(source: Source<'a>) -> Result<Self, ProfileError> {
+        let mut document = Self { source, keys: Vec::new() };
+        let table = DeTable::parse(source.text).map_err(|error| document.failed(&error))?;
+        document.table("", table.get_ref())?;
+        Ok(document)
+    }
+
+    /// The values of the text.
+    pub(crate) fn values<T: serde::de::DeserializeOwned>(&self) -> Result<T, ProfileError> {
+        toml::from_str(self.source.text).map_err(|error| self.failed(&error))
+    }
+
+    pub(crate) const fn source(&self) -> &Source<'a> {
+        &self.source
+    }
+
+    /// The place of a byte.
+    pub(crate) fn origin(&self, offset: usize) -> Origin {
+        let text = self.source.text;
+        let end = (0..=offset.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        let before = text.get(..end.unwrap_or(0)).unwrap_or_default();
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        Origin {
+            profile: self.source.name.to_owned(),
+            file: self.source.file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: line.chars().count() + 1,
+        }
+    }
+
+    /// The place of a key's name; the top if it is not there.
+    pub(crate) fn place(&self, path: &str) -> Origin {
+        let place = self.keys.iter().find(|place| place.path == path);
+        self.origin(place.map_or(0, |place| place.name.start))
+    }
+
+    /// An error about a key.
+    pub(crate) fn wrong(
+        &self,
+        key: &str,
+        why: impl Into<String>,
+        suggestion: impl Into<String>,
+    ) -> ProfileError {
+        invalid(self.place(key), key, why, suggestion)
+    }
+
+    /// An error about a value at a place.
+    pub(crate) fn wrong_at(
+        &self,
+        offset: usize,
+        key: &str,
+        why: impl Into<String>,
+        suggestion: impl Into<String>,
+    ) -> ProfileError {
+        invalid(self.origin(offset), key, why, suggestion)
+    }
+
+    /// What the parser or serde says, with the key that it is about.
+    fn failed(&self, error: &toml::de::Error) -> ProfileError {
+        let span = error.span().unwrap_or(0..0);
+        let around = |place: &&Place| {
+            place.value.start <= span.start && span.end <= place.value.end
+                || place.name.start <= span.start && span.end <= place.name.end
+        };
+        let place = self.keys.iter().rev().find(around);
+        let key = place.map_or("", |place| place.path.as_str());
+        let within = self.source.text.get(span.clone()).unwrap_or_default();
+        // An entry's own error has the list's place; the entry is quoted in it.
+        let quoted = error.message().split('"').nth(1).map(|word| format!("\"{word}\""));
+        let (shift, value) = match quoted {
+            Some(word) if within.contains(&word) => (within.find(&word).unwrap_or(0), word),
+            Some(_) | None => (0, within.to_owned()),
+        };
+        let (at, value) = (self.origin(span.start + shift), value.trim_matches('"'));
+        if key == "net.mode" && PLANNED_MODES.contains(&value) {
+            let why = "a session has no network but a loopback of its own: \"none\"".to_owned();
+            return ProfileError::NotEnforced { at: Box::new(at), key: key.to_owned(), why };
+        }
+        let suggestion = match keys::find(key).map(|key| key.takes) {
+            Some(Takes::Words(words)) => keys::nearest(value, words.iter().copied())
+                .map_or_else(|| format!("it takes {}", words.join(", ")), meant),
+            Some(Takes::Names | Takes::Value) | None => String::new(),
+        };
+        let why = error.message().split(", expected one of").next().unwrap_or_default();
+        let why = why.split(", expected `").next().unwrap_or_default();
+        invalid(at, key, why.trim_end(), suggestion)
+    }
+
+    fn table(&mut self, prefix: &str, table: &DeTable<'_>) -> Result<(), ProfileError> {
+        for (name, value) in table {
+            let dot = if prefix.is_empty() { "" } else { "." };
+            let path = format!("{prefix}{dot}{}", name.get_ref());
+            let (known, section) = (keys::find(&path), keys::is_section(&path));
+            if let Some(Enforced::No(why)) = known.map(|key| key.enforced) {
+                let at = Box::new(self.origin(name.span().start));
+                return Err(ProfileError::NotEnforced { at, key: path, why: why.to_owned() });
+            }
+            if known.is_none() && !section {
+                let at = self.origin(name.span().start);
+                return Err(invalid(at, &path, "is no key", keys::meant(&path)));
+            }
+            self.keys.push(Place { path: path.clone(), name: name.span(), value: value.span() });
+            if section {
+                self.section(&path, value.get_ref(), value.span())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn section(
+        &mut self,
+        path: &str,
+        value: &DeValue<'_>,
+        span: Range<usize>,
+    ) -> Result<(), ProfileError> {
+        match value {
+            DeValue::Table(table) if !LISTS.contains(&path) => self.table(path, table),
+            DeValue::Array(elements) if LISTS.contains(&path) => {
+                for element in elements {
+                    if let DeValue::Table(table) = element.get_ref() {
+                        self.table(path, table)?;
+                    }
+                }
+                Ok(())
+            }
+            DeValue::String(_)
+            | DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Array(_)
+            | DeValue::Table(_) => {
+                let list = LISTS.contains(&path);
+                let header = if list { format!("[[{path}]]") } else { format!("[{path}]") };
+                let why = format!("is a section, not {}", value.type_str());
+                Err(self.wrong_at(span.start, path, why, format!("begin it with {header}")))
+            }
+        }
+    }
+}
+
+pub(crate) fn invalid(
+    at: Origin,
+    key: &str,
+    why: impl Into<String>,
+    suggestion: impl Into<String>,
+) -> ProfileError {
+    let (why, suggestion) = (why.into(), suggestion.into());
+    ProfileError::Invalid { at: Box::new(at), key: key.to_owned(), why, suggestion }
+}
+
+fn meant(word: &str) -> String {
+    format!("did you mean {word:?}?")
+}

@@ -1,0 +1,212 @@
+//! Paths: which mount a path lies on, what Landlock's rules add up to there, and what follows.
+
+use super::{Act, Decision, ExplainError, Explanation, Place, change};
+use crate::{Origin, Profile, Scene, entries::TMP};
+use palisade_plan::{Access, LaunchPlan, Layer, ceiling};
+use std::path::{Path, PathBuf};
+
+/// Devices that are in every session, and links to a program's own descriptors.
+const DEVICES: [&str; 11] =
+    ["null", "zero", "full", "random", "urandom", "tty", "ptmx", "fd", "stdin", "stdout", "stderr"];
+
+/// What a path lies on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ground {
+    /// Something of the host's, mounted with this access.
+    Host(Access),
+    /// A private file system, empty at first.
+    Private,
+    /// A directory that only leads to others.
+    Between,
+    /// `/dev`.
+    Devices,
+    /// `/proc`.
+    Processes,
+    /// Nothing.
+    Nothing,
+}
+
+/// What is known of a path.
+struct Spot {
+    path: PathBuf,
+    ground: Ground,
+    /// The line that brings what it lies on.
+    at: Option<Origin>,
+    /// Whether Landlock's rules let it be executed, or written.
+    executes: bool,
+    writes: bool,
+}
+
+pub(super) fn explain(
+    profile: &Profile,
+    scene: &Scene,
+    act: Act,
+    target: &str,
+) -> Result<Explanation, ExplainError> {
+    let path = resolve(scene, target)?;
+    let spot = find(profile, scene, path)?;
+    let (decision, layer, rule) = decide(act, &spot);
+    let change = match decision {
+        Decision::Allow => Ok(None),
+        Decision::Deny => change::smallest(profile, scene, act, &spot.path).map(Some),
+    };
+    let (change, mut note) = match change {
+        Ok(change) => (change, String::new()),
+        Err(why) => (None, format!("no profile can allow it: {why}")),
+    };
+    if spot.ground == Ground::Private && note.is_empty() {
+        note = "it is private to the session and ends with it; the host's own is not touched"
+            .to_owned();
+    }
+    let target = spot.path.display().to_string();
+    let place = match spot.ground {
+        Ground::Host(_) | Ground::Nothing => Place::Host,
+        Ground::Private | Ground::Between | Ground::Devices | Ground::Processes => Place::Session,
+    };
+    Ok(Explanation { act, target, decision, place, layer, at: spot.at, rule, change, note })
+}
+
+/// A target from the root on.
+fn resolve(scene: &Scene, target: &str) -> Result<PathBuf, ExplainError> {
+    let wrong = |why: &str| ExplainError::Path { target: target.to_owned(), why: why.to_owned() };
+    let (variable, rest) = target.find('/').map_or((target, ""), |at| target.split_at(at));
+    let base = match variable {
+        "" => PathBuf::from("/"),
+        "$WORKSPACE" => scene.workspace.clone(),
+        "$HOME" => {
+            scene.private_home().map(Path::to_owned).ok_or_else(|| wrong("the user has no home"))?
+        }
+        "$TMP" => PathBuf::from(TMP),
+        _ => return Err(wrong("it is not absolute and not below $WORKSPACE, $HOME or $TMP")),
+    };
+    let rest = rest.trim_start_matches('/');
+    let path = if rest.is_empty() { base } else { base.join(rest) };
+    if !ceiling::is_plain(&path) {
+        return Err(wrong("it has a `.`, a `..`, a `//`, a NUL or a slash at its end"));
+    }
+    Ok(path)
+}
+
+fn find(profile: &Profile, scene: &Scene, path: PathBuf) -> Result<Spot, ExplainError> {
+    let plan = profile.plan(scene)?;
+    let (ground, at) = ground(profile, scene, &plan, &path)?;
+    let over = |access: fn(Access) -> bool| {
+        let mut grants = plan.grants.iter().filter(|grant| access(grant.access));
+        grants.any(|grant| path.starts_with(grant.path.as_path()))
+    };
+    let executes = over(|access| matches!(access, Access::Execute | Access::Write));
+    let writes = over(|access| matches!(access, Access::Write));
+    Ok(Spot { ground, at, executes, writes, path })
+}
+
+/// The innermost mount over a path; of two at one place, the one that is mounted last.
+fn ground(
+    profile: &Profile,
+    scene: &Scene,
+    plan: &LaunchPlan,
+    path: &Path,
+) -> Result<(Ground, Option<Origin>), ExplainError> {
+    let mut mounts: Vec<(PathBuf, Ground, Option<Origin>)> = Vec::new();
+    for (bind, entry) in profile.placed(scene)? {
+        let ground = Ground::Host(bind.access);
+        mounts.push((bind.path.as_path().to_owned(), ground, Some(entry.at.clone())));
+    }
+    let workspace = &plan.workspace;
+    let at = profile.settings.fs.workspace.at.clone();
+    mounts.push((workspace.path.as_path().to_owned(), Ground::Host(workspace.access), at));
+    for tmpfs in &plan.tmpfs {
+        mounts.push((tmpfs.path.as_path().to_owned(), Ground::Private, None));
+    }
+    mounts.push(("/dev".into(), Ground::Devices, None));
+    mounts.push(("/proc".into(), Ground::Processes, None));
+    let leads = mounts.iter().any(|(mount, ..)| mount.starts_with(path));
+    let over = mounts.into_iter().enumerate().filter(|(_, (mount, ..))| path.starts_with(mount));
+    let innermost = over.max_by_key(|(number, (mount, ..))| (mount.components().count(), *number));
+    Ok(match innermost {
+        Some((_, (mount, Ground::Private, _))) if leads || mount == path => (Ground::Between, None),
+        Some((_, (_, ground, at))) => (ground, at),
+        None if leads => (Ground::Between, None),
+        None => (Ground::Nothing, None),
+    })
+}
+
+fn decide(act: Act, spot: &Spot) -> (Decision, Layer, String) {
+    let (allow, deny) = (Decision::Allow, Decision::Deny);
+    let path = spot.path.display();
+    let mount = |decision, why: String| (decision, Layer::Mount, why);
+    match (spot.ground, act) {
+        (Ground::Nothing, _) => {
+            mount(deny, format!("nothing in the profile names {path}, so it is not there"))
+        }
+        (Ground::Host(_), Act::Read | Act::Connect) => {
+            (allow, Layer::Landlock, format!("{path} can be read"))
+        }
+        (Ground::Host(Access::Write), Act::Write) => {
+            (allow, Layer::Landlock, format!("{path} can be changed"))
+        }
+        (Ground::Host(_), Act::Write) => mount(deny, format!("{path} is mounted read-only")),
+        (Ground::Host(_), Act::Execute) if spot.executes => {
+            (allow, Layer::Landlock, format!("{path} can be run"))
+        }
+        (Ground::Host(_), Act::Execute) => {
+            (deny, Layer::Landlock, format!("{path} can be read and not run"))
+        }
+        (Ground::Private | Ground::Between, Act::Write) if spot.writes => {
+            (allow, Layer::Landlock, format!("{path} is on a private file system of the session's"))
+        }
+        (Ground::Between, Act::Write) if private(&spot.path) => {
+            (deny, Layer::Landlock, format!("{path} is the session's own and stays empty"))
+        }
+        (Ground::Private, Act::Write) => {
+            (deny, Layer::Landlock, format!("{path} is on a file system that stays empty"))
+        }
+        (Ground::Private, Act::Read | Act::Execute | Act::Connect) => mount(
+            deny,
+            format!("{path} is on a private file system of the session's: the host's is not there"),
+        ),
+        (Ground::Between, Act::Read | Act::Connect) => {
+            mount(allow, format!("{path} is a directory that leads to what the profile names"))
+        }
+        (Ground::Between, Act::Write) => {
+            mount(deny, format!("{path} is a directory of the session's root, which is read-only"))
+        }
+        (Ground::Between, Act::Execute) => mount(deny, format!("{path} is a directory")),
+        (Ground::Devices, _) => device(act, &spot.path),
+        (Ground::Processes, Act::Read | Act::Connect) => {
+            (allow, Layer::Landlock, "/proc shows the session's own processes".to_owned())
+        }
+        (Ground::Processes, Act::Write) => mount(deny, "/proc is mounted read-only".to_owned()),
+        (Ground::Processes, Act::Execute) => {
+            (deny, Layer::Landlock, "nothing of /proc can be run".to_owned())
+        }
+    }
+}
+
+/// Whether a directory is a private one that nothing grants, as `/run` is.
+fn private(path: &Path) -> bool {
+    path == Path::new("/run")
+}
+
+fn device(act: Act, path: &Path) -> (Decision, Layer, String) {
+    let shown = path.display();
+    let name = path.strip_prefix("/dev").unwrap_or(path);
+    let first = name.components().next().map(|part| part.as_os_str().to_owned());
+    let known = first.as_ref().is_some_and(|first| DEVICES.iter().any(|device| first == *device));
+    let directory = first.is_none() || name == Path::new("pts");
+    let there = known || directory || first.is_some_and(|first| first == "pts");
+    match act {
+        _ if !there => {
+            (Decision::Deny, Layer::Mount, format!("{shown} is not among the session's devices"))
+        }
+        Act::Read | Act::Connect => {
+            (Decision::Allow, Layer::Landlock, format!("{shown} is a device of every session"))
+        }
+        Act::Write if directory => {
+            (Decision::Deny, Layer::Mount, format!("{shown} is mounted read-only"))
+        }
+        Act::Write => {
+            (Decision::Allow, Layer::Landlock, format!("{shown} is a device of every session"))
+        }
+        Act::Execute => (Decision::Deny, Layer::Landlock, "no device can be run".to_owned()),
+    }
+}

@@ -1,0 +1,208 @@
+//! Every key of the profile language: what it takes, its default, and whether it is enforced. The
+//! loader refuses what is not here, and the documentation is checked against it.
+
+/// A key of the profile language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// With its section, as `limits.memory`.
+    pub path: &'static str,
+    /// What it takes.
+    pub takes: Takes,
+    /// Whether this build holds to it.
+    pub enforced: Enforced,
+}
+
+/// What a key takes, as far as a suggestion needs to know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// One of these words, or a list of them.
+    Words(&'static [&'static str]),
+    /// Names of its own, each with a value.
+    Names,
+    /// Anything else; serde says what.
+    Value,
+}
+
+/// Whether this build holds to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enforced {
+    /// It does.
+    Yes,
+    /// It does not, so the loader refuses the key; what there is instead.
+    No(&'static str),
+}
+
+const fn key(path: &'static str) -> Key {
+    Key { path, takes: Takes::Value, enforced: Enforced::Yes }
+}
+
+const fn words(path: &'static str, words: &'static [&'static str]) -> Key {
+    Key { path, takes: Takes::Words(words), enforced: Enforced::Yes }
+}
+
+const fn unenforced(path: &'static str, why: &'static str) -> Key {
+    Key { path, takes: Takes::Value, enforced: Enforced::No(why) }
+}
+
+const LAYERS: &[&str] =
+    &["mount", "pid", "network", "ipc", "uts", "cgroup", "landlock", "seccomp", "limits"];
+
+/// All of them, in the order of the documentation.
+pub const KEYS: &[Key] = &[
+    key("version"),
+    key("description"),
+    key("extends"),
+    key("widen"),
+    words("ask", &["never", "destructive", "sensitive", "always"]),
+    key("tests"),
+    words("fs.workspace", &["read", "write"]),
+    key("fs.allow_delete"),
+    key("fs.execute"),
+    key("fs.read"),
+    key("fs.write"),
+    key("fs.etc"),
+    unenforced("fs.hide", "leave the directory out of fs.read, fs.write and fs.execute instead"),
+    unenforced("fs.protect", "leave the file out of fs.write, or make the workspace read-only"),
+    words("net.mode", &["none"]),
+    unenforced("net.ports", "a session has no network but a loopback of its own"),
+    unenforced("net.domains", "a session has no network but a loopback of its own"),
+    key("env.path"),
+    Key { path: "env.set", takes: Takes::Names, enforced: Enforced::Yes },
+    key("env.pass"),
+    key("env.deny"),
+    key("limits.memory"),
+    key("limits.processes"),
+    key("limits.cpu_percent"),
+    key("limits.file_size"),
+    key("limits.open_files"),
+    key("limits.tmp"),
+    key("limits.timeout_ms"),
+    key("limits.max_timeout_ms"),
+    key("limits.output"),
+    key("limits.file"),
+    key("limits.spool"),
+    key("limits.undo"),
+    key("limits.kill_grace_ms"),
+    key("limits.sessions"),
+    key("limits.jobs"),
+    key("limits.job_ms"),
+    words("layers.required", LAYERS),
+    words("layers.optional", LAYERS),
+    key("tools.allow"),
+    key("tools.deny"),
+    key("tools.reverse_thinking"),
+    key("tools.trust_provided"),
+    words("rules.verdict", &["allow", "ask", "deny"]),
+    key("rules.why"),
+    key("rules.tools"),
+    key("rules.command"),
+    key("rules.paths"),
+    key("rules.findings"),
+    key("rules.match"),
+    key("rules.not_match"),
+    key("diagnostics.name"),
+    key("diagnostics.argv"),
+    words("diagnostics.format", &["cargo-json", "gcc"]),
+    key("diagnostics.when"),
+    key("diagnostics.paths"),
+    words("remember.scopes", &["exact", "prefix", "path"]),
+    key("remember.ms"),
+    key("handlers.deadline_ms"),
+    key("handlers.grace_ms"),
+    key("handlers.quorum"),
+    key("handlers.max_pending"),
+    key("handlers.review_output"),
+    key("who.uid"),
+    key("who.gid"),
+    unenforced("who.unit", "the unit of a peer is not known; name users and groups instead"),
+];
+
+/// A key by its path.
+pub(crate) fn find(path: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.path == path)
+}
+
+/// Whether a path is a section.
+pub(crate) fn is_section(path: &str) -> bool {
+    KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// What somebody may have meant by a key that is not one.
+pub(crate) fn meant(path: &str) -> String {
+    let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let of = |key: &&Key| key.path.rsplit_once('.').map_or("", |(section, _)| section) == section;
+    let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
+    let sections = KEYS.iter().filter_map(|key| key.path.split_once('.')).map(|(name, _)| name);
+    let sections = sections.filter(|_| section.is_empty());
+    let siblings = KEYS.iter().filter(of).map(|key| last(key.path)).chain(sections);
+    if let Some(near) = nearest(name, siblings) {
+        return format!("did you mean `{near}`?");
+    }
+    if let Some(elsewhere) = KEYS.iter().find(|key| last(key.path) == name) {
+        let (section, _) = elsewhere.path.rsplit_once('.').unwrap_or(("the top", ""));
+        return match elsewhere.path.contains('.') {
+            true => format!("`{name}` is a key of [{section}]"),
+            false => format!("`{name}` stands at the top, before any section"),
+        };
+    }
+    let known: Vec<_> = KEYS.iter().filter(of).map(|key| last(key.path)).collect();
+    let place =
+        if section.is_empty() { "at the top".to_owned() } else { format!("in [{section}]") };
+    format!("{place} there are {}", known.join(", "))
+}
+
+/// The candidate that a word is nearest to, if it is near any.
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let most = (word.chars().count() / 3).clamp(1, 3);
+    let scored = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
+    scored.filter(|(far, _)| *far <= most).min().map(|(_, candidate)| candidate)
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours between two words.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) =
+        (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let mut best =
+                (rows[i][j] + usize::from(x != y)).min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                best = best.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_key_is_meant() {
+        for (typed, meant_) in [
+            ("limits.memry", "did you mean `memory`?"),
+            ("descriptoin", "did you mean `description`?"),
+            ("fs.raed", "did you mean `read`?"),
+            ("limit", "did you mean `limits`?"),
+            ("timeout_ms", "`timeout_ms` is a key of [limits]"),
+            ("fs.ask", "`ask` stands at the top, before any section"),
+            ("who.shoesize", "in [who] there are uid, gid, unit"),
+        ] {
+            assert_eq!(meant(typed), meant_, "{typed}");
+        }
+    }
+
+    #[test]
+    fn no_key_is_there_twice() {
+        let paths: std::collections::BTreeSet<_> = KEYS.iter().map(|key| key.path).collect();
+        assert_eq!(paths.len(), KEYS.len());
+    }
+}

@@ -1,0 +1,208 @@
+//! A file's own words put over what it extends: narrowing always, widening only where the file
+//! says so and may. Whatever would have no effect is an error, not a silence.
+
+mod files;
+mod parts;
+
+use crate::{
+    ProfileError,
+    document::Document,
+    examples::Example,
+    handlers::Handlers,
+    settings::{
+        Environment, Files, Layers, Limits, NetMode, Settings, Tools, Widening, WorkspaceAccess,
+    },
+    source::Said,
+    stack,
+    written::Written,
+};
+use palisade_protocol::{Ask, limits::MAX_TIMEOUT_MS};
+
+/// The version of the language that this build reads.
+const VERSION: i64 = 1;
+
+/// The most jobs of one session at once that a profile can allow.
+const MAX_JOBS: u64 = 256;
+
+/// What a file comes to.
+pub(crate) fn resolve(
+    document: &Document<'_>,
+    written: Written,
+    parents: &[&Settings],
+) -> Result<Settings, ProfileError> {
+    head(document, &written)?;
+    let widening = widening(document, &written)?;
+    let base = match parents.split_first() {
+        Some((first, rest)) => {
+            rest.iter().fold((*first).clone(), |base, parent| stack::both(&base, parent))
+        }
+        None => bare(document, &written)?,
+    };
+    let ask = match written.ask {
+        Some(ask) if ask < base.ask && widening == Widening::No => {
+            return Err(laxer(document, "ask", "asks less than what the profile extends"));
+        }
+        Some(ask) => ask,
+        None => base.ask,
+    };
+    let extends = written.parents().to_vec();
+    let fs = files::files(document, &written.fs, &base.fs, widening)?;
+    let limits = limits(document, &written, &base.limits, widening)?;
+    let tools = parts::tools(document, &written.tools, &base.tools, widening)?;
+    let net = written.net.mode.as_ref().map_or(base.net, |mode| Said {
+        value: *mode.get_ref(),
+        at: Some(document.origin(mode.span().start)),
+    });
+    let mut settings = Settings {
+        description: written.description.clone().unwrap_or_default(),
+        extends,
+        widening,
+        ask,
+        fs,
+        net,
+        env: parts::environment(document, &written.env, &base.env, widening)?,
+        limits,
+        layers: parts::layers(document, &written.layers, &base.layers, widening)?,
+        tools,
+        handlers: parts::handlers(document, &written, &base.handlers, widening)?,
+        rules: base.rules,
+        diagnostics: parts::diagnostics(document, written.diagnostics.as_ref(), base.diagnostics)?,
+        who: base.who,
+        tests: Vec::new(),
+    };
+    parts::rules(document, &written.rules, &mut settings)?;
+    if let Some(who) = written.who {
+        if who.uid.is_empty() && who.gid.is_empty() {
+            return Err(document.wrong(
+                "who",
+                "is empty, so nobody could use the profile",
+                "name a uid or a gid, or leave it out",
+            ));
+        }
+        settings.who.push(who);
+    }
+    for test in &written.tests {
+        let at = document.origin(test.span().start);
+        let example = Example::parse(test.get_ref(), at).map_err(|(why, suggestion)| {
+            document.wrong_at(test.span().start, "tests", why, suggestion)
+        })?;
+        settings.tests.push(example);
+    }
+    Ok(settings)
+}
+
+fn head(document: &Document<'_>, written: &Written) -> Result<(), ProfileError> {
+    match &written.version {
+        None => {
+            let line = format!("write `version = {VERSION}` as the first line");
+            return Err(document.wrong("version", "is missing", line));
+        }
+        Some(version) if *version.get_ref() != VERSION => {
+            let why = format!("{} is not a version that this build reads", version.get_ref());
+            return Err(document.wrong("version", why, format!("it reads {VERSION}")));
+        }
+        Some(_) => {}
+    }
+    let says = written.description.as_ref().map(|text| !text.trim().is_empty());
+    let sentence = "give a sentence on what the profile is for";
+    match says {
+        Some(true) => Ok(()),
+        Some(false) => Err(document.wrong("description", "says nothing", sentence)),
+        None => Err(document.wrong("description", "is missing", sentence)),
+    }
+}
+
+fn widening(document: &Document<'_>, written: &Written) -> Result<Widening, ProfileError> {
+    let extends = written.extends.as_ref().map(|_| written.parents().len());
+    let widens = written.widen.as_ref().is_some_and(|widen| *widen.get_ref());
+    match (extends, widens) {
+        (Some(0), _) => {
+            Err(document.wrong("extends", "is empty", "name a profile, or leave it out"))
+        }
+        (None, true) => Err(document.wrong(
+            "widen",
+            "is true, and there is nothing to widen",
+            "name a profile in `extends`, or leave it out",
+        )),
+        // A profile that extends none says all of it itself.
+        (None, false) => Ok(Widening::Yes),
+        (Some(_), true) if !document.source().owner.may_widen() => Err(document.wrong(
+            "widen",
+            "needs a file that root alone can write, and this is not one",
+            "`chown root` and `chmod go-w` the file and its directory, or narrow only",
+        )),
+        (Some(_), true) => Ok(Widening::Yes),
+        (Some(_), false) => Ok(Widening::No),
+    }
+}
+
+/// What a profile that extends none starts from: nothing but the defaults.
+fn bare(document: &Document<'_>, written: &Written) -> Result<Settings, ProfileError> {
+    let instead = "say it, or extend a profile that does";
+    let missing = |key| document.wrong(key, "is missing", instead);
+    let Some(workspace) = &written.fs.workspace else { return Err(missing("fs.workspace")) };
+    if written.fs.execute.is_none() {
+        return Err(missing("fs.execute"));
+    }
+    let at = Some(document.origin(workspace.span().start));
+    let value: WorkspaceAccess = *workspace.get_ref();
+    Ok(Settings {
+        description: String::new(),
+        extends: Vec::new(),
+        widening: Widening::Yes,
+        ask: Ask::Destructive,
+        fs: Files { workspace: Said { value, at }, allow_delete: false, entries: Vec::new() },
+        net: Said::default(NetMode::None),
+        env: Environment::default(),
+        limits: Limits::default(),
+        layers: Layers::default(),
+        tools: Tools::default(),
+        handlers: Handlers::default(),
+        rules: Vec::new(),
+        diagnostics: Vec::new(),
+        who: Vec::new(),
+        tests: Vec::new(),
+    })
+}
+
+fn limits(
+    document: &Document<'_>,
+    written: &Written,
+    base: &Limits,
+    widening: Widening,
+) -> Result<Limits, ProfileError> {
+    let text = &written.limits;
+    let mut limits = base.with(text, widening).map_err(|(key, most)| {
+        laxer(document, key, &format!("is over the {most} of what the profile extends"))
+    })?;
+    if limits.max_timeout_ms.get() > MAX_TIMEOUT_MS {
+        let why = format!("is over the limit of {MAX_TIMEOUT_MS}");
+        return Err(document.wrong("limits.max_timeout_ms", why, "say less"));
+    }
+    if limits.jobs.get() > MAX_JOBS {
+        let why = format!("{} is over the limit of {MAX_JOBS}", limits.jobs);
+        return Err(document.wrong("limits.jobs", why, "say less"));
+    }
+    if limits.timeout_ms > limits.max_timeout_ms {
+        if text.timeout_ms.is_some() {
+            let most = limits.max_timeout_ms;
+            let why = format!("{} is over max_timeout_ms = {most}", limits.timeout_ms);
+            return Err(document.wrong(
+                "limits.timeout_ms",
+                why,
+                "raise the one or lower the other",
+            ));
+        }
+        limits.timeout_ms = limits.max_timeout_ms;
+    }
+    Ok(limits)
+}
+
+/// An error about a key that would widen.
+fn laxer(document: &Document<'_>, key: &str, why: &str) -> ProfileError {
+    document.wrong(key, why, WIDEN)
+}
+
+/// What to do about something that would widen.
+const WIDEN: &str =
+    "a profile narrows what it extends; to widen, say `widen = true` in a file of root's";

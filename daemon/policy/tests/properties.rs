@@ -1,0 +1,375 @@
+//! What holds for any profiles: stacking never widens, a deny is never lost, an explanation agrees
+//! with the plan, the change it names allows what it says, and no text is a panic.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can not go on fails")]
+
+use palisade_plan::{Access, LaunchPlan};
+use palisade_policy::{
+    Act, Commands, Decision, Explanation, Facts, Judgement, Owner, Place, Profile, ProfileSet,
+    Scene, Source, builtin, explain, judge,
+};
+use palisade_protocol::{Ask, Finding, JsonText, Severity, ToolMetadata, ToolSpec};
+use proptest::{collection::vec, prelude::*, sample::select};
+use std::{collections::BTreeMap, path::Path};
+
+const PLACES: [&str; 14] = [
+    "/srv",
+    "/srv/a",
+    "/srv/a/b",
+    "/srv/c",
+    "/opt",
+    "/opt/x",
+    "$HOME/d",
+    "$HOME/d/e",
+    "$HOME/f",
+    "$WORKSPACE/out",
+    "$WORKSPACE/out/deep",
+    "/etc/hosts",
+    "/usr/local",
+    "$TMP/shared",
+];
+
+const PROBED: [&str; 22] = [
+    "/",
+    "/srv",
+    "/srv/a",
+    "/srv/a/b",
+    "/srv/a/b/x",
+    "/srv/c/x",
+    "/srv/z",
+    "/opt/x/y",
+    "/opt/y",
+    "$HOME",
+    "$HOME/d",
+    "$HOME/d/e/x",
+    "$HOME/f/x",
+    "$HOME/z",
+    "$WORKSPACE",
+    "$WORKSPACE/x",
+    "$WORKSPACE/out/x",
+    "$WORKSPACE/out/deep/x",
+    "/etc/hosts",
+    "/usr/local/bin/x",
+    "$TMP/shared/x",
+    "/run/x",
+];
+
+/// What a generated profile says.
+#[derive(Debug, Clone)]
+struct Said {
+    workspace: &'static str,
+    lists: [Vec<&'static str>; 3],
+    ask: &'static str,
+    memory: u32,
+    optional: Vec<&'static str>,
+    denied: Vec<&'static str>,
+    allowed: Option<Vec<&'static str>>,
+    hidden: Vec<&'static str>,
+    rules: Vec<(&'static str, &'static str)>,
+}
+
+const KEYS: [&str; 3] = ["read", "execute", "write"];
+
+impl Said {
+    fn profile(&self) -> Profile {
+        Profile::parse("made", &self.text()).unwrap()
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "version = 1\ndescription = \"made\"\nask = {:?}\n[fs]\nworkspace = {:?}\n",
+            self.ask, self.workspace
+        );
+        for (key, list) in KEYS.iter().zip(&self.lists) {
+            let base: &[&str] = if *key == "execute" { &["!/usr/bin"] } else { &[] };
+            let all: Vec<&&str> = base.iter().chain(list).collect();
+            text += &format!("{key} = {all:?}\n");
+        }
+        text += &format!("[env]\ndeny = {:?}\n[limits]\nmemory = {}\n", self.hidden, self.memory);
+        text += &format!(
+            "[layers]\noptional = {:?}\n[tools]\ndeny = {:?}\n",
+            self.optional, self.denied
+        );
+        if let Some(list) = &self.allowed {
+            text += &format!("allow = {list:?}\n");
+        }
+        for (verdict, about) in &self.rules {
+            text += &format!("[[rules]]\nverdict = {verdict:?}\nwhy = \"made\"\n{about}\n");
+        }
+        text
+    }
+}
+
+fn subset(of: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static str>> {
+    proptest::sample::subsequence(of, 0..=of.len())
+}
+
+/// Profiles that load: what would have no effect in them is left out first.
+fn profile() -> impl Strategy<Value = Said> {
+    let lists = vec((select(&PLACES[..]), 0..3_usize), 0..7);
+    let abouts = [
+        "command = [\"git\"]",
+        "command = [\"git\", \"push\"]",
+        "command = [\"rm\"]",
+        "tools = [\"bash\"]",
+        "paths = [\"$WORKSPACE/secret/**\"]",
+        "findings = [\"destructive\"]",
+    ];
+    let rules = vec((select(&["allow", "ask", "deny"][..]), select(abouts.to_vec())), 0..4);
+    let first = (select(&["read", "write"][..]), lists, rules);
+    let second = (
+        select(&["never", "destructive", "sensitive", "always"][..]),
+        1..9_u32,
+        subset(&["limits", "uts", "ipc"]),
+        subset(&["bash", "delete_file"]),
+        proptest::option::of(Just(vec!["read_file", "edit"])),
+        subset(&["CI", "TZ"]),
+    );
+    (first, second).prop_filter_map("it loads", |((workspace, entries, rules), rest)| {
+        let (ask, memory, optional, denied, allowed, hidden) = rest;
+        let mut said = Said {
+            workspace,
+            lists: Default::default(),
+            ask,
+            memory,
+            optional,
+            denied,
+            allowed,
+            hidden,
+            rules: Vec::new(),
+        };
+        for (path, list) in entries {
+            let mut more = said.clone();
+            more.lists[list].push(path);
+            if Profile::parse("made", &more.text()).is_ok() {
+                said = more;
+            }
+        }
+        for rule in rules {
+            let mut more = said.clone();
+            more.rules.push(rule);
+            if Profile::parse("made", &more.text()).is_ok() {
+                said = more;
+            }
+        }
+        Profile::parse("made", &said.text()).ok().map(|_| said)
+    })
+}
+
+fn scene() -> Scene {
+    Scene {
+        workspace: "/home/u/project".into(),
+        home: Some("/home/u".into()),
+        user: "u".to_owned(),
+        uid: 1000,
+        gid: 1000,
+    }
+}
+
+fn asked(profile: &Profile, act: Act, target: &str) -> Explanation {
+    explain(profile, &scene(), act, target).unwrap()
+}
+
+fn reaches_host(profile: &Profile, act: Act, target: &str) -> bool {
+    let found = asked(profile, act, target);
+    found.decision == Decision::Allow && found.place == Place::Host
+}
+
+fn source<'a>(name: &'a str, text: &'a str, owner: Owner) -> Source<'a> {
+    Source { name, file: "made.toml", text, owner }
+}
+
+/// The second extends the first with these lines; then a third extends both.
+fn stacked(texts: &[&str], line: &str, owner: Owner) -> Option<Profile> {
+    let child = format!("version = 1\ndescription = \"child\"\n{line}\n");
+    let names = ["a", "b"];
+    let parents = names.iter().zip(texts).map(|(name, text)| source(name, text, Owner::Other));
+    let set = ProfileSet::new(parents.chain([source("child", &child, owner)])).ok()?;
+    set.get("child").cloned()
+}
+
+const FILE_ACTS: [Act; 3] = [Act::Read, Act::Write, Act::Execute];
+
+/// How strict a judgement is.
+fn strictness(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> u8 {
+    match judge(profile, ask, tool, facts) {
+        Judgement::Allow(_) => 0,
+        Judgement::Ask(_) => 1,
+        Judgement::Deny(_) => 2,
+    }
+}
+
+fn calls() -> Vec<(ToolSpec, Facts)> {
+    let tool = |name: &str, read_only| ToolSpec {
+        name: name.parse().unwrap(),
+        aliases: Vec::new(),
+        description: String::new(),
+        schema: JsonText::default(),
+        metadata: ToolMetadata { read_only, requires_checkpoint: false, ..ToolMetadata::default() },
+    };
+    let commands = |words: &[&str]| {
+        Commands::Known(vec![words.iter().map(|word| (*word).to_owned()).collect()])
+    };
+    let facts = |commands, path: Option<&str>, finding: Option<&str>| Facts {
+        commands,
+        paths: path.iter().map(|path| path.as_bytes().to_vec()).collect(),
+        workspace: b"/home/u/project".to_vec(),
+        findings: finding.iter().map(|kind| Finding::new(*kind, Severity::Warning, "x")).collect(),
+        ..Facts::default()
+    };
+    let mut calls = Vec::new();
+    for name in ["bash", "read_file", "edit", "delete_file"] {
+        let tool = tool(name, name == "read_file");
+        for words in [&["git", "push"][..], &["git"], &["rm", "x"], &["ls"]] {
+            calls.push((tool.clone(), facts(commands(words), None, None)));
+            calls.push((tool.clone(), facts(commands(words), None, Some("destructive"))));
+        }
+        calls.push((tool.clone(), facts(Commands::Unknown, None, Some("hidden"))));
+        for path in ["/home/u/project/secret/key", "/home/u/project/x"] {
+            calls.push((tool.clone(), facts(Commands::None, Some(path), None)));
+        }
+    }
+    calls
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn stacking_never_widens_and_loses_no_deny(a in profile(), b in profile()) {
+        let (pa, pb) = (a.profile(), b.profile());
+        let (ta, tb) = (a.text(), b.text());
+        // Two that have no program in common, or no tool, make no profile: that is no widening.
+        let Some(both) = stacked(&[&ta, &tb], "extends = [\"a\", \"b\"]", Owner::Other) else {
+            return Ok(());
+        };
+        for target in PROBED {
+            for act in FILE_ACTS {
+                if reaches_host(&both, act, target) {
+                    prop_assert!(reaches_host(&pa, act, target), "{act} {target}");
+                    prop_assert!(reaches_host(&pb, act, target), "{act} {target}");
+                }
+            }
+        }
+        for (tool, facts) in calls() {
+            let strict = |profile: &Profile| strictness(profile, Ask::Never, &tool, &facts);
+            let most = strict(&pa).max(strict(&pb));
+            prop_assert!(strict(&both) >= most, "{} {facts:?}", tool.name);
+        }
+        let (plan, one, other) = (both.plan(&scene()).unwrap(), pa.plan(&scene()).unwrap(), pb.plan(&scene()).unwrap());
+        prop_assert_eq!(plan.limits.memory_bytes, one.limits.memory_bytes.min(other.limits.memory_bytes));
+        prop_assert!(plan.optional.iter().all(|l| one.optional.contains(l) && other.optional.contains(l)));
+        for name in a.hidden.iter().chain(&b.hidden) {
+            let extra = BTreeMap::from([((*name).to_owned(), "x".to_owned())]);
+            prop_assert!(both.environment(&scene(), &extra).is_err(), "{name}");
+        }
+    }
+
+    /// A child says the same lists again, cut down or not; what loads without `widen` is no wider.
+    #[test]
+    fn a_child_without_widen_is_never_wider(a in profile(), b in profile()) {
+        let pa = a.profile();
+        let body = b.text().replace("version = 1\ndescription = \"made\"\n", "extends = \"a\"\n");
+        if let Some(child) = stacked(&[&a.text()], &body, Owner::Root) {
+            for target in PROBED {
+                for act in FILE_ACTS {
+                    prop_assert!(!reaches_host(&child, act, target) || reaches_host(&pa, act, target));
+                }
+            }
+        }
+    }
+
+    /// Not even `widen` takes back what a parent denies.
+    #[test]
+    fn a_deny_is_never_lost(a in profile()) {
+        let pa = a.profile();
+        let line = "extends = \"a\"\nwiden = true\nask = \"never\"\n[[rules]]\nverdict = \"allow\"\nwhy = \"all\"\ntools = [\"write_file\"]";
+        let child = stacked(&[&a.text()], line, Owner::Root).unwrap();
+        for (tool, facts) in calls() {
+            if strictness(&pa, Ask::Never, &tool, &facts) == 2 {
+                prop_assert_eq!(strictness(&child, Ask::Never, &tool, &facts), 2);
+            }
+        }
+        for name in &a.hidden {
+            let extra = BTreeMap::from([((*name).to_owned(), "x".to_owned())]);
+            prop_assert!(child.environment(&scene(), &extra).is_err(), "{name}");
+        }
+        prop_assert!(stacked(&[&a.text()], line, Owner::Other).is_none(), "only root's file widens");
+    }
+
+    #[test]
+    fn an_explanation_agrees_with_the_plan(said in profile()) {
+        let profile = said.profile();
+        let plan = profile.plan(&scene()).unwrap();
+        for target in PROBED {
+            let path = target.replace("$HOME", "/home/u").replace("$WORKSPACE", "/home/u/project").replace("$TMP", "/tmp");
+            for act in FILE_ACTS {
+                let by_plan = planned(&plan, act, Path::new(&path));
+                prop_assert_eq!(reaches_host(&profile, act, target), by_plan, "{} {}", act, target);
+            }
+        }
+    }
+
+    #[test]
+    fn the_change_that_is_named_allows_it(said in profile(), target in select(&PROBED[..])) {
+        let profile = said.profile();
+        for act in FILE_ACTS {
+            let Some(change) = asked(&profile, act, target).change else { continue };
+            let mut text = said.text();
+            let key = change.key.strip_prefix("fs.").unwrap();
+            let value = if key == "etc" { format!("etc = [{:?}]\n", change.value) } else { String::new() };
+            text = match key {
+                "workspace" => text.replace("workspace = \"read\"", "workspace = \"write\""),
+                "etc" => text.replace("[env]", &format!("{value}[env]")),
+                _ => text.replace(&format!("\n{key} = ["), &format!("\n{key} = [{:?}, ", change.value)),
+            };
+            // An entry that this one makes needless has to go: the loader says so.
+            if let Ok(changed) = Profile::parse("made", &text) {
+                prop_assert_eq!(asked(&changed, act, target).decision, Decision::Allow, "{} {} {:?}", act, target, change);
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_is_a_panic(text in ".{0,400}") {
+        if let Err(error) = Profile::parse("fuzz", &text) {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn no_broken_profile_is_a_panic(
+        which in 0..4_usize,
+        cuts in vec((0..6000_usize, 0..30_usize, "[ -~\n]{0,6}"), 1..6),
+    ) {
+        let mut text: Vec<u8> = builtin()[which].1.into();
+        for (at, length, put) in cuts {
+            let at = at.min(text.len());
+            let end = (at + length).min(text.len());
+            text.splice(at..end, put.into_bytes());
+        }
+        let text = String::from_utf8_lossy(&text);
+        match Profile::parse("fuzz", &text) {
+            Ok(profile) => prop_assert_eq!(profile.digest().len(), 64),
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+/// What a plan allows of the host's, told from its mounts and rules alone.
+fn planned(plan: &LaunchPlan, act: Act, path: &Path) -> bool {
+    let host = plan.binds.iter().chain([&plan.workspace]);
+    let host = host.map(|bind| (bind.path.as_path(), Some(bind.access)));
+    let private = plan.tmpfs.iter().map(|tmpfs| (tmpfs.path.as_path(), None));
+    let own = ["/dev", "/proc"].map(|path| (Path::new(path), None));
+    let over = host.chain(private).chain(own).filter(|(mount, _)| path.starts_with(mount));
+    let innermost = over.max_by_key(|(mount, _)| mount.components().count());
+    let Some((_, Some(mounted))) = innermost else { return false };
+    let mut granted = plan.grants.iter().filter(|grant| path.starts_with(grant.path.as_path()));
+    let wanted: &[Access] = match act {
+        Act::Read | Act::Connect => &[Access::Read, Access::Execute, Access::Write],
+        Act::Execute => &[Access::Execute, Access::Write],
+        Act::Write => &[Access::Write],
+    };
+    granted.any(|grant| wanted.contains(&grant.access))
+        && (act != Act::Write || mounted == Access::Write)
+}
