@@ -18,6 +18,8 @@ const LAUNCHER_HINT: &str = "nothing can be confined without it, so nothing runs
 pub(crate) enum SessionError {
     #[error("there is no profile {name:?}")]
     NoProfile { name: String, known: String },
+    #[error("the profile {name:?} is not for this user (uid {uid}, gid {gid})")]
+    NotForYou { name: String, uid: u32, gid: u32 },
     #[error(transparent)]
     Ask(#[from] AskError),
     #[error("{0} sessions are open already, which is the limit for one user")]
@@ -101,6 +103,10 @@ impl From<SessionError> for WireError {
             SessionError::NoProfile { known, .. } => {
                 (ErrorCode::ProfileNotFound, format!("there are {known}"))
             }
+            SessionError::NotForYou { .. } => (
+                ErrorCode::Denied,
+                "choose another profile, or have an operator name you in its [who]".into(),
+            ),
             SessionError::Ask(_) => {
                 (ErrorCode::InvalidRequest, "leave out `ask`, or choose another profile".into())
             }

@@ -67,9 +67,8 @@ pub(crate) async fn gather(
     task: &Task,
 ) -> Result<Gathered, CallError> {
     let changes = session.changes();
-    let workspace = session.workspace.0.clone();
     let mut gathered = Gathered {
-        facts: Facts { workspace, ..Facts::default() },
+        facts: session.places(),
         seen: Seen { cwd: session.cwd(), ..Seen::default() },
         changes,
         failed: None,

@@ -20,11 +20,14 @@ use palisade_plan::{
     cell::{FILE_CHANNELS, Ready, Version},
     launcher::{Reply, Request, SessionNumber},
 };
-use palisade_policy::{DEFAULT, Profile, Scene, stricter_ask};
+use palisade_policy::{DEFAULT, Facts, Profile, Scene, User, stricter_ask};
 use palisade_protocol::{Ask, Open, RawPath, Receipt, SessionId, SessionStatus, limits};
 use std::{
     collections::HashSet,
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU32, AtomicU64, Ordering},
@@ -103,6 +106,10 @@ pub(crate) async fn open(
         let known = server.profiles.keys().cloned().collect::<Vec<_>>().join(", ");
         return Err(SessionError::NoProfile { name: name.to_owned(), known });
     };
+    let Peer { uid, gid, .. } = peer;
+    if !profile.admits(User { uid, gid }) {
+        return Err(SessionError::NotForYou { name: name.to_owned(), uid, gid });
+    }
     let ask = stricter_ask(profile, request.options.ask)?;
     let most = usize::try_from(profile.max_sessions()).unwrap_or(usize::MAX).min(SESSIONS_OF_USER);
     let id = session_id()?;
@@ -260,6 +267,12 @@ impl Session {
     /// Whose changes can be undone in it.
     pub(crate) fn owner(&self) -> Owner {
         Owner { uid: self.uid(), workspace: self.workspace.clone() }
+    }
+
+    /// Where its workspace and home are, for rules about paths.
+    pub(crate) fn places(&self) -> Facts {
+        let home = self.scene.home.as_ref().map(|home| home.as_os_str().as_bytes().to_vec());
+        Facts { workspace: self.workspace.0.clone(), home, ..Facts::default() }
     }
 
     /// Ends it; returns when nothing of it is left.

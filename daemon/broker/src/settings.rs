@@ -6,7 +6,7 @@ use crate::{
     privilege::{self, Account, PrivilegeError},
 };
 use palisade_audit::Sync;
-use palisade_policy::{Profile, ProfileError, ProfileSet};
+use palisade_policy::{Owner, ProfileError, ProfileSet, Source};
 use std::{
     env, fs, io,
     os::unix::fs::MetadataExt as _,
@@ -79,15 +79,7 @@ pub enum SettingsError {
     /// Anyone could change a profile.
     #[error("{0} can be written by everybody; `chmod o-w` it")]
     Writable(PathBuf),
-    /// A profile.
-    #[error("{path}: {why}")]
-    Profile {
-        /// Its file.
-        path: PathBuf,
-        /// What is wrong.
-        why: ProfileError,
-    },
-    /// All profiles together.
+    /// A profile; the error names its file.
     #[error(transparent)]
     Profiles(#[from] ProfileError),
     /// Whom to become.
@@ -234,27 +226,36 @@ fn load_profiles(given: &[PathBuf], usual: Option<&Path>) -> Result<ProfileSet, 
     } else {
         given.iter().map(PathBuf::as_path).collect()
     };
-    let mut texts = Vec::new();
+    let mut files = Vec::new();
     for directory in directories {
-        check_writers(directory)?;
+        let directory_owner = check_writers(directory)?;
         for path in profile_files(directory)? {
-            check_writers(&path)?;
+            let owner = match (directory_owner, check_writers(&path)?) {
+                (Owner::Root, Owner::Root) => Owner::Root,
+                (_, Owner::Root | Owner::Other | Owner::Builtin) => Owner::Other,
+            };
             let text = fs::read_to_string(&path).map_err(unreadable(&path))?;
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            Profile::parse(&name, &text).map_err(|why| SettingsError::Profile { path, why })?;
-            texts.push((name, text));
+            files.push((name, path.display().to_string(), text, owner));
         }
     }
-    Ok(ProfileSet::new(texts.iter().map(|(name, text)| (name.as_str(), text.as_str())))?)
+    let sources =
+        files.iter().map(|(name, file, text, owner)| Source { name, file, text, owner: *owner });
+    Ok(ProfileSet::new(sources)?)
 }
 
 fn unreadable(path: &Path) -> impl Fn(io::Error) -> SettingsError + '_ {
     move |source| SettingsError::Read { path: path.to_owned(), source }
 }
 
-fn check_writers(path: &Path) -> Result<(), SettingsError> {
-    let mode = fs::metadata(path).map_err(unreadable(path))?.mode();
-    if mode & 0o002 == 0 { Ok(()) } else { Err(SettingsError::Writable(path.to_owned())) }
+/// Refuses what everybody can write; says whether root alone can.
+fn check_writers(path: &Path) -> Result<Owner, SettingsError> {
+    let found = fs::metadata(path).map_err(unreadable(path))?;
+    if found.mode() & 0o002 != 0 {
+        return Err(SettingsError::Writable(path.to_owned()));
+    }
+    let roots = found.uid() == 0 && (found.mode() & 0o020 == 0 || found.gid() == 0);
+    Ok(if roots { Owner::Root } else { Owner::Other })
 }
 
 fn profile_files(directory: &Path) -> Result<Vec<PathBuf>, SettingsError> {
@@ -291,8 +292,8 @@ mod tests {
         let path = directory.path().join("bad.toml");
         fs::write(&path, "description = \"x\"\nnonsense = 1\n").unwrap();
         let error = load_profiles(&[directory.path().to_owned()], None).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{}: ", path.display())), "{error}");
-        assert!(error.contains("line 2"), "{error}");
+        let expected = format!("{}:2:1: nonsense: is no key; ", path.display());
+        assert!(error.starts_with(&expected), "{error}");
     }
 
     #[test]

@@ -44,7 +44,7 @@ mod tests {
 
     fn check_with(profile: &str, thinking: Option<ReverseThinking>) -> Result<(), String> {
         let text = format!(
-            "description = \"test\"\n[fs]\nworkspace = \"write\"\nexecute = [\"/usr\"]\n{profile}\n"
+            "version = 1\ndescription = \"test\"\n[fs]\nworkspace = \"write\"\nexecute = [\"/usr\"]\n{profile}\n"
         );
         let profile = Profile::parse("test", &text).unwrap();
         let registry = Registry::new().unwrap();

@@ -72,7 +72,7 @@ impl Memory {
         if let Until::Ms(ms) = remember.until
             && ms > limits.remember_ms()
         {
-            let hint = format!("the profile's handlers.remember_ms is {}", limits.remember_ms());
+            let hint = format!("the profile's remember.ms is {}", limits.remember_ms());
             return refused("the profile does not permit it for so long", hint);
         }
         if let Scope::Path(scope) = &remember.scope

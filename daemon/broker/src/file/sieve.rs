@@ -2,6 +2,7 @@
 
 use crate::session::Session;
 use palisade_plan::Path;
+use palisade_policy::Facts;
 use palisade_protocol::ToolSpec;
 
 /// Lets through what the rules do not withhold, and counts the rest.
@@ -11,12 +12,14 @@ pub(super) struct Sieve<'a> {
     spec: &'a ToolSpec,
     /// Where the paths begin, links resolved.
     real: Vec<u8>,
+    /// Where workspace and home are.
+    facts: Facts,
     pub(super) withheld: u64,
 }
 
 impl<'a> Sieve<'a> {
     pub(super) fn new(session: &'a Session, spec: &'a ToolSpec, real: Path) -> Self {
-        Self { session, spec, real: real.0, withheld: 0 }
+        Self { session, spec, real: real.0, facts: session.places(), withheld: 0 }
     }
 
     /// What may be shown of what was found.
@@ -38,7 +41,6 @@ impl<'a> Sieve<'a> {
             }
             whole.extend(&below.0);
         }
-        let workspace = &self.session.workspace.0;
-        !self.session.profile.withholds(self.spec, &self.real, &whole, workspace)
+        !self.session.profile.withholds(self.spec, &self.real, &whole, &self.facts)
     }
 }

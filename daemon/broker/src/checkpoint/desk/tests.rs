@@ -12,7 +12,7 @@ use tokio::{sync::mpsc, task::JoinHandle};
 
 fn limits(handlers: &str) -> Handlers {
     let text = format!(
-        "description = \"test\"\n[fs]\nworkspace = \"write\"\nexecute = [\"/usr\"]\n\
+        "version = 1\ndescription = \"test\"\n[fs]\nworkspace = \"write\"\nexecute = [\"/usr\"]\n\
          [handlers]\n{handlers}\n"
     );
     Profile::parse("test", &text).unwrap().handlers().clone()

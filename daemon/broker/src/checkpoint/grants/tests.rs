@@ -6,8 +6,8 @@ use palisade_protocol::{CommandPrefix, Finding, PathScope, RawPath, Severity};
 
 fn limits(handlers: &str) -> Profile {
     let text = format!(
-        "description = \"test\"\n[fs]\nworkspace = \"write\"\nexecute = [\"/usr\"]\n\
-         [handlers]\n{handlers}\n"
+        "version = 1\ndescription = \"test\"\n[fs]\nworkspace = \"write\"\nexecute = [\"/usr\"]\n\
+         [remember]\n{handlers}\n"
     );
     Profile::parse("test", &text).unwrap()
 }
@@ -141,8 +141,8 @@ async fn a_path_covers_what_is_below_it() {
 #[tokio::test]
 async fn nothing_wider_than_the_profile_is_taken() {
     let exact = limits("");
-    let all = limits("remember = [\"exact\", \"prefix\", \"path\"]\nremember_ms = 1000");
-    let none = limits("remember = []");
+    let all = limits("scopes = [\"exact\", \"prefix\", \"path\"]\nms = 1000");
+    let none = limits("scopes = []");
     let asked = bash("rm -r build", Some("destructive"));
     let check = |profile: &Profile, claim: &Claim, remember: &Remember| {
         Memory::check(claim, remember, profile.handlers()).map_err(|error| error.message)
