@@ -4,7 +4,7 @@ use crate::{
     analyze, answer, approve, audit, call, completions, doctor,
     exit::{FAILED, USAGE},
     failure::Failure,
-    grants, man, output, paint, pending, run, status, tools,
+    grants, man, output, paint, pending, profile, run, status, tools,
 };
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
@@ -48,6 +48,7 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     Audit(audit::Audit),
     Analyze(analyze::Analyze),
+    Profile(profile::Profile),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -108,6 +109,7 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Doctor(doctor) => doctor.perform().await,
             Command::Audit(audit) => audit.perform().await,
             Command::Analyze(analyze) => analyze.perform(),
+            Command::Profile(profile) => profile.perform().await,
             Command::Completions(completions) => completions.perform(),
             Command::Man(man) => man.perform(),
         }

@@ -1,6 +1,8 @@
 //! `palisade tools`: what can be called, for people and for models.
 
-use crate::{connect, failure::Failure, formats, options::Connection, paint, print, run};
+mod formats;
+
+use crate::{connect, failure::Failure, options::Connection, paint, print, run};
 use clap::{Args, ValueEnum};
 use palisade_client::fenced;
 

@@ -1,0 +1,118 @@
+//! `palisade profile explain`: what a profile answers, which line decides, and what would have to
+//! change.
+
+use super::{Directories, load};
+use crate::{
+    failure::Failure,
+    paint::{self, Paint, Style, harmless},
+    print,
+};
+use clap::Args;
+use palisade_policy::{Act, Decision, Explanation, Scene, explain};
+use std::{env, path::PathBuf};
+
+/// Say whether a profile allows an access, which line decides, and what would allow it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing is run: the answer is from the plan that would confine a session. A path is taken to be there
+and to be no symbolic link; mode bits and owners are the kernel's own matter.
+
+Exit status: 0 allowed; 1 denied.
+
+Examples:
+  palisade profile explain workspace write /etc/passwd
+  palisade profile explain workspace read '$HOME/.ssh/id_ed25519'
+  palisade profile explain mine.toml connect 1.1.1.1:443 --json")]
+pub(crate) struct Explain {
+    /// Print it as one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    directories: Directories,
+    /// A name, or a file
+    profile: String,
+    /// read, write, exec or connect
+    #[arg(value_parser = act)]
+    act: Act,
+    /// A path, perhaps below $WORKSPACE, $HOME or $TMP; or an address with its port
+    target: String,
+}
+
+/// Where the session would be.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// The workspace
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    workspace: PathBuf,
+    /// The home [default: $HOME]
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+}
+
+impl Place {
+    fn scene(&self) -> Result<Scene, Failure> {
+        let workspace = self.workspace.canonicalize().map_err(|error| {
+            let told =
+                format!("can not use {} as the workspace: {error}", self.workspace.display());
+            Failure::new(told, "name a directory that exists with --workspace")
+        })?;
+        let home = self.home.clone().or_else(|| env::var_os("HOME").map(PathBuf::from));
+        Ok(Scene {
+            workspace,
+            home: home.filter(|home| home.is_absolute()),
+            user: env::var("USER").unwrap_or_default(),
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        })
+    }
+}
+
+fn act(text: &str) -> Result<Act, String> {
+    text.parse()
+}
+
+impl Explain {
+    pub(crate) fn perform(self) -> Result<u8, Failure> {
+        let found = load::find(&self.directories, [self.profile.as_str()])?;
+        let scene = self.place.scene()?;
+        let Some(profile) = found.first() else { return Ok(0) };
+        let answer = explain(profile, &scene, self.act, &self.target).map_err(|error| {
+            Failure::absent(error.to_string(), "see palisade profile explain --help")
+        })?;
+        if self.json {
+            print::json(&answer)?;
+        } else {
+            print::bytes(text(&answer, paint::stdout()).as_bytes())?;
+        }
+        Ok(match answer.decision {
+            Decision::Allow => 0,
+            Decision::Deny => 1,
+        })
+    }
+}
+
+fn text(answer: &Explanation, paint: Paint) -> String {
+    let style = match answer.decision {
+        Decision::Allow => Style::Good,
+        Decision::Deny => Style::Error,
+    };
+    let decision = paint.apply(style, &answer.decision.to_string());
+    let mut text = format!("{decision}: {} {}\n", answer.act, harmless(&answer.target));
+    let mut field = |name: &str, value: &str| {
+        if !value.is_empty() {
+            text += &format!("  {name:10} {}\n", harmless(value));
+        }
+    };
+    field("because", &answer.rule);
+    field("layer", &answer.layer.to_string());
+    let none = "no line of a profile says otherwise".to_owned();
+    field("line", &answer.at.as_ref().map_or(none, ToString::to_string));
+    if let Some(change) = &answer.change {
+        field("to allow", &change.how);
+        field("opens", &change.opens);
+    }
+    field("note", &answer.note);
+    text
+}

@@ -1,0 +1,192 @@
+//! One access, really tried by bash inside a session, and what the kernel said to it.
+
+use crate::failure::Failure;
+use palisade_client::Session;
+use palisade_policy::{Act, Decision, Example, Place, Scene};
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
+
+/// What became of a test.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The kernel answers as the profile's test says.
+    Held,
+    /// It answers otherwise, with these words.
+    Broken(String),
+    /// The target is not on this host.
+    Absent,
+    /// It could not be tried, for this reason.
+    Untried(String),
+}
+
+/// An empty workspace for the occasion.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    directory: TempDir,
+    path: PathBuf,
+}
+
+impl Scratch {
+    pub(super) fn new() -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| {
+            let told = format!("can not make an empty directory to try in: {error}");
+            Failure::new(told, "set TMPDIR to a directory that can be written to")
+        };
+        let directory =
+            tempfile::Builder::new().prefix("palisade-profile-").tempdir().map_err(failed)?;
+        let path = directory.path().canonicalize().map_err(failed)?;
+        Ok(Self { directory, path })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the session is.
+    pub(super) fn scene(&self) -> Scene {
+        Scene {
+            workspace: self.path.clone(),
+            home: env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
+            user: String::new(),
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        }
+    }
+
+    /// Puts a program in place of a target in the workspace.
+    fn furnish(&self, rest: &str) -> std::io::Result<()> {
+        let path = self.directory.path().join(rest.trim_start_matches('/'));
+        if path.exists() {
+            return Ok(());
+        }
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(&path, "#!/bin/sh\nexit 0\n")?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+    }
+
+    /// The target on the host, if it is a path.
+    fn on_host(&self, target: &str) -> Option<PathBuf> {
+        let (variable, rest) = target.find('/').map_or((target, ""), |at| target.split_at(at));
+        let base = match variable {
+            "" => PathBuf::from("/"),
+            "$WORKSPACE" => self.path.clone(),
+            "$HOME" => env::var_os("HOME").map(PathBuf::from)?,
+            "$TMP" => PathBuf::from("/tmp"),
+            _ => return None,
+        };
+        Some(base.join(rest.trim_start_matches('/')))
+    }
+}
+
+/// Tries a test in a session.
+pub(super) async fn attempt(
+    session: &Session,
+    scratch: &Scratch,
+    test: &Example,
+    place: Place,
+) -> Result<Outcome, Failure> {
+    let target = test.target.as_str();
+    if let Some(rest) = target.strip_prefix("$WORKSPACE/") {
+        scratch.furnish(rest).map_err(|error| Failure::new(error.to_string(), ""))?;
+    }
+    let host = scratch.on_host(target);
+    let missing = |path: &Path| {
+        let found = fs::symlink_metadata(path);
+        found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    };
+    // What a session writes need not be there, only the directory that it would be in.
+    let needed = match (test.act, &host) {
+        (Act::Write, Some(path)) => path.parent().map(Path::to_owned).or_else(|| host.clone()),
+        (Act::Read | Act::Execute | Act::Connect | Act::Write, _) => host.clone(),
+    };
+    let private_write = test.act == Act::Write && place == Place::Session;
+    if needed.is_some_and(|path| missing(&path)) && !private_write {
+        return Ok(Outcome::Absent);
+    }
+    let line = script(test.act, target, place);
+    let result = session.bash(line).reason("palisade profile test").await?;
+    if let Some(error) = &result.error
+        && result.exit_code.is_none()
+    {
+        return Ok(Outcome::Untried(error.message.clone()));
+    }
+    let refused_to_connect = result.stderr.contains("Connection refused");
+    let found = match (test.act, result.exit_code) {
+        (_, Some(0)) => Decision::Allow,
+        // Something was there to refuse it.
+        (Act::Connect, Some(_)) if refused_to_connect => Decision::Allow,
+        // It ran, and did not like the option.
+        (Act::Execute, Some(code)) if code != 126 && code != 127 => Decision::Allow,
+        (_, Some(_)) => Decision::Deny,
+        (_, None) => return Ok(Outcome::Untried("the trial was ended by a signal".to_owned())),
+    };
+    if found == test.expected {
+        return Ok(Outcome::Held);
+    }
+    let said = result.stderr.trim();
+    let said = if said.is_empty() { "it was done" } else { said };
+    Ok(Outcome::Broken(format!("the kernel's answer is {found}: {said}")))
+}
+
+/// A shell line that does it and exits with 0 only if it was done. Nothing of the host is changed
+/// by it: a file that was not there before is removed again.
+fn script(act: Act, target: &str, place: Place) -> String {
+    let word = word(target);
+    match (act, place) {
+        (Act::Read, _) => {
+            format!("if [ -d {word} ]; then ls -- {word} > /dev/null; else : < {word}; fi")
+        }
+        (Act::Write, Place::Session) => {
+            let (above, _) = target.rsplit_once('/').unwrap_or((target, ""));
+            let above = self::word(above);
+            format!(
+                "if [ -d {word} ]; then : >> {word}/.palisade-trial; else mkdir -p {above} && : >> {word}; fi"
+            )
+        }
+        (Act::Write, Place::Host) => format!(
+            "if [ -d {word} ]; then : >> {word}/.palisade-trial && rm -f {word}/.palisade-trial; \
+             elif [ -e {word} ]; then : >> {word}; else : >> {word} && rm -f {word}; fi"
+        ),
+        (Act::Execute, _) => format!("{word} --version < /dev/null > /dev/null"),
+        (Act::Connect, _) => {
+            let (host, port) = target.rsplit_once(':').unwrap_or((target, ""));
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            format!("exec 3<> {}", quoted(&format!("/dev/tcp/{host}/{port}")))
+        }
+    }
+}
+
+/// A target as a word of a shell: its variable by what the session says it is.
+fn word(target: &str) -> String {
+    let (variable, rest) = target.find('/').map_or((target, ""), |at| target.split_at(at));
+    match variable {
+        "$HOME" => format!("\"$HOME\"{}", quoted(rest)),
+        "$WORKSPACE" => format!("\"$PWD\"{}", quoted(rest)),
+        "$TMP" => format!("/tmp{}", quoted(rest)),
+        _ => quoted(target),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_words_that_nothing_expands() {
+        assert_eq!(word("$HOME/.ssh/id"), "\"$HOME\"'/.ssh/id'");
+        assert_eq!(word("$WORKSPACE"), "\"$PWD\"");
+        assert_eq!(word("/a b/$(c)/it's"), "'/a b/$(c)/it'\\''s'");
+        let connect = script(Act::Connect, "[::1]:80", Place::Session);
+        assert_eq!(connect, "exec 3<> '/dev/tcp/::1/80'");
+    }
+}

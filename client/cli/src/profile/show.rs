@@ -1,0 +1,95 @@
+//! `palisade profile show`: all of a profile, what it extends and its defaults included; or each
+//! system call and why.
+
+use super::{Directories, load};
+use crate::{failure::Failure, paint::harmless, print};
+use clap::Args;
+use palisade_policy::{Profile, SyscallEntry, SyscallList};
+use serde_json::json;
+
+/// Show all of a profile, with its defaults and what it extends
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The system calls instead: each with what becomes of it and why
+    #[arg(long)]
+    seccomp: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    directories: Directories,
+    /// A name, or a file
+    #[arg(default_value = palisade_policy::DEFAULT)]
+    profile: String,
+}
+
+impl Show {
+    pub(crate) fn perform(self) -> Result<u8, Failure> {
+        let found = load::find(&self.directories, [self.profile.as_str()])?;
+        let Some(profile) = found.first() else { return Ok(0) };
+        let text = match (self.seccomp, self.json) {
+            (true, json) => {
+                let list = SyscallList::builtin().map_err(|e| Failure::new(e.to_string(), ""))?;
+                if json { calls_json(list.entries()) } else { calls(list.entries()) }
+            }
+            (false, false) => whole(profile)?,
+            (false, true) => {
+                let tests: Vec<_> = profile.tests().iter().map(ToString::to_string).collect();
+                let canonical = profile.canonical().map_err(|error| load::bad(&error))?;
+                json!({
+                    "name": profile.name(), "file": profile.file(), "digest": profile.digest(),
+                    "description": profile.description(), "extends": profile.extends(),
+                    "tests": tests, "canonical": canonical,
+                })
+                .to_string()
+                    + "\n"
+            }
+        };
+        print::bytes(text.as_bytes())?;
+        Ok(0)
+    }
+}
+
+fn whole(profile: &Profile) -> Result<String, Failure> {
+    let canonical = profile.canonical().map_err(|error| load::bad(&error))?;
+    let mut text = format!("# {} ({})\n", profile.name(), harmless(profile.file()));
+    text += &format!("# sha256 {}\n", profile.digest());
+    if !profile.extends().is_empty() {
+        text += &format!("# extends {}; what they say is in here\n", profile.extends().join(", "));
+    }
+    text += "\n";
+    // The text of others, of which only line ends may steer a terminal.
+    text += &canonical.lines().map(harmless).collect::<Vec<_>>().join("\n");
+    text += "\n\n# its own tests\n";
+    for test in profile.tests() {
+        text += &format!("# {}\n", harmless(&test.to_string()));
+    }
+    Ok(text)
+}
+
+fn calls(entries: &[SyscallEntry]) -> String {
+    let mut text = String::new();
+    let mut group = "";
+    for entry in entries {
+        if entry.group != group {
+            group = &entry.group;
+            text += &format!("{}{group}\n", if text.is_empty() { "" } else { "\n" });
+        }
+        text += &format!("  {:24} {:8} {}\n", entry.name, entry.otherwise, entry.why);
+        for clause in &entry.when {
+            text += &format!("  {:24}   {clause}\n", "");
+        }
+    }
+    text + "\nwhat is not listed does not exist: ENOSYS\n"
+}
+
+fn calls_json(entries: &[SyscallEntry]) -> String {
+    let line = |entry: &SyscallEntry| {
+        json!({
+            "name": entry.name, "number": entry.rule.number, "group": entry.group,
+            "when": entry.when, "otherwise": entry.otherwise, "why": entry.why,
+        })
+        .to_string()
+    };
+    entries.iter().map(line).collect::<Vec<_>>().join("\n") + "\n"
+}

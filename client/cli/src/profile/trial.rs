@@ -1,0 +1,137 @@
+//! `palisade profile test`: a profile's own tests, told from its text, or really tried in a session.
+
+use super::{
+    Directories, load,
+    probe::{self, Outcome},
+};
+use crate::{
+    answer::{Verdict, answer},
+    failure::Failure,
+    paint::{self, Paint, Style, harmless},
+    print, run,
+};
+use clap::Args;
+use palisade_client::{Client, Embedded, Open, Operator, OperatorEvent, Registration};
+use palisade_policy::{Example, Profile, explain};
+use std::path::{Path, PathBuf};
+
+/// The status if a test does not hold.
+const FAILED: u8 = 1;
+
+/// Run the tests that a profile has in it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without --kernel they are answered from the profile's text, as whenever it is loaded. With --kernel a
+private daemon opens a session with the profile in an empty directory, and each is tried with bash:
+a file is opened, appended to or run, a connection is made. What is not on this host can not be tried
+and is said to be so. The calls are approved for the occasion, whatever the profile asks.
+
+Exit status: 0 all hold; 1 one does not, or can not be tried.
+
+Examples:
+  palisade profile test workspace
+  palisade profile test --kernel workspace readonly mine.toml")]
+pub(crate) struct Trial {
+    /// Try each of them in a session
+    #[arg(long)]
+    kernel: bool,
+    #[command(flatten)]
+    directories: Directories,
+    /// Names, or files
+    #[arg(required = true, value_name = "PROFILE")]
+    wanted: Vec<String>,
+}
+
+impl Trial {
+    pub(crate) async fn perform(self) -> Result<u8, Failure> {
+        let found = load::find(&self.directories, self.wanted.iter().map(String::as_str))?;
+        if !self.kernel {
+            // That it could be loaded means that they hold.
+            for profile in &found {
+                for test in profile.tests() {
+                    tell(profile, test, &Outcome::Held, paint::stdout())?;
+                }
+            }
+            return Ok(0);
+        }
+        let mut directories = load::directories(&self.directories);
+        for path in self.wanted.iter().filter(|profile| load::is_file(profile)) {
+            directories.push(directory_of(Path::new(path)));
+        }
+        directories.dedup();
+        let private = directories.iter().fold(Embedded::new(), |daemon, directory| {
+            daemon.profiles(std::path::absolute(directory).unwrap_or_else(|_| directory.clone()))
+        });
+        let mut status = 0;
+        for profile in &found {
+            // A connection has one session, and a private daemon one connection.
+            let (client, operator) = private.clone().with_operator().await?;
+            let handler = Registration::new("program:palisade-profile-test");
+            operator.register(handler).await?;
+            let approving = tokio::spawn(approve(operator));
+            let tried = attempt(&client, profile).await;
+            approving.abort();
+            status = status.max(run::end(&client, tried).await?);
+        }
+        Ok(status)
+    }
+}
+
+/// Approves whatever is asked: the calls are this program's own.
+async fn approve(operator: Operator) {
+    while let Some(event) = operator.next().await {
+        if let OperatorEvent::Question(question) = event {
+            let given = answer(&question, Verdict::Approve, "");
+            // A question that could not be answered is denied, and the trial says so.
+            drop(operator.answer(&question, given).await);
+        }
+    }
+}
+
+fn directory_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        Some(_) | None => PathBuf::from("."),
+    }
+}
+
+/// Tries a profile's tests in a session of its own.
+async fn attempt(client: &Client, profile: &Profile) -> Result<u8, Failure> {
+    let scratch = probe::Scratch::new()?;
+    let session = client.open(Open::new(scratch.path()).profile(profile.name())).await?;
+    let mut status = 0;
+    for test in profile.tests() {
+        let told = explain(profile, &scratch.scene(), test.act, &test.target);
+        let place = told.map(|told| told.place).map_err(|error| {
+            Failure::new(error.to_string(), "the workspace of this trial is a temporary directory")
+        })?;
+        let outcome = probe::attempt(&session, &scratch, test, place).await?;
+        tell(profile, test, &outcome, paint::stdout())?;
+        match outcome {
+            Outcome::Held | Outcome::Absent => {}
+            Outcome::Broken(_) | Outcome::Untried(_) => status = FAILED,
+        }
+    }
+    session.close().await?;
+    Ok(status)
+}
+
+fn tell(profile: &Profile, test: &Example, outcome: &Outcome, paint: Paint) -> Result<(), Failure> {
+    let shown = format!("{}: {}", profile.name(), harmless(&test.to_string()));
+    let line = match outcome {
+        Outcome::Held => format!("{} {shown}", paint.apply(Style::Good, "holds  ")),
+        Outcome::Absent => {
+            let mark = paint.apply(Style::Hint, "absent ");
+            format!("{mark} {shown}: it is not on this host, so it could not be tried")
+        }
+        Outcome::Broken(why) => {
+            let mark = paint.apply(Style::Error, "BROKEN ");
+            format!("{mark} {shown}: {} ({})", harmless(why), test.at)
+        }
+        Outcome::Untried(why) => {
+            let mark = paint.apply(Style::Error, "UNTRIED");
+            format!("{mark} {shown}: {}", harmless(why))
+        }
+    };
+    print::line(&line)
+}
