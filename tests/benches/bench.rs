@@ -346,7 +346,7 @@ impl Bench {
                 paths.push(format!("\"{}\"", directory.display()));
             }
             let text = format!(
-                "description = \"bench\"\n[fs]\nworkspace = \"write\"\nexecute = [\"!/usr\", \"/bin\", \"/lib\", \"/lib64\"]\nread = [{}]\n[layers]\noptional = [\"limits\"]\n",
+                "version = 1\ndescription = \"bench\"\n[fs]\nworkspace = \"write\"\nexecute = [\"!/usr\", \"/bin\", \"/lib\", \"/lib64\"]\nread = [{}]\n[layers]\noptional = [\"limits\"]\n",
                 paths.join(", ")
             );
             self.world.add_unasked(&format!("rules{count}"), &text);

@@ -386,7 +386,8 @@ fn agents_neither_register_nor_answer_and_cells_do_not_reach_the_socket() {
 #[test]
 fn what_is_remembered_is_not_asked_again_until_it_is_revoked() {
     for mode in Mode::all() {
-        let scene = Scene::new(mode, &handlers("remember = [\"exact\", \"prefix\", \"path\"]"));
+        let scene =
+            Scene::new(mode, &handlers("[remember]\nscopes = [\"exact\", \"prefix\", \"path\"]"));
         scene.attach_for(&[Review::Input]);
         let always = |scope: Scope| {
             move |_: &Question| Some(Answer::approve().remember(scope.clone(), Until::Session))

@@ -11,7 +11,7 @@
 use palisade_client::Open;
 use palisade_protocol::ErrorCode;
 use palisade_tests::{
-    Mode, Sandbox, UNASKED, World,
+    Mode, Sandbox, UNASKED, World, profile_with,
     rooms::{Rooms, until},
 };
 use serde_json::json;
@@ -101,10 +101,12 @@ fn what_a_call_changes_of_itself_changes_neither_the_daemon_nor_the_next_call() 
 fn two_sessions_in_one_workspace_have_each_its_own_grants() {
     for mode in Mode::all() {
         let world = World::new(mode);
-        let (name, text) = palisade_policy::builtin()[1];
-        assert_eq!(name, "readonly");
-        let text = text.replace("ask = \"destructive\"", "ask = \"never\"");
-        world.add_unasked("reading", &text);
+        let reading = [
+            ("workspace = \"write\"", "workspace = \"read\""),
+            ("allow_delete = true", "allow_delete = false"),
+            ("[tools]\ndeny = []", "[tools]\ndeny = [\"write_file\"]"),
+        ];
+        world.add_unasked("reading", &profile_with(&reading));
         let daemon = world.daemon();
         let over = |profile: &str| {
             let open = Open::new(world.workspace()).profile(profile);

@@ -15,6 +15,7 @@ use std::{fs, time::Duration};
 
 /// A small result and a small spool.
 const PROFILE: &str = r#"
+version = 1
 description = "for tests of output"
 [fs]
 workspace = "write"

@@ -17,6 +17,7 @@ use std::{
 
 /// A small profile: few processes, little patience.
 const PROFILE: &str = r#"
+version = 1
 description = "for tests of how calls end"
 [fs]
 workspace = "write"

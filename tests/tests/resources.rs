@@ -17,6 +17,7 @@ use std::{
 
 /// A session that is soon full.
 const PROFILE: &str = r#"
+version = 1
 description = "for tests of limits"
 [fs]
 workspace = "write"

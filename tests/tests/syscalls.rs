@@ -1,7 +1,8 @@
 //! What the system call filter refuses, from inside a whole session: the kernel's exact answer, the
 //! host as it was, and beside each refusal what ordinary programs still do.
-#![allow(clippy::unwrap_used, reason = "a test that can not go on fails")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can not go on fails")]
 
+use palisade_plan::SyscallAction;
 use palisade_tests::{Mode, Sandbox, World};
 use std::fs;
 
@@ -432,5 +433,67 @@ fn filters_of_its_own_do_not_loosen_ours() {
         // The next call has nothing of them.
         sandbox.holds(&[("filters", "ok"), ("own_filter", "ok"), ("sys:getpid", "ok")]);
         assert_eq!(sandbox.ok("grep Seccomp_filters /proc/self/status"), "Seccomp_filters:\t1\n");
+    });
+}
+
+/// Calls that are let through and can not be tried with nonsense for arguments, each with what it
+/// would do.
+const UNTRIED: [(&str, u32); 7] = [
+    ("rt_sigreturn jumps to nowhere", 15),
+    ("pause waits for ever", 34),
+    ("fork goes on twice", 57),
+    ("vfork goes on twice", 58),
+    ("exit ends without an answer", 60),
+    ("sync waits for all disks of the host", 162),
+    ("exit_group ends without an answer", 231),
+];
+
+/// The highest number that is tried; the kernel's own end well below it.
+const LAST: u32 = 600;
+
+#[test]
+fn every_number_is_answered_as_the_table_says() {
+    let rules = palisade_policy::SyscallList::builtin().unwrap().rules();
+    assert!(rules.iter().all(|rule| rule.number < LAST));
+    let tried: Vec<u32> =
+        (0..LAST).filter(|number| UNTRIED.iter().all(|(_, untried)| untried != number)).collect();
+    let attempt = |number: &u32| format!("sys:{number}:-1:-1:-1:-1:-1:-1");
+    each(|world, sandbox| {
+        let mut seen = [0; 3];
+        for chunk in tried.chunks(100) {
+            let attempts: Vec<String> = chunk.iter().map(attempt).collect();
+            let inside = sandbox.told(&attempts);
+            assert_eq!(inside.len(), chunk.len(), "from {:?} on", chunk.first());
+            for (number, inside) in chunk.iter().zip(inside) {
+                let rule = rules.iter().find(|rule| rule.number == *number);
+                let action = rule.map(|rule| rule.decide(&[u64::MAX; 6]));
+                match action {
+                    None => {
+                        assert_eq!(inside, "ENOSYS", "{number} is not in the table");
+                        seen[0] += 1;
+                    }
+                    Some(SyscallAction::Errno(errno)) => {
+                        let expected = match i32::from(errno) {
+                            libc::EPERM => "EPERM",
+                            libc::ENOSYS => "ENOSYS",
+                            libc::EAFNOSUPPORT => "EAFNOSUPPORT",
+                            other => panic!("{number} answers {other}, which no test knows"),
+                        };
+                        assert_eq!(inside, expected, "{number} is refused by the table");
+                        seen[1] += 1;
+                    }
+                    // With nonsense for arguments the kernel has its own complaints.
+                    Some(SyscallAction::Allow) => {
+                        if matches!(inside.as_str(), "ENOSYS" | "EPERM" | "SIGSYS") {
+                            let outside = world.told_outside(&[attempt(number)]);
+                            assert_eq!(outside, [inside], "{number} is let through by the table");
+                        }
+                        seen[2] += 1;
+                    }
+                }
+            }
+        }
+        // The control: all three kinds were met, and many times.
+        assert!(seen.iter().all(|count| *count > 50), "{seen:?}");
     });
 }
