@@ -98,8 +98,6 @@ fn unexpected(reply: FileReply) -> CallError {
         FileReply::Failed(failure) => CallError::File(failure),
         FileReply::Content(_)
         | FileReply::Read { .. }
-        | FileReply::Written { .. }
-        | FileReply::Deleted { .. }
         | FileReply::Listed { .. }
         | FileReply::Looked { .. }
         | FileReply::Before(_)

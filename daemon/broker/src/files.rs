@@ -92,8 +92,6 @@ impl Lease {
             FileReply::Globbed(_)
             | FileReply::Grepped(_)
             | FileReply::Read { .. }
-            | FileReply::Written { .. }
-            | FileReply::Deleted { .. }
             | FileReply::Listed { .. }
             | FileReply::Looked { .. }
             | FileReply::Changed(_)
@@ -230,8 +228,8 @@ mod tests {
         cell.say(&end_of_read());
         let mut lease = channels.lease().await.unwrap();
         lease.send(&[read()]).await.unwrap();
-        cell.say(&FileReply::Deleted { entries: 7 });
-        assert_eq!(lease.receive().await.unwrap(), FileReply::Deleted { entries: 7 });
+        cell.say(&FileReply::Content(vec![7; 7]));
+        assert_eq!(lease.receive().await.unwrap(), FileReply::Content(vec![7; 7]));
     }
 
     #[tokio::test]

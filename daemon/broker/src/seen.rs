@@ -52,8 +52,6 @@ impl SeenTarget {
             FileReply::Failed(failure) => Err(CallError::File(failure)),
             FileReply::Content(_)
             | FileReply::Read { .. }
-            | FileReply::Written { .. }
-            | FileReply::Deleted { .. }
             | FileReply::Listed { .. }
             | FileReply::Before(_)
             | FileReply::Prepared(_)

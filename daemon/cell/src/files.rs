@@ -163,7 +163,7 @@ impl Desk<'_> {
             // The call was over before it came, or was stopped by the sight of it.
             return Ok(());
         }
-        if matches!(request, FileRequest::Write { .. } | FileRequest::Change(_)) {
+        if matches!(request, FileRequest::Change(_)) {
             self.leftovers = Leftovers::Possible;
         }
         let failure = match contained(|| self.answer(&request)) {
@@ -184,12 +184,6 @@ impl Desk<'_> {
             FileRequest::Read { path, part, most, form } => {
                 return tools::read(self.channel, path, *part, *most, *form);
             }
-            FileRequest::Write { path, mode, most } => {
-                tools::write(self.channel, path, *mode, *most)?
-            }
-            FileRequest::Delete { path, recursive } => {
-                tools::delete(path, tools::Reach::from_recursive(*recursive), &self.workspace)?
-            }
             FileRequest::List { path, recursive, skip, limit, choice } => {
                 let reach = tools::Reach::from_recursive(*recursive);
                 let asked = Listing { path, reach, skip: *skip, limit: *limit, choice };
@@ -202,7 +196,7 @@ impl Desk<'_> {
             FileRequest::Glob(asked) => tools::glob(self.channel, asked, &self.workspace)?,
             FileRequest::Grep(asked) => tools::grep(self.channel, asked, &self.workspace)?,
             FileRequest::Content { .. } | FileRequest::Abandon | FileRequest::Commit => {
-                return Err(Stop::OutOfOrder("content came, and no write was begun"));
+                return Err(Stop::OutOfOrder("content came, and no change was begun"));
             }
         };
         Ok(self.channel.send(&reply)?)

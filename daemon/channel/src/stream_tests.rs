@@ -31,19 +31,19 @@ fn raw(channel: &Channel, bytes: &[u8]) {
 fn messages_arrive_in_order_and_then_the_end() {
     let (a, b) = pair();
     a.send_all(&[FileReply::Content(vec![7; 3]), FileReply::Abandoned]).unwrap();
-    a.send(&FileReply::Deleted { entries: 9 }).unwrap();
+    a.send(&FileReply::Content(vec![7; 9])).unwrap();
     drop(a);
     let next = || b.receive::<FileReply>().unwrap().map(|(message, fds)| (message, fds.len()));
     assert_eq!(next(), Some((FileReply::Content(vec![7; 3]), 0)));
     assert_eq!(next(), Some((FileReply::Abandoned, 0)));
-    assert_eq!(next(), Some((FileReply::Deleted { entries: 9 }, 0)));
+    assert_eq!(next(), Some((FileReply::Content(vec![7; 9]), 0)));
     assert_eq!(next(), None);
 }
 
 #[test]
 fn a_frame_in_single_bytes_is_a_frame() {
     let (a, b) = pair();
-    let body = codec::encode(&FileReply::Deleted { entries: 70_000 }).unwrap();
+    let body = codec::encode(&FileReply::Content(vec![7; 300])).unwrap();
     let mut bytes = codec::header(body.len(), 0).unwrap().to_vec();
     bytes.extend(body);
     let sender = thread::spawn(move || {
@@ -53,7 +53,7 @@ fn a_frame_in_single_bytes_is_a_frame() {
         }
     });
     let (message, _) = b.receive::<FileReply>().unwrap().unwrap();
-    assert_eq!(message, FileReply::Deleted { entries: 70_000 });
+    assert_eq!(message, FileReply::Content(vec![7; 300]));
     sender.join().unwrap();
 }
 
@@ -94,13 +94,13 @@ fn descriptors_come_with_their_message_and_close_on_exec() {
     let (a, b) = pair();
     let (reader, writer) = std::io::pipe().unwrap();
     a.send(&FileReply::Abandoned).unwrap();
-    a.send_with(&FileReply::Deleted { entries: 1 }, &[writer.as_fd()]).unwrap();
-    a.send(&FileReply::Deleted { entries: 2 }).unwrap();
+    a.send_with(&FileReply::Content(vec![7; 1]), &[writer.as_fd()]).unwrap();
+    a.send(&FileReply::Content(vec![7; 2])).unwrap();
     drop(writer);
     let (_, none) = b.receive::<FileReply>().unwrap().unwrap();
     assert_eq!(none.len(), 0);
     let (message, mut fds) = b.receive::<FileReply>().unwrap().unwrap();
-    assert_eq!((message, fds.len()), (FileReply::Deleted { entries: 1 }, 1));
+    assert_eq!((message, fds.len()), (FileReply::Content(vec![7; 1]), 1));
     let fd = fds.pop().unwrap();
     let flags = rustix::io::fcntl_getfd(&fd).unwrap();
     assert_eq!(flags, rustix::io::FdFlags::CLOEXEC);
@@ -110,7 +110,7 @@ fn descriptors_come_with_their_message_and_close_on_exec() {
     reader.read_to_string(&mut text).unwrap();
     assert_eq!(text, "through");
     let (message, none) = b.receive::<FileReply>().unwrap().unwrap();
-    assert_eq!((message, none.len()), (FileReply::Deleted { entries: 2 }, 0));
+    assert_eq!((message, none.len()), (FileReply::Content(vec![7; 2]), 0));
 }
 
 #[test]

@@ -151,15 +151,6 @@ pub enum FileRequest {
         /// What to make of them.
         form: Form,
     },
-    /// Write a file; `Content` messages follow.
-    Write {
-        /// Absolute.
-        path: Path,
-        /// What to do with what is there.
-        mode: WriteMode,
-        /// The most bytes the file may have afterwards.
-        most: u64,
-    },
     /// A piece of a file being written.
     Content {
         /// Its bytes, at most [`CHUNK`].
@@ -170,13 +161,6 @@ pub enum FileRequest {
     /// Give up what is under way. A write changes nothing; a search ends. One that comes too late
     /// means nothing.
     Abandon,
-    /// Remove a file or a tree.
-    Delete {
-        /// Absolute.
-        path: Path,
-        /// Also directories.
-        recursive: bool,
-    },
     /// Prepare a change of files; [`crate::change`] says what follows.
     Change(Change),
     /// Do what was prepared.
@@ -309,20 +293,6 @@ pub enum FileReply {
         mode: u32,
         /// What was made of its bytes.
         made: Made,
-    },
-    /// The file was written.
-    Written {
-        /// Its size now.
-        size: u64,
-        /// It did not exist before.
-        created: bool,
-        /// To know it again as long as nobody changes it; none if that can not be told.
-        version: Option<Version>,
-    },
-    /// The file or tree is gone.
-    Deleted {
-        /// How many entries in all.
-        entries: u64,
     },
     /// What a change would replace; a file's `Content` follows, exactly as many bytes as it has.
     Before(Before),

@@ -7,30 +7,24 @@
 
 mod change;
 mod choose;
-mod delete;
 mod glob;
 mod grep;
 mod hits;
 mod list;
 mod look;
 mod notebook;
-mod place;
 mod read;
 mod rules;
 mod smallest;
-mod temp;
 mod walk;
 mod watch;
-mod write;
 
 pub(crate) use change::change;
-pub(crate) use delete::delete;
 pub(crate) use glob::glob;
 pub(crate) use grep::grep;
 pub(crate) use list::{Listing, list};
 pub(crate) use look::look;
 pub(crate) use read::read;
-pub(crate) use write::write;
 
 use crate::channel::Channel;
 use palisade_channel::ChannelError;

@@ -116,8 +116,6 @@ impl Broker {
                 }
                 FileReply::Failed(error) => return Err(error),
                 reply @ (FileReply::Read { .. }
-                | FileReply::Written { .. }
-                | FileReply::Deleted { .. }
                 | FileReply::Listed { .. }
                 | FileReply::Looked { .. }
                 | FileReply::Before(_)
@@ -149,8 +147,6 @@ impl Broker {
                     return Ok(Draft { befores, prepared });
                 }
                 last @ (FileReply::Read { .. }
-                | FileReply::Written { .. }
-                | FileReply::Deleted { .. }
                 | FileReply::Changed(_)
                 | FileReply::Listed { .. }
                 | FileReply::Looked { .. }
