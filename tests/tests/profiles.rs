@@ -20,6 +20,15 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 struct Dice(u64);
 
 impl Dice {
+    /// Small seeds far apart.
+    fn new(seed: u64) -> Self {
+        let mut dice = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        for _ in 0..8 {
+            dice.roll(2);
+        }
+        dice
+    }
+
     fn roll(&mut self, sides: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -42,6 +51,14 @@ fn furnish(world: &World, root: &Path) {
     }
 }
 
+/// What programs need, and nothing of `/usr/sbin`.
+const RUN: [&str; 7] =
+    ["!/usr/bin", "/usr/lib", "/usr/lib64", "/bin", "/lib", "/lib64", "/usr/libexec"];
+
+/// Something that can only be read. (What is below `/tmp`, as all the rest here, can be run as well:
+/// Landlock adds up what is granted above.)
+const READ_ONLY: &str = "/usr/sbin/nologin";
+
 /// A profile with some of the directories in some of its lists; what would have no effect is left
 /// out, as the loader wants it.
 fn random(dice: &mut Dice, root: &Path) -> String {
@@ -51,8 +68,8 @@ fn random(dice: &mut Dice, root: &Path) -> String {
         format!(
             "version = 1\ndescription = \"random\"\nask = \"never\"\n[fs]\nworkspace = {access:?}\n\
              execute = {:?}\nread = {:?}\nwrite = {:?}\n[layers]\noptional = [\"limits\"]\n",
-            [&["!/usr", "/bin", "/lib", "/lib64"].map(str::to_owned)[..], &lists[0]].concat(),
-            lists[1],
+            [&RUN.map(str::to_owned)[..], &lists[0]].concat(),
+            [&["/usr/sbin".to_owned()], &lists[1][..]].concat(),
             lists[2],
         )
     };
@@ -90,7 +107,7 @@ fn an_explanation_is_what_the_kernel_does() {
             let (outside, workspace) = (world.outside(), world.workspace());
             furnish(&world, &outside);
             furnish(&world, &workspace);
-            let text = random(&mut Dice(seed), &outside);
+            let text = random(&mut Dice::new(seed), &outside);
             world.add_profile("random", &text);
             let profile = Profile::parse("random", &text).unwrap();
             let sandbox = world.open_with("random");
@@ -98,17 +115,19 @@ fn an_explanation_is_what_the_kernel_does() {
             let user = String::new();
             let scene = Scene { workspace: workspace.clone(), home, user, uid: 1, gid: 1 };
             let mut cases = Vec::new();
-            for root in [&outside, &workspace] {
-                for directory in [""].iter().chain(&DIRECTORIES) {
-                    let target = root.join(directory).join("program").display().to_string();
-                    let about = |act| explain(&profile, &scene, act, &target).unwrap();
-                    let readable = about(Act::Read).decision == Decision::Allow;
-                    for (act, probe) in
-                        [(Act::Read, "read"), (Act::Write, "append"), (Act::Execute, "exec")]
-                    {
-                        let found = about(act);
-                        cases.push((format!("{probe}:{target}"), expected(&found, readable)));
-                    }
+            let programs = [&outside, &workspace].into_iter().flat_map(|root| {
+                [""].iter()
+                    .chain(&DIRECTORIES)
+                    .map(|directory| root.join(directory).join("program"))
+            });
+            for target in programs.chain([READ_ONLY.into()]) {
+                let target = target.display().to_string();
+                let about = |act| explain(&profile, &scene, act, &target).unwrap();
+                let readable = about(Act::Read).decision == Decision::Allow;
+                for (act, probe) in
+                    [(Act::Read, "read"), (Act::Write, "append"), (Act::Execute, "exec")]
+                {
+                    cases.push((format!("{probe}:{target}"), expected(&about(act), readable)));
                 }
             }
             let attempts: Vec<String> = cases.iter().map(|(attempt, _)| attempt.clone()).collect();
@@ -118,6 +137,10 @@ fn an_explanation_is_what_the_kernel_does() {
                 seen.insert(*expected);
             }
             // The control: outside the sandbox each of them is done.
+            let of_test = |attempt: &String| !attempt.ends_with(READ_ONLY);
+            let attempts: Vec<String> = attempts.into_iter().filter(of_test).collect();
+            let mode_bits = fs::metadata(READ_ONLY).unwrap().permissions().mode();
+            assert_eq!(mode_bits & 0o555, 0o555, "{READ_ONLY} can be read and run by everybody");
             let control = world.told_outside(&attempts);
             assert!(
                 control.iter().all(|answer| answer == "ok" || answer == "silent"),
