@@ -30,9 +30,11 @@ use palisade_plan::{
 };
 use palisade_protocol::{JsonText, ToolName};
 use std::time::Duration;
+use tokio::time::Instant;
 use wanted::Wanted;
 
-/// How long the cell has to do what was prepared. It is not stopped half-way.
+/// How long the cell has beyond the call's own time to do what was prepared. It is not stopped
+/// half-way.
 const COMMIT: Duration = Duration::from_secs(30);
 
 /// Makes a change; stops at the deadline or when cancelled, until it is being done.
@@ -50,7 +52,7 @@ pub(crate) async fn run(
         stop = Context::stopped(&cancel, deadline) => Err(stop),
     };
     match begun {
-        Ok((lease, writing)) => commit(task, lease, writing, &context).await,
+        Ok((lease, writing)) => commit(task, lease, writing, &context, deadline).await,
         Err(error) => error.into(),
     }
 }
@@ -100,6 +102,7 @@ async fn commit(
     mut lease: Lease,
     mut writing: Option<Writing>,
     context: &Context,
+    deadline: Deadline,
 ) -> Outcome {
     let session = &context.session;
     if let Some(writing) = &mut writing {
@@ -112,7 +115,8 @@ async fn commit(
         lease.send(&[FileRequest::Commit]).await?;
         lease.receive().await
     };
-    let changed = match tokio::time::timeout(COMMIT, done).await {
+    let until = deadline.at.max(Instant::now()) + COMMIT;
+    let changed = match tokio::time::timeout_at(until, done).await {
         Ok(Ok(FileReply::Changed(changed))) => changed,
         Ok(Ok(FileReply::Failed(failure))) => {
             if let Some(writing) = &mut writing {
@@ -122,7 +126,7 @@ async fn commit(
         }
         Ok(Ok(_)) => return unknown(session.channel_error("it answered another request")),
         Ok(Err(error)) => return unknown(session.channel_error(error)),
-        Err(_) => return unknown(CallError::TimedOut(COMMIT.as_millis())),
+        Err(_) => return unknown(deadline.error()),
     };
     note(session, task, &changed);
     if let Some(writing) = &mut writing {
