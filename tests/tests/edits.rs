@@ -37,7 +37,7 @@ fn scene(mode: Mode) -> (World, Sandbox) {
     symlink("a", workspace.join("link")).unwrap();
     rustix::fs::mknodat(
         rustix::fs::CWD,
-        &workspace.join("fifo"),
+        workspace.join("fifo"),
         rustix::fs::FileType::Fifo,
         rustix::fs::Mode::from_raw_mode(0o666),
         0,
