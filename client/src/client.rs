@@ -1,19 +1,20 @@
 //! A connection to the daemon, and what can be asked without a session.
 
 use crate::{
-    Embedded, Error, Open, Operator, Session,
+    Embedded, Error, Open, Operator, OperatorEvent, Session,
     embedded::Daemon,
     link::{Link, Patience},
+    news::NewsReceiver,
 };
 use palisade_protocol::{
-    CallId, Hello, OutputPage, OutputQuery, Reply, Request, Status, ToolName, ToolSpec, ToolsQuery,
-    Welcome, limits::VERSION,
+    CallId, Hello, OutputPage, OutputQuery, Reply, Request, SessionId, Status, Subscribe, ToolName,
+    ToolSpec, ToolsQuery, Welcome, limits::VERSION,
 };
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use tokio::net::UnixStream;
+use tokio::{net::UnixStream, sync::Mutex};
 
 /// How the connection was made, so that it can be made again.
 #[derive(Debug, Clone)]
@@ -30,6 +31,7 @@ struct Inner {
     hello: Hello,
     welcome: Welcome,
     daemon: Option<Daemon>,
+    news: Mutex<NewsReceiver>,
 }
 
 /// A connection to the daemon. Cheap to clone; all clones share the connection, which ends with
@@ -113,9 +115,10 @@ impl Client {
         hello: Hello,
         patience: Patience,
     ) -> Result<Self, Error> {
-        let link = Arc::new(Link::start(stream, patience));
+        let (link, news) = Link::start(stream, patience);
         let welcome = greet(&link, hello.clone()).await?;
-        Ok(Self { inner: Arc::new(Inner { link, origin, hello, welcome, daemon }) })
+        let (link, news) = (Arc::new(link), Mutex::new(news));
+        Ok(Self { inner: Arc::new(Inner { link, origin, hello, welcome, daemon, news }) })
     }
 
     /// Connects anew, the way this connection was made. This one stays as it is; sessions belong
@@ -210,6 +213,25 @@ impl Client {
             return Err(unexpected("output"));
         };
         Ok(page)
+    }
+
+    /// Wants to hear of the calls of a session of this user, whoever makes them: their output as
+    /// it comes, decisions, results. A second subscription takes the place of the first.
+    ///
+    /// # Errors
+    /// `not_found` if there is no such session, or it is another user's.
+    pub async fn subscribe(&self, session: &SessionId) -> Result<(), Error> {
+        let subscribe = Subscribe { session: Some(session.clone()) };
+        let Reply::Done = self.ask(Request::Subscribe(subscribe)).await? else {
+            return Err(unexpected("subscribe"));
+        };
+        Ok(())
+    }
+
+    /// What a subscriber hears next; none once the connection has ended. What is not asked for in
+    /// time is dropped and counted ([`OperatorEvent::Lost`]).
+    pub async fn heard(&self) -> Option<OperatorEvent> {
+        self.inner.news.lock().await.next().await
     }
 
     /// Ends the connection, for all clones, and waits until the daemon has closed its side; for an

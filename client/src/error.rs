@@ -120,6 +120,13 @@ impl Error {
     pub fn code(&self) -> Option<ErrorCode> {
         self.wire().map(|error| error.code)
     }
+
+    /// Whether an [answer](crate::Operator::answer) was taken, and only what it wanted remembered
+    /// was refused.
+    #[must_use]
+    pub fn is_only_not_remembered(&self) -> bool {
+        matches!(self, Self::Remote(error) if error.code == ErrorCode::Denied)
+    }
 }
 
 fn shown(paths: &[PathBuf]) -> String {

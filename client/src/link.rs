@@ -3,7 +3,7 @@
 
 use crate::{
     Error, Event,
-    news::Sink,
+    news::{self, NewsReceiver, Sink},
     table::{Ending, Entered, Events, Table},
     wire::{self, Incoming},
 };
@@ -68,24 +68,21 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Takes over a socket.
-    pub(crate) fn start(stream: UnixStream, patience: Patience) -> Self {
-        Self::begin(stream, patience, None)
+    /// Takes over a socket; what operators and observers hear comes out beside it.
+    pub(crate) fn start(stream: UnixStream, patience: Patience) -> (Self, NewsReceiver) {
+        let (news, heard) = news::channel();
+        (Self::with_news(stream, patience, Sink::Operator(news)), heard)
     }
 
-    /// Takes over an operator's or provider's socket, with a place for what they hear.
+    /// The same with a place of its own for what is heard.
     pub(crate) fn with_news(stream: UnixStream, patience: Patience, news: Sink) -> Self {
-        Self::begin(stream, patience, Some(news))
-    }
-
-    fn begin(stream: UnixStream, patience: Patience, news: Option<Sink>) -> Self {
         let table = Arc::new(Table::default());
         let room = Arc::new(Semaphore::new(OUTGOING));
         let (outgoing, queue) = mpsc::unbounded_channel();
         let (alive, over) = watch::channel(());
         let (shared, seats) = (Arc::clone(&table), Arc::clone(&room));
         tokio::spawn(async move {
-            let ending = serve(stream, queue, &shared, (patience.wait, news.as_ref())).await;
+            let ending = serve(stream, queue, &shared, (patience.wait, &news)).await;
             shared.end(ending);
             // Whoever waits for news finds the reason in the table.
             drop(news);
@@ -182,7 +179,7 @@ async fn serve(
     stream: UnixStream,
     queue: mpsc::UnboundedReceiver<Outgoing>,
     table: &Table,
-    (patience, news): (Duration, Option<&Sink>),
+    (patience, news): (Duration, &Sink),
 ) -> Ending {
     let (reading, writing) = stream.into_split();
     let reader = read_all(reading, table, patience, news);
@@ -202,12 +199,7 @@ async fn write_all(mut socket: OwnedWriteHalf, mut queue: mpsc::UnboundedReceive
     }
 }
 
-async fn read_all(
-    socket: OwnedReadHalf,
-    table: &Table,
-    patience: Duration,
-    news: Option<&Sink>,
-) -> Ending {
+async fn read_all(socket: OwnedReadHalf, table: &Table, patience: Duration, news: &Sink) -> Ending {
     let mut socket = BufReader::with_capacity(READ_AHEAD, socket);
     loop {
         match wire::read(&mut socket).await {
@@ -224,11 +216,7 @@ async fn read_all(
                 return Ending::Nonsense("an answer without a number".to_owned());
             }
             Ok(Incoming::Message(ServerMessage::Event(event))) => {
-                let own = match news {
-                    Some(news) => news.take(event),
-                    None => Some(event),
-                };
-                if let Some(event) = own {
+                if let Some(event) = news.take(event) {
                     deliver(event, table, patience).await;
                 }
             }

@@ -1,7 +1,10 @@
 //! What operators and observers hear on a connection, between the task that reads the socket and
 //! whoever asks for it next. Runs in the operator's process.
 
-use palisade_protocol::{Approval, CallEnded, CallStarted, Denied, Event, Question, QuestionOver};
+use palisade_protocol::{
+    Approval, CallEnded, CallId, CallStarted, Denied, Event, Question, QuestionOver, SessionId,
+    Stream,
+};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -11,7 +14,10 @@ use tokio::sync::mpsc;
 /// How much news of calls may wait. Questions are never dropped: the daemon bounds them.
 const BACKLOG: u64 = 4096;
 
-/// What an operator hears.
+/// How much output may wait in it.
+const BACKLOG_BYTES: u64 = 8 * 1024 * 1024;
+
+/// What an operator or an observer hears. Only an operator hears of questions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OperatorEvent {
@@ -27,17 +33,32 @@ pub enum OperatorEvent {
     CallEnded(CallEnded),
     /// To subscribers: a call was refused.
     Denied(Denied),
+    /// To subscribers: a piece of a call's output, in order of arrival.
+    CallOutput {
+        /// Whose.
+        session: SessionId,
+        /// The call.
+        call_id: CallId,
+        /// Which stream.
+        stream: Stream,
+        /// The bytes; a character may be cut between two pieces.
+        data: Vec<u8>,
+    },
     /// News of calls that was dropped because nobody read it. Questions are never dropped.
     Lost {
         /// How many events.
         events: u64,
+        /// How much output was in them.
+        bytes: u64,
     },
 }
 
 #[derive(Debug, Default)]
 struct Counts {
     waiting: AtomicU64,
+    waiting_bytes: AtomicU64,
     lost: AtomicU64,
+    lost_bytes: AtomicU64,
 }
 
 /// The socket's side.
@@ -70,7 +91,7 @@ impl Sink {
     }
 }
 
-/// The operator's side.
+/// The side of whoever listens.
 #[derive(Debug)]
 pub(crate) struct NewsReceiver {
     queue: mpsc::UnboundedReceiver<OperatorEvent>,
@@ -86,8 +107,35 @@ pub(crate) fn channel() -> (NewsSender, NewsReceiver) {
     )
 }
 
+impl OperatorEvent {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::CallOutput { data, .. } => data.len() as u64,
+            Self::Question(_)
+            | Self::Over(_)
+            | Self::Approval(_)
+            | Self::CallStarted(_)
+            | Self::CallEnded(_)
+            | Self::Denied(_)
+            | Self::Lost { .. } => 0,
+        }
+    }
+}
+
+impl Counts {
+    fn has_room(&self, bytes: u64) -> bool {
+        self.waiting.load(Ordering::Relaxed) < BACKLOG
+            && self.waiting_bytes.load(Ordering::Relaxed) + bytes <= BACKLOG_BYTES
+    }
+
+    fn lose(&self, events: u64, bytes: u64) {
+        self.lost.fetch_add(events, Ordering::Relaxed);
+        self.lost_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
 impl NewsSender {
-    /// Takes what operators hear; the events of a connection's own calls come back.
+    /// Takes what operators and observers hear; the events of a connection's own calls come back.
     pub(crate) fn take(&self, event: Event) -> Option<Event> {
         let (event, bounded) = match event {
             Event::Question(question) => (OperatorEvent::Question(question), false),
@@ -96,16 +144,31 @@ impl NewsSender {
             Event::CallStarted(started) => (OperatorEvent::CallStarted(started), true),
             Event::CallEnded(ended) => (OperatorEvent::CallEnded(ended), true),
             Event::Denied(denied) => (OperatorEvent::Denied(denied), true),
+            Event::CallOutput { session, call_id, stream, data } => {
+                (OperatorEvent::CallOutput { session, call_id, stream, data: data.0 }, true)
+            }
+            Event::Lost { events, bytes } => (OperatorEvent::Lost { events, bytes }, true),
             Event::Output { .. }
             | Event::Progress { .. }
             | Event::Invoke(_)
             | Event::InvokeCancelled(_) => return Some(event),
         };
-        if bounded && self.counts.waiting.load(Ordering::Relaxed) >= BACKLOG {
-            self.counts.lost.fetch_add(1, Ordering::Relaxed);
+        let bytes = event.bytes();
+        if bounded && !self.counts.has_room(bytes) {
+            match event {
+                OperatorEvent::Lost { events, bytes } => self.counts.lose(events, bytes),
+                OperatorEvent::CallOutput { .. }
+                | OperatorEvent::Question(_)
+                | OperatorEvent::Over(_)
+                | OperatorEvent::Approval(_)
+                | OperatorEvent::CallStarted(_)
+                | OperatorEvent::CallEnded(_)
+                | OperatorEvent::Denied(_) => self.counts.lose(1, bytes),
+            }
             return None;
         }
         self.counts.waiting.fetch_add(1, Ordering::Relaxed);
+        self.counts.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         // A receiver that is gone wants no news.
         drop(self.queue.send(event));
         None
@@ -117,10 +180,14 @@ impl NewsReceiver {
     pub(crate) async fn next(&mut self) -> Option<OperatorEvent> {
         match self.counts.lost.swap(0, Ordering::Relaxed) {
             0 => {}
-            events => return Some(OperatorEvent::Lost { events }),
+            events => {
+                let bytes = self.counts.lost_bytes.swap(0, Ordering::Relaxed);
+                return Some(OperatorEvent::Lost { events, bytes });
+            }
         }
         let event = self.queue.recv().await?;
         self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.counts.waiting_bytes.fetch_sub(event.bytes(), Ordering::Relaxed);
         Some(event)
     }
 }

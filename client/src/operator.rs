@@ -5,7 +5,7 @@ use crate::{
     Answer, Error, OperatorEvent, Registration,
     client::{greet, hello, unexpected},
     link::{Link, Patience},
-    news::{self, NewsReceiver, Sink},
+    news::NewsReceiver,
 };
 use palisade_protocol::{
     Abort, Answered, Grant, GrantId, HandlerId, Question, Reply, Request, Revoke, SessionId,
@@ -68,10 +68,9 @@ impl Operator {
     /// # Errors
     /// As for [`connect`](Self::connect), once the socket is open.
     pub async fn from_stream(stream: UnixStream) -> Result<Self, Error> {
-        let (sender, receiver) = news::channel();
-        let link = Link::with_news(stream, Patience::default(), Sink::Operator(sender));
+        let (link, news) = Link::start(stream, Patience::default());
         let welcome = greet(&link, hello()).await?;
-        Ok(Self { inner: Arc::new(Inner { link, welcome, news: Mutex::new(receiver) }) })
+        Ok(Self { inner: Arc::new(Inner { link, welcome, news: Mutex::new(news) }) })
     }
 
     /// What the daemon said of itself in its greeting.
@@ -118,7 +117,8 @@ impl Operator {
     ///
     /// # Errors
     /// `stale_approval` if the question is over, was answered already, or is about something else;
-    /// `denied` if more was to be remembered than the profile permits. None of them counts.
+    /// `denied` if the decision was taken but may not be remembered
+    /// ([`Error::is_only_not_remembered`]). No other answer that is refused counts.
     pub async fn answer(
         &self,
         question: &Question,
@@ -169,7 +169,8 @@ impl Operator {
         self.done(Request::Revoke(Revoke { id: id.clone() }), "revoke").await
     }
 
-    /// Wants to hear of calls and decisions as they happen: of one session, or of all.
+    /// Wants to hear of calls, their output and decisions as they happen: of one session, or of
+    /// all.
     ///
     /// # Errors
     /// `not_found` if there is no such session.

@@ -144,12 +144,14 @@ async fn questions_come_through_a_flood_of_news_that_nobody_read() {
     while let Some(event) = operator.next().await {
         match event {
             OperatorEvent::CallStarted(_) => news += 1,
-            OperatorEvent::Lost { events } => lost += events,
+            OperatorEvent::Lost { events, bytes: 0 } => lost += events,
             other @ (OperatorEvent::Question(_)
             | OperatorEvent::Over(_)
             | OperatorEvent::Approval(_)
             | OperatorEvent::CallEnded(_)
-            | OperatorEvent::Denied(_)) => rest.push(other),
+            | OperatorEvent::Denied(_)
+            | OperatorEvent::CallOutput { .. }
+            | OperatorEvent::Lost { .. }) => rest.push(other),
         }
     }
     assert_eq!((news, lost), (4096, 904));

@@ -56,7 +56,9 @@ impl Event {
             | WireEvent::CallEnded(_)
             | WireEvent::Denied(_)
             | WireEvent::Invoke(_)
-            | WireEvent::InvokeCancelled(_) => None,
+            | WireEvent::InvokeCancelled(_)
+            | WireEvent::CallOutput { .. }
+            | WireEvent::Lost { .. } => None,
         }
     }
 

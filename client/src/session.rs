@@ -79,6 +79,15 @@ impl Session {
         Call::new(self.client.link(), tool.as_ref(), arguments)
     }
 
+    /// Wants to hear of this session's calls on its own connection; [`Client::heard`] has the
+    /// events.
+    ///
+    /// # Errors
+    /// If the connection or the session is gone.
+    pub async fn subscribe(&self) -> Result<(), Error> {
+        self.client.subscribe(self.id()).await
+    }
+
     /// Ends the session and waits until nothing of it is left.
     ///
     /// # Errors

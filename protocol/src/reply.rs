@@ -131,6 +131,24 @@ pub enum Event {
     Invoke(Box<Invoke>),
     /// To a provider: nobody waits for the result any more.
     InvokeCancelled(InvokeCancelled),
+    /// To subscribers: a piece of a call's output, in order of arrival.
+    CallOutput {
+        /// Whose.
+        session: SessionId,
+        /// The call.
+        call_id: CallId,
+        /// Which stream.
+        stream: Stream,
+        /// The bytes.
+        data: Bytes,
+    },
+    /// To a subscriber that did not keep up: what is missing before the next event.
+    Lost {
+        /// How many events.
+        events: u64,
+        /// How much output was in them.
+        bytes: u64,
+    },
 }
 
 /// A page of a spool.

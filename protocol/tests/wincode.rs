@@ -95,6 +95,8 @@ wire! {
         Question(Box<Question>), QuestionOver([String; 3]), ToolApproval(Approval),
         CallStarted(CallStarted), CallEnded(CallEnded), Denied(Denied),
         Invoke(Box<Invoke>), InvokeCancelled(u64),
+        CallOutput { names: [String; 2], stream: Stream, data: Vec<u8> },
+        Lost { events: u64, bytes: u64 },
     }
     struct Invoke {
         invocation: u64, session: String, tool: String, arguments: String,

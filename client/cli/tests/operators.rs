@@ -278,11 +278,29 @@ fn an_answer_that_is_refused_becomes_a_denial() {
         daemon.registered();
         daemon.ask(&question("q-1"));
         let asked = daemon.next().unwrap();
-        let error = WireError::new(ErrorCode::Denied, "not remembered", "");
+        let error = WireError::new(ErrorCode::InvalidRequest, "it makes no sense", "");
         daemon.reply(asked.id, Reply::Error(error));
         daemon.answer()
     })
     .end();
     let Decision::Deny(deny) = answer.decision else { panic!("{answer:?}") };
-    assert!(deny.reason.contains("not remembered"), "{}", deny.reason);
+    assert!(deny.reason.contains("it makes no sense"), "{}", deny.reason);
+}
+
+#[test]
+fn an_answer_that_counts_and_is_not_remembered_stands() {
+    let scene = scene(&["approve", "--policy", "approve"], |daemon| {
+        daemon.registered();
+        daemon.ask(&question("q-1"));
+        let asked = daemon.next().unwrap();
+        let told = "the decision counts, but is not remembered: not so long";
+        daemon.reply(asked.id, Reply::Error(WireError::new(ErrorCode::Denied, told, "")));
+        daemon.ask(&question("q-2"));
+        daemon.answer()
+    });
+    let (output, answer) = scene.end();
+    assert_eq!((answer.question.as_str(), answer.decision), ("q-2", Decision::Approve));
+    assert!(text(&output.stdout).contains("approved q-1 "), "{}", text(&output.stdout));
+    let told = "note: the answer to q-1: the decision counts, but is not remembered: not so long";
+    assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
 }

@@ -165,6 +165,18 @@ fn a_person_answers_each_question_by_key() {
     let remember = daemon.answer().remember.unwrap();
     assert_eq!((remember.scope, remember.until), (Scope::ExactCall, Until::Session));
 
+    // What counts without being remembered is told as both, and the next question has its turn.
+    screen.tmux(&["send-keys", "-R"]);
+    daemon.ask(&question("q-4b"));
+    screen.shows(PROMPT);
+    screen.keys(&["a"]);
+    screen.shows("1  exactly this call");
+    screen.keys(&["1"]);
+    let asked = daemon.next().unwrap();
+    let told = "the decision counts, but is not remembered: the profile says no";
+    daemon.reply(asked.id, Reply::Error(WireError::new(ErrorCode::Denied, told, "")));
+    screen.shows(&format!("q-4b approved: {told}"));
+
     screen.tmux(&["send-keys", "-R"]);
     daemon.ask(&question("q-5"));
     screen.shows(PROMPT);

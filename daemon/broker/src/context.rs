@@ -4,7 +4,13 @@ mod attachment;
 
 pub(crate) use attachment::{Attachment, Tally};
 
-use crate::{diagnose::Tap, error::CallError, session::Session, spool::Spools};
+use crate::{
+    diagnose::Tap,
+    error::CallError,
+    observers::{Audience, Observers},
+    session::Session,
+    spool::Spools,
+};
 use palisade_protocol::{Bytes, CallId, Event, RequestId, ServerMessage, Stream};
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -36,6 +42,9 @@ pub(crate) struct Context {
     pub(crate) input: Option<Attachment>,
     /// Who hears all that a program prints, besides the client.
     pub(crate) tap: Option<Tap>,
+    pub(crate) observers: Arc<Observers>,
+    /// Who of the observers may hear what it prints, as it comes.
+    pub(crate) audience: Audience,
 }
 
 /// A time on the monotonic clock by which a call must be over.
@@ -57,6 +66,16 @@ impl Deadline {
 }
 
 impl Context {
+    /// Tells observers of a piece of output; those who are behind miss it.
+    pub(crate) fn show(&self, stream: Stream, data: &[u8]) {
+        self.observers.tell_of(&self.session.id, self.audience, || Event::CallOutput {
+            session: self.session.id.clone(),
+            call_id: self.call_id.clone(),
+            stream,
+            data: Bytes(data.to_vec()),
+        });
+    }
+
     /// Sends a piece of output as an event; waits while the client is slow.
     pub(crate) async fn send(&self, stream: Stream, data: Vec<u8>) {
         let event = Event::Output { call: self.request, stream, data: Bytes(data) };
@@ -91,6 +110,8 @@ impl Context {
             streaming: Streaming::ResultOnly,
             input: None,
             tap: Some(tap),
+            observers: Arc::clone(&self.observers),
+            audience: Audience::Nobody,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Those who want to hear of calls and decisions as they happen. One that does not keep up loses
-//! events; it never holds up a call. Broker.
+//! events and is told how many; it never holds up a call. Broker.
 
-use crate::{checkpoint::desk::ConnectionNumber, context::Outbox, session::Session};
+use crate::{checkpoint::desk::ConnectionNumber, context::Outbox, order::Role, session::Session};
 use palisade_protocol::{Event, ServerMessage, SessionId};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,12 +11,82 @@ pub(crate) struct Observers {
     all: Mutex<Vec<Observer>>,
 }
 
+/// Who may hear something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    Everybody,
+    /// What agents may not see before it was reviewed.
+    Operators,
+    Nobody,
+}
+
+/// Who subscribed.
+#[derive(Debug)]
+pub(crate) struct Subscriber {
+    pub(crate) connection: ConnectionNumber,
+    pub(crate) role: Role,
+    /// None means every session.
+    pub(crate) session: Option<SessionId>,
+    pub(crate) outbox: Outbox,
+}
+
 #[derive(Debug)]
 struct Observer {
-    connection: ConnectionNumber,
-    /// None means every session.
-    session: Option<SessionId>,
-    outbox: Outbox,
+    subscriber: Subscriber,
+    /// Events that did not fit since the last that did, and the output in them.
+    lost: (u64, u64),
+}
+
+impl Audience {
+    fn has(self, role: Role) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::Operators => role == Role::Operator,
+            Self::Nobody => false,
+        }
+    }
+}
+
+impl Observer {
+    /// Queues an event if there is room. Its connection's queue is also the way of replies and
+    /// questions: output leaves half of it to others, other news a quarter.
+    fn hear(&mut self, event: Event) {
+        let outbox = &self.subscriber.outbox;
+        let (bytes, kept) = match &event {
+            Event::CallOutput { data, .. } => (data.0.len() as u64, outbox.max_capacity() / 2),
+            Event::Output { .. }
+            | Event::Progress { .. }
+            | Event::Question(_)
+            | Event::QuestionOver(_)
+            | Event::ToolApproval(_)
+            | Event::CallStarted(_)
+            | Event::CallEnded(_)
+            | Event::Denied(_)
+            | Event::Invoke(_)
+            | Event::InvokeCancelled(_)
+            | Event::Lost { .. } => (0, outbox.max_capacity() / 4),
+        };
+        let room = outbox.capacity() > kept && self.catch_up();
+        if !room || self.subscriber.outbox.try_send(ServerMessage::Event(event)).is_err() {
+            self.lost.0 += 1;
+            self.lost.1 += bytes;
+        }
+    }
+
+    /// Says what is missing, if anything is; whether that could be said.
+    fn catch_up(&mut self) -> bool {
+        let (events, bytes) = self.lost;
+        let told = events == 0
+            || self
+                .subscriber
+                .outbox
+                .try_send(ServerMessage::Event(Event::Lost { events, bytes }))
+                .is_ok();
+        if told {
+            self.lost = (0, 0);
+        }
+        told
+    }
 }
 
 impl Observers {
@@ -25,36 +95,39 @@ impl Observers {
     }
 
     /// One more; a second subscription of a connection takes the place of its first.
-    pub(crate) fn add(
-        &self,
-        connection: ConnectionNumber,
-        session: Option<SessionId>,
-        outbox: Outbox,
-    ) {
-        self.remove(connection);
-        self.all().push(Observer { connection, session, outbox });
+    pub(crate) fn add(&self, subscriber: Subscriber) {
+        self.remove(subscriber.connection);
+        self.all().push(Observer { subscriber, lost: (0, 0) });
     }
 
     pub(crate) fn remove(&self, connection: ConnectionNumber) {
-        self.all().retain(|observer| observer.connection != connection);
+        self.all().retain(|observer| observer.subscriber.connection != connection);
     }
 
     /// Tells those who want to hear of this session; the event is made only if there are any.
     pub(crate) fn tell(&self, session: &Session, event: impl FnOnce() -> Event) {
-        self.tell_of(&session.id, event);
+        self.tell_of(&session.id, Audience::Everybody, event);
     }
 
-    fn tell_of(&self, session: &SessionId, event: impl FnOnce() -> Event) {
-        let all = self.all();
-        let wants = |observer: &&Observer| observer.session.as_ref().is_none_or(|id| id == session);
-        let mut listening = all.iter().filter(wants).peekable();
+    /// The same for what not everybody may hear.
+    pub(crate) fn tell_of(
+        &self,
+        session: &SessionId,
+        audience: Audience,
+        event: impl FnOnce() -> Event,
+    ) {
+        let mut all = self.all();
+        let wants = |observer: &&mut Observer| {
+            let Subscriber { session: wanted, role, .. } = &observer.subscriber;
+            audience.has(*role) && wanted.as_ref().is_none_or(|id| id == session)
+        };
+        let mut listening = all.iter_mut().filter(wants).peekable();
         if listening.peek().is_none() {
             return;
         }
         let event = event();
         for observer in listening {
-            // A full queue loses this event for this observer.
-            observer.outbox.try_send(ServerMessage::Event(event.clone())).ok();
+            observer.hear(event.clone());
         }
     }
 }
@@ -62,28 +135,82 @@ impl Observers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::sync::mpsc;
+    use palisade_protocol::{Bytes, Stream};
+    use tokio::sync::mpsc::{self, Receiver};
 
-    fn event() -> Event {
+    fn news() -> Event {
         Event::Progress { call: 1, message: String::new(), done: 0, total: None }
     }
 
-    #[tokio::test]
-    async fn each_hears_of_what_it_asked_for_and_nobody_waits() {
+    fn output(text: &str) -> Event {
+        let (session, call_id) = ("s1".parse().unwrap(), "c1".parse().unwrap());
+        let data = Bytes(text.as_bytes().to_vec());
+        Event::CallOutput { session, call_id, stream: Stream::Stdout, data }
+    }
+
+    fn subscribed(
+        observers: &Observers,
+        connection: ConnectionNumber,
+        role: Role,
+        session: Option<&SessionId>,
+        queue: usize,
+    ) -> Receiver<ServerMessage> {
+        let (outbox, heard) = mpsc::channel(queue);
+        observers.add(Subscriber { connection, role, session: session.cloned(), outbox });
+        heard
+    }
+
+    fn heard(queue: &mut Receiver<ServerMessage>) -> Vec<Event> {
+        std::iter::from_fn(|| queue.try_recv().ok())
+            .map(|message| match message {
+                ServerMessage::Event(event) => event,
+                ServerMessage::Reply { .. } => panic!("{message:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_hears_of_what_it_asked_for_and_nobody_waits() {
         let observers = Observers::default();
-        let (everything, mut all) = mpsc::channel(1);
-        let (one, mut own) = mpsc::channel(8);
         let (first, second): (SessionId, SessionId) =
             ("s1".parse().unwrap(), "s2".parse().unwrap());
-        observers.add(1, None, everything);
-        observers.add(2, Some(first.clone()), one);
+        let mut all = subscribed(&observers, 1, Role::Operator, None, 1);
+        let mut own = subscribed(&observers, 2, Role::Agent, Some(&first), 8);
         for session in [&first, &second, &second] {
-            observers.tell_of(session, event);
+            observers.tell_of(session, Audience::Everybody, news);
         }
-        assert!(all.try_recv().is_ok() && all.try_recv().is_err());
-        assert!(own.try_recv().is_ok() && own.try_recv().is_err());
+        assert_eq!((heard(&mut all).len(), heard(&mut own).len()), (1, 1));
         observers.remove(1);
         observers.remove(2);
-        observers.tell_of(&first, || panic!("nobody listens"));
+        observers.tell_of(&first, Audience::Everybody, || panic!("nobody listens"));
+    }
+
+    #[test]
+    fn what_is_to_be_reviewed_first_is_for_operators() {
+        let observers = Observers::default();
+        let session: SessionId = "s1".parse().unwrap();
+        let mut operator = subscribed(&observers, 1, Role::Operator, Some(&session), 8);
+        let mut agent = subscribed(&observers, 2, Role::Agent, Some(&session), 8);
+        observers.tell_of(&session, Audience::Operators, || output("secret"));
+        observers.tell_of(&session, Audience::Nobody, || panic!("for nobody"));
+        assert_eq!(heard(&mut operator), [output("secret")]);
+        assert_eq!(heard(&mut agent), []);
+    }
+
+    #[test]
+    fn one_that_lags_is_told_how_much_it_missed_and_where() {
+        let observers = Observers::default();
+        let session: SessionId = "s1".parse().unwrap();
+        let mut queue = subscribed(&observers, 1, Role::Agent, Some(&session), 8);
+        for text in ["1", "2", "3", "4", "five", "six"] {
+            observers.tell_of(&session, Audience::Everybody, || output(text));
+        }
+        // Output takes half of the queue; how a call ended has room beside it.
+        observers.tell_of(&session, Audience::Everybody, news);
+        let lost = Event::Lost { events: 2, bytes: 7 };
+        let kept = [output("1"), output("2"), output("3"), output("4"), lost, news()];
+        assert_eq!(heard(&mut queue), kept);
+        observers.tell_of(&session, Audience::Everybody, || output("7"));
+        assert_eq!(heard(&mut queue), [output("7")]);
     }
 }

@@ -128,6 +128,7 @@ impl Taker for Output<'_> {
             Stream::Stdout => self.stdout.push(&bytes),
             Stream::Stderr | Stream::Content => self.stderr.push(&bytes),
         }
+        self.context.show(stream, &bytes);
         if self.context.streaming == Streaming::Live {
             self.context.send(stream, bytes).await;
         }

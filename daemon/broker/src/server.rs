@@ -59,7 +59,7 @@ pub(crate) struct Server {
     pub(crate) analyst: Analyst,
     pub(crate) desk: Desk,
     pub(crate) operators: Operators,
-    pub(crate) observers: Observers,
+    pub(crate) observers: Arc<Observers>,
     connections: AtomicU64,
     sessions: Mutex<Vec<Weak<Session>>>,
 }
@@ -86,7 +86,7 @@ impl Server {
             analyst: Analyst::at(Path::new("/nonexistent")),
             desk: Desk::default(),
             operators: Operators::Own(rustix::process::geteuid().as_raw()),
-            observers: Observers::default(),
+            observers: Arc::default(),
             connections: AtomicU64::new(0),
             sessions: Mutex::default(),
         })

@@ -11,6 +11,7 @@ use crate::{
     file, gather,
     invoke::{self, Asking},
     job,
+    observers::Audience,
     outcome::{Fault, Outcome, Slip},
     provider::left,
     run,
@@ -256,6 +257,7 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
     let reviewed = if session.profile.reviews_output(&tool.spec) {
         // What a reviewer is to see first is not sent as it comes.
         context.streaming = Streaming::ResultOnly;
+        context.audience = Audience::Operators;
         Some(reviewed(&context, call, Arc::clone(&tool), &task)?)
     } else {
         None

@@ -2,7 +2,8 @@
 //! that a message can be read without remembering what was asked.
 
 use crate::{
-    Bytes, ErrorCode, Event, Reply, RequestId, ServerMessage, Stream, ToolSpec, WireError, object,
+    Bytes, CallId, ErrorCode, Event, Reply, RequestId, ServerMessage, SessionId, Stream, ToolSpec,
+    WireError, object,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -207,6 +208,22 @@ struct ProgressEvent {
     total: Option<u64>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallOutputEvent {
+    session: SessionId,
+    call_id: CallId,
+    stream: Stream,
+    data: Bytes,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LostEvent {
+    events: u64,
+    bytes: u64,
+}
+
 fn event(params: &RawValue) -> Result<Event, String> {
     let (kind, rest) = apart(params, "event")?;
     Ok(match kind {
@@ -226,6 +243,14 @@ fn event(params: &RawValue) -> Result<Event, String> {
         "\"denied\"" => Event::Denied(object::parse(&rest)?),
         "\"invoke\"" => Event::Invoke(object::parse(&rest)?),
         "\"invoke_cancelled\"" => Event::InvokeCancelled(object::parse(&rest)?),
+        "\"call_output\"" => {
+            let CallOutputEvent { session, call_id, stream, data } = object::parse(&rest)?;
+            Event::CallOutput { session, call_id, stream, data }
+        }
+        "\"lost\"" => {
+            let LostEvent { events, bytes } = object::parse(&rest)?;
+            Event::Lost { events, bytes }
+        }
         other => return Err(format!("there is no event {other}")),
     })
 }

@@ -28,6 +28,10 @@ fn bytes() -> impl Strategy<Value = Bytes> {
     vec(any::<u8>(), 0..300).prop_map(Bytes)
 }
 
+fn stream() -> impl Strategy<Value = Stream> {
+    prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr), Just(Stream::Content)]
+}
+
 fn path() -> BoxedStrategy<RawPath> {
     prop_oneof![vec(any::<u8>(), 0..32).prop_map(RawPath), text().prop_map(RawPath::from)].boxed()
 }
@@ -300,11 +304,10 @@ fn reply() -> impl Strategy<Value = Reply> {
 
 /// Anything the daemon may send.
 pub(crate) fn message() -> impl Strategy<Value = ServerMessage> {
-    let stream = prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr), Just(Stream::Content)];
     prop_oneof![
         6 => (option::of(0..=limits::MAX_ID), reply())
             .prop_map(|(id, reply)| ServerMessage::Reply { id, reply }),
-        1 => (any::<u64>(), stream, bytes()).prop_map(|(call, stream, data)| {
+        1 => (any::<u64>(), stream(), bytes()).prop_map(|(call, stream, data)| {
             ServerMessage::Event(Event::Output { call, stream, data })
         }),
         1 => (any::<u64>(), text(), any::<u64>(), option::of(any::<u64>())).prop_map(

@@ -1,6 +1,6 @@
 //! Arbitrary requests, replies and events of operators and observers.
 
-use super::{error, finding, name, object, path, text, texts};
+use super::{bytes, error, finding, name, object, path, stream, text, texts};
 use palisade_protocol::*;
 use proptest::{collection::vec, option, prelude::*};
 
@@ -195,5 +195,9 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         (whose(), error()).prop_map(|(whose, error)| {
             Event::Denied(Denied { session: whose.0, call_id: whose.1, tool: whose.2, error })
         }),
+        (name(), name(), stream(), bytes()).prop_map(|(session, call_id, stream, data)| {
+            Event::CallOutput { session, call_id, stream, data }
+        }),
+        any::<(u64, u64)>().prop_map(|(events, bytes)| Event::Lost { events, bytes }),
     ]
 }

@@ -108,9 +108,14 @@ impl Work {
         self.decided.store(true, Ordering::Relaxed);
         let told = word(&given);
         let id = &question.question;
+        // Without a reader of the log the answers still count.
+        let log = || drop(print::line(&format!("{told} {id} {}", card::summary(&question))));
         match self.operator.answer(&question, given).await {
-            // Without a reader of the log the answers still count.
-            Ok(_) => drop(print::line(&format!("{told} {id} {}", card::summary(&question)))),
+            Ok(_) => log(),
+            Err(error) if error.is_only_not_remembered() => {
+                log();
+                print::note(&format!("note: the answer to {id}: {error}"));
+            }
             Err(error) => {
                 print::note(&format!("note: the answer to {id}: {error}"));
                 // What was refused for what it says must not leave the agent waiting.

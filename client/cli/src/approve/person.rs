@@ -151,13 +151,19 @@ impl Person {
         let Some(question) = self.desk.front() else { return Ok(()) };
         let told = word(&answer);
         let taken = self.operator.answer(question, answer).await;
-        // One that was refused for what it says leaves the question open.
+        // One that was refused for what it says leaves the question open; one that only is not
+        // remembered was taken.
         let open = taken.as_ref().is_err_and(|error| {
-            !matches!(error.code(), Some(ErrorCode::StaleApproval | ErrorCode::NotFound))
+            let code = error.code();
+            let over = matches!(code, Some(ErrorCode::StaleApproval | ErrorCode::NotFound));
+            !over && !error.is_only_not_remembered()
         });
         let line = match taken {
             Ok(None) => format!("{} {told}", question.question),
             Ok(Some(grant)) => format!("{} {told}; remembered as {grant}", question.question),
+            Err(error) if error.is_only_not_remembered() => {
+                format!("{} {told}: {}", question.question, visible(&error.to_string()))
+            }
             Err(error) => {
                 format!("{} was not answered: {}", question.question, visible(&error.to_string()))
             }

@@ -169,7 +169,7 @@ impl State {
         let checked = match (self.open.get(at), &answer.decision) {
             (Some(open), Decision::Approve) => Memory::check(&open.claim, &remember, &open.limits),
             (Some(_) | None, _) => Err(WireError::new(
-                ErrorCode::InvalidRequest,
+                ErrorCode::Denied,
                 "not remembered: only a plain approval is",
                 "leave out `remember`",
             )),

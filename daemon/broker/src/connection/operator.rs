@@ -1,7 +1,7 @@
 //! What an operator may ask, one by one. Broker.
 
 use super::Connection;
-use crate::{checkpoint::answer::Answerer, order::Role};
+use crate::{checkpoint::answer::Answerer, observers::Subscriber, order::Role};
 use palisade_protocol::{
     Answer, ErrorCode, GrantId, Pending, Question, Register, Registered, Reply, SessionId,
     Subscribe, WireError, limits::MAX_FRAME,
@@ -73,7 +73,12 @@ impl Connection {
                 Some(own.ok_or_else(|| no_session(&id))?.id.clone())
             }
         };
-        self.server.observers.add(self.number, session, self.outbox.clone());
+        self.server.observers.add(Subscriber {
+            connection: self.number,
+            role: self.role,
+            session,
+            outbox: self.outbox.clone(),
+        });
         Ok(Reply::Done)
     }
 

@@ -5,6 +5,7 @@ use crate::{
     call,
     context::{Attachment, Context, Outbox, Streaming},
     flight::{Flight, Landing},
+    observers::Audience,
     outcome::Fault,
     provider::Heard,
     server::{NAME, Server},
@@ -154,6 +155,8 @@ impl Connection {
             streaming: if call.options.stream { Streaming::Live } else { Streaming::ResultOnly },
             input,
             tap: None,
+            observers: Arc::clone(&self.server.observers),
+            audience: Audience::Everybody,
             session: Arc::clone(&session),
         };
         let asked = Asked { call, context, place, started, fault };

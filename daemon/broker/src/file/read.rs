@@ -55,6 +55,7 @@ pub(super) async fn read(
             return Err(CallError::Cell("it sent more than was asked for".to_owned()));
         }
         if wanted.encoding == Encoding::Raw {
+            context.show(Stream::Content, &piece);
             context.send(Stream::Content, piece).await;
         } else if content.is_empty() {
             content = piece;
