@@ -114,7 +114,8 @@ impl Work {
             Ok(_) => log(),
             Err(error) if error.is_only_not_remembered() => {
                 log();
-                print::note(&format!("note: the answer to {id}: {error}"));
+                let why = error.wire().map_or("", |wire| &wire.message);
+                print::note(&format!("note: the answer to {id}: {why}"));
             }
             Err(error) => {
                 print::note(&format!("note: the answer to {id}: {error}"));

@@ -162,7 +162,8 @@ impl Person {
             Ok(None) => format!("{} {told}", question.question),
             Ok(Some(grant)) => format!("{} {told}; remembered as {grant}", question.question),
             Err(error) if error.is_only_not_remembered() => {
-                format!("{} {told}: {}", question.question, visible(&error.to_string()))
+                let why = error.wire().map_or("", |wire| &wire.message);
+                format!("{} {told}: {}", question.question, visible(why))
             }
             Err(error) => {
                 format!("{} was not answered: {}", question.question, visible(&error.to_string()))
