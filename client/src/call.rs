@@ -107,6 +107,13 @@ impl<A> Call<A> {
         self
     }
 
+    /// A second call with this key, in the same session, is not made: it has the first one's
+    /// result. For calls that are repeated after a connection was lost.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.options.idempotency_key = Some(key.into());
+        self
+    }
+
     /// Sends output as it comes. See [`Running`] for what a slow reader does.
     pub fn stream(mut self) -> Self {
         self.options.stream = true;
@@ -163,14 +170,18 @@ impl<A: Serialize> Call<A> {
         self.prepare()?.start().await
     }
 
-    fn prepare(self) -> Result<Prepared, Error> {
-        let call = palisade_protocol::Call {
-            tool: ToolName::try_from(self.tool)?,
+    /// The call as it is sent; what is attached to it does not come along.
+    pub(crate) fn to_wire(&self) -> Result<palisade_protocol::Call, Error> {
+        Ok(palisade_protocol::Call {
+            tool: ToolName::try_from(self.tool.clone())?,
             arguments: JsonText::render(&self.arguments).map_err(Error::Arguments)?,
-            reason: self.reason,
-            options: self.options,
-        };
-        Ok(Prepared { link: self.link, call, attachment: self.attachment })
+            reason: self.reason.clone(),
+            options: self.options.clone(),
+        })
+    }
+
+    fn prepare(self) -> Result<Prepared, Error> {
+        Ok(Prepared { call: self.to_wire()?, link: self.link, attachment: self.attachment })
     }
 }
 
@@ -199,7 +210,7 @@ impl Prepared {
         } else {
             (Events::Unwanted, None)
         };
-        let entered = self.link.submit(Request::Call(self.call), events).await?;
+        let entered = self.link.submit(Request::Call(self.call), events, 1).await?;
         let mut running = Running::new(Arc::clone(&self.link), entered, receiver);
         let (link, id) = (self.link, running.id());
         match self.attachment {

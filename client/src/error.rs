@@ -89,6 +89,12 @@ pub enum Error {
          one with Client::from_stream"
     )]
     NotReconnectable,
+    /// A session that ends with its connection can not be resumed.
+    #[error(
+        "this session ends with its connection; open one with Open::resumable, on a daemon that \
+         listens on a socket"
+    )]
+    NotResumable,
 }
 
 impl Error {
@@ -111,7 +117,8 @@ impl Error {
             | Self::Attachment(_)
             | Self::NotText(_)
             | Self::Workspace { .. }
-            | Self::NotReconnectable => None,
+            | Self::NotReconnectable
+            | Self::NotResumable => None,
         }
     }
 

@@ -64,6 +64,8 @@ impl Fake {
             session: "s1".parse().unwrap(),
             workspace: RawPath::from("/workspace"),
             receipt: Receipt::default(),
+            token: None,
+            grace_ms: 0,
         };
         self.reply(envelope.id, Reply::Opened(Box::new(opened))).await;
         open

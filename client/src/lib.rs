@@ -42,6 +42,7 @@
 //! see [`Running`] for what happens when it is not.
 
 mod answer;
+mod batch;
 mod call;
 mod client;
 mod embedded;
@@ -55,6 +56,7 @@ mod open;
 mod operator;
 mod provided;
 mod provider;
+mod resume;
 mod running;
 mod search;
 mod session;
@@ -69,6 +71,7 @@ mod operator_tests;
 mod tests;
 
 pub use answer::{Answer, Registration};
+pub use batch::Batch;
 pub use call::Call;
 pub use client::Client;
 pub use embedded::{Embedded, companion};
@@ -80,13 +83,14 @@ pub use open::Open;
 pub use operator::Operator;
 pub use palisade_protocol::{
     Approval, Ask, Asker, CallEnded, CallId, CallResult, CallStarted, Checkpoint, CommandPrefix,
-    Decision, Degraded, Denial, Denied, ErrorCode, Finding, Grant, GrantId, HandlerId, Opened,
-    OutputPage, PathScope, Question, QuestionId, QuestionOver, Receipt, Remember, Review, Scope,
-    SessionId, Status, Stream, Target, ToolSpec, Until, View, ViewLine, Welcome, WireError,
-    arguments, limits,
+    Decision, Degraded, Denial, Denied, ErrorCode, Finding, Grant, GrantId, HandlerId, JobInfo,
+    Jobs, Opened, OutputPage, PathScope, Question, QuestionId, QuestionOver, Receipt, Remember,
+    Review, Scope, SessionId, Status, Stream, Target, ToolSpec, Until, View, ViewLine, Welcome,
+    WireError, arguments, limits,
 };
 pub use provided::{Invoked, Output, ProvidedTool};
 pub use provider::Provider;
+pub use resume::{Resumed, Token};
 pub use running::{Event, Running};
 pub use search::{Files, FoundFile, FoundLine, Matches, Skipped};
 pub use session::Session;

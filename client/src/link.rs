@@ -9,6 +9,7 @@ use crate::{
 };
 use palisade_protocol::{
     Bytes, Cancel, Envelope, Event as WireEvent, Input, Reply, Request, RequestId, ServerMessage,
+    limits::MAX_CALLS_IN_FLIGHT,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -64,6 +65,8 @@ pub(crate) struct Link {
     pub(crate) patience: Patience,
     outgoing: mpsc::UnboundedSender<Outgoing>,
     room: Arc<Semaphore>,
+    /// Places for calls under way.
+    calls: Arc<Semaphore>,
     over: watch::Receiver<()>,
 }
 
@@ -78,6 +81,8 @@ impl Link {
     pub(crate) fn with_news(stream: UnixStream, patience: Patience, news: Sink) -> Self {
         let table = Arc::new(Table::default());
         let room = Arc::new(Semaphore::new(OUTGOING));
+        let calls = Arc::new(Semaphore::new(MAX_CALLS_IN_FLIGHT));
+        let places = Arc::clone(&calls);
         let (outgoing, queue) = mpsc::unbounded_channel();
         let (alive, over) = watch::channel(());
         let (shared, seats) = (Arc::clone(&table), Arc::clone(&room));
@@ -87,14 +92,15 @@ impl Link {
             // Whoever waits for news finds the reason in the table.
             drop(news);
             seats.close();
+            places.close();
             drop(alive);
         });
-        Self { table, patience, outgoing, room, over }
+        Self { table, patience, outgoing, room, calls, over }
     }
 
     /// Asks, and waits for the answer.
     pub(crate) async fn ask(&self, request: Request) -> Result<Reply, Error> {
-        let entered = self.submit(request, Events::Unwanted).await?;
+        let entered = self.submit(request, Events::Unwanted, 0).await?;
         match entered.answer.await {
             Ok(Ok(Reply::Error(error))) => Err(Error::Remote(error)),
             Ok(answer) => answer,
@@ -102,11 +108,23 @@ impl Link {
         }
     }
 
-    /// Asks; the answer is waited for elsewhere.
-    pub(crate) async fn submit(&self, request: Request, events: Events) -> Result<Entered, Error> {
+    /// Asks; the answer is waited for elsewhere. So many calls wait until they may be under way.
+    pub(crate) async fn submit(
+        &self,
+        request: Request,
+        events: Events,
+        calls: u32,
+    ) -> Result<Entered, Error> {
+        let place = match calls {
+            0 => None,
+            calls => {
+                let places = Arc::clone(&self.calls).acquire_many_owned(calls).await;
+                Some(places.map_err(|_| self.table.ended())?)
+            }
+        };
         let room = self.reserve().await?;
         // From here on nothing waits: a caller that gives up leaves no request half entered.
-        let entered = self.table.enter(events)?;
+        let entered = self.table.enter(events, place)?;
         if let Err(error) = self.send(entered.id, request, Some(room)) {
             self.table.forget(entered.id);
             return Err(error);
@@ -147,7 +165,7 @@ impl Link {
         if !self.table.waits(call) {
             return Ok(());
         }
-        let entered = self.table.enter(Events::Unwanted)?;
+        let entered = self.table.enter(Events::Unwanted, None)?;
         self.send(entered.id, Request::Cancel(Cancel { call }), None)
     }
 

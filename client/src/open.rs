@@ -2,7 +2,10 @@
 
 use crate::Error;
 use palisade_protocol::{Ask, OpenOptions, RawPath};
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// What a session is asked to be; kept so that [`Session::reconnect`](crate::Session::reconnect)
 /// can ask for the same.
@@ -39,6 +42,13 @@ impl Open {
     /// When to ask; refused where it is laxer than the profile's own.
     pub fn ask(mut self, ask: Ask) -> Self {
         self.options.ask = Some(ask);
+        self
+    }
+
+    /// Lets the session outlive its connection for so long, as far as the profile allows, to be
+    /// [resumed](crate::Client::resume). An embedded daemon does not allow it.
+    pub fn resumable(mut self, grace: Duration) -> Self {
+        self.options.grace_ms = Some(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
         self
     }
 

@@ -5,8 +5,9 @@ use palisade_protocol::{Opened, Receipt, Reply, Request, SessionId, arguments::B
 use serde::Serialize;
 use std::{path::Path, sync::Arc};
 
-/// A session. Cheap to clone. It lives as long as its connection, at most: after
-/// [`Error::Disconnected`] make a new one with [`reconnect`](Self::reconnect).
+/// A session. Cheap to clone. It lives as long as its connection, at most, unless it was opened
+/// [`resumable`](Open::resumable): after [`Error::Disconnected`] make a new one with
+/// [`reconnect`](Self::reconnect), or go on with [`resume`](Self::resume).
 #[derive(Debug, Clone)]
 pub struct Session {
     client: Client,
@@ -17,6 +18,10 @@ pub struct Session {
 impl Session {
     pub(crate) fn new(client: Client, open: Open, opened: Opened) -> Self {
         Self { client, open, opened: Arc::new(opened) }
+    }
+
+    pub(crate) fn opened(&self) -> &Opened {
+        &self.opened
     }
 
     /// Its id, as audit and status name it.

@@ -9,7 +9,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 /// What a waiting request gets.
 pub(crate) type Answer = Result<Reply, Error>;
@@ -30,6 +30,8 @@ struct Waiting {
     answer: oneshot::Sender<Answer>,
     events: Events,
     lost: Arc<AtomicU64>,
+    /// A call's place among those that may be under way.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// Why a connection is over.
@@ -58,6 +60,10 @@ struct State {
     last: RequestId,
     waiting: HashMap<RequestId, Waiting>,
     ending: Option<Ending>,
+    /// Calls of an earlier connection that this one goes on with.
+    adopted: Vec<Entered>,
+    /// What had no answer when the connection ended.
+    unanswered: Vec<RequestId>,
 }
 
 /// The requests of one connection that have no answer yet.
@@ -74,6 +80,22 @@ pub(crate) struct Entered {
     pub(crate) lost: Arc<AtomicU64>,
 }
 
+impl State {
+    fn wait(
+        &mut self,
+        id: RequestId,
+        events: Events,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Entered {
+        self.last = self.last.max(id);
+        let (sender, answer) = oneshot::channel();
+        let lost = Arc::new(AtomicU64::new(0));
+        let waiting = Waiting { answer: sender, events, lost: Arc::clone(&lost), _place: place };
+        self.waiting.insert(id, waiting);
+        Entered { id, answer, lost }
+    }
+}
+
 impl Table {
     fn state(&self) -> MutexGuard<'_, State> {
         // No code panics while it holds the lock, and the table stays whole between two lines.
@@ -81,17 +103,27 @@ impl Table {
     }
 
     /// Gives the request a number and waits for its answer.
-    pub(crate) fn enter(&self, events: Events) -> Result<Entered, Error> {
+    pub(crate) fn enter(
+        &self,
+        events: Events,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Result<Entered, Error> {
         let mut state = self.state();
         if let Some(ending) = &state.ending {
             return Err(ending.error());
         }
-        state.last += 1;
-        let id = state.last;
-        let (sender, answer) = oneshot::channel();
-        let lost = Arc::new(AtomicU64::new(0));
-        state.waiting.insert(id, Waiting { answer: sender, events, lost: Arc::clone(&lost) });
-        Ok(Entered { id, answer, lost })
+        let id = state.last + 1;
+        Ok(state.wait(id, events, place))
+    }
+
+    /// The calls of an earlier connection that a `Resumed` named.
+    pub(crate) fn adopted(&self) -> Vec<Entered> {
+        std::mem::take(&mut self.state().adopted)
+    }
+
+    /// What had no answer when the connection ended.
+    pub(crate) fn unanswered(&self) -> Vec<RequestId> {
+        self.state().unanswered.clone()
     }
 
     /// Why nothing can be asked any more.
@@ -104,7 +136,16 @@ impl Table {
 
     /// Answers a request. One that nobody waits for any more is no mistake: it was given up.
     pub(crate) fn answer(&self, id: RequestId, answer: Answer) {
-        let waiting = self.state().waiting.remove(&id);
+        let mut state = self.state();
+        let waiting = state.waiting.remove(&id);
+        if let Ok(Reply::Resumed(resumed)) = &answer {
+            // Their answers follow at once, so they are waited for before this one is told.
+            for id in resumed.running.iter().chain(&resumed.finished) {
+                let entered = state.wait(*id, Events::Unwanted, None);
+                state.adopted.push(entered);
+            }
+        }
+        drop(state);
         if let Some(waiting) = waiting {
             // A receiver that is gone wanted no answer.
             drop(waiting.answer.send(answer));
@@ -150,7 +191,9 @@ impl Table {
         let waiting = {
             let mut state = self.state();
             state.ending.get_or_insert(ending.clone());
-            std::mem::take(&mut state.waiting)
+            let waiting = std::mem::take(&mut state.waiting);
+            state.unanswered.extend(waiting.keys());
+            waiting
         };
         for entry in waiting.into_values() {
             drop(entry.answer.send(Err(ending.error())));

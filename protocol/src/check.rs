@@ -4,8 +4,11 @@ mod operator;
 mod provider;
 
 use crate::{
-    Call, ErrorCode, Hello, Input, Open, OutputQuery, Request, WireError,
-    limits::{MAX_CHUNK, MAX_LIST, MAX_NAME, MAX_PATH, MAX_REASON, MAX_TIMEOUT_MS},
+    Batch, Call, ErrorCode, Hello, Input, Open, OutputQuery, Request, Resume, WireError,
+    limits::{
+        MAX_BATCH, MAX_CHUNK, MAX_GRACE_MS, MAX_LIST, MAX_NAME, MAX_PATH, MAX_REASON,
+        MAX_TIMEOUT_MS,
+    },
 };
 
 impl Request {
@@ -27,6 +30,8 @@ impl Request {
             Self::Unprovide(unprovide) => provider::check_unprovide(unprovide),
             Self::InvokeProgress(progress) => provider::check_progress(progress),
             Self::InvokeOutput(output) => provider::check_output(output),
+            Self::Resume(resume) => check_resume(resume),
+            Self::Batch(batch) => check_batch(batch),
             Self::Cancel(_)
             | Self::Close
             | Self::Ping
@@ -37,7 +42,8 @@ impl Request {
             | Self::Revoke(_)
             | Self::Subscribe(_)
             | Self::Abort(_)
-            | Self::InvokeResult(_) => Ok(()),
+            | Self::InvokeResult(_)
+            | Self::Jobs => Ok(()),
         }
     }
 }
@@ -89,6 +95,12 @@ fn check_open(open: &Open) -> Result<(), WireError> {
     if path.len() > MAX_PATH {
         return Err(refused("`workspace` is longer than any path can be"));
     }
+    if let Some(found) = open.options.grace_ms.filter(|grace| *grace > MAX_GRACE_MS) {
+        return Err(invalid(
+            format!("`options.grace_ms` is {found}, the limit is {MAX_GRACE_MS}"),
+            "ask for less; the profile may allow less still",
+        ));
+    }
     match &open.profile {
         Some(name) if name.is_empty() => {
             Err(invalid("`profile` is empty".to_owned(), "leave it out for the default profile"))
@@ -112,6 +124,13 @@ fn check_call(call: &Call) -> Result<(), WireError> {
     if let Some(thinking) = &call.options.reverse_thinking {
         operator::check_reverse_thinking(thinking)?;
     }
+    if let Some(key) = &call.options.idempotency_key {
+        if key.is_empty() {
+            let hint = "leave it out if the call may be repeated";
+            return Err(invalid("`options.idempotency_key` is empty".to_owned(), hint));
+        }
+        at_most("options.idempotency_key", key.len(), MAX_NAME, "a UUID will do")?;
+    }
     match call.options.timeout_ms {
         Some(0) => Err(invalid(
             "`options.timeout_ms` is 0".to_owned(),
@@ -123,6 +142,31 @@ fn check_call(call: &Call) -> Result<(), WireError> {
             "ask for less; the profile may allow less still",
         )),
     }
+}
+
+fn check_resume(resume: &Resume) -> Result<(), WireError> {
+    at_most("token", resume.token.len(), MAX_NAME, "give the token as `opened` had it")?;
+    few("calls", resume.calls.len())
+}
+
+fn check_batch(batch: &Batch) -> Result<(), WireError> {
+    let found = batch.calls.len();
+    if found == 0 || found > MAX_BATCH {
+        return Err(invalid(
+            format!("`calls` has {found} entries, from 1 to {MAX_BATCH} are taken"),
+            "make several batches",
+        ));
+    }
+    batch.calls.iter().try_for_each(|call| {
+        check_call(call)?;
+        if call.options.stream || call.options.attach {
+            return Err(invalid(
+                "a call of a batch can neither stream nor attach".to_owned(),
+                "make it a call of its own",
+            ));
+        }
+        Ok(())
+    })
 }
 
 fn check_input(input: &Input) -> Result<(), WireError> {

@@ -166,8 +166,8 @@ mod tests {
     fn each_way_of_being_wrong_has_its_own_error() {
         for (bytes, error, code) in [
             (
-                &[7, 23][..],
-                CodecError::UnknownVariant { type_name: "Request", found: 23 },
+                &[7, 26][..],
+                CodecError::UnknownVariant { type_name: "Request", found: 26 },
                 ErrorCode::UnknownRequest,
             ),
             (&[7, 6, 0, 0], CodecError::Trailing(2), ErrorCode::MalformedMessage),
@@ -187,7 +187,7 @@ mod tests {
                 ErrorCode::MalformedMessage,
             ),
             (
-                &[7, 2, 1, b'a', 2, b'{', b'{', 0, 0, 0, 0, 0],
+                &[7, 2, 1, b'a', 2, b'{', b'{', 0, 0, 0, 0, 0, 0],
                 CodecError::Malformed(
                     "not JSON: key must be a string at line 1 column 2".to_owned(),
                 ),
@@ -199,7 +199,7 @@ mod tests {
             assert_eq!(told.code, code);
             assert!(!told.message.is_empty() && !told.hint.is_empty());
         }
-        assert!(request(&[7, 2, 1, b'a', 2, b'{', b'}', 0, 0, 0, 0, 0, 0]).is_ok());
+        assert!(request(&[7, 2, 1, b'a', 2, b'{', b'}', 0, 0, 0, 0, 0, 0, 0]).is_ok());
     }
 
     #[test]
@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn only_an_unknown_request_is_called_that() {
-        let error = decode::<ServerMessage>(&[0, 0, 14]).unwrap_err();
-        assert_eq!(error, CodecError::UnknownVariant { type_name: "Reply", found: 14 });
+        let error = decode::<ServerMessage>(&[0, 0, 17]).unwrap_err();
+        assert_eq!(error, CodecError::UnknownVariant { type_name: "Reply", found: 17 });
         assert_eq!(error.to_wire().code, ErrorCode::MalformedMessage);
         let error = WireError::new(ErrorCode::Internal, "m", "h");
         let reply = ServerMessage::Reply { id: None, reply: Reply::Error(error) };

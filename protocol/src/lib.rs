@@ -43,12 +43,12 @@ pub use question::{
 };
 pub use receipt::{Degraded, LandlockReceipt, LimitReceipt, Receipt, SeccompReceipt};
 pub use reply::{
-    Event, LayerStatus, Opened, OutputPage, Reply, ServerMessage, SessionStatus, Status, Stream,
-    Welcome,
+    BatchResults, Event, JobInfo, Jobs, LayerStatus, Opened, OutputPage, Reply, Resumed,
+    ServerMessage, SessionStatus, Status, Stream, Welcome,
 };
 pub use request::{
-    Ask, Call, CallOptions, Cancel, Envelope, Hello, Input, Open, OpenOptions, OutputQuery,
-    Request, RequestId, ToolsQuery,
+    Ask, Batch, Call, CallOptions, Cancel, Envelope, Hello, Input, Open, OpenOptions, OutputQuery,
+    Request, RequestId, Resume, ToolsQuery,
 };
 pub use result::{CallResult, Checkpoint, Denial, Finding, Severity, Span};
 pub use tool::{AuditOperation, PermissionClass, ToolMetadata, ToolSpec};

@@ -41,3 +41,9 @@ pub const MAX_PATH: usize = 4095;
 
 /// The longest message or hint of an error, in bytes: an error may quote what it refuses.
 pub const MAX_ERROR_TEXT: usize = 4 * 1024;
+
+/// How many calls one batch may have.
+pub const MAX_BATCH: usize = 32;
+
+/// The longest grace time that a session may ask for, whatever the profile says.
+pub const MAX_GRACE_MS: u64 = 60 * 60 * 1000;

@@ -53,6 +53,12 @@ pub enum Reply {
     Grants(Grants),
     /// To `Provide`.
     Provided(Provided),
+    /// To `Resume`.
+    Resumed(Box<Resumed>),
+    /// To `Batch`.
+    Batch(BatchResults),
+    /// To `Jobs`.
+    Jobs(Jobs),
 }
 
 /// The daemon's side of the greeting.
@@ -77,6 +83,68 @@ pub struct Opened {
     pub workspace: RawPath,
     /// What is enforced.
     pub receipt: Receipt,
+    /// To resume it with; none if it ends with its connection. A secret.
+    pub token: Option<String>,
+    /// How long it outlives its connection.
+    pub grace_ms: u64,
+}
+
+/// A session was taken over.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resumed {
+    /// Its id.
+    pub session: SessionId,
+    /// Its workspace.
+    pub workspace: RawPath,
+    /// What is enforced.
+    pub receipt: Receipt,
+    /// How long it outlives its connection.
+    pub grace_ms: u64,
+    /// Calls that are still under way; their replies come under these ids.
+    pub running: Vec<RequestId>,
+    /// Calls that have ended; their replies follow at once, under these ids.
+    pub finished: Vec<RequestId>,
+}
+
+/// What became of a batch.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchResults {
+    /// One for each call, in the order of the calls.
+    pub results: Vec<CallResult>,
+}
+
+/// Jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Jobs {
+    /// By session, then by number.
+    pub jobs: Vec<JobInfo>,
+}
+
+/// One job.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobInfo {
+    /// Its session.
+    pub session: SessionId,
+    /// Its number there.
+    pub job: u64,
+    /// The call that started it; its output can be paged through by this.
+    pub call_id: CallId,
+    /// What it runs, in short.
+    pub command: String,
+    /// It still runs.
+    pub running: bool,
+    /// Its status, once it has ended.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// How much it has printed.
+    pub output_bytes: u64,
+    /// How long it has run.
+    pub time_ms: u64,
 }
 
 /// Which of a call's streams.

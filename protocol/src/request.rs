@@ -2,7 +2,7 @@
 
 use crate::{
     Abort, Answer, Bytes, CallId, InvokeOutput, InvokeProgress, InvokeResult, JsonText, Provide,
-    RawPath, Register, ReverseThinking, Revoke, Subscribe, ToolName, Unprovide, object,
+    RawPath, Register, ReverseThinking, Revoke, SessionId, Subscribe, ToolName, Unprovide, object,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -68,6 +68,12 @@ pub enum Request {
     InvokeOutput(InvokeOutput),
     /// Providers: the result of an invocation.
     InvokeResult(Box<InvokeResult>),
+    /// Takes over a session whose connection is gone, instead of `Open`.
+    Resume(Resume),
+    /// Several calls at once; one reply with all results, in order.
+    Batch(Batch),
+    /// The jobs of this peer's sessions.
+    Jobs,
 }
 
 /// Version and capabilities.
@@ -104,6 +110,9 @@ pub struct Open {
 pub struct OpenOptions {
     /// When to ask; refused where it is laxer than the profile's.
     pub ask: Option<Ask>,
+    /// How long the session is to outlive its connection, to be resumed; bounded by the profile.
+    /// Not at all if absent.
+    pub grace_ms: Option<u64>,
 }
 
 /// When a checkpoint is asked, from lax to strict.
@@ -153,6 +162,31 @@ pub struct CallOptions {
     pub attach: bool,
     /// For tools that ask for it: what was thought through before the call.
     pub reverse_thinking: Option<ReverseThinking>,
+    /// A second call with this key, in the same session, does nothing and has the first one's
+    /// result.
+    pub idempotency_key: Option<String>,
+}
+
+/// Takes over a session.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resume {
+    /// From `Opened`.
+    pub session: SessionId,
+    /// From `Opened`.
+    pub token: String,
+    /// The ids of the calls whose replies are still wanted; all that are kept if there are none.
+    #[serde(default, deserialize_with = "object::list")]
+    pub calls: Vec<RequestId>,
+}
+
+/// Several calls. They run as if sent one after another, and can neither stream nor attach.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Batch {
+    /// At most [`crate::limits::MAX_BATCH`].
+    #[serde(deserialize_with = "object::list")]
+    pub calls: Vec<Call>,
 }
 
 /// A piece of an attachment.

@@ -86,7 +86,7 @@ fn every_example_is_a_message() {
     let to_operators = ["registered", "answered", "pending", "grants"];
     let to_providers = ["provided", "invoke", "invoke_cancelled"];
     let events = ["progress", "question", "question_over", "tool_approval", "call_started"];
-    let later = ["call_ended", "denied", "call_output", "lost"];
+    let later = ["call_ended", "denied", "call_output", "lost", "resumed", "batch", "jobs"];
     let all = [&replies[..], &to_operators, &events, &later, &to_providers].concat();
     assert_eq!(kinds, all.into_iter().map(str::to_owned).collect());
 }
@@ -161,6 +161,8 @@ fn the_limits_are_the_code_s() {
         ("MAX_TIMEOUT_MS", limits::MAX_TIMEOUT_MS),
         ("MAX_DEPTH", limits::MAX_DEPTH as u64),
         ("MAX_ID", limits::MAX_ID),
+        ("MAX_BATCH", limits::MAX_BATCH as u64),
+        ("MAX_GRACE_MS", limits::MAX_GRACE_MS),
         ("MAX_ERROR_TEXT", limits::MAX_ERROR_TEXT as u64),
     ];
     let page: Vec<(&str, u64)> =

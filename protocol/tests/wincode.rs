@@ -26,7 +26,7 @@ wire! {
         Withdraw, Pending, Grants, Revoke(String), Subscribe(Option<String>), Abort(String),
         Provide(Vec<ProvidedTool>), Unprovide(Vec<String>),
         InvokeProgress(u64, String, u64, Option<u64>), InvokeOutput(u64, String),
-        InvokeResult(Box<InvokeResult>),
+        InvokeResult(Box<InvokeResult>), Resume(Resume), Batch(Vec<Call>), Jobs,
     }
     struct ProvidedTool {
         name: String, aliases: Vec<String>, description: String, schema: String,
@@ -35,6 +35,7 @@ wire! {
     struct InvokeResult {
         invocation: u64, output: String, data: Option<String>, error: Option<String>,
     }
+    struct Resume { session: String, token: String, calls: Vec<u64> }
     struct Register {
         name: String, reviews: Vec<Review>, tools: Vec<String>, priority: i32,
         deadline_ms: Option<u64>, heartbeat_ms: Option<u64>,
@@ -51,12 +52,14 @@ wire! {
         assumptions: Vec<String>, failure_scenarios: Vec<String>, verdict: String, reason: String,
     }
     struct Hello { version: u16, client: String, capabilities: Vec<String> }
-    struct Open { workspace: Vec<u8>, profile: Option<String>, ask: Option<Ask> }
+    struct Open {
+        workspace: Vec<u8>, profile: Option<String>, ask: Option<Ask>, grace_ms: Option<u64>,
+    }
     enum Ask { Never, Destructive, Sensitive, Always }
     struct Call {
         tool: String, arguments: String, reason: Option<String>,
         timeout_ms: Option<u64>, dry_run: bool, stream: bool, attach: bool,
-        reverse_thinking: Option<Thinking>,
+        reverse_thinking: Option<Thinking>, idempotency_key: Option<String>,
     }
     struct Input { call: u64, data: Vec<u8>, end: bool }
     struct OutputQuery { call_id: String, offset: u64, limit: Option<u64> }
@@ -70,6 +73,15 @@ wire! {
         Tools(Vec<ToolSpec>), Status(Box<Status>), Error(WireError), Registered(String),
         Answered(Option<String>), Pending(Vec<Question>), Grants(Vec<Grant>),
         Provided(Vec<String>),
+        Resumed(Box<Resumed>), Batch(Vec<CallResult>), Jobs(Vec<JobInfo>),
+    }
+    struct Resumed {
+        session: String, workspace: Vec<u8>, receipt: Receipt, grace_ms: u64, running: Vec<u64>,
+        finished: Vec<u64>,
+    }
+    struct JobInfo {
+        session: String, job: u64, call_id: String, command: String, running: bool,
+        exit_code: Option<i32>, signal: Option<i32>, output_bytes: u64, time_ms: u64,
     }
     struct Grant {
         id: String, session: Option<String>, uid: u32, profile: String, tool: String, scope: Scope,
@@ -110,7 +122,7 @@ wire! {
     }
     struct Denied { names: [String; 3], error: WireError }
     enum Stream { Stdout, Stderr, Content }
-    struct Opened { session: String, workspace: Vec<u8>, receipt: Receipt }
+    struct Opened { session: String, workspace: Vec<u8>, receipt: Receipt, token: Option<String>, grace_ms: u64 }
     struct OutputPage { call_id: String, offset: u64, data: Vec<u8>, spooled: u64, total: u64 }
     struct ToolSpec {
         name: String, aliases: Vec<String>, description: String, schema: String,

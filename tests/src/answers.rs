@@ -58,6 +58,12 @@ impl World {
         text.lines().map(answer).collect()
     }
 
+    /// Waits until a call has made a file in the workspace.
+    pub fn wait_for_empty(&self, name: &str) {
+        let path = self.workspace().join(name);
+        crate::rooms::until("a call makes its file", || path.exists());
+    }
+
     /// Waits until a call has put something into a file of the workspace.
     pub fn wait_for(&self, name: &str) {
         let path = self.workspace().join(name);

@@ -101,6 +101,13 @@ impl Raw {
         id
     }
 
+    /// Sends a request under an id of the test's own.
+    pub fn send_as(&mut self, id: RequestId, request: Request) -> RequestId {
+        let bytes = encode(self.dialect, id, request);
+        self.say(&bytes);
+        id
+    }
+
     /// Says no more.
     pub fn hush(&self) {
         self.stream.shutdown(Shutdown::Write).expect("shutdown");

@@ -1,5 +1,9 @@
 //! `palisade status`: the daemon that answers, and this user's sessions with it.
 
+mod jobs;
+
+pub(crate) use jobs::ShowJobs;
+
 use crate::{
     connect::{self, Daemon},
     failure::Failure,

@@ -57,6 +57,8 @@ impl Daemon {
                     session: "s1".parse().unwrap(),
                     workspace: open.workspace,
                     receipt: Receipt::default(),
+                    token: None,
+                    grace_ms: 0,
                 };
                 self.reply(id, Reply::Opened(Box::new(opened)));
             } else if let Request::Call(call) = request {

@@ -285,7 +285,8 @@ fn own_question(key: &str) -> (Decision, String) {
     let Envelope { id, request } = agent.next().unwrap();
     let Request::Open(open) = request else { panic!("{request:?}") };
     let (session, receipt) = ("s-1".parse().unwrap(), Receipt::default());
-    let opened = Opened { session, workspace: open.workspace, receipt };
+    let (token, grace_ms) = (None, 0);
+    let opened = Opened { session, workspace: open.workspace, receipt, token, grace_ms };
     agent.reply(id, Reply::Opened(Box::new(opened)));
     let Envelope { id, request } = agent.next().unwrap();
     assert!(matches!(request, Request::Call(_)), "{request:?}");

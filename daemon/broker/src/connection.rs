@@ -4,19 +4,20 @@ use crate::{
     census::{CONNECTIONS_OF_USER, Counted},
     checkpoint::desk::ConnectionNumber,
     context::Outbox,
-    flight::Flights,
     order::{Role, Stage},
+    outbox::ToClient,
     provider::Provider,
     server::Server,
     session::{Peer, Session},
+    survival::Work,
     wire::{self, Incoming, Reader},
 };
 use palisade_protocol::{ErrorCode, Reply, RequestId, ServerMessage, WireError, wire::Dialect};
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::{
     net::UnixStream,
     sync::mpsc,
-    task::{self, JoinError, JoinHandle, JoinSet},
+    task::{self, JoinError, JoinHandle},
     time::{Instant, sleep, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
@@ -46,13 +47,10 @@ struct Connection {
     peer: Peer,
     role: Role,
     stage: Stage,
-    session: Option<Arc<Session>>,
     provider: Option<Arc<Provider>>,
     outbox: Outbox,
-    flights: Flights,
-    calls: JoinSet<()>,
-    /// Whose task is whose, for calls that end by a defect.
-    tasks: HashMap<task::Id, RequestId>,
+    /// Its session, if it has one, and what is under way in it.
+    work: Work,
 }
 
 /// Serves a client until it leaves, breaks the rules, or the daemon stops.
@@ -87,19 +85,19 @@ pub(crate) async fn serve(
         peer,
         role,
         stage: Stage::New,
-        session: None,
         provider: None,
+        work: Work::new(ToClient::new(outbox.clone())),
         outbox,
-        flights: Flights::default(),
-        calls: JoinSet::new(),
-        tasks: HashMap::new(),
     };
     let end = match (reader, &enrolled) {
         (Err(error), _) => Err(error),
         (Ok(_), Err(count)) => Err(crowded(*count)),
         (Ok(reader), Ok(_)) => connection.run(reader, deadline, &shutdown).await,
     };
-    connection.finish(end, writer).await;
+    let (server, work) = connection.finish(end, writer).await;
+    // Who is gone is not counted any more, whatever its session does.
+    drop(enrolled);
+    work.linger(&server, &shutdown).await;
 }
 
 fn silent() -> WireError {
@@ -138,9 +136,11 @@ impl Connection {
         shutdown: &CancellationToken,
     ) -> Result<(), WireError> {
         loop {
+            let session = self.work.session.clone();
             let next = tokio::select! {
                 next = reader.next() => next?,
-                Some(done) = self.calls.join_next_with_id() => {
+                () = taken(session.as_deref()) => return Err(taken_over()),
+                Some(done) = self.work.calls.join_next_with_id() => {
                     self.landed(done).await;
                     continue;
                 }
@@ -166,10 +166,10 @@ impl Connection {
 
     /// A client that only stopped sending still hears the results of its calls.
     async fn see_off(&mut self, reader: &Reader) {
-        self.flights.no_more_input();
-        while !self.calls.is_empty() && !hung_up(reader.stream().as_ref()) {
+        self.work.flights.no_more_input();
+        while !self.work.calls.is_empty() && !hung_up(reader.stream().as_ref()) {
             tokio::select! {
-                Some(done) = self.calls.join_next_with_id() => self.landed(done).await,
+                Some(done) = self.work.calls.join_next_with_id() => self.landed(done).await,
                 () = sleep(LOOK) => {}
             }
         }
@@ -181,7 +181,7 @@ impl Connection {
             Ok((task, ())) => (task, None),
             Err(error) => (error.id(), Some(error)),
         };
-        if let (Some(id), Some(crash)) = (self.tasks.remove(&task), crash) {
+        if let (Some(id), Some(crash)) = (self.work.tasks.remove(&task), crash) {
             tracing::error!(%crash, "a call ended by a defect");
             let error = WireError::new(ErrorCode::Internal, "the call ended by a defect", "");
             self.refuse(id, error).await;
@@ -199,16 +199,12 @@ impl Connection {
         self.reply(id, Reply::Error(error)).await
     }
 
-    async fn close(&mut self) {
-        if let Some(session) = self.session.take() {
-            self.server.desk.end_session(&session.id);
-            session.close().await;
-            self.server.audit.closed(&session).await;
-        }
-    }
-
-    /// Ends what is left: calls, session, and last the queue with what is still to be said.
-    async fn finish(mut self, end: Result<(), WireError>, writer: JoinHandle<()>) {
+    /// Says what is still to be said, and leaves what is under way to itself.
+    async fn finish(
+        mut self,
+        end: Result<(), WireError>,
+        writer: JoinHandle<()>,
+    ) -> (Arc<Server>, Work) {
         self.leave();
         self.server.desk.detach(self.number);
         self.server.observers.remove(self.number);
@@ -218,16 +214,39 @@ impl Connection {
             // A client that does not read does not hear this either.
             timeout(LAST_WORDS, self.outbox.send(message)).await.ok();
         }
-        self.calls.shutdown().await;
-        self.close().await;
-        drop(self);
+        let Self { server, mut work, outbox, .. } = self;
+        if work.session.as_ref().is_none_or(|session| session.survival.is_none()) {
+            work.calls.shutdown().await;
+            work.close(&server).await;
+        }
+        // The queue ends when nobody can put anything into it any more.
+        work.client.redirect(mpsc::channel(1).0);
+        drop(outbox);
         let abort = writer.abort_handle();
         if timeout(LAST_WORDS, writer).await.is_err() {
             abort.abort();
         }
+        (server, work)
     }
 }
 
+/// Returns when another connection takes over the session.
+async fn taken(session: Option<&Session>) {
+    match session.and_then(|session| session.survival.as_ref()) {
+        Some(survival) => survival.taken.notified().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn taken_over() -> WireError {
+    WireError::new(
+        ErrorCode::OutOfOrder,
+        "the session was taken over by another connection",
+        "go on there",
+    )
+}
+
+mod batch;
 mod operator;
 mod provider;
 mod requests;

@@ -8,6 +8,7 @@ use crate::{
     diagnose::Tap,
     error::CallError,
     observers::{Audience, Observers},
+    outbox::ToClient,
     session::Session,
     spool::Spools,
 };
@@ -19,7 +20,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The way to a client; a slow reader fills it, and then only its own calls wait.
+/// The queue of a connection; a slow reader fills it, and then only its own calls wait.
 pub(crate) type Outbox = mpsc::Sender<ServerMessage>;
 
 /// Whether output goes to the client as it comes.
@@ -37,7 +38,7 @@ pub(crate) struct Context {
     pub(crate) call_id: CallId,
     pub(crate) request: RequestId,
     pub(crate) cancel: CancellationToken,
-    pub(crate) outbox: Outbox,
+    pub(crate) client: ToClient,
     pub(crate) streaming: Streaming,
     pub(crate) input: Option<Attachment>,
     /// Who hears all that a program prints, besides the client.
@@ -80,7 +81,7 @@ impl Context {
     pub(crate) async fn send(&self, stream: Stream, data: Vec<u8>) {
         let event = Event::Output { call: self.request, stream, data: Bytes(data) };
         // A client that is gone takes its calls with it.
-        self.outbox.send(ServerMessage::Event(event)).await.ok();
+        self.client.send(ServerMessage::Event(event)).await.ok();
     }
 
     /// Says how far the call is, to a client that wants to know and has room for it.
@@ -94,7 +95,7 @@ impl Context {
             let (call, message) = (self.request, message.to_owned());
             let event = Event::Progress { call, message, done, total };
             // One that is behind with what it reads learns the next.
-            self.outbox.try_send(ServerMessage::Event(event)).ok();
+            self.client.try_send(ServerMessage::Event(event)).ok();
         }
     }
 
@@ -106,7 +107,7 @@ impl Context {
             call_id: self.call_id.clone(),
             request: self.request,
             cancel: self.cancel.clone(),
-            outbox: self.outbox.clone(),
+            client: self.client.clone(),
             streaming: Streaming::ResultOnly,
             input: None,
             tap: Some(tap),

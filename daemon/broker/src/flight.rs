@@ -19,6 +19,8 @@ pub(crate) struct Flight {
     pub(crate) cancel: CancellationToken,
     pub(crate) input: Option<mpsc::Sender<Input>>,
     pub(crate) fault: Fault,
+    /// How many calls it is.
+    pub(crate) calls: usize,
 }
 
 /// Ends the entry of a call when it is dropped.
@@ -34,7 +36,14 @@ impl Flights {
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.map().len()
+        self.map().values().map(|flight| flight.calls).sum()
+    }
+
+    /// Their request ids, in order.
+    pub(crate) fn ids(&self) -> Vec<RequestId> {
+        let mut ids: Vec<RequestId> = self.map().keys().copied().collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// Enters a call, unless its id is in use.

@@ -12,7 +12,7 @@ use crate::{
     streams::{Sink, Window},
     watchdog::Ended,
 };
-use palisade_protocol::CallId;
+use palisade_protocol::{CallId, JobInfo, SessionId};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -71,6 +71,22 @@ impl Job {
 
     fn window(&self) -> MutexGuard<'_, Option<Window>> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn info(&self, session: &SessionId) -> JobInfo {
+        let Progress { total, ended, lasted } = self.progress();
+        let time = lasted.unwrap_or_else(|| self.started.elapsed());
+        JobInfo {
+            session: session.clone(),
+            job: self.number,
+            call_id: self.call_id.clone(),
+            command: self.command.clone(),
+            running: ended.is_none(),
+            exit_code: ended.as_ref().and_then(|ended| ended.exit_code),
+            signal: ended.as_ref().and_then(|ended| ended.signal),
+            output_bytes: total,
+            time_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+        }
     }
 
     /// Waits for its end.
@@ -145,6 +161,11 @@ impl Jobs {
     /// All of them, in order.
     pub(crate) fn all(&self) -> Vec<Arc<Job>> {
         self.table().jobs.values().cloned().collect()
+    }
+
+    /// What is told of them outside of their session.
+    pub(crate) fn infos(&self, session: &SessionId) -> Vec<JobInfo> {
+        self.all().iter().map(|job| job.info(session)).collect()
     }
 
     /// No more of them; those that run are over with their session.

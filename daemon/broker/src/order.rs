@@ -41,7 +41,9 @@ impl Whose {
     const fn of(request: &Request) -> Self {
         match request {
             Request::Open(_)
+            | Request::Resume(_)
             | Request::Call(_)
+            | Request::Batch(_)
             | Request::Input(_)
             | Request::Cancel(_)
             | Request::Close
@@ -58,7 +60,7 @@ impl Whose {
             | Request::InvokeProgress(_)
             | Request::InvokeOutput(_)
             | Request::InvokeResult(_) => Self::Provider,
-            Request::Subscribe(_) => Self::Observer,
+            Request::Subscribe(_) | Request::Jobs => Self::Observer,
             Request::Hello(_) | Request::Ping | Request::Tools(_) | Request::Status => {
                 Self::Anybody
             }
@@ -109,16 +111,25 @@ impl Stage {
             (Self::Greeted | Self::Open | Self::Closed, Request::Hello(_)) => {
                 Err(out_of_order("hello was said already", "say it once"))
             }
-            (Self::Greeted, Request::Open(_)) => Ok(Self::Open),
-            (Self::Open | Self::Closed, Request::Open(_)) => Err(out_of_order(
-                "this connection has had its session already",
-                "connect again for another session",
-            )),
+            (Self::Greeted, Request::Open(_) | Request::Resume(_)) => Ok(Self::Open),
+            (Self::Open | Self::Closed, Request::Open(_) | Request::Resume(_)) => {
+                Err(out_of_order(
+                    "this connection has had its session already",
+                    "connect again for another session",
+                ))
+            }
             (Self::Open, Request::Close) => Ok(Self::Closed),
-            (Self::Open, Request::Call(_) | Request::Input(_) | Request::Cancel(_)) => Ok(self),
+            (
+                Self::Open,
+                Request::Call(_) | Request::Batch(_) | Request::Input(_) | Request::Cancel(_),
+            ) => Ok(self),
             (
                 Self::Greeted | Self::Closed,
-                Request::Call(_) | Request::Input(_) | Request::Cancel(_) | Request::Close,
+                Request::Call(_)
+                | Request::Batch(_)
+                | Request::Input(_)
+                | Request::Cancel(_)
+                | Request::Close,
             ) => Err(out_of_order("there is no session", "open one first")),
             (
                 Self::Greeted | Self::Open | Self::Closed,
@@ -126,6 +137,7 @@ impl Stage {
                 | Request::Output(_)
                 | Request::Tools(_)
                 | Request::Status
+                | Request::Jobs
                 | Request::Register(_)
                 | Request::Answer(_)
                 | Request::Withdraw

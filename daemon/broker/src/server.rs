@@ -10,6 +10,7 @@ use crate::{
     own::Own,
     session::{Peer, Session},
     spool::Spools,
+    survival::Lobby,
     tools::{Registry, RegistryError},
     undo::Undos,
 };
@@ -26,6 +27,15 @@ use std::{
 
 /// The daemon's name and release.
 pub(crate) const NAME: &str = concat!("palisaded ", env!("CARGO_PKG_VERSION"));
+
+/// Who connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clients {
+    /// Whoever may.
+    Many,
+    /// The one that started this daemon, which ends with it.
+    One,
+}
 
 /// Who may be an operator or a provider, besides being let in by their socket.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +70,8 @@ pub(crate) struct Server {
     pub(crate) desk: Desk,
     pub(crate) operators: Operators,
     pub(crate) observers: Arc<Observers>,
+    pub(crate) lobby: Lobby,
+    clients: Clients,
     connections: AtomicU64,
     sessions: Mutex<Vec<Weak<Session>>>,
 }
@@ -87,6 +99,8 @@ impl Server {
             desk: Desk::default(),
             operators: Operators::Own(rustix::process::geteuid().as_raw()),
             observers: Arc::default(),
+            lobby: Lobby::default(),
+            clients: Clients::Many,
             connections: AtomicU64::new(0),
             sessions: Mutex::default(),
         })
@@ -110,6 +124,19 @@ impl Server {
     /// The same with a place for what changes replace, without which nothing is changed.
     pub(crate) fn undoing(self, undos: Undos) -> Self {
         Self { undos, ..self }
+    }
+
+    /// The same for one client, which it does not outlive.
+    pub(crate) fn for_clients(self, clients: Clients) -> Self {
+        Self { clients, ..self }
+    }
+
+    /// How long a session may outlive its connection.
+    pub(crate) fn grace_ms(&self, profile: &Profile) -> u64 {
+        match self.clients {
+            Clients::Many => profile.grace_ms(),
+            Clients::One => 0,
+        }
     }
 
     /// The same with a log, without which it runs nothing.
@@ -139,6 +166,12 @@ impl Server {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|known| known.strong_count() > 0);
         sessions.push(Arc::downgrade(session));
+    }
+
+    /// All sessions.
+    pub(crate) fn sessions(&self) -> Vec<Arc<Session>> {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// The sessions of a user.

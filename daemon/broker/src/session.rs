@@ -7,12 +7,14 @@ use crate::{
     error::{CallError, SessionError},
     files::FileChannels,
     job::Jobs,
+    kept::Kept,
     launcher::Launcher,
     oom::OomCounter,
     receipt,
     runner::Runners,
     scene,
     server::Server,
+    survival::Survival,
     turn::Turns,
     undo::{Owner, Undos},
 };
@@ -78,6 +80,9 @@ pub(crate) struct Session {
     pub(crate) files: FileChannels,
     pub(crate) runners: Runners,
     pub(crate) jobs: Jobs,
+    pub(crate) kept: Kept,
+    /// None if it ends with its connection.
+    pub(crate) survival: Option<Survival>,
     pub(crate) oom: OomCounter,
     pub(crate) in_flight: AtomicU32,
     pub(crate) calls: AtomicU64,
@@ -115,6 +120,11 @@ pub(crate) async fn open(
     let id = session_id()?;
     let enrolled =
         server.census.enroll(Counted::Session, peer.uid, most).map_err(SessionError::TooMany)?;
+    let grace = request.options.grace_ms.unwrap_or(0).min(server.grace_ms(profile));
+    let survival = match grace {
+        0 => None,
+        grace => Some(Survival::new(Duration::from_millis(grace))?),
+    };
     let scene = scene::of(peer, &request.workspace).await?;
     let plan = profile.plan(&scene)?;
     server.own.check(&plan)?;
@@ -146,10 +156,12 @@ pub(crate) async fn open(
         profile: Arc::clone(profile),
         ask,
         scene,
-        turns: Turns::new(),
+        turns: Turns::new(profile.parallel_calls()),
         todos: Todos::default(),
         files: FileChannels::new(made.channels),
         runners,
+        kept: Kept::default(),
+        survival,
         jobs: Jobs::new(profile.max_jobs(), server.audit.clone()),
         oom: OomCounter::open(&made.oom_file),
         in_flight: AtomicU32::new(0),
@@ -280,6 +292,13 @@ impl Session {
         self.jobs.close();
         end(&self.launcher, self.number, &mut self.state.clone()).await;
         self.jobs.accounted().await;
+    }
+
+    /// Returns when it is over.
+    pub(crate) async fn over(&self) {
+        let mut state = self.state.clone();
+        // The sender goes only when it has said so.
+        state.wait_for(|state| *state != State::Running).await.ok();
     }
 
     /// An error if it is over.

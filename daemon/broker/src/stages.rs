@@ -224,6 +224,14 @@ pub(crate) async fn take_turn(mut cleared: Cleared) -> Result<Due, Box<Outcome>>
             turn = place.turn() => Some(turn.map_err(|_| CallError::SessionOver)?),
             () = call.context.cancel.cancelled() => return Err(CallError::Cancelled.into()),
         },
+        // What is asked of jobs takes nothing that others wait for, and may itself wait for long.
+        Some(_) if !matches!(call.validated.task, Task::Job(_)) => tokio::select! {
+            biased;
+            turn = call.context.session.turns.beside() => {
+                Some(turn.map_err(|_| CallError::SessionOver)?)
+            }
+            () = call.context.cancel.cancelled() => return Err(CallError::Cancelled.into()),
+        },
         Some(_) | None => None,
     };
     call.context.session.check()?;

@@ -12,7 +12,7 @@ use crate::{
     own::Own,
     privilege::{self, PrivilegeError},
     serve::{self, Beside, Listener},
-    server::{Operators, Server},
+    server::{Clients, Operators, Server},
     settings::{Door, OperatorDoor, Settings, SettingsError, State},
     spool::Spools,
     state::{self, Places, StateError},
@@ -397,13 +397,18 @@ impl Started {
             }
             LauncherFrom::Socket(path) => Link::path(&path).await?,
         };
+        let clients = match &entrance {
+            Entrance::Bound(_) | Entrance::Activated(_) => Clients::Many,
+            Entrance::Embedded(_) => Clients::One,
+        };
         let server = Arc::new(
             Server::new(&prepared.profiles, link, prepared.spools)?
                 .keeping(prepared.own)
                 .operated_by(prepared.operated_by)
                 .analysing(prepared.analyst)
                 .undoing(prepared.undos)
-                .recording(prepared.audit),
+                .recording(prepared.audit)
+                .for_clients(clients),
         );
         let analysed = Arc::clone(&server);
         let starting = tokio::spawn(async move { analysed.analyst.start().await });

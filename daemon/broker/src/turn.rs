@@ -6,9 +6,12 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 type Waiting =
     Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send + Sync>>;
 
-/// One turn at a time.
+/// One turn at a time, and beside it as many as may run side by side.
 #[derive(Debug, Clone)]
-pub(crate) struct Turns(Arc<Semaphore>);
+pub(crate) struct Turns {
+    alone: Arc<Semaphore>,
+    beside: Arc<Semaphore>,
+}
 
 /// A place in the queue, taken when the call arrived. Dropping it leaves the queue.
 pub(crate) struct Place(Waiting);
@@ -26,14 +29,20 @@ impl std::fmt::Debug for Place {
 }
 
 impl Turns {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(1)))
+    pub(crate) fn new(beside: u64) -> Self {
+        let beside = usize::try_from(beside).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        Self { alone: Arc::new(Semaphore::new(1)), beside: Arc::new(Semaphore::new(beside)) }
+    }
+
+    /// Waits until one more may run beside others.
+    pub(crate) async fn beside(&self) -> Result<Turn, AcquireError> {
+        Ok(Turn { _permit: Arc::clone(&self.beside).acquire_owned().await? })
     }
 
     /// Takes the next place. The semaphore is fair from the first poll on, so that is done here
     /// and not wherever the call happens to be scheduled later.
     pub(crate) async fn line_up(&self) -> Place {
-        let mut waiting: Waiting = Box::pin(Arc::clone(&self.0).acquire_owned());
+        let mut waiting: Waiting = Box::pin(Arc::clone(&self.alone).acquire_owned());
         let mut ready = None;
         poll_fn(|context| {
             if let Poll::Ready(permit) = waiting.as_mut().poll(context) {
@@ -63,7 +72,7 @@ mod tests {
 
     #[tokio::test]
     async fn turns_come_in_order_of_arrival_whoever_waits_first() {
-        let turns = Turns::new();
+        let turns = Turns::new(2);
         let first = turns.line_up().await.turn().await.unwrap();
         let (second, third) = (turns.line_up().await, turns.line_up().await);
         let order = Arc::new(Mutex::new(Vec::new()));
@@ -85,8 +94,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn so_many_run_side_by_side_and_no_more() {
+        let turns = Turns::new(2);
+        let _alone = turns.line_up().await.turn().await.unwrap();
+        let (first, _second) = (turns.beside().await.unwrap(), turns.beside().await.unwrap());
+        let third = turns.beside();
+        tokio::pin!(third);
+        assert!(tokio::time::timeout(std::time::Duration::ZERO, &mut third).await.is_err());
+        drop(first);
+        third.await.unwrap();
+    }
+
+    #[tokio::test]
     async fn leaving_the_queue_holds_nobody_up() {
-        let turns = Turns::new();
+        let turns = Turns::new(2);
         let (first, second, third) =
             (turns.line_up().await, turns.line_up().await, turns.line_up().await);
         drop(second);

@@ -172,6 +172,7 @@ impl Reader {
     }
 }
 
+#[expect(clippy::large_enum_variant, reason = "it lives for one step, and never in a collection")]
 enum Found {
     Message(Incoming),
     Wants(usize),

@@ -86,6 +86,8 @@ pub const KEYS: &[Key] = &[
     key("limits.sessions"),
     key("limits.jobs"),
     key("limits.job_ms"),
+    key("limits.parallel"),
+    key("limits.grace_ms"),
     words("layers.required", LAYERS),
     words("layers.optional", LAYERS),
     key("tools.allow"),

@@ -242,6 +242,18 @@ impl Profile {
         Some(self.settings.limits.job_ms).filter(|ms| *ms != ENDLESS).map(NonZeroU64::get)
     }
 
+    /// How many calls of one session run side by side, of those that may.
+    #[must_use]
+    pub const fn parallel_calls(&self) -> u64 {
+        self.settings.limits.parallel.get()
+    }
+
+    /// How long a session may outlive its connection, if its client wants that.
+    #[must_use]
+    pub const fn grace_ms(&self) -> u64 {
+        self.settings.limits.grace_ms
+    }
+
     /// Variables that the broker hands on from its own environment, where they are set: look each
     /// up and give it to [`Profile::environment`] with the caller's own.
     pub fn passed_variables(&self) -> impl Iterator<Item = &str> {

@@ -16,7 +16,10 @@ use crate::{
     stack,
     written::Written,
 };
-use palisade_protocol::{Ask, limits::MAX_TIMEOUT_MS};
+use palisade_protocol::{
+    Ask,
+    limits::{MAX_GRACE_MS, MAX_TIMEOUT_MS},
+};
 
 /// The version of the language that this build reads.
 const VERSION: i64 = 1;
@@ -182,6 +185,10 @@ fn limits(
     if limits.jobs.get() > MAX_JOBS {
         let why = format!("{} is over the limit of {MAX_JOBS}", limits.jobs);
         return Err(document.wrong("limits.jobs", why, "say less"));
+    }
+    if limits.grace_ms > MAX_GRACE_MS {
+        let why = format!("is over the limit of {MAX_GRACE_MS}");
+        return Err(document.wrong("limits.grace_ms", why, "say less"));
     }
     if limits.timeout_ms > limits.max_timeout_ms {
         if text.timeout_ms.is_some() {

@@ -206,6 +206,10 @@ limits! {
     jobs: NonZeroU64 = count(16);
     /// How long a job may run, whatever it asks for.
     job_ms: NonZeroU64 = ENDLESS;
+    /// Calls of one session that only look, at once.
+    parallel: NonZeroU64 = count(8);
+    /// How long a session may outlive its connection; 0 is not at all.
+    grace_ms: u64 = 30_000;
 }
 
 /// No end: the largest number that TOML has.

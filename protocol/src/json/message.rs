@@ -90,6 +90,9 @@ pub fn encode_message(message: &ServerMessage) -> Result<Vec<u8>, serde_json::Er
         Reply::Pending(fields) => success(id, "pending", fields),
         Reply::Grants(fields) => success(id, "grants", fields),
         Reply::Provided(fields) => success(id, "provided", fields),
+        Reply::Resumed(fields) => success(id, "resumed", fields),
+        Reply::Batch(fields) => success(id, "batch", fields),
+        Reply::Jobs(fields) => success(id, "jobs", fields),
         Reply::Error(error) => line(&Failure {
             jsonrpc: "2.0",
             id,
@@ -271,6 +274,9 @@ fn reply(result: &RawValue) -> Result<Reply, String> {
         "\"pending\"" => Reply::Pending(object::parse(&rest)?),
         "\"grants\"" => Reply::Grants(object::parse(&rest)?),
         "\"provided\"" => Reply::Provided(object::parse(&rest)?),
+        "\"resumed\"" => Reply::Resumed(object::parse(&rest)?),
+        "\"batch\"" => Reply::Batch(object::parse(&rest)?),
+        "\"jobs\"" => Reply::Jobs(object::parse(&rest)?),
         other => return Err(format!("there is no result of kind {other}")),
     })
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 /// Every method, in the order of [`Request`]'s variants.
-pub const METHODS: [&str; 23] = [
+pub const METHODS: [&str; 26] = [
     "hello",
     "open",
     "call",
@@ -34,6 +34,9 @@ pub const METHODS: [&str; 23] = [
     "invoke_progress",
     "invoke_output",
     "invoke_result",
+    "resume",
+    "batch",
+    "jobs",
 ];
 
 /// Changed arguments stand inside a decision, inside the parameters, inside the message.
@@ -176,6 +179,9 @@ fn request(method: &str, params: Option<&RawValue>) -> Result<Request, WireError
         "invoke_progress" => Request::InvokeProgress(fields(method, params)?),
         "invoke_output" => Request::InvokeOutput(fields(method, params)?),
         "invoke_result" => Request::InvokeResult(Box::new(fields(method, params)?)),
+        "resume" => Request::Resume(fields(method, params)?),
+        "batch" => Request::Batch(fields(method, params)?),
+        "jobs" => fields(method, params).map(|Nothing {}| Request::Jobs)?,
         _ => {
             let method: String = method.chars().take(40).collect();
             return Err(WireError::new(
@@ -231,6 +237,9 @@ pub fn encode_request(envelope: &Envelope) -> Result<Vec<u8>, serde_json::Error>
         Request::InvokeProgress(params) => line(Some(id), "invoke_progress", Some(params)),
         Request::InvokeOutput(params) => line(Some(id), "invoke_output", Some(params)),
         Request::InvokeResult(params) => line(Some(id), "invoke_result", Some(params)),
+        Request::Resume(params) => line(Some(id), "resume", Some(params)),
+        Request::Batch(params) => line(Some(id), "batch", Some(params)),
+        Request::Jobs => line(Some(id), "jobs", None::<&Nothing>),
     }
 }
 
@@ -380,7 +389,8 @@ mod tests {
             rejected.error.hint,
             "the methods are hello, open, call, input, cancel, close, ping, output, tools, status, \
              register, answer, withdraw, pending, grants, revoke, subscribe, abort, \
-             provide, unprovide, invoke_progress, invoke_output, invoke_result"
+             provide, unprovide, invoke_progress, invoke_output, invoke_result, \
+             resume, batch, jobs"
         );
     }
 

@@ -63,6 +63,26 @@ fn object() -> impl Strategy<Value = JsonText> {
     })
 }
 
+fn call() -> impl Strategy<Value = Call> {
+    (
+        (name(), object(), option::of(text())),
+        (option::of(any::<u64>()), any::<[bool; 3]>(), option::of(operator::thinking())),
+        option::of(text()),
+    )
+        .prop_map(|((tool, arguments, reason), (timeout_ms, flags, thinking), key)| {
+            let [dry_run, stream, attach] = flags;
+            let options = CallOptions {
+                timeout_ms,
+                dry_run,
+                stream,
+                attach,
+                reverse_thinking: thinking,
+                idempotency_key: key,
+            };
+            Call { tool, arguments, reason, options }
+        })
+}
+
 fn request() -> impl Strategy<Value = Request> {
     let ask = prop_oneof![
         Just(Ask::Never),
@@ -74,21 +94,17 @@ fn request() -> impl Strategy<Value = Request> {
         (any::<u16>(), text(), texts()).prop_map(|(version, client, capabilities)| {
             Request::Hello(Hello { version, client, capabilities })
         }),
-        (path(), option::of(text()), option::of(ask)).prop_map(|(workspace, profile, ask)| {
-            Request::Open(Open { workspace, profile, options: OpenOptions { ask } })
+        (path(), option::of(text()), option::of(ask), option::of(any::<u64>())).prop_map(
+            |(workspace, profile, ask, grace_ms)| {
+                Request::Open(Open { workspace, profile, options: OpenOptions { ask, grace_ms } })
+            }
+        ),
+        call().prop_map(Request::Call),
+        vec(call(), 0..4).prop_map(|calls| Request::Batch(Batch { calls })),
+        (name(), text(), vec(any::<u64>(), 0..4)).prop_map(|(session, token, calls)| {
+            Request::Resume(Resume { session, token, calls })
         }),
-        (
-            (name(), object(), option::of(text())),
-            (option::of(any::<u64>()), any::<[bool; 3]>(), option::of(operator::thinking())),
-        )
-            .prop_map(
-                |((tool, arguments, reason), (timeout_ms, flags, reverse_thinking))| {
-                    let [dry_run, stream, attach] = flags;
-                    let options =
-                        CallOptions { timeout_ms, dry_run, stream, attach, reverse_thinking };
-                    Request::Call(Call { tool, arguments, reason, options })
-                }
-            ),
+        Just(Request::Jobs),
         (any::<u64>(), bytes(), any::<bool>())
             .prop_map(|(call, data, end)| Request::Input(Input { call, data, end })),
         any::<u64>().prop_map(|call| Request::Cancel(Cancel { call })),
@@ -278,14 +294,38 @@ fn status() -> impl Strategy<Value = Status> {
         })
 }
 
+fn job() -> impl Strategy<Value = JobInfo> {
+    ((name(), name(), text()), any::<[u64; 3]>(), any::<bool>(), any::<[Option<i32>; 2]>())
+        .prop_map(|((session, call_id, command), numbers, running, end)| JobInfo {
+            session,
+            job: numbers[0],
+            call_id,
+            command,
+            running,
+            exit_code: end[0],
+            signal: end[1],
+            output_bytes: numbers[1],
+            time_ms: numbers[2],
+        })
+}
+
 fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         (any::<u16>(), text(), texts()).prop_map(|(version, server, capabilities)| {
             Reply::Welcome(Welcome { version, server, capabilities })
         }),
-        (name(), path(), receipt()).prop_map(|(session, workspace, receipt)| {
-            Reply::Opened(Box::new(Opened { session, workspace, receipt }))
-        }),
+        (name(), path(), receipt(), option::of(text()), any::<u64>()).prop_map(
+            |(session, workspace, receipt, token, grace_ms)| {
+                Reply::Opened(Box::new(Opened { session, workspace, receipt, token, grace_ms }))
+            }
+        ),
+        (name(), path(), receipt(), any::<u64>(), vec(any::<u64>(), 0..3), vec(any::<u64>(), 0..3))
+            .prop_map(|(session, workspace, receipt, grace_ms, running, finished)| {
+                let resumed = Resumed { session, workspace, receipt, grace_ms, running, finished };
+                Reply::Resumed(Box::new(resumed))
+            }),
+        vec(result(), 0..3).prop_map(|results| Reply::Batch(BatchResults { results })),
+        vec(job(), 0..3).prop_map(|jobs| Reply::Jobs(Jobs { jobs })),
         result().prop_map(|result| Reply::Result(Box::new(result))),
         Just(Reply::Done),
         Just(Reply::Pong),

@@ -59,7 +59,7 @@ impl Connection {
         let session = match (self.role, subscribe.session) {
             (Role::Operator, None) => None,
             (Role::Operator, Some(id)) => Some(id),
-            (Role::Agent | Role::Provider, None) => match &self.session {
+            (Role::Agent | Role::Provider, None) => match &self.work.session {
                 Some(session) => Some(session.id.clone()),
                 None => {
                     let hint = "open one first, or name one";

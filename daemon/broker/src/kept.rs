@@ -1,0 +1,279 @@
+//! What a session remembers of its calls: results that may have to be sent again, and the keys of
+//! calls that must not be made twice. Broker.
+
+use palisade_audit::Hash;
+use palisade_protocol::{Call, CallResult, ErrorCode, Reply, RequestId, WireError};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::watch;
+
+/// How many replies are kept.
+const MOST_REPLIES: usize = 64;
+/// How many bytes of them.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+/// How many keys are remembered.
+const MOST_KEYS: usize = 1024;
+
+/// A reply that is kept.
+#[derive(Debug)]
+struct Entry {
+    id: RequestId,
+    /// Of the calls that it answers.
+    keys: Vec<String>,
+    reply: Arc<Reply>,
+    size: usize,
+}
+
+#[derive(Debug)]
+struct Keyed {
+    /// Of the tool and its arguments.
+    digest: Hash,
+    /// None while the call is under way.
+    result: watch::Sender<Option<Ended>>,
+}
+
+/// What became of a call with a key.
+#[derive(Debug, Clone)]
+enum Ended {
+    Kept(Arc<CallResult>),
+    /// It was done, and its result is not kept any more.
+    Forgotten,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    replies: VecDeque<Entry>,
+    bytes: usize,
+    keys: HashMap<String, Keyed>,
+    /// From the oldest.
+    order: VecDeque<String>,
+}
+
+/// What a session remembers of its calls.
+#[derive(Debug, Default)]
+pub(crate) struct Kept(Mutex<State>);
+
+/// Whether a call is to be made.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// It is the first with its key, or has none.
+    First,
+    /// It was made already; its result will be here.
+    Again(Repeat),
+}
+
+/// The result of an earlier call.
+#[derive(Debug)]
+pub(crate) struct Repeat(watch::Receiver<Option<Ended>>);
+
+impl Repeat {
+    /// Waits for it.
+    pub(crate) async fn result(mut self) -> Result<CallResult, WireError> {
+        let forgotten = || {
+            WireError::new(
+                ErrorCode::NotFound,
+                "the call with this key was made, and its result is not kept any more",
+                "look at what it did; a new key would do it again",
+            )
+        };
+        let ended = self.0.wait_for(Option::is_some).await.map_err(|_| forgotten())?;
+        match ended.as_ref() {
+            Some(Ended::Kept(result)) => Ok(CallResult::clone(result)),
+            Some(Ended::Forgotten) | None => Err(forgotten()),
+        }
+    }
+}
+
+impl Kept {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a call is to be made, or was.
+    pub(crate) fn begin(&self, call: &Call) -> Result<Turn, WireError> {
+        let Some(key) = &call.options.idempotency_key else { return Ok(Turn::First) };
+        let digest = Hash::of(format!("{}\0{}", call.tool, call.arguments.as_str()).as_bytes());
+        let mut state = self.state();
+        if let Some(keyed) = state.keys.get(key) {
+            if keyed.digest != digest {
+                return Err(WireError::new(
+                    ErrorCode::InvalidRequest,
+                    "`options.idempotency_key`: another call was made with it",
+                    "give each call a key of its own, and the same one only to repeat it",
+                ));
+            }
+            return Ok(Turn::Again(Repeat(keyed.result.subscribe())));
+        }
+        if state.order.len() >= MOST_KEYS {
+            state.forget_key();
+        }
+        state.order.push_back(key.clone());
+        state.keys.insert(key.clone(), Keyed { digest, result: watch::Sender::new(None) });
+        Ok(Turn::First)
+    }
+
+    /// Tells those who repeated a call what became of it.
+    pub(crate) fn settle(&self, key: &str, result: &CallResult) {
+        self.state().tell(key, Ended::Kept(Arc::new(result.clone())));
+    }
+
+    /// Keeps a reply, with the keys of its calls. One that is too large is only known to have been.
+    pub(crate) fn keep(&self, id: RequestId, keys: Vec<String>, reply: &Reply) {
+        let size = size(reply) * (1 + keys.len().min(1));
+        let mut state = self.state();
+        if size > MOST_BYTES {
+            keys.iter().for_each(|key| state.tell(key, Ended::Forgotten));
+            return;
+        }
+        state.bytes += size;
+        state.replies.push_back(Entry { id, keys, reply: Arc::new(reply.clone()), size });
+        while state.bytes > MOST_BYTES || state.replies.len() > MOST_REPLIES {
+            let Some(oldest) = state.replies.pop_front() else { break };
+            state.bytes -= oldest.size;
+            oldest.keys.iter().for_each(|key| state.tell(key, Ended::Forgotten));
+        }
+    }
+
+    /// The call of a key ended without a result: it may be made again.
+    pub(crate) fn abandon(&self, key: &str) {
+        let mut state = self.state();
+        state.keys.remove(key);
+        state.order.retain(|other| other != key);
+    }
+
+    /// The replies to these requests, or to all; the last of each.
+    pub(crate) fn replies(&self, wanted: &[RequestId]) -> Vec<(RequestId, Arc<Reply>)> {
+        let state = self.state();
+        let mut found: Vec<(RequestId, Arc<Reply>)> = Vec::new();
+        for Entry { id, reply, .. } in &state.replies {
+            if wanted.is_empty() || wanted.contains(id) {
+                found.retain(|(other, _)| other != id);
+                found.push((*id, Arc::clone(reply)));
+            }
+        }
+        found
+    }
+}
+
+impl State {
+    fn tell(&self, key: &str, ended: Ended) {
+        if let Some(keyed) = self.keys.get(key) {
+            keyed.result.send_replace(Some(ended));
+        }
+    }
+
+    /// Forgets the oldest key whose call is over; if all are under way, the oldest.
+    fn forget_key(&mut self) {
+        let over =
+            |key: &String| self.keys.get(key).is_none_or(|keyed| keyed.result.borrow().is_some());
+        let place = self.order.iter().position(over).unwrap_or(0);
+        if let Some(key) = self.order.remove(place) {
+            self.keys.remove(&key);
+        }
+    }
+}
+
+/// What a result takes, about.
+pub(crate) fn weight(result: &CallResult) -> usize {
+    let data = result.data.as_ref().map_or(0, |data| data.as_str().len());
+    4096 + result.output.len() + result.stdout.len() + result.stderr.len() + data
+}
+
+fn size(reply: &Reply) -> usize {
+    match reply {
+        Reply::Result(result) => weight(result),
+        Reply::Batch(batch) => batch.results.iter().map(weight).sum(),
+        // Nothing else is kept.
+        Reply::Welcome(_)
+        | Reply::Opened(_)
+        | Reply::Done
+        | Reply::Pong
+        | Reply::Output(_)
+        | Reply::Tools(_)
+        | Reply::Status(_)
+        | Reply::Error(_)
+        | Reply::Registered(_)
+        | Reply::Answered(_)
+        | Reply::Pending(_)
+        | Reply::Grants(_)
+        | Reply::Resumed(_)
+        | Reply::Provided(_)
+        | Reply::Jobs(_) => 4096,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_protocol::{CallOptions, JsonText, Receipt};
+
+    fn call(key: Option<&str>, arguments: &str) -> Call {
+        Call {
+            tool: "bash".parse().unwrap(),
+            arguments: JsonText::parse(arguments.to_owned()).unwrap(),
+            reason: None,
+            options: CallOptions {
+                idempotency_key: key.map(str::to_owned),
+                ..CallOptions::default()
+            },
+        }
+    }
+
+    fn result(output: String) -> CallResult {
+        let outcome = crate::outcome::Outcome { output, ..Default::default() };
+        let slip = crate::outcome::Slip {
+            call_id: "c".parse().unwrap(),
+            tool: "bash".parse().unwrap(),
+            receipt: Receipt::default(),
+            started: std::time::Instant::now(),
+            fault: crate::outcome::Fault::default(),
+        };
+        slip.reply(outcome)
+    }
+
+    #[tokio::test]
+    async fn a_key_is_for_one_call() {
+        let kept = Kept::default();
+        let first = call(Some("k"), r#"{"command":"a"}"#);
+        assert!(matches!(kept.begin(&first), Ok(Turn::First)));
+        let Ok(Turn::Again(repeat)) = kept.begin(&first) else { panic!("again") };
+        kept.settle("k", &result("done".into()));
+        assert_eq!(repeat.result().await.unwrap().output, "done");
+        let other = call(Some("k"), r#"{"command":"b"}"#);
+        assert_eq!(kept.begin(&other).unwrap_err().code, ErrorCode::InvalidRequest);
+        for _ in 0..2 {
+            assert!(matches!(kept.begin(&call(None, "{}")), Ok(Turn::First)));
+        }
+        kept.abandon("k");
+        assert!(matches!(kept.begin(&other), Ok(Turn::First)));
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_bounded_and_nothing_is_done_twice() {
+        let kept = Kept::default();
+        let first = call(Some("k"), "{}");
+        assert!(matches!(kept.begin(&first), Ok(Turn::First)));
+        let reply = |size| Reply::Result(Box::new(result("x".repeat(size))));
+        kept.settle("k", &result(String::new()));
+        kept.keep(1, vec!["k".into()], &reply(1 << 20));
+        assert_eq!(kept.replies(&[1]).len(), 1);
+        for id in 2..100 {
+            kept.keep(id, Vec::new(), &reply(1 << 20));
+            let state = kept.state();
+            assert!(state.bytes <= MOST_BYTES && state.replies.len() <= MOST_REPLIES);
+        }
+        assert_eq!(kept.replies(&[]).last().map(|(id, _)| *id), Some(99));
+        assert!(kept.replies(&[1]).is_empty());
+        let Ok(Turn::Again(repeat)) = kept.begin(&first) else { panic!("again") };
+        assert_eq!(repeat.result().await.unwrap_err().code, ErrorCode::NotFound);
+        kept.keep(100, Vec::new(), &reply(MOST_BYTES));
+        assert!(kept.replies(&[100]).is_empty());
+        for number in 0..2 * MOST_KEYS {
+            kept.begin(&call(Some(&format!("n{number}")), "{}")).unwrap();
+        }
+        let state = kept.state();
+        assert_eq!((state.keys.len(), state.order.len()), (MOST_KEYS, MOST_KEYS));
+    }
+}
