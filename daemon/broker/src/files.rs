@@ -32,8 +32,17 @@ struct Shared {
 pub(crate) struct Lease {
     channel: Option<Channel>,
     owed: Owed,
+    settling: Settling,
     shared: Arc<Shared>,
     permit: Option<OwnedSemaphorePermit>,
+}
+
+/// Whether what is outstanding is being seen to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Settling {
+    NotYet,
+    /// It is; if that is given up, nobody sees to it again.
+    UnderWay,
 }
 
 /// What is outstanding on a channel.
@@ -59,7 +68,8 @@ impl FileChannels {
         let permit = Arc::clone(&self.shared.permits).acquire_owned().await.ok()?;
         let channel = lock(&self.shared.free).pop()?;
         let shared = Arc::clone(&self.shared);
-        Some(Lease { channel: Some(channel), owed: Owed::Nothing, shared, permit: Some(permit) })
+        let (owed, settling) = (Owed::Nothing, Settling::NotYet);
+        Some(Lease { channel: Some(channel), owed, settling, shared, permit: Some(permit) })
     }
 }
 
@@ -146,15 +156,16 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let Some(channel) = self.channel.take() else { return };
-        match (self.owed, tokio::runtime::Handle::try_current()) {
-            (Owed::Nothing, _) => self.give_back(channel),
-            (Owed::Reply, Ok(runtime)) => {
-                let (owed, shared) = (self.owed, Arc::clone(&self.shared));
-                let permit = self.permit.take();
-                let lease = Self { channel: Some(channel), owed, shared, permit };
+        match (self.owed, self.settling, tokio::runtime::Handle::try_current()) {
+            (Owed::Nothing, _, _) => self.give_back(channel),
+            (Owed::Reply, Settling::NotYet, Ok(runtime)) => {
+                let (owed, settling) = (self.owed, Settling::UnderWay);
+                let (shared, permit) = (Arc::clone(&self.shared), self.permit.take());
+                let lease = Self { channel: Some(channel), owed, settling, shared, permit };
+                // A runtime that is ending drops this at once.
                 runtime.spawn(lease.put_right());
             }
-            (Owed::Reply | Owed::Broken, _) => self.set_aside(channel),
+            (Owed::Reply | Owed::Broken, _, _) => self.set_aside(channel),
         }
     }
 }
@@ -230,6 +241,24 @@ mod tests {
         lease.send(&[read()]).await.unwrap();
         cell.say(&FileReply::Content(vec![7; 7]));
         assert_eq!(lease.receive().await.unwrap(), FileReply::Content(vec![7; 7]));
+    }
+
+    #[test]
+    fn a_lease_that_outlives_its_runtime_is_set_aside_once() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (channels, cell) = runtime.block_on(async {
+            let (channels, cell) = one_channel();
+            let mut lease = channels.lease().await.unwrap();
+            lease.send(&[read()]).await.unwrap();
+            tokio::spawn(async move {
+                std::future::pending::<()>().await;
+                drop(lease);
+            });
+            (channels, cell)
+        });
+        drop(runtime);
+        assert_eq!(lock(&channels.shared.broken).len(), 1);
+        drop(cell);
     }
 
     #[tokio::test]
