@@ -92,7 +92,7 @@ fn content_without_a_write_ends_only_its_channel() {
     let body = codec::encode(&content(b"x", true)).unwrap();
     let mut frame = codec::header(body.len(), 0).unwrap().to_vec();
     frame.extend(body);
-    breaks_only_its_own(&frame, "content came, and no write was begun");
+    breaks_only_its_own(&frame, "content came, and no change was begun");
 }
 
 #[test]
