@@ -1,5 +1,10 @@
 //! The pages for people name what there is.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can not go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can not go on fails"
+)]
 
 use palisade_tests::{Mode, World};
 use std::{fs, path::Path};
