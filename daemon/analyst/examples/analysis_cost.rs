@@ -1,5 +1,5 @@
 //! What a question costs: each line of standard input asked many times, the median printed.
-//! `cargo run --release -p palisade-analyst --example cost < commands.txt`
+//! `cargo run --release -p palisade-analyst --example analysis_cost < commands.txt`
 
 use palisade_analyst::{Supervisor, analyse_here};
 use std::{io::BufRead as _, path::PathBuf, time::Instant};

@@ -1,5 +1,5 @@
 //! Prints what a record costs, with each way of forcing it to the disk:
-//! `cargo run --release -p palisade-audit --example cost -- DIR`.
+//! `cargo run --release -p palisade-audit --example record_cost -- DIR`.
 #![allow(clippy::expect_used, reason = "an example that can not go on says why and ends")]
 
 use palisade_audit::{
