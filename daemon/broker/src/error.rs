@@ -292,6 +292,7 @@ fn file_error(failure: &FileError) -> WireError {
         FileErrorKind::Conflict => {
             (ErrorCode::Conflict, "look at what is there now, and decide again")
         }
+        FileErrorKind::Broken => (ErrorCode::CellFailed, "try again"),
     };
     WireError::new(code, failure.message.clone(), hint)
 }

@@ -2,7 +2,7 @@
 //! early. Broker.
 
 use crate::channel::{Channel, ChannelError};
-use palisade_plan::cell::{FileReply, FileRequest};
+use palisade_plan::cell::{FileError, FileErrorKind, FileReply, FileRequest};
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -99,6 +99,9 @@ impl Lease {
             | FileReply::Before(_)
             | FileReply::Prepared(_)
             | FileReply::Progress { .. } => {}
+            FileReply::Failed(FileError { kind: FileErrorKind::Broken, .. }) => {
+                self.owed = Owed::Broken;
+            }
             FileReply::Globbed(_)
             | FileReply::Grepped(_)
             | FileReply::Read { .. }
@@ -119,7 +122,7 @@ impl Lease {
             if self.owed != Owed::Nothing {
                 self.send(&[FileRequest::Abandon]).await?;
             }
-            while self.owed != Owed::Nothing {
+            while self.owed == Owed::Reply {
                 self.receive().await?;
             }
             Ok::<(), ChannelError>(())
@@ -241,6 +244,18 @@ mod tests {
         lease.send(&[read()]).await.unwrap();
         cell.say(&FileReply::Content(vec![7; 7]));
         assert_eq!(lease.receive().await.unwrap(), FileReply::Content(vec![7; 7]));
+    }
+
+    #[tokio::test]
+    async fn a_channel_that_the_cell_closed_is_not_used_again() {
+        let (channels, mut cell) = one_channel();
+        let mut lease = channels.lease().await.unwrap();
+        lease.send(&[read()]).await.unwrap();
+        drop(lease);
+        let (kind, message) = (FileErrorKind::Broken, "this channel is closed".to_owned());
+        cell.say(&FileReply::Failed(FileError { kind, errno: 0, message }));
+        assert!(channels.lease().await.is_none(), "there is no other");
+        assert_eq!(lock(&channels.shared.broken).len(), 1);
     }
 
     #[test]

@@ -158,6 +158,7 @@ const fn is_final(kind: FileErrorKind) -> bool {
         | FileErrorKind::AlreadyExists
         | FileErrorKind::FileSystem
         | FileErrorKind::NoMatch
-        | FileErrorKind::Conflict => false,
+        | FileErrorKind::Conflict
+        | FileErrorKind::Broken => false,
     }
 }

@@ -123,7 +123,7 @@ fn attend(channel: &Channel, workspace: &Path) -> End {
     };
     if let End::Broken(why) = &end {
         let message = format!("this channel is closed: {why}");
-        let told = FileError { kind: FileErrorKind::Invalid, errno: 0, message };
+        let told = FileError { kind: FileErrorKind::Broken, errno: 0, message };
         // A channel that broke may well not carry this.
         channel.send(&FileReply::Failed(told)).ok();
     }

@@ -61,7 +61,7 @@ fn breaks_only_its_own(bytes: &[u8], reason: &str) {
     rustix::net::shutdown(&broker.channels[0], rustix::net::Shutdown::Write).unwrap();
     let (reply, _) = broker.channels[0].receive::<FileReply>().unwrap().unwrap();
     let FileReply::Failed(error) = reply else { panic!("{reply:?}") };
-    assert_eq!(error.kind, FileErrorKind::Invalid);
+    assert_eq!(error.kind, FileErrorKind::Broken);
     assert_eq!(error.message, format!("this channel is closed: {reason}"));
     assert!(broker.channels[0].receive::<FileReply>().unwrap().is_none());
     broker.channels.remove(0);

@@ -421,4 +421,6 @@ pub enum FileErrorKind {
     NoMatch,
     /// What is there is not what it was about: it changed since.
     Conflict,
+    /// The channel is of no more use.
+    Broken,
 }

@@ -26,7 +26,8 @@ use crate::channel::Channel;
 use palisade_channel::ChannelError;
 use palisade_plan::{
     cell::{FileError, FileErrorKind, FileReply, FileRequest},
-    change::{Act, Change, Changed, Prepared},
+    change::{Act, Change, Changed, Effect, Prepared},
+    codec,
 };
 
 const OUT_OF_ORDER: &str = "another request came before the end of a change";
@@ -82,6 +83,7 @@ pub(crate) fn change(
     let incoming = Incoming { channel };
     let mut stage = Stage::new(change, workspace);
     work_out(&mut stage, &incoming)?;
+    told_whole(&stage.effects)?;
     let prepared = FileReply::Prepared(Prepared {
         effects: stage.effects.clone(),
         digest: stage.digest(),
@@ -92,6 +94,21 @@ pub(crate) fn change(
     incoming.decision()?;
     let (effects, wrote) = commit::commit(stage)?;
     Ok(channel.send(&FileReply::Changed(Changed { effects, wrote }))?)
+}
+
+/// Refuses a change that could not be told of, before and after it is done, in one message.
+fn told_whole(effects: &[Effect]) -> Result<(), FileError> {
+    match codec::encode(&effects) {
+        Ok(bytes) if bytes.len() <= codec::MAX_MESSAGE / 2 => Ok(()),
+        Ok(_) | Err(_) => {
+            let message = format!(
+                "it would change {} paths, and their names are too long to be told at once: \
+                 nothing was changed; do it in parts",
+                effects.len()
+            );
+            Err(failure(FileErrorKind::TooLarge, None, message))
+        }
+    }
 }
 
 fn work_out(stage: &mut Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> {

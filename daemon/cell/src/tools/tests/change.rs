@@ -305,6 +305,19 @@ fn what_is_too_much_to_keep_is_refused() {
 }
 
 #[test]
+fn what_is_too_much_to_tell_is_refused_and_the_channel_goes_on() {
+    let broker = Broker::new();
+    let room = 4000 - broker.path("").0.len();
+    let deep = |levels: usize| Act::MakeDir { path: broker.path(&"d/".repeat(levels)) };
+    let error = broker.prepare(deep(room / 2), &[]).unwrap_err();
+    assert_eq!(error.kind, FileErrorKind::TooLarge);
+    assert!(error.message.contains("do it in parts"), "{}", error.message);
+    assert_eq!(broker.names(), Vec::<String>::new());
+    let (made, _) = broker.change(deep(room / 4), &[]).unwrap();
+    assert_eq!(made.prepared.effects.len(), room / 4);
+}
+
+#[test]
 fn an_abandon_stops_it_in_the_middle_and_one_too_late_is_passed_over() {
     let broker = Broker::new();
     for file in 0..500 {
