@@ -3,7 +3,7 @@
 use crate::{
     Embedded, Error, Open, Operator, OperatorEvent, Session,
     embedded::Daemon,
-    link::{Link, Patience},
+    link::{Link, Patience, dial},
     news::NewsReceiver,
 };
 use palisade_protocol::{
@@ -83,9 +83,7 @@ impl Client {
     }
 
     async fn at(path: &Path, hello: Hello) -> Result<Self, Error> {
-        let stream = UnixStream::connect(path)
-            .await
-            .map_err(|source| Error::Connect { path: path.to_owned(), source })?;
+        let stream = dial(path).await?;
         let origin = Origin::Path(path.to_owned());
         Self::greet(stream, origin, None, hello, Patience::default()).await
     }

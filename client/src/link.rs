@@ -11,7 +11,7 @@ use palisade_protocol::{
     Bytes, Cancel, Envelope, Event as WireEvent, Input, Reply, Request, RequestId, ServerMessage,
     limits::MAX_CALLS_IN_FLIGHT,
 };
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncWriteExt as _, BufReader},
     net::{
@@ -27,6 +27,13 @@ const OUTGOING: usize = 16;
 
 /// How much of what arrives is read ahead.
 const READ_AHEAD: usize = 64 * 1024;
+
+/// Connects to a socket of the daemon.
+pub(crate) async fn dial(path: &Path) -> Result<UnixStream, Error> {
+    UnixStream::connect(path)
+        .await
+        .map_err(|source| Error::Connect { path: path.to_owned(), source })
+}
 
 /// How a slow reader of events is treated.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@
 use crate::{
     Answer, Error, OperatorEvent, Registration,
     client::{greet, hello, unexpected},
-    link::{Link, Patience},
+    link::{Link, Patience, dial},
     news::NewsReceiver,
 };
 use palisade_protocol::{
@@ -57,9 +57,7 @@ impl Operator {
     /// the daemon refuses this client's version.
     pub async fn connect(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let stream = UnixStream::connect(path)
-            .await
-            .map_err(|source| Error::Connect { path: path.to_owned(), source })?;
+        let stream = dial(path).await?;
         Self::from_stream(stream).await
     }
 

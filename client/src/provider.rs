@@ -4,7 +4,7 @@
 use crate::{
     Error, Invoked, Output, ProvidedTool,
     client::{greet, hello, unexpected},
-    link::{Link, Patience},
+    link::{Link, Patience, dial},
     news::Sink,
     provided,
 };
@@ -63,9 +63,7 @@ impl Provider {
     /// [`Error::Remote`] if the daemon refuses this client's version.
     pub async fn connect(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let stream = UnixStream::connect(path)
-            .await
-            .map_err(|source| Error::Connect { path: path.to_owned(), source })?;
+        let stream = dial(path).await?;
         Self::from_stream(stream).await
     }
 

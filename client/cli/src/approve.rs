@@ -10,9 +10,8 @@ mod signals;
 pub(crate) mod terminal;
 
 use crate::{
-    answer::Verdict,
     failure::Failure,
-    operator::{self, OperatorOptions},
+    operator::{self, OperatorOptions, answer::Verdict},
 };
 use automatic::{Decider, HEARTBEAT};
 use clap::Args;

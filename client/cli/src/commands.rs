@@ -1,10 +1,12 @@
 //! What can be typed, and which file does it.
 
 use crate::{
-    analyze, answer, approve, audit, call, completions, doctor,
+    analyze, approve, audit, call, completions, doctor,
     exit::{FAILED, USAGE},
     failure::Failure,
-    grants, man, output, paint, pending, profile, run, status, tools,
+    jobs, man,
+    operator::{answer, grants, pending},
+    output, paint, profile, run, status, tools,
 };
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
@@ -45,7 +47,7 @@ pub(crate) enum Command {
     Answer(answer::GiveAnswer),
     Grants(grants::LookAfterGrants),
     Status(status::ShowStatus),
-    Jobs(status::ShowJobs),
+    Jobs(jobs::ShowJobs),
     Doctor(doctor::Doctor),
     Audit(audit::Audit),
     Analyze(analyze::Analyze),

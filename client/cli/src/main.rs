@@ -1,7 +1,6 @@
 //! `palisade`: the command line. Runs as whoever types it, without privilege of its own.
 
 mod analyze;
-mod answer;
 mod approve;
 mod audit;
 mod call;
@@ -12,14 +11,13 @@ mod doctor;
 mod duration;
 mod exit;
 mod failure;
-mod grants;
 mod interrupt;
+mod jobs;
 mod man;
 mod operator;
 mod options;
 mod output;
 mod paint;
-mod pending;
 mod print;
 mod profile;
 mod programs;

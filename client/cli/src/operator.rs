@@ -1,4 +1,9 @@
-//! Finding the operator socket: the one that was named, or the one that is usual.
+//! What operators do: finding the operator socket, the one that was named or the one that is usual,
+//! and the commands that need nothing else.
+
+pub(crate) mod answer;
+pub(crate) mod grants;
+pub(crate) mod pending;
 
 use crate::failure::Failure;
 use clap::Args;

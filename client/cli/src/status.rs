@@ -1,9 +1,5 @@
 //! `palisade status`: the daemon that answers, and this user's sessions with it.
 
-mod jobs;
-
-pub(crate) use jobs::ShowJobs;
-
 use crate::{
     connect::{self, Daemon},
     failure::Failure,

@@ -1,11 +1,11 @@
 //! A handler without a person: every question is answered by a program or by a fixed word.
 
 use crate::{
-    answer::{Verdict, answer},
     approve::card,
     approve::judge::Judge,
     approve::signals::Signals,
     failure::Failure,
+    operator::answer::{Verdict, answer},
     print,
 };
 use palisade_client::{Answer, Decision, Operator, OperatorEvent, Question, QuestionId};

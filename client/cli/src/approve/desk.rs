@@ -1,8 +1,8 @@
 //! The questions before a person, and what each key means. Nothing here touches a terminal.
 
 use crate::{
-    answer::{Verdict, answer},
     approve::card,
+    operator::answer::{Verdict, answer},
     visible::visible,
 };
 use palisade_client::{

@@ -2,7 +2,7 @@
 //! JSON on its standard output. Everything else that it does denies.
 
 use crate::{
-    answer::{Verdict, answer},
+    operator::answer::{Verdict, answer},
     programs,
 };
 use palisade_client::{Answer, Question, Remember, Review};

@@ -5,8 +5,8 @@ use super::{
     probe::{self, Outcome},
 };
 use crate::{
-    answer::{Verdict, answer},
     failure::Failure,
+    operator::answer::{Verdict, answer},
     paint::{self, Paint, Style, harmless},
     print, run,
 };
