@@ -308,7 +308,7 @@ fn what_is_too_much_to_keep_is_refused() {
 fn what_is_too_much_to_tell_is_refused_and_the_channel_goes_on() {
     let broker = Broker::new();
     let room = 4000 - broker.path("").0.len();
-    let deep = |levels: usize| Act::MakeDir { path: broker.path(&"d/".repeat(levels)) };
+    let deep = |levels: usize| Act::MakeDir { path: broker.path("d/".repeat(levels)) };
     let error = broker.prepare(deep(room / 2), &[]).unwrap_err();
     assert_eq!(error.kind, FileErrorKind::TooLarge);
     assert!(error.message.contains("do it in parts"), "{}", error.message);
