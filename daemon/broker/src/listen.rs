@@ -58,17 +58,19 @@ pub enum ListenError {
     NotDirectory(PathBuf),
     /// The directory is somebody else's.
     #[error(
-        "{path} belongs to uid {owner}, who could replace the socket; `chown` it, or choose another --socket"
+        "{path} belongs to uid {owner}, who could replace the socket; `chown {wanted} {path}`, or choose another --socket"
     )]
     Owner {
         /// The directory.
         path: PathBuf,
         /// Its owner.
         owner: u32,
+        /// Whose it should be.
+        wanted: u32,
     },
     /// Others may write there.
     #[error(
-        "{path} has mode {mode:04o}, so that others could replace the socket; `chmod go-w` it, or choose another --socket"
+        "{path} has mode {mode:04o}, so that others could replace the socket; `chmod go-w {path}`, or choose another --socket"
     )]
     Writable {
         /// The directory.
@@ -87,6 +89,31 @@ pub enum ListenError {
     /// Somebody listens there.
     #[error("a daemon is already listening on {0}; stop it first, or choose another --socket")]
     InUse(PathBuf),
+}
+
+impl ListenError {
+    /// Whether somebody could take the socket away or put another there.
+    pub(crate) const fn is_unsafe(&self) -> bool {
+        match self {
+            Self::NotAbsolute(_)
+            | Self::NotDirectory(_)
+            | Self::Owner { .. }
+            | Self::Writable { .. }
+            | Self::NotSocket { .. } => true,
+            Self::Io { .. } | Self::InUse(_) => false,
+        }
+    }
+}
+
+/// Refuses a socket's path that could not be used, as far as can be seen without making it.
+pub(crate) fn check(path: &Path) -> Result<(), ListenError> {
+    let Some(directory) = path.parent().filter(|_| path.is_absolute()) else {
+        return Err(ListenError::NotAbsolute(path.to_owned()));
+    };
+    if fs::symlink_metadata(directory).is_ok() {
+        check_directory(directory)?;
+    }
+    Ok(())
 }
 
 /// Makes the socket.
@@ -133,9 +160,9 @@ fn check_directory(directory: &Path) -> Result<(), ListenError> {
     if !found.is_dir() {
         return Err(ListenError::NotDirectory(directory.to_owned()));
     }
-    let owner = found.uid();
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        return Err(ListenError::Owner { path: directory.to_owned(), owner });
+    let (owner, wanted) = (found.uid(), rustix::process::geteuid().as_raw());
+    if owner != 0 && owner != wanted {
+        return Err(ListenError::Owner { path: directory.to_owned(), owner, wanted });
     }
     if found.mode() & 0o022 != 0 {
         let mode = found.mode() & 0o7777;

@@ -1,24 +1,24 @@
-//! What was typed: the command line and the configuration file. Nothing is touched here but that
-//! file. Broker.
+//! What was typed: the command line. Nothing is touched here. Broker.
 
+use crate::config::LogFilter;
 use clap::Parser;
-use serde::Deserialize;
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 /// The daemon that AI agents run their tools through, confined.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "palisaded", version, about)]
 pub struct Options {
-    /// Configuration file; the same keys as these options. Else /etc/palisade/palisaded.toml for
-    /// root, $XDG_CONFIG_HOME/palisade/palisaded.toml for others, if it exists
+    /// Configuration file. Else /etc/palisade/palisaded.toml for root,
+    /// $XDG_CONFIG_HOME/palisade/palisaded.toml for others, if it exists
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Read configuration and profiles, say what would be done, and end
+    /// Read configuration and profiles, look at the daemon's directories, say what would be done,
+    /// and end; with status 78 if something is wrong, naming file, line and key
     #[arg(long)]
     pub check: bool,
+    /// Print every value in force and where it comes from, as a configuration file, and end
+    #[arg(long, conflicts_with = "check")]
+    pub dump_config: bool,
     /// The agent socket [default: /run/palisade/agent.sock for root, else
     /// $XDG_RUNTIME_DIR/palisade/agent.sock]
     #[arg(long, value_name = "PATH")]
@@ -56,123 +56,12 @@ pub struct Options {
     pub operator_stdout: bool,
     /// What to log, as in RUST_LOG: `info`, `palisade_broker=debug`, ...
     #[arg(long, value_name = "FILTER")]
-    pub log: Option<String>,
-}
-
-/// The configuration file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct ConfigFile {
-    socket: Option<PathBuf>,
-    operator_socket: Option<PathBuf>,
-    provider_socket: Option<PathBuf>,
-    profiles: Vec<PathBuf>,
-    state: Option<PathBuf>,
-    audit_sync: Option<palisade_audit::Sync>,
-    user: Option<String>,
-    launcher_socket: Option<PathBuf>,
-    log: Option<String>,
-}
-
-/// Why the configuration is no good.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// It could not be read.
-    #[error("can not read {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// It says something that is not known, or not as it should be.
-    #[error("{path}:{line}: {why}")]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong.
-        why: String,
-    },
-}
-
-impl Options {
-    /// Adds what the configuration file says and the command line does not.
-    pub(crate) fn with_file(self, default: Option<&Path>) -> Result<Self, ConfigError> {
-        let Some(path) = self.config.as_deref().or(default) else { return Ok(self) };
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.config.is_none() => {
-                return Ok(self);
-            }
-            Err(source) => return Err(ConfigError::Read { path: path.to_owned(), source }),
-        };
-        let file: ConfigFile = toml::from_str(&text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
-            let why = error.message().to_owned();
-            ConfigError::Invalid { path: path.to_owned(), line, why }
-        })?;
-        Ok(Self {
-            socket: self.socket.or(file.socket),
-            operator_socket: self.operator_socket.or(file.operator_socket),
-            provider_socket: self.provider_socket.or(file.provider_socket),
-            operator_stdout: self.operator_stdout,
-            profiles: if self.profiles.is_empty() { file.profiles } else { self.profiles },
-            state: self.state.or(file.state),
-            audit_sync: self.audit_sync.or(file.audit_sync),
-            user: self.user.or(file.user),
-            launcher_socket: self.launcher_socket.or(file.launcher_socket),
-            log: self.log.or(file.log),
-            config: self.config,
-            check: self.check,
-            embedded: self.embedded,
-        })
-    }
+    pub log: Option<LogFilter>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn with(text: &str, options: Options) -> Result<Options, ConfigError> {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("palisaded.toml");
-        fs::write(&path, text).unwrap();
-        options.with_file(Some(&path))
-    }
-
-    #[test]
-    fn the_command_line_goes_before_the_file() {
-        let typed = Options { socket: Some("/typed".into()), ..Options::default() };
-        let options = with("socket = \"/file\"\nstate = \"/state\"\n", typed).unwrap();
-        assert_eq!(options.socket.as_deref(), Some(Path::new("/typed")));
-        assert_eq!(options.state.as_deref(), Some(Path::new("/state")));
-    }
-
-    #[test]
-    fn what_is_not_known_is_refused_with_its_line() {
-        let error = with("# a comment\nsocket = \"/a\"\nsokcet = \"/b\"\n", Options::default());
-        match error {
-            Err(ConfigError::Invalid { line: 3, why, .. }) => {
-                assert!(why.contains("sokcet"), "{why}");
-            }
-            other => panic!("{other:?}"),
-        }
-        assert!(matches!(
-            with("\n\nuser = 3\n", Options::default()),
-            Err(ConfigError::Invalid { line: 3, .. })
-        ));
-    }
-
-    #[test]
-    fn only_the_default_file_may_be_missing() {
-        let missing = PathBuf::from("/nonexistent/palisaded.toml");
-        Options::default().with_file(Some(&missing)).unwrap();
-        let named = Options { config: Some(missing), ..Options::default() };
-        assert!(matches!(named.with_file(None), Err(ConfigError::Read { .. })));
-    }
 
     #[test]
     fn the_command_line_is_well_formed() {

@@ -1,17 +1,22 @@
-//! What the options mean on this host: paths, profiles, whom to become. Broker, before it serves.
+//! What the options mean on this host: paths, profiles, whom to become. Broker, before it serves
+//! and when it reloads.
 
 use crate::{
-    options::{ConfigError, Options},
+    config::{Config, ConfigError, LogFilter, Presence, Written},
+    effective::{Effective, Origin},
+    options::Options,
     own::Own,
+    ownership::{self, UnsafePlace},
     privilege::{self, Account, PrivilegeError},
 };
 use palisade_audit::Sync;
-use palisade_policy::{Owner, ProfileError, ProfileSet, Source};
+use palisade_policy::{ProfileError, ProfileSet};
 use std::{
-    env, fs, io,
-    os::unix::fs::MetadataExt as _,
+    env, io,
     path::{Path, PathBuf},
 };
+
+mod profiles;
 
 /// Everything that is decided before anything is done.
 #[derive(Debug)]
@@ -25,8 +30,10 @@ pub(crate) struct Settings {
     /// Whom to become; none for an ordinary user, who stays who they are.
     pub(crate) account: Option<Account>,
     pub(crate) launcher_socket: Option<PathBuf>,
-    pub(crate) log: Option<String>,
+    pub(crate) log: LogFilter,
     pub(crate) audit_sync: Sync,
+    /// Every value, with its origin.
+    pub(crate) effective: Effective,
     /// Where configuration and profiles are, or would be looked for.
     configured: Vec<PathBuf>,
 }
@@ -76,9 +83,9 @@ pub enum SettingsError {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// Anyone could change a profile.
-    #[error("{0} can be written by everybody; `chmod o-w` it")]
-    Writable(PathBuf),
+    /// Others could change the configuration or a profile.
+    #[error(transparent)]
+    Place(#[from] UnsafePlace),
     /// A profile; the error names its file.
     #[error(transparent)]
     Profiles(#[from] ProfileError),
@@ -92,62 +99,104 @@ pub enum SettingsError {
     NoRuntimeDirectory,
 }
 
+/// Who started the daemon, which its defaults follow; it may be somebody else by now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartedBy {
+    Root,
+    User,
+}
+
+impl StartedBy {
+    /// Whoever this process is now.
+    pub(crate) fn now() -> Self {
+        if rustix::process::geteuid().is_root() { Self::Root } else { Self::User }
+    }
+
+    /// A directory's usual place: root's, or a user's own.
+    fn directory(
+        self,
+        root: &str,
+        variable: &'static str,
+        in_home: &str,
+    ) -> (Option<PathBuf>, Origin) {
+        match (self, absolute_variable(variable)) {
+            (Self::Root, _) => (Some(PathBuf::from(root)), Origin::Default),
+            (Self::User, Some(base)) => {
+                (Some(base.join("palisade")), Origin::Environment(variable))
+            }
+            (Self::User, None) => {
+                let home = absolute_variable("HOME");
+                (home.map(|home| home.join(in_home).join("palisade")), Origin::Environment("HOME"))
+            }
+        }
+    }
+
+    fn socket(self) -> (Option<PathBuf>, Origin) {
+        match self {
+            Self::Root => (Some(PathBuf::from("/run/palisade/agent.sock")), Origin::Default),
+            Self::User => {
+                let directory = absolute_variable("XDG_RUNTIME_DIR");
+                let socket = directory.map(|directory| directory.join("palisade/agent.sock"));
+                (socket, Origin::Environment("XDG_RUNTIME_DIR"))
+            }
+        }
+    }
+}
+
 impl Settings {
     /// Finds out what the options mean here.
-    pub(crate) fn resolve(options: Options) -> Result<Self, SettingsError> {
-        let root = rustix::process::geteuid().is_root();
-        let config = if root {
-            Some(PathBuf::from("/etc/palisade"))
-        } else {
-            user_directory("XDG_CONFIG_HOME", ".config")
-        };
-        let file = config.as_ref().map(|directory| directory.join("palisaded.toml"));
+    pub(crate) fn resolve(options: Options, by: StartedBy) -> Result<Self, SettingsError> {
+        let (config, _) = by.directory("/etc/palisade", "XDG_CONFIG_HOME", ".config");
         let mut configured: Vec<_> = config.iter().chain(&options.config).cloned().collect();
-        let options = options.with_file(file.as_deref())?;
-        configured.extend(options.profiles.iter().cloned());
+        let file = read(options.config.as_deref(), config.as_deref())?;
+        let mut effective = Effective::default();
+        let (door, operator_door, provider_door) = doors(&options, &file, by, &mut effective)?;
         let usual = config.map(|directory| directory.join("profiles"));
-        let state = match (options.state, root) {
-            (Some(path), _) => State::Given(path),
-            (None, true) => State::Usual(PathBuf::from("/var/lib/palisade")),
-            (None, false) => user_directory("XDG_STATE_HOME", ".local/state")
-                .map_or(State::Nowhere, State::Usual),
+        let typed = (!options.profiles.is_empty()).then_some(options.profiles);
+        let default = (Some(usual.iter().cloned().collect()), Origin::Default);
+        let given = typed.is_some() || file.profiles.is_some();
+        let directories =
+            effective.choose("profiles", typed, file.profiles, default).unwrap_or_default();
+        configured.extend(directories.iter().cloned());
+        let given_state = options.state.is_some() || file.state.is_some();
+        let usual_state = by.directory("/var/lib/palisade", "XDG_STATE_HOME", ".local/state");
+        let state = match effective.choose("state", options.state, file.state, usual_state) {
+            Some(path) if given_state => State::Given(path),
+            Some(path) => State::Usual(path),
+            None => State::Nowhere,
         };
-        let door = match (options.embedded, options.socket) {
-            (true, _) => Door::Embedded,
-            (false, Some(path)) => Door::Socket(path),
-            (false, None) if root => Door::Socket(PathBuf::from("/run/palisade/agent.sock")),
-            (false, None) => match absolute_variable("XDG_RUNTIME_DIR") {
-                Some(directory) => Door::Socket(directory.join("palisade/agent.sock")),
-                None => return Err(SettingsError::NoRuntimeDirectory),
-            },
+        let default = (Some(Sync::default()), Origin::Default);
+        let audit_sync =
+            effective.choose("audit_sync", options.audit_sync, file.audit_sync, default);
+        let user = effective.choose("user", options.user, file.user, (None, Origin::Default));
+        let launcher_socket = effective.choose(
+            "launcher_socket",
+            options.launcher_socket,
+            file.launcher_socket,
+            (None, Origin::Default),
+        );
+        let usual_log = match door {
+            Door::Socket(_) => LogFilter::default(),
+            Door::Embedded => LogFilter::errors(),
         };
-        let operator_door = match (&door, options.operator_socket, options.operator_stdout) {
-            (Door::Embedded, _, true) => OperatorDoor::Stdout,
-            (Door::Embedded, _, false) => OperatorDoor::None,
-            (Door::Socket(_), Some(path), _) => OperatorDoor::Socket(path),
-            (Door::Socket(agents), None, _) => {
-                OperatorDoor::Socket(agents.with_file_name("operator.sock"))
-            }
+        let default = (Some(usual_log), Origin::Default);
+        let log = effective.choose("log", options.log, file.log, default);
+        let account = match by {
+            StartedBy::Root => Some(privilege::account(user.as_deref())?),
+            StartedBy::User => None,
         };
-        let provider_door = match (&door, options.provider_socket) {
-            (Door::Embedded, _) => None,
-            (Door::Socket(_), Some(path)) => Some(path),
-            (Door::Socket(agents), None) => Some(agents.with_file_name("provider.sock")),
-        };
-        let account = root.then(|| privilege::account(options.user.as_deref())).transpose()?;
-        let profiles = load_profiles(&options.profiles, usual.as_deref())?;
-        let (launcher_socket, log) = (options.launcher_socket, options.log);
-        let audit_sync = options.audit_sync.unwrap_or_default();
+        let (given, usual) = if given { (directories, None) } else { (Vec::new(), usual) };
         Ok(Self {
             door,
             operator_door,
             provider_door,
-            profiles,
+            profiles: profiles::load(&given, usual.as_deref())?,
             state,
             account,
             launcher_socket,
-            log,
-            audit_sync,
+            log: log.unwrap_or_default(),
+            audit_sync: audit_sync.unwrap_or_default(),
+            effective,
             configured,
         })
     }
@@ -212,103 +261,45 @@ fn absolute_variable(name: &str) -> Option<PathBuf> {
     env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// `palisade` in one of a user's own directories.
-fn user_directory(variable: &str, in_home: &str) -> Option<PathBuf> {
-    let base = absolute_variable(variable)
-        .or_else(|| absolute_variable("HOME").map(|home| home.join(in_home)))?;
-    Some(base.join("palisade"))
-}
-
-/// Profiles of the given directories, or of the usual one if it exists.
-fn load_profiles(given: &[PathBuf], usual: Option<&Path>) -> Result<ProfileSet, SettingsError> {
-    let directories: Vec<&Path> = if given.is_empty() {
-        usual.into_iter().filter(|directory| directory.is_dir()).collect()
-    } else {
-        given.iter().map(PathBuf::as_path).collect()
+/// The configuration file, if there is one, and nobody else can change it.
+fn read(named: Option<&Path>, usual: Option<&Path>) -> Result<Config, SettingsError> {
+    let (path, presence) = match (named, usual) {
+        (Some(path), _) => (path.to_owned(), Presence::Named),
+        (None, Some(directory)) => (directory.join("palisaded.toml"), Presence::Usual),
+        (None, None) => return Ok(Config::default()),
     };
-    let mut files = Vec::new();
-    for directory in directories {
-        let directory_owner = check_writers(directory)?;
-        for path in profile_files(directory)? {
-            let owner = match (directory_owner, check_writers(&path)?) {
-                (Owner::Root, Owner::Root) => Owner::Root,
-                (_, Owner::Root | Owner::Other | Owner::Builtin) => Owner::Other,
-            };
-            let text = fs::read_to_string(&path).map_err(unreadable(&path))?;
-            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            files.push((name, path.display().to_string(), text, owner));
-        }
+    let Some(config) = Config::read(&path, presence)? else { return Ok(Config::default()) };
+    ownership::check(&path)?;
+    if let Some(directory) = path.parent().filter(|_| presence == Presence::Usual) {
+        ownership::check(directory)?;
     }
-    let sources =
-        files.iter().map(|(name, file, text, owner)| Source { name, file, text, owner: *owner });
-    Ok(ProfileSet::new(sources)?)
+    Ok(config)
 }
 
-fn unreadable(path: &Path) -> impl Fn(io::Error) -> SettingsError + '_ {
-    move |source| SettingsError::Read { path: path.to_owned(), source }
-}
-
-/// Refuses what everybody can write; says whether root alone can.
-fn check_writers(path: &Path) -> Result<Owner, SettingsError> {
-    let found = fs::metadata(path).map_err(unreadable(path))?;
-    if found.mode() & 0o002 != 0 {
-        return Err(SettingsError::Writable(path.to_owned()));
+/// Where clients, operators and providers come in.
+fn doors(
+    options: &Options,
+    file: &Config,
+    by: StartedBy,
+    effective: &mut Effective,
+) -> Result<(Door, OperatorDoor, Option<PathBuf>), SettingsError> {
+    if options.embedded {
+        let operators =
+            if options.operator_stdout { OperatorDoor::Stdout } else { OperatorDoor::None };
+        return Ok((Door::Embedded, operators, None));
     }
-    let roots = found.uid() == 0 && (found.mode() & 0o020 == 0 || found.gid() == 0);
-    Ok(if roots { Owner::Root } else { Owner::Other })
-}
-
-fn profile_files(directory: &Path) -> Result<Vec<PathBuf>, SettingsError> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(directory).map_err(unreadable(directory))? {
-        let path = entry.map_err(unreadable(directory))?.path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    #[test]
-    fn profiles_are_found_by_their_file_names() {
-        let directory = tempfile::tempdir().unwrap();
-        let (_, text) = palisade_policy::builtin()[0];
-        fs::write(directory.path().join("mine.toml"), text).unwrap();
-        fs::write(directory.path().join("notes.txt"), "not a profile").unwrap();
-        let profiles = load_profiles(&[directory.path().to_owned()], None).unwrap();
-        assert!(profiles.get("mine").is_some());
-        assert!(profiles.get("notes").is_none());
-    }
-
-    #[test]
-    fn a_bad_profile_is_named_with_file_and_line() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("bad.toml");
-        fs::write(&path, "description = \"x\"\nnonsense = 1\n").unwrap();
-        let error = load_profiles(&[directory.path().to_owned()], None).unwrap_err().to_string();
-        let expected = format!("{}:2:1: nonsense: is no key; ", path.display());
-        assert!(error.starts_with(&expected), "{error}");
-    }
-
-    #[test]
-    fn missing_and_open_directories_are_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let missing = directory.path().join("missing");
-        assert!(matches!(
-            load_profiles(std::slice::from_ref(&missing), None),
-            Err(SettingsError::Read { .. })
-        ));
-        load_profiles(&[], Some(&missing)).unwrap();
-        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(matches!(
-            load_profiles(&[directory.path().to_owned()], None),
-            Err(SettingsError::Writable(_))
-        ));
-    }
+    let agents =
+        effective.choose("socket", options.socket.clone(), file.socket.clone(), by.socket());
+    let agents = agents.ok_or(SettingsError::NoRuntimeDirectory)?;
+    let mut beside =
+        |key, name: &str, typed: &Option<PathBuf>, written: &Option<Written<PathBuf>>| {
+            let usual = agents.with_file_name(name);
+            let default = (Some(usual.clone()), Origin::Default);
+            effective.choose(key, typed.clone(), written.clone(), default).unwrap_or(usual)
+        };
+    let operators =
+        beside("operator_socket", "operator.sock", &options.operator_socket, &file.operator_socket);
+    let providers =
+        beside("provider_socket", "provider.sock", &options.provider_socket, &file.provider_socket);
+    Ok((Door::Socket(agents), OperatorDoor::Socket(operators), Some(providers)))
 }

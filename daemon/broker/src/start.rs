@@ -13,7 +13,7 @@ use crate::{
     privilege::{self, PrivilegeError},
     serve::{self, Beside, Listener},
     server::{Clients, Operators, Server},
-    settings::{Door, OperatorDoor, Settings, SettingsError, State},
+    settings::{Door, OperatorDoor, Settings, SettingsError, StartedBy, State},
     spool::Spools,
     state::{self, Places, StateError},
     tools::RegistryError,
@@ -42,9 +42,6 @@ pub enum StartError {
     /// The options or the configuration.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// What to log.
-    #[error("--log {0:?} is not a filter: {1}")]
-    Log(String, String),
     /// The agent socket.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -86,9 +83,11 @@ pub enum StartError {
 impl StartError {
     /// The exit status.
     #[must_use]
-    pub const fn status(&self) -> u8 {
+    pub fn status(&self) -> u8 {
         match self {
-            Self::Settings(_) | Self::Log(..) => BAD_CONFIGURATION,
+            Self::Settings(_) => BAD_CONFIGURATION,
+            Self::Listen(error) if error.is_unsafe() => BAD_CONFIGURATION,
+            Self::State(StateError::NotOwn { .. } | StateError::Place(_)) => BAD_CONFIGURATION,
             Self::Listen(_)
             | Self::NotEmbedded
             | Self::NotOperator
@@ -154,13 +153,18 @@ enum LauncherFrom {
 /// # Errors
 /// Each with what to do about it.
 pub fn start(options: Options) -> Result<Option<Started>, StartError> {
-    let check = options.check;
-    let settings = Settings::resolve(options)?;
+    let (check, dump) = (options.check, options.dump_config);
+    let settings = Settings::resolve(options, StartedBy::now())?;
+    if dump {
+        print!("{}", settings.effective.text());
+        return Ok(None);
+    }
     if check {
+        check_places(&settings)?;
         print!("{}", settings.describe());
         return Ok(None);
     }
-    log_to_stderr(&settings)?;
+    log_to_stderr(&settings);
     let (entrance, beside) = open_doors(&settings)?;
     match prepare(settings, beside.operators.as_ref()) {
         Ok(prepared) => Ok(Some(Started { entrance, beside, prepared })),
@@ -196,14 +200,24 @@ fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared,
     Ok(Prepared { operated_by, launcher, profiles, spools, undos, own, audit, analyst })
 }
 
-fn log_to_stderr(settings: &Settings) -> Result<(), StartError> {
-    let usual = match settings.door {
-        Door::Socket(_) => "info",
-        Door::Embedded => "error",
+/// What `--check` looks at besides files: directories that are there already must be safe.
+fn check_places(settings: &Settings) -> Result<(), StartError> {
+    let agents = match &settings.door {
+        Door::Socket(path) => Some(path),
+        Door::Embedded => None,
     };
-    let wanted = settings.log.as_deref().unwrap_or(usual);
-    let filter = tracing_subscriber::EnvFilter::try_new(wanted)
-        .map_err(|error| StartError::Log(wanted.to_owned(), error.to_string()))?;
+    let operators = match &settings.operator_door {
+        OperatorDoor::Socket(path) => Some(path),
+        OperatorDoor::Stdout | OperatorDoor::None => None,
+    };
+    for path in agents.into_iter().chain(operators).chain(&settings.provider_door) {
+        listen::check(path)?;
+    }
+    Ok(state::check(&settings.state, settings.account)?)
+}
+
+fn log_to_stderr(settings: &Settings) {
+    let filter = tracing_subscriber::EnvFilter::new(settings.log.as_str());
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -216,7 +230,6 @@ fn log_to_stderr(settings: &Settings) -> Result<(), StartError> {
     if let Err(error) = subscriber.try_init() {
         eprintln!("palisaded: logging was set up before: {error}");
     }
-    Ok(())
 }
 
 /// The doors of clients, of operators and of providers.
@@ -267,9 +280,14 @@ fn handed_doors() -> Result<Option<(Entrance, Besides)>, StartError> {
     }
     let place = |name: &str| names.split(':').position(|known| known == name);
     let mut take = |index| {
-        handed
+        let taken = handed
             .take_unix_listener(index)
-            .map_err(|error| StartError::Io("use the socket of the service manager", error))
+            .map_err(|error| StartError::Io("use the socket of the service manager", error))?;
+        let address = taken.as_ref().and_then(|listener| listener.local_addr().ok());
+        if let Some(path) = address.as_ref().and_then(|address| address.as_pathname()) {
+            listen::check(path)?;
+        }
+        Ok::<_, StartError>(taken)
     };
     let (operators, providers) = (place("operator"), place("provider"));
     let nameless = (0..3).find(|index| ![operators, providers].contains(&Some(*index)));

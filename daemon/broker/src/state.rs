@@ -1,6 +1,10 @@
 //! The state directory: private, and the broker's own before it gives up its privilege.
 
-use crate::{privilege::Account, settings::State};
+use crate::{
+    ownership::{self, UnsafePlace},
+    privilege::Account,
+    settings::State,
+};
 use std::{
     fs::{self, DirBuilder, Permissions},
     io,
@@ -22,8 +26,20 @@ pub enum StateError {
         source: io::Error,
     },
     /// It is somebody else's, a link, or not a directory.
-    #[error("{0} is not a directory of the daemon's own; choose another one with --state")]
-    NotOwn(PathBuf),
+    #[error(
+        "{path} is {what}, and not a directory of the daemon's own; {fix}, or choose another one with --state"
+    )]
+    NotOwn {
+        /// Which.
+        path: PathBuf,
+        /// What it is instead.
+        what: String,
+        /// What to do about it.
+        fix: String,
+    },
+    /// It could be exchanged for another.
+    #[error(transparent)]
+    Place(#[from] UnsafePlace),
     /// There is no place for it.
     #[error("neither XDG_STATE_HOME nor HOME is set; choose a directory with --state")]
     Nowhere,
@@ -46,6 +62,7 @@ pub(crate) fn prepare(state: &State, account: Option<Account>) -> Result<Places,
     let (spool, audit, undo) = (path.join("spool"), path.join("audit"), path.join("undo"));
     for directory in [path, &spool, &audit, &undo] {
         make(directory)?;
+        ownership::check_above(directory)?;
         own(directory, account)?;
     }
     if let Some(account) = account {
@@ -68,14 +85,44 @@ fn make(directory: &Path) -> Result<(), StateError> {
         .map_err(failed("make", directory))
 }
 
-fn own(directory: &Path, account: Option<Account>) -> Result<(), StateError> {
-    let found = fs::symlink_metadata(directory).map_err(failed("look at", directory))?;
-    let own = found.uid() == rustix::process::geteuid().as_raw();
-    // As root: what the broker's user, now or at an earlier start, was given.
-    let ours = own || account.is_some_and(|account| account.was(found.uid()));
-    if !found.is_dir() || !ours {
-        return Err(StateError::NotOwn(directory.to_owned()));
+/// Refuses directories that are there and not the daemon's own; changes nothing.
+pub(crate) fn check(state: &State, account: Option<Account>) -> Result<(), StateError> {
+    let path = match state {
+        State::Given(path) | State::Usual(path) => path,
+        State::Nowhere => return Ok(()),
+    };
+    for directory in [path, &path.join("spool"), &path.join("audit"), &path.join("undo")] {
+        if fs::symlink_metadata(directory).is_ok() {
+            look(directory, account)?;
+            ownership::check_above(directory)?;
+        }
     }
+    Ok(())
+}
+
+/// What is there, if it is a directory of the daemon's own.
+fn look(directory: &Path, account: Option<Account>) -> Result<fs::Metadata, StateError> {
+    let found = fs::symlink_metadata(directory).map_err(failed("look at", directory))?;
+    let own = rustix::process::geteuid().as_raw();
+    // As root: what the broker's user, now or at an earlier start, was given.
+    let ours = found.uid() == own || account.is_some_and(|account| account.was(found.uid()));
+    let (what, fix) = match found.is_dir() {
+        true if ours => return Ok(found),
+        true => {
+            let wanted = account.map_or(own, |account| account.uid);
+            (
+                format!("uid {}'s", found.uid()),
+                format!("`chown -R {wanted} {}`", directory.display()),
+            )
+        }
+        false if found.is_symlink() => ("a symbolic link".to_owned(), "remove it".to_owned()),
+        false => ("a file".to_owned(), "remove it".to_owned()),
+    };
+    Err(StateError::NotOwn { path: directory.to_owned(), what, fix })
+}
+
+fn own(directory: &Path, account: Option<Account>) -> Result<(), StateError> {
+    let found = look(directory, account)?;
     if found.mode() & 0o7777 != 0o700 {
         let mode = Permissions::from_mode(0o700);
         fs::set_permissions(directory, mode).map_err(failed("chmod", directory))?;
@@ -124,7 +171,8 @@ mod tests {
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(directory.path(), &link).unwrap();
         let error = prepare(&State::Given(link), None).unwrap_err();
-        assert!(matches!(error, StateError::NotOwn(_)), "{error}");
+        let expected = " is a symbolic link, and not a directory of the daemon's own; remove it, ";
+        assert!(error.to_string().contains(expected), "{error}");
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();
         assert!(prepare(&State::Given(file), None).is_err());

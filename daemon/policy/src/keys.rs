@@ -154,10 +154,7 @@ pub(crate) fn meant(path: &str) -> String {
 }
 
 /// The candidate that a word is nearest to, if it is near any.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = (word.chars().count() / 3).clamp(1, 3);
     let scored = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
     scored.filter(|(far, _)| *far <= most).min().map(|(_, candidate)| candidate)

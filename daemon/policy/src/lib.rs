@@ -36,7 +36,7 @@ pub use explain::{Act, Change, Decision, ExplainError, Explanation, Place, expla
 pub use facts::{ASKED_KINDS, Commands, Facts, is_asked};
 pub use handlers::Handlers;
 pub use judge::{AskError, Grant, Judgement, Question, Refusal, judge, stricter_ask};
-pub use keys::{Enforced, KEYS, Key, Takes};
+pub use keys::{Enforced, KEYS, Key, Takes, nearest};
 pub use planning::{PlanError, Scene};
 pub use profile::{Profile, User};
 pub use set::{DEFAULT, ProfileSet, builtin};

@@ -1,0 +1,246 @@
+//! The configuration file: what it says, with the place of each value. Nothing is touched here but
+//! that file, and nothing is decided. Broker.
+
+use palisade_audit::Sync;
+use serde::{Deserialize, Serialize};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+use toml::Spanned;
+
+mod document;
+mod keys;
+
+pub use document::Place;
+pub(crate) use keys::KEYS;
+
+use document::Document;
+
+/// A value that was written, and where.
+#[derive(Debug, Clone)]
+pub(crate) struct Written<T> {
+    pub(crate) value: T,
+    pub(crate) at: Place,
+}
+
+/// The whole file.
+#[derive(Debug, Default)]
+pub(crate) struct Config {
+    pub(crate) socket: Option<Written<PathBuf>>,
+    pub(crate) operator_socket: Option<Written<PathBuf>>,
+    pub(crate) provider_socket: Option<Written<PathBuf>>,
+    pub(crate) profiles: Option<Written<Vec<PathBuf>>>,
+    pub(crate) state: Option<Written<PathBuf>>,
+    pub(crate) audit_sync: Option<Written<Sync>>,
+    pub(crate) user: Option<Written<String>>,
+    pub(crate) launcher_socket: Option<Written<PathBuf>>,
+    pub(crate) log: Option<Written<LogFilter>>,
+}
+
+/// The file as it is spelled.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Spelled {
+    socket: Option<Spanned<Absolute>>,
+    operator_socket: Option<Spanned<Absolute>>,
+    provider_socket: Option<Spanned<Absolute>>,
+    profiles: Option<Spanned<Vec<Absolute>>>,
+    state: Option<Spanned<Absolute>>,
+    audit_sync: Option<Spanned<Sync>>,
+    user: Option<Spanned<String>>,
+    launcher_socket: Option<Spanned<Absolute>>,
+    log: Option<Spanned<LogFilter>>,
+}
+
+/// A path that means the same wherever the daemon is started.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "PathBuf")]
+struct Absolute(PathBuf);
+
+impl TryFrom<PathBuf> for Absolute {
+    type Error = String;
+
+    fn try_from(path: PathBuf) -> Result<Self, String> {
+        if path.is_absolute() {
+            return Ok(Self(path));
+        }
+        Err(format!("{:?} is not an absolute path", path.display().to_string()))
+    }
+}
+
+/// What to log, in the language of `RUST_LOG`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LogFilter(String);
+
+impl LogFilter {
+    /// For a daemon that speaks for itself only when something is wrong.
+    pub(crate) fn errors() -> Self {
+        Self("error".to_owned())
+    }
+
+    /// As it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for LogFilter {
+    fn default() -> Self {
+        Self("info".to_owned())
+    }
+}
+
+impl FromStr for LogFilter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match tracing_subscriber::EnvFilter::try_new(text) {
+            Ok(_) => Ok(Self(text.to_owned())),
+            Err(error) => Err(format!("{text:?} is not a filter: {error}")),
+        }
+    }
+}
+
+impl TryFrom<String> for LogFilter {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<LogFilter> for String {
+    fn from(filter: LogFilter) -> Self {
+        filter.0
+    }
+}
+
+/// Why the configuration is no good.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It could not be read.
+    #[error("can not read {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// It says something that is not known, or not as it should be.
+    #[error("{at}: {}{why}{}", named(.key), hinted(.suggestion))]
+    Invalid {
+        /// Where.
+        at: Place,
+        /// The key with its section; empty if it can not be told.
+        key: String,
+        /// What is wrong.
+        why: String,
+        /// What to do instead; empty if there is nothing to say.
+        suggestion: String,
+    },
+}
+
+fn named(key: &str) -> String {
+    if key.is_empty() { String::new() } else { format!("{key}: ") }
+}
+
+fn hinted(suggestion: &str) -> String {
+    if suggestion.is_empty() { String::new() } else { format!("; {suggestion}") }
+}
+
+/// Whether there has to be a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It was named, so it has to be there.
+    Named,
+    /// It is where one would be looked for.
+    Usual,
+}
+
+impl Config {
+    /// Reads a file; none if the usual one is not there.
+    pub(crate) fn read(path: &Path, presence: Presence) -> Result<Option<Self>, ConfigError> {
+        match fs::read_to_string(path) {
+            Ok(text) => Self::parse(path, &text).map(Some),
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && presence == Presence::Usual =>
+            {
+                Ok(None)
+            }
+            Err(source) => Err(ConfigError::Read { path: path.to_owned(), source }),
+        }
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let document = Document::read(path, text)?;
+        let spelled: Spelled = document.values()?;
+        Ok(Self {
+            socket: document.path(spelled.socket),
+            operator_socket: document.path(spelled.operator_socket),
+            provider_socket: document.path(spelled.provider_socket),
+            profiles: document.written(spelled.profiles).map(|written| Written {
+                value: written.value.into_iter().map(|Absolute(path)| path).collect(),
+                at: written.at,
+            }),
+            state: document.path(spelled.state),
+            audit_sync: document.written(spelled.audit_sync),
+            user: document.written(spelled.user),
+            launcher_socket: document.path(spelled.launcher_socket),
+            log: document.written(spelled.log),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        Config::parse(Path::new("/etc/p.toml"), text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn each_value_has_its_place() {
+        let config =
+            Config::parse(Path::new("/c"), "# a comment\nstate = \"/s\"\nprofiles = [\"/p\"]\n");
+        let config = config.unwrap();
+        let state = config.state.unwrap();
+        assert_eq!((state.value, state.at.to_string()), ("/s".into(), "/c:2:9".to_owned()));
+        assert_eq!(config.profiles.unwrap().value, [PathBuf::from("/p")]);
+        assert!(config.socket.is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_file_line_key_and_what_to_do() {
+        for (text, expected) in [
+            (
+                "socket = \"/a\"\nsokcet = \"/b\"\n",
+                "2:1: sokcet: is no key; did you mean `socket`?",
+            ),
+            ("\n\nuser = 3\n", "3:8: user: invalid type: integer `3`, expected a string"),
+            ("state = \"var\"", "1:9: state: \"var\" is not an absolute path"),
+            ("profiles = [\"/a\", \"b\"]", "1:19: profiles: \"b\" is not an absolute path"),
+            (
+                "audit_sync = \"5s\"",
+                "1:14: audit_sync: \"5s\" is neither `always` nor a time from 1ms to 60000ms",
+            ),
+            ("log = \"a[\"", "1:7: log: \"a[\" is not a filter: invalid filter directive"),
+            ("socket = \"/a\"\nsocket = \"/a\"\n", "2:1: duplicate key"),
+            ("socket = \"/a", "1:13: invalid basic string, expected `\"`"),
+        ] {
+            assert_eq!(error(text), format!("/etc/p.toml:{expected}"), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_usual_file_may_be_missing() {
+        let missing = Path::new("/nonexistent/palisaded.toml");
+        assert!(Config::read(missing, Presence::Usual).unwrap().is_none());
+        let named = Config::read(missing, Presence::Named);
+        assert!(matches!(named, Err(ConfigError::Read { .. })));
+    }
+}

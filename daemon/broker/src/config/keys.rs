@@ -1,0 +1,95 @@
+//! Every key of the configuration file. The loader refuses what is not here, `--dump-config` shows
+//! each of them, and the documentation is checked against it. Broker.
+
+use palisade_policy::nearest;
+
+/// A key of the configuration file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// With its section, as `metrics.listen`.
+    pub(crate) path: &'static str,
+    pub(crate) changes: Changes,
+}
+
+/// When a new value takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Changes {
+    /// With a reload.
+    Live,
+    /// With the next start.
+    AtStart,
+}
+
+const fn live(path: &'static str) -> Key {
+    Key { path, changes: Changes::Live }
+}
+
+const fn at_start(path: &'static str) -> Key {
+    Key { path, changes: Changes::AtStart }
+}
+
+/// All of them, in the order of the documentation.
+pub(crate) const KEYS: &[Key] = &[
+    at_start("socket"),
+    at_start("operator_socket"),
+    at_start("provider_socket"),
+    live("profiles"),
+    at_start("state"),
+    at_start("audit_sync"),
+    at_start("user"),
+    at_start("launcher_socket"),
+    live("log"),
+];
+
+/// A key by its path.
+pub(crate) fn find(path: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.path == path)
+}
+
+/// Whether a path is a section.
+pub(super) fn is_section(path: &str) -> bool {
+    KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// What somebody may have meant by a key that is not one.
+pub(super) fn meant(path: &str) -> String {
+    let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let within = |key: &&Key| key.path.rsplit_once('.').map_or("", |(before, _)| before) == section;
+    let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
+    let siblings: Vec<_> = KEYS.iter().filter(within).map(|key| last(key.path)).collect();
+    let sections = KEYS
+        .iter()
+        .filter_map(|key| key.path.split_once('.'))
+        .map(|(outer, _)| outer)
+        .filter(|_| section.is_empty());
+    if let Some(near) = nearest(name, siblings.iter().copied().chain(sections)) {
+        return format!("did you mean `{near}`?");
+    }
+    let place =
+        if section.is_empty() { "at the top".to_owned() } else { format!("in [{section}]") };
+    format!("{place} there are {}", siblings.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_is_there_twice_and_the_page_explains_each() {
+        let page = include_str!("../../../../docs/operations.md");
+        let mut paths: Vec<_> = KEYS.iter().map(|key| key.path).collect();
+        for key in KEYS {
+            let row = format!("\n| `{}` |", key.path);
+            let line = page.split(&row).nth(1).and_then(|rest| rest.lines().next());
+            let line = line.unwrap_or_else(|| panic!("{} is not documented", key.path));
+            let when = match key.changes {
+                Changes::Live => "reload",
+                Changes::AtStart => "start",
+            };
+            assert!(line.ends_with(&format!("| {when} |")), "{}: {line}", key.path);
+        }
+        paths.sort_unstable();
+        paths.dedup();
+        assert_eq!(paths.len(), KEYS.len());
+    }
+}

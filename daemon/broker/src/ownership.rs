@@ -1,0 +1,139 @@
+//! Who could change the daemon's own files: nobody but root and the daemon's user may, or it does
+//! not start. Broker.
+
+use palisade_policy::Owner;
+use std::{
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+/// Why a place is not safe.
+#[derive(Debug, thiserror::Error)]
+pub enum UnsafePlace {
+    /// It could not be looked at.
+    #[error("can not look at {path}")]
+    Look {
+        /// The place.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// It is somebody else's.
+    #[error("{path} belongs to uid {owner}, who could change it; `chown {wanted} {path}`")]
+    Owner {
+        /// The place.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// Whose it should be.
+        wanted: u32,
+    },
+    /// Others may write there.
+    #[error("{path} has mode {mode:04o}, so that others could change it; `chmod {fix} {path}`")]
+    Writable {
+        /// The place.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+        /// What takes that away.
+        fix: &'static str,
+    },
+}
+
+/// Refuses what others than root and this user can change; says whether root alone can.
+pub(crate) fn check(path: &Path) -> Result<Owner, UnsafePlace> {
+    let found = look(path)?;
+    let own = rustix::process::geteuid().as_raw();
+    let owner = found.uid();
+    if owner != 0 && owner != own {
+        return Err(UnsafePlace::Owner { path: path.to_owned(), owner, wanted: own });
+    }
+    let mode = found.mode() & 0o7777;
+    let writable = |fix| UnsafePlace::Writable { path: path.to_owned(), mode, fix };
+    if mode & 0o002 != 0 {
+        return Err(writable(if mode & 0o020 == 0 { "o-w" } else { "go-w" }));
+    }
+    // Where every user has a group of their own, files are writable to it by default.
+    let own_group = owner == own && found.gid() == rustix::process::getegid().as_raw();
+    if mode & 0o020 != 0 && found.gid() != 0 && !own_group {
+        return Err(writable("g-w"));
+    }
+    check_above(path)?;
+    let roots = owner == 0 && (mode & 0o020 == 0 || found.gid() == 0);
+    Ok(if roots { Owner::Root } else { Owner::Other })
+}
+
+/// Refuses a place that could be exchanged for another, because a directory above it can be
+/// written by everybody.
+pub(crate) fn check_above(path: &Path) -> Result<(), UnsafePlace> {
+    for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+        let mode = look(above)?.mode() & 0o7777;
+        if mode & 0o1002 == 0o002 {
+            return Err(UnsafePlace::Writable { path: above.to_owned(), mode, fix: "o-w" });
+        }
+    }
+    Ok(())
+}
+
+fn look(path: &Path) -> Result<Metadata, UnsafePlace> {
+    fs::metadata(path).map_err(|source| UnsafePlace::Look { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt as _};
+
+    #[test]
+    fn what_others_can_change_is_refused_with_the_fix() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        };
+        set(&file, 0o644);
+        check(&file).unwrap();
+        for (mode, fix) in [(0o646, "chmod o-w"), (0o666, "chmod go-w")] {
+            set(&file, mode);
+            let error = check(&file).unwrap_err().to_string();
+            let path = file.display();
+            assert_eq!(
+                error,
+                format!(
+                    "{path} has mode {mode:04o}, so that others could change it; `{fix} {path}`"
+                )
+            );
+        }
+        set(&file, 0o600);
+        set(directory.path(), 0o777);
+        let error = check(&file).unwrap_err();
+        assert!(matches!(error, UnsafePlace::Writable { mode: 0o777, .. }), "{error}");
+        set(directory.path(), 0o1777);
+        check(&file).unwrap();
+        let missing = check(&directory.path().join("missing"));
+        assert!(matches!(missing, Err(UnsafePlace::Look { .. })));
+    }
+
+    #[test]
+    fn another_users_file_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            // A file of root's is fine for everybody.
+            assert_eq!(check(Path::new("/etc/passwd")).unwrap(), Owner::Root);
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(check(&file).unwrap(), Owner::Root);
+        std::os::unix::fs::chown(&file, Some(4242), Some(4242)).unwrap();
+        let error = check(&file).unwrap_err();
+        assert!(matches!(error, UnsafePlace::Owner { owner: 4242, wanted: 0, .. }), "{error}");
+        std::os::unix::fs::chown(&file, Some(0), Some(4242)).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o660)).unwrap();
+        let error = check(&file).unwrap_err();
+        assert!(matches!(error, UnsafePlace::Writable { fix: "g-w", .. }), "{error}");
+    }
+}
