@@ -14,7 +14,7 @@ mod document;
 mod keys;
 
 pub use document::Place;
-pub(crate) use keys::KEYS;
+pub(crate) use keys::{Changes, KEYS};
 
 use document::Document;
 

@@ -1,7 +1,7 @@
 //! The values in force and where each comes from: for `--dump-config`, and to see what a reload
 //! would change. Broker.
 
-use crate::config::{KEYS, Place, Written};
+use crate::config::{Changes, KEYS, Place, Written};
 use serde::Serialize;
 use std::fmt::{self, Write as _};
 
@@ -62,6 +62,15 @@ impl Effective {
         // What TOML can not express, as a path that is not text, is left out like what is not set.
         let value = value.and_then(|value| toml::Value::try_from(value).ok());
         self.entries.push(Entry { key, value: value.map(|value| value.to_string()), origin });
+    }
+
+    /// A key that only a start can change and that has another value in `newer`.
+    pub(crate) fn needs_start(&self, newer: &Self) -> Option<&'static str> {
+        let value = |of: &Self, key: &str| {
+            of.entries.iter().find(|entry| entry.key == key).and_then(|entry| entry.value.clone())
+        };
+        let fixed = KEYS.iter().filter(|key| key.changes == Changes::AtStart);
+        fixed.map(|key| key.path).find(|key| value(self, key) != value(newer, key))
     }
 
     /// A configuration file that says the same, with the origin of each value beside it.

@@ -1,8 +1,10 @@
 //! Accepts clients until told to stop, then ends everything that was begun. Broker.
 
 use crate::{
-    census::CONNECTIONS, connection, listen::Bound, order::Role, server::Server, session::Peer,
+    census::CONNECTIONS, connection, listen::Bound, order::Role, server::Server, service,
+    session::Peer,
 };
+use sd_notify::NotifyState;
 use std::{
     io,
     os::unix::net,
@@ -113,9 +115,8 @@ pub(crate) async fn serve(
             while connections.join_next().await.is_some() {}
         }
         Listener::Socket { listener, bound } => {
-            tell_service_manager("READY=1");
             accept(&listener, &server, Role::Agent, &mut connections, &shutdown).await;
-            tell_service_manager("STOPPING=1");
+            service::notify(&[NotifyState::Stopping]);
             drop(listener);
             remove(bound);
             let ended = async { while connections.join_next().await.is_some() {} };
@@ -213,17 +214,6 @@ fn remove(door: Option<Door>) {
         && let Err(error) = std::fs::remove_file(&door.path)
     {
         tracing::debug!(%error, "the socket stays; the next start replaces it");
-    }
-}
-
-fn tell_service_manager(state: &str) {
-    use sd_notify::NotifyState;
-    let told = match state {
-        "READY=1" => sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")]),
-        _ => sd_notify::notify(&[NotifyState::Stopping]),
-    };
-    if let Err(error) = told {
-        tracing::warn!(%error, "the service manager could not be told");
     }
 }
 

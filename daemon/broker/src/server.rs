@@ -8,6 +8,7 @@ use crate::{
     link::Link,
     observers::Observers,
     own::Own,
+    service::Standing,
     session::{Peer, Session},
     spool::Spools,
     survival::Lobby,
@@ -20,7 +21,7 @@ use std::{
     collections::BTreeMap,
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, PoisonError, RwLock, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -55,16 +56,33 @@ impl Operators {
     }
 }
 
+/// What a reload exchanges, all at once. What is open keeps what it began with.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub(crate) profiles: BTreeMap<String, Arc<Profile>>,
+    pub(crate) own: Own,
+}
+
+impl Live {
+    pub(crate) fn new(profiles: &ProfileSet, own: Own) -> Self {
+        let profiles = profiles
+            .names()
+            .filter_map(|name| Some((name.to_owned(), Arc::new(profiles.get(name)?.clone()))))
+            .collect();
+        Self { profiles, own }
+    }
+}
+
 /// What all connections share.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) profiles: BTreeMap<String, Arc<Profile>>,
+    live: RwLock<Arc<Live>>,
+    pub(crate) standing: Standing,
     pub(crate) registry: Registry,
     pub(crate) link: Link,
     pub(crate) spools: Spools,
     pub(crate) undos: Undos,
     pub(crate) census: Census,
-    pub(crate) own: Own,
     pub(crate) audit: Audit,
     pub(crate) analyst: Analyst,
     pub(crate) desk: Desk,
@@ -77,23 +95,15 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(
-        profiles: &ProfileSet,
-        link: Link,
-        spools: Spools,
-    ) -> Result<Self, RegistryError> {
-        let profiles = profiles
-            .names()
-            .filter_map(|name| Some((name.to_owned(), Arc::new(profiles.get(name)?.clone()))))
-            .collect();
+    pub(crate) fn new(live: Live, link: Link, spools: Spools) -> Result<Self, RegistryError> {
         Ok(Self {
-            profiles,
+            live: RwLock::new(Arc::new(live)),
+            standing: Standing::default(),
             registry: Registry::new()?,
             link,
             spools,
             undos: Undos::new(None),
             census: Census::default(),
-            own: Own::default(),
             audit: Audit::none("none was opened"),
             analyst: Analyst::at(Path::new("/nonexistent")),
             desk: Desk::default(),
@@ -106,9 +116,14 @@ impl Server {
         })
     }
 
-    /// The same with places of its own that no session gets.
-    pub(crate) fn keeping(self, own: Own) -> Self {
-        Self { own, ..self }
+    /// What is in force now.
+    pub(crate) fn live(&self) -> Arc<Live> {
+        Arc::clone(&self.live.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts something else in force.
+    pub(crate) fn replace(&self, live: Live) {
+        *self.live.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
     }
 
     /// The same with an analyst, without which every shell line is hidden.
@@ -149,10 +164,9 @@ impl Server {
         self.connections.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether a profile is not the one of its name any more.
-    pub(crate) fn has_other_profile(&self, profile: &Profile) -> bool {
-        let now = self.profiles.get(profile.name());
-        now.is_none_or(|now| now.digest() != profile.digest())
+    /// The digest of the profile that has a name now; a session may have an older one.
+    pub(crate) fn profile_now(&self, name: &str) -> Option<String> {
+        self.live().profiles.get(name).map(|profile| profile.digest().to_owned())
     }
 
     /// A session by its id.

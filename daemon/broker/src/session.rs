@@ -107,8 +107,9 @@ pub(crate) async fn open(
     request: Open,
 ) -> Result<Arc<Session>, SessionError> {
     let name = request.profile.as_deref().unwrap_or(DEFAULT);
-    let Some(profile) = server.profiles.get(name) else {
-        let known = server.profiles.keys().cloned().collect::<Vec<_>>().join(", ");
+    let live = server.live();
+    let Some(profile) = live.profiles.get(name) else {
+        let known = live.profiles.keys().cloned().collect::<Vec<_>>().join(", ");
         return Err(SessionError::NoProfile { name: name.to_owned(), known });
     };
     let Peer { uid, gid, .. } = peer;
@@ -127,7 +128,7 @@ pub(crate) async fn open(
     };
     let scene = scene::of(peer, &request.workspace).await?;
     let plan = profile.plan(&scene)?;
-    server.own.check(&plan)?;
+    live.own.check(&plan)?;
 
     let launcher = server.link.launcher().await?;
     let number = server.link.next_number();

@@ -9,10 +9,11 @@ use crate::{
     link::Link,
     listen::{self, Audience, Bound, ListenError},
     options::Options,
-    own::Own,
     privilege::{self, PrivilegeError},
+    reload::{Filter, Reloader},
     serve::{self, Beside, Listener},
-    server::{Clients, Operators, Server},
+    server::{Clients, Live, Operators, Server},
+    service,
     settings::{Door, OperatorDoor, Settings, SettingsError, StartedBy, State},
     spool::Spools,
     state::{self, Places, StateError},
@@ -20,7 +21,6 @@ use crate::{
     undo::Undos,
 };
 use palisade_audit::AuditError;
-use palisade_policy::ProfileSet;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     io::{self, IsTerminal as _},
@@ -110,6 +110,7 @@ pub struct Started {
     entrance: Entrance,
     beside: Besides,
     prepared: Prepared,
+    reloader: Reloader,
 }
 
 /// Where others than clients come in.
@@ -125,10 +126,9 @@ struct Prepared {
     /// Who may operate.
     operated_by: Operators,
     launcher: LauncherFrom,
-    profiles: ProfileSet,
+    live: Live,
     spools: Spools,
     undos: Undos,
-    own: Own,
     audit: Audit,
     analyst: Analyst,
 }
@@ -154,7 +154,8 @@ enum LauncherFrom {
 /// Each with what to do about it.
 pub fn start(options: Options) -> Result<Option<Started>, StartError> {
     let (check, dump) = (options.check, options.dump_config);
-    let settings = Settings::resolve(options, StartedBy::now())?;
+    let by = StartedBy::now();
+    let settings = Settings::resolve(options.clone(), by)?;
     if dump {
         print!("{}", settings.effective.text());
         return Ok(None);
@@ -164,10 +165,11 @@ pub fn start(options: Options) -> Result<Option<Started>, StartError> {
         print!("{}", settings.describe());
         return Ok(None);
     }
-    log_to_stderr(&settings);
+    let filter = log_to_stderr(&settings);
     let (entrance, beside) = open_doors(&settings)?;
+    let reloader = Reloader::new(options, by, settings.effective.clone(), filter);
     match prepare(settings, beside.operators.as_ref()) {
-        Ok(prepared) => Ok(Some(Started { entrance, beside, prepared })),
+        Ok(prepared) => Ok(Some(Started { entrance, beside, prepared, reloader })),
         Err(error) => {
             // The client sees the end of the connection only with the end of this process, which
             // has said why by then.
@@ -186,7 +188,7 @@ fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared,
         }
     };
     let (spools, undos, log) = places(&settings)?;
-    let own = settings.own();
+    let live = Live::new(&settings.profiles, settings.own());
     let launcher = match settings.launcher_socket {
         Some(path) => LauncherFrom::Socket(path),
         None => LauncherFrom::Process(launcher_process::start()?),
@@ -196,8 +198,7 @@ fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared,
     let audit = audit(log, &settings.door, settings.audit_sync)?;
     // Started by whom the broker has become, and again whenever it dies.
     let analyst = Analyst::find()?;
-    let profiles = settings.profiles;
-    Ok(Prepared { operated_by, launcher, profiles, spools, undos, own, audit, analyst })
+    Ok(Prepared { operated_by, launcher, live, spools, undos, audit, analyst })
 }
 
 /// What `--check` looks at besides files: directories that are there already must be safe.
@@ -216,7 +217,8 @@ fn check_places(settings: &Settings) -> Result<(), StartError> {
     Ok(state::check(&settings.state, settings.account)?)
 }
 
-fn log_to_stderr(settings: &Settings) {
+/// Logs; gives the means to log something else later.
+fn log_to_stderr(settings: &Settings) -> Filter {
     let filter = tracing_subscriber::EnvFilter::new(settings.log.as_str());
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let subscriber = tracing_subscriber::fmt()
@@ -226,10 +228,13 @@ fn log_to_stderr(settings: &Settings) {
         .with_target(false)
         // A message that can not be written is lost; complaining of it to the same place panics.
         .log_internal_errors(false)
-        .without_time();
+        .without_time()
+        .with_filter_reloading();
+    let handle = subscriber.reload_handle();
     if let Err(error) = subscriber.try_init() {
         eprintln!("palisaded: logging was set up before: {error}");
     }
+    Arc::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
 }
 
 /// The doors of clients, of operators and of providers.
@@ -405,7 +410,7 @@ impl Started {
     }
 
     async fn serve_until_stopped(self) -> Result<(), StartError> {
-        let Self { entrance, beside, prepared } = self;
+        let Self { entrance, beside, prepared, reloader } = self;
         let shutdown = CancellationToken::new();
         serve::stop_on_signals(&shutdown)
             .map_err(|error| StartError::Io("listen for signals", error))?;
@@ -420,16 +425,19 @@ impl Started {
             Entrance::Embedded(_) => Clients::One,
         };
         let server = Arc::new(
-            Server::new(&prepared.profiles, link, prepared.spools)?
-                .keeping(prepared.own)
+            Server::new(prepared.live, link, prepared.spools)?
                 .operated_by(prepared.operated_by)
                 .analysing(prepared.analyst)
                 .undoing(prepared.undos)
                 .recording(prepared.audit)
                 .for_clients(clients),
         );
-        let analysed = Arc::clone(&server);
-        let starting = tokio::spawn(async move { analysed.analyst.start().await });
+        let manager = tokio::spawn(service::attend(Arc::clone(&server)));
+        if clients == Clients::Many {
+            reloader
+                .on_hangup(Arc::clone(&server))
+                .map_err(|error| StartError::Io("listen for signals", error))?;
+        }
         let listen = |entrance| {
             match entrance {
                 Entrance::Bound(bound) => Listener::bound(bound),
@@ -443,7 +451,7 @@ impl Started {
         let providers = beside.providers.map(listen).transpose()?;
         let beside = Beside { operators, providers };
         serve::serve(listener, beside, server, shutdown).await;
-        starting.abort();
+        manager.abort();
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn of(server: &Server, uid: u32) -> Status {
         broker: broker(),
         launcher,
         layers: facts.map(layers).unwrap_or_default(),
-        profiles: server.profiles.keys().cloned().collect(),
+        profiles: server.live().profiles.keys().cloned().collect(),
         sessions: server.sessions_of(uid).iter().map(|session| session.status()).collect(),
     }
 }

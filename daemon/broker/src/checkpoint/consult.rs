@@ -78,6 +78,7 @@ pub(crate) async fn consult(
         gather::closely(call.session(), call.task(), &gathered.seen, held.as_deref()).await?;
     let mut inquiry = subject(&call, &gathered, &seen, &question).inquiry(placeholder()?);
     let put = put(server, docket, &mut inquiry).await.map_err(|error| Box::new(error.into()))?;
+    let asked_under = server.profile_now(call.session().profile.name());
     let verdict = tokio::select! {
         biased;
         verdict = server.desk.ask(inquiry) => verdict,
@@ -86,7 +87,7 @@ pub(crate) async fn consult(
     call.session().check()?;
     let verdict = match verdict {
         Verdict::Denied { .. } => verdict,
-        _ if server.has_other_profile(&call.session().profile) => {
+        _ if server.profile_now(call.session().profile.name()) != asked_under => {
             Verdict::default("the profile was changed meanwhile", "ask again")
         }
         Verdict::Replaced { .. } => Verdict::default("the answer was of the wrong kind", ""),

@@ -1,7 +1,7 @@
 //! Hostile and ordinary clients without a launcher: what each is told, and that others go on.
 
 use super::*;
-use crate::{link::Link, spool::Spools};
+use crate::{link::Link, own::Own, server::Live, spool::Spools};
 use palisade_policy::ProfileSet;
 use palisade_protocol::{
     Call, Envelope, Hello, JsonText, Open, OpenOptions, OutputQuery, Request, ToolsQuery, codec,
@@ -16,8 +16,8 @@ struct Client {
 }
 
 fn server() -> Arc<Server> {
-    let profiles = ProfileSet::new([]).unwrap();
-    Arc::new(Server::new(&profiles, Link::gone("it was never there"), Spools::new(None)).unwrap())
+    let live = Live::new(&ProfileSet::new([]).unwrap(), Own::default());
+    Arc::new(Server::new(live, Link::gone("it was never there"), Spools::new(None)).unwrap())
 }
 
 fn connect_to(server: &Arc<Server>, dialect: Dialect) -> Client {
