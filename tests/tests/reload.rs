@@ -1,0 +1,199 @@
+//! A reload: all of the configuration takes effect or none of it, what is open keeps what it began
+//! with, and the service manager is told how it went.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test that can not go on fails"
+)]
+
+use palisade_client::{Error, Open};
+use palisade_tests::{Mode, Sandbox, World, profile_with};
+use std::{
+    fs::{self, Permissions},
+    os::unix::{
+        fs::PermissionsExt as _,
+        net::{UnixDatagram, UnixStream},
+    },
+    path::PathBuf,
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A daemon with a configuration file and a service manager that listens to it.
+struct Managed {
+    world: World,
+    file: PathBuf,
+    socket: PathBuf,
+    log: PathBuf,
+    manager: UnixDatagram,
+    daemon: Child,
+}
+
+impl Managed {
+    fn new(mode: Mode) -> Self {
+        let world = World::new(mode);
+        let beside = |name: &str| world.outside().with_file_name(name);
+        for name in ["config", "run"] {
+            fs::create_dir(beside(name)).unwrap();
+            fs::set_permissions(beside(name), Permissions::from_mode(0o755)).unwrap();
+            world.give(&beside(name));
+        }
+        let (file, log) = (beside("config").join("palisaded.toml"), beside("log"));
+        fs::write(&file, "log = \"info\"\n").unwrap();
+        world.give(&file);
+        world.add_profile("mine", &mine(1));
+        let notify = beside("notify.sock");
+        let manager = UnixDatagram::bind(&notify).unwrap();
+        fs::set_permissions(&notify, Permissions::from_mode(0o666)).unwrap();
+        manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let socket = beside("run").join("agent.sock");
+        let stderr = fs::File::create(&log).unwrap();
+        let mut command = world.command("palisaded");
+        command.arg("--config").arg(&file).arg("--state").arg(world.state());
+        command.arg("--profiles").arg(world.profiles()).arg("--socket").arg(&socket);
+        command.env("NOTIFY_SOCKET", &notify).env("WATCHDOG_USEC", "600000");
+        command.stdin(Stdio::null()).stderr(stderr);
+        let daemon = mode.act(|| command.spawn().expect("palisaded"));
+        let managed = Self { world, file, socket, log, manager, daemon };
+        managed.hears(|state| state == "READY=1");
+        managed
+    }
+
+    /// Waits for a message to the service manager in which a line is as wanted; gives that line.
+    fn hears(&self, wanted: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        let mut buffer = [0; 4096];
+        while begun.elapsed() < Duration::from_secs(60) {
+            let length = self.manager.recv(&mut buffer).expect("the daemon says something");
+            let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            if let Some(line) = text.lines().find(|line| wanted(line)) {
+                return line.to_owned();
+            }
+        }
+        panic!("not heard within a minute");
+    }
+
+    /// Reloads, and waits until that is over.
+    fn reload(&self) {
+        let pid = rustix::process::Pid::from_child(&self.daemon);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+        self.hears(|state| state == "RELOADING=1");
+        self.hears(|state| state == "READY=1");
+    }
+
+    fn open(&self, profile: &str) -> Result<Sandbox, Error> {
+        let stream = self.world.mode.act(|| UnixStream::connect(&self.socket).expect("connect"));
+        Sandbox::over(stream, None, Open::new(self.world.workspace()).profile(profile))
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(&self.file, text).unwrap();
+    }
+
+    fn logged(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+}
+
+impl Drop for Managed {
+    fn drop(&mut self) {
+        self.daemon.kill().unwrap_or_default();
+        self.daemon.wait().map(drop).unwrap_or_default();
+    }
+}
+
+/// A profile whose sessions say which version of it they have.
+fn mine(version: u32) -> String {
+    let set = format!("set = {{ VERSION = \"{version}\" }}");
+    profile_with(&[("set = {}", &set), ("ask = \"destructive\"", "ask = \"never\"")])
+}
+
+#[test]
+fn what_is_new_is_for_new_sessions_and_open_ones_keep_their_own() {
+    for mode in Mode::all() {
+        let managed = Managed::new(mode);
+        let first = managed.open("mine").expect("a session");
+        assert_eq!(first.ok("echo $VERSION"), "1\n");
+        managed.world.add_profile("mine", &mine(2));
+        managed.world.add_profile("added", &mine(3));
+        // Not before it is asked for.
+        assert_eq!(managed.open("mine").expect("a session").ok("echo $VERSION"), "1\n");
+        assert!(managed.open("added").is_err());
+        managed.write("log = \"debug\"\n");
+        managed.reload();
+        assert_eq!(first.ok("echo $VERSION"), "1\n");
+        assert_eq!(managed.open("mine").expect("a session").ok("echo $VERSION"), "2\n");
+        assert_eq!(managed.open("added").expect("a session").ok("echo $VERSION"), "3\n");
+        let logged = managed.logged();
+        assert!(logged.contains("INFO configuration and profiles were read again"), "{logged}");
+        // The filter of the log is another, too.
+        assert!(logged.contains("DEBUG a client"), "{logged}");
+        assert!(!logged.split("were read again").next().unwrap().contains("DEBUG"), "{logged}");
+        fs::remove_file(managed.world.profiles().join("added.toml")).unwrap();
+        managed.reload();
+        assert!(managed.open("added").is_err());
+    }
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_says_so() {
+    for mode in Mode::all() {
+        let managed = Managed::new(mode);
+        managed.world.add_profile("mine", &mine(2));
+        let file = managed.file.display().to_string();
+        let bad = managed.world.profiles().join("bad.toml");
+        for (written, profile, expected) in [
+            ("log = \"debug\"\nsokcet = \"/x\"\n", None, format!("{file}:2:1: sokcet: is no key; did you mean `socket`?")),
+            ("log = \"debug\"\nstate = \"/x\"\n# not used: --state goes before\n", Some("nonsense = 1\n"), format!("{}:1:1: nonsense: is no key; ", bad.display())),
+            ("log = \"debug\"\naudit_sync = \"7ms\"\n", None, "audit_sync: only a restart can change it; put the old value back, or restart the daemon".to_owned()),
+        ] {
+            managed.write(written);
+            if let Some(text) = profile {
+                managed.world.add_profile("bad", text);
+            }
+            managed.reload();
+            let status = managed.hears(|state| state.starts_with("STATUS=NOT RELOADED"));
+            let begin = format!("STATUS=NOT RELOADED, the old configuration is in force: {expected}");
+            assert!(status.starts_with(&begin), "{status}");
+            let logged = managed.logged();
+            assert!(logged.contains("ERROR not reloaded: the old configuration and profiles stay in force"), "{logged}");
+            assert!(logged.contains(expected.split('`').next().unwrap()), "{logged}");
+            // Neither the good profile beside it nor the log's filter.
+            assert_eq!(managed.open("mine").expect("a session").ok("echo $VERSION"), "1\n");
+            assert!(!managed.logged().contains("DEBUG"));
+            fs::remove_file(&bad).unwrap_or_default();
+        }
+        managed.write("log = \"info\"\n");
+        managed.reload();
+        let status = managed.hears(|state| state.starts_with("STATUS="));
+        assert!(!status.contains("NOT RELOADED"), "{status}");
+        assert_eq!(managed.open("mine").expect("a session").ok("echo $VERSION"), "2\n");
+    }
+}
+
+#[test]
+fn the_service_manager_hears_how_it_is_and_that_it_lives() {
+    for mode in Mode::all() {
+        let managed = Managed::new(mode);
+        managed.hears(|state| state == "STATUS=0 sessions, 0 calls under way, 0 questions open");
+        for _ in 0..3 {
+            managed.hears(|state| state == "WATCHDOG=1");
+        }
+        let session = managed.open("mine").expect("a session");
+        managed.hears(|state| state == "STATUS=1 sessions, 0 calls under way, 0 questions open");
+        // A loop that does not turn says nothing.
+        let pid = rustix::process::Pid::from_child(&managed.daemon);
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        managed.manager.set_read_timeout(Some(Duration::from_millis(1500))).unwrap();
+        let mut buffer = [0; 4096];
+        while managed.manager.recv(&mut buffer).is_ok() {}
+        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+        managed.manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        managed.hears(|state| state == "WATCHDOG=1");
+        drop(session);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        managed.hears(|state| state == "STOPPING=1");
+    }
+}
