@@ -37,7 +37,7 @@ const STARTERS: [&str; 6] = [
 ];
 
 /// What each crate of the workspace may see of the others; a new one is entered here first.
-const SEES: [(&str, &[&str]); 13] = [
+const SEES: [(&str, &[&str]); 14] = [
     ("palisade-protocol", &[]),
     ("palisade-edits", &[]),
     ("palisade-plan", &[]),
@@ -50,10 +50,12 @@ const SEES: [(&str, &[&str]); 13] = [
             "palisade-audit",
             "palisade-client",
             "palisade-policy",
+            "palisade-proof",
             "palisade-protocol",
         ],
     ),
     ("palisade-policy", &["palisade-plan", "palisade-protocol"]),
+    ("palisade-proof", &["palisade-plan"]),
     ("palisade-channel", &["palisade-plan"]),
     (
         "palisade-analyst",
@@ -80,6 +82,7 @@ const SEES: [(&str, &[&str]); 13] = [
             "palisade-client",
             "palisade-plan",
             "palisade-policy",
+            "palisade-proof",
             "palisade-protocol",
         ],
     ),

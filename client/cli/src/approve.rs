@@ -5,6 +5,7 @@ mod automatic;
 pub(crate) mod card;
 mod desk;
 mod judge;
+pub(crate) mod own;
 mod person;
 mod signals;
 pub(crate) mod terminal;

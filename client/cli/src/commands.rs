@@ -1,7 +1,7 @@
 //! What can be typed, and which file does it.
 
 use crate::{
-    analyze, approve, audit, call, completions, doctor,
+    analyze, approve, attempt, audit, call, completions, doctor,
     exit::{FAILED, USAGE},
     failure::Failure,
     jobs, man,
@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Profile(profile::Profile),
     Completions(completions::Completions),
     Man(man::Man),
+    #[command(hide = true)]
+    Attempt(attempt::Attempt),
 }
 
 /// The command line as clap knows it, for completions and man pages.
@@ -116,6 +118,7 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Profile(profile) => profile.perform().await,
             Command::Completions(completions) => completions.perform(),
             Command::Man(man) => man.perform(),
+            Command::Attempt(attempt) => attempt.perform(),
         }
     });
     // A read of standard input that nobody waits for any more must not hold up the end.

@@ -1,5 +1,7 @@
 //! `palisade doctor`: what this host can enforce, shown by doing it.
 
+mod prove;
+
 use crate::{
     connect::{self, Daemon},
     failure::Failure,
@@ -23,18 +25,32 @@ Lists kernel, Landlock, seccomp, each namespace and the limits as the launcher f
 trying, then opens a session with the default profile in an empty directory and runs one command
 in it.
 
-Exit status: 0 the default profile is kept; 1 it is not, and calls are refused; 125 no daemon.
+With --prove it opens a session with each profile instead and tries to get out of it: a line for
+each escape says which layer stopped it and with which answer, beside an attempt of the same kind
+that succeeded. What a running daemon asks about is for its handlers to approve, one call a
+profile; a private daemon's questions are answered here.
+
+Exit status: 0 the default profile is kept, or each profile is proved; 1 it is not, and calls are
+refused, or an escape was not stopped as it must be; 125 no daemon.
 
 Examples:
   palisade doctor
+  palisade doctor --prove
+  palisade doctor --prove strict mine --profiles /etc/palisade/profiles
   palisade doctor --json | jq '.status.layers[] | select(.available | not)'
   palisade doctor --socket /run/palisade/agent.sock")]
 pub(crate) struct Doctor {
     /// Print it as one JSON object
     #[arg(long)]
     json: bool,
+    /// Try to escape from a session of each profile
+    #[arg(long)]
+    prove: bool,
     #[command(flatten)]
     connection: Connection,
+    /// With --prove, the profiles; all that you may use if none is given
+    #[arg(value_name = "PROFILE", requires = "prove")]
+    wanted: Vec<String>,
 }
 
 /// What became of the trial session.
@@ -48,6 +64,9 @@ enum Trial {
 
 impl Doctor {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
+        if self.prove {
+            return prove::perform(&self).await;
+        }
         let (client, daemon) = connect::connect(&self.connection).await?;
         let status = self.examine(&client, daemon).await;
         run::end(&client, status).await

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod approve;
+mod attempt;
 mod audit;
 mod call;
 mod commands;

@@ -148,7 +148,7 @@ pub(crate) fn report(result: &CallResult) -> Result<(), Failure> {
 }
 
 /// Ends the connection, and a private daemon with it, whatever became of the call.
-pub(crate) async fn end(client: &Client, status: Result<u8, Failure>) -> Result<u8, Failure> {
+pub(crate) async fn end<T>(client: &Client, status: Result<T, Failure>) -> Result<T, Failure> {
     let ended = client.shutdown().await;
     let status = status?;
     ended?;

@@ -5,13 +5,13 @@ use super::{
     probe::{self, Outcome},
 };
 use crate::{
+    approve::own,
     failure::Failure,
-    operator::answer::{Verdict, answer},
     paint::{self, Paint, Style, harmless},
     print, run,
 };
 use clap::Args;
-use palisade_client::{Client, Embedded, Open, Operator, OperatorEvent, Registration};
+use palisade_client::{Client, Embedded, Open};
 use palisade_policy::{Example, Profile, explain};
 use std::path::{Path, PathBuf};
 
@@ -65,26 +65,13 @@ impl Trial {
         let mut status = 0;
         for profile in &found {
             // A connection has one session, and a private daemon one connection.
-            let (client, operator) = private.clone().with_operator().await?;
-            let handler = Registration::new("program:palisade-profile-test");
-            operator.register(handler).await?;
-            let approving = tokio::spawn(approve(operator));
+            let name = "program:palisade-profile-test";
+            let (client, approving) = own::start(private.clone(), name).await?;
             let tried = attempt(&client, profile).await;
-            approving.abort();
+            drop(approving);
             status = status.max(run::end(&client, tried).await?);
         }
         Ok(status)
-    }
-}
-
-/// Approves whatever is asked: the calls are this program's own.
-async fn approve(operator: Operator) {
-    while let Some(event) = operator.next().await {
-        if let OperatorEvent::Question(question) = event {
-            let given = answer(&question, Verdict::Approve, "");
-            // A question that could not be answered is denied, and the trial says so.
-            drop(operator.answer(&question, given).await);
-        }
     }
 }
 

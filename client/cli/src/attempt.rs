@@ -1,0 +1,24 @@
+//! `palisade attempt`: what `doctor --prove` runs inside a session. It tries and tells, no more.
+
+use crate::{failure::Failure, print};
+use clap::Args;
+
+/// Make attempts, and print the kernel's answer to each
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Run by `palisade doctor --prove` inside a session.
+
+Examples:
+  palisade attempt 'read /dev/null' loopback")]
+pub(crate) struct Attempt {
+    /// What to try, with what it is about behind a space
+    #[arg(required = true, value_name = "ATTEMPT")]
+    words: Vec<String>,
+}
+
+impl Attempt {
+    pub(crate) fn perform(self) -> Result<u8, Failure> {
+        print::bytes(palisade_proof::report(&self.words).as_bytes())?;
+        Ok(0)
+    }
+}

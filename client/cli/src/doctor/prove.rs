@@ -1,0 +1,232 @@
+//! `palisade doctor --prove`: escapes, tried inside a session of each profile.
+
+use super::{Doctor, UNHEALTHY};
+use crate::{
+    approve::own,
+    connect::{self, Found},
+    failure::Failure,
+    paint::{self, Paint, Style, harmless},
+    print, run,
+};
+use palisade_client::{Client, Error, Open, Receipt, Session};
+use palisade_proof::{Held, Places, Reach, Row, Trial, Verdict};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, chown},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Who sessions of root's run as here: somebody who owns nothing.
+const NOBODY: u32 = 65534;
+
+/// Where programs are that a session of every profile has.
+const SYSTEM: &str = "/usr";
+
+/// How long all attempts together may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What became of one profile.
+#[derive(Debug)]
+struct Proof {
+    profile: String,
+    rows: Vec<Row>,
+    /// Why there are no rows.
+    untried: Option<(String, String)>,
+}
+
+impl Proof {
+    fn holds(&self) -> bool {
+        self.untried.is_none() && self.rows.iter().all(|row| row.verdict.holds())
+    }
+}
+
+pub(super) async fn perform(doctor: &Doctor) -> Result<u8, Failure> {
+    let wanted = if doctor.wanted.is_empty() {
+        let (client, _) = connect::connect(&doctor.connection).await?;
+        let status = client.status().await.map_err(Failure::from);
+        run::end(&client, status).await?.profiles
+    } else {
+        doctor.wanted.clone()
+    };
+    let mut proofs = Vec::new();
+    for profile in wanted {
+        let (client, approving) = match connect::find(&doctor.connection).await? {
+            Found::Running(client) => (client, None),
+            Found::Private(private) => {
+                let (client, approving) = own::start(private, "program:palisade-doctor").await?;
+                (client, Some(approving))
+            }
+        };
+        let proof = prove(&client, profile).await;
+        drop(approving);
+        let proof = run::end(&client, proof).await?;
+        if !doctor.json {
+            print::bytes(text(&proof, paint::stdout()).as_bytes())?;
+        }
+        proofs.push(proof);
+    }
+    if doctor.json {
+        print::json(&report(&proofs))?;
+    }
+    Ok(if proofs.iter().all(Proof::holds) { 0 } else { UNHEALTHY })
+}
+
+/// Proves one profile, in a place that is gone afterwards.
+async fn prove(client: &Client, profile: String) -> Result<Proof, Failure> {
+    let top = tempfile::Builder::new().prefix("palisade-proof-").tempdir();
+    let made = top.and_then(|top| {
+        fs::set_permissions(top.path(), fs::Permissions::from_mode(0o755))?;
+        let places = Places::furnish(top.path(), Reach::Host)?;
+        let program = program(&places)?;
+        if rustix::process::geteuid().is_root() {
+            chown(places.workspace(), Some(NOBODY), Some(NOBODY))?;
+        }
+        Ok((top, places, program))
+    });
+    let (_top, places, program) = made.map_err(|error| {
+        let told = format!("can not make what a session must not reach: {error}");
+        Failure::new(told, "set TMPDIR to a directory that everybody may enter")
+    })?;
+    let tried = async {
+        let session = client.open(Open::new(places.workspace()).profile(&profile)).await?;
+        let trial = Trial::new(&places, &held(session.receipt()));
+        let answers = attempt(&session, &program, &trial).await;
+        session.close().await?;
+        answers.map(|answers| trial.read(&answers))
+    };
+    match tried.await {
+        Ok(rows) => Ok(Proof { profile, rows, untried: None }),
+        Err(error) => match error.wire() {
+            Some(wire) => {
+                let untried = Some((wire.message.clone(), wire.hint.clone()));
+                Ok(Proof { profile, rows: Vec::new(), untried })
+            }
+            None => Err(error.into()),
+        },
+    }
+}
+
+/// This program, where a session can run it.
+fn program(places: &Places) -> std::io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    if own.starts_with(SYSTEM) { Ok(own) } else { places.install(Path::new("/proc/self/exe")) }
+}
+
+/// What the session's receipt says of it.
+fn held(receipt: &Receipt) -> Held {
+    Held {
+        missing: receipt.degraded.iter().map(|degraded| degraded.layer.clone()).collect(),
+        scopes: receipt.landlock.iter().flat_map(|landlock| landlock.scopes.clone()).collect(),
+    }
+}
+
+async fn attempt(session: &Session, program: &Path, trial: &Trial) -> Result<String, Error> {
+    let program = program.to_string_lossy();
+    let words = trial.words().iter().map(String::as_str);
+    let argv = [program.as_ref(), "attempt"].into_iter().chain(words);
+    let call = session.exec(argv).timeout(PATIENCE).reason("palisade doctor --prove");
+    let result = call.await?;
+    // What it printed before it ended counts; one that did not run at all has a reason.
+    if result.stdout.is_empty() { Err(Error::Failed(Box::new(result))) } else { Ok(result.stdout) }
+}
+
+fn report(proofs: &[Proof]) -> Value {
+    let row = |row: &Row| {
+        json!({
+            "probe": row.probe.name, "tries": row.probe.tries, "layer": row.probe.layer.name(),
+            "expected": row.probe.stopped, "answer": row.answer, "control": row.control,
+            "verdict": row.verdict.to_string(), "holds": row.verdict.holds(),
+        })
+    };
+    let profile = |proof: &Proof| {
+        let error = proof.untried.as_ref();
+        let error = error.map(|(message, hint)| json!({"message": message, "hint": hint}));
+        let probes: Vec<_> = proof.rows.iter().map(row).collect();
+        json!({
+            "profile": proof.profile, "ok": proof.holds(), "error": error, "probes": probes,
+        })
+    };
+    let profiles: Vec<_> = proofs.iter().map(profile).collect();
+    json!({"ok": proofs.iter().all(Proof::holds), "profiles": profiles})
+}
+
+fn text(proof: &Proof, paint: Paint) -> String {
+    let mut lines: Vec<String> = proof.rows.iter().map(|row| line(row, paint)).collect();
+    let profile = harmless(&proof.profile);
+    let stopped = proof.rows.iter().filter(|row| row.verdict.holds()).count();
+    let tried = proof.rows.len();
+    match &proof.untried {
+        Some((message, hint)) => {
+            let told = format!("{profile}: not proved: {}", harmless(message));
+            lines.push(paint.apply(Style::Error, &told));
+            if !hint.is_empty() {
+                lines.push(format!("{} {}", paint.apply(Style::Hint, "hint:"), harmless(hint)));
+            }
+        }
+        None if proof.holds() => {
+            let told = format!("{profile}: proved: {stopped} of {tried} escapes were stopped");
+            lines.push(paint.apply(Style::Good, &told));
+        }
+        None => {
+            let told = format!(
+                "{profile}: NOT proved: {stopped} of {tried} escapes were stopped as they must be"
+            );
+            lines.push(paint.apply(Style::Error, &told));
+        }
+    }
+    lines.join("\n") + "\n\n"
+}
+
+fn line(row: &Row, paint: Paint) -> String {
+    let style = if row.verdict.holds() { Style::Good } else { Style::Error };
+    let mark = paint.apply(style, &format!("{:9}", row.verdict.to_string()));
+    let (layer, name) = (row.probe.layer.name(), row.probe.name);
+    let answer = if row.answer.is_empty() { "nothing" } else { &row.answer };
+    let told = format!("{mark} {layer:8} {name:22} {:12} {}", harmless(answer), row.probe.tries);
+    match row.verdict {
+        Verdict::Stopped | Verdict::Escaped | Verdict::Silent => told,
+        Verdict::Otherwise => format!("{told}: the layer answers {}", row.probe.stopped),
+        Verdict::Missing => format!("{told}: the layer is missing, by the profile's leave"),
+        Verdict::Vacuous => {
+            format!("{told}: what must succeed beside it did not ({})", harmless(&row.control))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_proof::PROBES;
+
+    fn proof(answers: &[(&str, Verdict)]) -> Proof {
+        let row =
+            |(probe, (answer, verdict)): (&'static palisade_proof::Probe, &(&str, Verdict))| {
+                let (answer, control) = ((*answer).to_owned(), "ok".to_owned());
+                Row { probe, answer, control, verdict: *verdict }
+            };
+        let rows = PROBES.iter().zip(answers).map(row).collect();
+        Proof { profile: "mine".to_owned(), rows, untried: None }
+    }
+
+    #[test]
+    fn a_proof_is_told_line_by_line_and_an_escape_spoils_it() {
+        let good = proof(&[("ENOENT", Verdict::Stopped), ("ENOENT", Verdict::Stopped)]);
+        let expected = "\
+stopped   mount    read-beside            ENOENT       read a file beside the workspace
+stopped   mount    write-beside           ENOENT       change a file beside the workspace
+mine: proved: 2 of 2 escapes were stopped
+
+";
+        assert_eq!(text(&good, Paint::Plain), expected);
+        let bad = proof(&[("ok", Verdict::Escaped), ("EACCES", Verdict::Otherwise)]);
+        let shown = text(&bad, Paint::Plain);
+        assert!(shown.starts_with("ESCAPED   mount    read-beside            ok "), "{shown}");
+        assert!(shown.contains("workspace: the layer answers ENOENT\n"), "{shown}");
+        assert!(shown.contains("mine: NOT proved: 0 of 2 escapes"), "{shown}");
+        let told = report(&[good, bad]);
+        assert_eq!((&told["ok"], &told["profiles"][0]["ok"]), (&json!(false), &json!(true)));
+        assert_eq!(told["profiles"][1]["probes"][0]["verdict"], json!("ESCAPED"));
+    }
+}

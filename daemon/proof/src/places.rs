@@ -1,0 +1,138 @@
+//! What is outside for a session to reach: files, sockets and a process of the prover's own. All of
+//! it is gone with this value.
+
+use crate::attempt;
+use rustix::fs::Mode;
+use std::{
+    collections::BTreeMap,
+    fs::{self, DirBuilder},
+    io::{self, Write as _},
+    net::TcpListener,
+    os::{
+        linux::net::SocketAddrExt as _,
+        unix::{
+            fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+            net::{SocketAddr, UnixListener},
+        },
+    },
+    path::{Path, PathBuf},
+};
+
+/// What the prover itself can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// It is where the host's services are.
+    Host,
+    /// It has no network itself, as a hardened service: what needs one is left out.
+    NoNetwork,
+}
+
+/// What is outside, and the empty workspace beside it.
+#[derive(Debug)]
+pub struct Places {
+    top: PathBuf,
+    shared: Option<PathBuf>,
+    filled: BTreeMap<&'static str, String>,
+    _listening: (UnixListener, UnixListener, Option<TcpListener>),
+}
+
+impl Places {
+    /// Makes all of it below a directory that is there and everybody may enter.
+    ///
+    /// # Errors
+    /// What could not be made.
+    pub fn furnish(top: &Path, reach: Reach) -> io::Result<Self> {
+        let top = top.canonicalize()?;
+        // The kernel's own number would be free for others the moment this process ended.
+        let name = format!("palisade-proof-{}-{}", std::process::id(), unique(&top)?);
+        let mut filled = BTreeMap::new();
+        for directory in ["workspace", "outside"] {
+            let path = top.join(directory);
+            DirBuilder::new().mode(0o755).create(&path)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        }
+        let mut file = |key, path: PathBuf| -> io::Result<()> {
+            let mut options = fs::OpenOptions::new();
+            let mut made = options.write(true).create_new(true).mode(0o644).open(&path)?;
+            made.set_permissions(fs::Permissions::from_mode(0o644))?;
+            made.write_all(b"palisade\n")?;
+            filled.insert(key, text(&path)?);
+            Ok(())
+        };
+        file("outside", top.join("outside/file"))?;
+        file("inside", top.join("workspace/file"))?;
+        let shared = PathBuf::from("/dev/shm").join(&name);
+        let shared = file("shared", shared.clone()).is_ok().then_some(shared);
+        let socket = top.join("outside/socket");
+        let path = UnixListener::bind(&socket)?;
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o777))?;
+        filled.insert("socket", text(&socket)?);
+        let hidden = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+        filled.insert("abstract", name);
+        let network = match reach {
+            Reach::Host => {
+                let listener = TcpListener::bind("127.0.0.1:0")?;
+                filled.insert("port", listener.local_addr()?.port().to_string());
+                Some(listener)
+            }
+            Reach::NoNetwork => None,
+        };
+        filled.insert("process", attempt::identity()?);
+        for kind in ["ipc", "uts", "cgroup"] {
+            let name = fs::read_link(format!("/proc/self/ns/{kind}"))?;
+            filled.insert(kind, format!("{kind} {}", text(&name)?));
+        }
+        Ok(Self { top, shared, filled, _listening: (path, hidden, network) })
+    }
+
+    /// The workspace of the session.
+    #[must_use]
+    pub fn workspace(&self) -> PathBuf {
+        self.top.join("workspace")
+    }
+
+    /// An attempt with its places filled in; none if there is no such place here.
+    pub(crate) fn fill(&self, template: &str) -> Option<String> {
+        let Some((before, rest)) = template.split_once('{') else {
+            return Some(template.to_owned());
+        };
+        let (key, after) = rest.split_once('}')?;
+        Some(format!("{before}{}{after}", self.filled.get(key)?))
+    }
+
+    /// Puts a program into the workspace, for everybody to run.
+    ///
+    /// # Errors
+    /// If it can not be copied.
+    pub fn install(&self, program: &Path) -> io::Result<PathBuf> {
+        let place = self.workspace().join("prover");
+        fs::copy(program, &place)?;
+        fs::set_permissions(&place, fs::Permissions::from_mode(Mode::from_raw_mode(0o755).bits()))?;
+        Ok(place)
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        for directory in ["workspace", "outside"] {
+            // What can not be removed harms nobody: it holds nothing.
+            drop(fs::remove_dir_all(self.top.join(directory)));
+        }
+        if let Some(shared) = &self.shared {
+            drop(fs::remove_file(shared));
+        }
+    }
+}
+
+/// A path as an attempt names it.
+fn text(path: &Path) -> io::Result<String> {
+    match path.to_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => Err(io::Error::new(io::ErrorKind::InvalidInput, "the directory's name is no text")),
+    }
+}
+
+/// What no other directory of the host has.
+fn unique(top: &Path) -> io::Result<u64> {
+    Ok(rustix::fs::stat(top)?.st_ino)
+}

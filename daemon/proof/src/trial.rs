@@ -1,0 +1,203 @@
+//! Probes made ready for one session, and what their answers mean.
+
+use crate::{Answer, Outside, PROBES, Places, Probe, attempt};
+use std::{collections::BTreeSet, fmt};
+
+/// What a session's receipt says of what is held.
+#[derive(Debug, Clone, Default)]
+pub struct Held {
+    /// Layers that the profile allows to be missing and that are.
+    pub missing: BTreeSet<String>,
+    /// The scopes that Landlock closes.
+    pub scopes: BTreeSet<String>,
+}
+
+/// What became of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The layer that must stop it did.
+    Stopped,
+    /// It was done.
+    Escaped,
+    /// Something stopped it, and not as the layer does that must.
+    Otherwise,
+    /// What must succeed beside it did not, so that its failing shows nothing.
+    Vacuous,
+    /// There is no answer.
+    Silent,
+    /// The layer is missing, by the profile's leave, and something else stopped it.
+    Missing,
+}
+
+impl Verdict {
+    /// Whether the profile holds as far as this probe can tell.
+    #[must_use]
+    pub const fn holds(self) -> bool {
+        match self {
+            Self::Stopped | Self::Missing => true,
+            Self::Escaped | Self::Otherwise | Self::Vacuous | Self::Silent => false,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stopped => "stopped",
+            Self::Escaped => "ESCAPED",
+            Self::Otherwise => "otherwise",
+            Self::Vacuous => "vacuous",
+            Self::Silent => "silent",
+            Self::Missing => "missing",
+        })
+    }
+}
+
+/// A probe and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Which.
+    pub probe: &'static Probe,
+    /// The kernel's answer inside; empty if there is none.
+    pub answer: String,
+    /// What came of the attempt that must succeed; empty if there is no answer.
+    pub control: String,
+    /// What it means.
+    pub verdict: Verdict,
+}
+
+/// A probe, what it comes to outside if it is tried there, and its two attempts.
+#[derive(Debug)]
+struct Ready {
+    probe: &'static Probe,
+    outside: Option<Answer>,
+}
+
+/// The probes of one session.
+#[derive(Debug)]
+pub struct Trial {
+    ready: Vec<Ready>,
+    words: Vec<String>,
+    missing: BTreeSet<String>,
+}
+
+impl Trial {
+    /// Makes the probes ready that can be tried here, and tries outside what succeeds there.
+    #[must_use]
+    pub fn new(places: &Places, held: &Held) -> Self {
+        let mut trial =
+            Self { ready: Vec::new(), words: Vec::new(), missing: held.missing.clone() };
+        for probe in &PROBES {
+            if probe.scope.is_some_and(|scope| !held.scopes.contains(scope)) {
+                continue;
+            }
+            let pair = (places.fill(probe.attempt), places.fill(probe.control));
+            let (Some(word), Some(control)) = pair else { continue };
+            let outside = match probe.outside {
+                Outside::Succeeds => Some(attempt(&word)),
+                Outside::Untried => None,
+            };
+            trial.ready.push(Ready { probe, outside });
+            trial.words.extend([word, control]);
+        }
+        trial
+    }
+
+    /// What is to be attempted inside.
+    #[must_use]
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// What the answers mean, a line of them for each attempt.
+    #[must_use]
+    pub fn read(&self, answers: &str) -> Vec<Row> {
+        let mut lines = answers.lines();
+        let mut next = || lines.next().unwrap_or_default().to_owned();
+        let row = |ready: &Ready| {
+            let (answer, control) = (next(), next());
+            let verdict = self.verdict(ready, &answer, &control);
+            Row { probe: ready.probe, answer, control, verdict }
+        };
+        self.ready.iter().map(row).collect()
+    }
+
+    fn verdict(&self, ready: &Ready, answer: &str, control: &str) -> Verdict {
+        let outside = ready.outside.is_none_or(|outside| outside == Answer::Done);
+        match (answer, control) {
+            ("", _) | (_, "") => Verdict::Silent,
+            ("ok", _) => Verdict::Escaped,
+            _ if control != "ok" || !outside => Verdict::Vacuous,
+            _ if answer == ready.probe.stopped => Verdict::Stopped,
+            _ if self.missing.contains(ready.probe.layer.name()) => Verdict::Missing,
+            _ => Verdict::Otherwise,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reach;
+    use palisade_policy::SyscallList;
+
+    #[test]
+    fn the_filter_answers_as_the_probes_say() {
+        let list = SyscallList::builtin().unwrap();
+        let mut checked = 0;
+        for probe in PROBES {
+            let Some(call) = probe.call else {
+                assert_ne!(probe.layer, palisade_plan::Layer::Seccomp, "{}", probe.name);
+                continue;
+            };
+            let entry = list.entries().iter().find(|entry| entry.name == call);
+            assert_eq!(entry.map(|entry| entry.otherwise.as_str()), Some(probe.stopped), "{call}");
+            checked += 1;
+        }
+        assert_eq!(checked, 15);
+        let names: BTreeSet<_> = PROBES.iter().map(|probe| probe.name).collect();
+        assert_eq!(names.len(), PROBES.len());
+    }
+
+    #[test]
+    fn what_is_reached_outside_is_there_and_every_attempt_is_known() {
+        let top = tempfile::tempdir().unwrap();
+        let places = Places::furnish(top.path(), Reach::Host).unwrap();
+        let trial =
+            Trial::new(&places, &Held { scopes: ["Signal".to_owned()].into(), ..Held::default() });
+        assert_eq!(trial.ready.len(), PROBES.len());
+        for ready in &trial.ready {
+            let expected = matches!(ready.probe.outside, Outside::Succeeds).then_some(Answer::Done);
+            assert_eq!(ready.outside, expected, "{}", ready.probe.name);
+        }
+        // Only those that must succeed anywhere are tried here.
+        for ready in &trial.ready {
+            let control = places.fill(ready.probe.control).unwrap();
+            if !control.starts_with("make-") && !control.starts_with("append") {
+                assert_eq!(attempt(&control), Answer::Done, "{control}");
+            }
+        }
+        assert_eq!(attempt("no-such-thing").to_string(), "EOPNOTSUPP");
+    }
+
+    #[test]
+    fn only_the_right_answer_beside_a_control_is_a_proof() {
+        let top = tempfile::tempdir().unwrap();
+        let places = Places::furnish(top.path(), Reach::NoNetwork).unwrap();
+        let mut trial = Trial::new(&places, &Held::default());
+        let tried: Vec<_> = trial.ready.iter().map(|ready| ready.probe.name).collect();
+        assert!(!tried.contains(&"reach-host-loopback") && !tried.contains(&"signal-keeper"));
+        let first = |trial: &Trial, answers: &str| trial.read(answers)[0].verdict;
+        assert_eq!(first(&trial, "ENOENT\nok\n"), Verdict::Stopped);
+        assert_eq!(first(&trial, "ok\nok\n"), Verdict::Escaped);
+        assert_eq!(first(&trial, "EACCES\nok\n"), Verdict::Otherwise);
+        assert_eq!(first(&trial, "ENOENT\nENOENT\n"), Verdict::Vacuous);
+        assert_eq!(first(&trial, "ENOENT\n"), Verdict::Silent);
+        assert_eq!(first(&trial, ""), Verdict::Silent);
+        trial.missing.insert("mount".to_owned());
+        assert_eq!(first(&trial, "EACCES\nok\n"), Verdict::Missing);
+        assert_eq!(first(&trial, "ok\nok\n"), Verdict::Escaped);
+        trial.ready[0].outside = Some(Answer::Refused(nix::errno::Errno::EACCES));
+        assert_eq!(first(&trial, "ENOENT\nok\n"), Verdict::Vacuous);
+    }
+}
