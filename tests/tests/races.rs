@@ -1,5 +1,5 @@
-//! Somebody swaps what a path names while `write_file` runs. What is outside never changes, and
-//! what is inside is always whole.
+//! Somebody swaps what a path names while a file tool changes it. What is outside never changes,
+//! and what is inside is always whole.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,7 +10,7 @@
 use palisade_protocol::ErrorCode;
 use palisade_tests::{Mode, World, profile_reading};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     fs,
@@ -24,10 +24,25 @@ const ROUNDS: u64 = 1500;
 /// Where it takes longer until both outcomes were seen, on a busy machine.
 const MOST_ROUNDS: u64 = 30 * ROUNDS;
 
+/// Read-only, a link, changed meanwhile, or not there in that moment: there is no other reason.
+const REASONS: [ErrorCode; 6] = [
+    ErrorCode::OutsidePolicy,
+    ErrorCode::FileSystem,
+    ErrorCode::Conflict,
+    ErrorCode::NotFound,
+    ErrorCode::NoMatch,
+    ErrorCode::NotRegular,
+];
+
 const CONTENT: &str = "whole\n";
 
-/// Writes again and again while another thread swaps; looks at everything afterwards.
-fn race(path: &str, write: &str, swap: impl Fn(&World, u64) + Sync) {
+/// Writes again and again while another thread swaps.
+fn race_writes(path: &str, write: &str, swap: impl Fn(&World, u64) + Sync) {
+    race("write_file", &json!({"path": path, "content": CONTENT, "mode": write}), swap);
+}
+
+/// Calls a tool again and again while another thread swaps; looks at everything afterwards.
+fn race(tool: &str, arguments: &Value, swap: impl Fn(&World, u64) + Sync) {
     for mode in Mode::all() {
         let world = World::new(mode);
         // To be seen, so that a link leads to something; not to be written.
@@ -36,7 +51,7 @@ fn race(path: &str, write: &str, swap: impl Fn(&World, u64) + Sync) {
         let sandbox = world.open_with("seen");
         let over = AtomicBool::new(false);
         let swaps = AtomicU64::new(1);
-        let mut written = 0;
+        let mut done = 0;
         let mut refused = BTreeMap::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -46,12 +61,13 @@ fn race(path: &str, write: &str, swap: impl Fn(&World, u64) + Sync) {
                 }
             });
             for round in 0..MOST_ROUNDS {
-                let arguments = json!({"path": path, "content": CONTENT, "mode": write});
-                match sandbox.call("write_file", arguments).error {
-                    None => written += 1,
-                    Some(error) => *refused.entry(error.code.name()).or_insert(0) += 1,
+                match sandbox.call(tool, arguments.clone()).error {
+                    None => done += 1,
+                    Some(error) => {
+                        refused.insert(error.code.name(), error.message);
+                    }
                 }
-                if round >= ROUNDS && written > 0 && !refused.is_empty() {
+                if round >= ROUNDS && done > 0 && !refused.is_empty() {
                     break;
                 }
             }
@@ -59,12 +75,10 @@ fn race(path: &str, write: &str, swap: impl Fn(&World, u64) + Sync) {
         });
         world.assert_canary_untouched();
         let swaps = swaps.load(Ordering::Relaxed);
-        assert!(written > 0 && swaps > 100, "{written} written, {swaps} swaps");
+        assert!(done > 0 && swaps > 100, "{tool}: {done} times done, {swaps} swaps");
         assert!(!refused.is_empty(), "a link was in the way now and then");
-        // Read-only, or changed meanwhile: no other reason.
-        let known = [ErrorCode::OutsidePolicy, ErrorCode::FileSystem, ErrorCode::Conflict];
-        let known = known.map(ErrorCode::name);
-        assert!(refused.keys().all(|code| known.contains(code)), "{refused:?}");
+        let known = REASONS.map(ErrorCode::name);
+        assert!(refused.keys().all(|code| known.contains(code)), "{tool}: {refused:?}");
         look_for_leftovers(&world.workspace());
     }
 }
@@ -88,7 +102,7 @@ fn look_for_leftovers(directory: &Path) {
 }
 
 fn fresh_file(world: &World, path: &Path) {
-    fs::write(path, "").unwrap();
+    fs::write(path, CONTENT).unwrap();
     world.give(path);
 }
 
@@ -129,23 +143,60 @@ fn exchange_parents(world: &World, turn: u64) {
     renameat_with(CWD, &aside, CWD, &parent, RenameFlags::EXCHANGE).unwrap();
 }
 
+/// The same, and there is always a file in the directory for a tool to take away.
+fn exchange_parents_with_a_file(world: &World, turn: u64) {
+    exchange_parents(world, turn);
+    // Of the two names the directory has one; the other leads outside.
+    for name in ["parent", "aside"] {
+        let directory = world.workspace().join(name);
+        if fs::symlink_metadata(&directory).unwrap().is_dir() {
+            let fresh = world.workspace().join("fresh");
+            fresh_file(world, &fresh);
+            fs::rename(&fresh, directory.join("canary")).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_link_renamed_over_the_file_does_not_lead_a_write_outside() {
-    race("target", "overwrite", rename_over);
+    race_writes("target", "overwrite", rename_over);
 }
 
 #[test]
 fn a_link_exchanged_for_the_file_does_not_lead_an_append_outside() {
-    race("target", "append", exchange);
+    race_writes("target", "append", exchange);
 }
 
 #[test]
 fn a_link_exchanged_for_the_directory_does_not_lead_a_write_outside() {
-    race("parent/canary", "overwrite", exchange_parents);
+    race_writes("parent/canary", "overwrite", exchange_parents);
 }
 
 #[test]
 fn nor_when_directories_are_made_on_the_way() {
     // The directories below are missing at first, and made by the write.
-    race("parent/a/b/new", "overwrite", exchange_parents);
+    race_writes("parent/a/b/new", "overwrite", exchange_parents);
+}
+
+#[test]
+fn a_link_exchanged_for_the_file_does_not_lead_an_edit_outside() {
+    let edit = json!({"path": "target", "old_string": "whole\n", "new_string": "whole\nwhole\n"});
+    race("edit", &edit, exchange);
+}
+
+#[test]
+fn a_link_exchanged_for_the_file_does_not_lead_a_patch_outside() {
+    let patch = "--- a/target\n+++ b/target\n@@ -1 +1,2 @@\n whole\n+whole\n";
+    race("apply_patch", &json!({"patch": patch}), exchange);
+}
+
+#[test]
+fn a_link_exchanged_for_the_directory_does_not_lead_a_deletion_outside() {
+    race("delete_file", &json!({"path": "parent/canary"}), exchange_parents_with_a_file);
+}
+
+#[test]
+fn a_link_exchanged_for_the_directory_does_not_lead_a_move_outside() {
+    let away = json!({"from": "parent/canary", "to": "moved", "overwrite": true});
+    race("move_file", &away, exchange_parents_with_a_file);
 }

@@ -225,11 +225,26 @@ fn move_new(from: Spot, to: Spot, old: Option<&Seen>) -> Result<Done, StepError>
         done => done?,
     }
     if old.is_some_and(|old| !is_moved(old, &to_dir, &to.name)) {
-        rename_new((&to_dir, to.name.as_slice()), (&from_dir, from.name.as_slice()))?;
-        return Err(StepError::Changed);
+        return Err(move_back((&to_dir, &to.name), (&from_dir, &from.name))?);
     }
     drop((from_dir, to_dir));
     Ok(Done::Moved { from, to })
+}
+
+/// Gives what should not have been moved its name back, as [`put_back`] does.
+fn move_back(
+    moved: (&Handle<'_>, &[u8]),
+    home: (&Handle<'_>, &[u8]),
+) -> Result<StepError, StepError> {
+    match rename_new(moved, home) {
+        Err(Errno::EXIST) => {
+            let ((), kept) = with_free_name(|free| {
+                rename_new(moved, (home.0, free.replace(".tmp", ".kept").as_bytes()))
+            })?;
+            Ok(StepError::Displaced(kept.replace(".tmp", ".kept")))
+        }
+        done => Ok(done.map(|()| StepError::Changed)?),
+    }
 }
 
 fn move_over(from: Spot, to: Spot, old: &Seen, over: &Seen) -> Result<Done, StepError> {
