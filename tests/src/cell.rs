@@ -57,6 +57,7 @@ pub fn facts() -> Facts {
             .collect(),
         landlock_abi: 7,
         landlock_errata: 0,
+        overlay: Found::Yes("test".to_owned()),
         cgroup: palisade_plan::CgroupFacts::default(),
     }
 }
@@ -74,7 +75,9 @@ pub enum Pids {
 #[derive(Debug)]
 pub struct Cell {
     child: Child,
-    channel: Channel,
+    pub(crate) channel: Channel,
+    /// What a transaction is settled on.
+    pub(crate) settling: Option<Channel>,
     /// What it says is in force.
     pub receipt: CellReceipt,
     // Held open: a cell ends when its launcher goes.
@@ -182,7 +185,7 @@ impl Cell {
     /// The step that failed, and why.
     pub fn as_user(steps: Vec<Step>, pids: Pids) -> Result<Self, Refused> {
         let started = start_as(pids, Stdio::inherit(), Mode::User);
-        Self::set_up(started, steps, &[], None)
+        Self::set_up(started, Role::Runner, steps, &[], None)
     }
 
     fn runner(
@@ -192,24 +195,27 @@ impl Cell {
         files: Option<Box<(Child, Datagrams, Vec<Channel>)>>,
         stderr: Stdio,
     ) -> Result<Self, Refused> {
-        Self::set_up(start(pids, stderr), steps, namespaces, files)
+        Self::set_up(start(pids, stderr), Role::Runner, steps, namespaces, files)
     }
 
     fn set_up(
         (child, control): (Child, Datagrams),
+        role: Role,
         steps: Vec<Step>,
         namespaces: &[OwnedFd],
         files: Option<Box<(Child, Datagrams, Vec<Channel>)>>,
     ) -> Result<Self, Refused> {
-        let (ours, theirs) = pair(SocketType::STREAM);
-        let setup = Setup { role: Role::Runner, session: 1, steps, channels: 1 };
-        let fds: Vec<_> =
-            [theirs.as_fd()].into_iter().chain(namespaces.iter().map(|fd| fd.as_fd())).collect();
+        let count: u8 = if role == Role::Transaction { 2 } else { 1 };
+        let (ours, theirs): (Vec<_>, Vec<_>) = (0..count).map(|_| pair(SocketType::STREAM)).unzip();
+        let setup = Setup { role, session: 1, steps, channels: count };
+        let fds: Vec<_> = theirs.iter().chain(namespaces).map(|fd| fd.as_fd()).collect();
         control.send(&setup, &fds).expect("setup");
         drop(theirs);
-        let channel = Channel::new(ours);
+        let mut channels = ours.into_iter().map(Channel::new);
+        let channel = channels.next().expect("one");
+        let settling = channels.next();
         let receipt = hear(&channel)?;
-        Ok(Self { child, channel, receipt, _control: control, _files: files })
+        Ok(Self { child, channel, settling, receipt, _control: control, _files: files })
     }
 
     /// A whole session as the plan says, but for what `change` does to the steps of each role.
@@ -217,6 +223,16 @@ impl Cell {
     /// # Errors
     /// The step that failed, and why.
     pub fn session(
+        plan: &LaunchPlan,
+        pids: Pids,
+        change: impl Fn(Role, Vec<Step>) -> Vec<Step>,
+    ) -> Result<Self, Refused> {
+        Self::session_of(Role::Runner, plan, pids, change)
+    }
+
+    /// The same with a runner of this role.
+    pub(crate) fn session_of(
+        role: Role,
         plan: &LaunchPlan,
         pids: Pids,
         change: impl Fn(Role, Vec<Step>) -> Vec<Step>,
@@ -244,7 +260,22 @@ impl Cell {
         };
         hear(&channels[0])?;
         let files = Box::new((child, control, channels));
-        Self::set_up(waiting, list(Role::Runner), &namespaces, Some(files))
+        Self::set_up(waiting, role, list(role), &namespaces, Some(files))
+    }
+
+    /// A file channel of the session's file tools.
+    ///
+    /// # Panics
+    /// If it is not a whole session.
+    #[must_use]
+    pub fn file_channel(&self) -> &Channel {
+        &self._files.as_ref().expect("a whole session").2[0]
+    }
+
+    /// The id of the process that stands for the cell.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// Runs a program; gives how it ended and its standard output.

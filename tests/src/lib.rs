@@ -9,6 +9,7 @@ mod booted;
 mod cell;
 mod mode;
 mod sandbox;
+mod transaction;
 mod world;
 
 pub mod processes;
@@ -20,4 +21,5 @@ pub use booted::{Booted, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan};
 pub use mode::{Mode, ORDINARY};
 pub use sandbox::Sandbox;
+pub use transaction::{Draft, Transaction, Words};
 pub use world::{Daemon, UNASKED, World, binary, tree};

@@ -23,8 +23,9 @@ use std::{
 const BROKER: &str = "palisaded.service";
 const LAUNCHER: &str = "palisade-launcher.service";
 const NONE: &str = "0000000000000000";
-/// DAC_READ_SEARCH, KILL, SETGID, SETUID, SETPCAP, NET_ADMIN, SYS_CHROOT, SYS_ADMIN.
-const LAUNCHERS: u64 = 1 << 2 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 12 | 1 << 18 | 1 << 21;
+/// DAC_OVERRIDE, DAC_READ_SEARCH, KILL, SETGID, SETUID, SETPCAP, NET_ADMIN, SYS_CHROOT, SYS_ADMIN.
+const LAUNCHERS: u64 =
+    1 << 1 | 1 << 2 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 12 | 1 << 18 | 1 << 21;
 
 /// Waits for something that is bound to happen.
 fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {

@@ -149,7 +149,8 @@ fn left(effect: &Effect) -> Vec<(Path, Print)> {
         | EffectKind::Appended
         | EffectKind::Edited
         | EffectKind::Deleted { .. }
-        | EffectKind::Mode => vec![there],
+        | EffectKind::Mode
+        | EffectKind::Touched => vec![there],
     }
 }
 
@@ -171,7 +172,10 @@ fn note(session: &Session, task: &ChangeTask, changed: &Changed) {
         EffectKind::Created | EffectKind::Replaced | EffectKind::Appended | EffectKind::Edited => {
             matches!(effect.print, Print::File { .. })
         }
-        EffectKind::Moved { .. } | EffectKind::Mode | EffectKind::Deleted { .. } => false,
+        EffectKind::Moved { .. }
+        | EffectKind::Mode
+        | EffectKind::Touched
+        | EffectKind::Deleted { .. } => false,
     };
     let files: Vec<&Effect> = changed.effects.iter().filter(written).collect();
     // What is put back is what somebody else had there; what can not be told apart is nobody's.

@@ -171,6 +171,11 @@ fn refusal_error(refusal: &Refusal) -> WireError {
             format!("no session for this user: {why}"),
             "",
         ),
+        Refusal::Transaction(why) => WireError::new(
+            ErrorCode::LayerUnavailable,
+            format!("what the command does to the workspace can not be held back: {why}"),
+            "`palisade doctor` says what to do; or use a profile with another guard",
+        ),
         Refusal::Session(why) => WireError::new(ErrorCode::Internal, why.clone(), ""),
         Refusal::Spawn(why) => WireError::new(
             ErrorCode::CellFailed,

@@ -126,6 +126,7 @@ mod tests {
                 .collect(),
             landlock_abi: 7,
             landlock_errata: 0x6,
+            overlay: Found::No(String::new()),
             cgroup: CgroupFacts::default(),
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     channel::Channel,
     files, kernel,
     receipt::{self, Promised},
-    runner,
+    runner::{self, Left, Turns},
     steps::{Given, StepFailure, Taken, take},
     trial,
     victim::Victim,
@@ -46,6 +46,9 @@ pub enum EnterError {
         /// Why.
         failure: StepFailure,
     },
+    /// A transaction without a layer over its workspace.
+    #[error("a transaction's steps laid no layer over the workspace")]
+    NoLayers,
     /// The broker is gone.
     #[error("channel to the broker: {0}")]
     Broker(String),
@@ -111,6 +114,7 @@ fn name_process(setup: &Setup) -> Result<(), EnterError> {
         Role::Files => "files",
         Role::Runner => "run",
         Role::Trial => "trial",
+        Role::Transaction => "once",
     };
     let name = std::ffi::CString::new(format!("cell {} {role}", setup.session)).unwrap_or_default();
     set_name(&name)
@@ -176,6 +180,7 @@ fn fail(channels: &[Channel], error: EnterError) -> EnterError {
         | EnterError::Kernel(..)
         | EnterError::Score(_)
         | EnterError::Setup { .. }
+        | EnterError::NoLayers
         | EnterError::Broker(_)
         | EnterError::Runner(_) => ("setup", false),
     };
@@ -206,7 +211,26 @@ fn serve(
             let channel =
                 channels.pop().ok_or(EnterError::Setup { channels: 0, descriptors: 0 })?;
             let ruleset = taken.landlock.map(|landlock| landlock.ruleset);
-            Ok(runner::serve(channel, control, ruleset, victim)?)
+            runner::serve(channel, control, ruleset, victim, Turns::Any)?;
+            Ok(())
+        }
+        Role::Transaction => {
+            let Ok([channel, file]) = <[Channel; 2]>::try_from(channels) else {
+                return Err(EnterError::Setup { channels: 2, descriptors: 0 });
+            };
+            let Some(mut layers) = taken.layers else { return Err(EnterError::NoLayers) };
+            let ruleset = taken.landlock.map(|landlock| landlock.ruleset);
+            match runner::serve(channel, control, ruleset, victim, Turns::One(layers.since))? {
+                Left::Nobody => return Ok(()),
+                Left::Launcher { control, since } => {
+                    watch(control);
+                    layers.since = since;
+                }
+            }
+            kernel::ignore_file_size_signal();
+            let workspace = taken.workspace.unwrap_or_default();
+            files::settle(&file, workspace.as_path(), layers)
+                .map_err(|e| EnterError::Broker(e.to_string()))
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::{
     channel::Channel,
+    overlay::Layers,
     tools::{self, Listing, Stop},
 };
 use palisade_channel::ChannelError;
@@ -70,7 +71,7 @@ pub fn serve(channels: Vec<Channel>, workspace: &Path) -> Result<(), FilesError>
             .name(format!("files-{number}"))
             .stack_size(STACK)
             .spawn(move || {
-                let end = attend(&channel, &workspace);
+                let end = attend(&channel, &workspace, None);
                 // The receiver is gone only when the process is about to end.
                 report.send(end).ok();
             })
@@ -106,9 +107,21 @@ fn finish(
     Ok(())
 }
 
+/// Settles a transaction until the broker closes the channel.
+///
+/// # Errors
+/// If the channel broke.
+pub fn settle(channel: &Channel, workspace: &Path, layers: Layers) -> Result<(), FilesError> {
+    match attend(channel, workspace, Some(layers)) {
+        End::Closed => Ok(()),
+        End::Broken(why) => Err(FilesError::Broken(why)),
+    }
+}
+
 /// Serves one channel to its end, and closes it.
-fn attend(channel: &Channel, workspace: &Path) -> End {
-    let mut desk = Desk { channel, workspace: workspace.to_owned(), leftovers: Leftovers::None };
+fn attend(channel: &Channel, workspace: &Path, layers: Option<Layers>) -> End {
+    let workspace = workspace.to_owned();
+    let mut desk = Desk { channel, workspace, layers, leftovers: Leftovers::None };
     let stop = loop {
         if let Err(stop) = desk.one() {
             break stop;
@@ -143,6 +156,8 @@ enum Leftovers {
 struct Desk<'a> {
     channel: &'a Channel,
     workspace: PathBuf,
+    /// A transaction's, of which nothing else is asked.
+    layers: Option<Layers>,
     leftovers: Leftovers,
 }
 
@@ -179,7 +194,24 @@ impl Desk<'_> {
         Ok(self.channel.send(&FileReply::Failed(failure))?)
     }
 
-    fn answer(&self, request: &FileRequest) -> Result<(), Stop> {
+    fn answer(&mut self, request: &FileRequest) -> Result<(), Stop> {
+        if let Some(layers) = &mut self.layers {
+            return match request {
+                FileRequest::Change(change) => {
+                    tools::settle(self.channel, change, &self.workspace, layers)
+                }
+                FileRequest::Read { .. }
+                | FileRequest::List { .. }
+                | FileRequest::Look { .. }
+                | FileRequest::Glob(_)
+                | FileRequest::Grep(_)
+                | FileRequest::Content { .. }
+                | FileRequest::Abandon
+                | FileRequest::Commit => {
+                    Err(Stop::OutOfOrder("a transaction is settled, and nothing else"))
+                }
+            };
+        }
         let reply = match request {
             FileRequest::Read { path, part, most, form } => {
                 return tools::read(self.channel, path, *part, *most, *form);

@@ -1,10 +1,10 @@
 //! Landlock: every right that the running kernel knows is denied unless a rule grants it. The
 //! ruleset is kept, so that each call can have a domain of its own. Room: the cell.
 
-use crate::{kernel, steps::StepFailure};
+use crate::{kernel, overlay::Layers, steps::StepFailure};
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
-    Ruleset, RulesetAttr, RulesetCreatedAttr, Scope, make_bitflags,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope, make_bitflags,
 };
 use palisade_plan::{Access, Grant, MissingPath};
 use rustix::fs::FileType;
@@ -57,21 +57,58 @@ fn rights(access: Access, abi: ABI) -> BitFlags<AccessFs> {
     wanted & AccessFs::from_all(abi)
 }
 
-/// Builds the ruleset and puts this process under it.
-pub(crate) fn enforce(grants: &[Grant], refuse_tcp: bool) -> Result<Enforced, StepFailure> {
+/// Builds the ruleset and puts this process under it; in a transaction under one that lets it
+/// reach the two layers as well, which a program under both rulesets does not.
+pub(crate) fn enforce(
+    grants: &[Grant],
+    refuse_tcp: bool,
+    layers: Option<&Layers>,
+) -> Result<Enforced, StepFailure> {
     let abi_number = kernel::landlock_query(1).map_err(StepFailure::kernel("ask for Landlock"))?;
     let abi = known(abi_number);
-    let fail = |error: landlock::RulesetError| StepFailure::NotInForce(error.to_string());
-    // Only rights that this kernel knows are named, and each of them must then really be handled.
+    let tcp = if refuse_tcp && abi_number >= 4 { Tcp::Refused } else { Tcp::NotHandled };
+    let (ruleset, rules) = build(grants, abi, tcp)?;
+    let ruleset = descriptor(ruleset)?;
+    let own = match layers {
+        None => None,
+        Some(layers) => Some(descriptor(reaching(build(grants, abi, tcp)?.0, layers, abi)?)?),
+    };
+    kernel::landlock_restrict(own.as_ref().unwrap_or(&ruleset).as_fd())
+        .map_err(StepFailure::kernel("landlock_restrict_self"))?;
+    let mut rights: Vec<_> =
+        AccessFs::from_all(abi).iter().map(|right| format!("{right:?}")).collect();
+    if tcp == Tcp::Refused {
+        rights.extend(AccessNet::from_all(abi).iter().map(|right| format!("{right:?}")));
+    }
+    let scopes = Scope::from_all(abi).iter().map(|scope| format!("{scope:?}")).collect();
+    Ok(Enforced { ruleset, abi: abi_number, rights, scopes, rules })
+}
+
+/// What is done about TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tcp {
+    Refused,
+    NotHandled,
+}
+
+fn fail(error: landlock::RulesetError) -> StepFailure {
+    StepFailure::NotInForce(error.to_string())
+}
+
+fn descriptor(ruleset: RulesetCreated) -> Result<OwnedFd, StepFailure> {
+    Option::<OwnedFd>::from(ruleset)
+        .ok_or_else(|| StepFailure::NotInForce("Landlock made no ruleset".into()))
+}
+
+/// A ruleset, and how many rules it has. Only rights that this kernel knows are named, and each of
+/// them must then really be handled.
+fn build(grants: &[Grant], abi: ABI, tcp: Tcp) -> Result<(RulesetCreated, u32), StepFailure> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))
         .map_err(fail)?;
-    let mut named: Vec<_> =
-        AccessFs::from_all(abi).iter().map(|right| format!("{right:?}")).collect();
-    if refuse_tcp && abi_number >= 4 {
+    if tcp == Tcp::Refused {
         ruleset = ruleset.handle_access(AccessNet::from_all(abi)).map_err(fail)?;
-        named.extend(AccessNet::from_all(abi).iter().map(|right| format!("{right:?}")));
     }
     let scopes = Scope::from_all(abi);
     if !scopes.is_empty() {
@@ -89,17 +126,19 @@ pub(crate) fn enforce(grants: &[Grant], refuse_tcp: bool) -> Result<Enforced, St
         created = created.add_rule(PathBeneath::new(fd, allowed)).map_err(fail)?;
         rules += 1;
     }
-    let ruleset = Option::<OwnedFd>::from(created)
-        .ok_or_else(|| StepFailure::NotInForce("Landlock made no ruleset".into()))?;
-    kernel::landlock_restrict(ruleset.as_fd())
-        .map_err(StepFailure::kernel("landlock_restrict_self"))?;
-    Ok(Enforced {
-        ruleset,
-        abi: abi_number,
-        rights: named,
-        scopes: scopes.iter().map(|scope| format!("{scope:?}")).collect(),
-        rules,
-    })
+    Ok((created, rules))
+}
+
+/// Lets this process settle a transaction: read what the program did, and write the workspace.
+fn reaching(
+    ruleset: RulesetCreated,
+    layers: &Layers,
+    abi: ABI,
+) -> Result<RulesetCreated, StepFailure> {
+    ruleset
+        .add_rule(PathBeneath::new(&layers.lower, rights(Access::Write, abi)))
+        .and_then(|set| set.add_rule(PathBeneath::new(&layers.upper, rights(Access::Read, abi))))
+        .map_err(fail)
 }
 
 /// The path of a rule; none if it is not there and need not be.

@@ -12,6 +12,7 @@ mod enter;
 mod landlock;
 mod mounts;
 mod namespaces;
+mod overlay;
 mod privilege;
 mod receipt;
 mod root;

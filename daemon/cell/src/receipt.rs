@@ -65,6 +65,7 @@ impl Promised {
                 | Step::Root(_)
                 | Step::Workspace(_)
                 | Step::Proc
+                | Step::Overlay(_)
                 | Step::Rlimits(_)
                 | Step::Undumpable
                 | Step::CloseDescriptors

@@ -4,6 +4,7 @@
 use crate::{
     channel::Channel,
     kernel::{self, ChildStack, Image},
+    overlay::{self, Moment},
     terminal,
     tree::Tree,
     victim::Victim,
@@ -67,13 +68,37 @@ struct Running {
     _terminal: Option<OwnedFd>,
 }
 
-/// Serves until the broker or the launcher goes.
+/// How many programs are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turns {
+    /// One after another, until the broker or the launcher goes.
+    Any,
+    /// One, when the file systems' clock shows more than this.
+    One(Moment),
+}
+
+/// Why no program is run any more.
+#[derive(Debug)]
+pub(crate) enum Left {
+    /// The broker or the launcher is gone.
+    Nobody,
+    /// The one program has ended, and everything that it started.
+    Launcher {
+        /// Its socket.
+        control: Datagrams,
+        /// When the program was started, or a little before.
+        since: Moment,
+    },
+}
+
+/// Runs programs.
 pub(crate) fn serve(
     channel: Channel,
     control: Datagrams,
     ruleset: Option<OwnedFd>,
     victim: Victim,
-) -> Result<(), RunnerError> {
+    turns: Turns,
+) -> Result<Left, RunnerError> {
     let tree = Tree::new().map_err(kernel("become the reaper"))?;
     let mut children = SigSet::empty();
     children.add(Signal::SIGCHLD);
@@ -82,9 +107,18 @@ pub(crate) fn serve(
         .map_err(kernel("signalfd"))?;
     let stack = ChildStack::new();
     let mut runner = Runner { channel, control, ruleset, children, tree, stack, victim };
-    let end = runner.serve();
+    let end = runner.serve(turns);
     runner.tree.end_with_this_process();
-    end
+    match end? {
+        Over::Gone => Ok(Left::Nobody),
+        Over::Ran(since) => Ok(Left::Launcher { control: runner.control, since }),
+    }
+}
+
+/// How serving ended.
+enum Over {
+    Gone,
+    Ran(Moment),
 }
 
 /// What there is to do.
@@ -95,12 +129,13 @@ struct Woken {
 }
 
 impl Runner {
-    fn serve(&mut self) -> Result<(), RunnerError> {
+    fn serve(&mut self, turns: Turns) -> Result<Over, RunnerError> {
         let mut running = None;
+        let mut since = None;
         loop {
             let woken = self.wait()?;
             if woken.gone {
-                return Ok(());
+                return Ok(Over::Gone);
             }
             if woken.children {
                 running = self.reap(running)?;
@@ -111,9 +146,15 @@ impl Runner {
                     .receive::<RunRequest>()
                     .map_err(|e| RunnerError::Channel(e.to_string()))?
                 else {
-                    return Ok(());
+                    return Ok(Over::Gone);
                 };
+                if let (Turns::One(made), RunRequest::Run(_)) = (turns, &request) {
+                    since = Some(overlay::moment_after(made));
+                }
                 running = self.hear(request, fds, running)?;
+            }
+            if let (Some(since), None) = (since, &running) {
+                return Ok(Over::Ran(since));
             }
         }
     }

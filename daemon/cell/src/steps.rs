@@ -1,7 +1,11 @@
 //! Takes the steps, in order. The list is the launcher's (made by `palisade_plan::steps`); each
 //! step stands alone, so that a test can take any of them by itself. Room: the cell.
 
-use crate::{detach, kernel, landlock, namespaces, privilege, root, seccomp};
+use crate::{
+    detach, kernel, landlock, namespaces,
+    overlay::{self, Layers},
+    privilege, root, seccomp,
+};
 use palisade_plan::{HeldLimit, Namespace, Path, Step};
 use std::{
     io,
@@ -55,6 +59,8 @@ pub struct Taken {
     pub limits: Vec<HeldLimit>,
     /// The workspace, once it was found.
     pub workspace: Option<Path>,
+    /// What is below the workspace as a transaction's program sees it.
+    pub layers: Option<Layers>,
 }
 
 /// Descriptors that steps use.
@@ -89,6 +95,11 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
             Ok(())
         }
         Step::Proc => root::own_proc(),
+        Step::Overlay(overlay) => {
+            taken.layers = Some(overlay::lay(&overlay)?);
+            taken.workspace = Some(overlay.workspace);
+            Ok(())
+        }
         Step::Workspace(workspace) => {
             root::find_workspace(&workspace)?;
             taken.workspace = Some(workspace.path);
@@ -105,13 +116,17 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
         Step::CloseDescriptors => {
             let made = taken.made.iter().map(|fd| fd.as_raw_fd());
             let entered = given.namespaces.iter().map(|fd| fd.as_raw_fd());
-            let keep: Vec<_> = given.keep.iter().copied().chain(made).chain(entered).collect();
+            let layers = taken.layers.iter().flat_map(|layers| [&layers.lower, &layers.upper]);
+            let layers = layers.map(|fd| fd.as_raw_fd());
+            let kept = given.keep.iter().copied();
+            let keep: Vec<_> = kept.chain(made).chain(entered).chain(layers).collect();
             detach::standard_streams()?;
             kernel::close_all_but(&[&[0, 1, 2], keep.as_slice()].concat())
                 .map_err(StepFailure::kernel("close_range"))
         }
         Step::Landlock { grants, refuse_tcp } => {
-            taken.landlock = Some(landlock::enforce(&grants, refuse_tcp)?);
+            let layers = taken.layers.as_ref();
+            taken.landlock = Some(landlock::enforce(&grants, refuse_tcp, layers)?);
             Ok(())
         }
         Step::Seccomp(rules) => {

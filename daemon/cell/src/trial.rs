@@ -1,7 +1,7 @@
 //! Tries each layer once, in a process that ends afterwards, so that the launcher knows what the
 //! host gives before anybody asks. Room: the cell.
 
-use crate::{kernel, mounts, namespaces};
+use crate::{kernel, mounts, namespaces, overlay};
 use palisade_plan::{Found, Layer, Namespace, cell::Report};
 
 /// Tries everything and says what was found.
@@ -22,6 +22,11 @@ pub(crate) fn run() -> Report {
             *found = Found::No(format!("mount tmpfs: {error}"));
         }
     }
+    let overlay = match layers.iter().find(|(layer, _)| *layer == Layer::Mount) {
+        Some((_, Found::Yes(_))) => overlay::attempt(),
+        Some((_, Found::No(why))) => Found::No(why.clone()),
+        None => Found::No("no mount namespace was tried".into()),
+    };
     let abi = kernel::landlock_query(1);
     layers.push((
         Layer::Landlock,
@@ -35,6 +40,7 @@ pub(crate) fn run() -> Report {
         layers,
         landlock_abi: abi.unwrap_or(0),
         landlock_errata: kernel::landlock_query(2).unwrap_or(0),
+        overlay,
     }
 }
 

@@ -274,6 +274,7 @@ mod tests {
             cpu_percent: 150,
             file_bytes: 1,
             open_files: 1,
+            transaction_bytes: 1,
         };
         for (version, memory, cpu, quota) in [
             (CgroupVersion::V2, "memory.max", "cpu.max", "150000 100000"),

@@ -21,7 +21,7 @@ pub(crate) fn find(
         Ok(()) => Found::Yes("own namespace".into()),
         Err(error) => Found::No(format!("unshare PID namespace: {error}")),
     };
-    let (mut layers, landlock_abi, landlock_errata) = try_layers(&spawner)?;
+    let Tried { mut layers, landlock_abi, landlock_errata, overlay } = try_layers(&spawner)?;
     layers.push((Layer::Pid, pid));
     layers.push((Layer::Limits, cgroups.found()));
     layers.sort_by_key(|(layer, _)| *layer);
@@ -32,12 +32,19 @@ pub(crate) fn find(
         layers,
         landlock_abi,
         landlock_errata,
+        overlay,
         cgroup: cgroups.facts(),
     };
     Ok((spawner, facts))
 }
 
-type Tried = (Vec<(Layer, Found)>, u32, u32);
+/// What a trial found.
+struct Tried {
+    layers: Vec<(Layer, Found)>,
+    landlock_abi: u32,
+    landlock_errata: u32,
+    overlay: Found,
+}
 
 /// A trial that dies without an answer found nothing: every layer counts as missing.
 fn try_layers(spawner: &Spawner) -> Result<Tried, SpawnError> {
@@ -47,9 +54,14 @@ fn try_layers(spawner: &Spawner) -> Result<Tried, SpawnError> {
     let report = process.control.receive::<Report>()?;
     process.collect();
     Ok(match report {
-        Some((Report::Tried { layers, landlock_abi, landlock_errata }, _)) => {
-            (layers, landlock_abi, landlock_errata)
+        Some((Report::Tried { layers, landlock_abi, landlock_errata, overlay }, _)) => {
+            Tried { layers, landlock_abi, landlock_errata, overlay }
         }
-        Some((Report::Prepared, _)) | None => (Vec::new(), 0, 0),
+        Some((Report::Prepared, _)) | None => Tried {
+            layers: Vec::new(),
+            landlock_abi: 0,
+            landlock_errata: 0,
+            overlay: Found::No("it was not found out".into()),
+        },
     })
 }

@@ -24,12 +24,18 @@ impl Phase {
             )),
             (
                 Self::Serving,
-                Request::Session { .. } | Request::Runner { .. } | Request::End { .. },
+                Request::Session { .. }
+                | Request::Runner { .. }
+                | Request::Transaction { .. }
+                | Request::End { .. },
             ) => Ok(Self::Serving),
             (Self::Serving, Request::Hello { .. }) => Err("a second greeting".into()),
             (
                 Self::Greeting,
-                Request::Session { .. } | Request::Runner { .. } | Request::End { .. },
+                Request::Session { .. }
+                | Request::Runner { .. }
+                | Request::Transaction { .. }
+                | Request::End { .. },
             ) => Err("a request before the greeting".into()),
         }
     }

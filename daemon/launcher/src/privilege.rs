@@ -24,8 +24,9 @@ pub(crate) const NEEDED: [Capability; 8] = [
     Capability::CAP_DAC_READ_SEARCH,
 ];
 
-/// Kept where it is there, and done without where it is not (as in the service, whose cgroup is
-/// delegated to it): making groups in a cgroup v1 hierarchy, whose root is writable to nobody.
+/// Kept where it is there, and done without where it is not: for the directory in which overlayfs
+/// works on a transaction, which nobody may enter, and for making groups in a cgroup v1 hierarchy,
+/// whose root is writable to nobody.
 const WELCOME: Capability = Capability::CAP_DAC_OVERRIDE;
 
 /// What the launcher may do.

@@ -7,7 +7,7 @@ use crate::{
     nest::{self, Nest},
     phase::Phase,
     privilege::{Privilege, PrivilegeError},
-    session::{Blank, Session},
+    session::{Blank, Session, Wanted},
     spawn::{OwnPids, Process, SpawnError, Spawner},
 };
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -235,8 +235,8 @@ impl Launcher {
     ) -> Result<(), LauncherError> {
         let Some(session) = self.sessions.get_mut(&number) else { return Ok(()) };
         if session.is_waiting() && readable(session) {
-            for channel in session.hear() {
-                if let Err(refusal) = session.runner(number, channel, &self.facts, &self.spawner) {
+            for wanted in session.hear() {
+                if let Err(refusal) = session.runner(number, wanted, &self.facts, &self.spawner) {
                     broker.send(&Reply::Refused { session: number, refusal }, &[])?;
                 }
             }
@@ -268,7 +268,12 @@ impl Launcher {
                     .unwrap_or_else(|refusal| Reply::Refused { session, refusal }),
             ),
             Request::Runner { session } => {
-                self.runner(session, fds).err().map(|refusal| Reply::Refused { session, refusal })
+                let wanted = <[OwnedFd; 1]>::try_from(fds).map(Wanted::Runner);
+                self.runner(session, wanted)
+            }
+            Request::Transaction { session } => {
+                let wanted = <[OwnedFd; 2]>::try_from(fds).map(Wanted::Transaction);
+                self.runner(session, wanted)
             }
             Request::End { session } => match self.sessions.get_mut(&session) {
                 // `Ended` follows when every process of it is gone.
@@ -327,18 +332,27 @@ impl Launcher {
         match steps(plan, &self.facts, identity, Role::Files) {
             Ok((_, absent)) => Ok(absent),
             Err(StepError::Missing(absent)) => Err(Refusal::LayerMissing(absent)),
-            Err(error @ StepError::Empty(_)) => Err(Refusal::Ceiling(error.to_string())),
+            Err(error @ (StepError::Empty(_) | StepError::Transaction(_))) => {
+                Err(Refusal::Ceiling(error.to_string()))
+            }
         }
     }
 
-    fn runner(&mut self, number: SessionNumber, fds: Vec<OwnedFd>) -> Result<(), Refusal> {
-        let Some(session) = self.sessions.get_mut(&number) else {
-            return Err(Refusal::Session(format!("there is no session {number}")));
+    /// Makes a runner; says why if it is refused. The error is descriptors that are too many or
+    /// too few.
+    fn runner(
+        &mut self,
+        session: SessionNumber,
+        wanted: Result<Wanted, Vec<OwnedFd>>,
+    ) -> Option<Reply> {
+        let made = match (self.sessions.get_mut(&session), wanted) {
+            (None, _) => Err(Refusal::Session(format!("there is no session {session}"))),
+            (_, Err(fds)) => {
+                Err(Refusal::Session(format!("{} descriptors for a runner", fds.len())))
+            }
+            (Some(known), Ok(wanted)) => known.runner(session, wanted, &self.facts, &self.spawner),
         };
-        let Ok([channel]) = <[OwnedFd; 1]>::try_from(fds) else {
-            return Err(Refusal::Session("a runner has one channel".into()));
-        };
-        session.runner(number, channel, &self.facts, &self.spawner)
+        made.err().map(|refusal| Reply::Refused { session, refusal })
     }
 
     /// Makes the next session's processes while nothing else is to be done. If it can not be done

@@ -5,7 +5,7 @@ use crate::{
     spawn::{Process, SpawnError, Spawner},
 };
 use palisade_plan::{
-    Facts, Identity, LaunchPlan, Role,
+    Facts, Identity, LaunchPlan, Role, StepError,
     cell::{Report, Setup},
     launcher::{Refusal, SessionNumber},
     steps,
@@ -68,6 +68,31 @@ fn end(processes: &[Process], cgroups: Option<SessionCgroups>) {
     }
 }
 
+/// A runner that is wanted.
+#[derive(Debug)]
+pub(crate) enum Wanted {
+    /// For programs, one after another, with its channel.
+    Runner([OwnedFd; 1]),
+    /// For one, with its channel and the one on which it is settled.
+    Transaction([OwnedFd; 2]),
+}
+
+impl Wanted {
+    const fn role(&self) -> Role {
+        match self {
+            Self::Runner(_) => Role::Runner,
+            Self::Transaction(_) => Role::Transaction,
+        }
+    }
+
+    fn channels(&self) -> &[OwnedFd] {
+        match self {
+            Self::Runner(channels) => channels,
+            Self::Transaction(channels) => channels,
+        }
+    }
+}
+
 /// A session.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -79,8 +104,8 @@ pub(crate) struct Session {
     spare: Option<Process>,
     /// None until the cell has made them.
     namespaces: Option<Vec<OwnedFd>>,
-    /// Channels of runners that were asked for before that.
-    waiting: Vec<OwnedFd>,
+    /// Runners that were asked for before that.
+    waiting: Vec<Wanted>,
     cgroups: Option<SessionCgroups>,
     /// It is ending: a process that came now would outlive it.
     over: bool,
@@ -153,7 +178,7 @@ impl Session {
     }
 
     /// Hears from the cell that its namespaces are made.
-    pub(crate) fn hear(&mut self) -> Vec<OwnedFd> {
+    pub(crate) fn hear(&mut self) -> Vec<Wanted> {
         let Some(files) = &self.files else { return Vec::new() };
         match files.control.receive::<Report>() {
             Ok(Some((Report::Prepared, namespaces))) => {
@@ -174,7 +199,7 @@ impl Session {
     pub(crate) fn runner(
         &mut self,
         number: SessionNumber,
-        channel: OwnedFd,
+        wanted: Wanted,
         facts: &Facts,
         spawner: &Spawner,
     ) -> Result<(), Refusal> {
@@ -182,8 +207,14 @@ impl Session {
         if self.over {
             return Err(Refusal::Session(format!("session {number} is ending")));
         }
+        let (steps, _) = steps(&self.plan, facts, self.identity, wanted.role()).map_err(
+            |error| match error {
+                StepError::Transaction(why) => Refusal::Transaction(why),
+                StepError::Missing(_) | StepError::Empty(_) => Refusal::Spawn(error.to_string()),
+            },
+        )?;
         let Some(namespaces) = &self.namespaces else {
-            self.waiting.push(channel);
+            self.waiting.push(wanted);
             return Ok(());
         };
         let process = match self.spare.take() {
@@ -198,11 +229,10 @@ impl Session {
                 process
             }
         };
-        let (steps, _) = steps(&self.plan, facts, self.identity, Role::Runner)
-            .map_err(|error| Refusal::Spawn(error.to_string()))?;
-        let setup = Setup { role: Role::Runner, session: number, steps, channels: 1 };
-        let fds: Vec<_> =
-            [channel.as_fd()].into_iter().chain(namespaces.iter().map(|fd| fd.as_fd())).collect();
+        let channels = u8::try_from(wanted.channels().len());
+        let channels = channels.map_err(|error| Refusal::Spawn(error.to_string()))?;
+        let setup = Setup { role: wanted.role(), session: number, steps, channels };
+        let fds: Vec<_> = wanted.channels().iter().chain(namespaces).map(|fd| fd.as_fd()).collect();
         let result = process.set_up(&setup, &fds).map_err(spawn);
         self.runners.push(process);
         result

@@ -27,6 +27,8 @@ pub struct Ceiling {
     pub max_grants: u64,
     /// All private file systems of a session together.
     pub max_tmpfs_bytes: u64,
+    /// What a transaction may write.
+    pub max_transaction_bytes: u64,
     /// The lowest user id, other than 0, that a session may run as.
     pub min_uid: u32,
     /// Whether a session may run as user 0.
@@ -65,6 +67,8 @@ impl Default for Ceiling {
             max_grants: 2048,
             // It counts against memory too, where there are cgroups.
             max_tmpfs_bytes: 64 << 30,
+            // The same, for each transaction.
+            max_transaction_bytes: 64 << 30,
             // Below are the accounts of services.
             min_uid: 1000,
             // Root's files are the system's; its sessions need the launcher's own decision.
@@ -210,6 +214,7 @@ impl Ceiling {
             ("cpu_percent", limits.cpu_percent, self.max_cpu_percent),
             ("open_files", limits.open_files, self.max_open_files),
             ("file_bytes", limits.file_bytes, self.max_file_bytes),
+            ("transaction_bytes", limits.transaction_bytes, self.max_transaction_bytes),
             ("grants", count(plan.grants.len()), self.max_grants),
             ("tmpfs_bytes", if smallest == 0 { 0 } else { tmpfs.max(1) }, self.max_tmpfs_bytes),
             // The workspace is a mount too, so this is never zero.

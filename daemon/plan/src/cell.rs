@@ -42,6 +42,8 @@ pub enum Report {
         landlock_abi: u32,
         /// The kernel's bitmask of fixed errata.
         landlock_errata: u32,
+        /// Whether a file system can be laid over another, and what is under it is as it was.
+        overlay: Found,
     },
 }
 

@@ -96,6 +96,13 @@ pub enum Act {
         /// Whether it is done even where something has changed since.
         force: bool,
     },
+    /// Do what a program did in its transaction. Only there, when the program has ended; any
+    /// number of times until it is committed.
+    Settle {
+        /// What is left as it is: paths of the effects, each with all below it. Of what was moved,
+        /// the old name leaves both.
+        leave: Vec<Path>,
+    },
 }
 
 /// Replacements in one file, one after another.
@@ -218,6 +225,13 @@ pub enum Print {
         /// When its contents changed last.
         mtime: (i64, u32),
     },
+    /// A directory with all that is in it, as one.
+    Tree {
+        /// Entries in all, itself included.
+        entries: u64,
+        /// SHA-256 over names, kinds, modes and contents.
+        digest: [u8; 32],
+    },
 }
 
 /// What happens to one path.
@@ -240,7 +254,8 @@ pub struct Effect {
 /// Kinds of effects.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum EffectKind {
-    /// It did not exist.
+    /// It did not exist. A tree that is new is one effect, with a [`Print::Tree`]; its
+    /// `size_after` is that of all its files.
     Created,
     /// Its contents are others: all of what it had may be gone.
     Replaced,
@@ -260,6 +275,8 @@ pub enum EffectKind {
     },
     /// Only its mode is another.
     Mode,
+    /// Only its times or extended attributes are others.
+    Touched,
 }
 
 /// What a change will do.

@@ -43,6 +43,8 @@ pub struct Facts {
     pub landlock_abi: u32,
     /// The kernel's bitmask of fixed errata.
     pub landlock_errata: u32,
+    /// Whether what a program does to a workspace can be held back by an overlay.
+    pub overlay: Found,
     /// Which cgroup controllers the launcher can use.
     pub cgroup: CgroupFacts,
 }

@@ -107,6 +107,8 @@ pub struct Limits {
     pub file_bytes: u64,
     /// Open descriptors of a process.
     pub open_files: u64,
+    /// What a transaction may write before it is settled. It counts against memory too.
+    pub transaction_bytes: u64,
 }
 
 /// Everything about a session's confinement that the broker decides.

@@ -27,6 +27,13 @@ pub enum Request {
         /// Which session.
         session: SessionNumber,
     },
+    /// Make a runner for one program, whose changes of the workspace are held back: a transaction.
+    /// Descriptors: its channel, and the file channel on which the changes are settled, by
+    /// [`crate::change::Act::Settle`] and nothing else, when the program has ended.
+    Transaction {
+        /// Which session.
+        session: SessionNumber,
+    },
     /// End a session and everything in it.
     End {
         /// Which session.
@@ -89,4 +96,6 @@ pub enum Refusal {
     Session(String),
     /// The cell could not be started.
     Spawn(String),
+    /// What a program does to the workspace can not be held back here.
+    Transaction(String),
 }

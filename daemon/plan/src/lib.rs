@@ -26,7 +26,7 @@ pub use launch::{Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Network, 
 pub use layer::Layer;
 pub use receipt::{Absent, CellReceipt, HeldLimit};
 pub use step::{
-    Identity, Namespace, ProcView, Resource, Rlimit, Role, Root, Step, StepError, steps,
+    Identity, Namespace, Overlay, ProcView, Resource, Rlimit, Role, Root, Step, StepError, steps,
 };
 
 /// Shared by all rooms of one build; rooms of different builds refuse each other.

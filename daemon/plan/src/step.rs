@@ -3,7 +3,7 @@
 
 use crate::{
     Absent, Access, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, MissingPath, Network,
-    SyscallRule, Tmpfs,
+    Path, SyscallRule, Tmpfs,
 };
 use bincode::{Decode, Encode};
 
@@ -16,6 +16,9 @@ pub enum Role {
     Runner,
     /// Tries each namespace and says which there are, for the launcher's [`Facts`].
     Trial,
+    /// A runner for one program, whose changes of the workspace are held back until they are
+    /// settled.
+    Transaction,
 }
 
 /// Whom a cell runs as.
@@ -84,6 +87,17 @@ pub enum ProcView {
     Host,
 }
 
+/// A layer over the workspace that takes all that a program writes there.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Overlay {
+    /// The workspace.
+    pub workspace: Path,
+    /// Whom the program runs as.
+    pub identity: Identity,
+    /// How many bytes the layer may hold.
+    pub bytes: u64,
+}
+
 /// A resource limit of each process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Rlimit {
@@ -125,6 +139,8 @@ pub enum Step {
     Root(Box<Root>),
     /// A runner's own copy of the session's mounts, with a `/proc` of its own processes.
     Proc,
+    /// A layer over the workspace, in a runner's own copy of the session's mounts.
+    Overlay(Overlay),
     /// Without a root of its own, by the profile's leave: find the workspace where it is.
     Workspace(Bind),
     /// Resource limits of each process.
@@ -160,6 +176,7 @@ impl Step {
             Self::EnterNamespaces(_) => "enter namespaces",
             Self::Root(_) => "root",
             Self::Proc => "proc",
+            Self::Overlay(_) => "overlay",
             Self::Workspace(_) => "workspace",
             Self::Rlimits(_) => "rlimits",
             Self::Identity(_) => "identity",
@@ -182,6 +199,9 @@ pub enum StepError {
     /// An empty list where one is needed; it would confine nothing or allow nothing.
     #[error("the plan has no {0}")]
     Empty(&'static str),
+    /// What a program does to the workspace can not be held back here.
+    #[error("a transaction is not to be had: {0}")]
+    Transaction(String),
 }
 
 /// A session's namespaces other than the PID namespace, which are those that runners enter.
@@ -230,6 +250,14 @@ pub fn steps(
                 steps.push(Step::Proc);
             }
         }
+        Role::Transaction => {
+            let overlay = overlay(plan, facts, identity)?;
+            if !own_proc {
+                let why = "it needs a mount namespace and a PID namespace";
+                return Err(StepError::Transaction(why.to_owned()));
+            }
+            steps.extend([Step::EnterNamespaces(shared), Step::Proc, Step::Overlay(overlay)]);
+        }
     }
     steps.push(Step::Rlimits(rlimits(&plan.limits, facts)));
     if facts.privileged {
@@ -265,6 +293,19 @@ pub fn steps(
         steps.push(Step::Seccomp(plan.syscalls.clone()));
     }
     Ok((steps, absent))
+}
+
+/// The layer of a transaction, if there can be one.
+fn overlay(plan: &LaunchPlan, facts: &Facts, identity: Identity) -> Result<Overlay, StepError> {
+    if let Found::No(why) = &facts.overlay {
+        return Err(StepError::Transaction(why.clone()));
+    }
+    if plan.workspace.access != Access::Write {
+        let why = "the workspace is read-only, so there is nothing to hold back";
+        return Err(StepError::Transaction(why.to_owned()));
+    }
+    let workspace = plan.workspace.path.clone();
+    Ok(Overlay { workspace, identity, bytes: plan.limits.transaction_bytes })
 }
 
 /// The layers that are missing; an error if one of them is required.

@@ -4,7 +4,7 @@ use super::preview::Preview;
 use crate::{error::CallError, file::escaped, task::ChangeTask};
 use palisade_plan::{
     cell::FileErrorKind,
-    change::{Effect, EffectKind},
+    change::{Effect, EffectKind, Print},
 };
 use palisade_protocol::{JsonText, RawPath};
 use serde_json::{Value, json};
@@ -22,6 +22,7 @@ const fn word(kind: &EffectKind) -> &'static str {
         EffectKind::Deleted { .. } => "deleted",
         EffectKind::Moved { .. } => "moved",
         EffectKind::Mode => "mode",
+        EffectKind::Touched => "touched",
     }
 }
 
@@ -58,8 +59,17 @@ fn one(effect: &Effect) -> Value {
     match &effect.kind {
         EffectKind::Deleted { entries } => value["entries"] = json!(entries),
         EffectKind::Moved { from } => value["from"] = json!(RawPath(from.0.clone())),
-        EffectKind::Created => value["created"] = json!(true),
-        EffectKind::Replaced | EffectKind::Appended | EffectKind::Edited | EffectKind::Mode => {
+        EffectKind::Created => {
+            value["created"] = json!(true);
+            if let Print::Tree { entries, .. } = &effect.print {
+                value["entries"] = json!(entries);
+            }
+        }
+        EffectKind::Replaced
+        | EffectKind::Appended
+        | EffectKind::Edited
+        | EffectKind::Mode
+        | EffectKind::Touched => {
             value["created"] = json!(false);
         }
     }
@@ -81,6 +91,9 @@ pub(crate) fn summary(task: &ChangeTask, effects: &[Effect]) -> String {
 
 fn line(effect: &Effect) -> String {
     let path = escaped(&effect.path.0);
+    if let (EffectKind::Created, Print::Tree { entries, .. }) = (&effect.kind, &effect.print) {
+        return format!("created {path} ({entries} entries)\n");
+    }
     match &effect.kind {
         EffectKind::Deleted { entries } if *entries > 1 => {
             format!("deleted {path} ({entries} entries)\n")
@@ -91,6 +104,7 @@ fn line(effect: &Effect) -> String {
         kind @ (EffectKind::Created
         | EffectKind::Replaced
         | EffectKind::Edited
+        | EffectKind::Touched
         | EffectKind::Deleted { .. }) => format!("{} {path}\n", word(kind)),
     }
 }

@@ -33,7 +33,11 @@ fn found(tool: &ToolName, effects: &[Effect], own: impl Fn(Version) -> bool) -> 
         EffectKind::Replaced => !effect.replaces.is_some_and(&own),
         EffectKind::Moved { .. } => effect.replaces.is_some_and(|version| !own(version)),
         EffectKind::Deleted { .. } => true,
-        EffectKind::Created | EffectKind::Appended | EffectKind::Edited | EffectKind::Mode => false,
+        EffectKind::Created
+        | EffectKind::Appended
+        | EffectKind::Edited
+        | EffectKind::Mode
+        | EffectKind::Touched => false,
     };
     effects.iter().filter(lost).map(|effect| finding(tool, effect)).collect()
 }
@@ -50,7 +54,8 @@ fn finding(tool: &ToolName, effect: &Effect) -> Finding {
         | EffectKind::Replaced
         | EffectKind::Appended
         | EffectKind::Edited
-        | EffectKind::Mode => format!("{tool} replaces the file {shown:?}"),
+        | EffectKind::Mode
+        | EffectKind::Touched => format!("{tool} replaces the file {shown:?}"),
     };
     let targets = vec![shown];
     Finding { targets, ..Finding::new("destructive", Severity::Warning, why) }

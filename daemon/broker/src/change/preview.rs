@@ -40,7 +40,8 @@ pub(super) fn touched(effects: &[Effect]) -> impl Iterator<Item = &[u8]> {
             | EffectKind::Appended
             | EffectKind::Edited
             | EffectKind::Deleted { .. }
-            | EffectKind::Mode => None,
+            | EffectKind::Mode
+            | EffectKind::Touched => None,
         };
         std::iter::once(effect.path.0.as_slice()).chain(from)
     })

@@ -60,6 +60,7 @@ fn line(effect: &Effect, findings: &[Finding]) -> ViewLine {
         EffectKind::Deleted { .. } => format!("delete {path}"),
         EffectKind::Moved { from } => format!("move {} to {path}", text(&from.0)),
         EffectKind::Mode => format!("change the mode of {path}"),
+        EffectKind::Touched => format!("change the time of {path}"),
     };
     let findings = asked(findings, |found| found.targets.contains(&path));
     ViewLine { text: visible::line(&words), findings }
@@ -77,14 +78,19 @@ fn target(effect: &Effect, seen: &Seen) -> Target {
             | EffectKind::Appended
             | EffectKind::Edited
             | EffectKind::Deleted { .. }
-            | EffectKind::Mode,
+            | EffectKind::Mode
+            | EffectKind::Touched,
             None,
         ) => Some("file"),
     };
     let lost = match effect.kind {
         EffectKind::Replaced | EffectKind::Deleted { .. } => true,
         EffectKind::Moved { .. } => effect.replaces.is_some(),
-        EffectKind::Created | EffectKind::Appended | EffectKind::Edited | EffectKind::Mode => false,
+        EffectKind::Created
+        | EffectKind::Appended
+        | EffectKind::Edited
+        | EffectKind::Mode
+        | EffectKind::Touched => false,
     };
     let path = RawPath(effect.path.0.clone());
     Target { path, there: there.map(str::to_owned), size: effect.size_before, lost }

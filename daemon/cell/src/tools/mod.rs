@@ -19,7 +19,7 @@ mod smallest;
 mod walk;
 mod watch;
 
-pub(crate) use change::change;
+pub(crate) use change::{change, settle};
 pub(crate) use glob::glob;
 pub(crate) use grep::grep;
 pub(crate) use list::{Listing, list};

@@ -43,6 +43,7 @@ fn plan() -> LaunchPlan {
             processes: 100,
             cpu_percent: 100,
             file_bytes: 1 << 30,
+            transaction_bytes: 1 << 30,
             open_files: 1024,
         },
         optional: vec![Layer::Limits],
@@ -64,12 +65,15 @@ fn a_usual_plan_passes() {
 fn each_limit_has_its_most_and_is_not_zero() {
     type Set = fn(&mut LaunchPlan, u64);
     let ceiling = Ceiling::default();
-    let limits: [(&str, u64, Set); 6] = [
+    let limits: [(&str, u64, Set); 7] = [
         ("memory_bytes", ceiling.max_memory_bytes, |plan, n| plan.limits.memory_bytes = n),
         ("processes", ceiling.max_processes, |plan, n| plan.limits.processes = n),
         ("cpu_percent", ceiling.max_cpu_percent, |plan, n| plan.limits.cpu_percent = n),
         ("open_files", ceiling.max_open_files, |plan, n| plan.limits.open_files = n),
         ("file_bytes", ceiling.max_file_bytes, |plan, n| plan.limits.file_bytes = n),
+        ("transaction_bytes", ceiling.max_transaction_bytes, |plan, n| {
+            plan.limits.transaction_bytes = n;
+        }),
         ("tmpfs_bytes", ceiling.max_tmpfs_bytes, |plan, n| plan.tmpfs = vec![tmpfs("/tmp", n)]),
     ];
     for (limit, most, set) in limits {

@@ -132,6 +132,7 @@ fn without_a_root_of_its_own_a_session_has_no_leave_on_the_hosts_tmp_and_home() 
             layers: Layer::ALL.map(layer).to_vec(),
             landlock_abi: 7,
             landlock_errata: 0,
+            overlay: found.clone(),
             cgroup: CgroupFacts::default(),
         };
         let identity = Identity { uid: 1000, gid: 1000 };

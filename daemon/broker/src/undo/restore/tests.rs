@@ -53,7 +53,10 @@ fn steps(restore: &Restore) -> Vec<String> {
     let expected = |print: &Print| match print {
         Print::Absent => "-".to_owned(),
         Print::File { digest, .. } => digest[0].to_string(),
-        other @ (Print::Directory | Print::Symlink { .. } | Print::Node { .. }) => {
+        other @ (Print::Directory
+        | Print::Symlink { .. }
+        | Print::Node { .. }
+        | Print::Tree { .. }) => {
             format!("{other:?}")
         }
     };

@@ -15,8 +15,14 @@ use palisade_plan::{
 };
 use rustix::io::Errno;
 
+/// The most files that it is said of which version they are, so that it can be said at once.
+const MOST_WROTE: usize = 50_000;
+
 /// Does all steps, and says what was done. If one fails, those before it are taken back.
-pub(super) fn commit(stage: Stage<'_>) -> Result<(Vec<Effect>, Vec<Version>), FileError> {
+pub(super) fn commit(mut stage: Stage<'_>) -> Result<(Vec<Effect>, Vec<Version>), FileError> {
+    for step in &mut stage.steps {
+        step.prepare()?;
+    }
     unchanged(&stage)?;
     let mut done = Vec::with_capacity(stage.steps.len());
     for step in stage.steps {
@@ -34,7 +40,8 @@ pub(super) fn commit(stage: Stage<'_>) -> Result<(Vec<Effect>, Vec<Version>), Fi
         }
     }
     done.iter().for_each(Done::finish);
-    let wrote = done.iter().filter_map(Done::wrote).map(|seen| seen.version()).collect();
+    let wrote = done.iter().flat_map(Done::wrote).map(|seen| seen.version()).take(MOST_WROTE);
+    let wrote = wrote.collect();
     Ok((stage.effects, wrote))
 }
 
@@ -77,6 +84,8 @@ fn path_of(step: &Step) -> Path {
         | Step::Put { spot, .. }
         | Step::Replace { spot, .. }
         | Step::Remove { spot, .. }
+        | Step::Place { spot, .. }
+        | Step::Touch { spot, .. }
         | Step::Mode { spot, .. } => spot.path(),
         Step::Move { to, .. } | Step::MoveOver { to, .. } => to.path(),
     }

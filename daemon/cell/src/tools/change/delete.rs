@@ -74,7 +74,7 @@ pub(super) fn delete(
     Ok(())
 }
 
-fn gone(stage: &mut Stage<'_>, spot: &Spot, seen: &Seen, entries: u64) {
+pub(super) fn gone(stage: &mut Stage<'_>, spot: &Spot, seen: &Seen, entries: u64) {
     let kind = EffectKind::Deleted { entries };
     stage.effect(spot.path(), kind, (seen.file_size(), 0), Print::Absent, Some(seen));
 }
@@ -91,6 +91,29 @@ pub(super) fn tree(
         return Err(refused("delete", &path, Errno::NOENT).into());
     };
     may_change(&path, "delete", spot)?;
+    let gathered = gather(stage, channel, spot)?;
+    stage.remove(spot, node, Below::Tree(gathered.print))?;
+    gone(stage, spot, &seen, gathered.entries);
+    Ok(())
+}
+
+/// What is known of a directory with all that is in it.
+pub(super) struct Gathered {
+    /// To know it again.
+    pub(super) print: [u8; 32],
+    /// How many entries.
+    pub(super) entries: u64,
+    /// The entry that changed last.
+    pub(super) newest: Option<Seen>,
+}
+
+/// Keeps a directory with all that is in it.
+pub(super) fn gather(
+    stage: &mut Stage<'_>,
+    channel: &Channel,
+    spot: &Spot,
+) -> Result<Gathered, Stop> {
+    let path = spot.path();
     let dir = spot.dir().map_err(|e| refused("delete", &path, e))?;
     let mut gathering = Gathering {
         channel,
@@ -98,16 +121,15 @@ pub(super) fn tree(
         kept: &mut stage.kept,
         print: Fingerprint::default(),
         entries: 0,
+        newest: None,
     };
     walk(dir.as_fd(), &spot.name, &mut gathering).map_err(|halt| match halt {
         Halt::Stop(stop) => stop,
         Halt::Kernel(errno) => whole(&path, errno).into(),
     })?;
-    let (print, entries) = (gathering.print.done(), gathering.entries);
+    let Gathering { print, entries, newest, .. } = gathering;
     stage.diff_complete &= stage.change.diff == 0;
-    stage.remove(spot, node, Below::Tree(print))?;
-    gone(stage, spot, &seen, entries);
-    Ok(())
+    Ok(Gathered { print: print.done(), entries, newest })
 }
 
 fn whole(path: &Path, errno: Errno) -> FileError {
@@ -144,6 +166,7 @@ struct Gathering<'a> {
     kept: &'a mut Kept,
     print: Fingerprint,
     entries: u64,
+    newest: Option<Seen>,
 }
 
 impl Visitor for Gathering<'_> {
@@ -155,6 +178,9 @@ impl Visitor for Gathering<'_> {
             go_on(self.channel).map_err(Halt::Stop)?;
         }
         self.print.take(met);
+        if self.newest.is_none_or(|newest| met.seen.is_newer(&newest)) {
+            self.newest = Some(*met.seen);
+        }
         if !self.kept.wants() {
             return Ok(());
         }

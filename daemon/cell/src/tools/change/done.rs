@@ -4,22 +4,58 @@ use super::{
     fresh::Fresh,
     names::rename_new,
     seen::Seen,
+    settle::{files, staging::Staging},
     spot::{Spot, look},
-    step::{Below, StepError, exchange, put_back, set_mode},
+    step::{Below, StepError, exchange, put_back, restore_name, set_mode, set_time},
     tree,
 };
 use palisade_plan::Path;
 use rustix::{fs::AtFlags, io::Errno};
+use std::rc::Rc;
 
 /// A step that was done, with what it takes to undo it.
 #[derive(Debug)]
 pub(super) enum Done {
-    MadeDir { spot: Spot, mode: Option<u32> },
-    New { spot: Spot, id: Option<(u64, u64)>, fresh: Option<Fresh> },
-    Aside { spot: Spot, aside: String, below: Below, fresh: Option<Fresh> },
-    Moved { from: Spot, to: Spot },
-    MovedOver { from: Spot, to: Spot, aside: String },
-    Mode { spot: Spot, old: u32 },
+    MadeDir {
+        spot: Spot,
+        mode: Option<u32>,
+    },
+    New {
+        spot: Spot,
+        id: Option<(u64, u64)>,
+        fresh: Option<Fresh>,
+    },
+    Aside {
+        spot: Spot,
+        aside: String,
+        below: Below,
+        fresh: Option<Fresh>,
+    },
+    Moved {
+        from: Spot,
+        to: Spot,
+    },
+    MovedOver {
+        from: Spot,
+        to: Spot,
+        aside: String,
+    },
+    Mode {
+        spot: Spot,
+        old: u32,
+    },
+    Placed {
+        spot: Spot,
+        staging: Rc<Staging>,
+        /// The name in the staging directory of what was there.
+        replaced: Option<Vec<u8>>,
+        id: Option<(u64, u64)>,
+        late: Vec<(Vec<u8>, u32)>,
+    },
+    Touched {
+        spot: Spot,
+        old: (i64, u32),
+    },
 }
 
 impl Done {
@@ -29,6 +65,8 @@ impl Done {
             Self::MadeDir { spot, .. }
             | Self::New { spot, .. }
             | Self::Aside { spot, .. }
+            | Self::Placed { spot, .. }
+            | Self::Touched { spot, .. }
             | Self::Mode { spot, .. } => spot.path(),
             Self::Moved { to, .. } | Self::MovedOver { to, .. } => to.path(),
         }
@@ -37,10 +75,22 @@ impl Done {
     /// What can only be done when all else is: a directory that nobody may write would else not
     /// have got what is in it.
     pub(super) fn late(&self) -> Result<(), StepError> {
-        if let Self::MadeDir { spot, mode: Some(mode) } = self {
-            set_mode(&spot.handle()?, *mode)?;
+        match self {
+            Self::MadeDir { spot, mode: Some(mode) } => Ok(set_mode(&spot.handle()?, *mode)?),
+            Self::Placed { spot, late, .. } => {
+                // What is below goes first: who may not enter a directory can not go on there.
+                late.iter()
+                    .rev()
+                    .try_for_each(|(way, mode)| Ok(set_mode(&spot.below(way).handle()?, *mode)?))
+            }
+            Self::MadeDir { mode: None, .. }
+            | Self::New { .. }
+            | Self::Aside { .. }
+            | Self::Moved { .. }
+            | Self::MovedOver { .. }
+            | Self::Mode { .. }
+            | Self::Touched { .. } => Ok(()),
         }
-        Ok(())
     }
 
     /// Makes a directory that was made one that can be emptied again.
@@ -48,6 +98,12 @@ impl Done {
         if let Self::MadeDir { spot, mode: Some(_) } = self {
             // If this fails, so does taking it back, and that is told.
             spot.handle().and_then(|handle| set_mode(&handle, 0o700)).ok();
+        }
+        if let Self::Placed { spot, late, .. } = self {
+            for (way, mode) in late {
+                let below = spot.below(way);
+                below.handle().and_then(|handle| set_mode(&handle, mode | 0o700)).ok();
+            }
         }
     }
 
@@ -62,7 +118,9 @@ impl Done {
             | Self::Aside { .. }
             | Self::Moved { .. }
             | Self::MovedOver { .. }
-            | Self::Mode { .. }) => Ok(other.rename_back()?),
+            | Self::Mode { .. }
+            | Self::Placed { .. }
+            | Self::Touched { .. }) => Ok(other.rename_back()?),
         }
     }
 
@@ -95,6 +153,23 @@ impl Done {
                 rename_new((&from_dir, aside.as_bytes()), (&from_dir, from.name.as_slice()))
             }
             Self::Mode { spot, old } => set_mode(&spot.handle()?, old),
+            Self::Touched { spot, old } => set_time(&spot.handle()?, old),
+            Self::Placed { spot, staging, replaced: Some(kept), .. } => {
+                let put_back = staging
+                    .dir()
+                    .and_then(|aside| restore_name(aside, &kept, &spot.dir()?, &spot.name));
+                put_back.inspect_err(|_| staging.keep())
+            }
+            Self::Placed { spot, staging, replaced: None, id, .. } => {
+                let dir = spot.dir()?;
+                match look(&dir, &spot.name)? {
+                    // Somebody else's by now stays.
+                    Some(now) if Some(now.id()) == id => {
+                        rename_new((&dir, &spot.name), (staging.dir()?, &staging.name()))
+                    }
+                    Some(_) | None => Ok(()),
+                }
+            }
         }
     }
 
@@ -117,23 +192,31 @@ impl Done {
                 let Ok(dir) = from.dir() else { return };
                 rustix::fs::unlinkat(&dir, aside.as_str(), AtFlags::empty()).ok();
             }
-            Self::MadeDir { .. } | Self::New { .. } | Self::Moved { .. } | Self::Mode { .. } => {}
+            // What was replaced goes with the directory that it is in.
+            Self::Placed { .. }
+            | Self::Touched { .. }
+            | Self::MadeDir { .. }
+            | Self::New { .. }
+            | Self::Moved { .. }
+            | Self::Mode { .. } => {}
         }
     }
 
-    /// The file that it put there, as it is now.
-    pub(super) fn wrote(&self) -> Option<Seen> {
+    /// The files that it put there, as they are now.
+    pub(super) fn wrote(&self) -> Vec<Seen> {
         match self {
             Self::New { spot, fresh: Some(fresh), .. }
             | Self::Aside { spot, fresh: Some(fresh), .. } => {
-                fresh.version().or_else(|| spot.look().ok().flatten())
+                fresh.version().or_else(|| spot.look().ok().flatten()).into_iter().collect()
             }
+            Self::Placed { spot, .. } => files(spot),
+            Self::Touched { spot, .. } => spot.look().ok().flatten().into_iter().collect(),
             Self::New { fresh: None, .. }
             | Self::Aside { fresh: None, .. }
             | Self::MadeDir { .. }
             | Self::Moved { .. }
             | Self::MovedOver { .. }
-            | Self::Mode { .. } => None,
+            | Self::Mode { .. } => Vec::new(),
         }
     }
 }

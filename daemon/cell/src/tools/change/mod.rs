@@ -13,6 +13,7 @@ mod plan;
 mod print;
 mod restore;
 mod seen;
+mod settle;
 mod spot;
 mod stage;
 mod step;
@@ -22,7 +23,7 @@ mod write;
 
 use self::{arrange::Over, restore::Force, stage::Stage};
 use super::{Reach, Stop, failure};
-use crate::channel::Channel;
+use crate::{channel::Channel, overlay::Layers};
 use palisade_channel::ChannelError;
 use palisade_plan::{
     cell::{FileError, FileErrorKind, FileReply, FileRequest},
@@ -83,6 +84,29 @@ pub(crate) fn change(
     let incoming = Incoming { channel };
     let mut stage = Stage::new(change, workspace);
     work_out(&mut stage, &incoming)?;
+    offer(stage, &incoming)
+}
+
+/// Works out what a transaction's program did, says what it was, and does it if that is the answer.
+pub(crate) fn settle(
+    channel: &Channel,
+    change: &Change,
+    workspace: &std::path::Path,
+    layers: &mut Layers,
+) -> Result<(), Stop> {
+    let Act::Settle { leave } = &change.act else {
+        let message = "in a transaction there is nothing but what its program did".to_owned();
+        return Err(failure(FileErrorKind::Invalid, None, message).into());
+    };
+    let incoming = Incoming { channel };
+    let mut stage = Stage::new(change, workspace);
+    settle::settle(&mut stage, channel, layers, leave)?;
+    offer(stage, &incoming)
+}
+
+/// Says what a change would be, and does it if that is the answer.
+fn offer(mut stage: Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> {
+    let channel = incoming.channel;
     told_whole(&stage.effects)?;
     let prepared = FileReply::Prepared(Prepared {
         effects: stage.effects.clone(),
@@ -150,6 +174,10 @@ fn work_out(stage: &mut Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> 
         Act::Restore { entries, force } => {
             let force = if *force { Force::Yes } else { Force::No };
             restore::restore(stage, incoming, entries, force)
+        }
+        Act::Settle { .. } => {
+            let message = "there is no transaction here to be settled".to_owned();
+            Err(failure(FileErrorKind::Invalid, None, message).into())
         }
     }
 }

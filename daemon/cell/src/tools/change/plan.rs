@@ -144,7 +144,12 @@ impl Stage<'_> {
         self.plan(path, Some(old.kind()), Step::Mode { spot: spot.clone(), old, mode })
     }
 
-    fn plan(&mut self, path: Path, becomes: Option<FileType>, step: Step) -> Result<(), FileError> {
+    pub(super) fn plan(
+        &mut self,
+        path: Path,
+        becomes: Option<FileType>,
+        step: Step,
+    ) -> Result<(), FileError> {
         if self.steps.len() == MOST_STEPS {
             let message = format!("a change has at most {MOST_STEPS} steps, and this has more");
             return Err(failure(FileErrorKind::TooLarge, None, message));

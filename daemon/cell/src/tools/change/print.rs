@@ -1,7 +1,11 @@
 //! To know again what is at a spot, by what it is and what is in it. Room: the cell.
 
-use super::{seen::Seen, spot::Spot};
-use palisade_plan::{Path, cell::LOOK_BYTES, change::Print};
+use super::{seen::Seen, settle::measure, spot::Spot};
+use palisade_plan::{
+    Path,
+    cell::{FileError, LOOK_BYTES},
+    change::Print,
+};
 use rustix::fs::{FileType, OFlags};
 use sha2::{Digest as _, Sha256};
 use std::{fs::File, io::Read as _};
@@ -50,6 +54,15 @@ pub(super) fn digest(spot: &Spot, seen: &Seen, most: u64) -> Option<[u8; 32]> {
     }
 }
 
+/// A tree that could not be read whole is none that is known.
+struct Unknown;
+
+impl From<FileError> for Unknown {
+    fn from(_: FileError) -> Self {
+        Self
+    }
+}
+
 /// Whether what is there is what is expected.
 pub(super) fn is(expect: &Print, spot: &Spot, now: Option<&Seen>) -> bool {
     let Some(now) = now else { return *expect == Print::Absent };
@@ -65,5 +78,12 @@ pub(super) fn is(expect: &Print, spot: &Spot, now: Option<&Seen>) -> bool {
             now.kind() == FileType::Symlink && spot.link().is_ok_and(|found| found == target.0)
         }
         Print::Node { .. } => now.node() == *expect,
+        Print::Tree { entries, digest: expected } => {
+            let measured = spot
+                .dir()
+                .map_err(|_| Unknown)
+                .and_then(|dir| measure(&dir, &spot.name, &spot.path(), |_, _, _| Ok(())));
+            measured.is_ok_and(|found| (found.entries, found.digest) == (*entries, *expected))
+        }
     }
 }

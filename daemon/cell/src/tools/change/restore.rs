@@ -71,6 +71,15 @@ pub(super) fn restore(
                     let was = content.as_ref().map(|(fresh, _)| fresh);
                     return Err(conflict(&spot, now.as_ref(), was).into());
                 }
+                // A tree that is whole as the change left it goes whole.
+                let force = match expect {
+                    Print::Tree { .. } => Force::Yes,
+                    Print::Absent
+                    | Print::File { .. }
+                    | Print::Directory
+                    | Print::Symlink { .. }
+                    | Print::Node { .. } => force,
+                };
                 put(stage, channel, &spot, state, content, force)?;
             }
             Restoration::Rename { from, to, expect } => {

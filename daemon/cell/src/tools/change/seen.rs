@@ -67,6 +67,16 @@ impl Seen {
         Version { dev: self.dev, ino: self.ino, ctime: self.ctime }
     }
 
+    /// Whether anything of it may have changed since a moment.
+    pub(super) fn changed_since(&self, moment: (i64, u32)) -> bool {
+        self.ctime >= moment
+    }
+
+    /// Whether it changed after another.
+    pub(super) fn is_newer(&self, other: &Self) -> bool {
+        self.ctime > other.ctime
+    }
+
     /// Whether it is the same and has the same in it. A rename alone changes the ctime.
     pub(super) fn is_moved(&self, now: &Self) -> bool {
         Self { ctime: now.ctime, ..*self } == *now

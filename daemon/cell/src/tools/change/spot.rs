@@ -53,6 +53,11 @@ impl Dir {
         Ok(Self { fd, real: real.get(..end).unwrap_or_default().to_vec() })
     }
 
+    /// One that is open already.
+    pub(super) fn of(fd: OwnedFd, path: &[u8]) -> Self {
+        Self { fd, real: path.to_vec() }
+    }
+
     /// Whether it still has the path that it had.
     pub(super) fn is_in_place(&self) -> bool {
         let here = real(&self.fd);
@@ -95,6 +100,21 @@ impl Spot {
             }
         }
         Path(path)
+    }
+
+    /// What is at a way below this one; itself if that is empty.
+    pub(super) fn below(&self, way: &[u8]) -> Self {
+        if way.is_empty() {
+            return self.clone();
+        }
+        let (above, name) = match way.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => (way.get(..slash), way.get(slash + 1..)),
+            None => (None, Some(way)),
+        };
+        let parts = [Some(self.way.as_slice()), Some(self.name.as_slice()), above];
+        let parts: Vec<_> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+        let name = name.unwrap_or_default().to_vec();
+        Self { base: Rc::clone(&self.base), way: parts.join(&b'/'), name }
     }
 
     /// The directory of the name.

@@ -5,16 +5,19 @@ use super::{
     fresh::Fresh,
     names::{rename_new, with_free_name},
     seen::Seen,
+    settle::{Source, modified, staging::Staging},
     spot::{Handle, Spot, look},
     tree,
 };
+use palisade_plan::cell::FileError;
 use rustix::{
     fs::{AtFlags, CWD, Mode, RenameFlags},
     io::Errno,
 };
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd as _},
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd},
+    rc::Rc,
 };
 
 /// One step. What it needs to find as it was is in it.
@@ -36,6 +39,10 @@ pub(super) enum Step {
     MoveOver { from: Spot, to: Spot, old: Seen, over: Seen },
     /// Give something another mode.
     Mode { spot: Spot, old: Seen, mode: u32 },
+    /// Put what a program left in a transaction in the place of what is there, or of nothing.
+    Place { spot: Spot, source: Box<Source>, staging: Rc<Staging>, old: Option<(Seen, Below)> },
+    /// Give a file another time.
+    Touch { spot: Spot, old: Seen, mtime: (i64, u32) },
 }
 
 /// What goes together with what is removed.
@@ -74,6 +81,22 @@ impl From<io::Error> for StepError {
 }
 
 impl Step {
+    /// Does what can be done before anything is changed that anybody sees.
+    pub(super) fn prepare(&mut self) -> Result<(), FileError> {
+        match self {
+            Self::Place { source, staging, .. } => source.copy(staging),
+            Self::MakeDir { .. }
+            | Self::Link { .. }
+            | Self::Put { .. }
+            | Self::Replace { .. }
+            | Self::Remove { .. }
+            | Self::Move { .. }
+            | Self::MoveOver { .. }
+            | Self::Mode { .. }
+            | Self::Touch { .. } => Ok(()),
+        }
+    }
+
     /// Does it, whole or not at all.
     pub(super) fn take(self) -> Result<Done, StepError> {
         match self {
@@ -114,6 +137,16 @@ impl Step {
                 set_mode(&handle, mode)?;
                 Ok(Done::Mode { spot, old: old.mode() })
             }
+            Self::Place { spot, source, staging, old } => place(spot, *source, staging, old),
+            Self::Touch { spot, old, mtime } => {
+                let handle = spot.handle()?;
+                let now = Seen::from(&rustix::fs::fstat(&handle)?);
+                if (old.id(), old.size, old.mtime) != (now.id(), now.size, now.mtime) {
+                    return Err(StepError::Changed);
+                }
+                set_time(&handle, mtime)?;
+                Ok(Done::Touched { spot, old: old.mtime })
+            }
         }
     }
 }
@@ -130,6 +163,81 @@ fn free(done: Result<(), Errno>) -> Result<(), StepError> {
 pub(super) fn set_mode(handle: &impl AsFd, mode: u32) -> Result<(), Errno> {
     let own = format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd());
     rustix::fs::chmodat(CWD, own, Mode::from_raw_mode(mode), AtFlags::empty())
+}
+
+/// The same for the time when its contents changed.
+pub(super) fn set_time(handle: &impl AsFd, mtime: (i64, u32)) -> Result<(), Errno> {
+    let own = format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd());
+    rustix::fs::utimensat(CWD, own, &modified(mtime), AtFlags::empty())
+}
+
+/// What is replaced is then where its replacement was.
+fn place(
+    spot: Spot,
+    source: Source,
+    staging: Rc<Staging>,
+    old: Option<(Seen, Below)>,
+) -> Result<Done, StepError> {
+    let (dir, aside) = (spot.dir()?, staging.dir()?);
+    let name = source.aside.as_slice();
+    let replaced = match old {
+        None => {
+            free(rename_new((aside, name), (&dir, &spot.name)))?;
+            None
+        }
+        Some((old, below)) => {
+            let kept = match exchange((aside, name), (&dir, &spot.name)) {
+                Err(Errno::NOENT) => return Err(StepError::Changed),
+                Err(Errno::INVAL) => swap_by_names(aside, name, &dir, &spot.name)?,
+                done => {
+                    done?;
+                    name.to_vec()
+                }
+            };
+            match is_expected(aside, &kept, &old, below) {
+                Ok(true) => {}
+                other => {
+                    restore_name(aside, &kept, &dir, &spot.name)?;
+                    return Err(other.err().map_or(StepError::Changed, StepError::from));
+                }
+            }
+            Some(kept)
+        }
+    };
+    let id = look(&dir, &spot.name)?.map(|made| made.id());
+    drop(dir);
+    Ok(Done::Placed { spot, staging, replaced, id, late: source.late })
+}
+
+/// On a file system that can not exchange: for a moment nothing has the name.
+fn swap_by_names(
+    aside: BorrowedFd<'_>,
+    new: &[u8],
+    dir: &Handle<'_>,
+    name: &[u8],
+) -> Result<Vec<u8>, Errno> {
+    let kept = [new, b".old"].concat();
+    rename_new((dir, name), (aside, &kept))?;
+    rename_new((aside, new), (dir, name)).inspect_err(|_| {
+        rename_new((aside, &kept), (dir, name)).ok();
+    })?;
+    Ok(kept)
+}
+
+/// Gives what was replaced its name back; what replaced it goes where it was.
+pub(super) fn restore_name(
+    aside: BorrowedFd<'_>,
+    kept: &[u8],
+    dir: &Handle<'_>,
+    name: &[u8],
+) -> Result<(), Errno> {
+    match exchange((aside, kept), (dir, name)) {
+        Err(Errno::INVAL) => {
+            rename_new((dir, name), (aside, &[kept, b".new"].concat()))?;
+            rename_new((aside, kept), (dir, name))
+        }
+        done => done,
+    }
 }
 
 fn replace(spot: Spot, mut fresh: Fresh, old: &Seen) -> Result<Done, StepError> {
@@ -207,14 +315,14 @@ pub(super) fn put_back(dir: &Handle<'_>, aside: &str, name: &[u8]) -> Result<(),
 }
 
 /// Whether what was renamed is what was to be removed.
-fn is_expected(dir: &Handle<'_>, name: &[u8], old: &Seen, below: Below) -> Result<bool, Errno> {
-    let Some(now) = look(dir, name)? else { return Ok(false) };
+fn is_expected(dir: impl AsFd, name: &[u8], old: &Seen, below: Below) -> Result<bool, Errno> {
+    let Some(now) = look(&dir, name)? else { return Ok(false) };
     // What was in a directory may have gone by another step: that changes its times.
     let same = (old.id(), old.kind()) == (now.id(), now.kind());
     match below {
         Below::Nothing => Ok(old.is_moved(&now)),
-        Below::Empty => Ok(same && tree::is_empty(dir, name)?),
-        Below::Tree(print) => Ok(same && tree::fingerprint(dir, name)? == Some(print)),
+        Below::Empty => Ok(same && tree::is_empty(&dir, name)?),
+        Below::Tree(print) => Ok(same && tree::fingerprint(&dir, name)? == Some(print)),
     }
 }
 

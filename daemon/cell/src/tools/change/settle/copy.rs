@@ -1,0 +1,177 @@
+//! Copies of what the program left, made beside the workspace's files before any of them is
+//! replaced. Room: the cell.
+
+use super::{
+    super::seen::Seen,
+    content,
+    staging::Staging,
+    whole::{Part, each},
+};
+use crate::tools::{refused, refused_io};
+use palisade_plan::{Path, cell::FileError};
+use rustix::{
+    fs::{AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid, XattrFlags},
+    io::Errno,
+};
+use std::{
+    fs::File,
+    io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::FileExt as _,
+    },
+};
+
+/// How much is copied at once.
+const PIECE: usize = 256 * 1024;
+
+/// The bits without which the owner of a directory can not fill or move it.
+const USABLE: u32 = 0o300;
+
+/// What is to be put in place: where the program left it.
+#[derive(Debug)]
+pub(in super::super) struct Source {
+    /// Its directory in the upper layer.
+    pub(super) dir: OwnedFd,
+    /// Its name.
+    pub(super) name: Vec<u8>,
+    /// Where it goes.
+    pub(super) path: Path,
+    /// Its name in the staging directory.
+    pub(in super::super) aside: Vec<u8>,
+    /// Whose file it replaces.
+    pub(super) owner: Option<(u32, u32)>,
+    /// Directories that get their mode when all is in place: from the top, and the mode.
+    pub(in super::super) late: Vec<(Vec<u8>, u32)>,
+}
+
+impl Source {
+    /// Copies it into the staging directory.
+    pub(in super::super) fn copy(&mut self, staging: &Staging) -> Result<(), FileError> {
+        let aside = staging.dir().map_err(|e| refused("write beside", &self.path, e))?;
+        let (top, owner) = (self.aside.clone(), self.owner);
+        let mut late = Vec::new();
+        each(&self.dir, &self.name, &self.path, |part: &Part<'_>| {
+            let mut name = top.clone();
+            if !part.way.is_empty() {
+                name.push(b'/');
+                name.extend_from_slice(part.way);
+            }
+            let fail = |e| refused("write", part.path, e);
+            match part.seen.kind() {
+                FileType::Directory => {
+                    let mode = part.seen.mode();
+                    directory(aside, &name, mode).map_err(fail)?;
+                    if mode & USABLE != USABLE {
+                        late.push((part.way.to_vec(), mode));
+                    }
+                    Ok(())
+                }
+                FileType::Symlink => {
+                    let target = rustix::fs::readlinkat(part.dir, part.name, Vec::new());
+                    let target = target.map_err(|e| refused("read the link", part.path, e))?;
+                    rustix::fs::symlinkat(target.as_c_str(), aside, name.as_slice()).map_err(fail)
+                }
+                FileType::RegularFile => regular(part, staging, aside, &name, owner),
+                FileType::Fifo
+                | FileType::Socket
+                | FileType::CharacterDevice
+                | FileType::BlockDevice
+                | FileType::Unknown => super::found::refuse_special(part.path, part.seen.kind()),
+            }
+        })?;
+        self.late = late;
+        Ok(())
+    }
+}
+
+/// A directory with its mode, or with one in which it can be filled.
+fn directory(aside: impl AsFd, name: &[u8], mode: u32) -> Result<(), Errno> {
+    rustix::fs::mkdirat(&aside, name, Mode::RWXU)?;
+    let mode = Mode::from_raw_mode(mode | USABLE);
+    rustix::fs::chmodat(&aside, name, mode, AtFlags::empty())
+}
+
+/// A file; one that has several names here has several names there.
+fn regular(
+    part: &Part<'_>,
+    staging: &Staging,
+    aside: impl AsFd,
+    name: &[u8],
+    owner: Option<(u32, u32)>,
+) -> Result<(), FileError> {
+    if let Some(first) = staging.links.borrow().get(&part.seen.id()) {
+        let linked = rustix::fs::linkat(&aside, first.as_slice(), &aside, name, AtFlags::empty());
+        if linked.is_ok() {
+            return Ok(());
+        }
+    }
+    let from = content::open_file(part.dir, part.name, part.seen)
+        .map_err(|e| refused("read", part.path, e))?;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
+    let made = rustix::fs::openat(&aside, name, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(|e| refused("write", part.path, e))?;
+    let made = File::from(made);
+    fill(&from, &made, part.seen.size).map_err(|e| refused_io("write", part.path, &e))?;
+    dress(&from, &made, part.seen, owner).map_err(|e| refused("write", part.path, e))?;
+    let stat = rustix::fs::fstat(&from).map_err(|e| refused("look at", part.path, e))?;
+    if stat.st_nlink > 1 {
+        staging.links.borrow_mut().insert(part.seen.id(), name.to_vec());
+    }
+    Ok(())
+}
+
+/// Copies the content; where there is none there is none in the copy.
+fn fill(from: &File, to: &File, size: u64) -> io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
+    while at < size {
+        let start = match rustix::fs::seek(from, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            // There is nothing but a hole from here on.
+            Err(Errno::NXIO) => break,
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
+            Err(error) => return Err(error.into()),
+        };
+        let end = rustix::fs::seek(from, SeekFrom::Hole(start)).unwrap_or(size).min(size);
+        at = start;
+        while at < end {
+            let wanted = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
+            let piece = piece.get_mut(..wanted).unwrap_or_default();
+            from.read_exact_at(piece, at)?;
+            to.write_all_at(piece, at)?;
+            at += wanted as u64;
+        }
+    }
+    to.set_len(size)?;
+    Ok(())
+}
+
+/// Gives a copy the owner, mode, attributes and time of what it is a copy of.
+fn dress(from: &File, to: &File, seen: &Seen, owner: Option<(u32, u32)>) -> Result<(), Errno> {
+    let own = Seen::from(&rustix::fs::fstat(to)?);
+    if let Some((uid, gid)) = owner.filter(|owner| *owner != own.owner) {
+        match rustix::fs::fchown(to, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))) {
+            // Only a privileged process gives files away: it is then the session's own.
+            Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    for (name, value) in content::attributes(from)? {
+        match rustix::fs::fsetxattr(to, name.as_slice(), &value, XattrFlags::empty()) {
+            // The workspace's file system has none.
+            Ok(()) | Err(Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    rustix::fs::fchmod(to, Mode::from_raw_mode(seen.mode()))?;
+    rustix::fs::futimens(to, &modified(seen.mtime))
+}
+
+/// Times with this as when contents changed, and the other left alone.
+pub(in super::super) fn modified(mtime: (i64, u32)) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        last_modification: Timespec { tv_sec: mtime.0, tv_nsec: mtime.1.into() },
+    }
+}

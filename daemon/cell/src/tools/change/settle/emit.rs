@@ -1,0 +1,90 @@
+//! From what the program did to the steps that do it to the workspace, and what is said of them:
+//! what is new or other first, what is gone last. Room: the cell.
+
+use super::{
+    super::{seen::Seen, spot::Dir, stage::Stage},
+    Leave,
+    found::Item,
+    moves::Gone,
+    staging::Staging,
+};
+use crate::{
+    channel::Channel,
+    overlay::Layers,
+    tools::{Stop, go_on},
+};
+use rustix::fs::FileType;
+use std::rc::Rc;
+
+/// The bits without which the owner of a directory can not change what is in it.
+const USABLE: u32 = 0o300;
+
+/// Plans what the program did.
+pub(super) struct Emission<'s, 'a> {
+    pub(super) stage: &'s mut Stage<'a>,
+    pub(super) channel: &'s Channel,
+    pub(super) layers: &'s Layers,
+    pub(super) staging: Rc<Staging>,
+}
+
+impl<'s, 'a> Emission<'s, 'a> {
+    pub(super) fn new(
+        stage: &'s mut Stage<'a>,
+        channel: &'s Channel,
+        layers: &'s Layers,
+        base: &Rc<Dir>,
+    ) -> Self {
+        let staging = Rc::new(Staging::new(base));
+        Self { stage, channel, layers, staging }
+    }
+
+    pub(super) fn all(&mut self, items: Vec<Item>, left: &mut Leave<'_>) -> Result<(), Stop> {
+        let leave: Vec<bool> = items.iter().map(|item| left.has(&item.spot.path())).collect();
+        let is_left = |at: usize| leave.get(at).copied().unwrap_or(false);
+        let mut gone = Gone::of(&items);
+        let mut moved = vec![false; items.len()];
+        let (mut last, mut modes) = (Vec::new(), Vec::new());
+        for (at, item) in items.iter().enumerate() {
+            if is_left(at) {
+                continue;
+            }
+            go_on(self.channel)?;
+            match (&item.lower, &item.upper) {
+                (_, None) => last.push(at),
+                (Some(old), Some(new)) if is_directory(old) && is_directory(new) => {
+                    match (old.mode() == new.mode(), new.mode() & USABLE == USABLE) {
+                        (true, _) => {}
+                        (false, true) => self.mode(&item.spot, old, new.mode())?,
+                        // Until all else is done it has to be one that can be changed.
+                        (false, false) => modes.push((&item.spot, old, new.mode())),
+                    }
+                }
+                (Some(old), Some(new)) => self.other(&item.spot, old, new)?,
+                (None, Some(new)) => {
+                    let was = gone.take(item, |was| {
+                        !is_left(was) && items.get(was).is_some_and(|was| self.is_same(was, item))
+                    });
+                    match was.and_then(|was| Some((was, items.get(was)?))) {
+                        Some((at, was)) => {
+                            if let Some(flag) = moved.get_mut(at) {
+                                *flag = true;
+                            }
+                            self.moved(was, &item.spot, new)?;
+                        }
+                        None => self.new_one(&item.spot, new)?,
+                    }
+                }
+            }
+        }
+        for at in last {
+            if let (Some(item), Some(false)) = (items.get(at), moved.get(at)) {
+                self.gone(item)?;
+            }
+        }
+        modes.into_iter().rev().try_for_each(|(spot, old, mode)| Ok(self.mode(spot, old, mode)?))
+    }
+}
+
+fn is_directory(seen: &Seen) -> bool {
+    seen.kind() == FileType::Directory
+}

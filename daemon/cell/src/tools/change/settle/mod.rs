@@ -1,0 +1,111 @@
+//! What a transaction's program did, from the layer that took it, as a change of the workspace.
+//! Room: the cell, when the program and all that it started are gone.
+//!
+//! Both layers are read relative to their descriptors, never through a link and never into another
+//! mount. Nobody writes the upper one any more; the lower one is anybody's, so what is found there
+//! is held against what it was when the program was started, and again when the change is done.
+
+mod compare;
+mod content;
+mod copy;
+mod emit;
+mod found;
+mod moves;
+mod place;
+mod whole;
+
+pub(super) mod staging;
+
+pub(super) use self::{
+    copy::{Source, modified},
+    whole::{files, measure},
+};
+
+use self::{emit::Emission, found::Search};
+use super::{spot::Dir, stage::Stage};
+use crate::{
+    channel::Channel,
+    overlay::Layers,
+    tools::{Stop, failure, invalid, refused},
+};
+use palisade_plan::{
+    Path,
+    cell::{FileError, FileErrorKind},
+};
+use std::{os::unix::ffi::OsStrExt as _, rc::Rc};
+
+/// Plans what the program did, but for what is to be left.
+pub(super) fn settle(
+    stage: &mut Stage<'_>,
+    channel: &Channel,
+    layers: &Layers,
+    leave: &[Path],
+) -> Result<(), Stop> {
+    let workspace = Path(stage.workspace.as_os_str().as_bytes().to_vec());
+    refuse_full(layers, &workspace)?;
+    let lower = rustix::io::fcntl_dupfd_cloexec(&layers.lower, 4)
+        .map_err(|e| refused("open", &workspace, e))?;
+    let base = Rc::new(Dir::of(lower, &workspace.0));
+    let items = Search::new(channel, layers, &base).all()?;
+    let mut left = Leave::new(leave);
+    let mut emission = Emission::new(stage, channel, layers, &base);
+    emission.all(items, &mut left)?;
+    left.all_known()
+}
+
+/// A program that met the end of its space was not able to do what it meant to do.
+fn refuse_full(layers: &Layers, workspace: &Path) -> Result<(), FileError> {
+    let space = rustix::fs::fstatfs(&layers.upper).map_err(|e| refused("look at", workspace, e))?;
+    if space.f_bavail > 0 && space.f_ffree > 0 {
+        return Ok(());
+    }
+    let message = "the transaction is full: the program wrote more than it may hold until it is \
+                   committed, and may have stopped half-way. Nothing was changed; a profile says \
+                   how much it may hold (limits.transaction)"
+        .to_owned();
+    Err(failure(FileErrorKind::TooLarge, Some(rustix::io::Errno::NOSPC), message))
+}
+
+/// What is to be left as it is.
+struct Leave<'a> {
+    paths: Vec<(&'a Path, Known)>,
+}
+
+/// Whether a path was met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Yes,
+    No,
+}
+
+impl<'a> Leave<'a> {
+    fn new(leave: &'a [Path]) -> Self {
+        Self { paths: leave.iter().map(|path| (path, Known::No)).collect() }
+    }
+
+    /// Whether a path, or one above it, is to be left.
+    fn has(&mut self, path: &Path) -> bool {
+        let mut has = false;
+        for (left, known) in &mut self.paths {
+            let rest = path.0.strip_prefix(left.0.as_slice());
+            if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/")) {
+                *known = Known::Yes;
+                has = true;
+            }
+        }
+        has
+    }
+
+    /// Refuses what no effect is about: who named it meant something else.
+    fn all_known(&self) -> Result<(), Stop> {
+        match self.paths.iter().find(|(_, known)| *known == Known::No) {
+            None => Ok(()),
+            Some((path, _)) => {
+                Err(invalid(path, "it is not among what the program changed").into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

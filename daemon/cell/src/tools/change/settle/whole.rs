@@ -1,0 +1,178 @@
+//! A tree as one: walked without following a link or leaving the mount, counted, known again by
+//! what is in it. Room: the cell.
+
+use super::{
+    super::{seen::Seen, spot::Spot, tree},
+    content,
+    found::{deep, is_whiteout},
+};
+use crate::tools::{LONGEST_PATH, failure, refused, refused_io};
+use palisade_plan::{
+    Path,
+    cell::{FileError, FileErrorKind},
+    change::Print,
+};
+use rustix::{
+    fs::{AtFlags, FileType, OFlags, ResolveFlags},
+    io::Errno,
+};
+use sha2::{Digest as _, Sha256};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// The most entries of one tree.
+const MOST_ENTRIES: u64 = 2_000_000;
+
+/// An entry of a tree.
+#[derive(Debug)]
+pub(super) struct Part<'a> {
+    /// From the top; empty for the top itself.
+    pub(super) way: &'a [u8],
+    /// Its directory.
+    pub(super) dir: BorrowedFd<'a>,
+    /// Its name in it.
+    pub(super) name: &'a [u8],
+    /// What it is.
+    pub(super) seen: &'a Seen,
+    /// All of its path.
+    pub(super) path: &'a Path,
+}
+
+/// Meets every entry of a tree, a directory before what is in it, always in the same order.
+pub(super) fn each<E: From<FileError>>(
+    above: impl AsFd,
+    name: &[u8],
+    top: &Path,
+    mut meet: impl FnMut(&Part<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut waiting = vec![Vec::new()];
+    let mut count = 1_u64;
+    let seen = look_at(&above, name, top)?.ok_or_else(|| refused("look at", top, Errno::NOENT))?;
+    meet(&Part { way: b"", dir: above.as_fd(), name, seen: &seen, path: top })?;
+    if seen.kind() != FileType::Directory {
+        return Ok(());
+    }
+    while let Some(way) = waiting.pop() {
+        let here = if way.is_empty() { name.to_vec() } else { [name, b"/", &way].concat() };
+        let path = if way.is_empty() { top.clone() } else { joined(top, &way) };
+        let dir = open(&above, &here).map_err(|e| refused("look at", &path, e))?;
+        let mut names =
+            tree::entries(&dir, usize::MAX).map_err(|e| refused("look at", &path, e))?;
+        names.sort_unstable();
+        let mut below = Vec::new();
+        for name in &names {
+            count += 1;
+            let way =
+                if way.is_empty() { name.clone() } else { [&way, b"/".as_slice(), name].concat() };
+            let path = joined(top, &way);
+            if count > MOST_ENTRIES {
+                let message = format!("there are more than {MOST_ENTRIES} entries in it");
+                return Err(failure(FileErrorKind::TooLarge, None, message).into());
+            }
+            if path.0.len() > LONGEST_PATH {
+                return Err(failure(FileErrorKind::TooLarge, None, deep(&path)).into());
+            }
+            let Some(seen) = look_at(&dir, name, &path)? else { continue };
+            meet(&Part { way: &way, dir: dir.as_fd(), name, seen: &seen, path: &path })?;
+            if seen.kind() == FileType::Directory {
+                below.push(way);
+            }
+        }
+        waiting.extend(below.into_iter().rev());
+    }
+    Ok(())
+}
+
+fn joined(top: &Path, way: &[u8]) -> Path {
+    Path([&top.0, b"/".as_slice(), way].concat())
+}
+
+/// What is there; a mark of the layer is nothing.
+fn look_at(dir: impl AsFd, name: &[u8], path: &Path) -> Result<Option<Seen>, FileError> {
+    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(|e| refused("look at", path, e))?;
+    Ok((!is_whiteout(&stat)).then(|| Seen::from(&stat)))
+}
+
+fn open(above: impl AsFd, way: &[u8]) -> Result<std::os::fd::OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    crate::tools::open_with(above, way, flags, resolve.union(ResolveFlags::NO_XDEV))
+}
+
+/// What is known of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Measure {
+    /// Entries, itself included.
+    pub(in super::super) entries: u64,
+    /// Bytes of all its files.
+    pub(in super::super) bytes: u64,
+    /// Over names, kinds, modes and contents.
+    pub(in super::super) digest: [u8; 32],
+}
+
+impl Measure {
+    /// To know it again.
+    pub(super) const fn print(&self) -> Print {
+        if self.entries == 1 {
+            Print::Directory
+        } else {
+            Print::Tree { entries: self.entries, digest: self.digest }
+        }
+    }
+}
+
+/// Measures a tree; `meet` may stop it at any entry.
+pub(in super::super) fn measure<E: From<FileError>>(
+    above: impl AsFd,
+    name: &[u8],
+    top: &Path,
+    mut meet: impl FnMut(&Path, FileType, u64) -> Result<(), E>,
+) -> Result<Measure, E> {
+    let (mut entries, mut bytes, mut hash) = (0, 0_u64, Sha256::new());
+    each(above, name, top, |part: &Part<'_>| -> Result<(), E> {
+        meet(part.path, part.seen.kind(), part.seen.file_size())?;
+        entries += 1;
+        hash.update((part.way.len() as u64).to_le_bytes());
+        hash.update(part.way);
+        hash.update((part.seen.kind().as_raw_mode() | part.seen.mode()).to_le_bytes());
+        match part.seen.kind() {
+            FileType::RegularFile => {
+                bytes = bytes.saturating_add(part.seen.size);
+                let file = content::open_file(part.dir, part.name, part.seen)
+                    .map_err(|e| refused("read", part.path, e))?;
+                let (digest, _) = content::digest(&file, part.seen.size, None)
+                    .map_err(|e| refused_io("read", part.path, &e))?;
+                hash.update(digest);
+            }
+            FileType::Symlink => {
+                let target = rustix::fs::readlinkat(part.dir, part.name, Vec::new())
+                    .map_err(|e| refused("read the link", part.path, e))?;
+                hash.update((target.as_bytes().len() as u64).to_le_bytes());
+                hash.update(target.as_bytes());
+            }
+            FileType::Directory
+            | FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => {}
+        }
+        Ok(())
+    })?;
+    Ok(Measure { entries, bytes, digest: hash.finalize().into() })
+}
+
+/// The regular files of what is at a spot, one after another.
+pub(in super::super) fn files(spot: &Spot) -> Vec<Seen> {
+    let mut found = Vec::new();
+    let Ok(dir) = spot.dir() else { return found };
+    // What can not be seen any more is not what was written.
+    each(&dir, &spot.name, &spot.path(), |part: &Part<'_>| -> Result<(), FileError> {
+        if part.seen.kind() == FileType::RegularFile {
+            found.push(*part.seen);
+        }
+        Ok(())
+    })
+    .ok();
+    found
+}

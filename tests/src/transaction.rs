@@ -1,0 +1,246 @@
+//! Drives a transaction without broker and launcher: runs a program in one, and settles it.
+
+use crate::{Cell, Pids, plan};
+use palisade_channel::Channel;
+use palisade_plan::{
+    LaunchPlan, Path as PlanPath, Role, Step,
+    cell::{End, FileError, FileReply, FileRequest, RunReply},
+    change::{Act, Before, Change, Changed, EffectKind, Keep, Prepared, Print, Restoration, State},
+};
+use std::{collections::HashMap, path::Path};
+
+/// A transaction on a workspace.
+#[derive(Debug)]
+pub struct Transaction {
+    /// Its cell.
+    pub cell: Cell,
+}
+
+/// What a change would do, and what it would lose.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// What is there now, and its content.
+    pub befores: Vec<(Before, Vec<u8>)>,
+    /// What it would be.
+    pub prepared: Prepared,
+}
+
+/// Why there is no transaction: the step that failed, and its words.
+type Refused = (String, String);
+
+impl Transaction {
+    /// One as the built-in profile has it.
+    ///
+    /// # Errors
+    /// The step that failed, and why.
+    pub fn new(workspace: &Path) -> Result<Self, Refused> {
+        Self::of(&plan(workspace), |_, steps| steps)
+    }
+
+    /// One of any plan, with other steps.
+    ///
+    /// # Errors
+    /// The step that failed, and why.
+    pub fn of(
+        plan: &LaunchPlan,
+        change: impl Fn(Role, Vec<Step>) -> Vec<Step>,
+    ) -> Result<Self, Refused> {
+        let cell = Cell::session_of(Role::Transaction, plan, Pids::Own, change)?;
+        Ok(Self { cell })
+    }
+
+    /// Runs a shell line in it; gives its status and its output.
+    #[must_use]
+    pub fn bash(&self, line: &str, workspace: &Path) -> (i32, String) {
+        let (reply, output) = self.cell.run(&["bash", "-c", line], workspace);
+        match reply {
+            RunReply::Ended { end: End::Exit(status), .. } => (status, output),
+            other @ (RunReply::Ended { .. } | RunReply::NotStarted { .. } | RunReply::Terminal) => {
+                panic!("{other:?}: {output}")
+            }
+        }
+    }
+
+    fn channel(&self) -> &Channel {
+        self.cell.settling.as_ref().expect("a transaction has one")
+    }
+
+    fn next(&self) -> FileReply {
+        next(self.channel())
+    }
+
+    /// Asks what the program did, but for what is left.
+    ///
+    /// # Errors
+    /// The cell's.
+    pub fn prepare(&self, leave: &[PlanPath]) -> Result<Draft, FileError> {
+        let keep = Keep::Sent { bytes: 1 << 30, entries: 1_000_000 };
+        self.prepare_with(leave, keep, 0)
+    }
+
+    /// The same, with what is kept and how long a diff may be.
+    ///
+    /// # Errors
+    /// The cell's.
+    pub fn prepare_with(
+        &self,
+        leave: &[PlanPath],
+        keep: Keep,
+        diff: u32,
+    ) -> Result<Draft, FileError> {
+        let act = Act::Settle { leave: leave.to_vec() };
+        prepare(self.channel(), Change { act, most: u64::MAX, keep, diff }, &[])
+    }
+
+    /// Lets a draft go.
+    pub fn abandon(&self) {
+        self.channel().send(&FileRequest::Abandon).expect("abandon");
+        assert_eq!(self.next(), FileReply::Abandoned);
+    }
+
+    /// What the program did, and nothing of it done.
+    ///
+    /// # Errors
+    /// The cell's.
+    pub fn trial(&self) -> Result<Prepared, FileError> {
+        let draft = self.prepare_with(&[], Keep::Nothing, 1 << 20)?;
+        self.abandon();
+        Ok(draft.prepared)
+    }
+
+    /// Does all of it but what is left.
+    ///
+    /// # Errors
+    /// The cell's.
+    pub fn commit(&self, leave: &[PlanPath]) -> Result<(Draft, Changed), FileError> {
+        let draft = self.prepare(leave)?;
+        Ok((draft, commit(self.channel())?))
+    }
+
+    /// Undoes a draft by the session's file tools.
+    ///
+    /// # Errors
+    /// The cell's.
+    pub fn undo(&self, draft: &Draft, force: bool) -> Result<Changed, FileError> {
+        let (entries, contents) = draft.restorations();
+        let keep = Keep::Nothing;
+        let change = Change { act: Act::Restore { entries, force }, most: u64::MAX, keep, diff: 0 };
+        prepare(self.cell.file_channel(), change, &contents)?;
+        commit(self.cell.file_channel())
+    }
+}
+
+fn next(channel: &Channel) -> FileReply {
+    channel.receive::<FileReply>().expect("a channel").expect("an answer").0
+}
+
+/// Has a change prepared.
+fn prepare(channel: &Channel, change: Change, contents: &[Vec<u8>]) -> Result<Draft, FileError> {
+    channel.send(&FileRequest::Change(change)).expect("a change");
+    for content in contents {
+        let mut pieces = content.chunks(palisade_plan::cell::CHUNK).peekable();
+        if pieces.peek().is_none() {
+            let last = FileRequest::Content { data: Vec::new(), end: true };
+            channel.send(&last).expect("content");
+        }
+        while let Some(data) = pieces.next() {
+            let piece = FileRequest::Content { data: data.to_vec(), end: pieces.peek().is_none() };
+            channel.send(&piece).expect("content");
+        }
+    }
+    let mut befores: Vec<(Before, Vec<u8>)> = Vec::new();
+    loop {
+        match next(channel) {
+            FileReply::Before(before) => befores.push((before, Vec::new())),
+            FileReply::Content(piece) => befores.last_mut().expect("of a file").1.extend(piece),
+            FileReply::Prepared(prepared) => return Ok(Draft { befores, prepared }),
+            FileReply::Failed(error) => return Err(error),
+            other @ (FileReply::Read { .. }
+            | FileReply::Changed(_)
+            | FileReply::Listed { .. }
+            | FileReply::Looked { .. }
+            | FileReply::Abandoned
+            | FileReply::Progress { .. }
+            | FileReply::Globbed(_)
+            | FileReply::Grepped(_)) => panic!("{other:?}"),
+        }
+    }
+}
+
+fn commit(channel: &Channel) -> Result<Changed, FileError> {
+    channel.send(&FileRequest::Commit).expect("commit");
+    let reply = next(channel);
+    if let FileReply::Failed(error) = reply {
+        return Err(error);
+    }
+    let FileReply::Changed(changed) = reply else { panic!("{reply:?}") };
+    Ok(changed)
+}
+
+impl Draft {
+    /// What undoes it, as the broker makes it, and the contents.
+    fn restorations(&self) -> (Vec<Restoration>, Vec<Vec<u8>>) {
+        let mut left = HashMap::new();
+        for effect in &self.prepared.effects {
+            if let EffectKind::Moved { from } = &effect.kind {
+                left.insert(from.clone(), Print::Absent);
+            }
+            left.insert(effect.path.clone(), effect.print.clone());
+        }
+        let expect = |path: &PlanPath| left.get(path).cloned().unwrap_or(Print::Absent);
+        let (mut entries, mut contents) = (Vec::new(), Vec::new());
+        for (before, content) in self.befores.iter().rev() {
+            match before {
+                Before::State { path, state } => {
+                    if matches!(state, State::File { .. }) {
+                        contents.push(content.clone());
+                    }
+                    let (path, state) = (path.clone(), state.clone());
+                    entries.push(Restoration::Put { expect: expect(&path), path, state });
+                }
+                Before::Moved { from, to } => {
+                    let (to, from) = (from.clone(), to.clone());
+                    entries.push(Restoration::Rename { expect: expect(&from), from, to });
+                }
+            }
+        }
+        (entries, contents)
+    }
+
+    /// Kind and path below the workspace of each effect, in order, in a word each.
+    #[must_use]
+    pub fn words(&self, workspace: &Path) -> Vec<String> {
+        self.prepared.words(workspace)
+    }
+}
+
+/// To say what a change is in words.
+pub trait Words {
+    /// Kind and path below the workspace of each effect, in order.
+    fn words(&self, workspace: &Path) -> Vec<String>;
+}
+
+impl Words for Prepared {
+    fn words(&self, workspace: &Path) -> Vec<String> {
+        let below = |path: &PlanPath| {
+            path.as_path().strip_prefix(workspace).expect("in it").display().to_string()
+        };
+        let word = |effect: &palisade_plan::change::Effect| {
+            let path = below(&effect.path);
+            match (&effect.kind, &effect.print) {
+                (EffectKind::Created, Print::Tree { entries, .. }) => {
+                    format!("created {path} {entries}")
+                }
+                (EffectKind::Created, _) => format!("created {path}"),
+                (EffectKind::Replaced, _) => format!("replaced {path}"),
+                (EffectKind::Appended, _) => format!("appended {path}"),
+                (EffectKind::Edited, _) => format!("edited {path}"),
+                (EffectKind::Deleted { entries }, _) => format!("deleted {path} {entries}"),
+                (EffectKind::Moved { from }, _) => format!("moved {} {path}", below(from)),
+                (EffectKind::Mode, _) => format!("mode {path}"),
+                (EffectKind::Touched, _) => format!("touched {path}"),
+            }
+        };
+        self.effects.iter().map(word).collect()
+    }
+}
