@@ -83,6 +83,8 @@ pub enum ErrorCode {
     Conflict,
     /// The process that provides the tool left, answered nonsense, or says that it failed.
     ProviderFailed,
+    /// The daemon proves profiles before it serves them, and could not prove this one.
+    Unproved,
 }
 
 impl ErrorCode {
@@ -131,7 +133,8 @@ impl ErrorCode {
             | Self::AuditFailed
             | Self::NoMatch
             | Self::Conflict
-            | Self::ProviderFailed => -32000 - self as i32,
+            | Self::ProviderFailed
+            | Self::Unproved => -32000 - self as i32,
         }
     }
 }

@@ -71,6 +71,7 @@ const SEES: [(&str, &[&str]); 14] = [
             "palisade-channel",
             "palisade-plan",
             "palisade-policy",
+            "palisade-proof",
             "palisade-protocol",
         ],
     ),

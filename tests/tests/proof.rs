@@ -8,9 +8,20 @@
     reason = "a test that can not go on fails; it runs the command line"
 )]
 
-use palisade_tests::{Mode, World};
+use palisade_client::Open;
+use palisade_policy::{ProfileSet, Scene, explain};
+use palisade_protocol::ErrorCode;
+use palisade_tests::{Mode, Sandbox, World};
 use serde_json::{Value, json};
-use std::{fs, process::Output};
+use std::{
+    fs,
+    os::{
+        fd::OwnedFd,
+        unix::{fs::PermissionsExt as _, net::UnixStream},
+    },
+    path::Path,
+    process::{Child, Output, Stdio},
+};
 
 /// The built-in profiles.
 const BUILT_IN: [&str; 4] = ["build", "readonly", "strict", "workspace"];
@@ -29,6 +40,63 @@ fn report(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
+/// The probes that this kernel can stop: older ones do not bound signals by Landlock.
+fn known(world: &World) -> impl Iterator<Item = palisade_proof::Probe> {
+    let receipt = world.open().session.receipt().clone();
+    let scopes = receipt.landlock.expect("Landlock is in force").scopes;
+    let bounds = scopes.iter().any(|scope| scope == "Signal");
+    palisade_proof::PROBES.into_iter().filter(move |probe| bounds || probe.name != "signal-keeper")
+}
+
+/// The page that shows what came of it; `docs/proof.md` is this.
+fn page(report: &Value) -> String {
+    let mut page = include_str!("../src/proof.md").to_owned();
+    let proofs = report["profiles"].as_array().unwrap();
+    let names: Vec<_> = proofs.iter().map(|proof| proof["profile"].as_str().unwrap()).collect();
+    page += &format!("| probe | tries to | stopped by | {} |\n", names.join(" | "));
+    page += &format!("|---|---|---|{}\n", "---|".repeat(names.len()));
+    for (number, probe) in palisade_proof::PROBES.iter().enumerate() {
+        let answers: Vec<_> = proofs
+            .iter()
+            .map(|proof| proof["probes"][number]["answer"].as_str().unwrap_or("none"))
+            .collect();
+        let layer = probe.layer.name();
+        let call = probe.call.map_or_else(String::new, |call| format!(", `{call}`"));
+        let (name, tries) = (probe.name, probe.tries);
+        page += &format!("| {name} | {tries} | {layer}{call} | {} |\n", answers.join(" | "));
+    }
+    page += "\n## What the profiles promise\n\nTheir own tests, with the layer that decides.\n\n\
+             | profile | test | decided by |\n|---|---|---|\n";
+    let set = ProfileSet::new([]).unwrap();
+    let scene = Scene {
+        workspace: "/workspace".into(),
+        home: Some("/home/user".into()),
+        user: "user".to_owned(),
+        uid: 1000,
+        gid: 1000,
+    };
+    for name in names {
+        let profile = set.get(name).unwrap();
+        for test in profile.tests() {
+            let told = explain(profile, &scene, test.act, &test.target).unwrap();
+            assert_eq!(told.decision, test.expected);
+            page += &format!("| {name} | `{test}` | {} |\n", told.layer);
+        }
+    }
+    page
+}
+
+/// Holds the page against what came of it. With `PALISADE_PAGES=write` it is written instead.
+fn check_page(report: &Value) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/proof.md");
+    let page = page(report);
+    if std::env::var_os("PALISADE_PAGES").is_some_and(|value| value == "write") {
+        fs::write(&path, &page).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(written, page, "docs/proof.md is old: PALISADE_PAGES=write writes it anew");
+}
+
 #[test]
 fn every_escape_is_stopped_by_its_layer_in_each_built_in_profile() {
     for mode in Mode::all() {
@@ -42,8 +110,9 @@ fn every_escape_is_stopped_by_its_layer_in_each_built_in_profile() {
         for (proof, name) in proved.iter().zip(BUILT_IN) {
             assert_eq!((&proof["profile"], &proof["ok"]), (&json!(name), &json!(true)));
             let probes = proof["probes"].as_array().unwrap();
-            assert_eq!(probes.len(), palisade_proof::PROBES.len(), "all of them can be tried here");
-            for (probe, known) in probes.iter().zip(palisade_proof::PROBES) {
+            let known: Vec<_> = known(&world).collect();
+            assert_eq!(probes.len(), known.len(), "all of them can be tried here");
+            for (probe, known) in probes.iter().zip(known) {
                 let told = (&probe["probe"], &probe["layer"], &probe["answer"], &probe["control"]);
                 let expected = (known.name, known.layer.name(), known.stopped, "ok");
                 let found = (told.0.as_str(), told.1.as_str(), told.2.as_str(), told.3.as_str());
@@ -51,22 +120,30 @@ fn every_escape_is_stopped_by_its_layer_in_each_built_in_profile() {
                 assert_eq!(found, (Some(name), Some(layer), Some(answer), Some(control)));
             }
         }
+        if known(&world).count() == palisade_proof::PROBES.len() {
+            check_page(&report);
+        }
         // The canary is as it was, and nothing of the proof is left beside it.
         world.assert_canary_untouched();
     }
+}
+
+/// Adds a profile that shows what is outside.
+fn add_holed(world: &World) {
+    let outside = world.outside();
+    let text = format!(
+        "version = 1\ndescription = \"holed\"\n[fs]\nworkspace = \"write\"\n\
+         execute = [\"!/usr\", \"/bin\", \"/lib\", \"/lib64\"]\nread = [{outside:?}]\n\
+         [layers]\noptional = [\"limits\"]\n"
+    );
+    world.add_profile("holed", &text);
 }
 
 #[test]
 fn a_profile_with_a_hole_is_found_out() {
     for mode in Mode::all() {
         let world = World::new(mode);
-        let outside = world.outside();
-        let text = format!(
-            "version = 1\ndescription = \"holed\"\n[fs]\nworkspace = \"write\"\n\
-             execute = [\"!/usr\", \"/bin\", \"/lib\", \"/lib64\"]\nread = [{outside:?}]\n\
-             [layers]\noptional = [\"limits\"]\n"
-        );
-        world.add_profile("holed", &text);
+        add_holed(&world);
         let output = prove(&world, &["holed"]);
         let text = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(1), "{text}");
@@ -99,5 +176,45 @@ fn what_can_not_be_tried_is_not_proved() {
         let output = prove(&world, &["quiet"]);
         assert_eq!(output.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&output.stdout).contains("quiet: not proved: "));
+    }
+}
+
+/// A daemon that proves its profiles in a place that `holed` shows.
+fn proving(world: &World) -> (UnixStream, Child) {
+    world.mode.act(|| {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut command = world.command("palisaded");
+        command.args(["--embedded", "--prove-at-start", "--state"]).arg(world.state());
+        command.arg("--profiles").arg(world.profiles()).env("TMPDIR", world.outside());
+        let command = command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
+        (ours, command.spawn().unwrap())
+    })
+}
+
+#[test]
+fn a_daemon_that_proves_serves_only_what_is_proved() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        add_holed(&world);
+        // The system's daemon proves as whom it has become.
+        let open = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(world.outside(), open).unwrap();
+        let opened = |profile: &str| {
+            let (stream, daemon) = proving(&world);
+            Sandbox::over(stream, Some(daemon), Open::new(world.workspace()).profile(profile))
+        };
+        let error = opened("holed").expect_err("a profile with a hole");
+        let error = error.wire().expect("an answer");
+        assert_eq!(error.code, ErrorCode::Unproved, "{error}");
+        assert!(error.message.contains("\"holed\" is not served: read-beside"), "{error}");
+        assert!(error.message.contains("not stopped by mount: ESCAPED"), "{error}");
+        // The control: what is proved is served, by the same daemon.
+        let sandbox = opened("unasked").unwrap_or_else(|error| panic!("{mode:?}: {error}"));
+        assert_eq!(sandbox.ok("echo served"), "served\n");
+        drop(sandbox);
+        world.assert_canary_untouched();
+        let logs = fs::read_dir(world.state().join("audit")).unwrap().flatten();
+        let log: String = logs.filter_map(|log| fs::read_to_string(log.path()).ok()).collect();
+        assert!(log.contains("the proof of the profile"), "what proves is recorded as well");
     }
 }

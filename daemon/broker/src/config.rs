@@ -36,6 +36,7 @@ pub(crate) struct Config {
     pub(crate) audit_sync: Option<Written<Sync>>,
     pub(crate) user: Option<Written<String>>,
     pub(crate) launcher_socket: Option<Written<PathBuf>>,
+    pub(crate) prove_at_start: Option<Written<bool>>,
     pub(crate) log: Option<Written<LogFilter>>,
 }
 
@@ -51,6 +52,7 @@ struct Spelled {
     audit_sync: Option<Spanned<Sync>>,
     user: Option<Spanned<String>>,
     launcher_socket: Option<Spanned<Absolute>>,
+    prove_at_start: Option<Spanned<bool>>,
     log: Option<Spanned<LogFilter>>,
 }
 
@@ -190,6 +192,7 @@ impl Config {
             audit_sync: document.written(spelled.audit_sync),
             user: document.written(spelled.user),
             launcher_socket: document.path(spelled.launcher_socket),
+            prove_at_start: document.written(spelled.prove_at_start),
             log: document.written(spelled.log),
         })
     }

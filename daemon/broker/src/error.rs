@@ -22,6 +22,8 @@ pub(crate) enum SessionError {
     NotForYou { name: String, uid: u32, gid: u32 },
     #[error(transparent)]
     Ask(#[from] AskError),
+    #[error("the profile {name:?} is not served: {why}")]
+    Unproved { name: String, why: String },
     #[error("{0} sessions are open already, which is the limit for one user")]
     TooMany(usize),
     #[error(transparent)]
@@ -106,6 +108,12 @@ impl From<SessionError> for WireError {
             SessionError::NotForYou { .. } => (
                 ErrorCode::Denied,
                 "choose another profile, or have an operator name you in its [who]".into(),
+            ),
+            SessionError::Unproved { name, .. } => (
+                ErrorCode::Unproved,
+                format!(
+                    "choose another profile; `palisade doctor --prove {name}` shows every escape that was tried"
+                ),
             ),
             SessionError::Ask(_) => {
                 (ErrorCode::InvalidRequest, "leave out `ask`, or choose another profile".into())

@@ -42,6 +42,7 @@ mod output;
 mod own;
 mod ownership;
 mod privilege;
+mod prove;
 mod provider;
 mod receipt;
 mod reload;

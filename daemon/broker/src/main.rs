@@ -21,6 +21,10 @@ fn main() -> ExitCode {
 }
 
 fn run(options: Options) -> Result<(), StartError> {
+    if !options.attempt.is_empty() {
+        print!("{}", palisade_proof::report(&options.attempt));
+        return Ok(());
+    }
     match start(options)? {
         Some(started) => started.serve(),
         None => Ok(()),

@@ -54,6 +54,12 @@ pub struct Options {
     /// With --embedded, hear the one operator who is connected to standard output
     #[arg(long, requires = "embedded")]
     pub operator_stdout: bool,
+    /// Try to escape from a session of each profile at the start, and serve none that is not proved
+    #[arg(long)]
+    pub prove_at_start: bool,
+    /// What runs inside a session that is proved
+    #[arg(long, hide = true, num_args = 1.., value_name = "ATTEMPT")]
+    pub attempt: Vec<String>,
     /// What to log, as in RUST_LOG: `info`, `palisade_broker=debug`, ...
     #[arg(long, value_name = "FILTER")]
     pub log: Option<LogFilter>,

@@ -8,6 +8,7 @@ use crate::{
     link::Link,
     observers::Observers,
     own::Own,
+    prove::Proofs,
     service::Standing,
     session::{Peer, Session},
     spool::Spools,
@@ -89,6 +90,7 @@ pub(crate) struct Server {
     pub(crate) operators: Operators,
     pub(crate) observers: Arc<Observers>,
     pub(crate) lobby: Lobby,
+    pub(crate) proofs: Proofs,
     clients: Clients,
     connections: AtomicU64,
     sessions: Mutex<Vec<Weak<Session>>>,
@@ -110,6 +112,7 @@ impl Server {
             operators: Operators::Own(rustix::process::geteuid().as_raw()),
             observers: Arc::default(),
             lobby: Lobby::default(),
+            proofs: Proofs::default(),
             clients: Clients::Many,
             connections: AtomicU64::new(0),
             sessions: Mutex::default(),
@@ -144,6 +147,11 @@ impl Server {
     /// The same for one client, which it does not outlive.
     pub(crate) fn for_clients(self, clients: Clients) -> Self {
         Self { clients, ..self }
+    }
+
+    /// The same that proves its profiles, or not.
+    pub(crate) fn proving(self, proofs: Proofs) -> Self {
+        Self { proofs, ..self }
     }
 
     /// How long a session may outlive its connection.

@@ -20,7 +20,7 @@ use crate::{
 };
 use palisade_plan::{
     cell::{FILE_CHANNELS, Ready, Version},
-    launcher::{Reply, Request, SessionNumber},
+    launcher::{Reply, Request, SessionNumber, Whose},
 };
 use palisade_policy::{DEFAULT, Facts, Profile, Scene, User, stricter_ask};
 use palisade_protocol::{Ask, Open, RawPath, Receipt, SessionId, SessionStatus, limits};
@@ -117,23 +117,55 @@ pub(crate) async fn open(
         return Err(SessionError::NotForYou { name: name.to_owned(), uid, gid });
     }
     let ask = stricter_ask(profile, request.options.ask)?;
-    let most = usize::try_from(profile.max_sessions()).unwrap_or(usize::MAX).min(SESSIONS_OF_USER);
-    let id = session_id()?;
-    let enrolled =
-        server.census.enroll(Counted::Session, peer.uid, most).map_err(SessionError::TooMany)?;
+    server.proofs.require(server, profile).await?;
     let grace = request.options.grace_ms.unwrap_or(0).min(server.grace_ms(profile));
     let survival = match grace {
         0 => None,
         grace => Some(Survival::new(Duration::from_millis(grace))?),
     };
     let scene = scene::of(peer, &request.workspace).await?;
+    begin(server, profile, Opening { peer, client: Some(client), ask, survival, scene }).await
+}
+
+/// Makes a session of the daemon's own, to try what one can do. Nobody is asked about its calls.
+pub(crate) async fn open_own(
+    server: &Server,
+    profile: &Arc<Profile>,
+    scene: Scene,
+) -> Result<Arc<Session>, SessionError> {
+    let peer = Peer { uid: scene.uid, gid: scene.gid, pid: None };
+    let opening = Opening { peer, client: None, ask: Ask::Never, survival: None, scene };
+    begin(server, profile, opening).await
+}
+
+/// What a session is made with.
+struct Opening<'a> {
+    peer: Peer,
+    /// None if it is the daemon's own.
+    client: Option<BorrowedFd<'a>>,
+    ask: Ask,
+    survival: Option<Survival>,
+    scene: Scene,
+}
+
+async fn begin(
+    server: &Server,
+    profile: &Arc<Profile>,
+    opening: Opening<'_>,
+) -> Result<Arc<Session>, SessionError> {
+    let Opening { peer, client, ask, survival, scene } = opening;
+    let most = usize::try_from(profile.max_sessions()).unwrap_or(usize::MAX).min(SESSIONS_OF_USER);
+    let id = session_id()?;
+    let enrolled =
+        server.census.enroll(Counted::Session, peer.uid, most).map_err(SessionError::TooMany)?;
     let plan = profile.plan(&scene)?;
-    live.own.check(&plan)?;
+    server.live().own.check(&plan)?;
 
     let launcher = server.link.launcher().await?;
     let number = server.link.next_number();
     let mut replies = launcher.enroll(number)?;
-    let request = Request::Session { session: number, plan: Box::new(plan) };
+    let whose = if client.is_some() { Whose::Client } else { Whose::Nobody };
+    let request = Request::Session { session: number, whose, plan: Box::new(plan) };
     let made = make(&launcher, &request, client, &mut replies).await;
     let made = match made {
         Ok(made) => made,
@@ -196,7 +228,7 @@ pub(crate) struct Made {
 async fn make(
     launcher: &Launcher,
     request: &Request,
-    client: BorrowedFd<'_>,
+    client: Option<BorrowedFd<'_>>,
     replies: &mut mpsc::UnboundedReceiver<Reply>,
 ) -> Result<Made, SessionError> {
     let (mut channels, mut ends) = (Vec::new(), Vec::<OwnedFd>::new());
@@ -205,7 +237,7 @@ async fn make(
         channels.push(channel);
         ends.push(end);
     }
-    let mut descriptors = vec![client];
+    let mut descriptors: Vec<_> = client.into_iter().collect();
     descriptors.extend(ends.iter().map(|end| end.as_fd()));
     launcher.send(request, &descriptors).await?;
     drop(descriptors);

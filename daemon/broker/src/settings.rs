@@ -8,6 +8,7 @@ use crate::{
     own::Own,
     ownership::{self, UnsafePlace},
     privilege::{self, Account, PrivilegeError},
+    prove::Proving,
 };
 use palisade_audit::Sync;
 use palisade_policy::{ProfileError, ProfileSet};
@@ -32,6 +33,7 @@ pub(crate) struct Settings {
     pub(crate) launcher_socket: Option<PathBuf>,
     pub(crate) log: LogFilter,
     pub(crate) audit_sync: Sync,
+    pub(crate) proving: Proving,
     /// Every value, with its origin.
     pub(crate) effective: Effective,
     /// Where configuration and profiles are, or would be looked for.
@@ -175,6 +177,13 @@ impl Settings {
             file.launcher_socket,
             (None, Origin::Default),
         );
+        let prove = effective.choose(
+            "prove_at_start",
+            options.prove_at_start.then_some(true),
+            file.prove_at_start,
+            (Some(false), Origin::Default),
+        );
+        let proving = if prove == Some(true) { Proving::AtStart } else { Proving::Never };
         let usual_log = match door {
             Door::Socket(_) => LogFilter::default(),
             Door::Embedded => LogFilter::errors(),
@@ -196,6 +205,7 @@ impl Settings {
             launcher_socket,
             log: log.unwrap_or_default(),
             audit_sync: audit_sync.unwrap_or_default(),
+            proving,
             effective,
             configured,
         })

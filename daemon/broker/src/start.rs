@@ -10,6 +10,7 @@ use crate::{
     listen::{self, Audience, Bound, ListenError},
     options::Options,
     privilege::{self, PrivilegeError},
+    prove::Proofs,
     reload::{Filter, Reloader},
     serve::{self, Beside, Listener},
     server::{Clients, Live, Operators, Server},
@@ -131,6 +132,7 @@ struct Prepared {
     undos: Undos,
     audit: Audit,
     analyst: Analyst,
+    proofs: Proofs,
 }
 
 /// Where clients come in.
@@ -198,7 +200,8 @@ fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared,
     let audit = audit(log, &settings.door, settings.audit_sync)?;
     // Started by whom the broker has become, and again whenever it dies.
     let analyst = Analyst::find()?;
-    Ok(Prepared { operated_by, launcher, live, spools, undos, audit, analyst })
+    let proofs = Proofs::new(settings.proving);
+    Ok(Prepared { operated_by, launcher, live, spools, undos, audit, analyst, proofs })
 }
 
 /// What `--check` looks at besides files: directories that are there already must be safe.
@@ -430,6 +433,7 @@ impl Started {
                 .analysing(prepared.analyst)
                 .undoing(prepared.undos)
                 .recording(prepared.audit)
+                .proving(prepared.proofs)
                 .for_clients(clients),
         );
         let manager = tokio::spawn(service::attend(Arc::clone(&server)));
@@ -446,6 +450,7 @@ impl Started {
             }
             .map_err(|error| StartError::Io("use the socket", error))
         };
+        server.proofs.at_start(&server).await;
         let listener = listen(entrance)?;
         let operators = beside.operators.map(listen).transpose()?;
         let providers = beside.providers.map(listen).transpose()?;

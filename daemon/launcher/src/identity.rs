@@ -5,6 +5,17 @@ use palisade_plan::{Identity, LaunchPlan, launcher::Refusal};
 use rustix::fs::{AtFlags, CWD};
 use std::os::fd::BorrowedFd;
 
+/// A user who owns nothing, by the number that every system has for one.
+const NOBODY: u32 = 65534;
+
+/// The identity of a session that is the daemon's own.
+pub(crate) fn of_nobody(privileged: bool) -> Identity {
+    if privileged {
+        return Identity { uid: NOBODY, gid: NOBODY };
+    }
+    Identity { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() }
+}
+
 /// The identity of a client's session. Root's sessions run as the owner of their workspace.
 pub(crate) fn of_client(
     client: BorrowedFd<'_>,

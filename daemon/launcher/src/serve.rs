@@ -16,7 +16,7 @@ use palisade_plan::{
     Absent, BUILD_ID, Facts, HeldLimit, LaunchPlan, Role, StepError,
     ceiling::{AllowRoot, Ceiling},
     cell::FILE_CHANNELS,
-    launcher::{Refusal, Reply, Request, SessionNumber},
+    launcher::{Refusal, Reply, Request, SessionNumber, Whose},
     steps,
 };
 use rustix::{
@@ -263,8 +263,8 @@ impl Launcher {
                 build_id: BUILD_ID.to_owned(),
                 facts: Box::new(self.facts.clone()),
             }),
-            Request::Session { session, plan } => Some(
-                self.open(session, *plan, fds)
+            Request::Session { session, whose, plan } => Some(
+                self.open(session, whose, *plan, fds)
                     .unwrap_or_else(|refusal| Reply::Refused { session, refusal }),
             ),
             Request::Runner { session } => {
@@ -289,18 +289,27 @@ impl Launcher {
     fn open(
         &mut self,
         number: SessionNumber,
+        whose: Whose,
         plan: LaunchPlan,
         mut fds: Vec<OwnedFd>,
     ) -> Result<Reply, Refusal> {
         if self.sessions.contains_key(&number) {
             return Err(Refusal::Session(format!("there is a session {number} already")));
         }
-        if fds.len() != 1 + FILE_CHANNELS {
+        let clients = match whose {
+            Whose::Client => 1,
+            Whose::Nobody => 0,
+        };
+        if fds.len() != clients + FILE_CHANNELS {
             return Err(Refusal::Session(format!("{} descriptors for a session", fds.len())));
         }
-        let client = fds.remove(0);
-        let identity = identity::of_client(client.as_fd(), &plan, self.facts.privileged)?;
-        drop(client);
+        let identity = match whose {
+            Whose::Client => {
+                let client = fds.remove(0);
+                identity::of_client(client.as_fd(), &plan, self.facts.privileged)?
+            }
+            Whose::Nobody => identity::of_nobody(self.facts.privileged),
+        };
         self.ceiling.check(&plan, identity).map_err(|error| Refusal::Ceiling(error.to_string()))?;
         let absent = self.absent(&plan, identity)?;
         let blank = match self.blank.take() {

@@ -6,6 +6,15 @@ use bincode::{Decode, Encode};
 /// The launcher's number for a session.
 pub type SessionNumber = u32;
 
+/// Whose a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Whose {
+    /// The client's at the other end of the first descriptor.
+    Client,
+    /// The daemon's own, to try what a session can do: as nobody, or as the user whose daemon it is.
+    Nobody,
+}
+
 /// From the broker.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Request {
@@ -14,11 +23,13 @@ pub enum Request {
         /// [`crate::BUILD_ID`] of the broker.
         build_id: String,
     },
-    /// Make a session's cell. Descriptors: the client's socket (only its credentials are read),
-    /// then [`crate::cell::FILE_CHANNELS`] channels for file tools.
+    /// Make a session's cell. Descriptors: if it is a client's, that client's socket (only its
+    /// credentials are read); then [`crate::cell::FILE_CHANNELS`] channels for file tools.
     Session {
         /// Chosen by the broker, not used twice.
         session: SessionNumber,
+        /// Whom it runs as.
+        whose: Whose,
         /// What to enforce.
         plan: Box<LaunchPlan>,
     },

@@ -81,6 +81,22 @@ impl Profile {
         self.settings.who.iter().all(lets_in)
     }
 
+    /// The same confinement without a word of who may do what in it: nothing is asked, ruled or
+    /// reviewed, and every tool is there. For the daemon's own proof of what confines, and for
+    /// nobody's calls.
+    #[must_use]
+    pub fn for_proof(&self) -> Self {
+        let mut profile = self.clone();
+        let settings = &mut profile.settings;
+        settings.ask = Ask::Never;
+        settings.rules.clear();
+        settings.tools.allow = None;
+        settings.tools.deny.clear();
+        settings.tools.reverse_thinking.clear();
+        settings.handlers.review_output.clear();
+        profile
+    }
+
     /// All of it as TOML, defaults and what it extends included.
     ///
     /// # Errors

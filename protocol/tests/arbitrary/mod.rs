@@ -127,7 +127,7 @@ pub(crate) fn envelope() -> impl Strategy<Value = Envelope> {
 }
 
 fn error_code() -> impl Strategy<Value = ErrorCode> {
-    (0..36_u8).prop_map(|number| codec::decode(&[number]).unwrap())
+    (0..37_u8).prop_map(|number| codec::decode(&[number]).unwrap())
 }
 
 fn error() -> impl Strategy<Value = WireError> {

@@ -1,0 +1,243 @@
+//! Proves profiles before they are served: escapes, tried in a session of the daemon's own that
+//! goes the way of every call. Broker.
+
+use crate::{
+    call,
+    context::{Context, Streaming},
+    error::SessionError,
+    observers::Audience,
+    outbox::ToClient,
+    outcome::Fault,
+    server::Server,
+    session::{self, Session},
+    stages::Asked,
+};
+use palisade_policy::{Profile, Scene};
+use palisade_proof::{Held, Places, Reach, Row, Trial};
+use palisade_protocol::{
+    Call, CallId, CallOptions, CallResult, JsonText, Receipt, ToolName, arguments::Bash,
+};
+use std::{
+    collections::BTreeMap,
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
+use tokio::sync::{Mutex, mpsc};
+use tokio_util::sync::CancellationToken;
+
+/// Whom sessions of the system's daemon run as that are its own; see the launcher.
+const NOBODY: u32 = 65534;
+
+/// Where programs are that a session of every profile has.
+const SYSTEM: &str = "/usr";
+
+/// Whether profiles are proved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Proving {
+    #[default]
+    Never,
+    AtStart,
+}
+
+/// Why a profile is not proved.
+#[derive(Debug, Clone, thiserror::Error)]
+enum Unproved {
+    #[error(
+        "there is no place to try it in: {0}; set TMPDIR to a directory that everybody may enter"
+    )]
+    Place(Arc<io::Error>),
+    #[error("it could not be tried: {0}")]
+    Untried(String),
+    #[error(
+        "{probe} ({tries}) was not stopped by {layer}: {verdict}, the kernel's answer is {answer}"
+    )]
+    Row {
+        probe: &'static str,
+        tries: &'static str,
+        layer: &'static str,
+        verdict: String,
+        answer: String,
+    },
+}
+
+/// What was proved so far, by the digests of the profiles.
+#[derive(Debug, Default)]
+pub(crate) struct Proofs {
+    proving: Proving,
+    done: Mutex<BTreeMap<String, Result<(), Unproved>>>,
+}
+
+impl Proofs {
+    pub(crate) fn new(proving: Proving) -> Self {
+        Self { proving, done: Mutex::default() }
+    }
+
+    /// Proves every profile that there is, and says in the log what came of it.
+    pub(crate) async fn at_start(&self, server: &Server) {
+        for (name, profile) in &server.live().profiles {
+            match self.require(server, profile).await {
+                Ok(()) if self.proving == Proving::Never => return,
+                Ok(()) => tracing::info!(profile = name, "the profile is proved"),
+                Err(error) => tracing::error!(profile = name, %error, "not proved"),
+            }
+        }
+    }
+
+    /// An error if a profile is to be proved and is not. One that was not tried yet is tried now.
+    pub(crate) async fn require(
+        &self,
+        server: &Server,
+        profile: &Arc<Profile>,
+    ) -> Result<(), SessionError> {
+        if self.proving == Proving::Never {
+            return Ok(());
+        }
+        let mut done = self.done.lock().await;
+        let proved = match done.get(profile.digest()) {
+            Some(proved) => proved.clone(),
+            None => {
+                let proved = prove(server, profile).await;
+                done.insert(profile.digest().to_owned(), proved.clone());
+                proved
+            }
+        };
+        proved.map_err(|unproved| SessionError::Unproved {
+            name: profile.name().to_owned(),
+            why: unproved.to_string(),
+        })
+    }
+}
+
+/// A directory for one proof, gone with this value.
+#[derive(Debug)]
+struct Top(PathBuf);
+
+impl Top {
+    fn new() -> io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("palisade-proof-{}", uuid::Uuid::now_v7()));
+        DirBuilder::new().mode(0o755).create(&path)?;
+        let top = Self(path);
+        fs::set_permissions(&top.0, fs::Permissions::from_mode(0o755))?;
+        Ok(top)
+    }
+}
+
+impl Drop for Top {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.0) {
+            tracing::warn!(path = %self.0.display(), %error, "something of a proof is left");
+        }
+    }
+}
+
+/// Tries every escape in a session of a profile.
+async fn prove(server: &Server, profile: &Arc<Profile>) -> Result<(), Unproved> {
+    let place = |error| Unproved::Place(Arc::new(error));
+    let top = Top::new().map_err(place)?;
+    // A service has no network itself.
+    let places = Places::furnish(&top.0, Reach::NoNetwork).map_err(place)?;
+    let program = program(&places).map_err(place)?;
+    let untried = |why: String| Unproved::Untried(why);
+    let scene =
+        scene(server, places.workspace()).await.map_err(|error| untried(error.to_string()))?;
+    let unasked = Arc::new(profile.for_proof());
+    let session = session::open_own(server, &unasked, scene).await;
+    let session = session.map_err(|error| untried(error.to_string()))?;
+    let rows = attempt(server, &session, &program, &places).await;
+    session.close().await;
+    drop(places);
+    match rows?.into_iter().find(|row| !row.verdict.holds()) {
+        Some(Row { probe, answer, verdict, .. }) => Err(Unproved::Row {
+            probe: probe.name,
+            tries: probe.tries,
+            layer: probe.layer.name(),
+            verdict: verdict.to_string(),
+            answer,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// This program, where a session can run it.
+fn program(places: &Places) -> io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    if own.starts_with(SYSTEM) { Ok(own) } else { places.install(Path::new("/proc/self/exe")) }
+}
+
+/// Who it is tried by: nobody, where the launcher can be somebody else.
+async fn scene(server: &Server, workspace: PathBuf) -> Result<Scene, SessionError> {
+    let (uid, gid) = if server.link.launcher().await?.facts().privileged {
+        (NOBODY, NOBODY)
+    } else {
+        (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+    };
+    Ok(Scene { workspace, home: None, user: "nobody".to_owned(), uid, gid })
+}
+
+/// What a session's receipt says of it.
+fn held(receipt: &Receipt) -> Held {
+    Held {
+        missing: receipt.degraded.iter().map(|degraded| degraded.layer.clone()).collect(),
+        scopes: receipt.landlock.iter().flat_map(|landlock| landlock.scopes.clone()).collect(),
+    }
+}
+
+async fn attempt(
+    server: &Server,
+    session: &Arc<Session>,
+    program: &Path,
+    places: &Places,
+) -> Result<Vec<Row>, Unproved> {
+    let untried = |why: String| Unproved::Untried(why);
+    let opened = server.audit.opened(session).await;
+    opened.map_err(|error| untried(error.to_string()))?;
+    let trial = Trial::new(places, &held(&session.receipt));
+    let program = program.to_string_lossy().into_owned();
+    let words = trial.words().iter().cloned();
+    let argv = [program, "--attempt".to_owned()].into_iter().chain(words).collect();
+    let result = run(server, session, argv).await.map_err(untried)?;
+    if result.stdout.is_empty() {
+        let error = result.error.map(|error| error.message);
+        return Err(untried(error.unwrap_or_else(|| "it printed nothing".to_owned())));
+    }
+    Ok(trial.read(&result.stdout))
+}
+
+/// Runs a program in the session, by the way of every call.
+async fn run(
+    server: &Server,
+    session: &Arc<Session>,
+    argv: Vec<String>,
+) -> Result<CallResult, String> {
+    let told = |error: &dyn std::fmt::Display| error.to_string();
+    let bash = Bash { argv: Some(argv), ..Bash::default() };
+    let call = Call {
+        tool: ToolName::try_from("bash".to_owned()).map_err(|error| told(&error))?,
+        arguments: JsonText::render(&bash).map_err(|error| told(&error))?,
+        reason: Some("the proof of the profile".to_owned()),
+        options: CallOptions::default(),
+    };
+    let (queue, _) = mpsc::channel(1);
+    let id = uuid::Uuid::now_v7().to_string();
+    let context = Context {
+        spools: server.spools.clone(),
+        call_id: CallId::try_from(id).map_err(|error| told(&error))?,
+        request: 0,
+        cancel: CancellationToken::new(),
+        client: ToClient::new(queue),
+        streaming: Streaming::ResultOnly,
+        input: None,
+        tap: None,
+        observers: Arc::clone(&server.observers),
+        audience: Audience::Operators,
+        session: Arc::clone(session),
+    };
+    let place = session.turns.line_up().await;
+    let fault = Fault::default();
+    let asked = Asked { call, context, place, started: Instant::now(), fault };
+    Ok(call::serve(server, asked).await)
+}
