@@ -13,7 +13,7 @@ use palisade_client::{Error, Open, Running};
 use palisade_plan::{
     BUILD_ID,
     cell::FILE_CHANNELS,
-    launcher::{Refusal, Reply, Request},
+    launcher::{Refusal, Reply, Request, Whose},
 };
 use palisade_protocol::{CallResult, ErrorCode};
 use palisade_tests::{
@@ -232,7 +232,7 @@ fn a_launcher_that_can_make_no_processes_waits_for_better_times() {
         let pair = || socketpair(kind.0, kind.1, SocketFlags::CLOEXEC, None).unwrap();
         let pairs: Vec<_> = mode.act(|| (0..1 + FILE_CHANNELS).map(|_| pair()).collect());
         let theirs: Vec<_> = pairs.iter().map(|(_, theirs)| theirs.as_fd()).collect();
-        socket.send(&Request::Session { session: 1, plan }, &theirs).unwrap();
+        socket.send(&Request::Session { session: 1, whose: Whose::Client, plan }, &theirs).unwrap();
         assert!(matches!(heard(&socket), Some(Reply::Started { session: 1, .. })));
         let inner = processes::tree(i32::try_from(child.id()).unwrap())[1].pid;
         // From here on it can open nothing more. While the session is, it makes no blank either.
@@ -267,7 +267,7 @@ fn a_launcher_ends_on_nonsense_and_refuses_what_it_does_not_know() {
         }
         let world = World::new(mode);
         let plan = Box::new(palisade_tests::plan(&world.workspace()));
-        socket.send(&Request::Session { session: 1, plan }, &[]).unwrap();
+        socket.send(&Request::Session { session: 1, whose: Whose::Client, plan }, &[]).unwrap();
         match heard(&socket) {
             Some(Reply::Refused { session: 1, refusal: Refusal::Session(why) }) => {
                 assert_eq!(why, "0 descriptors for a session");
