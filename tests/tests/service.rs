@@ -198,21 +198,15 @@ fn privilege_in_the_service() {
         for set in ["CapPrm", "CapEff", "CapBnd"] {
             assert_eq!(booted.status(launcher, set), format!("{LAUNCHERS:016x}"), "{set}");
         }
-        // What tools would inherit.
-        assert_eq!(booted.status(launcher, "NoNewPrivs"), "0");
-        assert_eq!(booted.status(launcher, "Seccomp"), "0");
+        assert_eq!(booted.status(launcher, "NoNewPrivs"), "1");
+        assert_eq!(booted.status(launcher, "Seccomp"), "2");
     }
-    let host = booted.ok(&["readlink", "/proc/1/ns/mnt", "/proc/1/ns/net"]);
-    let of = |kind| format!("/proc/{inner}/ns/{kind}");
-    assert_eq!(booted.ok(&["readlink", &of("mnt"), &of("net")]), host);
+    for kind in ["mnt", "net"] {
+        let of = |pid: u32| booted.ok(&["readlink", &format!("/proc/{pid}/ns/{kind}")]);
+        assert_ne!(of(inner), of(1), "{kind}");
+    }
     client.kill().expect("kill");
     client.wait().expect("wait");
-
-    // A tool is under the session's filter alone, as below a daemon that bob starts for himself.
-    let filters = "-- grep Seccomp_filters /proc/self/status";
-    let private = booted.line_of("bob", &format!("palisade run {filters}")).output().unwrap();
-    assert!(text(&private.stdout).starts_with("Seccomp_filters:"), "{private:?}");
-    assert_eq!(ok(&booted, filters), text(&private.stdout));
     assert_eq!(booted.ok(&["stat", "-c", "%U %a", "/var/lib/palisade"]), "palisade 700");
 }
 
@@ -365,22 +359,24 @@ fn systemd_has_nothing_to_say_against_the_units() {
         match mode {
             Mode::System => {
                 let booted = Booted::with_service();
-                let units: Vec<_> = UNITS[..4].iter().map(|(name, _)| *name).collect();
+                let units: Vec<_> = UNITS[..7].iter().map(|(name, _)| *name).collect();
                 let paths: Vec<_> =
                     units.iter().map(|name| format!("/usr/lib/systemd/system/{name}")).collect();
                 let mut verify = vec!["systemd-analyze", "verify"];
                 verify.extend(paths.iter().map(String::as_str));
                 let verified = booted.run(&verify);
                 assert_eq!((verified.status.code(), said(&verified).as_str()), (Some(0), ""));
-                // In tenths. It was 0.9 when this was written; other versions count differently.
+                // In tenths. It was 1.0 and 4.3 when this was written; other versions count
+                // differently. What keeps the launcher's from being lower, its unit says.
                 booted.ok(&["systemd-analyze", "security", "--threshold=15", BROKER]);
+                booted.ok(&["systemd-analyze", "security", "--threshold=43", LAUNCHER]);
             }
             Mode::User => {
                 let world = World::new(mode);
                 let verify = |change: &dyn Fn(&str) -> String| {
                     let mut command = Command::new("systemd-analyze");
                     command.args(["verify", "--man=no", "--recursive-errors=no"]);
-                    for (name, unit) in &UNITS[..4] {
+                    for (name, unit) in &UNITS[..7] {
                         let path = world.workspace().join(name);
                         fs::write(&path, change(unit)).unwrap();
                         command.arg(path);

@@ -38,6 +38,7 @@ pub(crate) struct Config {
     pub(crate) launcher_socket: Option<Written<PathBuf>>,
     pub(crate) prove_at_start: Option<Written<bool>>,
     pub(crate) log: Option<Written<LogFilter>>,
+    pub(crate) drain_ms: Option<Written<u32>>,
 }
 
 /// The file as it is spelled.
@@ -54,6 +55,7 @@ struct Spelled {
     launcher_socket: Option<Spanned<Absolute>>,
     prove_at_start: Option<Spanned<bool>>,
     log: Option<Spanned<LogFilter>>,
+    drain_ms: Option<Spanned<u32>>,
 }
 
 /// A path that means the same wherever the daemon is started.
@@ -194,6 +196,7 @@ impl Config {
             launcher_socket: document.path(spelled.launcher_socket),
             prove_at_start: document.written(spelled.prove_at_start),
             log: document.written(spelled.log),
+            drain_ms: document.written(spelled.drain_ms),
         })
     }
 }

@@ -147,6 +147,9 @@ impl Connection {
                 () = tokio::time::sleep_until(greeting), if self.stage == Stage::New => {
                     return Err(silent());
                 }
+                () = self.server.draining.cancelled(), if self.work.calls.is_empty() && self.role == Role::Agent => {
+                    return Err(shutting_down());
+                }
                 () = shutdown.cancelled() => return Err(shutting_down()),
             };
             let next = match next {

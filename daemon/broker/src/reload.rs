@@ -3,7 +3,7 @@
 use crate::{
     effective::Effective,
     options::Options,
-    server::{Live, Server},
+    server::Server,
     service,
     settings::{Settings, SettingsError, StartedBy},
 };
@@ -95,7 +95,7 @@ impl Reloader {
         }
         // The only act here that can fail, so it comes first.
         (self.filter)(EnvFilter::new(settings.log.as_str())).map_err(ReloadError::Filter)?;
-        server.replace(Live::new(&settings.profiles, settings.own()));
+        server.replace(settings.live());
         *effective = settings.effective;
         Ok(())
     }

@@ -73,30 +73,36 @@ impl Listener {
     }
 }
 
-/// Stops on SIGTERM and SIGINT.
-pub(crate) fn stop_on_signals(shutdown: &CancellationToken) -> io::Result<()> {
+/// How the daemon is told to stop.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stop {
+    /// No more clients; what runs may end.
+    pub(crate) gently: CancellationToken,
+    /// At once.
+    pub(crate) now: CancellationToken,
+}
+
+/// Stops on SIGTERM and SIGINT: gently, and at once when another comes.
+pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
     let (mut term, mut interrupt) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     // Heard by nobody, but no longer deadly: a file over the limit is an error of that write.
     drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
-    let shutdown = shutdown.clone();
+    let stop = stop.clone();
     tokio::spawn(async move {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = interrupt.recv() => {}
+        for token in [stop.gently, stop.now] {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            token.cancel();
         }
-        shutdown.cancel();
     });
     Ok(())
 }
 
 /// Serves clients, operators and providers until told to stop.
-pub(crate) async fn serve(
-    listener: Listener,
-    beside: Beside,
-    server: Arc<Server>,
-    shutdown: CancellationToken,
-) {
+pub(crate) async fn serve(listener: Listener, beside: Beside, server: Arc<Server>, stop: Stop) {
     let sweeper = tokio::spawn(sweep(Arc::clone(&server)));
     // Operators and providers are heard for as long as there are clients to serve.
     let over = CancellationToken::new();
@@ -110,15 +116,17 @@ pub(crate) async fn serve(
     let mut connections = JoinSet::new();
     match listener {
         Listener::One(client) => {
-            admit(&server, client, Role::Agent, &mut connections, &shutdown);
+            admit(&server, client, Role::Agent, &mut connections, &stop.gently);
             // The one client's end is the end.
             while connections.join_next().await.is_some() {}
         }
         Listener::Socket { listener, bound } => {
-            accept(&listener, &server, Role::Agent, &mut connections, &shutdown).await;
+            let until = Until { accepting: &stop.gently, serving: &stop.now };
+            accept(&listener, &server, Role::Agent, &mut connections, until).await;
             service::notify(&[NotifyState::Stopping]);
             drop(listener);
             remove(bound);
+            drain(&server, &mut connections, &stop).await;
             let ended = async { while connections.join_next().await.is_some() {} };
             if timeout(FAREWELL, ended).await.is_err() {
                 tracing::warn!("some connections did not end in time");
@@ -144,7 +152,8 @@ async fn attend(listener: Listener, role: Role, server: Arc<Server>, over: Cance
             over.cancelled().await;
         }
         Listener::Socket { listener, bound } => {
-            accept(&listener, &server, role, &mut connections, &over).await;
+            let until = Until { accepting: &over, serving: &over };
+            accept(&listener, &server, role, &mut connections, until).await;
             drop(listener);
             remove(bound);
         }
@@ -152,18 +161,40 @@ async fn attend(listener: Listener, role: Role, server: Arc<Server>, over: Cance
     while connections.join_next().await.is_some() {}
 }
 
+/// Lets calls that run come to their end, for a time; then ends all of them.
+async fn drain(server: &Server, connections: &mut JoinSet<()>, stop: &Stop) {
+    server.draining.cancel();
+    let ended = async { while connections.join_next().await.is_some() {} };
+    let patience = server.live().drain;
+    tokio::select! {
+        () = ended => {}
+        () = sleep(patience) => {
+            tracing::warn!("calls were still under way {} ms after the stop", patience.as_millis());
+        }
+        () = stop.now.cancelled() => {}
+    }
+    stop.now.cancel();
+}
+
+/// How long clients are let in, and how long they are served.
+#[derive(Debug, Clone, Copy)]
+struct Until<'a> {
+    accepting: &'a CancellationToken,
+    serving: &'a CancellationToken,
+}
+
 async fn accept(
     listener: &UnixListener,
     server: &Arc<Server>,
     role: Role,
     connections: &mut JoinSet<()>,
-    shutdown: &CancellationToken,
+    until: Until<'_>,
 ) {
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((client, _)) if connections.len() < CONNECTIONS + TURNED_AWAY => {
-                    admit(server, client, role, connections, shutdown);
+                    admit(server, client, role, connections, until.serving);
                 }
                 Ok(_) => tracing::warn!("too many connections: one was closed"),
                 Err(error) => {
@@ -176,7 +207,7 @@ async fn accept(
                     tracing::error!(%error, "a connection ended by a defect");
                 }
             }
-            () = shutdown.cancelled() => return,
+            () = until.accepting.cancelled() => return,
         }
     }
 }

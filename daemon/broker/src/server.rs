@@ -25,7 +25,9 @@ use std::{
         Arc, Mutex, PoisonError, RwLock, Weak,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
+use tokio_util::sync::CancellationToken;
 
 /// The daemon's name and release.
 pub(crate) const NAME: &str = concat!("palisaded ", env!("CARGO_PKG_VERSION"));
@@ -62,15 +64,17 @@ impl Operators {
 pub(crate) struct Live {
     pub(crate) profiles: BTreeMap<String, Arc<Profile>>,
     pub(crate) own: Own,
+    /// How long calls that run have when the daemon stops.
+    pub(crate) drain: Duration,
 }
 
 impl Live {
-    pub(crate) fn new(profiles: &ProfileSet, own: Own) -> Self {
+    pub(crate) fn new(profiles: &ProfileSet, own: Own, drain: Duration) -> Self {
         let profiles = profiles
             .names()
             .filter_map(|name| Some((name.to_owned(), Arc::new(profiles.get(name)?.clone()))))
             .collect();
-        Self { profiles, own }
+        Self { profiles, own, drain }
     }
 }
 
@@ -79,6 +83,8 @@ impl Live {
 pub(crate) struct Server {
     live: RwLock<Arc<Live>>,
     pub(crate) standing: Standing,
+    /// The daemon stops: nothing new begins, and what runs may end.
+    pub(crate) draining: CancellationToken,
     pub(crate) registry: Registry,
     pub(crate) link: Link,
     pub(crate) spools: Spools,
@@ -101,6 +107,7 @@ impl Server {
         Ok(Self {
             live: RwLock::new(Arc::new(live)),
             standing: Standing::default(),
+            draining: CancellationToken::new(),
             registry: Registry::new()?,
             link,
             spools,

@@ -9,15 +9,20 @@ use crate::{
     ownership::{self, UnsafePlace},
     privilege::{self, Account, PrivilegeError},
     prove::Proving,
+    server::Live,
 };
 use palisade_audit::Sync;
 use palisade_policy::{ProfileError, ProfileSet};
 use std::{
     env, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 mod profiles;
+
+/// How long calls that run have when the daemon stops.
+const DRAIN_MS: u32 = 10_000;
 
 /// Everything that is decided before anything is done.
 #[derive(Debug)]
@@ -34,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) log: LogFilter,
     pub(crate) audit_sync: Sync,
     pub(crate) proving: Proving,
+    /// How long calls that run have when the daemon stops.
+    drain: Duration,
     /// Every value, with its origin.
     pub(crate) effective: Effective,
     /// Where configuration and profiles are, or would be looked for.
@@ -190,6 +197,8 @@ impl Settings {
         };
         let default = (Some(usual_log), Origin::Default);
         let log = effective.choose("log", options.log, file.log, default);
+        let default = (Some(DRAIN_MS), Origin::Default);
+        let drain = effective.choose("drain_ms", None, file.drain_ms, default);
         let account = match by {
             StartedBy::Root => Some(privilege::account(user.as_deref())?),
             StartedBy::User => None,
@@ -206,13 +215,19 @@ impl Settings {
             log: log.unwrap_or_default(),
             audit_sync: audit_sync.unwrap_or_default(),
             proving,
+            drain: Duration::from_millis(drain.unwrap_or(DRAIN_MS).into()),
             effective,
             configured,
         })
     }
 
+    /// What a reload exchanges.
+    pub(crate) fn live(&self) -> Live {
+        Live::new(&self.profiles, self.own(), self.drain)
+    }
+
     /// The places that are the daemon's own.
-    pub(crate) fn own(&self) -> Own {
+    fn own(&self) -> Own {
         let state = match &self.state {
             State::Given(path) | State::Usual(path) => Some(path),
             State::Nowhere => None,

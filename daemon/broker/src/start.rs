@@ -12,7 +12,7 @@ use crate::{
     privilege::{self, PrivilegeError},
     prove::Proofs,
     reload::{Filter, Reloader},
-    serve::{self, Beside, Listener},
+    serve::{self, Beside, Listener, Stop},
     server::{Clients, Live, Operators, Server},
     service,
     settings::{Door, OperatorDoor, Settings, SettingsError, StartedBy, State},
@@ -29,7 +29,6 @@ use std::{
     path::PathBuf,
     sync::Arc,
 };
-use tokio_util::sync::CancellationToken;
 
 /// `EX_CONFIG`: the status for a bad configuration.
 const BAD_CONFIGURATION: u8 = 78;
@@ -190,7 +189,7 @@ fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared,
         }
     };
     let (spools, undos, log) = places(&settings)?;
-    let live = Live::new(&settings.profiles, settings.own());
+    let live = settings.live();
     let launcher = match settings.launcher_socket {
         Some(path) => LauncherFrom::Socket(path),
         None => LauncherFrom::Process(launcher_process::start()?),
@@ -414,8 +413,8 @@ impl Started {
 
     async fn serve_until_stopped(self) -> Result<(), StartError> {
         let Self { entrance, beside, prepared, reloader } = self;
-        let shutdown = CancellationToken::new();
-        serve::stop_on_signals(&shutdown)
+        let stop = Stop::default();
+        serve::stop_on_signals(&stop)
             .map_err(|error| StartError::Io("listen for signals", error))?;
         let link = match prepared.launcher {
             LauncherFrom::Process(LauncherProcess { child, socket }) => {
@@ -455,7 +454,7 @@ impl Started {
         let operators = beside.operators.map(listen).transpose()?;
         let providers = beside.providers.map(listen).transpose()?;
         let beside = Beside { operators, providers };
-        serve::serve(listener, beside, server, shutdown).await;
+        serve::serve(listener, beside, server, stop).await;
         manager.abort();
         Ok(())
     }

@@ -117,6 +117,7 @@ impl Work {
                 }
                 () = session.over() => break,
                 () = sleep_until(until) => break,
+                () = server.draining.cancelled(), if self.calls.is_empty() => break,
                 () = shutdown.cancelled() => break,
             }
         }

@@ -1,7 +1,7 @@
 //! The command line. As a service its unit file, which only root can write, carries the ceiling.
 
 use palisade_plan::ceiling::{AllowRoot, Ceiling};
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// What `--help` prints.
 pub const HELP: &str = "\
@@ -31,6 +31,8 @@ pub struct Options {
     pub ceiling: Ceiling,
     /// Set by the outer launcher for the inner one; see `nest`.
     pub(crate) inside: Option<String>,
+    /// The same, of `pulse`.
+    pub(crate) pulse: Option<Duration>,
 }
 
 /// What the command line asks for.
@@ -61,8 +63,13 @@ pub enum ArgumentError {
 /// # Errors
 /// If it has anything that [`HELP`] does not.
 pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, ArgumentError> {
-    let mut options =
-        Options { cell: None, broker_user: None, ceiling: Ceiling::default(), inside: None };
+    let mut options = Options {
+        cell: None,
+        broker_user: None,
+        ceiling: Ceiling::default(),
+        inside: None,
+        pulse: None,
+    };
     let mut arguments = arguments;
     while let Some(option) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| ArgumentError::Missing(option.clone()));
@@ -83,6 +90,9 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, Argument
                     .map_err(|_| ArgumentError::Number(option.clone(), text))?;
             }
             crate::nest::INSIDE => options.inside = Some(value()?),
+            crate::pulse::PULSE => {
+                options.pulse = Some(Duration::from_millis(number(value()?)?));
+            }
             "--allow-root" => options.ceiling.allow_root = AllowRoot::Yes,
             _ => return Err(ArgumentError::Unknown(option)),
         }

@@ -10,6 +10,7 @@ mod identity;
 mod nest;
 mod phase;
 mod privilege;
+mod pulse;
 mod serve;
 mod session;
 mod spawn;

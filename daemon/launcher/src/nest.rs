@@ -7,6 +7,7 @@ use crate::{
     arguments::Options,
     cgroup,
     privilege::{self, Privilege},
+    pulse::{Manager, PULSE},
     serve::LauncherError,
 };
 use nix::sched::{CloneFlags, unshare};
@@ -14,7 +15,7 @@ use palisade_plan::Found;
 use rustix::{io::Errno, process::Signal};
 use std::{
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
-    process::{Command, ExitStatus},
+    process::{Command, ExitStatus, Stdio},
 };
 
 /// Tells the inner launcher that it is one, and what privilege the outer one settled for.
@@ -44,15 +45,22 @@ pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
         return Ok(Nest::Here(privilege));
     }
     let program = std::env::current_exe().map_err(LauncherError::Nest)?;
-    let mut inner = Command::new(program)
+    let manager = Manager::of_environment().map_err(LauncherError::Nest)?;
+    let mut command = Command::new(program);
+    command
         .arg0("palisade-launcher")
         .args(std::env::args_os().skip(1))
-        .args([INSIDE, if privilege.privileged { SYSTEM } else { USER }])
-        .spawn()
-        .map_err(LauncherError::Nest)?;
+        .args([INSIDE, if privilege.privileged { SYSTEM } else { USER }]);
+    if let Some(manager) = &manager {
+        command.args([PULSE, &manager.millis()]).stdout(Stdio::piped());
+    }
+    let mut inner = command.spawn().map_err(LauncherError::Nest)?;
     // The inner launcher alone holds the socket, so that its end is seen as the launcher's end.
     let null = std::fs::File::open("/dev/null").map_err(LauncherError::Nest)?;
     rustix::stdio::dup2_stdin(&null).map_err(|e| LauncherError::Kernel("dup2", e))?;
+    if let (Some(manager), Some(said)) = (&manager, inner.stdout.take()) {
+        manager.relay(said);
+    }
     Ok(Nest::Ended(match inner.wait() {
         Ok(ended) => ended,
         // Whoever started the daemon ignored SIGCHLD: the kernel has collected the inner launcher

@@ -7,6 +7,7 @@ use crate::{
     nest::{self, Nest},
     phase::Phase,
     privilege::{Privilege, PrivilegeError},
+    pulse::Pulse,
     session::{Blank, Session, Wanted},
     spawn::{OwnPids, Process, SpawnError, Spawner},
 };
@@ -79,6 +80,7 @@ struct Launcher {
     spawner: Spawner,
     cgroups: Cgroups,
     blank: Option<Blank>,
+    pulse: Pulse,
     sessions: BTreeMap<SessionNumber, Session>,
 }
 
@@ -115,8 +117,15 @@ fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
         // Not a service: whoever started this may have sessions, root among them.
         ceiling.allow_root = AllowRoot::Yes;
     }
-    let mut launcher =
-        Launcher { ceiling, facts, spawner, cgroups, blank: None, sessions: BTreeMap::new() };
+    let mut launcher = Launcher {
+        ceiling,
+        facts,
+        spawner,
+        cgroups,
+        blank: None,
+        pulse: Pulse::new(options.pulse),
+        sessions: BTreeMap::new(),
+    };
     let result = if listening {
         launcher.accept(&socket, options.broker_user.as_deref())
     } else {
@@ -144,6 +153,13 @@ impl Launcher {
                 .as_raw(),
         };
         loop {
+            self.pulse.beat();
+            let mut polled = [PollFd::new(listener, PollFlags::IN)];
+            match rustix::event::poll(&mut polled, self.pulse.patience().as_ref()) {
+                Ok(0) | Err(Errno::INTR) => continue,
+                Ok(_) => {}
+                Err(error) => return Err(LauncherError::Kernel("poll", error)),
+            }
             let broker = match rustix::net::accept_with(listener, rustix::net::SocketFlags::CLOEXEC)
             {
                 Ok(broker) => broker,
@@ -175,8 +191,11 @@ impl Launcher {
                 && phase == Phase::Serving
                 && !self.sessions.values().any(Session::is_starting);
             let woken = self.wait(broker, idle)?;
-            if !woken.any && idle {
-                attempt = self.prepare_blank();
+            self.pulse.beat();
+            if !woken.any {
+                if idle {
+                    attempt = self.prepare_blank();
+                }
                 continue;
             }
             attempt = Attempt::Worthwhile;
@@ -215,7 +234,8 @@ impl Launcher {
             }
         }
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match rustix::event::poll(&mut polled, idle.then_some(&at_once)) {
+        let patience = if idle { Some(at_once) } else { self.pulse.patience() };
+        match rustix::event::poll(&mut polled, patience.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(LauncherError::Kernel("poll", error)),
         }

@@ -40,6 +40,7 @@ pub(crate) const KEYS: &[Key] = &[
     at_start("launcher_socket"),
     at_start("prove_at_start"),
     live("log"),
+    live("drain_ms"),
 ];
 
 /// A key by its path.

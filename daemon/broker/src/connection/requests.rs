@@ -1,6 +1,6 @@
 //! What a client may ask of its connection, one by one. Broker.
 
-use super::{Connection, LOOK, Next, hung_up};
+use super::{Connection, LOOK, Next, hung_up, shutting_down};
 use crate::{
     call,
     context::{Attachment, Context, Streaming},
@@ -42,6 +42,9 @@ impl Connection {
         };
         if let Err(error) = self.role.permits(&request) {
             return self.refuse(id, error).await;
+        }
+        if self.server.draining.is_cancelled() && begins(&request) {
+            return self.refuse(id, shutting_down()).await;
         }
         self.server.desk.heard(self.number);
         if let Err(error) = request.check() {
@@ -298,6 +301,11 @@ impl Connection {
             }
         }
     }
+}
+
+/// Whether a request begins something that a daemon that stops would have to wait for.
+const fn begins(request: &Request) -> bool {
+    matches!(request, Request::Open(_) | Request::Resume(_) | Request::Call(_) | Request::Batch(_))
 }
 
 fn call_id() -> Result<CallId, WireError> {

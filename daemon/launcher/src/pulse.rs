@@ -1,0 +1,151 @@
+//! Tells the service manager that the launcher is ready and alive. The inner launcher, which does
+//! the work, beats on its standard output; the outer one, whom the manager knows, passes that on.
+
+use rustix::event::Timespec;
+use std::{
+    env,
+    io::{self, Read, Write as _},
+    os::{
+        linux::net::SocketAddrExt as _,
+        unix::{
+            ffi::OsStrExt as _,
+            net::{SocketAddr, UnixDatagram},
+        },
+    },
+    time::{Duration, Instant},
+};
+
+/// Tells the inner launcher how often to beat, in milliseconds.
+pub(crate) const PULSE: &str = "--pulse";
+
+/// Said once by the inner launcher.
+const READY: u8 = b'R';
+/// Said again and again.
+const ALIVE: u8 = b'A';
+/// How often, if nobody asks for it.
+const SELDOM: Duration = Duration::from_secs(3600);
+
+/// The inner launcher's.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    every: Option<Duration>,
+    last: Option<Instant>,
+}
+
+impl Pulse {
+    /// One that beats this often, if somebody listens.
+    pub(crate) const fn new(every: Option<Duration>) -> Self {
+        Self { every, last: None }
+    }
+
+    /// How long the launcher may wait for something to happen.
+    pub(crate) fn patience(&self) -> Option<Timespec> {
+        self.every.and_then(|every| Timespec::try_from(every).ok())
+    }
+
+    /// Beats, if it is time. The first beat says that the launcher is ready.
+    pub(crate) fn beat(&mut self) {
+        let Some(every) = self.every else { return };
+        let now = Instant::now();
+        let beat = match self.last {
+            None => READY,
+            Some(last) if now.duration_since(last) >= every / 2 => ALIVE,
+            Some(_) => return,
+        };
+        self.last = Some(now);
+        let mut stdout = io::stdout().lock();
+        if let Err(error) = stdout.write_all(&[beat]).and_then(|()| stdout.flush()) {
+            eprintln!("palisade-launcher: the outer launcher does not listen: {error}");
+            self.every = None;
+        }
+    }
+}
+
+/// The outer launcher's: the service manager.
+#[derive(Debug)]
+pub(crate) struct Manager {
+    socket: UnixDatagram,
+    address: SocketAddr,
+    every: Duration,
+}
+
+impl Manager {
+    /// The one that started this program, if it wants to be told.
+    pub(crate) fn of_environment() -> io::Result<Option<Self>> {
+        let Some(name) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
+            return Ok(None);
+        };
+        let address = match name.as_bytes().strip_prefix(b"@") {
+            Some(name) => SocketAddr::from_abstract_name(name)?,
+            None => SocketAddr::from_pathname(&name)?,
+        };
+        let watchdog = env::var("WATCHDOG_USEC").ok().and_then(|usec| usec.parse().ok());
+        let every = watchdog.map_or(SELDOM, |usec| Duration::from_micros(usec) / 3);
+        Ok(Some(Self { socket: UnixDatagram::unbound()?, address, every }))
+    }
+
+    /// How often the inner launcher is to beat.
+    pub(crate) fn millis(&self) -> String {
+        self.every.as_millis().max(1).to_string()
+    }
+
+    /// Passes on what the inner launcher says, until it ends.
+    pub(crate) fn relay(&self, mut inner: impl Read) {
+        let mut beats = [0; 64];
+        loop {
+            let said = match inner.read(&mut beats) {
+                Ok(0) => return,
+                Ok(length) => beats.get(..length).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    eprintln!("palisade-launcher: the inner launcher is not heard: {error}");
+                    return;
+                }
+            };
+            if said.contains(&READY) {
+                self.tell("READY=1\nSTATUS=ready to start cells");
+            }
+            self.tell("WATCHDOG=1");
+        }
+    }
+
+    fn tell(&self, state: &str) {
+        if let Err(error) = self.socket.send_to_addr(state.as_bytes(), &self.address) {
+            eprintln!("palisade-launcher: the service manager could not be told: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_inner_launcher_says_is_passed_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        let outer = Manager {
+            socket: UnixDatagram::unbound().unwrap(),
+            address: SocketAddr::from_pathname(&path).unwrap(),
+            every: Duration::from_secs(1),
+        };
+        outer.relay(&[ALIVE][..]);
+        outer.relay(&[READY][..]);
+        let heard = || {
+            let mut buffer = [0; 256];
+            let length = manager.recv(&mut buffer).unwrap();
+            String::from_utf8_lossy(&buffer[..length]).into_owned()
+        };
+        assert_eq!(heard(), "WATCHDOG=1");
+        assert_eq!(heard(), "READY=1\nSTATUS=ready to start cells");
+        assert_eq!(heard(), "WATCHDOG=1");
+    }
+
+    #[test]
+    fn nobody_listens_to_a_launcher_without_a_manager() {
+        let mut pulse = Pulse::default();
+        pulse.beat();
+        assert_eq!((pulse.last, pulse.patience().is_none()), (None, true));
+    }
+}
