@@ -5,7 +5,7 @@ use crate::{
     channel::Channel,
     files, kernel,
     receipt::{self, Promised},
-    runner::{self, Left, Turns},
+    runner::{self, Left},
     steps::{Given, StepFailure, Taken, take},
     trial,
     victim::Victim,
@@ -211,7 +211,7 @@ fn serve(
             let channel =
                 channels.pop().ok_or(EnterError::Setup { channels: 0, descriptors: 0 })?;
             let ruleset = taken.landlock.map(|landlock| landlock.ruleset);
-            runner::serve(channel, control, ruleset, victim, Turns::Any)?;
+            runner::serve(channel, control, ruleset, victim, None)?;
             Ok(())
         }
         Role::Transaction => {
@@ -220,7 +220,7 @@ fn serve(
             };
             let Some(mut layers) = taken.layers else { return Err(EnterError::NoLayers) };
             let ruleset = taken.landlock.map(|landlock| landlock.ruleset);
-            match runner::serve(channel, control, ruleset, victim, Turns::One(layers.since))? {
+            match runner::serve(channel, control, ruleset, victim, Some(&layers))? {
                 Left::Nobody => return Ok(()),
                 Left::Launcher { control, since } => {
                     watch(control);

@@ -7,6 +7,7 @@
 
 use crate::{
     borrowed::Borrowed,
+    moment::Moment,
     mounts::{self, NO_DEV, NO_SUID},
     steps::StepFailure,
 };
@@ -15,7 +16,6 @@ use palisade_plan::{Found, Identity, Overlay, Path};
 use rustix::{
     fs::{CWD, Mode, OFlags, Stat},
     mount::{FsMountFlags, FsOpenFlags, MountAttrFlags},
-    time::{ClockId, clock_gettime},
 };
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
@@ -26,38 +26,12 @@ pub struct Layers {
     pub lower: OwnedFd,
     /// What the program did.
     pub upper: OwnedFd,
-    /// What the workspace's files are marked with at the least that changed since the program was
-    /// started.
+    /// When the program was started.
     pub since: Moment,
-}
-
-/// A time in seconds and nanoseconds, as file systems note it.
-pub(crate) type Moment = (i64, u32);
-
-/// How often the clock is looked at again; it goes on every 10 milliseconds at the least.
-const LOOKS: usize = 1000;
-
-/// Waits until files are marked with more than an earlier moment, which is a few milliseconds at
-/// most: what changes from then on can be told from what was changed before. Gives what it is then.
-pub(crate) fn moment_after(earlier: Moment) -> Moment {
-    for _look in 0..LOOKS {
-        if now() > earlier {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_micros(100));
-    }
-    now()
-}
-
-/// What a file that changes now is marked with at the least.
-fn now() -> Moment {
-    let now = clock_gettime(ClockId::RealtimeCoarse);
-    (now.tv_sec, u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 /// Lays the layer over the workspace.
 pub(crate) fn lay(overlay: &Overlay) -> Result<Layers, StepFailure> {
-    let since = now();
     let path = &overlay.workspace;
     let lower = open_directory(path)?;
     refuse_mounts_below(path)?;
@@ -83,7 +57,7 @@ pub(crate) fn lay(overlay: &Overlay) -> Result<Layers, StepFailure> {
     });
     borrowed.give_back()?;
     attach(&merged?, path)?;
-    Ok(Layers { lower, upper, since })
+    Ok(Layers { lower, upper, since: Moment::default() })
 }
 
 fn open_directory(path: &Path) -> Result<OwnedFd, StepFailure> {

@@ -4,7 +4,8 @@
 use crate::{
     channel::Channel,
     kernel::{self, ChildStack, Image},
-    overlay::{self, Moment},
+    moment::{self, Moment},
+    overlay::Layers,
     terminal,
     tree::Tree,
     victim::Victim,
@@ -68,15 +69,6 @@ struct Running {
     _terminal: Option<OwnedFd>,
 }
 
-/// How many programs are run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turns {
-    /// One after another, until the broker or the launcher goes.
-    Any,
-    /// One, when the file systems' clock shows more than this.
-    One(Moment),
-}
-
 /// Why no program is run any more.
 #[derive(Debug)]
 pub(crate) enum Left {
@@ -86,18 +78,18 @@ pub(crate) enum Left {
     Launcher {
         /// Its socket.
         control: Datagrams,
-        /// When the program was started, or a little before.
+        /// When the program was started.
         since: Moment,
     },
 }
 
-/// Runs programs.
+/// Runs programs, one after another; in a transaction one.
 pub(crate) fn serve(
     channel: Channel,
     control: Datagrams,
     ruleset: Option<OwnedFd>,
     victim: Victim,
-    turns: Turns,
+    layers: Option<&Layers>,
 ) -> Result<Left, RunnerError> {
     let tree = Tree::new().map_err(kernel("become the reaper"))?;
     let mut children = SigSet::empty();
@@ -107,7 +99,7 @@ pub(crate) fn serve(
         .map_err(kernel("signalfd"))?;
     let stack = ChildStack::new();
     let mut runner = Runner { channel, control, ruleset, children, tree, stack, victim };
-    let end = runner.serve(turns);
+    let end = runner.serve(layers);
     runner.tree.end_with_this_process();
     match end? {
         Over::Gone => Ok(Left::Nobody),
@@ -129,7 +121,7 @@ struct Woken {
 }
 
 impl Runner {
-    fn serve(&mut self, turns: Turns) -> Result<Over, RunnerError> {
+    fn serve(&mut self, layers: Option<&Layers>) -> Result<Over, RunnerError> {
         let mut running = None;
         let mut since = None;
         loop {
@@ -148,8 +140,8 @@ impl Runner {
                 else {
                     return Ok(Over::Gone);
                 };
-                if let (Turns::One(made), RunRequest::Run(_)) = (turns, &request) {
-                    since = Some(overlay::moment_after(made));
+                if let (Some(layers), RunRequest::Run(_)) = (layers, &request) {
+                    since = Some(moment::now(&layers.lower));
                 }
                 running = self.hear(request, fds, running)?;
             }

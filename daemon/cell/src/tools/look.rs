@@ -91,7 +91,7 @@ fn real_above(path: &[u8]) -> Path {
 }
 
 /// The state that a file is in.
-pub(in crate::tools) fn version(stat: &Stat) -> Version {
+pub(crate) fn version(stat: &Stat) -> Version {
     let ctime = time(stat.st_ctime, stat.st_ctime_nsec);
     Version { dev: stat.st_dev, ino: stat.st_ino, ctime }
 }

@@ -19,11 +19,11 @@ mod smallest;
 mod walk;
 mod watch;
 
-pub(crate) use change::{change, settle};
+pub(crate) use change::{change, settle, with_free_name};
 pub(crate) use glob::glob;
 pub(crate) use grep::grep;
 pub(crate) use list::{Listing, list};
-pub(crate) use look::look;
+pub(crate) use look::{look, version};
 pub(crate) use read::read;
 
 use crate::channel::Channel;

@@ -85,6 +85,7 @@ fn path_of(step: &Step) -> Path {
         | Step::Replace { spot, .. }
         | Step::Remove { spot, .. }
         | Step::Place { spot, .. }
+        | Step::Take { spot, .. }
         | Step::Touch { spot, .. }
         | Step::Mode { spot, .. } => spot.path(),
         Step::Move { to, .. } | Step::MoveOver { to, .. } => to.path(),

@@ -4,9 +4,9 @@ use super::{
     fresh::Fresh,
     names::rename_new,
     seen::Seen,
-    settle::{files, staging::Staging},
+    settle::{files, give_back, restore_name, staging::Staging},
     spot::{Spot, look},
-    step::{Below, StepError, exchange, put_back, restore_name, set_mode, set_time},
+    step::{Below, StepError, exchange, put_back, set_mode, set_time},
     tree,
 };
 use palisade_plan::Path;
@@ -52,6 +52,11 @@ pub(super) enum Done {
         id: Option<(u64, u64)>,
         late: Vec<(Vec<u8>, u32)>,
     },
+    Taken {
+        spot: Spot,
+        staging: Rc<Staging>,
+        kept: Vec<u8>,
+    },
     Touched {
         spot: Spot,
         old: (i64, u32),
@@ -66,6 +71,7 @@ impl Done {
             | Self::New { spot, .. }
             | Self::Aside { spot, .. }
             | Self::Placed { spot, .. }
+            | Self::Taken { spot, .. }
             | Self::Touched { spot, .. }
             | Self::Mode { spot, .. } => spot.path(),
             Self::Moved { to, .. } | Self::MovedOver { to, .. } => to.path(),
@@ -89,6 +95,7 @@ impl Done {
             | Self::Moved { .. }
             | Self::MovedOver { .. }
             | Self::Mode { .. }
+            | Self::Taken { .. }
             | Self::Touched { .. } => Ok(()),
         }
     }
@@ -120,6 +127,7 @@ impl Done {
             | Self::MovedOver { .. }
             | Self::Mode { .. }
             | Self::Placed { .. }
+            | Self::Taken { .. }
             | Self::Touched { .. }) => Ok(other.rename_back()?),
         }
     }
@@ -154,6 +162,9 @@ impl Done {
             }
             Self::Mode { spot, old } => set_mode(&spot.handle()?, old),
             Self::Touched { spot, old } => set_time(&spot.handle()?, old),
+            Self::Taken { spot, staging, kept } => {
+                give_back(&staging, &kept, &spot.dir()?, &spot.name)
+            }
             Self::Placed { spot, staging, replaced: Some(kept), .. } => {
                 let put_back = staging
                     .dir()
@@ -194,6 +205,7 @@ impl Done {
             }
             // What was replaced goes with the directory that it is in.
             Self::Placed { .. }
+            | Self::Taken { .. }
             | Self::Touched { .. }
             | Self::MadeDir { .. }
             | Self::New { .. }
@@ -216,6 +228,7 @@ impl Done {
             | Self::MadeDir { .. }
             | Self::Moved { .. }
             | Self::MovedOver { .. }
+            | Self::Taken { .. }
             | Self::Mode { .. } => Vec::new(),
         }
     }

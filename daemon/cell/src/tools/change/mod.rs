@@ -21,6 +21,8 @@ mod target;
 mod tree;
 mod write;
 
+pub(crate) use self::names::with_free_name;
+
 use self::{arrange::Over, restore::Force, stage::Stage};
 use super::{Reach, Stop, failure};
 use crate::{channel::Channel, overlay::Layers};

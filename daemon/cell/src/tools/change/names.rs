@@ -20,7 +20,7 @@ pub(in crate::tools) fn is_ours(name: &[u8]) -> bool {
 }
 
 /// Does something with a random name that is not taken.
-pub(super) fn with_free_name<T>(
+pub(crate) fn with_free_name<T>(
     mut act: impl FnMut(&str) -> Result<T, Errno>,
 ) -> Result<(T, String), Errno> {
     for _try in 0..TRIES {

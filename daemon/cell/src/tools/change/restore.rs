@@ -289,6 +289,8 @@ fn rename(
     let node = stage.look(old)?;
     let old_path = old.path();
     let (print, size) = match node {
+        // It was not done, or is undone already.
+        Node::Absent if force == Force::Yes && present(new)?.is_some() => return Ok(()),
         Node::Absent => return Err(conflict(old, None, None).into()),
         Node::There(seen) => (print(old, &seen), seen.size),
         Node::Planned(_) => {

@@ -69,7 +69,8 @@ impl Seen {
 
     /// Whether anything of it may have changed since a moment.
     pub(super) fn changed_since(&self, moment: (i64, u32)) -> bool {
-        self.ctime >= moment
+        // A file system that notes whole seconds only says too little.
+        if self.ctime.1 == 0 { self.ctime.0 >= moment.0 } else { self.ctime >= moment }
     }
 
     /// Whether it changed after another.

@@ -16,7 +16,11 @@ use palisade_plan::{
 };
 use rustix::{fs::FileType, io::Errno};
 use sha2::{Digest as _, Sha256};
-use std::{collections::HashMap, fs::File, rc::Rc};
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    rc::Rc,
+};
 
 /// How many files are held open; the content of more has a name while it waits.
 pub(super) const MOST_OPEN: usize = 128;
@@ -42,6 +46,8 @@ pub(super) struct Stage<'a> {
     pub(super) workspace: &'a std::path::Path,
     dirs: HashMap<Vec<u8>, Rc<Dir>>,
     pub(super) planned: HashMap<Vec<u8>, Option<FileType>>,
+    /// Directories that are taken away, perhaps to be made again.
+    pub(super) emptied: HashSet<Vec<u8>>,
     /// What gets another name: where it is now.
     pub(super) moved: HashMap<Vec<u8>, (Spot, Seen)>,
     /// What was found where, at the first look.
@@ -62,6 +68,7 @@ impl<'a> Stage<'a> {
             workspace,
             dirs: HashMap::new(),
             planned: HashMap::new(),
+            emptied: HashSet::new(),
             moved: HashMap::new(),
             found: Vec::new(),
             steps: Vec::new(),
@@ -143,6 +150,13 @@ impl<'a> Stage<'a> {
         let path = spot.path();
         if let Some(planned) = self.planned.get(&path.0) {
             return Ok(planned.map_or(Node::Absent, Node::Planned));
+        }
+        let mut above = split(&path.0).0;
+        while above.len() > spot.base.real.len() {
+            if self.emptied.contains(above) {
+                return Ok(Node::Absent);
+            }
+            above = split(above).0;
         }
         let found = match spot.look() {
             // On the way is something that is no directory yet.

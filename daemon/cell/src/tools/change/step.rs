@@ -5,18 +5,18 @@ use super::{
     fresh::Fresh,
     names::{rename_new, with_free_name},
     seen::Seen,
-    settle::{Source, modified, staging::Staging},
+    settle::{Source, modified, place, staging::Staging, take_away},
     spot::{Handle, Spot, look},
     tree,
 };
 use palisade_plan::cell::FileError;
 use rustix::{
-    fs::{AtFlags, CWD, Mode, RenameFlags},
+    fs::{AtFlags, CWD, FileType, Mode, RenameFlags},
     io::Errno,
 };
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd as _, BorrowedFd},
+    os::fd::{AsFd, AsRawFd as _},
     rc::Rc,
 };
 
@@ -41,6 +41,8 @@ pub(super) enum Step {
     Mode { spot: Spot, old: Seen, mode: u32 },
     /// Put what a program left in a transaction in the place of what is there, or of nothing.
     Place { spot: Spot, source: Box<Source>, staging: Rc<Staging>, old: Option<(Seen, Below)> },
+    /// Take away what a program removed in a transaction.
+    Take { spot: Spot, old: Seen, below: Below, staging: Rc<Staging> },
     /// Give a file another time.
     Touch { spot: Spot, old: Seen, mtime: (i64, u32) },
 }
@@ -93,6 +95,7 @@ impl Step {
             | Self::Move { .. }
             | Self::MoveOver { .. }
             | Self::Mode { .. }
+            | Self::Take { .. }
             | Self::Touch { .. } => Ok(()),
         }
     }
@@ -131,13 +134,28 @@ impl Step {
             Self::MoveOver { from, to, old, over } => move_over(from, to, &old, &over),
             Self::Mode { spot, old, mode } => {
                 let handle = spot.handle()?;
-                if !old.is_moved(&Seen::from(&rustix::fs::fstat(&handle)?)) {
+                let now = Seen::from(&rustix::fs::fstat(&handle)?);
+                // What is in a directory may have changed by another step.
+                let same = match old.kind() {
+                    FileType::Directory => {
+                        (old.id(), old.kind(), old.mode()) == (now.id(), now.kind(), now.mode())
+                    }
+                    FileType::RegularFile
+                    | FileType::Symlink
+                    | FileType::Fifo
+                    | FileType::Socket
+                    | FileType::CharacterDevice
+                    | FileType::BlockDevice
+                    | FileType::Unknown => old.is_moved(&now),
+                };
+                if !same {
                     return Err(StepError::Changed);
                 }
                 set_mode(&handle, mode)?;
                 Ok(Done::Mode { spot, old: old.mode() })
             }
             Self::Place { spot, source, staging, old } => place(spot, *source, staging, old),
+            Self::Take { spot, old, below, staging } => take_away(spot, &old, below, staging),
             Self::Touch { spot, old, mtime } => {
                 let handle = spot.handle()?;
                 let now = Seen::from(&rustix::fs::fstat(&handle)?);
@@ -152,7 +170,7 @@ impl Step {
 }
 
 /// That something is there by now is a change of what was prepared.
-fn free(done: Result<(), Errno>) -> Result<(), StepError> {
+pub(super) fn free(done: Result<(), Errno>) -> Result<(), StepError> {
     match done {
         Err(Errno::EXIST) => Err(StepError::Changed),
         done => Ok(done?),
@@ -169,75 +187,6 @@ pub(super) fn set_mode(handle: &impl AsFd, mode: u32) -> Result<(), Errno> {
 pub(super) fn set_time(handle: &impl AsFd, mtime: (i64, u32)) -> Result<(), Errno> {
     let own = format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd());
     rustix::fs::utimensat(CWD, own, &modified(mtime), AtFlags::empty())
-}
-
-/// What is replaced is then where its replacement was.
-fn place(
-    spot: Spot,
-    source: Source,
-    staging: Rc<Staging>,
-    old: Option<(Seen, Below)>,
-) -> Result<Done, StepError> {
-    let (dir, aside) = (spot.dir()?, staging.dir()?);
-    let name = source.aside.as_slice();
-    let replaced = match old {
-        None => {
-            free(rename_new((aside, name), (&dir, &spot.name)))?;
-            None
-        }
-        Some((old, below)) => {
-            let kept = match exchange((aside, name), (&dir, &spot.name)) {
-                Err(Errno::NOENT) => return Err(StepError::Changed),
-                Err(Errno::INVAL) => swap_by_names(aside, name, &dir, &spot.name)?,
-                done => {
-                    done?;
-                    name.to_vec()
-                }
-            };
-            match is_expected(aside, &kept, &old, below) {
-                Ok(true) => {}
-                other => {
-                    restore_name(aside, &kept, &dir, &spot.name)?;
-                    return Err(other.err().map_or(StepError::Changed, StepError::from));
-                }
-            }
-            Some(kept)
-        }
-    };
-    let id = look(&dir, &spot.name)?.map(|made| made.id());
-    drop(dir);
-    Ok(Done::Placed { spot, staging, replaced, id, late: source.late })
-}
-
-/// On a file system that can not exchange: for a moment nothing has the name.
-fn swap_by_names(
-    aside: BorrowedFd<'_>,
-    new: &[u8],
-    dir: &Handle<'_>,
-    name: &[u8],
-) -> Result<Vec<u8>, Errno> {
-    let kept = [new, b".old"].concat();
-    rename_new((dir, name), (aside, &kept))?;
-    rename_new((aside, new), (dir, name)).inspect_err(|_| {
-        rename_new((aside, &kept), (dir, name)).ok();
-    })?;
-    Ok(kept)
-}
-
-/// Gives what was replaced its name back; what replaced it goes where it was.
-pub(super) fn restore_name(
-    aside: BorrowedFd<'_>,
-    kept: &[u8],
-    dir: &Handle<'_>,
-    name: &[u8],
-) -> Result<(), Errno> {
-    match exchange((aside, kept), (dir, name)) {
-        Err(Errno::INVAL) => {
-            rename_new((dir, name), (aside, &[kept, b".new"].concat()))?;
-            rename_new((aside, kept), (dir, name))
-        }
-        done => done,
-    }
 }
 
 fn replace(spot: Spot, mut fresh: Fresh, old: &Seen) -> Result<Done, StepError> {
@@ -281,7 +230,7 @@ pub(super) fn exchange(one: (impl AsFd, &[u8]), other: (impl AsFd, &[u8])) -> Re
     rustix::fs::renameat_with(one.0, one.1, other.0, other.1, RenameFlags::EXCHANGE)
 }
 
-fn remove(spot: Spot, old: &Seen, below: Below) -> Result<Done, StepError> {
+pub(super) fn remove(spot: Spot, old: &Seen, below: Below) -> Result<Done, StepError> {
     let dir = spot.dir()?;
     let renamed =
         with_free_name(|free| rename_new((&dir, spot.name.as_slice()), (&dir, free.as_bytes())));
@@ -315,7 +264,12 @@ pub(super) fn put_back(dir: &Handle<'_>, aside: &str, name: &[u8]) -> Result<(),
 }
 
 /// Whether what was renamed is what was to be removed.
-fn is_expected(dir: impl AsFd, name: &[u8], old: &Seen, below: Below) -> Result<bool, Errno> {
+pub(super) fn is_expected(
+    dir: impl AsFd,
+    name: &[u8],
+    old: &Seen,
+    below: Below,
+) -> Result<bool, Errno> {
     let Some(now) = look(&dir, name)? else { return Ok(false) };
     // What was in a directory may have gone by another step: that changes its times.
     let same = (old.id(), old.kind()) == (now.id(), now.kind());

@@ -12,12 +12,14 @@ mod emit;
 mod found;
 mod moves;
 mod place;
+mod swap;
 mod whole;
 
 pub(super) mod staging;
 
 pub(super) use self::{
     copy::{Source, modified},
+    swap::{give_back, place, restore_name, take_away},
     whole::{files, measure},
 };
 

@@ -292,7 +292,8 @@ impl Emission<'_, '_> {
         may_change(&path, "delete", spot)?;
         self.stage.found.push((spot.clone(), Some(*old)));
         let below = self.losing(spot, old)?;
-        let step = Step::Remove { spot: spot.clone(), old: *old, below };
+        let staging = Rc::clone(&self.staging);
+        let step = Step::Take { spot: spot.clone(), old: *old, below, staging };
         Ok(self.stage.plan(path, None, step)?)
     }
 }
