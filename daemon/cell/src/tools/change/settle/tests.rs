@@ -422,7 +422,8 @@ fn marks_that_a_program_made_up_mean_nothing() {
 
 #[test]
 fn what_changed_outside_since_the_start_is_a_conflict_only_where_the_program_was() {
-    let changes: [(&str, fn(&Two)); 6] = [
+    type Acts = [(&'static str, fn(&Two)); 6];
+    let changes: Acts = [
         ("a file was written", |two| two.low("file", "theirs\n")),
         ("a file to be removed was written", |two| two.low("gone", "theirs\n")),
         ("something is in a directory to be removed", |two| two.low("dir/new", "theirs\n")),
