@@ -5,7 +5,7 @@ use crate::{error::AuditError, log::Writer, record::Record};
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// How many wait at most; who would add more writes them first.
@@ -22,89 +22,49 @@ enum Waiting {
 }
 
 /// Records that wait to be written.
-#[derive(Debug, Default)]
-pub(crate) struct Later {
-    queue: Mutex<Queue>,
-    wake: Condvar,
-}
-
 #[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Waiting>,
-    /// The thread has something to do.
-    nudged: bool,
-    stop: bool,
-    failed: Option<String>,
+pub(crate) struct Later {
+    waiting: Mutex<VecDeque<Waiting>>,
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for Later {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").field("waiting", &self.waiting.len()).finish_non_exhaustive()
+        f.debug_struct("Later").field("waiting", &self.waiting().len()).finish()
     }
 }
 
 impl Later {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting().is_empty()
     }
 
     /// Adds one; whether there was room.
     pub(crate) fn push(&self, maker: Maker) -> Result<(), Maker> {
-        let mut queue = self.queue();
-        if queue.waiting.len() >= MOST {
+        let mut waiting = self.waiting();
+        if waiting.len() >= MOST {
             return Err(maker);
         }
-        queue.waiting.push_back(Waiting::Unmade(maker));
+        waiting.push_back(Waiting::Unmade(maker));
         Ok(())
-    }
-
-    /// Has the thread write what waits; what went wrong with that the last time.
-    pub(crate) fn nudge(&self) -> Option<String> {
-        let mut queue = self.queue();
-        if !queue.waiting.is_empty() && !queue.nudged {
-            queue.nudged = true;
-            self.wake.notify_one();
-        }
-        queue.failed.take()
-    }
-
-    /// The thread is to end once nothing waits.
-    pub(crate) fn stop(&self) {
-        self.queue().stop = true;
-        self.wake.notify_one();
     }
 
     /// Writes what waits. What can not be written stays, and nothing is written before it.
     pub(crate) fn catch_up(&self, writer: &mut Writer) -> Result<(), AuditError> {
         loop {
             // The writer is held: nobody else takes from the queue meanwhile.
-            let Some(next) = self.queue().waiting.pop_front() else { return Ok(()) };
+            let Some(next) = self.waiting().pop_front() else { return Ok(()) };
             let record = match next {
                 Waiting::Unmade(maker) => Box::new(maker()),
                 Waiting::Made(record) => record,
             };
             if let Err(error) = writer.append(&record).map(drop) {
-                self.queue().waiting.push_front(Waiting::Made(record));
+                self.waiting().push_front(Waiting::Made(record));
                 return Err(error);
-            }
-        }
-    }
-
-    /// The thread: writes whenever it is told to, and to the end.
-    pub(crate) fn run(&self, writer: &Mutex<Writer>) {
-        loop {
-            let idle = |queue: &mut Queue| !queue.nudged && !queue.stop;
-            let queue = self.wake.wait_while(self.queue(), idle);
-            let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
-            queue.nudged = false;
-            let stop = queue.stop;
-            drop(queue);
-            let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Err(error) = self.catch_up(&mut writer) {
-                self.queue().failed = Some(error.to_string());
-            }
-            if stop {
-                return;
             }
         }
     }

@@ -16,8 +16,7 @@ use std::{
     io::Write as _,
     os::unix::fs::MetadataExt as _,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread::{Builder, JoinHandle},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
 /// How many daemons may write to one directory at the same time.
@@ -61,13 +60,6 @@ impl Ticket {
 #[derive(Debug)]
 pub struct Log {
     chain: Chain,
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// The writer, and what waits for it.
-#[derive(Debug)]
-struct Shared {
     writer: Mutex<Writer>,
     later: Later,
 }
@@ -152,14 +144,7 @@ impl Log {
             None => writer.store(writer.head)?,
         }
         drop(writer.append(&start)?);
-        let path = writer.directory.0.clone();
-        let shared = Arc::new(Shared { writer: Mutex::new(writer), later: Later::default() });
-        let theirs = Arc::clone(&shared);
-        let thread = Builder::new()
-            .name("audit-later".to_owned())
-            .spawn(move || theirs.later.run(&theirs.writer))
-            .map_err(failed("start a thread for", &path))?;
-        Ok(Self { chain, shared, thread: Some(thread) })
+        Ok(Self { chain, writer: Mutex::new(writer), later: Later::default() })
     }
 
     /// Which chain it is.
@@ -181,43 +166,48 @@ impl Log {
     /// If it was not written whole: nothing may be done then that should have been recorded.
     pub fn append(&self, record: &Record) -> Result<Ticket, AuditError> {
         let mut writer = self.writer();
-        self.shared.later.catch_up(&mut writer)?;
+        self.later.catch_up(&mut writer)?;
         writer.append(record)
     }
 
     /// Has a record made and written later, of what has happened already: at the latest before the
-    /// next record, and when the log is dropped. [`Log::nudge`] has it done by a thread. It is
-    /// bounded: with too many that wait, they are written first.
+    /// next record, and when the log is dropped; [`Log::catch_up`] writes it sooner. It is bounded:
+    /// with too many that wait, they are written first.
     ///
     /// # Errors
     /// If too many wait and can not be written; the record is then lost.
     pub fn defer(&self, make: impl FnOnce() -> Record + Send + 'static) -> Result<(), AuditError> {
-        match self.shared.later.push(Box::new(make)) {
+        match self.later.push(Box::new(make)) {
             Ok(()) => Ok(()),
             Err(make) => self.append(&make()).map(drop),
         }
     }
 
-    /// Has what was deferred written now, by a thread of its own.
+    /// Writes what was deferred, for whoever has nothing else to do. If another thread is writing,
+    /// that is left to whoever comes next.
     ///
     /// # Errors
-    /// What went wrong with that since the last time. It is tried again before each record.
-    pub fn nudge(&self) -> Result<(), AuditError> {
-        self.shared.later.nudge().map_or(Ok(()), |why| Err(AuditError::Failed(why)))
+    /// If it can not be written; it is tried again before the next record.
+    pub fn catch_up(&self) -> Result<(), AuditError> {
+        if self.later.is_empty() {
+            return Ok(());
+        }
+        match self.writer.try_lock() {
+            Ok(mut writer) => self.later.catch_up(&mut writer),
+            Err(TryLockError::Poisoned(writer)) => self.later.catch_up(&mut writer.into_inner()),
+            Err(TryLockError::WouldBlock) => Ok(()),
+        }
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
-        self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.shared.later.stop();
-        if let Some(thread) = self.thread.take() {
-            // It does not panic; if it did, its message was printed.
-            thread.join().unwrap_or_default();
-        }
+        // There is nobody left to tell; the next start names the calls that have no result.
+        self.catch_up().ok();
     }
 }
 

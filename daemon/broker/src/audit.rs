@@ -46,6 +46,12 @@ impl From<Unrecorded> for WireError {
     }
 }
 
+fn catch_up(log: &Log) {
+    if let Err(error) = log.catch_up() {
+        tracing::error!(%error, "results of calls are not recorded yet");
+    }
+}
+
 impl Audit {
     /// Opens the log of a directory.
     pub(crate) fn open(directory: &Path, sync: Sync) -> Result<Self, AuditError> {
@@ -79,12 +85,23 @@ impl Audit {
         log.defer(make).map_err(|error| Unrecorded(error.to_string()))
     }
 
-    /// Has what was deferred written now, by the log's own thread.
-    pub(crate) fn nudge(&self) {
-        if let Ok(log) = &self.log
-            && let Err(error) = log.nudge()
-        {
-            tracing::error!(%error, "results of calls are not recorded yet");
+    /// What writes deferred records whenever the daemon has nothing else to do: between a reply and
+    /// the next request, or while a cell works. None if a record may wait for the disk.
+    pub(crate) fn when_idle(&self) -> Option<impl Fn() + Send + std::marker::Sync + 'static> {
+        match (&self.log, self.sync) {
+            (Ok(log), Sync::Within(_)) => {
+                let log = Arc::clone(log);
+                Some(move || catch_up(&log))
+            }
+            (Ok(_) | Err(_), _) => None,
+        }
+    }
+
+    /// A call has its reply: what was deferred is written, unless that is for the idle daemon.
+    pub(crate) fn replied(&self) {
+        if let (Ok(log), Sync::Always) = (&self.log, self.sync) {
+            let log = Arc::clone(log);
+            tokio::task::spawn_blocking(move || catch_up(&log));
         }
     }
 

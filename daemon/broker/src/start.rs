@@ -403,7 +403,12 @@ impl Started {
     /// If the launcher can not be reached, or is of another build.
     pub fn serve(self) -> Result<(), StartError> {
         // One thread: every hand-over between threads would cost more than the work itself.
-        let runtime = tokio::runtime::Builder::new_current_thread()
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        if let Some(write) = self.prepared.audit.when_idle() {
+            // The client has its result before anybody writes a record of it.
+            runtime.on_thread_park(write);
+        }
+        let runtime = runtime
             .enable_all()
             .max_blocking_threads(4)
             .build()

@@ -99,7 +99,9 @@ impl Profile {
         let path = self.search_path(scene)?;
         let mut variables: BTreeMap<&str, &[u8]> = BTreeMap::from([
             ("HOME", home.as_os_str().as_bytes()),
-            ("LANG", b"C.UTF-8"),
+            // Text is UTF-8, and nothing else differs from C: `LANG` would say the same, and have
+            // every program that asks read a dozen files for it.
+            ("LC_CTYPE", b"C.UTF-8"),
             ("LOGNAME", scene.user.as_bytes()),
             ("PATH", &path),
             ("PWD", scene.workspace.as_os_str().as_bytes()),
@@ -120,6 +122,13 @@ impl Profile {
                 return Err(EnvironmentError::Refused { name: name.clone(), why });
             }
             variables.insert(name, value.as_bytes());
+        }
+        let own = |name: &str| {
+            extra.contains_key(name) || self.settings.env.set.keys().any(|set| set.0 == name)
+        };
+        if own("LANG") && !own("LC_CTYPE") {
+            // Whoever chooses a language chooses its characters too.
+            variables.remove("LC_CTYPE");
         }
         if let Some((name, _)) = variables.iter().find(|(_, value)| value.contains(&0)) {
             return Err(EnvironmentError::Nul((*name).to_owned()));

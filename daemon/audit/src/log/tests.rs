@@ -257,7 +257,6 @@ fn what_is_deferred_keeps_its_place() {
     log.defer(|| note(3)).unwrap();
     drop(log.append(&note(4)).unwrap());
     (5..1000).for_each(|n| log.defer(move || note(n)).unwrap());
-    log.nudge().unwrap();
     drop(log);
     let records = entries(&file(directory.path()));
     let numbers: Vec<u64> = records[1..]
@@ -272,15 +271,13 @@ fn what_is_deferred_keeps_its_place() {
 }
 
 #[test]
-fn the_thread_writes_what_is_deferred() {
+fn whoever_has_time_writes_what_is_deferred() {
     let directory = tempfile::tempdir().unwrap();
     let log = Log::open(directory.path(), options()).unwrap();
     log.defer(|| note(1)).unwrap();
     assert_eq!(entries(&file(directory.path())).len(), 1, "nobody has written it yet");
-    log.nudge().unwrap();
-    while entries(&file(directory.path())).len() < 2 {
-        std::thread::yield_now();
-    }
+    log.catch_up().unwrap();
+    assert_eq!(entries(&file(directory.path())).len(), 2);
 }
 
 #[test]

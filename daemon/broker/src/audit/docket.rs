@@ -317,6 +317,6 @@ impl Drop for Docket {
         if let Err(error) = self.audit.defer(move || ending.record()) {
             tracing::error!(%error, "the end of an abandoned call is not recorded");
         }
-        self.audit.nudge();
+        self.audit.replied();
     }
 }

@@ -23,6 +23,9 @@ use std::{
 
 /// What is held in memory before it goes to the disk: most changes fit, and are written at once.
 const BUFFER: usize = 1024 * 1024;
+/// What is written without another thread: it does not wait for the disk, and a thread would cost
+/// more than the writing.
+const AT_ONCE: usize = 64 * 1024;
 /// What a file takes at least.
 const BLOCK: u64 = 4096;
 
@@ -143,8 +146,8 @@ impl Writing {
     }
 
     fn begin(&mut self) -> Result<(), UndoError> {
-        let head = serde_json::to_vec(&self.head).map_err(io::Error::other)?;
         if self.buffer.is_empty() && self.slot().file.is_none() {
+            let head = serde_json::to_vec(&self.head).map_err(io::Error::other)?;
             let mut first = MAGIC.to_vec();
             frame::put(&mut first, Tag::Head, &head);
             self.hash.update(&first);
@@ -165,11 +168,15 @@ impl Writing {
         let bytes = mem::take(&mut self.buffer);
         let (undos, head, room) = (self.undos.clone(), self.head.clone(), self.room);
         let slot = Arc::clone(&self.slot);
+        let length = bytes.len();
         let work = move || {
             undos.grow(&head, (bytes.len() as u64).next_multiple_of(BLOCK), room)?;
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
             Ok(slot.write(&bytes)?)
         };
+        if length <= AT_ONCE {
+            return work();
+        }
         tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
     }
 

@@ -31,7 +31,7 @@ fn the_environment_is_exactly_this() {
         found,
         [
             "HOME=/home/u",
-            "LANG=C.UTF-8",
+            "LC_CTYPE=C.UTF-8",
             "LOGNAME=u",
             "PATH=/home/u/.cargo/bin:/home/u/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:\
              /usr/bin:/sbin:/bin:/home/u/go/bin:/home/u/.pyenv/shims",
@@ -62,6 +62,18 @@ fn callers_add_and_replace() {
         let of = |v: &&String| v.starts_with(&format!("{name}="));
         assert_eq!(found.iter().filter(of).collect::<Vec<_>>(), [&format!("{name}={value}")]);
     }
+}
+
+#[test]
+fn a_language_brings_its_own_characters() {
+    let of = |name, value| {
+        let mut found = with(name, value).unwrap();
+        found.retain(|variable| variable.starts_with("L") && !variable.starts_with("LOGNAME"));
+        found
+    };
+    assert_eq!(of("LANG", "de_DE.ISO-8859-1"), ["LANG=de_DE.ISO-8859-1"]);
+    assert_eq!(of("LC_CTYPE", "C"), ["LC_CTYPE=C"]);
+    assert_eq!(of("LC_ALL", "C"), ["LC_ALL=C", "LC_CTYPE=C.UTF-8"], "which is the stronger");
 }
 
 #[test]
