@@ -91,9 +91,7 @@ impl Stage<'_> {
         } else {
             self.keep_seen(spot, &old)?;
         }
-        if old.kind() == FileType::Directory {
-            self.emptied.insert(path.0.clone());
-        }
+        self.emptied.insert(path.0.clone());
         let step = Step::Remove { spot: spot.clone(), old, below };
         self.plan(path, None, step)
     }

@@ -46,7 +46,7 @@ pub(super) struct Stage<'a> {
     pub(super) workspace: &'a std::path::Path,
     dirs: HashMap<Vec<u8>, Rc<Dir>>,
     pub(super) planned: HashMap<Vec<u8>, Option<FileType>>,
-    /// Directories that are taken away, perhaps to be made again.
+    /// What is taken away, perhaps for a directory with other things in it.
     pub(super) emptied: HashSet<Vec<u8>>,
     /// What gets another name: where it is now.
     pub(super) moved: HashMap<Vec<u8>, (Spot, Seen)>,

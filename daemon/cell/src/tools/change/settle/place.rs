@@ -249,6 +249,7 @@ impl Emission<'_, '_> {
 
     /// A directory's mode.
     pub(super) fn mode(&mut self, spot: &Spot, old: &Seen, mode: u32) -> Result<(), FileError> {
+        refuse_changed(&spot.path(), old, Some(old), self.layers.since)?;
         self.stage.mode(spot, *old, mode)?;
         self.stage.effect(spot.path(), EffectKind::Mode, (0, 0), Print::Directory, Some(old));
         Ok(())

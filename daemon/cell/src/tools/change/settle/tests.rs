@@ -319,6 +319,35 @@ fn the_next_commit_takes_away_what_a_killed_one_left_and_not_what_is_in_use() {
 }
 
 #[test]
+fn a_commit_that_fails_half_way_is_taken_back() {
+    let two = everything();
+    // The last directory can not be written, by a mode that both layers have.
+    two.low("zz/file", "zz\n");
+    two.up("zz/file", "other\n");
+    two.up("zz/new", "new\n");
+    for layer in [two.lower(), two.upper.path().to_owned()] {
+        fs::set_permissions(layer.join("zz"), fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    let before = two.picture();
+    let error = std::thread::scope(|scope| {
+        let committed = scope.spawn(|| {
+            caps::clear(None, caps::CapSet::Effective).unwrap();
+            let act = Act::Settle { leave: Vec::new() };
+            let change = Change { act, most: 1 << 30, keep: Keep::Nothing, diff: 0 };
+            let (lower, (_ours, theirs)) = (two.lower(), pair());
+            let mut stage = Stage::new(&change, &lower);
+            settle(&mut stage, &theirs, &two.layers(), &[]).unwrap();
+            super::super::commit::commit(stage).unwrap_err()
+        });
+        committed.join().unwrap()
+    });
+    assert_eq!(error.errno, Errno::ACCESS.raw_os_error(), "{}", error.message);
+    assert!(!error.message.contains("could not be put back"), "{}", error.message);
+    assert_eq!(two.picture(), before);
+    assert!(!two.broker.names().iter().any(|name| name.starts_with(".palisade-")));
+}
+
+#[test]
 fn what_a_layer_can_not_have_by_itself_is_refused_by_name() {
     let two = Two::new();
     let fifo = two.upper.path().join("fifo");
