@@ -281,22 +281,7 @@ impl Cell {
     /// Runs a program; gives how it ended and its standard output.
     #[must_use]
     pub fn run(&self, argv: &[&str], cwd: &Path) -> (RunReply, String) {
-        let (reader, writer) = std::io::pipe().expect("pipe");
-        let null = std::fs::File::options().read(true).write(true).open("/dev/null").expect("null");
-        let run = RunRequest::Run(Run {
-            argv: argv.iter().map(|a| a.as_bytes().to_vec()).collect(),
-            environment: vec![b"PATH=/usr/bin:/bin".to_vec(), b"SHLVL=0".to_vec()],
-            cwd: cwd.into(),
-            script: None,
-            streams: palisade_plan::cell::Streams::Given,
-        });
-        let fds = [null.as_fd(), writer.as_fd(), writer.as_fd()];
-        self.channel.send_with(&run, &fds).expect("run");
-        drop(writer);
-        let mut output = Vec::new();
-        (&reader).read_to_end(&mut output).expect("read");
-        let (reply, _) = self.channel.receive::<RunReply>().expect("channel").expect("a reply");
-        (reply, String::from_utf8_lossy(&output).into_owned())
+        run(&self.channel, argv, cwd)
     }
 
     /// Makes attempts with the `probe` of a workspace; a line of output each.
@@ -309,6 +294,30 @@ impl Cell {
         assert!(matches!(reply, RunReply::Ended { .. }), "probe: {reply:?}");
         output.lines().map(str::to_owned).collect()
     }
+}
+
+/// Runs a program by a runner's channel; gives how it ended and its standard output.
+///
+/// # Panics
+/// If the channel is not one.
+#[must_use]
+pub fn run(channel: &Channel, argv: &[&str], cwd: &Path) -> (RunReply, String) {
+    let (reader, writer) = std::io::pipe().expect("pipe");
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null").expect("null");
+    let run = RunRequest::Run(Run {
+        argv: argv.iter().map(|a| a.as_bytes().to_vec()).collect(),
+        environment: vec![b"PATH=/usr/bin:/bin".to_vec(), b"SHLVL=0".to_vec()],
+        cwd: cwd.into(),
+        script: None,
+        streams: palisade_plan::cell::Streams::Given,
+    });
+    let fds = [null.as_fd(), writer.as_fd(), writer.as_fd()];
+    channel.send_with(&run, &fds).expect("run");
+    drop(writer);
+    let mut output = Vec::new();
+    (&reader).read_to_end(&mut output).expect("read");
+    let (reply, _) = channel.receive::<RunReply>().expect("channel").expect("a reply");
+    (reply, String::from_utf8_lossy(&output).into_owned())
 }
 
 impl Drop for Cell {

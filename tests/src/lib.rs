@@ -18,8 +18,8 @@ pub mod rooms;
 
 pub use answers::{both_views, data, profile_never_asking, profile_reading, profile_with};
 pub use booted::{Booted, UNITS, readme_blocks};
-pub use cell::{Cell, Pids, facts, own, plan};
+pub use cell::{Cell, Pids, facts, own, plan, run};
 pub use mode::{Mode, ORDINARY};
 pub use sandbox::Sandbox;
-pub use transaction::{Draft, Transaction, Words};
+pub use transaction::{Draft, Settling, Transaction, Words};
 pub use world::{Daemon, UNASKED, World, binary, tree};

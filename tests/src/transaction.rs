@@ -61,12 +61,10 @@ impl Transaction {
         }
     }
 
-    fn channel(&self) -> &Channel {
-        self.cell.settling.as_ref().expect("a transaction has one")
-    }
-
-    fn next(&self) -> FileReply {
-        next(self.channel())
+    /// Where it is settled.
+    #[must_use]
+    pub fn settling(&self) -> Settling<'_> {
+        Settling(self.cell.settling.as_ref().expect("a transaction has one"))
     }
 
     /// Asks what the program did, but for what is left.
@@ -74,28 +72,7 @@ impl Transaction {
     /// # Errors
     /// The cell's.
     pub fn prepare(&self, leave: &[PlanPath]) -> Result<Draft, FileError> {
-        let keep = Keep::Sent { bytes: 1 << 30, entries: 1_000_000 };
-        self.prepare_with(leave, keep, 0)
-    }
-
-    /// The same, with what is kept and how long a diff may be.
-    ///
-    /// # Errors
-    /// The cell's.
-    pub fn prepare_with(
-        &self,
-        leave: &[PlanPath],
-        keep: Keep,
-        diff: u32,
-    ) -> Result<Draft, FileError> {
-        let act = Act::Settle { leave: leave.to_vec() };
-        prepare(self.channel(), Change { act, most: u64::MAX, keep, diff }, &[])
-    }
-
-    /// Lets a draft go.
-    pub fn abandon(&self) {
-        self.channel().send(&FileRequest::Abandon).expect("abandon");
-        assert_eq!(self.next(), FileReply::Abandoned);
+        self.settling().prepare(leave)
     }
 
     /// What the program did, and nothing of it done.
@@ -103,9 +80,7 @@ impl Transaction {
     /// # Errors
     /// The cell's.
     pub fn trial(&self) -> Result<Prepared, FileError> {
-        let draft = self.prepare_with(&[], Keep::Nothing, 1 << 20)?;
-        self.abandon();
-        Ok(draft.prepared)
+        self.settling().trial()
     }
 
     /// Does all of it but what is left.
@@ -113,8 +88,7 @@ impl Transaction {
     /// # Errors
     /// The cell's.
     pub fn commit(&self, leave: &[PlanPath]) -> Result<(Draft, Changed), FileError> {
-        let draft = self.prepare(leave)?;
-        Ok((draft, commit(self.channel())?))
+        self.settling().commit(leave)
     }
 
     /// Undoes a draft by the session's file tools.
@@ -127,6 +101,55 @@ impl Transaction {
         let change = Change { act: Act::Restore { entries, force }, most: u64::MAX, keep, diff: 0 };
         prepare(self.cell.file_channel(), change, &contents)?;
         commit(self.cell.file_channel())
+    }
+}
+
+/// The channel on which a transaction is settled.
+#[derive(Debug, Clone, Copy)]
+pub struct Settling<'a>(pub &'a Channel);
+
+impl Settling<'_> {
+    /// Asks what the program did, but for what is left.
+    ///
+    /// # Errors
+    /// The cell's.
+    pub fn prepare(self, leave: &[PlanPath]) -> Result<Draft, FileError> {
+        let keep = Keep::Sent { bytes: 1 << 30, entries: 1_000_000 };
+        self.prepare_with(leave, keep, 0)
+    }
+
+    /// The same, with what is kept and how long a diff may be.
+    ///
+    /// # Errors
+    /// The cell's.
+    pub fn prepare_with(
+        self,
+        leave: &[PlanPath],
+        keep: Keep,
+        diff: u32,
+    ) -> Result<Draft, FileError> {
+        let act = Act::Settle { leave: leave.to_vec() };
+        prepare(self.0, Change { act, most: u64::MAX, keep, diff }, &[])
+    }
+
+    /// What the program did, and nothing of it done.
+    ///
+    /// # Errors
+    /// The cell's.
+    pub fn trial(self) -> Result<Prepared, FileError> {
+        let draft = self.prepare_with(&[], Keep::Nothing, 1 << 20)?;
+        self.0.send(&FileRequest::Abandon).expect("abandon");
+        assert_eq!(next(self.0), FileReply::Abandoned);
+        Ok(draft.prepared)
+    }
+
+    /// Does all of it but what is left.
+    ///
+    /// # Errors
+    /// The cell's.
+    pub fn commit(self, leave: &[PlanPath]) -> Result<(Draft, Changed), FileError> {
+        let draft = self.prepare(leave)?;
+        Ok((draft, commit(self.0)?))
     }
 }
 

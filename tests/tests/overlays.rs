@@ -7,12 +7,21 @@
     reason = "a test that can not go on fails"
 )]
 
-use palisade_plan::cell::FileErrorKind;
-use palisade_tests::{Mode, Transaction, Words as _, World};
+use palisade_channel::{Channel, Datagrams};
+use palisade_plan::{
+    BUILD_ID, Found,
+    cell::{End, FILE_CHANNELS, FileErrorKind, Ready, RunReply},
+    launcher::{Refusal, Reply, Request, Whose},
+};
+use palisade_tests::{Mode, Settling, Transaction, Words as _, World, binary};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    os::{
+        fd::AsFd as _,
+        unix::fs::{MetadataExt as _, PermissionsExt as _},
+    },
     path::Path,
 };
 
@@ -350,4 +359,63 @@ fn a_mount_below_the_workspace_is_no_transaction() {
     let (step, why) = Transaction::of(&plan, |_, steps| steps).err().unwrap();
     assert_eq!(step, "overlay");
     assert!(why.contains("is a mount in it"), "{why}");
+}
+
+/// With the launcher's own few capabilities, as root's and as an ordinary user's.
+#[test]
+fn a_launcher_makes_transactions_with_what_privilege_it_has() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let at = world.workspace();
+        mode.act(|| fs::write(at.join("file"), "old\n").unwrap());
+        let pair =
+            |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+        let (socket, mut child) = mode.act(|| {
+            let (ours, theirs) = pair(SocketType::SEQPACKET);
+            #[allow(clippy::disallowed_methods, reason = "the program under test")]
+            let mut command = std::process::Command::new(binary("palisade-launcher"));
+            let command = command.env_clear().stdin(std::process::Stdio::from(theirs));
+            (Datagrams::new(ours), command.spawn().unwrap())
+        });
+        let heard = || socket.receive::<Reply>().unwrap().map(|(reply, _)| reply);
+        socket.send(&Request::Hello { build_id: BUILD_ID.to_owned() }, &[]).unwrap();
+        let Some(Reply::Welcome { facts, .. }) = heard() else { panic!("{mode:?}") };
+        assert_eq!(facts.overlay, Found::Yes("overlayfs on tmpfs".to_owned()), "{mode:?}");
+        let plan = Box::new(palisade_tests::plan(&at));
+        let pairs: Vec<_> =
+            mode.act(|| (0..1 + FILE_CHANNELS).map(|_| pair(SocketType::STREAM)).collect());
+        let theirs: Vec<_> = pairs.iter().map(|(_, theirs)| theirs.as_fd()).collect();
+        socket.send(&Request::Session { session: 1, whose: Whose::Client, plan }, &theirs).unwrap();
+        assert!(matches!(heard(), Some(Reply::Started { session: 1, .. })), "{mode:?}");
+        for line in ["echo new > file; mkdir d; rm file; echo again > file", "rm -r d"] {
+            let [(run, run_end), (file, file_end)] =
+                [pair(SocketType::STREAM), pair(SocketType::STREAM)];
+            let ends = [run_end.as_fd(), file_end.as_fd()];
+            socket.send(&Request::Transaction { session: 1 }, &ends).unwrap();
+            drop((run_end, file_end));
+            let (run, file) = (Channel::new(run), Channel::new(file));
+            let (ready, _) = run.receive::<Ready>().unwrap().unwrap();
+            assert!(matches!(ready, Ready::Confined(_)), "{mode:?}: {ready:?}");
+            let (reply, output) = palisade_tests::run(&run, &["bash", "-c", line], &at);
+            let RunReply::Ended { end, .. } = reply else { panic!("{mode:?}: {reply:?}") };
+            assert_eq!(end, End::Exit(0), "{mode:?}: {output}");
+            let before = picture(&at);
+            let settling = Settling(&file);
+            let words = settling.trial().unwrap().words(&at);
+            assert_eq!(picture(&at), before, "{mode:?}");
+            let (draft, _) = settling.commit(&[]).unwrap();
+            assert_eq!(draft.words(&at), words, "{mode:?}");
+            assert_ne!(picture(&at), before, "{mode:?}");
+        }
+        assert_eq!(fs::read_to_string(at.join("file")).unwrap(), "again\n");
+        assert!(!at.join("d").exists());
+        // Two descriptors, and a session that there is.
+        socket.send(&Request::Transaction { session: 1 }, &[]).unwrap();
+        let Some(Reply::Refused { session: 1, refusal: Refusal::Session(why) }) = heard() else {
+            panic!("{mode:?}")
+        };
+        assert_eq!(why, "0 descriptors for a runner");
+        drop(socket);
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{mode:?}");
+    }
 }
