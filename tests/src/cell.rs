@@ -272,10 +272,13 @@ impl Cell {
         &self._files.as_ref().expect("a whole session").2[0]
     }
 
-    /// The id of the process that stands for the cell.
+    /// Its processes, and what they run.
     #[must_use]
-    pub fn process(&self) -> u32 {
-        self.child.id()
+    pub fn processes(&self) -> Vec<crate::processes::Process> {
+        let files = self._files.as_ref().map(|files| files.0.id());
+        let roots = [Some(self.child.id()), files].into_iter().flatten();
+        let roots = roots.filter_map(|pid| i32::try_from(pid).ok());
+        roots.flat_map(crate::processes::tree).collect()
     }
 
     /// Runs a program; gives how it ended and its standard output.

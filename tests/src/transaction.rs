@@ -143,6 +143,20 @@ impl Settling<'_> {
         Ok(draft.prepared)
     }
 
+    /// Asks for what was prepared to be done.
+    ///
+    /// # Panics
+    /// If it can not be asked.
+    pub fn begin_commit(self) {
+        self.0.send(&FileRequest::Commit).expect("commit");
+    }
+
+    /// What comes of it; none if the process is gone.
+    #[must_use]
+    pub fn end_commit(self) -> Option<FileReply> {
+        self.0.receive::<FileReply>().ok().flatten().map(|(reply, _)| reply)
+    }
+
     /// Does all of it but what is left.
     ///
     /// # Errors

@@ -419,3 +419,95 @@ fn a_launcher_makes_transactions_with_what_privilege_it_has() {
         assert_eq!(child.wait().unwrap().code(), Some(0), "{mode:?}");
     }
 }
+
+/// Kills the process of a transaction.
+fn kill(transaction: &Transaction) {
+    let once =
+        transaction.cell.processes().into_iter().find(|process| process.name == "cell 1 once");
+    if let Some(pid) = once.and_then(|process| rustix::process::Pid::from_raw(process.pid)) {
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap_or_default();
+    }
+}
+
+#[test]
+fn a_process_killed_in_its_commit_leaves_each_file_old_or_new_and_can_be_undone() {
+    let world = world();
+    let at = world.workspace();
+    Mode::User.act(|| {
+        for name in 0..100 {
+            fs::write(at.join(format!("f{name}")), "old\n").unwrap();
+        }
+    });
+    let line = "for f in f*; do echo new > $f; done; for n in $(seq 100); do echo n > n$n; done; \
+                rm f1 f2 f3; mkdir -p t/u; for n in $(seq 50); do echo t > t/u/$n; done";
+    let (mut cut, mut whole) = (0, 0);
+    for round in 0..30_u32 {
+        let before = picture(&at);
+        let transaction = Transaction::new(&at).unwrap();
+        assert_eq!(transaction.bash(line, &at).0, 0);
+        let draft = transaction.prepare(&[]).unwrap();
+        transaction.settling().begin_commit();
+        std::thread::sleep(std::time::Duration::from_micros(u64::from(round) * 400));
+        kill(&transaction);
+        match transaction.settling().end_commit() {
+            Some(_) => whole += 1,
+            None => cut += 1,
+        }
+        for (name, (_, what)) in
+            picture(&at).iter().filter(|(name, _)| !name.contains(".palisade-"))
+        {
+            let known = ["file old\n", "file new\n", "file n\n", "file t\n", "directory"];
+            assert!(known.contains(&what.as_str()) || name == "probe", "{name}: {what:?}");
+        }
+        transaction.undo(&draft, true).unwrap();
+        let ours = |name: &String| name.starts_with(".palisade-");
+        let after: BTreeMap<_, _> =
+            picture(&at).into_iter().filter(|(name, _)| !ours(name)).collect();
+        let before: BTreeMap<_, _> = before.into_iter().filter(|(name, _)| !ours(name)).collect();
+        assert_eq!(after, before, "round {round}");
+    }
+    assert!(cut > 0, "none of {whole} commits was cut off");
+    // What they left goes with the next.
+    let transaction = Transaction::new(&at).unwrap();
+    assert_eq!(transaction.bash("echo last > last", &at).0, 0);
+    transaction.commit(&[]).unwrap();
+    let left: Vec<_> = picture(&at).into_keys().filter(|name| name.contains("palisade-")).collect();
+    assert_eq!(left, Vec::<String>::new());
+}
+
+#[test]
+fn what_somebody_else_writes_at_any_time_is_never_lost() {
+    let world = world();
+    let at = world.workspace();
+    let file = at.join("file");
+    let (mut done, mut refused) = (0, 0);
+    for round in 0..40_u64 {
+        Mode::User.act(|| fs::write(&file, "old").unwrap());
+        let transaction = Transaction::new(&at).unwrap();
+        let theirs = at.join("theirs");
+        Mode::User.act(|| fs::write(&theirs, "theirs").unwrap());
+        let settled = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // From before the program reads it to after it is committed.
+                std::thread::sleep(std::time::Duration::from_millis(round * 2));
+                fs::rename(&theirs, &file).unwrap();
+            });
+            let line = "x=$(cat file); sleep 0.01; printf '%s and mine' \"$x\" > file";
+            assert_eq!(transaction.bash(line, &at).0, 0);
+            transaction.commit(&[])
+        });
+        let last = fs::read_to_string(&file).unwrap();
+        match settled {
+            Ok(_) => {
+                done += 1;
+                assert!(["theirs", "theirs and mine"].contains(&last.as_str()), "{round}: {last}");
+            }
+            Err(error) => {
+                refused += 1;
+                assert_eq!(error.kind, FileErrorKind::Conflict, "{}", error.message);
+                assert_eq!(last, "theirs", "{round}");
+            }
+        }
+    }
+    assert!(done > 0 && refused > 0, "{done} done, {refused} refused");
+}

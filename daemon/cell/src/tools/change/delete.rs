@@ -1,7 +1,7 @@
 //! `delete_file`: an entry, or a tree with all that is in it. Room: the cell.
 
 use super::{
-    keep::Kept,
+    keep::{Kept, changed},
     seen::Seen,
     spot::Spot,
     stage::{Node, Stage},
@@ -142,6 +142,7 @@ fn whole(path: &Path, errno: Errno) -> FileError {
             let message = format!("a part of {} is a mount, which is not deleted", shown(path));
             failure(FileErrorKind::OutsidePolicy, Some(errno), message)
         }
+        Errno::STALE => changed(path),
         errno => refused("delete all of", path, errno),
     };
     error.message += ". Nothing was deleted";

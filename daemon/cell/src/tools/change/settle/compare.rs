@@ -2,7 +2,7 @@
 //! Room: the cell.
 
 use super::{
-    super::{seen::Seen, spot::Spot, stage::Stage},
+    super::{keep::changed, seen::Seen, spot::Spot, stage::Stage},
     content::{self, Likeness},
 };
 use crate::tools::{failure, kind_name, refused, refused_io, shown};
@@ -42,11 +42,14 @@ pub(super) fn compare(
     let new = content::open_file(dir, &spot.name, seen).map_err(|e| refused("read", &path, e))?;
     let old = match lower {
         Some(old) => {
-            let dir = spot.dir().map_err(|e| refused("open the directory of", &path, e))?;
-            match content::open_file(&dir, &spot.name, old) {
+            let open = spot.dir().and_then(|dir| content::open_file(&dir, &spot.name, old));
+            match open {
                 Ok(file) => Some(file),
                 // It can be replaced all the same, if what it has is not to be kept.
                 Err(Errno::ACCESS) => None,
+                Err(Errno::STALE | Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+                    return Err(changed(&path));
+                }
                 Err(error) => return Err(refused("read", &path, error)),
             }
         }
@@ -54,7 +57,7 @@ pub(super) fn compare(
     };
     let other = old.as_ref().zip(lower).map(|(file, old)| (file, old.size));
     let (digest, likeness) =
-        content::digest(&new, seen.size, other).map_err(|e| refused_io("read", &path, &e))?;
+        content::digest(&new, seen.size, other).map_err(|e| unreadable(&path, &e))?;
     let attributes = match &old {
         Some(old) => same_attributes(&new, old).map_err(|e| refused("read", &path, e))?,
         None => Attributes::Same,
@@ -63,6 +66,14 @@ pub(super) fn compare(
         show(stage, &path, (&new, seen.size), other)?;
     }
     Ok(Compared { digest, likeness, attributes })
+}
+
+/// The error for a file that can not be read to its end: somebody has made it shorter.
+fn unreadable(path: &Path, error: &std::io::Error) -> FileError {
+    if error.kind() == std::io::ErrorKind::UnexpectedEof {
+        return changed(path);
+    }
+    refused_io("read", path, error)
 }
 
 fn same_attributes(one: &File, other: &File) -> Result<Attributes, Errno> {
@@ -84,7 +95,7 @@ fn show(
     }
     let read = |(file, size): (&File, u64)| {
         let mut content = vec![0; usize::try_from(size).unwrap_or(0)];
-        file.read_exact_at(&mut content, 0).map_err(|e| refused_io("read", path, &e))?;
+        file.read_exact_at(&mut content, 0).map_err(|e| unreadable(path, &e))?;
         Ok::<_, FileError>(content)
     };
     let old = old.map(read).transpose()?;

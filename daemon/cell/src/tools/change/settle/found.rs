@@ -31,9 +31,19 @@ const MOST_ENTRIES: usize = 2_000_000;
 /// How many entries are looked at between two looks at the channel.
 const BETWEEN_LOOKS: usize = 256;
 
-/// The mode bits that a mark has: a device with no number.
-pub(super) fn is_whiteout(stat: &rustix::fs::Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
+/// Whether an entry of the upper layer stands for nothing: a mark, which is a device with no
+/// number, or a socket, at which nobody listens any more.
+pub(super) fn is_nothing(stat: &rustix::fs::Stat) -> bool {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::CharacterDevice => stat.st_rdev == 0,
+        FileType::Socket => true,
+        FileType::RegularFile
+        | FileType::Directory
+        | FileType::Symlink
+        | FileType::Fifo
+        | FileType::BlockDevice
+        | FileType::Unknown => false,
+    }
 }
 
 /// Something that the program did.
@@ -158,7 +168,7 @@ impl<'a> Search<'a> {
         let stat = rustix::fs::statat(upper, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|e| refused("look at", &path, e))?;
         let there = look(lower, name).map_err(|e| refused("look at", &path, e))?;
-        if is_whiteout(&stat) {
+        if is_nothing(&stat) {
             if there.is_some() {
                 self.items.push(Item { spot, lower: there, upper: None });
             }

@@ -358,10 +358,11 @@ fn what_a_layer_can_not_have_by_itself_is_refused_by_name() {
     fs::remove_file(fifo).unwrap();
     let socket = two.upper.path().join("tree");
     fs::create_dir(&socket).unwrap();
-    let _listener = UnixListener::bind(socket.join("socket")).unwrap();
+    let fifo = socket.join("fifo");
+    rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
     let error = two.settle(Some(9)).unwrap_err();
     assert_eq!(error.kind, FileErrorKind::NotRegular);
-    assert!(error.message.contains("/tree/socket"), "{}", error.message);
+    assert!(error.message.contains("/tree/fifo"), "{}", error.message);
     assert_eq!(two.picture(), BTreeMap::new());
     // What is left out is not refused.
     let (draft, steps) = two.settle_with(&two.layers(), &[two.path("tree")], Some(9)).unwrap();
@@ -373,6 +374,20 @@ fn what_a_layer_can_not_have_by_itself_is_refused_by_name() {
     let leave = [two.path("tree")];
     let error = two.settle_with(&two.layers(), &leave, None).unwrap_err();
     assert_eq!(error.kind, FileErrorKind::Invalid);
+}
+
+#[test]
+fn a_socket_at_which_nobody_listens_is_nothing() {
+    let two = Two::new();
+    two.low("file", "file\n");
+    two.up("tree/file", "new\n");
+    for name in ["tree/socket", "socket", "file"] {
+        drop(UnixListener::bind(two.upper.path().join(name)).unwrap());
+    }
+    let (draft, steps) = two.settle(None).unwrap();
+    assert_eq!(words(&draft, &two), ["created tree 2", "deleted file 1"]);
+    two.settle(Some(steps)).unwrap();
+    assert_eq!(two.picture().len(), 2);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use super::{
     super::{seen::Seen, spot::Spot, tree},
     content,
-    found::{deep, is_whiteout},
+    found::{deep, is_nothing},
 };
 use crate::tools::{LONGEST_PATH, failure, refused, refused_io};
 use palisade_plan::{
@@ -86,11 +86,11 @@ fn joined(top: &Path, way: &[u8]) -> Path {
     Path([&top.0, b"/".as_slice(), way].concat())
 }
 
-/// What is there; a mark of the layer is nothing.
+/// What is there; a mark of the layer is nothing, nor is a socket.
 fn look_at(dir: impl AsFd, name: &[u8], path: &Path) -> Result<Option<Seen>, FileError> {
     let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
         .map_err(|e| refused("look at", path, e))?;
-    Ok((!is_whiteout(&stat)).then(|| Seen::from(&stat)))
+    Ok((!is_nothing(&stat)).then(|| Seen::from(&stat)))
 }
 
 fn open(above: impl AsFd, way: &[u8]) -> Result<std::os::fd::OwnedFd, Errno> {
