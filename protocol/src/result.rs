@@ -146,6 +146,12 @@ pub struct Denial {
     pub target: String,
     /// The smallest change that would allow it.
     pub remedy: String,
+    /// The line of a profile that decides; empty if no line says otherwise, or it is not about one.
+    #[serde(default)]
+    pub at: String,
+    /// What that change would open; empty if nothing more.
+    #[serde(default)]
+    pub opens: String,
 }
 
 /// What the checkpoint said.

@@ -154,7 +154,7 @@ wire! {
         stderr: String, exit_code: Option<i32>, signal: Option<i32>, timed_out: bool,
         cancelled: bool, oom: bool, pipe_held: bool, omitted_bytes: u64,
         spool: Option<String>, data: Option<String>, undo: Option<String>,
-        findings: Vec<Finding>, denials: Vec<[String; 4]>,
+        findings: Vec<Finding>, denials: Vec<[String; 6]>,
         checkpoint: Option<[String; 3]>, receipt: Receipt,
     }
     struct Finding {

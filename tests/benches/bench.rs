@@ -551,5 +551,6 @@ fn result_record() -> Record {
         attachment: None,
         omitted_bytes: 0,
         duration_us: 1500,
+        denials: Vec::new(),
     })
 }

@@ -65,7 +65,7 @@ impl Audit {
 
 impl Directory {
     /// The directory, which must be there.
-    fn find(&self) -> Result<PathBuf, Failure> {
+    pub(crate) fn find(&self) -> Result<PathBuf, Failure> {
         let found = match &self.dir {
             Some(given) => Some(given.clone()),
             None if rustix::process::geteuid().is_root() => {
@@ -87,7 +87,7 @@ impl Directory {
 }
 
 /// Hands on what is wanted of what is new. What is not a record is told of, and the rest goes on.
-fn read(
+pub(crate) fn read(
     reader: &mut Reader,
     filter: &Filter,
     mut each: impl FnMut(Sighted) -> Result<(), Failure>,

@@ -6,7 +6,7 @@ use crate::{
     failure::Failure,
     jobs, man,
     operator::{answer, grants, pending},
-    output, paint, profile, run, status, tools,
+    output, paint, profile, run, status, tools, why,
 };
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
@@ -50,6 +50,7 @@ pub(crate) enum Command {
     Jobs(jobs::ShowJobs),
     Doctor(doctor::Doctor),
     Audit(audit::Audit),
+    Why(why::Why),
     Analyze(analyze::Analyze),
     Profile(profile::Profile),
     Completions(completions::Completions),
@@ -114,6 +115,7 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Jobs(jobs) => jobs.perform().await,
             Command::Doctor(doctor) => doctor.perform().await,
             Command::Audit(audit) => audit.perform().await,
+            Command::Why(why) => why.perform(),
             Command::Analyze(analyze) => analyze.perform(),
             Command::Profile(profile) => profile.perform().await,
             Command::Completions(completions) => completions.perform(),

@@ -28,6 +28,7 @@ mod status;
 mod stream;
 mod tools;
 mod visible;
+mod why;
 
 use std::process::ExitCode;
 

@@ -170,6 +170,8 @@ mod tests {
             rule: "destructive".to_owned(),
             target: "delete_file".to_owned(),
             remedy: "ask = \"never\"".to_owned(),
+            at: String::new(),
+            opens: String::new(),
         }];
         assert_eq!(
             lines(&result, Detail::Problems, Paint::Plain),

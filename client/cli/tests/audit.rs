@@ -45,6 +45,7 @@ fn result(id: &str, output: &str) -> Record {
         attachment: None,
         omitted_bytes: 0,
         duration_us: 900,
+        denials: Vec::new(),
     })
 }
 

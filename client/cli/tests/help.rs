@@ -5,7 +5,8 @@
 use assert_cmd::Command;
 use std::path::Path;
 
-const SUBCOMMANDS: [&str; 14] = [
+const SUBCOMMANDS: [&str; 15] = [
+    "why",
     "analyze",
     "run",
     "call",

@@ -48,8 +48,8 @@ pub use line::Entry;
 pub use log::{Log, Options, Ticket};
 pub use read::{Filter, Place, Reader, Sighted};
 pub use record::{
-    Call, CallResult, Digest, Finding, HeadFault, JobEnd, Judgement, Kind, Record, Repair, Rotate,
-    SessionClose, SessionOpen, Start, Thinking, Torn,
+    Call, CallResult, Denied, Digest, Finding, HeadFault, JobEnd, Judgement, Kind, Record, Repair,
+    Rotate, SessionClose, SessionOpen, Start, Thinking, Torn,
 };
 pub use redact::REDACTED;
 pub use stats::Stats;

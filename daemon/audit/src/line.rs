@@ -172,6 +172,7 @@ pub(crate) mod tests {
             attachment: None,
             omitted_bytes: 0,
             duration_us: 0,
+            denials: Vec::new(),
         })
     }
 
@@ -266,6 +267,7 @@ pub(crate) mod tests {
                     attachment: data.map(|sha256| Digest { bytes: n, sha256 }),
                     omitted_bytes: n,
                     duration_us: n,
+                    denials: Vec::new(),
                 })
             },
         )

@@ -286,6 +286,26 @@ pub struct CallResult {
     pub omitted_bytes: u64,
     /// From the request to here.
     pub duration_us: u64,
+    /// What was refused, by which layer, and what would allow it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denials: Vec<Denied>,
+}
+
+/// What a layer refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Denied {
+    /// Which layer.
+    pub layer: CleanText,
+    /// The rule or right.
+    pub rule: CleanText,
+    /// The path, address or tool.
+    pub target: CleanText,
+    /// The smallest change that would allow it.
+    pub remedy: CleanText,
+    /// The line of a profile that decides; empty if there is none.
+    pub at: CleanText,
+    /// What that change would open.
+    pub opens: CleanText,
 }
 
 /// A job ended, and every process of it is gone.

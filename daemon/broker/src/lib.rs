@@ -68,6 +68,7 @@ mod tools;
 mod turn;
 mod undo;
 mod watchdog;
+mod why;
 mod wire;
 
 pub use config::{ConfigError, LogFilter, Place};

@@ -21,6 +21,7 @@ use crate::{
     thinking,
     tools::{Registry, Tool, believed},
     turn::{Place, Turn},
+    why,
 };
 use palisade_audit::Ticket;
 use palisade_policy::Judgement;
@@ -208,7 +209,9 @@ pub(crate) async fn judge(server: &Server, mut call: Checked) -> Result<Judged, 
     let judgement = palisade_policy::judge(&session.profile, session.ask, spec, &gathered.facts);
     if !matches!(judgement, Judgement::Deny(_)) {
         if let Some(error) = gathered.failed.take() {
-            return Err(error.into());
+            let mut outcome: Outcome = error.into();
+            why::explain(session, &why::touched(&call.validated.task), &mut outcome);
+            return Err(Box::new(outcome));
         }
         call.preview = dry::preview(&call).await?;
     }
@@ -271,7 +274,8 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
         None
     };
     let change = Changing::begin(&session, &tool.spec.metadata);
-    let outcome = match task {
+    let touched = why::touched(&task);
+    let mut outcome = match task {
         Task::Run(program) => run::run(program, context, deadline).await,
         Task::Job(task) => job::serve::run(task, context, deadline).await,
         Task::Errand(errand) => errand::run(errand, &session, &server.registry),
@@ -289,6 +293,7 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
         }
     };
     drop(change);
+    why::explain(&session, &touched, &mut outcome);
     Ok(Executed { outcome: Outcome { findings, checkpoint, ..outcome }, reviewed })
 }
 

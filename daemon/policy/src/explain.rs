@@ -8,6 +8,7 @@ pub use change::Change;
 
 use crate::{Origin, PlanError, Profile, Scene};
 use palisade_plan::Layer;
+use palisade_protocol::Denial;
 use serde::{Serialize, Serializer};
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -117,6 +118,28 @@ pub struct Explanation {
     pub change: Option<Change>,
     /// What more there is to know; empty if nothing.
     pub note: String,
+}
+
+impl Explanation {
+    /// As a result has it; none if it is allowed.
+    #[must_use]
+    pub fn denial(&self) -> Option<Denial> {
+        if self.decision == Decision::Allow {
+            return None;
+        }
+        let (remedy, opens) = match &self.change {
+            Some(change) => (change.how.clone(), change.opens.clone()),
+            None => (self.note.clone(), String::new()),
+        };
+        Some(Denial {
+            layer: self.layer.name().to_owned(),
+            rule: format!("{}: {}", self.act, self.rule),
+            target: self.target.clone(),
+            remedy,
+            at: self.at.as_ref().map_or_else(String::new, ToString::to_string),
+            opens,
+        })
+    }
 }
 
 fn shown<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {

@@ -114,6 +114,8 @@ impl Question {
                 rule: self.rule,
                 target: self.tool.to_string(),
                 remedy,
+                at: String::new(),
+                opens: String::new(),
             }],
             findings: self.findings,
             checkpoint: Some(Checkpoint {
@@ -170,8 +172,11 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
             tool,
             findings,
             format!("profile {:?} does not allow the tool {}", profile.name(), tool.name),
-            "tools",
-            format!("allow {} under [tools] of profile {:?}", tool.name, profile.name()),
+            ("tools", profile.file().to_owned()),
+            (
+                format!("allow {} under [tools] of profile {:?}", tool.name, profile.name()),
+                format!("every session of the profile could use {}", tool.name),
+            ),
         ));
     }
     if tool.metadata.audit_operation == AuditOperation::Delete && !profile.allow_delete() {
@@ -179,8 +184,11 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
             tool,
             findings,
             format!("profile {:?} does not allow deleting", profile.name()),
-            "fs.allow_delete",
-            format!("set allow_delete = true under [fs] of profile {:?}", profile.name()),
+            ("fs.allow_delete", profile.file().to_owned()),
+            (
+                format!("set allow_delete = true under [fs] of profile {:?}", profile.name()),
+                "tools that delete could be used in every session of the profile".to_owned(),
+            ),
         ));
     }
     let name = tool.name.clone();
@@ -188,8 +196,11 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
         Ruling::Deny(rule) => {
             let message =
                 format!("a rule of profile {:?} denies this: {}", profile.name(), rule.why);
-            let remedy = format!("change the rule at {}", rule_place(profile, rule));
-            return Judgement::Deny(refusal(tool, findings, message, &rule.name(), remedy));
+            let at = rule_place(profile, rule);
+            let remedy = format!("change the rule at {at}");
+            let opens = "what the rule is about, for every session of the profile".to_owned();
+            let name = rule.name();
+            return Judgement::Deny(refusal(tool, findings, message, (&name, at), (remedy, opens)));
         }
         Ruling::Ask(rule) => {
             return Judgement::Ask(Question { tool: name, rule: rule.name(), findings });
@@ -254,8 +265,8 @@ fn refusal(
     tool: &ToolSpec,
     findings: Vec<Finding>,
     message: String,
-    rule: &str,
-    remedy: String,
+    (rule, at): (&str, String),
+    (remedy, opens): (String, String),
 ) -> Refusal {
     Refusal {
         error: WireError::new(ErrorCode::Denied, message, remedy.clone()),
@@ -265,6 +276,8 @@ fn refusal(
             rule: rule.to_owned(),
             target: tool.name.to_string(),
             remedy,
+            at,
+            opens,
         }],
         checkpoint: None,
     }

@@ -192,8 +192,16 @@ fn finding() -> impl Strategy<Value = Finding> {
 }
 
 fn result() -> impl Strategy<Value = CallResult> {
-    let denial = (text(), text(), text(), text())
-        .prop_map(|(layer, rule, target, remedy)| Denial { layer, rule, target, remedy });
+    let denial = (text(), text(), text(), text(), text(), text()).prop_map(
+        |(layer, rule, target, remedy, at, opens)| Denial {
+            layer,
+            rule,
+            target,
+            remedy,
+            at,
+            opens,
+        },
+    );
     let checkpoint = (text(), text(), text()).prop_map(|(decision, by, reason)| Checkpoint {
         decision,
         by,

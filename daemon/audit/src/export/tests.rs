@@ -43,6 +43,7 @@ fn result(id: &str, error: Option<&str>, output: &str) -> Record {
         attachment: None,
         omitted_bytes: 0,
         duration_us: 1500,
+        denials: Vec::new(),
     })
 }
 

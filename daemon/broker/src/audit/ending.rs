@@ -1,7 +1,7 @@
 //! What is kept of a result until its record is made, after the client has it. Broker.
 
-use palisade_audit::{CallResult as Ended, CleanText, Digest, Hash, Record};
-use palisade_protocol::{CallResult, ErrorCode};
+use palisade_audit::{CallResult as Ended, CleanText, Denied, Digest, Hash, Record};
+use palisade_protocol::{CallResult, Denial, ErrorCode};
 
 /// Text up to here is kept as it is; what is longer is looked at before the client has it.
 const KEPT: usize = 64 * 1024;
@@ -61,6 +61,7 @@ pub(super) struct Ending {
     attachment: Option<Digest>,
     omitted_bytes: u64,
     duration_us: u64,
+    denials: Vec<Denial>,
     keeps: Keeps,
 }
 
@@ -89,6 +90,7 @@ impl Ending {
             attachment,
             omitted_bytes: result.omitted_bytes,
             duration_us,
+            denials: result.denials.clone(),
             keeps,
         }
     }
@@ -109,6 +111,7 @@ impl Ending {
             attachment,
             omitted_bytes: 0,
             duration_us,
+            denials: Vec::new(),
             keeps: Keeps::Output,
         }
     }
@@ -130,7 +133,19 @@ impl Ending {
             attachment: self.attachment,
             omitted_bytes: self.omitted_bytes,
             duration_us: self.duration_us,
+            denials: self.denials.iter().map(denied).collect(),
         })
+    }
+}
+
+fn denied(denial: &Denial) -> Denied {
+    Denied {
+        layer: CleanText::new(&denial.layer),
+        rule: CleanText::new(&denial.rule),
+        target: CleanText::new(&denial.target),
+        remedy: CleanText::new(&denial.remedy),
+        at: CleanText::new(&denial.at),
+        opens: CleanText::new(&denial.opens),
     }
 }
 

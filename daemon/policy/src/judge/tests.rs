@@ -106,6 +106,8 @@ fn a_denied_tool_is_denied_in_every_mode() {
                     rule: "tools".to_owned(),
                     target: "bash".to_owned(),
                     remedy: "allow bash under [tools] of profile \"test\"".to_owned(),
+                    at: "test.toml".to_owned(),
+                    opens: "every session of the profile could use bash".to_owned(),
                 }]
             );
             assert_eq!(refusal.checkpoint, None);
