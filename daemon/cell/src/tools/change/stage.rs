@@ -152,7 +152,8 @@ impl<'a> Stage<'a> {
             return Ok(planned.map_or(Node::Absent, Node::Planned));
         }
         let mut above = split(&path.0).0;
-        while above.len() > spot.base.real.len() {
+        // The root is above itself.
+        while above.len() > spot.base.real.len().max(1) {
             if self.emptied.contains(above) {
                 return Ok(Node::Absent);
             }
