@@ -29,17 +29,17 @@ pub use bytes::{Bytes, JsonText, RawPath};
 pub use error::{ErrorCode, WireError};
 pub use names::{CallId, GrantId, HandlerId, NameError, QuestionId, SessionId, ToolName};
 pub use operator::{
-    Abort, Answer, Answered, CommandPrefix, Decision, Deny, Grant, Grants, Modified, PathScope,
-    Pending, Register, Registered, Remember, Replace, Review, Revoke, Scope, Subscribe, Until,
-    Withhold,
+    Abort, Answer, Answered, CommandPrefix, Decision, Deny, Grant, Grants, Modified, Part,
+    PathScope, Pending, Register, Registered, Remember, Replace, Review, Revoke, Scope, Subscribe,
+    Until, Withhold,
 };
 pub use provider::{
     Invocation, Invoke, InvokeCancelled, InvokeOutput, InvokeProgress, InvokeResult, Provide,
     Provided, ProvidedTool, Unprovide,
 };
 pub use question::{
-    Approval, Asker, CallEnded, CallStarted, Denied, Question, QuestionOver, ReverseThinking,
-    Target, View, ViewLine,
+    Approval, Asker, CallEnded, CallStarted, Denied, FileChange, Question, QuestionOver,
+    ReverseThinking, Target, View, ViewLine,
 };
 pub use receipt::{Degraded, LandlockReceipt, LimitReceipt, Receipt, SeccompReceipt};
 pub use reply::{
@@ -47,8 +47,8 @@ pub use reply::{
     ServerMessage, SessionStatus, Status, Stream, Welcome,
 };
 pub use request::{
-    Ask, Batch, Call, CallOptions, Cancel, Envelope, Hello, Input, Open, OpenOptions, OutputQuery,
-    Request, RequestId, Resume, ToolsQuery,
+    Ask, Batch, Call, CallOptions, Cancel, Envelope, Guard, Hello, Input, Open, OpenOptions,
+    OutputQuery, Request, RequestId, Resume, ToolsQuery,
 };
 pub use result::{CallResult, Checkpoint, Denial, Finding, Severity, Span};
 pub use tool::{AuditOperation, PermissionClass, ToolMetadata, ToolSpec};

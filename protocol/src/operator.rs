@@ -39,6 +39,8 @@ pub enum Review {
     Input,
     /// What a call gave, before the agent sees it.
     Output,
+    /// What a command did in its transaction, before it counts.
+    Effects,
 }
 
 /// Answers a question. The first answer of a handler counts; a second is `stale_approval`.
@@ -56,7 +58,8 @@ pub struct Answer {
     pub remember: Option<Remember>,
 }
 
-/// A handler's decision: the first three for input reviews, the others for output reviews.
+/// A handler's decision: the first three for input reviews, the next three for output reviews. Of a
+/// review of effects, all is approved, a part, or nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -72,6 +75,19 @@ pub enum Decision {
     Replace(Replace),
     /// The agent gets no output.
     Withhold(Withhold),
+    /// Of the effects, those that are not left out.
+    ApprovePart(Part),
+}
+
+/// What of a change set is left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Part {
+    /// Everything that would delete. What was moved then has both names.
+    pub without_deletions: bool,
+    /// These, as the change set names them.
+    #[serde(deserialize_with = "object::list")]
+    pub without: Vec<RawPath>,
 }
 
 /// The arguments that the call is to have instead.

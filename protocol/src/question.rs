@@ -76,6 +76,29 @@ pub struct View {
     pub diff: Option<String>,
     /// The diff is longer than is shown.
     pub diff_cut: bool,
+    /// The change set: every path that would be another, in a review of effects or of a file tool.
+    #[serde(default)]
+    pub changes: Vec<FileChange>,
+}
+
+/// What becomes of one path.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileChange {
+    /// Absolute: where it is afterwards, or was if it is gone.
+    pub path: RawPath,
+    /// `created`, `replaced`, `appended`, `edited`, `deleted`, `moved`, `mode` or `touched`.
+    pub effect: String,
+    /// Where it was, if it was moved.
+    pub from: Option<RawPath>,
+    /// How many entries it is, with what is below it.
+    pub entries: u64,
+    /// Bytes before, of a regular file.
+    pub size_before: u64,
+    /// Bytes afterwards, of a regular file.
+    pub size: u64,
+    /// Something that was there before is lost by it, and is asked about.
+    pub lost: bool,
 }
 
 /// One act.

@@ -1,5 +1,6 @@
 //! What was really enforced: read back from the kernel, not copied from the request.
 
+use crate::Guard;
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,8 @@ pub struct Receipt {
     pub limits: Vec<LimitReceipt>,
     /// Layers that the profile allowed to be missing and that are.
     pub degraded: Vec<Degraded>,
+    /// How `bash` is held; `text` where the profile says more and the host has no overlays.
+    pub guard: Guard,
 }
 
 /// Landlock as enforced.

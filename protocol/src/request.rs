@@ -113,6 +113,36 @@ pub struct OpenOptions {
     /// How long the session is to outlive its connection, to be resumed; bounded by the profile.
     /// Not at all if absent.
     pub grace_ms: Option<u64>,
+    /// How `bash` is held; refused where it is laxer than the profile's.
+    pub guard: Option<Guard>,
+}
+
+/// How what a `bash` call does is held to the checkpoint, from lax to strict.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Encode,
+    Decode,
+    Serialize,
+    Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Guard {
+    /// Not at all.
+    Off,
+    /// By its text: what the text does not tell is asked about before it runs.
+    Text,
+    /// By its effects, where its text does not prove that it reads or tell that it destroys.
+    #[default]
+    Auto,
+    /// By its effects, always.
+    Transaction,
 }
 
 /// When a checkpoint is asked, from lax to strict.

@@ -205,7 +205,8 @@ fn no_variant_is_missing_from_the_page() {
     ends::<palisade_protocol::Decision>(&layout, "Decision", &[]);
     ends::<palisade_protocol::Scope>(&layout, "Scope", &[]);
     ends::<palisade_protocol::Until>(&layout, "Until", &[]);
-    assert_eq!(blocks("layout")[0].matches("enum ").count(), 13);
+    ends::<palisade_protocol::Guard>(&layout, "Guard", &[]);
+    assert_eq!(blocks("layout")[0].matches("enum ").count(), 14);
 }
 
 /// What the page's layout reads from a frame, and what the JSON line says, brought to one shape.

@@ -40,11 +40,13 @@ wire! {
         name: String, reviews: Vec<Review>, tools: Vec<String>, priority: i32,
         deadline_ms: Option<u64>, heartbeat_ms: Option<u64>,
     }
-    enum Review { Input, Output }
+    enum Review { Input, Output, Effects }
     struct Answer { question: String, digest: String, decision: Decision, remember: Option<Remember> }
     enum Decision {
         Approve, ApproveModified(String), Deny([String; 2]), Pass, Replace(String), Withhold(String),
+        ApprovePart(Part),
     }
+    struct Part { without_deletions: bool, without: Vec<Vec<u8>> }
     struct Remember { scope: Scope, until: Until }
     enum Scope { ExactCall, CommandPrefix(Vec<String>), Path(Vec<u8>) }
     enum Until { Session, Ms(u64) }
@@ -54,7 +56,9 @@ wire! {
     struct Hello { version: u16, client: String, capabilities: Vec<String> }
     struct Open {
         workspace: Vec<u8>, profile: Option<String>, ask: Option<Ask>, grace_ms: Option<u64>,
+        guard: Option<Guard>,
     }
+    enum Guard { Off, Text, Auto, Transaction }
     enum Ask { Never, Destructive, Sensitive, Always }
     struct Call {
         tool: String, arguments: String, reason: Option<String>,
@@ -99,6 +103,11 @@ wire! {
     }
     struct View {
         lines: Vec<(String, Vec<u32>)>, targets: Vec<Target>, diff: Option<String>, diff_cut: bool,
+        changes: Vec<FileChange>,
+    }
+    struct FileChange {
+        path: Vec<u8>, effect: String, from: Option<Vec<u8>>, entries: u64, size_before: u64, size: u64,
+        lost: bool,
     }
     struct Target { path: Vec<u8>, there: Option<String>, size: u64, lost: bool }
     enum Event {
@@ -166,7 +175,7 @@ wire! {
         profile: String, profile_digest: String, landlock: Option<Landlock>,
         seccomp: Option<(String, u32, u32)>, namespaces: Vec<String>, uid: u32, gid: u32,
         groups: Vec<u32>, capabilities: String, no_new_privs: bool, securebits: u32,
-        limits: Vec<(String, u64, String)>, degraded: Vec<(String, String)>,
+        limits: Vec<(String, u64, String)>, degraded: Vec<(String, String)>, guard: Guard,
     }
     struct Landlock { abi: u32, rights: Vec<String>, scopes: Vec<String>, rules: u32 }
 }

@@ -6,6 +6,9 @@ use crate::{
     limits::{MAX_NAME, MAX_PATH, MAX_REASON, MAX_TIMEOUT_MS},
 };
 
+/// How many paths of a change set can be left out one by one.
+const MAX_PART: usize = 4096;
+
 const SHORT: &str = "say it in a few sentences";
 
 pub(super) fn check_register(register: &Register) -> Result<(), WireError> {
@@ -19,7 +22,10 @@ pub(super) fn check_register(register: &Register) -> Result<(), WireError> {
     few("reviews", register.reviews.len())?;
     few("tools", register.tools.len())?;
     if register.reviews.is_empty() {
-        return Err(invalid("`reviews` is empty".to_owned(), "name `input`, `output` or both"));
+        return Err(invalid(
+            "`reviews` is empty".to_owned(),
+            "name `input`, `effects`, `output` or several",
+        ));
     }
     for (what, value) in
         [("deadline_ms", register.deadline_ms), ("heartbeat_ms", register.heartbeat_ms)]
@@ -57,6 +63,24 @@ pub(super) fn check_answer(answer: &Answer) -> Result<(), WireError> {
         }
         Decision::Withhold(withhold) => {
             at_most("decision.withhold.reason", withhold.reason.len(), MAX_REASON, SHORT)?;
+        }
+        Decision::ApprovePart(part) if part.without.is_empty() && !part.without_deletions => {
+            return Err(invalid(
+                "`decision.approve_part` leaves nothing out".to_owned(),
+                "name what is not to be done, or `approve` all of it",
+            ));
+        }
+        Decision::ApprovePart(part) => {
+            let most = MAX_PART;
+            if part.without.len() > most {
+                let found = part.without.len();
+                return Err(invalid(
+                    format!(
+                        "`decision.approve_part.without` has {found} paths, the limit is {most}"
+                    ),
+                    "deny it, and say what should be done instead",
+                ));
+            }
         }
     }
     answer.remember.as_ref().map_or(Ok(()), check_remember)

@@ -83,6 +83,10 @@ fn call() -> impl Strategy<Value = Call> {
         })
 }
 
+fn guard() -> impl Strategy<Value = Guard> {
+    prop_oneof![Just(Guard::Off), Just(Guard::Text), Just(Guard::Auto), Just(Guard::Transaction)]
+}
+
 fn request() -> impl Strategy<Value = Request> {
     let ask = prop_oneof![
         Just(Ask::Never),
@@ -94,11 +98,14 @@ fn request() -> impl Strategy<Value = Request> {
         (any::<u16>(), text(), texts()).prop_map(|(version, client, capabilities)| {
             Request::Hello(Hello { version, client, capabilities })
         }),
-        (path(), option::of(text()), option::of(ask), option::of(any::<u64>())).prop_map(
-            |(workspace, profile, ask, grace_ms)| {
-                Request::Open(Open { workspace, profile, options: OpenOptions { ask, grace_ms } })
-            }
-        ),
+        (
+            (path(), option::of(text())),
+            (option::of(ask), option::of(any::<u64>()), option::of(guard()))
+        )
+            .prop_map(|((workspace, profile), (ask, grace_ms, guard))| {
+                let options = OpenOptions { ask, grace_ms, guard };
+                Request::Open(Open { workspace, profile, options })
+            }),
         call().prop_map(Request::Call),
         vec(call(), 0..4).prop_map(|calls| Request::Batch(Batch { calls })),
         (name(), text(), vec(any::<u64>(), 0..4)).prop_map(|(session, token, calls)| {
@@ -155,7 +162,7 @@ fn receipt() -> impl Strategy<Value = Receipt> {
         (text(), text(), text(), texts()),
         (option::of(landlock), option::of(seccomp)),
         (any::<[u32; 3]>(), vec(any::<u32>(), 0..4), any::<bool>()),
-        (vec(limit, 0..3), vec(degraded, 0..3)),
+        (vec(limit, 0..3), vec(degraded, 0..3), guard()),
     )
         .prop_map(|(texts, kernel, ids, lists)| Receipt {
             profile: texts.0,
@@ -171,6 +178,7 @@ fn receipt() -> impl Strategy<Value = Receipt> {
             securebits: ids.0[2],
             limits: lists.0,
             degraded: lists.1,
+            guard: lists.2,
         })
 }
 

@@ -16,7 +16,7 @@ pub(super) fn thinking() -> impl Strategy<Value = ReverseThinking> {
 }
 
 fn review() -> impl Strategy<Value = Review> {
-    prop_oneof![Just(Review::Input), Just(Review::Output)]
+    prop_oneof![Just(Review::Input), Just(Review::Output), Just(Review::Effects)]
 }
 
 fn scope() -> impl Strategy<Value = Scope> {
@@ -35,6 +35,9 @@ fn decision() -> impl Strategy<Value = Decision> {
         Just(Decision::Pass),
         text().prop_map(|output| Decision::Replace(Replace { output })),
         text().prop_map(|reason| Decision::Withhold(Withhold { reason })),
+        (any::<bool>(), vec(path(), 0..3)).prop_map(|(without_deletions, without)| {
+            Decision::ApprovePart(Part { without_deletions, without })
+        }),
     ]
 }
 
@@ -76,8 +79,25 @@ fn view() -> impl Strategy<Value = View> {
         (text(), vec(any::<u32>(), 0..3)).prop_map(|(text, findings)| ViewLine { text, findings });
     let target = (path(), option::of(text()), any::<u64>(), any::<bool>())
         .prop_map(|(path, there, size, lost)| Target { path, there, size, lost });
-    (vec(line, 0..3), vec(target, 0..3), option::of(text()), any::<bool>())
-        .prop_map(|(lines, targets, diff, diff_cut)| View { lines, targets, diff, diff_cut })
+    let change = ((path(), text(), option::of(path())), any::<[u64; 3]>(), any::<bool>()).prop_map(
+        |((path, effect, from), [entries, size_before, size], lost)| FileChange {
+            path,
+            effect,
+            from,
+            entries,
+            size_before,
+            size,
+            lost,
+        },
+    );
+    (vec(line, 0..3), vec(target, 0..3), option::of(text()), any::<bool>(), vec(change, 0..3))
+        .prop_map(|(lines, targets, diff, diff_cut, changes)| View {
+            lines,
+            targets,
+            diff,
+            diff_cut,
+            changes,
+        })
 }
 
 fn question() -> impl Strategy<Value = Question> {
