@@ -1,7 +1,7 @@
 //! What the analyst is asked and what it answers.
 
 use bincode::{Decode, Encode};
-use palisade_policy::analysis::{Found, Started};
+use palisade_policy::analysis::{Found, Nature, Started};
 
 /// The longest text that is looked at.
 pub const MAX_TEXT: usize = 64 * 1024;
@@ -24,4 +24,6 @@ pub struct Answered {
     pub found: Vec<Found>,
     /// What it would start.
     pub commands: Vec<Started>,
+    /// Whether it may do more than read.
+    pub nature: Nature,
 }

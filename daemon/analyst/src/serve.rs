@@ -52,8 +52,8 @@ pub fn serve(socket: OwnedFd) -> Result<(), ServeError> {
 fn answer(channel: &Channel, tables: &Tables) -> Result<(), ServeError> {
     confine::filter(channel.as_fd())?;
     while let Some((asked, _)) = channel.receive::<Asked>()? {
-        let Analysed { found, commands } = analyse(&asked.text, &Shell::new(), tables);
-        channel.send(&Answered { number: asked.number, found, commands })?;
+        let Analysed { found, commands, nature } = analyse(&asked.text, &Shell::new(), tables);
+        channel.send(&Answered { number: asked.number, found, commands, nature })?;
     }
     Ok(())
 }

@@ -164,7 +164,8 @@ impl Running {
         }
         match self.channel.receive::<Answered>() {
             Ok(Some((answered, _))) if answered.number == number => {
-                Ok(Analysed { found: answered.found, commands: answered.commands })
+                let Answered { found, commands, nature, .. } = answered;
+                Ok(Analysed { found, commands, nature })
             }
             Ok(Some(_)) => Err(after("the analyst answered something else")),
             Ok(None) | Err(_) => Err(after("the analyst died over it")),
@@ -194,5 +195,5 @@ fn readable(socket: std::os::fd::BorrowedFd<'_>, deadline: Instant) -> bool {
 fn failed(text: &str, why: String) -> Analysis {
     let told = format!("could not be analysed, so what it does is not known: {why}");
     let found = vec![Found::whole(Kind::Hidden, text, &told)];
-    Analysis { made: Analysed { found, commands: Vec::new() }, failure: Some(why) }
+    Analysis { made: Analysed { found, ..Analysed::default() }, failure: Some(why) }
 }

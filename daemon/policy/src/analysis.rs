@@ -14,6 +14,7 @@ mod invoke;
 mod options;
 mod paths;
 mod printed;
+mod reading;
 mod rules;
 mod schema;
 mod scope;
@@ -26,7 +27,7 @@ mod words;
 mod wrappers;
 
 pub use finding::{
-    Analysed, Existence, Found, Kind, Loss, Nowhere, Place, Started, Target, asks, settle,
+    Analysed, Existence, Found, Kind, Loss, Nature, Nowhere, Place, Started, Target, asks, settle,
 };
 pub use form::{
     Assign, Assignment, Body, Node, Operation, Parse, Piece, Quoting, Redirect, RedirectKind, Runs,

@@ -3,10 +3,12 @@
 use crate::{
     Profile,
     entries::PathEntry,
+    judge::guard_name,
     rules::{Rule, Verdict},
     settings::{ENDLESS, Reach, Settings},
     source::Said,
     stack::reach,
+    transactions::{Held, Noise, Transactions},
 };
 use palisade_protocol::Ask;
 use serde::Serialize;
@@ -117,6 +119,9 @@ impl Found {
         // The stricter mode is the greater one.
         let asks = |ask: Ask| format!("{ask:?}").to_lowercase();
         self.ordered("ask", (b.ask, a.ask), (asks(a.ask), asks(b.ask)));
+        let guards = |guard| guard_name(guard).to_owned();
+        self.ordered("guard", (b.guard, a.guard), (guards(a.guard), guards(b.guard)));
+        self.transactions(&a.transactions, &b.transactions);
         let (more, less) = (Direction::More, Direction::Less);
         let (ea, eb) = (&a.env, &b.env);
         self.list("env.pass", more, (&ea.pass, &eb.pass), |name| name.0.clone());
@@ -164,6 +169,25 @@ impl Found {
         self.list("who", less, (&a.who, &b.who), |who| {
             format!("only uid {:?} or gid {:?}", who.uid, who.gid)
         });
+    }
+
+    fn transactions(&mut self, a: &Transactions, b: &Transactions) {
+        let shown = |held: Held| format!("{held:?}").to_lowercase();
+        for (key, from, to) in [
+            ("transactions.deletions", a.deletions, b.deletions),
+            ("transactions.replacements", a.replacements, b.replacements),
+        ] {
+            self.ordered(key, (to, from), (shown(from), shown(to)));
+        }
+        let files = (a.most_files.get(), b.most_files.get());
+        let bytes = (a.most_bytes.bytes(), b.most_bytes.bytes());
+        self.ordered("transactions.most_files", files, (files.0.to_string(), files.1.to_string()));
+        let sizes = (a.most_bytes.to_string(), b.most_bytes.to_string());
+        self.ordered("transactions.most_bytes", bytes, sizes);
+        let (more, noise) = (Direction::More, (&a.noise[..], &b.noise[..]));
+        self.list("transactions.noise", more, noise, Noise::shown);
+        let rewritten = (&a.rewritten[..], &b.rewritten[..]);
+        self.list("transactions.rewritten", more, rewritten, Noise::shown);
     }
 
     fn rules(&mut self, a: &[Said<Rule>], b: &[Said<Rule>]) {

@@ -1,10 +1,24 @@
 //! The environment of a session's programs: built from nothing, by an allow-list.
 
-use crate::{PlanError, Profile, Scene};
+use crate::{
+    PlanError, Profile, Scene,
+    entries::{Base, PathEntry},
+    settings::Reach,
+    stack::reach,
+};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap, ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path, sync::LazyLock,
 };
+
+/// Where programs are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// Wherever the profile says.
+    Whole,
+    /// In directories of the system alone, where nothing of the session's can be.
+    System,
+}
 
 /// Why there is no environment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,9 +108,10 @@ impl Profile {
         &self,
         scene: &Scene,
         extra: &BTreeMap<String, String>,
+        search: Search,
     ) -> Result<Vec<Vec<u8>>, EnvironmentError> {
         let home = scene.private_home().unwrap_or(Path::new("/tmp"));
-        let path = self.search_path(scene)?;
+        let path = self.search_path(scene, search)?;
         let mut variables: BTreeMap<&str, &[u8]> = BTreeMap::from([
             ("HOME", home.as_os_str().as_bytes()),
             // Text is UTF-8, and nothing else differs from C: `LANG` would say the same, and have
@@ -114,6 +129,9 @@ impl Profile {
             ("USER", scene.user.as_bytes()),
         ]);
         variables.extend(self.settings.env.set.iter().map(|(k, v)| (k.0.as_str(), v.as_bytes())));
+        if search == Search::System {
+            variables.insert("PATH", &path);
+        }
         for (name, value) in extra {
             variable_name(name)?;
             refused(name)?;
@@ -139,9 +157,16 @@ impl Profile {
             .collect())
     }
 
-    fn search_path(&self, scene: &Scene) -> Result<Vec<u8>, EnvironmentError> {
+    fn search_path(&self, scene: &Scene, search: Search) -> Result<Vec<u8>, EnvironmentError> {
         let mut directories = Vec::new();
-        for entry in &self.settings.env.path {
+        let fixed = |entry: &&PathEntry| {
+            let system =
+                ["/usr", "/bin", "/sbin"].iter().any(|top| Path::new(&entry.rest).starts_with(top));
+            entry.base == Base::Root
+                && system
+                && reach(&self.settings.fs, entry) != Some(Reach::Write)
+        };
+        for entry in self.settings.env.path.iter().filter(|e| search == Search::Whole || fixed(e)) {
             if let Some(directory) = scene.resolve(entry)? {
                 directories.push(directory);
             }

@@ -15,6 +15,32 @@ pub struct Facts {
     pub home: Option<Vec<u8>>,
     /// What was found.
     pub findings: Vec<Finding>,
+    /// Which of it is asked about before the call runs.
+    pub up_front: UpFront,
+}
+
+/// Which findings are asked about before a call runs. The others wait until its effects are known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UpFront {
+    /// All that are asked about.
+    #[default]
+    Everything,
+    /// What is known to destroy; what is suspected or hidden waits.
+    Known,
+    /// None.
+    Nothing,
+}
+
+impl UpFront {
+    /// Whether a finding is asked about before its call runs.
+    #[must_use]
+    pub fn asks(self, finding: &Finding) -> bool {
+        match self {
+            Self::Everything => is_asked(finding),
+            Self::Known => finding.kind == DESTRUCTIVE,
+            Self::Nothing => false,
+        }
+    }
 }
 
 /// The programs that a call would start.
@@ -30,7 +56,13 @@ pub enum Commands {
 }
 
 /// Kinds of findings that are asked about under `ask = "destructive"`.
-pub const ASKED_KINDS: [&str; 2] = ["destructive", "hidden"];
+pub const ASKED_KINDS: [&str; 3] = [DESTRUCTIVE, SUSPECTED, "hidden"];
+
+/// What is known to destroy.
+pub(crate) const DESTRUCTIVE: &str = "destructive";
+
+/// What may destroy; a rule about what destroys is about it too.
+pub(crate) const SUSPECTED: &str = "suspected";
 
 /// Whether a finding is asked about under `ask = "destructive"`.
 #[must_use]

@@ -3,12 +3,12 @@
 
 use crate::{
     Profile,
-    facts::{Facts, is_asked},
+    facts::Facts,
     rules::{self, Rule, Ruling},
 };
 use palisade_protocol::{
-    Ask, AuditOperation, Checkpoint, Denial, ErrorCode, Finding, Severity, ToolName, ToolSpec,
-    WireError,
+    Ask, AuditOperation, Checkpoint, Denial, ErrorCode, Finding, Guard, Severity, ToolName,
+    ToolSpec, WireError,
 };
 
 /// What the judge says of a call.
@@ -31,6 +31,10 @@ pub struct Grant {
 }
 
 impl Grant {
+    pub(crate) const fn new(tool: ToolName, findings: Vec<Finding>) -> Self {
+        Self { tool, findings, checkpoint: None }
+    }
+
     /// The tool that may run.
     #[must_use]
     pub const fn tool(&self) -> &ToolName {
@@ -65,6 +69,20 @@ pub struct Question {
 }
 
 impl Question {
+    pub(crate) const fn new(tool: ToolName, rule: String, findings: Vec<Finding>) -> Self {
+        Self { tool, rule, findings }
+    }
+
+    /// Leave to try it where nothing that it does is kept, if what it is known to do is all that
+    /// is asked about.
+    ///
+    /// # Errors
+    /// The question, if a rule or a stricter mode asks.
+    pub fn tried(self) -> Result<Grant, Self> {
+        let mode = format!("ask = {:?}", ask_name(Ask::Destructive));
+        if self.rule == mode { Ok(Grant::new(self.tool, self.findings)) } else { Err(self) }
+    }
+
     /// The tool in question.
     #[must_use]
     pub const fn tool(&self) -> &ToolName {
@@ -162,6 +180,38 @@ pub fn stricter_ask(profile: &Profile, wanted: Option<Ask>) -> Result<Ask, AskEr
     }
 }
 
+/// Why a guard was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("guard = {:?} is laxer than the profile's {:?}; a session can only be stricter", guard_name(*.wanted), guard_name(*.profile))]
+pub struct GuardError {
+    /// What was wanted.
+    pub wanted: Guard,
+    /// What the profile has.
+    pub profile: Guard,
+}
+
+/// The guard of a session: the profile's, or a stricter one that was asked for.
+///
+/// # Errors
+/// If what is wanted is laxer than the profile's.
+pub fn stricter_guard(profile: &Profile, wanted: Option<Guard>) -> Result<Guard, GuardError> {
+    match wanted {
+        None => Ok(profile.guard()),
+        Some(wanted) if wanted >= profile.guard() => Ok(wanted),
+        Some(wanted) => Err(GuardError { wanted, profile: profile.guard() }),
+    }
+}
+
+/// A guard as a profile says it.
+pub(crate) const fn guard_name(guard: Guard) -> &'static str {
+    match guard {
+        Guard::Off => "off",
+        Guard::Text => "text",
+        Guard::Auto => "auto",
+        Guard::Transaction => "transaction",
+    }
+}
+
 /// Judges a call of a tool. A deny rule holds in every mode.
 #[must_use]
 pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Judgement {
@@ -193,15 +243,7 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
     }
     let name = tool.name.clone();
     match rules::ruling(&profile.settings.rules, tool, facts) {
-        Ruling::Deny(rule) => {
-            let message =
-                format!("a rule of profile {:?} denies this: {}", profile.name(), rule.why);
-            let at = rule_place(profile, rule);
-            let remedy = format!("change the rule at {at}");
-            let opens = "what the rule is about, for every session of the profile".to_owned();
-            let name = rule.name();
-            return Judgement::Deny(refusal(tool, findings, message, (&name, at), (remedy, opens)));
-        }
+        Ruling::Deny(rule) => return Judgement::Deny(refused_by(profile, tool, rule, findings)),
         Ruling::Ask(rule) => {
             return Judgement::Ask(Question { tool: name, rule: rule.name(), findings });
         }
@@ -214,8 +256,9 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
     // The stricter of the two: a caller can not loosen a profile by handing in another mode.
     let ask = ask.max(profile.ask());
     let checkpointed = tool.metadata.requires_checkpoint;
-    let destructive =
-        tool.metadata.destructive || checkpointed || facts.findings.iter().any(is_asked);
+    let destructive = tool.metadata.destructive
+        || checkpointed
+        || facts.findings.iter().any(|finding| facts.up_front.asks(finding));
     let asks = match ask {
         Ask::Never => false,
         Ask::Destructive => destructive,
@@ -229,6 +272,19 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
     } else {
         Judgement::Allow(Grant { tool: name, findings, checkpoint: None })
     }
+}
+
+/// The refusal by a rule of what a call did.
+pub(crate) fn denied_by(profile: &Profile, tool: &ToolSpec, rule: &Rule, facts: &Facts) -> Refusal {
+    refused_by(profile, tool, rule, facts.findings.clone())
+}
+
+fn refused_by(profile: &Profile, tool: &ToolSpec, rule: &Rule, findings: Vec<Finding>) -> Refusal {
+    let message = format!("a rule of profile {:?} denies this: {}", profile.name(), rule.why);
+    let at = rule_place(profile, rule);
+    let remedy = format!("change the rule at {at}");
+    let opens = "what the rule is about, for every session of the profile".to_owned();
+    refusal(tool, findings, message, (&rule.name(), at), (remedy, opens))
 }
 
 /// Where a rule stands.

@@ -5,6 +5,7 @@ pub mod analysis;
 mod checkers;
 mod diff;
 mod document;
+mod effects;
 mod entries;
 mod environment;
 mod error;
@@ -25,17 +26,21 @@ mod size;
 mod source;
 mod stack;
 mod syscalls;
+mod transactions;
 mod written;
 
 pub use checkers::{Checker, CheckerFormat};
 pub use diff::{Difference, Direction, diff};
-pub use environment::EnvironmentError;
+pub use effects::{entries_of, judge_effects, losses};
+pub use environment::{EnvironmentError, Search};
 pub use error::ProfileError;
 pub use examples::Example;
 pub use explain::{Act, Change, Decision, ExplainError, Explanation, Place, explain};
-pub use facts::{ASKED_KINDS, Commands, Facts, is_asked};
+pub use facts::{ASKED_KINDS, Commands, Facts, UpFront, is_asked};
 pub use handlers::Handlers;
-pub use judge::{AskError, Grant, Judgement, Question, Refusal, judge, stricter_ask};
+pub use judge::{
+    AskError, Grant, GuardError, Judgement, Question, Refusal, judge, stricter_ask, stricter_guard,
+};
 pub use keys::{Enforced, KEYS, Key, Takes, nearest};
 pub use planning::{PlanError, Scene};
 pub use profile::{Profile, User};

@@ -10,9 +10,6 @@ use palisade_plan::{
 };
 use std::path::{Path, PathBuf};
 
-/// What a transaction may write before it is settled.
-const TRANSACTION_BYTES: u64 = 1 << 30;
-
 /// Who opens a session, and on what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scene {
@@ -145,7 +142,7 @@ impl Profile {
                 cpu_percent: limits.cpu_percent.get(),
                 file_bytes: limits.file_size.bytes(),
                 open_files: limits.open_files.get(),
-                transaction_bytes: TRANSACTION_BYTES,
+                transaction_bytes: limits.transaction.bytes(),
             },
             optional: settings.layers.optional.iter().map(|entry| entry.0).collect(),
         })

@@ -2,13 +2,13 @@
 
 use crate::{
     Checker, Example, Facts, Handlers, Owner, ProfileError, ProfileSet, Source,
-    entries::ToolEntry,
+    entries::{Base, ToolEntry},
     rules,
-    settings::{ENDLESS, Settings},
+    settings::{ENDLESS, FileEntry, Reach, Settings, WorkspaceAccess},
     syscalls::SyscallList,
 };
 use palisade_plan::SyscallRule;
-use palisade_protocol::{Ask, ToolName, ToolSpec};
+use palisade_protocol::{Ask, Guard, ToolName, ToolSpec};
 use sha2::{Digest as _, Sha256};
 use std::{fmt::Write as _, num::NonZeroU64};
 
@@ -131,6 +131,26 @@ impl Profile {
         self.settings.ask
     }
 
+    /// How `bash` is held.
+    #[must_use]
+    pub const fn guard(&self) -> Guard {
+        self.settings.guard
+    }
+
+    /// Whether a session can change its workspace.
+    #[must_use]
+    pub fn writes_workspace(&self) -> bool {
+        self.settings.fs.workspace.value == WorkspaceAccess::Write
+    }
+
+    /// Whether a session can change something of the host's that is not of its workspace: no
+    /// transaction holds that back.
+    #[must_use]
+    pub fn writes_beyond(&self) -> bool {
+        let beyond = |entry: &FileEntry| entry.path.base != Base::Workspace;
+        self.settings.fs.entries.iter().any(|entry| entry.reach == Reach::Write && beyond(entry))
+    }
+
     /// Whether a tool that deletes may run.
     #[must_use]
     pub const fn allow_delete(&self) -> bool {
@@ -232,6 +252,12 @@ impl Profile {
     #[must_use]
     pub const fn undo_bytes(&self) -> u64 {
         self.settings.limits.undo.bytes()
+    }
+
+    /// How much a command may change in its transaction, where that is kept in memory.
+    #[must_use]
+    pub const fn transaction_bytes(&self) -> u64 {
+        self.settings.limits.transaction.bytes()
     }
 
     /// How long a call has between being asked to end and being killed.

@@ -14,10 +14,11 @@ use crate::{
     },
     source::Said,
     stack,
+    transactions::Transactions,
     written::Written,
 };
 use palisade_protocol::{
-    Ask,
+    Ask, Guard,
     limits::{MAX_GRACE_MS, MAX_TIMEOUT_MS},
 };
 
@@ -30,7 +31,7 @@ const MAX_JOBS: u64 = 256;
 /// What a file comes to.
 pub(crate) fn resolve(
     document: &Document<'_>,
-    written: Written,
+    mut written: Written,
     parents: &[&Settings],
 ) -> Result<Settings, ProfileError> {
     head(document, &written)?;
@@ -48,6 +49,17 @@ pub(crate) fn resolve(
         Some(ask) => ask,
         None => base.ask,
     };
+    let guard = match written.guard {
+        Some(guard) if guard < base.guard && widening == Widening::No => {
+            return Err(laxer(document, "guard", "holds less than what the profile extends"));
+        }
+        Some(guard) => guard,
+        None => base.guard,
+    };
+    let transactions = base
+        .transactions
+        .with(std::mem::take(&mut written.transactions), widening)
+        .map_err(|(key, why)| laxer(document, key, &why))?;
     let extends = written.parents().to_vec();
     let fs = files::files(document, &written.fs, &base.fs, widening)?;
     let limits = limits(document, &written, &base.limits, widening)?;
@@ -61,6 +73,7 @@ pub(crate) fn resolve(
         extends,
         widening,
         ask,
+        guard,
         fs,
         net,
         env: parts::environment(document, &written.env, &base.env, widening)?,
@@ -68,6 +81,7 @@ pub(crate) fn resolve(
         layers: parts::layers(document, &written.layers, &base.layers, widening)?,
         tools,
         handlers: parts::handlers(document, &written, &base.handlers, widening)?,
+        transactions,
         rules: base.rules,
         diagnostics: parts::diagnostics(document, written.diagnostics.as_ref(), base.diagnostics)?,
         who: base.who,
@@ -154,6 +168,7 @@ fn bare(document: &Document<'_>, written: &Written) -> Result<Settings, ProfileE
         extends: Vec::new(),
         widening: Widening::Yes,
         ask: Ask::Destructive,
+        guard: Guard::Auto,
         fs: Files { workspace: Said { value, at }, allow_delete: false, entries: Vec::new() },
         net: Said::default(NetMode::None),
         env: Environment::default(),
@@ -161,6 +176,7 @@ fn bare(document: &Document<'_>, written: &Written) -> Result<Settings, ProfileE
         layers: Layers::default(),
         tools: Tools::default(),
         handlers: Handlers::default(),
+        transactions: Transactions::default(),
         rules: Vec::new(),
         diagnostics: Vec::new(),
         who: Vec::new(),

@@ -6,7 +6,7 @@ mod shadow;
 
 use crate::{
     entries::{TMP, ToolEntry},
-    facts::{Commands, Facts, is_asked},
+    facts::{Commands, DESTRUCTIVE, Facts, SUSPECTED, is_asked},
     source::Said,
 };
 use palisade_protocol::{Finding, ToolSpec};
@@ -142,6 +142,24 @@ pub(crate) fn ruling<'a>(rules: &'a [Said<Rule>], tool: &ToolSpec, facts: &Facts
     if anything && covered { Ruling::Allow } else { Ruling::Silent }
 }
 
+/// What the rules that name paths say of what a call did.
+pub(crate) fn ruling_of_paths<'a>(
+    rules: &'a [Said<Rule>],
+    tool: &ToolSpec,
+    facts: &Facts,
+) -> Ruling<'a> {
+    let about = |rule: &&Rule| rule.is_about(tool) && !rule.paths.is_empty();
+    let rules = rules.iter().map(|said| &said.value).filter(about);
+    let strictest = rules
+        .filter(|rule| rule.verdict > Verdict::Allow && rule.touches(facts))
+        .reduce(|most, rule| if rule.verdict > most.verdict { rule } else { most });
+    match strictest {
+        Some(rule) if rule.verdict == Verdict::Deny => Ruling::Deny(rule),
+        Some(rule) => Ruling::Ask(rule),
+        None => Ruling::Silent,
+    }
+}
+
 /// Whether a rule about paths keeps one of many from being shown. `named` is what the call was
 /// judged for.
 pub(crate) fn withhold(
@@ -186,7 +204,7 @@ impl Rule {
         let path =
             self.paths.is_empty() || facts.paths.iter().any(|path| self.names_path(path, facts));
         let finding = self.findings.is_empty()
-            || facts.findings.iter().any(|finding| self.findings.contains(&finding.kind));
+            || facts.findings.iter().any(|finding| self.names_kind(&finding.kind));
         command && path && finding
     }
 
@@ -196,7 +214,7 @@ impl Rule {
 
     /// A finding is allowed with its command, or by its kind.
     fn allows_finding(&self, finding: &Finding, commands: &Commands) -> bool {
-        if !self.findings.is_empty() && !self.findings.contains(&finding.kind) {
+        if !self.findings.is_empty() && !self.names_kind(&finding.kind) {
             return false;
         }
         if self.command.is_empty() {
@@ -215,6 +233,12 @@ impl Rule {
                 let base = word.rsplit('/').next().unwrap_or(word);
                 one.has(word) || place == 0 && one.has(base)
             })
+    }
+
+    /// Whether it is about findings of a kind.
+    fn names_kind(&self, kind: &str) -> bool {
+        let is = |name: &str| self.findings.iter().any(|one| one == name);
+        is(kind) || kind == SUSPECTED && is(DESTRUCTIVE)
     }
 
     fn names_path(&self, path: &[u8], facts: &Facts) -> bool {

@@ -8,10 +8,11 @@ use crate::{
     rules::Rule,
     size::Size,
     source::{Origin, Said},
+    transactions::Transactions,
     written::Who,
 };
 use palisade_plan::Access;
-use palisade_protocol::Ask;
+use palisade_protocol::{Ask, Guard};
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct as _};
 use std::{collections::BTreeMap, num::NonZeroU64};
 
@@ -25,6 +26,8 @@ pub(crate) struct Settings {
     #[serde(skip)]
     pub(crate) widening: Widening,
     pub(crate) ask: Ask,
+    /// How `bash` is held.
+    pub(crate) guard: Guard,
     pub(crate) fs: Files,
     pub(crate) net: Said<NetMode>,
     pub(crate) env: Environment,
@@ -32,6 +35,7 @@ pub(crate) struct Settings {
     pub(crate) layers: Layers,
     pub(crate) tools: Tools,
     pub(crate) handlers: Handlers,
+    pub(crate) transactions: Transactions,
     pub(crate) rules: Vec<Said<Rule>>,
     /// What `diagnostics` runs.
     pub(crate) diagnostics: Vec<Checker>,
@@ -199,6 +203,8 @@ limits! {
     spool: Size = Size::mib(64);
     /// Of what the changes of a session replaced, for undo.
     undo: Size = Size::mib(256);
+    /// Of what a command changes in its transaction, where that is in memory.
+    transaction: Size = Size::gib(1);
     kill_grace_ms: NonZeroU64 = count(2_000);
     /// Of one user at once.
     sessions: NonZeroU64 = count(32);

@@ -6,8 +6,9 @@ use crate::{
     handlers::Rememberable,
     rules::Rule,
     settings::{LimitsText, NetMode, WorkspaceAccess},
+    transactions::TransactionsText,
 };
-use palisade_protocol::Ask;
+use palisade_protocol::{Ask, Guard};
 use serde::Deserialize;
 use std::{collections::BTreeMap, num::NonZeroU64};
 use toml::Spanned;
@@ -24,6 +25,7 @@ pub(crate) struct Written {
     pub(crate) extends: Option<Spanned<Extends>>,
     pub(crate) widen: Option<Spanned<bool>>,
     pub(crate) ask: Option<Ask>,
+    pub(crate) guard: Option<Guard>,
     #[serde(default)]
     pub(crate) tests: List<String>,
     #[serde(default)]
@@ -40,6 +42,8 @@ pub(crate) struct Written {
     pub(crate) tools: Tools,
     #[serde(default)]
     pub(crate) rules: List<Rule>,
+    #[serde(default)]
+    pub(crate) transactions: TransactionsText,
     pub(crate) diagnostics: Option<List<Checker>>,
     #[serde(default)]
     pub(crate) remember: Remember,

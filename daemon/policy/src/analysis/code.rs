@@ -25,7 +25,7 @@ impl Walk<'_> {
         };
         if let Some(pattern) = find(&language.destructive) {
             let why = format!("the code has `{pattern}` in it: it may delete or overwrite");
-            self.report(Kind::Destructive, None, call, &why, Vec::new());
+            self.report(Kind::Suspected, None, call, &why, Vec::new());
         } else if let Some(pattern) = find(&language.hidden) {
             let why = format!("the code has `{pattern}` in it: what that runs is not known");
             self.report(Kind::Hidden, None, call, &why, Vec::new());

@@ -20,6 +20,8 @@ pub enum Kind {
     WorkspaceCode,
     /// What runs can not be known from the text.
     Hidden,
+    /// A word or a piece of code that may destroy something; what it does is not known.
+    Suspected,
     /// Something that existed before would be lost.
     #[default]
     Destructive,
@@ -34,6 +36,7 @@ impl Kind {
             Self::NestedCode => "nested_code",
             Self::WorkspaceCode => "workspace_code",
             Self::Hidden => "hidden",
+            Self::Suspected => "suspected",
             Self::Destructive => "destructive",
         }
     }
@@ -43,7 +46,7 @@ impl Kind {
     pub const fn severity(self) -> Severity {
         match self {
             Self::UnknownProgram | Self::NestedCode | Self::WorkspaceCode => Severity::Notice,
-            Self::Hidden | Self::Destructive => Severity::Warning,
+            Self::Hidden | Self::Suspected | Self::Destructive => Severity::Warning,
         }
     }
 }
@@ -125,6 +128,18 @@ pub struct Analysed {
     pub found: Vec<Found>,
     /// The commands, those that others start among them.
     pub commands: Vec<Started>,
+    /// Whether it may do more than read.
+    pub nature: Nature,
+}
+
+/// Whether a text may do more than read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+pub enum Nature {
+    /// It may, or that is not known.
+    #[default]
+    Acts,
+    /// It is proven that it does not, as long as each name means the system's program.
+    Reads,
 }
 
 impl Analysed {

@@ -70,7 +70,7 @@ impl Walk<'_> {
                     let verb = pieces.find_map(|piece| self.tables.verb(VerbRole::Script, piece));
                     if let Some(verb) = verb {
                         let why = format!("`{word}`: {verb}");
-                        self.report(Kind::Destructive, None, call, &why, Vec::new());
+                        self.report(Kind::Suspected, None, call, &why, Vec::new());
                         break;
                     }
                 }

@@ -60,7 +60,7 @@ impl Walk<'_> {
             let verb = pieces.filter_map(|piece| self.tables.verb(VerbRole::Program, piece)).next();
             if let Some(verb) = verb {
                 let why = format!("`{word}`: {verb}");
-                self.report(Kind::Destructive, None, call, &why, Vec::new());
+                self.report(Kind::Suspected, None, call, &why, Vec::new());
                 return;
             }
         }

@@ -246,3 +246,47 @@ pub(crate) enum VerbRole {
     /// Options that only tell what would be done.
     Dry,
 }
+
+/// A program that is known to do nothing but read, and with what.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reading {
+    pub(crate) names: Vec<String>,
+    pub(crate) why: String,
+    /// Only with these options, and only if it can be told which there are; with whatever
+    /// arguments if absent.
+    pub(crate) options: Option<Vec<String>>,
+    /// Those of the options that have a value.
+    #[serde(default)]
+    pub(crate) takes: Vec<String>,
+    #[serde(default)]
+    pub(crate) style: Style,
+    /// How many operands it may have.
+    pub(crate) at_most: Option<usize>,
+    /// Its first operand, or the value of `-e`, is a script.
+    pub(crate) script: Option<Script>,
+    /// It runs a command.
+    pub(crate) inner: Option<ReadingInner>,
+}
+
+/// Scripts that can be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Script {
+    Sed,
+    Awk,
+}
+
+/// Where the command stands that a reading program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ReadingInner {
+    /// Behind the options.
+    BehindOptions,
+    /// Behind the options and one operand.
+    BehindOne,
+    /// Behind the options, and it gets more arguments.
+    WithMore,
+    /// As a shell line in its only operand.
+    Shell,
+}

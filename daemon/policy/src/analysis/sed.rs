@@ -32,6 +32,70 @@ impl Walk<'_> {
     }
 }
 
+/// Whether a script is proven to print only: it has nothing but addresses, substitutions and
+/// commands of one letter that are known.
+pub(crate) fn reads_only(script: &str) -> bool {
+    let mut rest = script;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\n', ';', '{', '}']);
+        if rest.is_empty() {
+            return true;
+        }
+        let Some(behind) = behind_address(rest) else { return false };
+        rest = behind.strip_prefix(',').map_or(Some(behind), behind_address).unwrap_or_default();
+        rest = rest.trim_start_matches([' ', '!']);
+        if rest.starts_with('{') {
+            continue;
+        }
+        let mut letters = rest.chars();
+        rest = match letters.next() {
+            Some(
+                'p' | 'd' | 'q' | 'Q' | '=' | 'n' | 'N' | 'D' | 'P' | 'g' | 'G' | 'h' | 'H' | 'x',
+            ) => letters.as_str().trim_start_matches(|c: char| c.is_ascii_digit()),
+            Some('s') => {
+                let Some(rest) = behind_parts(letters.as_str()) else { return false };
+                let flags = |c: char| c.is_ascii_digit() || matches!(c, 'g' | 'p' | 'i' | 'I');
+                rest.trim_start_matches(flags)
+            }
+            Some(_) | None => return false,
+        };
+        if !rest.is_empty() && !rest.starts_with([' ', '\t', '\n', ';', '}']) {
+            return false;
+        }
+    }
+}
+
+/// What stands behind an address, if there is one; none if it has no end.
+fn behind_address(text: &str) -> Option<&str> {
+    match text.chars().next()? {
+        '/' => behind(text.get(1..)?, '/').map(|rest| rest.trim_start_matches('I')),
+        '$' => text.get(1..),
+        _ => Some(text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '~' | '+'))),
+    }
+}
+
+/// What stands behind the two parts of a substitution.
+fn behind_parts(text: &str) -> Option<&str> {
+    let delimiter = text.chars().next().filter(char::is_ascii_punctuation)?;
+    let pattern = behind(text.get(1..)?, delimiter).filter(|_| delimiter != '\\')?;
+    behind(pattern, delimiter)
+}
+
+/// What stands behind the next delimiter that is not escaped, on the same line.
+fn behind(text: &str, delimiter: char) -> Option<&str> {
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '\n' => return None,
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == delimiter => return text.get(at + c.len_utf8()..),
+            _ => {}
+        }
+    }
+    None
+}
+
 fn acts(script: &str) -> Vec<Act> {
     let mut acts = Vec::new();
     let mut rest = script;
@@ -142,6 +206,42 @@ fn skip_line<'a>(rest: &mut &'a str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_proven_to_print() {
+        for script in [
+            "1,10p",
+            "/delete/p",
+            "s/rm/ls/g",
+            "s/e/w/;p",
+            "$!d",
+            "/a/,/b/{s/x/y/;p}",
+            "5q",
+            "2,+3p",
+        ] {
+            assert!(reads_only(script), "{script}");
+        }
+        for script in [
+            "1e touch x",
+            "s/a/b/e",
+            "s/a/b/w f",
+            "w f",
+            "r f",
+            "a text",
+            "s/a",
+            "/a",
+            "s/a/b/gw f",
+            "1,/x",
+            "{p;w f\n}",
+            "s/a/b/\ne id",
+            ":a;ba",
+            "y/a/b/",
+            "s\nanb\n",
+            "1,5!e id",
+        ] {
+            assert!(!reads_only(script), "{script}");
+        }
+    }
 
     #[test]
     fn what_scripts_do() {

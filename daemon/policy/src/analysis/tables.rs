@@ -4,11 +4,15 @@
 use super::{
     field::fits,
     schema::{
-        Interpreter, Language, PathRole, Paths, Program, Variables, VerbRole, Verbs, Wrapper,
+        Interpreter, Language, PathRole, Paths, Program, Reading, Variables, VerbRole, Verbs,
+        Wrapper,
     },
 };
 use serde::Deserialize;
-use std::{collections::HashMap, sync::OnceLock};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 macro_rules! tables {
     ($($name:literal),* $(,)?) => {
@@ -16,7 +20,7 @@ macro_rules! tables {
     };
 }
 
-const BUILTIN: [(&str, &str); 10] = tables![
+const BUILTIN: [(&str, &str); 11] = tables![
     "files.toml",
     "git.toml",
     "system.toml",
@@ -24,6 +28,7 @@ const BUILTIN: [(&str, &str); 10] = tables![
     "data.toml",
     "packages.toml",
     "plain.toml",
+    "reading.toml",
     "wrappers.toml",
     "interpreters.toml",
     "surroundings.toml",
@@ -69,6 +74,8 @@ struct File {
     paths: Vec<Paths>,
     #[serde(default)]
     verbs: Vec<Verbs>,
+    #[serde(default)]
+    reading: Vec<Reading>,
 }
 
 /// All tables.
@@ -81,6 +88,7 @@ pub struct Tables {
     variables: Vec<Variables>,
     paths: Vec<Paths>,
     verbs: Vec<Verbs>,
+    reading: HashMap<String, Arc<Reading>>,
     by_name: HashMap<String, Entries>,
     patterns: Vec<(String, Entries)>,
 }
@@ -130,6 +138,10 @@ impl Tables {
             tables.variables.extend(file.variables);
             tables.paths.extend(file.paths);
             tables.verbs.extend(file.verbs);
+            for entry in file.reading.into_iter().map(Arc::new) {
+                let named = entry.names.iter().map(|name| (name.clone(), Arc::clone(&entry)));
+                tables.reading.extend(named.collect::<Vec<_>>());
+            }
         }
         tables.index();
         Ok(tables)
@@ -165,6 +177,11 @@ impl Tables {
             entries.add(more);
         }
         entries
+    }
+
+    /// With what a program does nothing but read, if that is known.
+    pub(crate) fn reading(&self, name: &str) -> Option<&Reading> {
+        self.reading.get(name).map(AsRef::as_ref)
     }
 
     pub(crate) fn program(&self, at: usize) -> Option<&Program> {
@@ -209,12 +226,13 @@ fn check(file: &str, tables: &File) -> Result<(), TableError> {
     let variables = tables.variables.iter().map(|e| (&e.names, &e.why));
     let paths = tables.paths.iter().map(|e| (&e.names, &e.why));
     let verbs = tables.verbs.iter().map(|e| (&e.names, &e.why));
+    let reading = tables.reading.iter().map(|e| (&e.names, &e.why));
     let entries = programs.chain(wrappers).chain(interpreters).chain(variables).chain(paths);
     let refuse = |entry: &str, why: &str| {
         let (file, entry) = (file.to_owned(), entry.to_owned());
         Err(TableError::Entry { file, entry, why: why.to_owned() })
     };
-    for (names, why) in entries.chain(verbs) {
+    for (names, why) in entries.chain(verbs).chain(reading) {
         let Some(first) = names.first() else {
             return refuse("", "names nothing");
         };

@@ -2,8 +2,9 @@
 
 use super::{
     field::Field,
-    finding::{Analysed, Found, Kind, Started, Target},
+    finding::{Analysed, Found, Kind, Nature, Started, Target},
     form::{Body, Node, Parse, Redirect, RedirectKind, Runs, Word},
+    reading,
     scope::{Certainty, Held, Scope},
     tables::Tables,
 };
@@ -69,7 +70,7 @@ pub fn analyse(text: &str, parser: &dyn Parse, tables: &Tables) -> Analysed {
         Err(error) => {
             let why = format!("what this would run can not be told: {error}");
             let found = vec![Found::whole(Kind::Hidden, text, &why)];
-            return Analysed { found, commands: Vec::new() };
+            return Analysed { found, ..Analysed::default() };
         }
     };
     let mut walk = Walk {
@@ -102,7 +103,9 @@ pub fn analyse(text: &str, parser: &dyn Parse, tables: &Tables) -> Analysed {
         found.push(Found::whole(Kind::Hidden, text, why));
         commands.truncate(MOST_COMMANDS);
     }
-    Analysed { found, commands }
+    let proven = found.iter().all(|found| found.kind == Kind::NestedCode);
+    let nature = if proven { reading::nature(text, &body, parser, tables) } else { Nature::Acts };
+    Analysed { found, commands, nature }
 }
 
 impl Walk<'_> {

@@ -19,13 +19,14 @@ fn scene(home: Option<&str>) -> Scene {
 
 fn with(name: &str, value: &str) -> Result<Vec<String>, EnvironmentError> {
     let extra = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-    let environment = profile().environment(&scene(Some("/home/u")), &extra)?;
+    let environment = profile().environment(&scene(Some("/home/u")), &extra, Search::Whole)?;
     Ok(environment.into_iter().map(|v| String::from_utf8(v).unwrap()).collect())
 }
 
 #[test]
 fn the_environment_is_exactly_this() {
-    let found = profile().environment(&scene(Some("/home/u")), &BTreeMap::new()).unwrap();
+    let found =
+        profile().environment(&scene(Some("/home/u")), &BTreeMap::new(), Search::Whole).unwrap();
     let found: Vec<_> = found.into_iter().map(|v| String::from_utf8(v).unwrap()).collect();
     assert_eq!(
         found,
@@ -48,7 +49,7 @@ fn the_environment_is_exactly_this() {
 #[test]
 fn without_a_home_there_is_the_private_tmp() {
     for home in [None, Some("/"), Some("/usr/sbin")] {
-        let found = profile().environment(&scene(home), &BTreeMap::new()).unwrap();
+        let found = profile().environment(&scene(home), &BTreeMap::new(), Search::Whole).unwrap();
         assert!(found.contains(&b"HOME=/tmp".to_vec()), "{home:?}");
         let path = b"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_vec();
         assert!(found.contains(&path), "{home:?}");
@@ -142,4 +143,17 @@ fn the_list_needs_a_reason_for_each() {
     let blank = "refused = [{ name = \"X\", why = \" \" }]";
     assert_eq!(list(blank), Err("X has no reason".to_owned()));
     assert!(list("refused = [{ name = \"X\" }]").is_err_and(|e| e.contains("why")));
+}
+
+#[test]
+fn what_only_reads_looks_for_programs_of_the_system_alone() {
+    let of = |search| {
+        let found = profile().environment(&scene(Some("/home/u")), &BTreeMap::new(), search);
+        let found = found.unwrap();
+        let path = found.iter().find(|one| one.starts_with(b"PATH=")).unwrap();
+        String::from_utf8(path.clone()).unwrap()
+    };
+    assert!(of(Search::Whole).starts_with("PATH=/home/u/.cargo/bin:"));
+    let system = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    assert_eq!(of(Search::System), system);
 }

@@ -1,0 +1,113 @@
+//! What a command did in its transaction, judged before it counts: which of it is a loss, and what
+//! the rules say of the paths. Pure.
+
+use crate::{
+    Facts, Grant, Judgement, Profile,
+    judge::Question,
+    rules::{self, Ruling},
+    transactions::Held,
+};
+use palisade_plan::{
+    cell::Version,
+    change::{Effect, EffectKind, Print},
+};
+use palisade_protocol::{Ask, Finding, Severity, ToolName, ToolSpec};
+
+/// What of a change set is asked about. `own` says whether the session itself wrote a file.
+#[must_use]
+pub fn losses(
+    profile: &Profile,
+    tool: &ToolName,
+    workspace: &[u8],
+    effects: &[Effect],
+    own: &dyn Fn(Version) -> bool,
+) -> Vec<Finding> {
+    let settings = &profile.settings.transactions;
+    let relative = |path: &[u8]| {
+        let rest = path.strip_prefix(workspace).unwrap_or(path);
+        rest.strip_prefix(b"/").unwrap_or(rest).to_vec()
+    };
+    let loud = |effect: &&Effect| !settings.is_noise(&relative(&effect.path.0));
+    let mut found = Vec::new();
+    let (mut entries, mut bytes) = (0_u64, 0_u64);
+    for effect in effects.iter().filter(loud) {
+        entries = entries.saturating_add(entries_of(effect));
+        bytes = bytes.saturating_add(effect.size_after.max(effect.size_before));
+        let is_own = effect.replaces.is_some_and(own);
+        let asked = match effect.kind {
+            EffectKind::Deleted { .. } => settings.deletions == Held::Ask && !is_own,
+            EffectKind::Moved { .. } => {
+                effect.replaces.is_some() && settings.replacements == Held::Ask && !is_own
+            }
+            EffectKind::Replaced | EffectKind::Edited => {
+                let rewritten = settings.is_rewritten(&relative(&effect.path.0));
+                settings.replacements == Held::Ask && !is_own && !rewritten
+            }
+            EffectKind::Created | EffectKind::Appended | EffectKind::Mode | EffectKind::Touched => {
+                false
+            }
+        };
+        if asked {
+            found.push(loss(tool, effect));
+        }
+    }
+    let much = [
+        (entries, settings.most_files.get(), "entries", "most_files"),
+        (bytes, settings.most_bytes.bytes(), "bytes", "most_bytes"),
+    ];
+    for (count, most, what, key) in much {
+        if count > most {
+            let why = format!("{tool} changes {count} {what}; transactions.{key} is {most}");
+            found.push(Finding::new("destructive", Severity::Warning, why));
+        }
+    }
+    found
+}
+
+/// How many entries an effect is about.
+#[must_use]
+pub const fn entries_of(effect: &Effect) -> u64 {
+    match (&effect.kind, &effect.print) {
+        (EffectKind::Deleted { entries }, _) | (_, Print::Tree { entries, .. }) => *entries,
+        (_, _) => 1,
+    }
+}
+
+fn loss(tool: &ToolName, effect: &Effect) -> Finding {
+    let shown = String::from_utf8_lossy(&effect.path.0).into_owned();
+    let why = match effect.kind {
+        EffectKind::Deleted { entries } if entries > 1 => {
+            format!("{tool} deleted {shown:?} with everything in it, {entries} entries")
+        }
+        EffectKind::Deleted { .. } => format!("{tool} deleted {shown:?}"),
+        EffectKind::Moved { .. } => format!("{tool} moved something over {shown:?}"),
+        EffectKind::Created
+        | EffectKind::Replaced
+        | EffectKind::Appended
+        | EffectKind::Edited
+        | EffectKind::Mode
+        | EffectKind::Touched => format!("{tool} replaced what was in {shown:?}"),
+    };
+    Finding { targets: vec![shown], ..Finding::new("destructive", Severity::Warning, why) }
+}
+
+/// Judges what a command did. `facts` has the paths that it touched, and as findings what it would
+/// lose. The mode and the rules about tools and commands had their say before it ran.
+#[must_use]
+pub fn judge_effects(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Judgement {
+    let name = tool.name.clone();
+    match rules::ruling_of_paths(&profile.settings.rules, tool, facts) {
+        Ruling::Deny(rule) => {
+            return Judgement::Deny(crate::judge::denied_by(profile, tool, rule, facts));
+        }
+        Ruling::Ask(rule) => {
+            return Judgement::Ask(Question::new(name, rule.name(), facts.findings.clone()));
+        }
+        Ruling::Allow | Ruling::Silent => {}
+    }
+    if ask.max(profile.ask()) == Ask::Never || facts.findings.is_empty() {
+        return Judgement::Allow(Grant::new(name, facts.findings.clone()));
+    }
+    let rule = "transactions: what it destroyed is asked about".to_owned();
+    Judgement::Ask(Question::new(name, rule, facts.findings.clone()))
+}
