@@ -95,7 +95,7 @@ impl Analyst {
             tracing::warn!(why, "a command could not be analysed");
             let told = format!("could not be analysed, so what it does is not known: {why}");
             let found = vec![Found::whole(Kind::Hidden, &text, &told)];
-            Analysed { found, commands: Vec::new() }
+            Analysed { found, ..Analysed::default() }
         })
     }
 
@@ -146,8 +146,8 @@ impl Running {
             answered.map_err(|_| Broken::After("the analyst died over it"))
         };
         match timeout(wait, exchange).await {
-            Ok(Ok(Answered { number, found, commands })) if number == asked.number => {
-                Ok(Analysed { found, commands })
+            Ok(Ok(Answered { number, found, commands, nature })) if number == asked.number => {
+                Ok(Analysed { found, commands, nature })
             }
             Ok(Ok(_)) => Err(Broken::After("the analyst answered something else")),
             Ok(Err(broken)) => Err(broken),

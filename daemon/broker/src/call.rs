@@ -20,7 +20,7 @@ pub(crate) async fn serve(server: &Server, asked: Asked) -> CallResult {
     news::started(server, &session, &asked);
     let mut docket = Docket::new(&server.audit, &asked);
     let outcome = stages(server, asked, &mut docket).await.unwrap_or_else(|stopped| *stopped);
-    let result = docket.close(slip.reply(outcome));
+    let result = docket.close(Slip { receipt: session.receipt(), ..slip }.reply(outcome));
     news::ended(server, &session, &result);
     result
 }
@@ -41,22 +41,26 @@ async fn stages(
     let ready = settle(server, docket, due).await?;
     let ticketed = stages::ticket(ready, docket).await?;
     let executed = stages::execute(server, ticketed).await?;
+    let executed = stages::effects(server, docket, executed).await;
     Ok(stages::review(server, docket, executed).await)
 }
 
 /// Makes sure that the clearance still holds now that it is the call's turn. What went before it
-/// may have changed what it is about; then it is judged, and if need be asked about, again.
+/// may have changed what it is about; then it is judged, and if need be asked about, again. The same
+/// if it was to run in a transaction and there are none.
 async fn settle(server: &Server, docket: &mut Docket, due: Due) -> Result<Ready, Box<Outcome>> {
     let Due { mut cleared, turn } = due;
     loop {
-        match cleared.still_holds().await? {
-            Still::Holds(cleared) => return Ok(stages::go_on(cleared, turn)),
-            Still::Judge(call) => {
-                let judged = stages::judge(server, call).await?;
-                docket.note(&judged);
-                cleared = judged.checkpoint(server, docket).await?;
-            }
-        }
+        let call = match cleared.still_holds().await? {
+            Still::Holds(holding) => match holding.hold().await? {
+                Still::Holds(cleared) => return Ok(stages::go_on(cleared, turn)),
+                Still::Judge(call) => call,
+            },
+            Still::Judge(call) => call,
+        };
+        let judged = stages::judge(server, call).await?;
+        docket.note(&judged);
+        cleared = dry::run(judged.checkpoint(server, docket).await?)?;
     }
 }
 

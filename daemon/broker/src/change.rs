@@ -8,16 +8,16 @@ mod losses;
 mod preview;
 mod wanted;
 
-pub(crate) use effects::{conflict, described, previewed, summary};
+pub(crate) use effects::{conflict, described, file_change, one, previewed, summary};
 pub(crate) use leave::Leave;
 pub(crate) use losses::{losses, losses_of_undo};
-pub(crate) use preview::{DIFF, Preview, preview};
+pub(crate) use preview::{DIFF, Preview, preview, preview_on};
 pub(crate) use wanted::{Author, paths_of_undo};
 
 use crate::{
-    context::{Context, Deadline},
+    context::{Attachment, Context, Deadline},
     error::CallError,
-    files::Lease,
+    files::{FileChannels, Lease},
     outcome::Outcome,
     session::Session,
     task::ChangeTask,
@@ -29,7 +29,7 @@ use palisade_plan::{
     change::{Change, Changed, Effect, EffectKind, Keep, Print},
 };
 use palisade_protocol::{JsonText, ToolName};
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 use wanted::Wanted;
 
@@ -45,24 +45,45 @@ pub(crate) async fn run(
     mut context: Context,
     deadline: Deadline,
 ) -> Outcome {
-    let cancel = context.cancel.clone();
+    let mut input = context.input.take();
+    let files = &context.session.files;
+    let begin = begin(files, task, tool, leave, (&context, input.as_mut()));
     let begun = tokio::select! {
         biased;
-        begun = begin(task, tool, leave, &mut context) => begun,
-        stop = Context::stopped(&cancel, deadline) => Err(stop),
+        begun = begin => begun,
+        stop = Context::stopped(&context.cancel, deadline) => Err(stop),
     };
-    match begun {
+    let done = match begun {
         Ok((lease, writing)) => commit(task, lease, writing, &context, deadline).await,
-        Err(error) => error.into(),
-    }
+        Err(error) => Err(error),
+    };
+    done.unwrap_or_else(Outcome::from)
+}
+
+/// The same on channels of a transaction.
+pub(crate) async fn run_on(
+    files: &FileChannels,
+    task: &ChangeTask,
+    tool: &ToolName,
+    leave: &Leave,
+    context: &Context,
+    deadline: Deadline,
+) -> Result<Outcome, CallError> {
+    let (lease, writing) = tokio::select! {
+        biased;
+        begun = begin(files, task, tool, leave, (context, None)) => begun?,
+        stop = Context::stopped(&context.cancel, deadline) => return Err(stop),
+    };
+    commit(task, lease, writing, context, deadline).await
 }
 
 /// Prepares it, and keeps what it will replace.
 async fn begin(
+    files: &FileChannels,
     task: &ChangeTask,
     tool: &ToolName,
     leave: &Leave,
-    context: &mut Context,
+    (context, input): (&Context, Option<&mut Attachment>),
 ) -> Result<(Lease, Option<Writing>), CallError> {
     let session = &context.session;
     let wanted = Wanted::of(task, session).await?;
@@ -79,12 +100,10 @@ async fn begin(
     } else {
         (None, Keep::Nothing)
     };
-    let Some(mut lease) = session.files.lease().await else {
+    let Some(mut lease) = files.lease().await else {
         return Err(session.channel_error("all its file channels are broken"));
     };
-    let most = session.profile.file_bytes();
-    let change = Change { act: wanted.act, most, keep, diff: 0 };
-    let input = context.input.as_mut();
+    let change = Change { act: wanted.act, most: task.most(session), keep, diff: 0 };
     let prepared =
         exchange::prepare(&mut lease, session, change, wanted.source, input, writing.as_mut())
             .await
@@ -103,7 +122,7 @@ async fn commit(
     mut writing: Option<Writing>,
     context: &Context,
     deadline: Deadline,
-) -> Outcome {
+) -> Result<Outcome, CallError> {
     let session = &context.session;
     if let Some(writing) = &mut writing {
         writing.keep();
@@ -122,11 +141,11 @@ async fn commit(
             if let Some(writing) = &mut writing {
                 writing.take_back();
             }
-            return explained(task, CallError::File(failure)).into();
+            return Err(explained(task, CallError::File(failure)));
         }
-        Ok(Ok(_)) => return unknown(session.channel_error("it answered another request")),
-        Ok(Err(error)) => return unknown(session.channel_error(error)),
-        Err(_) => return unknown(deadline.error()),
+        Ok(Ok(_)) => return Ok(unknown(session.channel_error("it answered another request"))),
+        Ok(Err(error)) => return Ok(unknown(session.channel_error(error))),
+        Err(_) => return Ok(unknown(deadline.error())),
     };
     note(session, task, &changed);
     if let Some(writing) = &mut writing {
@@ -136,7 +155,7 @@ async fn commit(
             tracing::warn!(%error, call = %context.call_id, "what a change left was not kept");
         }
     }
-    told(task, &changed, undo)
+    Ok(told(task, &changed, undo))
 }
 
 /// What an effect leaves at its path, and where something was moved from.
@@ -168,23 +187,23 @@ fn told(task: &ChangeTask, changed: &Changed, undo: Option<String>) -> Outcome {
 
 /// Files whose contents are all the session's own are its own until somebody changes them.
 fn note(session: &Session, task: &ChangeTask, changed: &Changed) {
-    let written = |effect: &&Effect| match effect.kind {
-        EffectKind::Created | EffectKind::Replaced | EffectKind::Appended | EffectKind::Edited => {
-            matches!(effect.print, Print::File { .. })
-        }
-        EffectKind::Moved { .. }
-        | EffectKind::Mode
-        | EffectKind::Touched
-        | EffectKind::Deleted { .. } => false,
-    };
-    let files: Vec<&Effect> = changed.effects.iter().filter(written).collect();
-    // What is put back is what somebody else had there; what can not be told apart is nobody's.
-    if matches!(task, ChangeTask::Undo { .. }) || files.len() != changed.wrote.len() {
+    // What is put back is what somebody else had there.
+    if matches!(task, ChangeTask::Undo { .. }) {
         return;
     }
-    for (effect, version) in files.into_iter().zip(&changed.wrote) {
-        let whole = matches!(effect.kind, EffectKind::Created | EffectKind::Replaced);
-        if whole || effect.replaces.is_some_and(|before| session.wrote(before)) {
+    let effects: HashMap<&Path, &Effect> =
+        changed.effects.iter().map(|effect| (&effect.path, effect)).collect();
+    for (path, version) in &changed.wrote {
+        let Some(effect) = effects.get(path) else { continue };
+        let own = || effect.replaces.is_some_and(|before| session.wrote(before));
+        let is_own = match effect.kind {
+            EffectKind::Created | EffectKind::Replaced => true,
+            EffectKind::Appended | EffectKind::Edited | EffectKind::Mode | EffectKind::Touched => {
+                own()
+            }
+            EffectKind::Moved { .. } | EffectKind::Deleted { .. } => false,
+        };
+        if is_own {
             session.note_written(*version);
         }
     }
@@ -202,6 +221,10 @@ fn explained(task: &ChangeTask, error: CallError) -> CallError {
             failure,
             hint: "permanent: true deletes it for good, with nothing kept for undo; limits.undo of \
                    the profile bounds what is kept",
+        },
+        (ChangeTask::Settle { .. }, FileErrorKind::Conflict) => CallError::Changing {
+            failure,
+            hint: "somebody changed it while the command ran; look at it and make the call again",
         },
         (ChangeTask::Move { .. }, FileErrorKind::AlreadyExists) => {
             CallError::Changing { failure, hint: "choose another name, or overwrite: true" }

@@ -5,6 +5,7 @@ pub(crate) mod answer;
 mod changes;
 pub(crate) mod consult;
 pub(crate) mod desk;
+pub(crate) mod effects;
 pub(crate) mod grants;
 pub(crate) mod poll;
 pub(crate) mod question;

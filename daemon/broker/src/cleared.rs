@@ -92,7 +92,15 @@ impl Judged {
             }
             Judgement::Deny(refusal) => Err(Box::new(refusal.into())),
             Judgement::Ask(question) if call.call().options.dry_run => {
-                Err(consult::would_ask(server, &call, &gathered, &question))
+                let told = consult::would_ask(server, &call, &gathered, &question);
+                if !call.is_tried() {
+                    return Err(consult::told_dry(&told, &question));
+                }
+                // Nothing that it does is kept, so what it is known to do need not be asked about.
+                let grant = question.tried().map_err(|asked| consult::told_dry(&told, &asked))?;
+                let rests_on = RestsOn::Changes(gathered.changes);
+                let call = call.tried(told);
+                Ok(Cleared { call, grant, rests_on, paths: gathered.facts.paths })
             }
             Judgement::Ask(question) => {
                 let paths = gathered.facts.paths.clone();
@@ -105,6 +113,7 @@ impl Judged {
                         (call, grant, RestsOn::Shown(Box::new(seen)))
                     }
                 };
+                let call = call.approved(&grant);
                 Ok(Cleared { call, grant, rests_on, paths })
             }
         }
@@ -137,6 +146,26 @@ impl Cleared {
                     ..CallError::Stale(what).into()
                 })),
             },
+        }
+    }
+
+    /// Makes the transaction that the call runs in, if it does. Where there is none to be had, the
+    /// call is judged again, by its text.
+    pub(crate) async fn hold(mut self) -> Result<Still, Box<Outcome>> {
+        if !self.call.wants_transaction() {
+            return Ok(Still::Holds(self));
+        }
+        let session = self.call.session();
+        match session.transactions.take().await {
+            Ok(transaction) => {
+                self.call.enter(transaction);
+                Ok(Still::Holds(self))
+            }
+            Err(error) => {
+                session.check()?;
+                session.transactions.give_up(error.to_string());
+                Ok(Still::Judge(self.call))
+            }
         }
     }
 

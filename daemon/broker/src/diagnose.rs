@@ -13,7 +13,7 @@ use crate::{
     task::{Directory, Manner, Program, Typing, invalid},
 };
 use palisade_plan::cell::{Contents, EntryKind, Link};
-use palisade_policy::Checker;
+use palisade_policy::{Checker, Search};
 use palisade_protocol::{ErrorCode, JsonText, Stream, WireError};
 use read::{Diagnostic, Read, Reading, Severity};
 use serde::Serialize;
@@ -132,7 +132,8 @@ pub(crate) async fn run(paths: &[Vec<u8>], context: Context, deadline: Deadline)
     for (done, (checker, program)) in (0..).zip(chosen) {
         context.progress(checker.name(), done, Some(total));
         let tap = Tap(Arc::new(Mutex::new(Reading::new(checker.format()))));
-        let outcome = run::run(program, context.listening(tap.clone()), deadline).await;
+        let outcome =
+            run::run(program, context.listening(tap.clone()), deadline, Search::Whole).await;
         let fresh = Reading::new(checker.format());
         let mut reading = tap.0.lock().unwrap_or_else(PoisonError::into_inner);
         let read = std::mem::replace(&mut *reading, fresh).finish();

@@ -23,9 +23,9 @@ pub(crate) async fn preview(call: &Checked) -> Result<Option<Preview>, CallError
     change::preview(call.session(), task, None, change::DIFF).await.map(Some)
 }
 
-/// Ends a dry run of a call that may run.
+/// Ends a dry run of a call that may run, unless it is tried in a transaction.
 pub(crate) fn run(cleared: Cleared) -> Result<Cleared, Box<Outcome>> {
-    if !cleared.call().call().options.dry_run {
+    if !cleared.call().call().options.dry_run || cleared.call().is_tried() {
         return Ok(cleared);
     }
     let outcome = reported(cleared.call(), "allow", None);

@@ -5,7 +5,7 @@ use palisade_plan::{
     cell::{FileError, FileErrorKind},
     launcher::Refusal,
 };
-use palisade_policy::{AskError, EnvironmentError, PlanError};
+use palisade_policy::{AskError, EnvironmentError, GuardError, PlanError};
 use palisade_protocol::{ErrorCode, WireError};
 use std::io;
 
@@ -24,6 +24,8 @@ pub(crate) enum SessionError {
     Ask(#[from] AskError),
     #[error("the profile {name:?} is not served: {why}")]
     Unproved { name: String, why: String },
+    #[error(transparent)]
+    Guard(#[from] GuardError),
     #[error("{0} sessions are open already, which is the limit for one user")]
     TooMany(usize),
     #[error(transparent)]
@@ -117,6 +119,9 @@ impl From<SessionError> for WireError {
             ),
             SessionError::Ask(_) => {
                 (ErrorCode::InvalidRequest, "leave out `ask`, or choose another profile".into())
+            }
+            SessionError::Guard(_) => {
+                (ErrorCode::InvalidRequest, "leave out `guard`, or choose another profile".into())
             }
             SessionError::TooMany(_) => {
                 (ErrorCode::LimitReached, "close a session that is not needed any more".into())

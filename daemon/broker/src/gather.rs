@@ -9,6 +9,7 @@ use crate::{
     change::{self, DIFF},
     diagnose,
     error::CallError,
+    guard::{self, Route},
     seen::{Seen, SeenTarget},
     session::Session,
     task::{Program, Task, Typing},
@@ -19,11 +20,11 @@ use palisade_plan::{
     cell::{Contents, FileErrorKind, Link},
     search::Glob,
 };
-use palisade_policy::Facts;
+use palisade_policy::{Facts, Search};
 use palisade_protocol::{Finding, Severity};
 
 /// What is known of a call, and what was seen of what it would touch.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gathered {
     pub(crate) facts: Facts,
     pub(crate) seen: Seen,
@@ -31,6 +32,8 @@ pub(crate) struct Gathered {
     pub(crate) changes: u64,
     /// Why it can not be done, if that is known already. What is denied is not told.
     pub(crate) failed: Option<CallError>,
+    /// How it runs, if it is a program.
+    pub(crate) route: Route,
 }
 
 /// What a call would do and touch, as somebody is to see it who is asked. `held` is what follows
@@ -72,15 +75,18 @@ pub(crate) async fn gather(
         seen: Seen { cwd: session.cwd(), ..Seen::default() },
         changes,
         failed: None,
+        route: Route::Direct(Search::Whole),
     };
-    let Gathered { facts, seen, .. } = &mut gathered;
+    let Gathered { facts, seen, route, .. } = &mut gathered;
     match task {
         Task::Run(program) => {
             let analysed = commands::analyse(analyst, program).await;
             facts.commands = commands::started(program, &analysed);
-            (facts.findings, seen.targets) =
-                commands::look_around(session, program, analysed.found).await?;
+            let looked = commands::look_around(session, program, analysed.found).await?;
+            (facts.findings, seen.targets) = (looked.findings, looked.targets);
             facts.findings.extend(typed(program));
+            let held = guard::hold(session, program, analysed.nature, looked.reach);
+            (facts.up_front, *route) = (held.up_front, held.route);
         }
         Task::Job(_) | Task::Errand(_) | Task::Provided { .. } => {}
         Task::Check { paths } => {
@@ -90,10 +96,9 @@ pub(crate) async fn gather(
                     std::mem::take(&mut facts.commands),
                     commands::started(&program, &analysed),
                 );
-                let (findings, targets) =
-                    commands::look_around(session, &program, analysed.found).await?;
-                facts.findings.extend(findings);
-                seen.targets.extend(targets);
+                let looked = commands::look_around(session, &program, analysed.found).await?;
+                facts.findings.extend(looked.findings);
+                seen.targets.extend(looked.targets);
             }
         }
         Task::Read { path, .. }

@@ -242,7 +242,7 @@ mod tests {
             layers: Vec::new(),
             landlock_abi: 7,
             landlock_errata: 0,
-            overlay: Found::No(String::new()),
+            overlay: Found::Yes(String::new()),
             cgroup: CgroupFacts::default(),
         };
         Reply::Welcome { build_id: build_id.into(), facts: Box::new(facts) }

@@ -195,7 +195,7 @@ async fn attempt(
     let untried = |why: String| Unproved::Untried(why);
     let opened = server.audit.opened(session).await;
     opened.map_err(|error| untried(error.to_string()))?;
-    let trial = Trial::new(places, &held(&session.receipt));
+    let trial = Trial::new(places, &held(&session.receipt()));
     let program = program.to_string_lossy().into_owned();
     let words = trial.words().iter().cloned();
     let argv = [program, "--attempt".to_owned()].into_iter().chain(words).collect();

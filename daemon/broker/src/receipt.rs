@@ -3,7 +3,7 @@
 use crate::session::Made;
 use palisade_plan::{CellReceipt, HeldLimit};
 use palisade_policy::Profile;
-use palisade_protocol::{Degraded, LandlockReceipt, LimitReceipt, Receipt, SeccompReceipt};
+use palisade_protocol::{Degraded, Guard, LandlockReceipt, LimitReceipt, Receipt, SeccompReceipt};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 
@@ -31,6 +31,8 @@ pub(crate) fn of_session(profile: &Profile, made: &Made) -> Receipt {
             .iter()
             .map(|absent| Degraded { layer: absent.layer.to_string(), why: absent.why.clone() })
             .collect(),
+        // The session knows it.
+        guard: Guard::default(),
     }
 }
 

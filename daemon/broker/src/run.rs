@@ -2,19 +2,22 @@
 
 use crate::{
     channel::{Channel, ChannelError},
-    context::{Context, Deadline},
+    context::{Attachment, Context, Deadline},
     error::CallError,
     job,
     outcome::Outcome,
     output::Output,
+    runner::RunnerError,
     streams::{self, Pipes, Sink, Source, Window},
     task::{Directory, Manner, Program},
-    watchdog::{Ended, Watchdog},
+    transaction::Transaction,
+    watchdog::{Ended, Runner, Watchdog},
 };
 use palisade_plan::{
     Path,
     cell::{self, Run, RunReply, RunRequest},
 };
+use palisade_policy::Search;
 use std::{collections::BTreeMap, io, os::fd::AsFd as _, time::Duration};
 use tokio::sync::{mpsc, watch};
 
@@ -27,10 +30,24 @@ pub(crate) struct Begun {
     pub(crate) window: Option<Window>,
 }
 
+/// Where a program runs.
+#[derive(Debug)]
+pub(crate) enum Via<'a> {
+    /// In the session's runner, with programs looked for there.
+    Runners(Search),
+    /// In a transaction.
+    Transaction(&'a mut Transaction),
+}
+
 /// Runs a program, to its end or until it has become a job.
-pub(crate) async fn run(program: Program, context: Context, deadline: Deadline) -> Outcome {
+pub(crate) async fn run(
+    program: Program,
+    context: Context,
+    deadline: Deadline,
+    search: Search,
+) -> Outcome {
     let done = match program.manner {
-        Manner::Foreground => to_its_end(program, context, deadline).await,
+        Manner::Foreground => to_its_end(program, context, deadline, search).await,
         Manner::Background => job::start::background(program, context, deadline).await,
         Manner::Yield(after) => job::start::yielding(program, context, deadline, after).await,
     };
@@ -41,17 +58,60 @@ async fn to_its_end(
     program: Program,
     mut context: Context,
     deadline: Deadline,
+    search: Search,
 ) -> Result<Outcome, CallError> {
-    let begun = begin(&program, &context, deadline).await?;
     let input = context.input.take();
-    let name = program.name();
-    let directory = program.directory;
+    let (outcome, cwd, _) =
+        followed(program, &context, input, deadline, &mut Via::Runners(search)).await?;
+    if let Some(cwd) = cwd {
+        context.session.set_cwd(cwd);
+    }
+    Ok(outcome)
+}
+
+/// Runs a program to its end in a transaction; also where a shell ended. What it changed does not
+/// count yet.
+pub(crate) async fn in_transaction(
+    program: Program,
+    context: &mut Context,
+    deadline: Deadline,
+    transaction: &mut Transaction,
+) -> (Outcome, Option<Vec<u8>>) {
+    let input = context.input.take();
+    let via = &mut Via::Transaction(transaction);
+    match followed(program, context, input, deadline, via).await {
+        Ok((outcome, cwd, channel)) => {
+            // Its process lives as long as its channels.
+            transaction.run = channel;
+            (outcome, cwd)
+        }
+        Err(error) => (error.into(), None),
+    }
+}
+
+/// How a program ended: where, and the channel that is left of its runner.
+type Followed = (Outcome, Option<Vec<u8>>, Option<Channel>);
+
+async fn followed(
+    program: Program,
+    context: &Context,
+    input: Option<Attachment>,
+    deadline: Deadline,
+    via: &mut Via<'_>,
+) -> Result<Followed, CallError> {
+    let begun = begin(&program, context, deadline, via).await?;
+    let (name, directory) = (program.name(), program.directory);
+    let runner = match via {
+        Via::Runners(_) => Runner::Shared,
+        Via::Transaction(_) => Runner::Once,
+    };
     let feed = async {
         if let Some(sink) = begun.sink {
             sink.feed(program.stdin, input).await;
         }
     };
-    Ok(follow(begun.channel, begun.source, feed, (name, directory), &context, deadline).await)
+    let of = (name, directory, runner);
+    Ok(follow(begun.channel, begun.source, feed, of, context, deadline).await)
 }
 
 /// Starts a program in a runner of the session.
@@ -59,11 +119,16 @@ pub(crate) async fn begin(
     program: &Program,
     context: &Context,
     deadline: Deadline,
+    via: &mut Via<'_>,
 ) -> Result<Begun, CallError> {
     let session = &context.session;
+    let search = match via {
+        Via::Runners(search) => *search,
+        Via::Transaction(_) => Search::Whole,
+    };
     let request = RunRequest::Run(Run {
         argv: argv(program),
-        environment: environment(program, context)?,
+        environment: environment(program, context, search)?,
         cwd: Path(program.cwd.as_ref().map_or_else(|| session.cwd(), |cwd| session.absolute(cwd))),
         script: program.script.clone().map(String::into_bytes),
         streams: program.terminal.map_or(cell::Streams::Given, cell::Streams::Terminal),
@@ -76,8 +141,20 @@ pub(crate) async fn begin(
         // A runner that died while it was idle is noticed only now; nothing was started yet.
         let mut again = true;
         loop {
-            let mut channel =
-                session.runners.take().await.map_err(|error| session.channel_error(error))?;
+            let taken = match via {
+                Via::Runners(_) => session.runners.take().await,
+                Via::Transaction(one) => match one.run.take() {
+                    Some(channel) => Ok(channel),
+                    None => match session.transactions.take().await {
+                        Ok(other) => {
+                            **one = other;
+                            one.run.take().ok_or(RunnerError::Channel(ChannelError::Closed))
+                        }
+                        Err(error) => Err(error),
+                    },
+                },
+            };
+            let mut channel = taken.map_err(|error| session.channel_error(error))?;
             let theirs = pipes.iter().flat_map(|pipes| &pipes.theirs);
             let descriptors: Vec<_> = theirs.map(|end| end.as_fd()).collect();
             match channel.send(&request, &descriptors).await {
@@ -141,7 +218,11 @@ fn argv(program: &Program) -> Vec<Vec<u8>> {
 }
 
 /// What the profile passes on from the daemon's own environment, and what the call adds.
-fn environment(program: &Program, context: &Context) -> Result<Vec<Vec<u8>>, CallError> {
+fn environment(
+    program: &Program,
+    context: &Context,
+    search: Search,
+) -> Result<Vec<Vec<u8>>, CallError> {
     let session = &context.session;
     let mut extra: BTreeMap<String, String> = session
         .profile
@@ -152,7 +233,7 @@ fn environment(program: &Program, context: &Context) -> Result<Vec<Vec<u8>>, Cal
         extra.insert("TERM".to_owned(), "xterm-256color".to_owned());
     }
     extra.extend(program.environment.clone());
-    Ok(session.profile.environment(&session.scene, &extra)?)
+    Ok(session.profile.environment(&session.scene, &extra, search)?)
 }
 
 /// Follows a program that was started until it and everything it started is gone.
@@ -160,16 +241,16 @@ async fn follow(
     channel: Channel,
     source: Source,
     feed: impl Future<Output = ()>,
-    (name, directory): (String, Directory),
+    (name, directory, runner): (String, Directory, Runner),
     context: &Context,
     deadline: Deadline,
-) -> Outcome {
+) -> Followed {
     let session = &context.session;
     let (over, is_over) = watch::channel(false);
     let mut output = Output::new(context);
     let grace = Duration::from_millis(session.profile.kill_grace_ms());
     let supervise = async {
-        let mut watchdog = Watchdog::new(channel, grace);
+        let mut watchdog = Watchdog::new(channel, grace, runner);
         let stop = Context::stopped(&context.cancel, deadline);
         let (_, mut signals) = mpsc::channel(1);
         let end = tokio::select! {
@@ -184,9 +265,10 @@ async fn follow(
         tracing::warn!(%error, "a program's output could not be read to its end");
     }
     let mut outcome = output.finish().await;
-    let ended = watchdog.ended(end, session, name).await;
+    let (mut ended, channel) = watchdog.ended(end, session, name).await;
+    let cwd = ended.cwd.take().filter(|_| directory == Directory::Kept);
     finish(ended, directory, context, &mut outcome);
-    outcome
+    (outcome, cwd, channel)
 }
 
 /// What a program's end means for the result.

@@ -13,7 +13,7 @@ use std::{os::fd::AsFd as _, sync::Arc, time::Duration};
 use tokio::{sync::Mutex, time::timeout};
 
 /// How long a runner may take to confine itself.
-const READY: Duration = Duration::from_secs(30);
+pub(crate) const READY: Duration = Duration::from_secs(30);
 
 /// Why there is no runner.
 #[derive(Debug, thiserror::Error)]

@@ -15,15 +15,19 @@ use crate::{
     scene,
     server::Server,
     survival::Survival,
+    transaction::Transactions,
     turn::Turns,
     undo::{Owner, Undos},
 };
 use palisade_plan::{
+    Found,
     cell::{FILE_CHANNELS, Ready, Version},
     launcher::{Reply, Request, SessionNumber, Whose},
 };
-use palisade_policy::{DEFAULT, Facts, Profile, Scene, User, stricter_ask};
-use palisade_protocol::{Ask, Open, RawPath, Receipt, SessionId, SessionStatus, limits};
+use palisade_policy::{DEFAULT, Facts, Profile, Scene, User, stricter_ask, stricter_guard};
+use palisade_protocol::{
+    Ask, Degraded, Guard, Open, RawPath, Receipt, SessionId, SessionStatus, limits,
+};
 use std::{
     collections::HashSet,
     os::{
@@ -74,11 +78,13 @@ pub(crate) struct Session {
     pub(crate) profile: Arc<Profile>,
     pub(crate) ask: Ask,
     pub(crate) scene: Scene,
-    pub(crate) receipt: Receipt,
+    receipt: Receipt,
+    guard: Guard,
     pub(crate) turns: Turns,
     pub(crate) todos: Todos,
     pub(crate) files: FileChannels,
     pub(crate) runners: Runners,
+    pub(crate) transactions: Transactions,
     pub(crate) jobs: Jobs,
     pub(crate) kept: Kept,
     /// None if it ends with its connection.
@@ -118,13 +124,15 @@ pub(crate) async fn open(
     }
     let ask = stricter_ask(profile, request.options.ask)?;
     server.proofs.require(server, profile).await?;
+    let guard = stricter_guard(profile, request.options.guard)?;
     let grace = request.options.grace_ms.unwrap_or(0).min(server.grace_ms(profile));
     let survival = match grace {
         0 => None,
         grace => Some(Survival::new(Duration::from_millis(grace))?),
     };
     let scene = scene::of(peer, &request.workspace).await?;
-    begin(server, profile, Opening { peer, client: Some(client), ask, survival, scene }).await
+    let client = Some(client);
+    begin(server, profile, Opening { peer, client, ask, guard, survival, scene }).await
 }
 
 /// Makes a session of the daemon's own, to try what one can do. Nobody is asked about its calls.
@@ -134,7 +142,8 @@ pub(crate) async fn open_own(
     scene: Scene,
 ) -> Result<Arc<Session>, SessionError> {
     let peer = Peer { uid: scene.uid, gid: scene.gid, pid: None };
-    let opening = Opening { peer, client: None, ask: Ask::Never, survival: None, scene };
+    let (ask, guard) = (Ask::Never, Guard::Off);
+    let opening = Opening { peer, client: None, ask, guard, survival: None, scene };
     begin(server, profile, opening).await
 }
 
@@ -144,6 +153,7 @@ struct Opening<'a> {
     /// None if it is the daemon's own.
     client: Option<BorrowedFd<'a>>,
     ask: Ask,
+    guard: Guard,
     survival: Option<Survival>,
     scene: Scene,
 }
@@ -153,7 +163,7 @@ async fn begin(
     profile: &Arc<Profile>,
     opening: Opening<'_>,
 ) -> Result<Arc<Session>, SessionError> {
-    let Opening { peer, client, ask, survival, scene } = opening;
+    let Opening { peer, client, ask, guard, survival, scene } = opening;
     let most = usize::try_from(profile.max_sessions()).unwrap_or(usize::MAX).min(SESSIONS_OF_USER);
     let id = session_id()?;
     let enrolled =
@@ -176,6 +186,12 @@ async fn begin(
     };
     let runners = Runners::new(Arc::clone(&launcher), number);
     runners.prepare().await;
+    let transactions = Transactions::new(Arc::clone(&launcher), number);
+    if let Found::No(why) = &launcher.facts().overlay
+        && guard >= Guard::Auto
+    {
+        transactions.give_up(why.clone());
+    }
     let (sender, state) = watch::channel(State::Running);
     tokio::spawn(attend(Arc::clone(&launcher), number, replies, sender));
     let workspace = RawPath(made.ready.workspace.0.clone());
@@ -188,11 +204,13 @@ async fn begin(
         receipt: receipt::of_session(profile, &made),
         profile: Arc::clone(profile),
         ask,
+        guard,
         scene,
         turns: Turns::new(profile.parallel_calls()),
         todos: Todos::default(),
         files: FileChannels::new(made.channels),
         runners,
+        transactions,
         kept: Kept::default(),
         survival,
         jobs: Jobs::new(profile.max_jobs(), server.audit.clone()),
@@ -305,6 +323,24 @@ async fn end(launcher: &Launcher, number: SessionNumber, state: &mut watch::Rece
 }
 
 impl Session {
+    /// How `bash` is held; by text where there are no transactions.
+    pub(crate) fn guard(&self) -> Guard {
+        match self.transactions.none() {
+            Some(_) => self.guard.min(Guard::Text),
+            None => self.guard,
+        }
+    }
+
+    /// What is enforced.
+    pub(crate) fn receipt(&self) -> Receipt {
+        let mut receipt = Receipt { guard: self.guard(), ..self.receipt.clone() };
+        if let Some(why) = self.transactions.none().filter(|_| self.guard >= Guard::Auto) {
+            let (layer, why) = ("transaction".to_owned(), why.to_owned());
+            receipt.degraded.push(Degraded { layer, why });
+        }
+        receipt
+    }
+
     pub(crate) const fn uid(&self) -> u32 {
         self.peer.uid
     }

@@ -9,6 +9,7 @@ use crate::{
     diagnose, dry, errand,
     error::CallError,
     file, gather,
+    guard::Route,
     invoke::{self, Asking},
     job,
     observers::Audience,
@@ -17,18 +18,20 @@ use crate::{
     run,
     server::Server,
     session::Session,
-    task::{self, Task, Validated},
+    task::{self, Manner, Task, Validated},
     thinking,
     tools::{Registry, Tool, believed},
+    transaction::{self, Purpose, Transaction, Unsettled},
     turn::{Place, Turn},
     why,
 };
 use palisade_audit::Ticket;
-use palisade_policy::Judgement;
+use palisade_policy::{Grant, Judgement, Search, UpFront};
 use palisade_protocol::{
-    Call, CallId, Checkpoint, ErrorCode, Finding, ToolMetadata, ToolName, WireError,
-    arguments::Encoding,
+    Call, CallId, Checkpoint, ErrorCode, Finding, Guard, Receipt, ToolMetadata, ToolName,
+    WireError, arguments::Encoding,
 };
+use serde_json::Value;
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -64,6 +67,12 @@ pub(crate) struct Checked {
     validated: Validated,
     /// What a change would do, in a dry run.
     preview: Option<Preview>,
+    /// How a program runs.
+    route: Route,
+    /// The report of a dry run whose program is tried.
+    report: Option<Value>,
+    /// Where it runs, once that is made.
+    transaction: Option<Transaction>,
 }
 
 /// A cleared call whose turn it is.
@@ -83,7 +92,10 @@ pub(crate) struct Ready {
     findings: Vec<Finding>,
     checkpoint: Option<Checkpoint>,
     leave: Leave,
-    _turn: Option<Turn>,
+    route: Route,
+    purpose: Purpose,
+    transaction: Option<Transaction>,
+    turn: Option<Turn>,
 }
 
 /// A call that is in the audit log. It can not be made without the log's ticket.
@@ -129,6 +141,49 @@ impl Checked {
         self.preview.as_ref()
     }
 
+    /// Whether a dry run of it is a real one, in a transaction: everything that it can change is in
+    /// the workspace, and it ends.
+    pub(crate) fn is_tried(&self) -> bool {
+        let Task::Run(program) = &self.validated.task else { return false };
+        let profile = &self.context.session.profile;
+        self.call.options.dry_run
+            && self.context.session.guard() >= Guard::Auto
+            && program.manner == Manner::Foreground
+            && program.terminal.is_none()
+            && profile.writes_workspace()
+            && !profile.writes_beyond()
+    }
+
+    /// The same with the report so far of what is tried.
+    pub(crate) fn tried(self, report: Value) -> Self {
+        Self { report: Some(report), ..self }
+    }
+
+    /// The same that runs another way.
+    pub(crate) fn routed(self, route: Route) -> Self {
+        Self { route, ..self }
+    }
+
+    /// The same after somebody said yes: what was known to destroy, and approved, need not be held
+    /// back.
+    pub(crate) fn approved(self, grant: &Grant) -> Self {
+        let known = grant.findings().iter().any(|found| UpFront::Known.asks(found));
+        if known && self.context.session.guard() == Guard::Auto {
+            return self.routed(Route::Direct(Search::Whole));
+        }
+        self
+    }
+
+    /// Whether it runs in a transaction.
+    pub(crate) fn wants_transaction(&self) -> bool {
+        self.route == Route::Transaction || self.is_tried()
+    }
+
+    /// Gives it its transaction.
+    pub(crate) fn enter(&mut self, transaction: Transaction) {
+        self.transaction = Some(transaction);
+    }
+
     pub(crate) fn is_read_only(&self) -> bool {
         self.tool.spec.metadata.read_only
     }
@@ -167,7 +222,7 @@ impl Asked {
         Slip {
             call_id: self.context.call_id.clone(),
             tool: self.call.tool.clone(),
-            receipt: self.context.session.receipt.clone(),
+            receipt: Receipt::default(),
             started: self.started,
             fault: self.fault.clone(),
         }
@@ -194,7 +249,19 @@ pub(crate) fn validate(resolved: Resolved) -> Result<Checked, Box<Outcome>> {
         thinking::check(&tool, &call, profile).and_then(|()| task::validate(&tool, &call, profile));
     match checked {
         Ok(validated) => {
-            Ok(Checked { call, context, place: Some(place), tool, validated, preview: None })
+            let (place, route) = (Some(place), Route::Direct(Search::Whole));
+            let (preview, report, transaction) = (None, None, None);
+            Ok(Checked {
+                call,
+                context,
+                place,
+                tool,
+                validated,
+                preview,
+                route,
+                report,
+                transaction,
+            })
         }
         Err(error) => Err(Box::new(error.into())),
     }
@@ -215,6 +282,7 @@ pub(crate) async fn judge(server: &Server, mut call: Checked) -> Result<Judged, 
         }
         call.preview = dry::preview(&call).await?;
     }
+    call.route = gathered.route;
     Ok(Judged::new(call, gathered, judgement))
 }
 
@@ -244,9 +312,26 @@ pub(crate) async fn take_turn(mut cleared: Cleared) -> Result<Due, Box<Outcome>>
 /// Nothing has happened since the call was cleared: it goes on.
 pub(crate) fn go_on(cleared: Cleared, turn: Option<Turn>) -> Ready {
     let leave = cleared.leave();
-    let (Checked { context, call, tool, validated, .. }, findings, checkpoint) =
-        cleared.into_call();
-    Ready { context, call, tool, validated, findings, checkpoint, leave, _turn: turn }
+    let (mut checked, findings, checkpoint) = cleared.into_call();
+    let purpose = match (checked.is_tried(), checked.report.take()) {
+        (false, _) => Purpose::Real,
+        (true, Some(report)) => Purpose::Trial(report),
+        (true, None) => Purpose::Trial(dry::report(&checked, "allow", None)),
+    };
+    let Checked { context, call, tool, validated, route, transaction, .. } = checked;
+    Ready {
+        context,
+        call,
+        tool,
+        validated,
+        findings,
+        checkpoint,
+        leave,
+        route,
+        purpose,
+        transaction,
+        turn,
+    }
 }
 
 /// Writes it into the audit log.
@@ -259,8 +344,10 @@ pub(crate) async fn ticket(ready: Ready, docket: &mut Docket) -> Result<Ticketed
 
 /// Does it: in the cell, unless it is about the session itself.
 pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Executed, Box<Outcome>> {
-    let Ready { mut context, call, tool, validated, findings, checkpoint, leave, _turn } =
+    let Ready { mut context, call, tool, validated, findings, checkpoint, leave, route, .. } =
         ticketed.ready;
+    let (purpose, transaction, turn) =
+        (ticketed.ready.purpose, ticketed.ready.transaction, ticketed.ready.turn);
     let Validated { task, timeout } = validated;
     let deadline = Deadline::after(timeout);
     let session = Arc::clone(&context.session);
@@ -269,14 +356,27 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
         // What a reviewer is to see first is not sent as it comes.
         context.streaming = Streaming::ResultOnly;
         context.audience = Audience::Operators;
-        Some(reviewed(&context, call, Arc::clone(&tool), &task)?)
+        Some(reviewed(&context, call.clone(), Arc::clone(&tool), &task)?)
     } else {
         None
     };
-    let change = Changing::begin(&session, &tool.spec.metadata);
     let touched = why::touched(&task);
+    if let (Some(transaction), Task::Run(program)) = (transaction, &task) {
+        let program = program.clone();
+        let cwd = None;
+        let mut unsettled =
+            Unsettled { transaction, purpose, context, call, tool, task, cwd, _turn: turn };
+        let mut outcome = unsettled.run(program, deadline).await;
+        why::explain(&session, &touched, &mut outcome);
+        let outcome = Outcome { findings, checkpoint, ..outcome };
+        return Ok(Executed { outcome, reviewed, unsettled: Some(Box::new(unsettled)) });
+    }
+    let change = Changing::begin(&session, &tool.spec.metadata);
     let mut outcome = match task {
-        Task::Run(program) => run::run(program, context, deadline).await,
+        Task::Run(program) => match route {
+            Route::Direct(search) => run::run(program, context, deadline, search).await,
+            Route::Transaction => CallError::Cell("it has no transaction".to_owned()).into(),
+        },
         Task::Job(task) => job::serve::run(task, context, deadline).await,
         Task::Errand(errand) => errand::run(errand, &session, &server.registry),
         Task::Provided { arguments, .. } => match tool.provider() {
@@ -294,7 +394,8 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
     };
     drop(change);
     why::explain(&session, &touched, &mut outcome);
-    Ok(Executed { outcome: Outcome { findings, checkpoint, ..outcome }, reviewed })
+    let outcome = Outcome { findings, checkpoint, ..outcome };
+    Ok(Executed { outcome, reviewed, unsettled: None })
 }
 
 /// A call that ran.
@@ -302,6 +403,21 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
 pub(crate) struct Executed {
     outcome: Outcome,
     reviewed: Option<Reviewed>,
+    /// What it did does not count yet.
+    unsettled: Option<Box<Unsettled>>,
+}
+
+/// Settles what a program did in its transaction.
+pub(crate) async fn effects(server: &Server, docket: &mut Docket, executed: Executed) -> Executed {
+    let Executed { outcome, reviewed, unsettled } = executed;
+    let Some(unsettled) = unsettled else {
+        return Executed { outcome, reviewed, unsettled: None };
+    };
+    let session = Arc::clone(&unsettled.context.session);
+    session.changed();
+    let outcome = transaction::settle(server, docket, *unsettled, outcome).await;
+    session.changed();
+    Executed { outcome, reviewed, unsettled: None }
 }
 
 /// The time in which a call may change what is in its session, however it ends.

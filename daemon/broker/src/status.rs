@@ -126,7 +126,7 @@ mod tests {
                 .collect(),
             landlock_abi: 7,
             landlock_errata: 0x6,
-            overlay: Found::No(String::new()),
+            overlay: Found::Yes("here".into()),
             cgroup: CgroupFacts::default(),
         }
     }

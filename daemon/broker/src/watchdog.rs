@@ -25,6 +25,16 @@ pub(crate) struct Watchdog {
     channel: Channel,
     grace: Duration,
     stopped: Option<CallError>,
+    runner: Runner,
+}
+
+/// What becomes of a runner when its program has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Runner {
+    /// The session's next program has it.
+    Shared,
+    /// It was for one program; it is given to whoever asks what became of that.
+    Once,
 }
 
 /// How a program ended.
@@ -43,8 +53,8 @@ pub(crate) struct Ended {
 }
 
 impl Watchdog {
-    pub(crate) const fn new(channel: Channel, grace: Duration) -> Self {
-        Self { channel, grace, stopped: None }
+    pub(crate) const fn new(channel: Channel, grace: Duration, runner: Runner) -> Self {
+        Self { channel, grace, stopped: None, runner }
     }
 
     /// The runner's answer. Signals are passed on; when `stop` says why, everything is ended, first
@@ -81,27 +91,31 @@ impl Watchdog {
         Err(ChannelError::Closed)
     }
 
-    /// What the runner's answer means; the runner goes back to its session if it is still of use.
+    /// What the runner's answer means. A runner that is still of use goes back to its session, or is
+    /// given back here if it was for one program.
     pub(crate) async fn ended(
         self,
         end: Result<RunReply, ChannelError>,
         session: &Session,
         name: String,
-    ) -> Ended {
-        let mut ended = match end {
-            Ok(reply) => {
+    ) -> (Ended, Option<Channel>) {
+        let (mut ended, channel) = match (end, self.runner) {
+            (Ok(reply), Runner::Shared) => {
                 session.runners.give_back(self.channel).await;
-                Ended::of(reply, self.stopped, name)
+                (Ended::of(reply, self.stopped, name), None)
             }
-            Err(error) => {
+            (Ok(reply), Runner::Once) => (Ended::of(reply, self.stopped, name), Some(self.channel)),
+            (Err(error), runner) => {
                 drop(self.channel);
                 let failure = self.stopped.unwrap_or_else(|| session.channel_error(error));
-                session.runners.prepare().await;
-                Ended::default().marked(failure)
+                if runner == Runner::Shared {
+                    session.runners.prepare().await;
+                }
+                (Ended::default().marked(failure), None)
             }
         };
         ended.oom = session.oom.grew();
-        ended
+        (ended, channel)
     }
 }
 

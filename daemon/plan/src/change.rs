@@ -297,6 +297,6 @@ pub struct Prepared {
 pub struct Changed {
     /// In order.
     pub effects: Vec<Effect>,
-    /// Each regular file that the change wrote, as it is now.
-    pub wrote: Vec<Version>,
+    /// Each regular file that the change wrote, as it is now, with the path of its effect.
+    pub wrote: Vec<(Path, Version)>,
 }

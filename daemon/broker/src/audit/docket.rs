@@ -280,6 +280,7 @@ const fn kind(review: palisade_protocol::Review) -> Review {
     match review {
         palisade_protocol::Review::Input => Review::Input,
         palisade_protocol::Review::Output => Review::Output,
+        palisade_protocol::Review::Effects => Review::Effects,
     }
 }
 

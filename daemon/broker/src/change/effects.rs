@@ -6,7 +6,7 @@ use palisade_plan::{
     cell::FileErrorKind,
     change::{Effect, EffectKind, Print},
 };
-use palisade_protocol::{JsonText, RawPath};
+use palisade_protocol::{FileChange, JsonText, RawPath};
 use serde_json::{Value, json};
 
 /// How many effects are named in words.
@@ -49,7 +49,8 @@ pub(crate) fn previewed(preview: &Preview) -> Value {
     report
 }
 
-fn one(effect: &Effect) -> Value {
+/// One effect.
+pub(crate) fn one(effect: &Effect) -> Value {
     let mut value = json!({
         "path": RawPath(effect.path.0.clone()),
         "effect": word(&effect.kind),
@@ -59,21 +60,40 @@ fn one(effect: &Effect) -> Value {
     match &effect.kind {
         EffectKind::Deleted { entries } => value["entries"] = json!(entries),
         EffectKind::Moved { from } => value["from"] = json!(RawPath(from.0.clone())),
-        EffectKind::Created => {
-            value["created"] = json!(true);
-            if let Print::Tree { entries, .. } = &effect.print {
-                value["entries"] = json!(entries);
-            }
-        }
+        EffectKind::Created => value["created"] = json!(true),
         EffectKind::Replaced
         | EffectKind::Appended
         | EffectKind::Edited
         | EffectKind::Mode
-        | EffectKind::Touched => {
-            value["created"] = json!(false);
-        }
+        | EffectKind::Touched => value["created"] = json!(false),
+    }
+    if let Print::Tree { entries, .. } = effect.print {
+        value["entries"] = json!(entries);
     }
     value
+}
+
+/// One effect, for a question.
+pub(crate) fn file_change(effect: &Effect, lost: bool) -> FileChange {
+    let from = match &effect.kind {
+        EffectKind::Moved { from } => Some(RawPath(from.0.clone())),
+        EffectKind::Created
+        | EffectKind::Replaced
+        | EffectKind::Appended
+        | EffectKind::Edited
+        | EffectKind::Deleted { .. }
+        | EffectKind::Mode
+        | EffectKind::Touched => None,
+    };
+    FileChange {
+        path: RawPath(effect.path.0.clone()),
+        effect: word(&effect.kind).to_owned(),
+        from,
+        entries: palisade_policy::entries_of(effect),
+        size_before: effect.size_before,
+        size: effect.size_after,
+        lost,
+    }
 }
 
 /// For the model: a line for each path.
@@ -91,20 +111,17 @@ pub(crate) fn summary(task: &ChangeTask, effects: &[Effect]) -> String {
 
 fn line(effect: &Effect) -> String {
     let path = escaped(&effect.path.0);
-    if let (EffectKind::Created, Print::Tree { entries, .. }) = (&effect.kind, &effect.print) {
-        return format!("created {path} ({entries} entries)\n");
-    }
     match &effect.kind {
         EffectKind::Deleted { entries } if *entries > 1 => {
             format!("deleted {path} ({entries} entries)\n")
         }
         EffectKind::Moved { from } => format!("moved {} to {path}\n", escaped(&from.0)),
         EffectKind::Mode => format!("changed the mode of {path}\n"),
+        EffectKind::Touched => format!("changed the times or attributes of {path}\n"),
         kind @ EffectKind::Appended => format!("{} to {path}\n", word(kind)),
         kind @ (EffectKind::Created
         | EffectKind::Replaced
         | EffectKind::Edited
-        | EffectKind::Touched
         | EffectKind::Deleted { .. }) => format!("{} {path}\n", word(kind)),
     }
 }

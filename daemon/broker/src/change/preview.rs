@@ -5,7 +5,7 @@ use super::{
     exchange, explained,
     wanted::{Source, Wanted},
 };
-use crate::{error::CallError, session::Session, task::ChangeTask};
+use crate::{error::CallError, files::FileChannels, session::Session, task::ChangeTask};
 use palisade_plan::{
     cell::{FileReply, FileRequest},
     change::{Change, Effect, EffectKind, Keep, Prepared},
@@ -54,16 +54,26 @@ pub(crate) async fn preview(
     held: Option<&[u8]>,
     diff: u32,
 ) -> Result<Preview, CallError> {
+    preview_on(&session.files, session, task, held, diff).await
+}
+
+/// The same on channels of a transaction.
+pub(crate) async fn preview_on(
+    files: &FileChannels,
+    session: &Session,
+    task: &ChangeTask,
+    held: Option<&[u8]>,
+    diff: u32,
+) -> Result<Preview, CallError> {
     let Wanted { act, source } = Wanted::of(task, session).await?;
     let source = match (source, held) {
         (Source::Attached, Some(bytes)) => Source::Here(bytes),
         (source, _) => source,
     };
-    let Some(mut lease) = session.files.lease().await else {
+    let Some(mut lease) = files.lease().await else {
         return Err(session.channel_error("all its file channels are broken"));
     };
-    let most = session.profile.file_bytes();
-    let change = Change { act, most, keep: Keep::Nothing, diff };
+    let change = Change { act, most: task.most(session), keep: Keep::Nothing, diff };
     let prepared = exchange::prepare(&mut lease, session, change, source, None, None)
         .await
         .map_err(|error| explained(task, error))?;

@@ -7,8 +7,8 @@ use super::{
     poll::{Asked, Standing},
 };
 use palisade_protocol::{
-    Answer, Answered, Decision, Deny, ErrorCode, GrantId, HandlerId, Modified, QuestionId,
-    Remember, Replace, Review, WireError, Withhold,
+    Answer, Answered, Decision, Deny, ErrorCode, FileChange, GrantId, HandlerId, Modified, Part,
+    QuestionId, RawPath, Remember, Replace, Review, WireError, Withhold,
 };
 use tokio::time::Instant;
 
@@ -76,7 +76,10 @@ impl State {
         };
         let grant = match &verdict {
             Verdict::Approved { kept, .. } => kept.last().map(Kept::id),
-            Verdict::Modified { .. } | Verdict::Replaced { .. } | Verdict::Denied { .. } => None,
+            Verdict::Modified { .. }
+            | Verdict::Replaced { .. }
+            | Verdict::Part { .. }
+            | Verdict::Denied { .. } => None,
         };
         self.finish(at, verdict);
         Ok(grant)
@@ -91,6 +94,7 @@ fn vote(decision: Decision, by: &str) -> Vote {
             Vote::Instead(Verdict::Modified { by, arguments })
         }
         Decision::Replace(Replace { output }) => Vote::Instead(Verdict::Replaced { by, output }),
+        Decision::ApprovePart(part) => Vote::Instead(Verdict::Part { by, part }),
         Decision::Deny(Deny { reason, guidance }) => Vote::No { reason, guidance },
         Decision::Withhold(Withhold { reason }) => Vote::No { reason, guidance: String::new() },
     }
@@ -98,12 +102,29 @@ fn vote(decision: Decision, by: &str) -> Vote {
 
 const fn is_for(review: Review, decision: &Decision) -> bool {
     match decision {
-        Decision::Approve | Decision::ApproveModified(_) | Decision::Deny(_) => {
-            matches!(review, Review::Input)
+        Decision::Approve | Decision::Deny(_) => {
+            matches!(review, Review::Input | Review::Effects)
         }
+        Decision::ApproveModified(_) => matches!(review, Review::Input),
+        Decision::ApprovePart(_) => matches!(review, Review::Effects),
         Decision::Pass | Decision::Replace(_) | Decision::Withhold(_) => {
             matches!(review, Review::Output)
         }
+    }
+}
+
+/// Whether everything that is to be left out was shown.
+fn known(part: &Part, changes: &[FileChange]) -> Result<(), WireError> {
+    let is = |path: &RawPath| {
+        changes.iter().any(|change| change.path == *path || change.from.as_ref() == Some(path))
+    };
+    match part.without.iter().find(|path| !is(path)) {
+        None => Ok(()),
+        Some(path) => Err(WireError::new(
+            ErrorCode::InvalidRequest,
+            format!("{:?} is not in the change set", String::from_utf8_lossy(&path.0)),
+            "name paths as `view.changes` has them",
+        )),
     }
 }
 
@@ -137,7 +158,8 @@ impl State {
         let problem = if open.question.digest != answer.digest {
             Some((stale("the answer is to another digest"), "the answer was to something else"))
         } else if !is_for(open.question.review, &answer.decision) {
-            let hint = "input reviews are approved or denied, output reviews passed or withheld";
+            let hint = "input and effects reviews are approved or denied, output reviews passed or \
+                        withheld";
             let message = "the decision does not belong to this kind of review";
             let error = WireError::new(ErrorCode::InvalidRequest, message, hint);
             Some((error, "the answer was of the wrong kind"))
@@ -151,8 +173,13 @@ impl State {
             }
             return Err(error);
         }
-        let changes =
-            matches!(answer.decision, Decision::ApproveModified(_) | Decision::Replace(_));
+        if let Decision::ApprovePart(part) = &answer.decision {
+            known(part, &open.question.view.changes)?;
+        }
+        let changes = matches!(
+            answer.decision,
+            Decision::ApproveModified(_) | Decision::Replace(_) | Decision::ApprovePart(_)
+        );
         if changes && (open.limits.quorum() > 1 || !open.poll.decides(handler)) {
             return Err(WireError::new(
                 ErrorCode::InvalidRequest,
@@ -167,6 +194,13 @@ impl State {
     fn memorable(&self, at: usize, answer: &Answer) -> (Option<Remember>, Option<WireError>) {
         let Some(remember) = answer.remember.clone() else { return (None, None) };
         let checked = match (self.open.get(at), &answer.decision) {
+            (Some(open), Decision::Approve) if open.question.review == Review::Effects => {
+                Err(WireError::new(
+                    ErrorCode::Denied,
+                    "not remembered: what a command did says nothing of what it does next",
+                    "leave out `remember`",
+                ))
+            }
             (Some(open), Decision::Approve) => Memory::check(&open.claim, &remember, &open.limits),
             (Some(_) | None, _) => Err(WireError::new(
                 ErrorCode::Denied,

@@ -2,13 +2,18 @@
 //! Broker, pure.
 
 use super::visible;
-use crate::{change::Preview, seen::Seen};
+use crate::{
+    change::{self, Preview},
+    seen::Seen,
+};
 use palisade_plan::change::{Effect, EffectKind, Print};
 use palisade_policy::is_asked;
-use palisade_protocol::{Finding, RawPath, Target, View, ViewLine};
+use palisade_protocol::{FileChange, Finding, RawPath, Target, View, ViewLine};
 
 /// How many paths are shown; the rest are counted.
 const LINES: usize = 400;
+/// How many paths the change set has; it names each of them.
+const CHANGES: usize = 4096;
 /// The most bytes of a diff that are shown.
 const DIFF: usize = 32 * 1024;
 
@@ -31,7 +36,15 @@ pub(super) fn view(preview: &Preview, seen: &Seen, findings: &[Finding]) -> View
         targets: effects.iter().take(LINES).map(|effect| target(effect, seen)).collect(),
         diff_cut: cut || !preview.complete,
         diff: Some(diff).filter(|diff| !diff.is_empty()),
+        changes: effects.iter().take(CHANGES).map(|effect| change(effect, findings)).collect(),
     }
+}
+
+fn change(effect: &Effect, findings: &[Finding]) -> FileChange {
+    let shown = String::from_utf8_lossy(&effect.path.0);
+    let lost =
+        findings.iter().any(|found| is_asked(found) && found.targets.iter().any(|t| *t == shown));
+    change::file_change(effect, lost)
 }
 
 /// The numbers of the findings that are asked about.
@@ -47,6 +60,9 @@ fn line(effect: &Effect, findings: &[Finding]) -> ViewLine {
     let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
     let path = text(&effect.path.0);
     let words = match &effect.kind {
+        EffectKind::Created if let Print::Tree { entries, .. } = effect.print => {
+            format!("make the directory {path} ({entries} entries)")
+        }
         EffectKind::Created if effect.print == Print::Directory => {
             format!("make the directory {path}")
         }
@@ -60,7 +76,7 @@ fn line(effect: &Effect, findings: &[Finding]) -> ViewLine {
         EffectKind::Deleted { .. } => format!("delete {path}"),
         EffectKind::Moved { from } => format!("move {} to {path}", text(&from.0)),
         EffectKind::Mode => format!("change the mode of {path}"),
-        EffectKind::Touched => format!("change the time of {path}"),
+        EffectKind::Touched => format!("change the times or attributes of {path}"),
     };
     let findings = asked(findings, |found| found.targets.contains(&path));
     ViewLine { text: visible::line(&words), findings }

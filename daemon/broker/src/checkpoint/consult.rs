@@ -21,6 +21,7 @@ use palisade_policy::{Grant, Judgement, Question};
 use palisade_protocol::{
     Approval, Call, Checkpoint, ErrorCode, Event, JsonText, QuestionId, Review, WireError,
 };
+use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -90,7 +91,9 @@ pub(crate) async fn consult(
         _ if server.profile_now(call.session().profile.name()) != asked_under => {
             Verdict::default("the profile was changed meanwhile", "ask again")
         }
-        Verdict::Replaced { .. } => Verdict::default("the answer was of the wrong kind", ""),
+        Verdict::Replaced { .. } | Verdict::Part { .. } => {
+            Verdict::default("the answer was of the wrong kind", "")
+        }
         Verdict::Approved { .. } | Verdict::Modified { .. } => verdict,
     };
     match verdict {
@@ -104,7 +107,7 @@ pub(crate) async fn consult(
             let checkpoint = checkpoint("modified", &by, "its arguments were changed");
             modified(server, docket, call, arguments, checkpoint, &put).await
         }
-        verdict @ (Verdict::Denied { .. } | Verdict::Replaced { .. }) => {
+        verdict @ (Verdict::Denied { .. } | Verdict::Replaced { .. } | Verdict::Part { .. }) => {
             Err(denied(server, docket, &call, question, verdict, &put).await)
         }
     }
@@ -154,18 +157,23 @@ async fn remember(server: &Server, docket: &Docket, kept: Vec<Kept>) -> Result<(
     Ok(())
 }
 
-/// What a dry run of a call that would be asked about says. Nobody is asked.
+/// What a dry run of a call that would be asked about reports. Nobody is asked.
 pub(crate) fn would_ask(
     server: &Server,
     call: &Checked,
     gathered: &Gathered,
     question: &Question,
-) -> Box<Outcome> {
+) -> Value {
     let claim = subject(call, gathered, &gathered.seen, question).claim();
     let mut report = dry::report(call, "ask", Some(question.rule()));
     report["covered_by"] = server.desk.covering(&claim).map(|id| id.to_string()).into();
+    report
+}
+
+/// A report as the end of a dry run.
+pub(crate) fn told_dry(report: &Value, question: &Question) -> Box<Outcome> {
     let findings = question.findings().to_vec();
-    Box::new(Outcome { findings, ..dry::rendered(&report) })
+    Box::new(Outcome { findings, ..dry::rendered(report) })
 }
 
 /// The call with the approver's arguments: validated and judged again. What the approver wrote is
@@ -189,6 +197,7 @@ async fn modified(
         return Err(CallError::Stale(what).into());
     }
     let (profile, spec) = (&session.profile, &call.described().spec);
+    let route = gathered.route;
     let grant = match palisade_policy::judge(profile, session.ask, spec, &gathered.facts) {
         Judgement::Deny(refusal) => return Err(Box::new(refusal.into())),
         Judgement::Ask(question) => question.approved(checkpoint.clone()),
@@ -199,7 +208,7 @@ async fn modified(
     }
     docket.modified(call.call());
     told(server, docket, &call, &checkpoint, Some(put), &[]).await?;
-    Ok(Consulted::Approved { call, grant, seen })
+    Ok(Consulted::Approved { call: call.routed(route), grant, seen })
 }
 
 fn checkpoint(decision: &str, by: &str, reason: &str) -> Checkpoint {

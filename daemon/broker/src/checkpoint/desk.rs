@@ -9,7 +9,7 @@ use super::{
 use crate::context::Outbox;
 use palisade_policy::Handlers;
 use palisade_protocol::{
-    ErrorCode, Event, Grant, GrantId, HandlerId, JsonText, NameError, Question, QuestionId,
+    ErrorCode, Event, Grant, GrantId, HandlerId, JsonText, NameError, Part, Question, QuestionId,
     QuestionOver, Register, Remember, ServerMessage, SessionId, WireError,
 };
 use std::{
@@ -37,6 +37,8 @@ pub(crate) enum Verdict {
     Modified { by: String, arguments: JsonText },
     /// The agent is to see this instead.
     Replaced { by: String, output: String },
+    /// It counts but for this.
+    Part { by: String, part: Part },
     /// It may not, and why.
     Denied { by: String, reason: String, guidance: String },
 }
@@ -53,6 +55,7 @@ impl Verdict {
             Self::Approved { by, .. } => ("approved", by),
             Self::Modified { by, .. } => ("modified", by),
             Self::Replaced { by, .. } => ("replaced", by),
+            Self::Part { by, .. } => ("approved", by),
             Self::Denied { by, .. } => ("denied", by),
         }
     }

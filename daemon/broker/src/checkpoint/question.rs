@@ -83,7 +83,8 @@ impl Subject<'_> {
             findings: self.findings.iter().map(visible_finding).collect(),
             why: visible::line(self.why),
             view: self.view(),
-            scopes: limits.scopes(),
+            // What a command did once says nothing of what it does next.
+            scopes: if self.review == Review::Effects { Vec::new() } else { limits.scopes() },
             prefix: self.prefix(),
             output: self.output,
             expires_in_ms: 0,
@@ -97,6 +98,7 @@ impl Subject<'_> {
         let review: &[u8] = match self.review {
             Review::Input => b"palisade input 1",
             Review::Output => b"palisade output 1",
+            Review::Effects => b"palisade effects 1",
         };
         for bytes in [
             review,
@@ -193,7 +195,7 @@ impl Subject<'_> {
             size: target.found.as_ref().map_or(0, |found| found.size),
             lost: target.found.is_some() && matches!(self.task, Task::Run(_) | Task::Check { .. }),
         });
-        View { lines, targets: targets.collect(), diff_cut: false, diff: None }
+        View { lines, targets: targets.collect(), ..View::default() }
     }
 
     fn line(&self, act: &str) -> ViewLine {

@@ -67,7 +67,9 @@ impl Reviewed {
         let (decision, by, reason) = match &verdict {
             Verdict::Approved { by, .. } => ("passed", by, ""),
             Verdict::Replaced { by, .. } => ("replaced", by, ""),
-            Verdict::Modified { by, .. } => ("withheld", by, "the answer was of the wrong kind"),
+            Verdict::Modified { by, .. } | Verdict::Part { by, .. } => {
+                ("withheld", by, "the answer was of the wrong kind")
+            }
             Verdict::Denied { by, reason, .. } => ("withheld", by, reason.as_str()),
         };
         let checkpoint =
@@ -96,7 +98,7 @@ impl Reviewed {
                 self.drop_spool(server, &outcome).await;
                 Outcome { output, checkpoint: Some(checkpoint), ..emptied(outcome) }
             }
-            Verdict::Denied { .. } | Verdict::Modified { .. } => {
+            Verdict::Denied { .. } | Verdict::Modified { .. } | Verdict::Part { .. } => {
                 self.drop_spool(server, &outcome).await;
                 let message = format!("the call ran, and its output is kept back: {reason}");
                 let error = WireError::new(ErrorCode::Withheld, message, "go on without it");

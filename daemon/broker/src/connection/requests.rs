@@ -142,7 +142,7 @@ impl Connection {
         let opened = Opened {
             session: session.id.clone(),
             workspace: session.workspace.clone(),
-            receipt: session.receipt.clone(),
+            receipt: session.receipt(),
             token: session.survival.as_ref().map(|survival| survival.token.clone()),
             grace_ms: grace_ms(&session),
         };
@@ -167,7 +167,7 @@ impl Connection {
         let resumed = Resumed {
             session: session.id.clone(),
             workspace: session.workspace.clone(),
-            receipt: session.receipt.clone(),
+            receipt: session.receipt(),
             grace_ms: grace_ms(&session),
             running: running.clone(),
             finished: finished.clone(),

@@ -64,6 +64,8 @@ pub(super) async fn gather(
             }
             Err(error) => gathered.failed = Some(its_own(error)?),
         },
+        // It is judged when it is known what was done.
+        ChangeTask::Settle { .. } => {}
         ChangeTask::Undo { which, force } => {
             if let Err(error) = undo(session, tool, task, (which, *force), gathered).await {
                 gathered.failed = Some(its_own(error)?);

@@ -4,6 +4,7 @@
 use crate::{
     analyst::Analyst,
     error::CallError,
+    guard::Reach,
     seen::SeenTarget,
     session::Session,
     task::{Content, Directory, Program, Typing},
@@ -11,7 +12,7 @@ use crate::{
 use palisade_plan::cell::{Contents, Link};
 use palisade_policy::{
     Commands,
-    analysis::{Analysed, Existence, Found, Place, settle},
+    analysis::{Analysed, Existence, Found, Kind, Place, Target, settle},
 };
 use palisade_protocol::{Finding, Span};
 use std::collections::HashMap;
@@ -89,12 +90,22 @@ pub(super) fn both(one: Commands, other: Commands) -> Commands {
     }
 }
 
-/// Looks at the paths that findings depend on: the findings that are left, and what was seen.
+/// What is left of findings when their paths were looked at.
+#[derive(Debug)]
+pub(super) struct LookedAround {
+    pub(super) findings: Vec<Finding>,
+    /// What was seen.
+    pub(super) targets: Vec<SeenTarget>,
+    /// Where all lies that would be lost.
+    pub(super) reach: Reach,
+}
+
+/// Looks at the paths that findings depend on.
 pub(super) async fn look_around(
     session: &Session,
     program: &Program,
     found: Vec<Found>,
-) -> Result<(Vec<Finding>, Vec<SeenTarget>), CallError> {
+) -> Result<LookedAround, CallError> {
     let start = program.cwd.as_ref().map_or_else(|| session.cwd(), |cwd| session.absolute(cwd));
     let workspace = session.workspace.0.clone();
     let mut around = Around { start, workspace, looked: HashMap::new() };
@@ -109,11 +120,17 @@ pub(super) async fn look_around(
             around.looked.insert(path, target);
         }
     }
+    let inside = |target: &Target| target.path.as_ref().is_some_and(|p| !around.is_outside(p));
+    let destroys = found.iter().filter(|found| found.kind == Kind::Destructive);
+    let held = destroys
+        .into_iter()
+        .all(|found| !found.targets.is_empty() && found.targets.iter().all(inside));
+    let reach = if held { Reach::Workspace } else { Reach::Beyond };
     let findings = settle(found, &around);
     let mut targets: Vec<SeenTarget> = around.looked.into_values().collect();
     targets.sort_by(|a, b| a.path.cmp(&b.path));
     targets.dedup_by(|a, b| a.path == b.path);
-    Ok((findings, targets))
+    Ok(LookedAround { findings, targets, reach })
 }
 
 /// The paths that findings depend on, and what would be put into them.

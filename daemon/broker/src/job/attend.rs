@@ -8,7 +8,7 @@ use crate::{
     session::Session,
     streams::{Held, Piece, Taker},
     task::Content,
-    watchdog::Watchdog,
+    watchdog::{Runner, Watchdog},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -45,7 +45,7 @@ pub(super) async fn attend(attended: Attended) {
     };
     let grace = Duration::from_millis(session.profile.kill_grace_ms());
     let supervise = async {
-        let mut watchdog = Watchdog::new(channel, grace);
+        let mut watchdog = Watchdog::new(channel, grace, Runner::Shared);
         let end = tokio::select! {
             end = watchdog.wait(stopped(&job, deadline), &mut signals) => end,
             never = async { feed.await; std::future::pending().await } => never,
@@ -58,7 +58,7 @@ pub(super) async fn attend(attended: Attended) {
         tracing::warn!(%error, "a job's output could not be read to its end");
         Held::No
     });
-    let mut ended = watchdog.ended(end, &session, name).await;
+    let (mut ended, _) = watchdog.ended(end, &session, name).await;
     ended.stragglers |= held == Held::Yes;
     // A writer that waits for room lets go when it sees the end.
     job.end.cancel();

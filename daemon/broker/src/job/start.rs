@@ -6,10 +6,11 @@ use crate::{
     error::CallError,
     outcome::Outcome,
     output::Output,
-    run::{self, Begun},
+    run::{self, Begun, Via},
     streams::{PIECES, Piece, Taker as _},
     task::{Directory, Program, Typing},
 };
+use palisade_policy::Search;
 use palisade_protocol::JsonText;
 use std::{
     sync::{Arc, Mutex},
@@ -100,7 +101,8 @@ async fn begin(
     let make = |number| made(number, &program, context, sender);
     let job = session.jobs.enter(make)?;
     let reserved = Reserved { context, number: Some(job.number) };
-    let mut begun: Begun = run::begin(&program, reserved.context, deadline).await?;
+    let mut begun: Begun =
+        run::begin(&program, reserved.context, deadline, &mut Via::Runners(Search::Whole)).await?;
     reserved.keep();
     // The next call has its runner ready too.
     session.runners.prepare().await;

@@ -1,19 +1,46 @@
 //! What a call will change. Broker, pure.
 
 use super::Content;
+use crate::session::Session;
 use palisade_plan::{cell::WriteMode, change::Replacement};
 use palisade_protocol::CallId;
 
 /// What a call will change. Paths are as they were given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ChangeTask {
-    Write { path: Vec<u8>, mode: WriteMode, content: Content },
-    Edit { files: Vec<Edited> },
-    Patch { patch: String },
-    Delete { path: Vec<u8>, recursive: bool, kept: Kept },
-    Move { from: Vec<u8>, to: Vec<u8>, overwrite: bool },
-    MakeDir { path: Vec<u8> },
-    Undo { which: Undone, force: bool },
+    Write {
+        path: Vec<u8>,
+        mode: WriteMode,
+        content: Content,
+    },
+    Edit {
+        files: Vec<Edited>,
+    },
+    Patch {
+        patch: String,
+    },
+    Delete {
+        path: Vec<u8>,
+        recursive: bool,
+        kept: Kept,
+    },
+    Move {
+        from: Vec<u8>,
+        to: Vec<u8>,
+        overwrite: bool,
+    },
+    MakeDir {
+        path: Vec<u8>,
+    },
+    Undo {
+        which: Undone,
+        force: bool,
+    },
+    /// What a program did in its transaction, but for these paths.
+    Settle {
+        without: Vec<Vec<u8>>,
+        kept: Kept,
+    },
 }
 
 /// The edits of one file.
@@ -48,7 +75,7 @@ impl ChangeTask {
             }
             Self::Edit { files } => files.iter().map(|file| file.path.as_slice()).collect(),
             Self::Move { from, to, .. } => vec![from, to],
-            Self::Patch { .. } | Self::Undo { .. } => Vec::new(),
+            Self::Patch { .. } | Self::Undo { .. } | Self::Settle { .. } => Vec::new(),
         }
     }
 
@@ -59,6 +86,21 @@ impl ChangeTask {
 
     /// Whether what it replaces is kept for an undo.
     pub(crate) const fn is_kept(&self) -> bool {
-        !matches!(self, Self::Delete { kept: Kept::Not, .. })
+        !matches!(self, Self::Delete { kept: Kept::Not, .. } | Self::Settle { kept: Kept::Not, .. })
+    }
+
+    /// How large a file may be afterwards.
+    pub(crate) fn most(&self, session: &Session) -> u64 {
+        match self {
+            // A program's files are bounded by limits.file_size and limits.transaction.
+            Self::Settle { .. } => u64::MAX,
+            Self::Write { .. }
+            | Self::Edit { .. }
+            | Self::Patch { .. }
+            | Self::Delete { .. }
+            | Self::Move { .. }
+            | Self::MakeDir { .. }
+            | Self::Undo { .. } => session.profile.file_bytes(),
+        }
     }
 }

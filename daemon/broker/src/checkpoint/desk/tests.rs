@@ -144,8 +144,10 @@ fn reason(verdict: Verdict) -> String {
             assert_eq!(by, "default");
             reason
         }
-        other
-        @ (Verdict::Approved { .. } | Verdict::Modified { .. } | Verdict::Replaced { .. }) => {
+        other @ (Verdict::Approved { .. }
+        | Verdict::Modified { .. }
+        | Verdict::Replaced { .. }
+        | Verdict::Part { .. }) => {
             panic!("{other:?}")
         }
     }

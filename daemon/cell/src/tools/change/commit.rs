@@ -19,7 +19,9 @@ use rustix::io::Errno;
 const MOST_WROTE: usize = 50_000;
 
 /// Does all steps, and says what was done. If one fails, those before it are taken back.
-pub(super) fn commit(mut stage: Stage<'_>) -> Result<(Vec<Effect>, Vec<Version>), FileError> {
+pub(super) fn commit(
+    mut stage: Stage<'_>,
+) -> Result<(Vec<Effect>, Vec<(Path, Version)>), FileError> {
     for step in &mut stage.steps {
         step.prepare()?;
     }
@@ -40,8 +42,11 @@ pub(super) fn commit(mut stage: Stage<'_>) -> Result<(Vec<Effect>, Vec<Version>)
         }
     }
     done.iter().for_each(Done::finish);
-    let wrote = done.iter().flat_map(Done::wrote).map(|seen| seen.version()).take(MOST_WROTE);
-    let wrote = wrote.collect();
+    let of = |one: &Done| {
+        let path = one.path();
+        one.wrote().into_iter().map(move |seen| (path.clone(), seen.version()))
+    };
+    let wrote = done.iter().flat_map(of).take(MOST_WROTE).collect();
     Ok((stage.effects, wrote))
 }
 

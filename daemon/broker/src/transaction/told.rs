@@ -1,0 +1,114 @@
+//! What became of a transaction, for programs and in a sentence. Broker, pure.
+
+use crate::{
+    change::{Preview, one},
+    file::escaped,
+};
+use palisade_plan::change::{Effect, EffectKind};
+use serde_json::{Value, json};
+
+/// How many effects a result tells one by one.
+const TOLD: usize = 1000;
+
+/// How many paths the sentence names.
+const NAMED: usize = 3;
+
+/// Whether what a command changed counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Committed,
+    Discarded,
+}
+
+/// For `data`: the change set and what became of it.
+pub(super) fn data(fate: Fate, effects: &[Effect]) -> Value {
+    json!({"transaction": change_set(fate, effects)})
+}
+
+fn change_set(fate: Fate, effects: &[Effect]) -> Value {
+    let told: Vec<Value> = effects.iter().take(TOLD).map(one).collect();
+    json!({
+        "committed": fate == Fate::Committed,
+        "effects": told,
+        "more_effects": effects.len().saturating_sub(TOLD),
+    })
+}
+
+/// For the report of a dry run.
+pub(super) fn reported(preview: &Preview) -> Value {
+    let mut set = change_set(Fate::Discarded, &preview.effects);
+    set["diff"] = json!(preview.diff);
+    set["diff_complete"] = json!(preview.complete);
+    set
+}
+
+/// Whether an effect is of a kind.
+type Is = fn(&EffectKind) -> bool;
+
+/// What a command did, in a few words: "deleted 3 files (a, b, c)".
+pub(super) fn deeds(effects: &[&Effect], workspace: &[u8]) -> String {
+    let kinds: [(&str, Is); 4] = [
+        ("deleted", |kind| matches!(kind, EffectKind::Deleted { .. })),
+        ("replaced", |kind| matches!(kind, EffectKind::Replaced | EffectKind::Edited)),
+        ("moved something over", |kind| matches!(kind, EffectKind::Moved { .. })),
+        ("changed", |kind| {
+            matches!(
+                kind,
+                EffectKind::Created | EffectKind::Appended | EffectKind::Mode | EffectKind::Touched
+            )
+        }),
+    ];
+    let mut parts = Vec::new();
+    for (deed, is) in kinds {
+        let of: Vec<&&Effect> = effects.iter().filter(|effect| is(&effect.kind)).collect();
+        if !of.is_empty() {
+            parts.push(deeds_of(deed, &of, workspace));
+        }
+    }
+    parts.join(" and ")
+}
+
+fn deeds_of(deed: &str, effects: &[&&Effect], workspace: &[u8]) -> String {
+    let entries: u64 = effects.iter().map(|effect| palisade_policy::entries_of(effect)).sum();
+    let mut names: Vec<String> =
+        effects.iter().take(NAMED).map(|effect| name(&effect.path.0, workspace)).collect();
+    if effects.len() > NAMED {
+        names.push("…".to_owned());
+    }
+    let files = if entries == 1 { "1 file".to_owned() } else { format!("{entries} files") };
+    format!("{deed} {files} ({})", names.join(", "))
+}
+
+/// A path as it is called in its workspace.
+fn name(path: &[u8], workspace: &[u8]) -> String {
+    let inside = path.strip_prefix(workspace).and_then(|rest| rest.strip_prefix(b"/"));
+    escaped(inside.unwrap_or(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_plan::{Path, change::Print};
+
+    fn effect(path: &str, kind: EffectKind) -> Effect {
+        Effect {
+            path: Path(path.as_bytes().to_vec()),
+            kind,
+            size_before: 1,
+            size_after: 0,
+            print: Print::Absent,
+            replaces: None,
+        }
+    }
+
+    #[test]
+    fn a_few_words_say_what_was_done() {
+        let deleted = |path, entries| effect(path, EffectKind::Deleted { entries });
+        let all = [deleted("/w/a", 1), deleted("/w/d/b", 1), deleted("/w/c", 1)];
+        let effects: Vec<&Effect> = all.iter().collect();
+        assert_eq!(deeds(&effects, b"/w"), "deleted 3 files (a, d/b, c)");
+        let all = [deleted("/w/d", 20), effect("/w/f", EffectKind::Replaced)];
+        let effects: Vec<&Effect> = all.iter().collect();
+        assert_eq!(deeds(&effects, b"/w"), "deleted 20 files (d) and replaced 1 file (f)");
+    }
+}
