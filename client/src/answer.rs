@@ -2,14 +2,15 @@
 
 use crate::Error;
 use palisade_protocol::{
-    Decision, Deny, JsonText, Modified, Register, Remember, Replace, Review, Scope, ToolName,
-    Until, Withhold,
+    Decision, Deny, JsonText, Modified, Part, RawPath, Register, Remember, Replace, Review, Scope,
+    ToolName, Until, Withhold,
 };
 use serde::Serialize;
 use std::time::Duration;
 
 /// How a handler attaches: its name, what it reviews, and how it may be asked. It reviews calls
-/// before they run, unless it is told to review something else.
+/// before they run, and what commands did in their transactions before it counts, unless it is told
+/// to review something else.
 #[derive(Debug, Clone)]
 #[must_use = "a handler is attached by Operator::register"]
 pub struct Registration {
@@ -27,7 +28,7 @@ impl Registration {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            reviews: vec![Review::Input],
+            reviews: vec![Review::Input, Review::Effects],
             tools: Vec::new(),
             priority: 0,
             deadline: None,
@@ -35,7 +36,7 @@ impl Registration {
         }
     }
 
-    /// Reviews these, instead of calls alone.
+    /// Reviews these instead.
     pub fn reviews(mut self, reviews: impl IntoIterator<Item = Review>) -> Self {
         self.reviews = reviews.into_iter().collect();
         self
@@ -107,6 +108,24 @@ impl Answer {
     pub fn approve_modified<A: Serialize>(arguments: &A) -> Result<Self, Error> {
         let arguments = JsonText::render(arguments).map_err(Error::Arguments)?;
         Ok(Decision::ApproveModified(Modified { arguments }).into())
+    }
+
+    /// In a review of effects: all counts but what becomes of these paths, which the change set
+    /// names.
+    pub fn approve_without(paths: impl IntoIterator<Item = RawPath>) -> Self {
+        let without = paths.into_iter().collect();
+        Decision::ApprovePart(Part { without_deletions: false, without }).into()
+    }
+
+    /// In a review of effects: nothing is deleted, either. What was moved then has both names.
+    pub fn without_deletions(mut self) -> Self {
+        if let Decision::ApprovePart(part) = &mut self.decision {
+            part.without_deletions = true;
+        } else if self.decision == Decision::Approve {
+            self.decision =
+                Decision::ApprovePart(Part { without_deletions: true, without: Vec::new() });
+        }
+        self
     }
 
     /// It may not run; the agent is told why.

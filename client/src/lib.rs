@@ -61,6 +61,7 @@ mod running;
 mod search;
 mod session;
 mod table;
+mod transaction;
 mod wire;
 
 #[cfg(test)]
@@ -83,10 +84,10 @@ pub use open::Open;
 pub use operator::Operator;
 pub use palisade_protocol::{
     Approval, Ask, Asker, CallEnded, CallId, CallResult, CallStarted, Checkpoint, CommandPrefix,
-    Decision, Degraded, Denial, Denied, ErrorCode, Finding, Grant, GrantId, HandlerId, JobInfo,
-    Jobs, Opened, OutputPage, PathScope, Question, QuestionId, QuestionOver, Receipt, Remember,
-    Review, Scope, SessionId, Status, Stream, Target, ToolSpec, Until, View, ViewLine, Welcome,
-    WireError, arguments, limits,
+    Decision, Degraded, Denial, Denied, ErrorCode, FileChange, Finding, Grant, GrantId, Guard,
+    HandlerId, JobInfo, Jobs, Opened, OutputPage, Part, PathScope, Question, QuestionId,
+    QuestionOver, Receipt, Remember, Review, Scope, SessionId, Status, Stream, Target, ToolSpec,
+    Until, View, ViewLine, Welcome, WireError, arguments, limits,
 };
 pub use provided::{Invoked, Output, ProvidedTool};
 pub use provider::Provider;
@@ -94,3 +95,4 @@ pub use resume::{Resumed, Token};
 pub use running::{Event, Running};
 pub use search::{Files, FoundFile, FoundLine, Matches, Skipped};
 pub use session::Session;
+pub use transaction::{Change, ChangeSet, Effect};

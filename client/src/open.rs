@@ -1,7 +1,7 @@
 //! What a session is asked to be.
 
 use crate::Error;
-use palisade_protocol::{Ask, OpenOptions, RawPath};
+use palisade_protocol::{Ask, Guard, OpenOptions, RawPath};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -42,6 +42,12 @@ impl Open {
     /// When to ask; refused where it is laxer than the profile's own.
     pub fn ask(mut self, ask: Ask) -> Self {
         self.options.ask = Some(ask);
+        self
+    }
+
+    /// How `bash` is held; refused where it is laxer than the profile's own.
+    pub fn guard(mut self, guard: Guard) -> Self {
+        self.options.guard = Some(guard);
         self
     }
 

@@ -10,8 +10,8 @@ use crate::{
 use clap::Args;
 use palisade_analyst::Supervisor;
 use palisade_client::{Finding, companion};
-use palisade_policy::analysis::{Existence, Nowhere, Place, Started, asks, settle};
-use palisade_policy::{DEFAULT, ProfileSet};
+use palisade_policy::analysis::{Existence, Nature, Nowhere, Place, Started, asks, settle};
+use palisade_policy::{DEFAULT, ProfileSet, UpFront};
 use palisade_protocol::{Ask, Severity, Span};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -29,9 +29,10 @@ const LONGEST: u64 = 1 << 20;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 With no COMMAND, JSON lines of {\"cmd\": \"...\"} are read from standard input, and for each a JSON line
-{\"judgement\": \"allow|ask|deny\", \"findings\": [...]} is printed: try it on your own logs.
+{\"judgement\": \"allow|ask|deny\", \"guard\": {...}, \"findings\": [...]} is printed: try it on your own logs.
 
-The judgement is that of the default profile. Nothing is looked up unless --workspace is given: every
+The judgement is that of the text, under the default profile; with guard = \"auto\" what the text does
+not tell runs in a transaction instead, and `guard` says so. Nothing is looked up unless --workspace is given: every
 file is taken to exist, so that writing to it loses what it held.
 
 Examples:
@@ -56,7 +57,17 @@ struct Told<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<&'a str>,
     judgement: &'static str,
+    guard: Guards,
     findings: &'a [Finding],
+}
+
+/// What becomes of a command before it runs, under each guard.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Guards {
+    /// `allow` or `ask`.
+    text: &'static str,
+    /// `direct`, `transaction` or `ask`.
+    auto: &'static str,
 }
 
 /// A line of standard input. Other fields are the log's own.
@@ -81,6 +92,21 @@ impl Place for Workspace {
         path.starts_with(['~', '$'])
             || path.split('/').any(|part| part == "..")
             || path.starts_with('/') && !std::path::Path::new(path).starts_with(&self.0)
+    }
+}
+
+/// What is said of a command.
+#[derive(Debug)]
+struct Judged {
+    guard: Guards,
+    findings: Vec<Finding>,
+    commands: Vec<Started>,
+}
+
+impl Judged {
+    fn told<'a>(&'a self, command: Option<&'a str>) -> Told<'a> {
+        let Self { guard, findings, .. } = self;
+        Told { command, judgement: guard.text, guard: *guard, findings }
     }
 }
 
@@ -127,19 +153,25 @@ impl Judge {
         Ok(Self { analyst, ask, place })
     }
 
-    fn judge(&self, command: &str) -> (&'static str, Vec<Finding>, Vec<Started>) {
+    fn judge(&self, command: &str) -> Judged {
         let made = self.analyst.ask(command).made;
         let findings = settle(made.found, self.place.as_ref());
-        let judgement = if asks(self.ask, &findings) { "ask" } else { "allow" };
-        (judgement, findings, made.commands)
+        let text = if asks(self.ask, &findings) { "ask" } else { "allow" };
+        let known = findings.iter().any(|finding| UpFront::Known.asks(finding));
+        let auto = match (text, made.nature) {
+            ("ask", _) if known || self.ask > Ask::Destructive => "ask",
+            (_, Nature::Reads) => "direct",
+            (_, Nature::Acts) => "transaction",
+        };
+        Judged { guard: Guards { text, auto }, findings, commands: made.commands }
     }
 
     fn one(&self, command: &str, json: bool) -> Result<(), Failure> {
-        let (judgement, findings, commands) = self.judge(command);
+        let judged = self.judge(command);
         if json {
-            return print::json(&Told { command: Some(command), judgement, findings: &findings });
+            return print::json(&judged.told(Some(command)));
         }
-        let text = render(command, judgement, &findings, &commands, paint::stdout());
+        let text = render(command, &judged, paint::stdout());
         print::bytes(text.as_bytes())
     }
 
@@ -160,8 +192,7 @@ impl Judge {
             }
             let line: Line = serde_json::from_str(&line)
                 .map_err(|error| bad_line(number, &error.to_string()))?;
-            let (judgement, findings, _) = self.judge(&line.cmd);
-            print::json(&Told { command: None, judgement, findings: &findings })?;
+            print::json(&self.judge(&line.cmd).told(None))?;
         }
         Ok(())
     }
@@ -173,13 +204,8 @@ fn bad_line(number: u64, why: &str) -> Failure {
 }
 
 /// Each command on a line of its own, with what was found in it below.
-fn render(
-    command: &str,
-    judgement: &str,
-    findings: &[Finding],
-    commands: &[Started],
-    paint: Paint,
-) -> String {
+fn render(command: &str, judged: &Judged, paint: Paint) -> String {
+    let Judged { guard, findings, commands } = judged;
     let mut spans: Vec<Span> = commands.iter().map(|started| started.span).collect();
     spans.extend(findings.iter().filter_map(|finding| finding.span));
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
@@ -207,8 +233,14 @@ fn render(
         });
     }
     lines.extend(left.iter().map(|finding| told(finding, paint)));
-    let style = if judgement == "allow" { Style::Good } else { Style::Warning };
-    lines.push(format!("judgement: {}", paint.apply(style, judgement)));
+    let style = if guard.text == "allow" { Style::Good } else { Style::Warning };
+    let held = match guard.auto {
+        "ask" => "asked about",
+        "direct" => "proven to read only",
+        _ => "run in a transaction, and asked about if it destroyed something",
+    };
+    lines.push(format!("judgement: {}", paint.apply(style, guard.text)));
+    lines.push(format!("with guard = \"auto\": {held}"));
     lines.join("\n") + "\n"
 }
 
@@ -246,12 +278,15 @@ mod tests {
         finding.program = "rm".to_owned();
         finding.arguments = vec!["-rf".to_owned(), "\x1bd".to_owned()];
         finding.span = Some(span(4, 15));
-        let text = render(command, "ask", &[finding], &commands, Paint::Plain);
+        let guard = Guards { text: "ask", auto: "ask" };
+        let (findings, commands) = (vec![finding], commands.to_vec());
+        let text = render(command, &Judged { guard, findings, commands }, Paint::Plain);
         let expected = "\
 ls
 rm -rf <U+202E>d
   destructive: removes what it names (rm -rf ␛d)
 judgement: ask
+with guard = \"auto\": asked about
 ";
         assert_eq!(text, expected);
     }

@@ -31,6 +31,8 @@ $EDITOR, a approves and remembers, A aborts the session, q leaves. Esc and end o
 A program gets the question as JSON on standard input and writes its answer on standard output:
   {\"decision\": \"approve\"}
   {\"decision\": \"approve\", \"arguments\": {...}}                other arguments, judged again
+  {\"decision\": \"approve\", \"without_deletions\": true}         of what a command did, all but that
+  {\"decision\": \"approve\", \"without\": [\"/path\"]}              the same but for these paths
   {\"decision\": \"approve\", \"remember\": {\"scope\": \"exact_call\", \"until\": \"session\"}}
   {\"decision\": \"deny\", \"reason\": \"...\", \"guidance\": \"...\"}
 A status other than 0, anything else on standard output, silence, or too much time denies.
@@ -101,7 +103,7 @@ impl Approve {
         let name = self.name.clone().unwrap_or(name);
         let mut registration = Registration::new(name).priority(self.priority).heartbeat(HEARTBEAT);
         if self.outputs {
-            registration = registration.reviews([Review::Input, Review::Output]);
+            registration = registration.reviews([Review::Input, Review::Effects, Review::Output]);
         }
         self.tool.iter().fold(registration, |registration, tool| registration.tool(tool))
     }

@@ -5,7 +5,7 @@ use crate::{
     exit::{FAILED, USAGE},
     failure::Failure,
     jobs, man,
-    operator::{answer, grants, pending},
+    operator::{answer, grants, pending, tx},
     output, paint, profile, run, status, tools, why,
 };
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -46,6 +46,7 @@ pub(crate) enum Command {
     Pending(pending::ShowPending),
     Answer(answer::GiveAnswer),
     Grants(grants::LookAfterGrants),
+    Tx(tx::Tx),
     Status(status::ShowStatus),
     Jobs(jobs::ShowJobs),
     Doctor(doctor::Doctor),
@@ -111,6 +112,7 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Pending(pending) => pending.perform().await,
             Command::Answer(answer) => answer.perform().await,
             Command::Grants(grants) => grants.perform().await,
+            Command::Tx(tx) => tx.perform().await,
             Command::Status(status) => status.perform().await,
             Command::Jobs(jobs) => jobs.perform().await,
             Command::Doctor(doctor) => doctor.perform().await,

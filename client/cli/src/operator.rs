@@ -4,6 +4,7 @@
 pub(crate) mod answer;
 pub(crate) mod grants;
 pub(crate) mod pending;
+pub(crate) mod tx;
 
 use crate::failure::Failure;
 use clap::Args;

@@ -2,7 +2,7 @@
 
 use crate::{duration, failure::Failure};
 use clap::{Args, ValueEnum};
-use palisade_client::{Ask, Open};
+use palisade_client::{Ask, Guard, Open};
 use std::{path::PathBuf, time::Duration};
 
 /// Which daemon.
@@ -30,13 +30,16 @@ pub(crate) struct SessionOptions {
     /// When to ask a checkpoint; can only be stricter than the profile
     #[arg(long, value_name = "MODE")]
     pub(crate) ask: Option<AskMode>,
+    /// How what a command does is held to the checkpoint; can only be stricter than the profile
+    #[arg(long, value_name = "GUARD")]
+    pub(crate) guard: Option<GuardMode>,
     /// How long it may take: 500ms, 30s, 2m
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) timeout: Option<Duration>,
     /// Why, in your own words, for approvers and the audit
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
-    /// Judge and report only; nothing runs
+    /// Judge and report only; a command runs in a transaction that is discarded
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print the whole result as one JSON object on standard output, and nothing else there
@@ -71,6 +74,30 @@ impl From<AskMode> for Ask {
     }
 }
 
+/// How what a command does is held to the checkpoint, from lax to strict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GuardMode {
+    /// Not at all
+    Off,
+    /// By its text: what that does not tell is asked about first
+    Text,
+    /// By its effects, unless its text proves that it reads or tells that it destroys
+    Auto,
+    /// By its effects, always
+    Transaction,
+}
+
+impl From<GuardMode> for Guard {
+    fn from(mode: GuardMode) -> Self {
+        match mode {
+            GuardMode::Off => Self::Off,
+            GuardMode::Text => Self::Text,
+            GuardMode::Auto => Self::Auto,
+            GuardMode::Transaction => Self::Transaction,
+        }
+    }
+}
+
 impl SessionOptions {
     /// The session to ask for; its workspace must exist and is named without symbolic links.
     pub(crate) fn open(&self) -> Result<Open, Failure> {
@@ -86,6 +113,9 @@ impl SessionOptions {
         }
         if let Some(ask) = self.ask {
             open = open.ask(ask.into());
+        }
+        if let Some(guard) = self.guard {
+            open = open.guard(guard.into());
         }
         Ok(open)
     }

@@ -7,9 +7,10 @@ use crate::{
     options::SessionOptions,
     paint, print, receipt,
     stream::{self, Bytes, Shown},
+    visible::visible,
 };
 use clap::Args;
-use palisade_client::{Call, CallResult, Client, Session, arguments::Bash};
+use palisade_client::{Call, CallResult, ChangeSet, Client, Session, arguments::Bash};
 use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf};
 
 /// Run a command confined, with its output as it comes and its own exit status
@@ -33,7 +34,10 @@ Examples:
   palisade run --env CI=1 --env TERM --cwd sub -- ./configure
   tar c . | palisade run --stdin -- tar t
   palisade run --json -- true | jq .receipt
-  palisade run --ask always --dry-run -- 'rm -r build'")]
+  palisade run --ask always --dry-run -- 'rm -r build'
+  palisade run --dry-run -- make clean
+  palisade run --diff -- ./format.sh
+  palisade run --guard transaction -- ./untrusted")]
 pub(crate) struct Run {
     #[command(flatten)]
     session: SessionOptions,
@@ -46,6 +50,9 @@ pub(crate) struct Run {
     /// Give the command what comes on standard input, which must not be a terminal
     #[arg(long)]
     stdin: bool,
+    /// Run it in a transaction that is discarded, and print the diff of what it changed
+    #[arg(long)]
+    diff: bool,
     /// A shell line, or a program and its arguments
     #[arg(required = true, trailing_var_arg = true)]
     command: Vec<String>,
@@ -98,21 +105,43 @@ impl Run {
             call = with_stdin(call);
         }
         call = configured(call, &self.session);
-        // With --json the output is in the result alone.
-        if !self.session.json {
+        if self.diff {
+            call = call.dry_run();
+        }
+        let tried = self.diff || self.session.dry_run;
+        // With --json the output is in the result alone; that of a trial is not what is asked for.
+        if !self.session.json && !tried {
             call = call.stream();
         }
         let (result, shown) = stream::watch(call.start().await?, Bytes::Shown).await?;
         if self.session.json {
             print::json(&result)?;
-        } else if self.session.dry_run {
-            report(&result)?;
+        } else if tried {
+            self.tried(&result)?;
         } else if shown == Shown::Nothing && result.success {
             print::bytes(result.output.as_bytes())?;
         }
         receipt::tell(&result, self.session.verbose.into(), paint::stderr());
         asking::advise(&result, paint::stderr());
         Ok(exit::of_result(&result))
+    }
+}
+
+impl Run {
+    /// What a trial changed: like `git status --short`, or like `git diff`.
+    fn tried(&self, result: &CallResult) -> Result<(), Failure> {
+        let Some(set) = ChangeSet::of(result) else { return report(result) };
+        for line in result.output.lines() {
+            print::note(&visible(line));
+        }
+        if self.diff {
+            if set.diff_complete == Some(false) {
+                print::note("note: the diff is longer than is shown");
+            }
+            return print::bytes(set.diff.unwrap_or_default().as_bytes());
+        }
+        let base = self.session.workspace.canonicalize().unwrap_or_default();
+        set.short(&base).iter().try_for_each(|line| print::line(&visible(line)))
     }
 }
 

@@ -37,6 +37,7 @@ rm -rf d
   destructive: removes what it names (rm -rf d)
 wc -l
 judgement: ask
+with guard = \"auto\": asked about
 ";
     assert_eq!(text(&output.stdout), expected);
 }
@@ -50,7 +51,10 @@ fn json_is_one_object() {
         "program": "rm", "arguments": ["-rf", "d"], "span": {"start": 0, "end": 8},
         "targets": ["d"],
     });
-    let expected = json!({"command": "rm -rf d", "judgement": "ask", "findings": [finding]});
+    let expected = json!({
+        "command": "rm -rf d", "judgement": "ask", "guard": {"text": "ask", "auto": "ask"},
+        "findings": [finding],
+    });
     assert_eq!(value, expected);
 }
 
@@ -63,8 +67,10 @@ fn lines_are_answered_one_by_one() {
     let answers: Vec<Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(answers.len(), 3);
-    assert_eq!(answers[0], json!({"judgement": "allow", "findings": []}));
+    let direct = json!({"text": "allow", "auto": "direct"});
+    assert_eq!(answers[0], json!({"judgement": "allow", "guard": direct, "findings": []}));
     assert_eq!(answers[1]["judgement"], "ask");
+    assert_eq!(answers[1]["guard"], json!({"text": "ask", "auto": "transaction"}));
     assert_eq!(answers[1]["findings"][0]["kind"], "hidden");
     assert_eq!(answers[2]["judgement"], "allow");
     assert_eq!(answers[2]["findings"][0]["kind"], "workspace_code");

@@ -175,7 +175,7 @@ fn a_policy_answers_at_once() {
     let (output, (register, answer)) = handled(&["approve", "--policy", "approve"]);
     assert_eq!(
         (register.name.as_str(), &register.reviews[..]),
-        ("policy:approve", &[Review::Input][..])
+        ("policy:approve", &[Review::Input, Review::Effects][..])
     );
     assert!(register.heartbeat_ms.is_some());
     assert_eq!(answer.decision, Decision::Approve);
@@ -198,7 +198,7 @@ fn a_policy_answers_at_once() {
     let (_, (register, answer)) = handled(&words);
     assert_eq!((register.name.as_str(), register.priority), ("night", -3));
     assert_eq!(register.tools.len(), 1);
-    assert_eq!(register.reviews, [Review::Input, Review::Output]);
+    assert_eq!(register.reviews, [Review::Input, Review::Effects, Review::Output]);
     assert!(matches!(answer.decision, Decision::Deny(_)), "{answer:?}");
 }
 

@@ -150,6 +150,7 @@ pub(crate) fn word(answer: &Answer) -> String {
         Decision::Approve => "approved".to_owned(),
         Decision::ApproveModified(_) => "approved with other arguments".to_owned(),
         Decision::Deny(deny) => format!("denied ({})", crate::visible::visible(&deny.reason)),
+        Decision::ApprovePart(_) => "approved in part".to_owned(),
         Decision::Pass => "passed".to_owned(),
         Decision::Replace(_) => "replaced".to_owned(),
         Decision::Withhold(why) => format!("withheld ({})", crate::visible::visible(&why.reason)),

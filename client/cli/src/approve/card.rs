@@ -49,6 +49,7 @@ pub(crate) fn summary(question: &Question) -> String {
     let kind = match question.review {
         Review::Input => "",
         Review::Output => " output",
+        Review::Effects => " did",
     };
     format!("{}{kind}: {act}", question.tool)
 }
@@ -65,6 +66,7 @@ fn headline(question: &Question, left: Duration, paint: Paint) -> String {
     let asked = match question.review {
         Review::Input => "wants to run",
         Review::Output => "has run; may the agent see what it gave",
+        Review::Effects => "has run; may what it did count",
     };
     let text = format!("── {} {asked} ── {} ──", question.tool, question.question);
     format!("{} {} left", paint.apply(Style::Hint, &text), clock(left))

@@ -255,7 +255,7 @@ impl Desk {
 
 /// What may be remembered of a question, in words.
 fn scopes(question: &Question) -> Vec<(String, Scope)> {
-    if question.review == Review::Output {
+    if question.review != Review::Input {
         return Vec::new();
     }
     let permitted = |name: &str| question.scopes.iter().any(|scope| scope == name);

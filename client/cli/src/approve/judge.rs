@@ -6,7 +6,7 @@ use crate::{
     programs,
 };
 use palisade_client::{Answer, Question, Remember, Review};
-use palisade_protocol::JsonText;
+use palisade_protocol::{JsonText, RawPath};
 use serde::Deserialize;
 use std::{path::PathBuf, time::Duration};
 
@@ -32,6 +32,10 @@ struct Said {
     output: Option<String>,
     #[serde(default)]
     remember: Option<Remember>,
+    #[serde(default)]
+    without_deletions: bool,
+    #[serde(default)]
+    without: Vec<RawPath>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -63,7 +67,8 @@ impl Judge {
 fn read(question: &Question, output: &[u8]) -> Result<Answer, String> {
     let said: Said = serde_json::from_slice(output)
         .map_err(|error| format!("gave no answer that is understood: {error}"))?;
-    let Said { decision, reason, guidance, arguments, output, remember } = said;
+    let Said { decision, reason, guidance, arguments, output, remember, .. } = said;
+    let (without, without_deletions) = (said.without, said.without_deletions);
     let mixed = |what: &str| Err(format!("gave an answer that makes no sense: {what}"));
     let mut given = match (decision, question.review) {
         (Word::Deny, _) if arguments.is_some() || output.is_some() || remember.is_some() => {
@@ -80,6 +85,14 @@ fn read(question: &Question, output: &[u8]) -> Result<Answer, String> {
             }
             (Some(arguments), None) => Answer::approve_modified(&arguments)
                 .map_err(|error| format!("gave arguments that can not be sent: {error}"))?,
+            (None, None) => Answer::approve(),
+        },
+        (Word::Approve, Review::Effects) => match (arguments, output) {
+            (Some(_), _) | (_, Some(_)) => return mixed("the command has run already"),
+            (None, None) if without_deletions || !without.is_empty() => {
+                let answer = Answer::approve_without(without);
+                if without_deletions { answer.without_deletions() } else { answer }
+            }
             (None, None) => Answer::approve(),
         },
         (Word::Approve, Review::Output) => match (arguments, output) {

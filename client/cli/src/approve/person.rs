@@ -11,7 +11,7 @@ use crate::{
     programs,
     visible::visible,
 };
-use palisade_client::{Answer, ErrorCode, Operator, OperatorEvent, Question, Review};
+use palisade_client::{Answer, ErrorCode, FileChange, Operator, OperatorEvent, Question, Review};
 use palisade_protocol::JsonText;
 use std::{
     io::{self, Write as _},
@@ -206,6 +206,7 @@ impl Person {
         let (before, suffix) = match question.review {
             Review::Input => (pretty(question), ".json"),
             Review::Output => (question.output.clone().unwrap_or_default(), ".txt"),
+            Review::Effects => (listed(question), ".txt"),
         };
         let failed = |error: io::Error| format!("can not make a file to edit: {error}");
         let mut builder = tempfile::Builder::new();
@@ -222,6 +223,9 @@ impl Person {
         }
         let after = std::fs::read_to_string(file.path())
             .map_err(|error| format!("can not read what was saved: {error}"))?;
+        if question.review == Review::Effects {
+            return chosen(question, &after);
+        }
         changed(question.review, &before, after)
     }
 
@@ -252,6 +256,37 @@ fn pretty(question: &Question) -> String {
         .map_or_else(|_| text.to_owned(), |pretty| pretty + "\n")
 }
 
+/// What a command did, a line for each path: what is left out of it is not to count.
+fn listed(question: &Question) -> String {
+    let line = |change: &FileChange| format!("{} {}\n", change.effect, shown(change));
+    question.view.changes.iter().map(line).collect()
+}
+
+fn shown(change: &FileChange) -> String {
+    visible(&change.path.as_path().display().to_string())
+}
+
+/// The changes whose lines are left, as an answer; none if all of them are.
+fn chosen(question: &Question, after: &str) -> Result<Option<Answer>, String> {
+    let left: Vec<&str> =
+        after.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let line = |change: &FileChange| format!("{} {}", change.effect, shown(change));
+    let changes = &question.view.changes;
+    if let Some(other) = left.iter().find(|one| !changes.iter().any(|c| line(c) == **one)) {
+        return Err(format!("{other:?} is no line that was there"));
+    }
+    let out: Vec<_> = changes
+        .iter()
+        .filter(|change| !left.contains(&line(change).as_str()))
+        .map(|change| change.path.clone())
+        .collect();
+    match (out.len(), changes.len()) {
+        (0, _) => Ok(None),
+        (out, all) if out == all => Err("nothing is left; to keep nothing, say no".to_owned()),
+        (_, _) => Ok(Some(Answer::approve_without(out))),
+    }
+}
+
 /// What was saved, as an answer; none if it is what it was.
 fn changed(review: Review, before: &str, after: String) -> Result<Option<Answer>, String> {
     if after == before {
@@ -259,7 +294,7 @@ fn changed(review: Review, before: &str, after: String) -> Result<Option<Answer>
     }
     match review {
         Review::Output => Ok(Some(Answer::replace(after))),
-        Review::Input => {
+        Review::Input | Review::Effects => {
             let arguments = JsonText::parse(after)
                 .map_err(|error| format!("what was saved is not JSON: {error}"))?;
             if !arguments.is_object() {

@@ -37,7 +37,7 @@ pub(crate) struct GiveAnswer {
 /// Yes or no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Verdict {
-    /// It may run; in an output review, the agent may see it
+    /// It may run; what it did counts; in an output review, the agent may see it
     Approve,
     /// It may not
     Deny,
@@ -75,8 +75,8 @@ impl GiveAnswer {
 pub(crate) fn answer(question: &Question, verdict: Verdict, reason: &str) -> Answer {
     let reason = if reason.is_empty() { "the operator said no" } else { reason };
     match (question.review, verdict) {
-        (Review::Input, Verdict::Approve) => Answer::approve(),
-        (Review::Input, Verdict::Deny) => Answer::deny(reason),
+        (Review::Input | Review::Effects, Verdict::Approve) => Answer::approve(),
+        (Review::Input | Review::Effects, Verdict::Deny) => Answer::deny(reason),
         (Review::Output, Verdict::Approve) => Answer::pass(),
         (Review::Output, Verdict::Deny) => Answer::withhold(reason),
     }
