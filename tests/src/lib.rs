@@ -7,6 +7,7 @@
 mod answers;
 mod booted;
 mod cell;
+mod desk;
 mod mode;
 mod sandbox;
 mod transaction;
@@ -19,6 +20,7 @@ pub mod rooms;
 pub use answers::{both_views, data, profile_never_asking, profile_reading, profile_with};
 pub use booted::{Booted, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan, run};
+pub use desk::Desk;
 pub use mode::{Mode, ORDINARY};
 pub use sandbox::Sandbox;
 pub use transaction::{Draft, Settling, Transaction, Words};

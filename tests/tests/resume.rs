@@ -26,7 +26,7 @@ fn open(world: &World, profile: &str, grace_ms: Option<u64>) -> Request {
     Request::Open(Open {
         workspace: RawPath::from(world.workspace()),
         profile: Some(profile.to_owned()),
-        options: OpenOptions { ask: None, grace_ms },
+        options: OpenOptions { grace_ms, ..OpenOptions::default() },
     })
 }
 
