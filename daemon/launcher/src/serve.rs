@@ -186,7 +186,8 @@ impl Launcher {
         let mut attempt = Attempt::Worthwhile;
         loop {
             // Making a blank takes longer than what a new session waits for: that goes first.
-            let idle = self.blank.is_none()
+            let wanted = self.blank.is_none() || self.sessions.values().any(Session::lacks_spare);
+            let idle = wanted
                 && attempt == Attempt::Worthwhile
                 && phase == Phase::Serving
                 && !self.sessions.values().any(Session::is_starting);
@@ -194,7 +195,7 @@ impl Launcher {
             self.pulse.beat();
             if !woken.any {
                 if idle {
-                    attempt = self.prepare_blank();
+                    attempt = self.prepare_ahead();
                 }
                 continue;
             }
@@ -384,16 +385,14 @@ impl Launcher {
         made.err().map(|refusal| Reply::Refused { session, refusal })
     }
 
-    /// Makes the next session's processes while nothing else is to be done. If it can not be done
-    /// now, the session that needs them says why.
-    fn prepare_blank(&mut self) -> Attempt {
-        match self.make_blank() {
-            Ok(blank) => {
-                self.blank = Some(blank);
-                Attempt::Worthwhile
-            }
-            Err(_) => Attempt::Failed,
-        }
+    /// Makes the process of a session's next transaction, or the next session's processes, while
+    /// nothing else is to be done. If it can not be done now, who needs them says why.
+    fn prepare_ahead(&mut self) -> Attempt {
+        let made = match self.sessions.values_mut().find(|session| session.lacks_spare()) {
+            Some(session) => session.refill(&self.spawner).is_ok(),
+            None => self.make_blank().map(|blank| self.blank = Some(blank)).is_ok(),
+        };
+        if made { Attempt::Worthwhile } else { Attempt::Failed }
     }
 
     fn make_blank(&mut self) -> Result<Blank, String> {

@@ -93,6 +93,17 @@ impl Wanted {
     }
 }
 
+/// Whether a session's next runner is made ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// Nothing yet: its first runner is there.
+    Nothing,
+    /// Runners, of which it hardly needs another.
+    Runners,
+    /// Transactions, each of which needs one.
+    Transactions,
+}
+
 /// A session.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -102,6 +113,8 @@ pub(crate) struct Session {
     pub(crate) runners: Vec<Process>,
     /// Waits for its channel.
     spare: Option<Process>,
+    /// What it was asked for so far.
+    asked: Asked,
     /// None until the cell has made them.
     namespaces: Option<Vec<OwnedFd>>,
     /// Runners that were asked for before that.
@@ -127,6 +140,7 @@ impl Session {
             files: Some(blank.files),
             runners: Vec::new(),
             spare: Some(blank.runner),
+            asked: Asked::Nothing,
             namespaces: None,
             waiting: Vec::new(),
             cgroups: blank.cgroups,
@@ -168,8 +182,30 @@ impl Session {
     }
 
     /// Its first runner is not asked for yet.
-    pub(crate) const fn is_starting(&self) -> bool {
-        self.spare.is_some() && self.files.is_some()
+    pub(crate) fn is_starting(&self) -> bool {
+        self.asked == Asked::Nothing && self.spare.is_some() && self.files.is_some()
+    }
+
+    /// Its next transaction would have to wait for a process.
+    pub(crate) fn lacks_spare(&self) -> bool {
+        self.asked == Asked::Transactions && self.spare.is_none() && !self.over
+    }
+
+    /// Makes the process of its next transaction.
+    pub(crate) fn refill(&mut self, spawner: &Spawner) -> Result<(), Refusal> {
+        self.spare = Some(self.process(spawner)?);
+        Ok(())
+    }
+
+    /// A process in its cgroups.
+    fn process(&self, spawner: &Spawner) -> Result<Process, Refusal> {
+        let process = spawner.start().map_err(|error| Refusal::Spawn(error.to_string()))?;
+        if let Some(Err(error)) = self.cgroups.as_ref().map(|cgroups| cgroups.add(process.pid())) {
+            process.kill();
+            process.collect();
+            return Err(Refusal::Spawn(format!("cgroup: {error}")));
+        }
+        Ok(process)
     }
 
     /// Still waiting to hear of the namespaces.
@@ -219,15 +255,11 @@ impl Session {
         };
         let process = match self.spare.take() {
             Some(spare) => spare,
-            None => {
-                let process = spawner.start().map_err(spawn)?;
-                if let Some(cgroups) = &self.cgroups {
-                    cgroups
-                        .add(process.pid())
-                        .map_err(|e| Refusal::Spawn(format!("cgroup: {e}")))?;
-                }
-                process
-            }
+            None => self.process(spawner)?,
+        };
+        self.asked = match (&wanted, self.asked) {
+            (Wanted::Transaction(_), _) | (_, Asked::Transactions) => Asked::Transactions,
+            (Wanted::Runner(_), Asked::Nothing | Asked::Runners) => Asked::Runners,
         };
         let channels = u8::try_from(wanted.channels().len());
         let channels = channels.map_err(|error| Refusal::Spawn(error.to_string()))?;
