@@ -230,6 +230,6 @@ mod tests {
         assert_eq!(error.to_wire().code, ErrorCode::MalformedMessage);
         let error = WireError::new(ErrorCode::Internal, "m", "h");
         let reply = ServerMessage::Reply { id: None, reply: Reply::Error(error) };
-        assert_eq!(decode::<ServerMessage>(&[0, 0, 8, 27, 1, b'm', 1, b'h']), Ok(reply));
+        assert_eq!(decode::<ServerMessage>(&[0, 0, 8, 27, 1, b'm', 1, b'h', 0]), Ok(reply));
     }
 }

@@ -3,7 +3,7 @@
 use crate::limits::MAX_ERROR_TEXT;
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// What went wrong, for programs. New codes are added at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
@@ -149,12 +149,23 @@ pub struct WireError {
     pub message: String,
     /// What to do about it; empty if there is nothing.
     pub hint: String,
+    /// When the same may be asked again, in milliseconds from now; none if that is not the remedy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
 }
 
 impl WireError {
     /// An error with its hint; what is longer than [`MAX_ERROR_TEXT`] is cut.
     pub fn new(code: ErrorCode, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { code, message: cut(message.into()), hint: cut(hint.into()) }
+        let (message, hint) = (cut(message.into()), cut(hint.into()));
+        Self { code, message, hint, retry_after_ms: None }
+    }
+
+    /// The same with the time after which it may be asked again; at least a millisecond.
+    #[must_use]
+    pub fn retry_after(self, time: Duration) -> Self {
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
+        Self { retry_after_ms: Some(millis), ..self }
     }
 }
 

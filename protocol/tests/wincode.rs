@@ -152,7 +152,7 @@ wire! {
     struct SessionStatus {
         session: String, workspace: Vec<u8>, profile: String, calls: u64, in_flight: u32,
     }
-    struct WireError { code: ErrorCode, message: String, hint: String }
+    struct WireError { code: ErrorCode, message: String, hint: String, retry_after_ms: Option<u64> }
     enum ErrorCode {
         C0, C1, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13, C14, C15, C16, C17, C18,
         C19, C20, C21, C22, C23, C24, C25, C26, C27, C28, C29, C30, C31, C32, C33, C34, C35, C36,

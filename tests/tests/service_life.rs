@@ -213,6 +213,7 @@ fn the_service_is_reloaded_whole_or_not_at_all() {
     let status = || property(&booted, BROKER, "StatusText");
     until("a status line", || status().ends_with(" questions open").then_some(()));
     write("log = \\\"debug\\\"\\n");
+    until("it is ready", || (property(&booted, BROKER, "ActiveState") == "active").then_some(()));
     booted.ok(&["systemctl", "reload", BROKER]);
     let journal = || booted.ok(&["journalctl", "--no-pager", "-u", BROKER]);
     until("it is reloaded", || journal().contains("profiles were read again").then_some(()));
@@ -259,6 +260,8 @@ fn a_stop_lets_calls_end_and_loses_no_client() {
     // What takes longer than it may is ended.
     let write = "mkdir -p /etc/palisade; echo 'drain_ms = 500' >/etc/palisade/palisaded.toml";
     booted.ok(&["bash", "-euc", write]);
+    // It serves before it is done with starting, which systemd takes a reload to be part of.
+    until("it is ready", || (property(&booted, BROKER, "ActiveState") == "active").then_some(()));
     booted.ok(&["systemctl", "reload", BROKER]);
     let journal = || booted.ok(&["journalctl", "--no-pager", "-u", BROKER]);
     until("it is reloaded", || journal().contains("profiles were read again").then_some(()));
@@ -276,4 +279,28 @@ fn a_stop_lets_calls_end_and_loses_no_client() {
     );
     // The sockets are systemd's: the next client starts another broker.
     assert_eq!(ok(&booted, "echo again"), "again\n");
+}
+
+/// A role by unit: the same user is let in by the one, and not by a shell.
+#[test]
+fn a_role_goes_by_the_unit_of_the_process_that_connects() {
+    let Some(booted) = booted(&[(BROKER, "ProcSubset=pid")]) else { return };
+    let write = "mkdir -p /etc/palisade; \
+        printf '[roles]\\nconnect = [\"unit:agent.service\"]\\n' >/etc/palisade/palisaded.toml";
+    booted.ok(&["bash", "-euc", write]);
+    let run = "cd ~/work && palisade run --socket /run/palisade/agent.sock -- id -u";
+    let in_unit = |unit: &str| {
+        let unit = format!("--unit={unit}");
+        let groups = "--property=SupplementaryGroups=palisade-users";
+        let argv = ["systemd-run", &unit, "--uid=alice", "--gid=alice", groups, "--wait", "--pipe"];
+        booted.run(&[&argv[..], &["--quiet", "bash", "-c", run]].concat())
+    };
+    let agent = in_unit("agent.service");
+    assert_eq!(text(&agent.stdout), "4343\n", "{}", text(&agent.stderr));
+    let other = in_unit("other.service");
+    assert_eq!((text(&other.stdout).as_str(), other.status.code()), ("", Some(125)));
+    let expected = "(uid 4343, gid 4343, unit other.service) may not connect as an agent";
+    assert!(text(&other.stderr).contains(expected), "{}", text(&other.stderr));
+    let shell = through(&booted, "id -u");
+    assert_eq!((text(&shell.stdout).as_str(), shell.status.code()), ("", Some(125)));
 }

@@ -18,6 +18,7 @@ pub(crate) const SESSIONS_OF_USER: usize = 64;
 pub(crate) enum Counted {
     Connection,
     Session,
+    Job,
 }
 
 /// Large messages of one user that are being read at once.

@@ -1,10 +1,12 @@
 //! The configuration file: what it says, with the place of each value. Nothing is touched here but
 //! that file, and nothing is decided. Broker.
 
+use crate::roles::Principal;
 use palisade_audit::Sync;
 use serde::{Deserialize, Serialize};
 use std::{
     fs, io,
+    num::NonZeroU32,
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -39,6 +41,48 @@ pub(crate) struct Config {
     pub(crate) prove_at_start: Option<Written<bool>>,
     pub(crate) log: Option<Written<LogFilter>>,
     pub(crate) drain_ms: Option<Written<u32>>,
+    pub(crate) roles: Roles,
+    pub(crate) quotas: Quotas,
+}
+
+/// `[roles]`.
+#[derive(Debug, Default)]
+pub(crate) struct Roles {
+    pub(crate) connect: Option<Written<Vec<Principal>>>,
+    pub(crate) handle: Option<Written<Vec<Principal>>>,
+    pub(crate) observe: Option<Written<Vec<Principal>>>,
+    pub(crate) administer: Option<Written<Vec<Principal>>>,
+    pub(crate) provide: Option<Written<Vec<Principal>>>,
+}
+
+/// `[quotas]`.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas {
+    pub(crate) sessions: Option<Written<u32>>,
+    pub(crate) calls: Option<Written<u32>>,
+    pub(crate) jobs: Option<Written<u32>>,
+    pub(crate) undo_bytes: Option<Written<u64>>,
+    pub(crate) requests_per_second: Option<Written<u32>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SpelledRoles {
+    connect: Option<Spanned<Vec<Principal>>>,
+    handle: Option<Spanned<Vec<Principal>>>,
+    observe: Option<Spanned<Vec<Principal>>>,
+    administer: Option<Spanned<Vec<Principal>>>,
+    provide: Option<Spanned<Vec<Principal>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SpelledQuotas {
+    sessions: Option<Spanned<NonZeroU32>>,
+    calls: Option<Spanned<NonZeroU32>>,
+    jobs: Option<Spanned<NonZeroU32>>,
+    undo_bytes: Option<Spanned<u64>>,
+    requests_per_second: Option<Spanned<NonZeroU32>>,
 }
 
 /// The file as it is spelled.
@@ -56,6 +100,32 @@ struct Spelled {
     prove_at_start: Option<Spanned<bool>>,
     log: Option<Spanned<LogFilter>>,
     drain_ms: Option<Spanned<u32>>,
+    roles: SpelledRoles,
+    quotas: SpelledQuotas,
+}
+
+impl SpelledRoles {
+    fn placed(self, document: &Document<'_>) -> Roles {
+        Roles {
+            connect: document.written(self.connect),
+            handle: document.written(self.handle),
+            observe: document.written(self.observe),
+            administer: document.written(self.administer),
+            provide: document.written(self.provide),
+        }
+    }
+}
+
+impl SpelledQuotas {
+    fn placed(self, document: &Document<'_>) -> Quotas {
+        Quotas {
+            sessions: document.count(self.sessions),
+            calls: document.count(self.calls),
+            jobs: document.count(self.jobs),
+            undo_bytes: document.written(self.undo_bytes),
+            requests_per_second: document.count(self.requests_per_second),
+        }
+    }
 }
 
 /// A path that means the same wherever the daemon is started.
@@ -197,6 +267,8 @@ impl Config {
             prove_at_start: document.written(spelled.prove_at_start),
             log: document.written(spelled.log),
             drain_ms: document.written(spelled.drain_ms),
+            roles: spelled.roles.placed(&document),
+            quotas: spelled.quotas.placed(&document),
         })
     }
 }

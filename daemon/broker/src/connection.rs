@@ -7,9 +7,11 @@ use crate::{
     order::{Role, Stage},
     outbox::ToClient,
     provider::Provider,
+    quotas::SOON,
     server::Server,
     session::{Peer, Session},
     survival::Work,
+    who::Who,
     wire::{self, Incoming, Reader},
 };
 use palisade_protocol::{ErrorCode, Reply, RequestId, ServerMessage, WireError, wire::Dialect};
@@ -45,6 +47,7 @@ struct Connection {
     server: Arc<Server>,
     number: ConnectionNumber,
     peer: Peer,
+    who: Who,
     role: Role,
     stage: Stage,
     provider: Option<Arc<Provider>>,
@@ -61,7 +64,9 @@ pub(crate) async fn serve(
     role: Role,
     shutdown: CancellationToken,
 ) {
+    let who = Who::of(&stream, peer);
     let (read, write) = stream.into_split();
+    let admitted = server.live().roles.admit(role, &who);
     let enrolled = server.census.enroll(Counted::Connection, peer.uid, CONNECTIONS_OF_USER);
     // One too many is only waited for until it shows in which dialect to tell it so.
     let deadline = Instant::now() + if enrolled.is_ok() { GREETING } else { LAST_WORDS };
@@ -83,16 +88,21 @@ pub(crate) async fn serve(
         number: server.next_connection(),
         server,
         peer,
+        who,
         role,
         stage: Stage::New,
         provider: None,
         work: Work::new(ToClient::new(outbox.clone())),
         outbox,
     };
-    let end = match (reader, &enrolled) {
-        (Err(error), _) => Err(error),
-        (Ok(_), Err(count)) => Err(crowded(*count)),
-        (Ok(reader), Ok(_)) => connection.run(reader, deadline, &shutdown).await,
+    let end = match (reader, &enrolled, admitted) {
+        (Err(error), ..) => Err(error),
+        (Ok(_), _, Err(refused)) => {
+            tracing::warn!(error = %refused, "a peer was refused");
+            Err(refused)
+        }
+        (Ok(_), Err(count), Ok(())) => Err(crowded(*count)),
+        (Ok(reader), Ok(_), Ok(())) => connection.run(reader, deadline, &shutdown).await,
     };
     let (server, work) = connection.finish(end, writer).await;
     // Who is gone is not counted any more, whatever its session does.
@@ -114,6 +124,7 @@ fn crowded(count: usize) -> WireError {
         format!("{count} connections are open already"),
         format!("one user may have {CONNECTIONS_OF_USER}; close one that is not needed any more"),
     )
+    .retry_after(SOON)
 }
 
 fn shutting_down() -> WireError {

@@ -1,6 +1,11 @@
 //! What can go wrong with sessions and calls, and the one place where it becomes a wire error.
 
-use crate::{channel::ChannelError, launcher::LauncherError, own::OwnError};
+use crate::{
+    channel::ChannelError,
+    launcher::LauncherError,
+    own::OwnError,
+    quotas::{SOON, past},
+};
 use palisade_plan::{
     cell::{FileError, FileErrorKind},
     launcher::Refusal,
@@ -124,7 +129,8 @@ impl From<SessionError> for WireError {
                 (ErrorCode::InvalidRequest, "leave out `guard`, or choose another profile".into())
             }
             SessionError::TooMany(_) => {
-                (ErrorCode::LimitReached, "close a session that is not needed any more".into())
+                let hint = "close a session that is not needed any more".to_owned();
+                return past(error.to_string(), hint, SOON);
             }
             SessionError::Plan(_) => (ErrorCode::WorkspaceRefused, String::new()),
             SessionError::Own(OwnError::Workspace { .. }) => (

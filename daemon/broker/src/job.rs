@@ -8,7 +8,9 @@ mod tape;
 
 use crate::{
     audit::Audit,
+    census::{Census, Counted, Enrolled},
     error::CallError,
+    quotas::{SOON, past},
     streams::{Sink, Window},
     watchdog::Ended,
 };
@@ -111,13 +113,37 @@ pub(crate) struct Jobs {
     table: Mutex<Table>,
     most: usize,
     audit: Audit,
+    places: Places,
+}
+
+/// The places for jobs that all sessions of a user share.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub(crate) census: Census,
+    pub(crate) uid: u32,
+    /// None: as many as their sessions allow.
+    pub(crate) most: Option<u32>,
+}
+
+impl Places {
+    fn take(&self) -> Result<Option<Enrolled>, CallError> {
+        let Some(most) = self.most else { return Ok(None) };
+        let enrolled = self.census.enroll(Counted::Job, self.uid, most as usize);
+        enrolled.map(Some).map_err(|count| {
+            CallError::Refused(past(
+                format!("{count} jobs of this user run already"),
+                format!("quotas.jobs allows {most}; end one with job_kill, or wait for one to end"),
+                SOON,
+            ))
+        })
+    }
 }
 
 impl Jobs {
     /// At most `most` at once.
-    pub(crate) fn new(most: u64, audit: Audit) -> Self {
+    pub(crate) fn new(most: u64, audit: Audit, places: Places) -> Self {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        Self { table: Mutex::default(), most, audit }
+        Self { table: Mutex::default(), most, audit, places }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

@@ -45,8 +45,10 @@ mod ownership;
 mod privilege;
 mod prove;
 mod provider;
+mod quotas;
 mod receipt;
 mod reload;
+mod roles;
 mod run;
 mod runner;
 mod scene;
@@ -70,6 +72,7 @@ mod transaction;
 mod turn;
 mod undo;
 mod watchdog;
+mod who;
 mod why;
 mod wire;
 

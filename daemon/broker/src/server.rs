@@ -9,6 +9,8 @@ use crate::{
     observers::Observers,
     own::Own,
     prove::Proofs,
+    quotas::{Pace, Quotas},
+    roles::Roles,
     service::Standing,
     session::{Peer, Session},
     spool::Spools,
@@ -66,15 +68,17 @@ pub(crate) struct Live {
     pub(crate) own: Own,
     /// How long calls that run have when the daemon stops.
     pub(crate) drain: Duration,
+    pub(crate) roles: Roles,
+    pub(crate) quotas: Quotas,
 }
 
 impl Live {
-    pub(crate) fn new(profiles: &ProfileSet, own: Own, drain: Duration) -> Self {
+    pub(crate) fn new(profiles: &ProfileSet, own: Own) -> Self {
         let profiles = profiles
             .names()
             .filter_map(|name| Some((name.to_owned(), Arc::new(profiles.get(name)?.clone()))))
             .collect();
-        Self { profiles, own, drain }
+        Self { profiles, own, ..Self::default() }
     }
 }
 
@@ -83,6 +87,7 @@ impl Live {
 pub(crate) struct Server {
     live: RwLock<Arc<Live>>,
     pub(crate) standing: Standing,
+    pub(crate) pace: Pace,
     /// The daemon stops: nothing new begins, and what runs may end.
     pub(crate) draining: CancellationToken,
     pub(crate) registry: Registry,
@@ -107,6 +112,7 @@ impl Server {
         Ok(Self {
             live: RwLock::new(Arc::new(live)),
             standing: Standing::default(),
+            pace: Pace::default(),
             draining: CancellationToken::new(),
             registry: Registry::new()?,
             link,
@@ -133,6 +139,7 @@ impl Server {
 
     /// Puts something else in force.
     pub(crate) fn replace(&self, live: Live) {
+        self.undos.allow(live.quotas.undo_bytes);
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
     }
 
@@ -148,6 +155,7 @@ impl Server {
 
     /// The same with a place for what changes replace, without which nothing is changed.
     pub(crate) fn undoing(self, undos: Undos) -> Self {
+        undos.allow(self.live().quotas.undo_bytes);
         Self { undos, ..self }
     }
 

@@ -1,12 +1,12 @@
 //! A session: made by the launcher, held here by its channels, ended with its connection. Broker.
 
 use crate::{
-    census::{Counted, Enrolled, SESSIONS_OF_USER},
+    census::{Counted, Enrolled},
     channel::Channel,
     errand::Todos,
     error::{CallError, SessionError},
     files::FileChannels,
-    job::Jobs,
+    job::{Jobs, Places},
     kept::Kept,
     launcher::Launcher,
     oom::OomCounter,
@@ -164,12 +164,15 @@ async fn begin(
     opening: Opening<'_>,
 ) -> Result<Arc<Session>, SessionError> {
     let Opening { peer, client, ask, guard, survival, scene } = opening;
-    let most = usize::try_from(profile.max_sessions()).unwrap_or(usize::MAX).min(SESSIONS_OF_USER);
+    let most = usize::try_from(profile.max_sessions()).unwrap_or(usize::MAX);
+    let live = server.live();
+    let most = most.min(live.quotas.sessions);
+    let places = Places { census: server.census.clone(), uid: peer.uid, most: live.quotas.jobs };
     let id = session_id()?;
     let enrolled =
         server.census.enroll(Counted::Session, peer.uid, most).map_err(SessionError::TooMany)?;
     let plan = profile.plan(&scene)?;
-    server.live().own.check(&plan)?;
+    live.own.check(&plan)?;
 
     let launcher = server.link.launcher().await?;
     let number = server.link.next_number();
@@ -213,7 +216,7 @@ async fn begin(
         transactions,
         kept: Kept::default(),
         survival,
-        jobs: Jobs::new(profile.max_jobs(), server.audit.clone()),
+        jobs: Jobs::new(profile.max_jobs(), server.audit.clone(), places),
         oom: OomCounter::open(&made.oom_file),
         in_flight: AtomicU32::new(0),
         calls: AtomicU64::new(0),

@@ -2,13 +2,15 @@
 //! and when it reloads.
 
 use crate::{
-    config::{Config, ConfigError, LogFilter, Presence, Written},
+    config::{self, Config, ConfigError, LogFilter, Presence, Written},
     effective::{Effective, Origin},
     options::Options,
     own::Own,
     ownership::{self, UnsafePlace},
     privilege::{self, Account, PrivilegeError},
     prove::Proving,
+    quotas::Quotas,
+    roles::Roles,
     server::Live,
 };
 use palisade_audit::Sync;
@@ -41,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) proving: Proving,
     /// How long calls that run have when the daemon stops.
     drain: Duration,
+    roles: Roles,
+    quotas: Quotas,
     /// Every value, with its origin.
     pub(crate) effective: Effective,
     /// Where configuration and profiles are, or would be looked for.
@@ -216,6 +220,8 @@ impl Settings {
             audit_sync: audit_sync.unwrap_or_default(),
             proving,
             drain: Duration::from_millis(drain.unwrap_or(DRAIN_MS).into()),
+            roles: roles(file.roles, &mut effective),
+            quotas: quotas(file.quotas, &mut effective),
             effective,
             configured,
         })
@@ -223,7 +229,8 @@ impl Settings {
 
     /// What a reload exchanges.
     pub(crate) fn live(&self) -> Live {
-        Live::new(&self.profiles, self.own(), self.drain)
+        let live = Live::new(&self.profiles, self.own());
+        Live { drain: self.drain, roles: self.roles.clone(), quotas: self.quotas, ..live }
     }
 
     /// The places that are the daemon's own.
@@ -299,6 +306,40 @@ fn read(named: Option<&Path>, usual: Option<&Path>) -> Result<Config, SettingsEr
         ownership::check(directory)?;
     }
     Ok(config)
+}
+
+/// Who may do what.
+fn roles(written: config::Roles, effective: &mut Effective) -> Roles {
+    let mut named = |key, written| effective.choose(key, None, written, (None, Origin::Default));
+    Roles {
+        connect: named("roles.connect", written.connect),
+        handle: named("roles.handle", written.handle),
+        observe: named("roles.observe", written.observe),
+        administer: named("roles.administer", written.administer),
+        provide: named("roles.provide", written.provide),
+    }
+}
+
+/// What one user may have.
+fn quotas(written: config::Quotas, effective: &mut Effective) -> Quotas {
+    let usual = Quotas::default();
+    let sessions = u32::try_from(usual.sessions).ok();
+    let mut count =
+        |key, written, usual| effective.choose(key, None, written, (usual, Origin::Default));
+    let sessions = count("quotas.sessions", written.sessions, sessions);
+    let calls = count("quotas.calls", written.calls, None);
+    let jobs = count("quotas.jobs", written.jobs, None);
+    let requests_per_second =
+        count("quotas.requests_per_second", written.requests_per_second, None);
+    let default = (Some(usual.undo_bytes), Origin::Default);
+    let undo_bytes = effective.choose("quotas.undo_bytes", None, written.undo_bytes, default);
+    Quotas {
+        sessions: sessions.map_or(usual.sessions, |sessions| sessions as usize),
+        calls,
+        jobs,
+        undo_bytes: undo_bytes.unwrap_or(usual.undo_bytes),
+        requests_per_second,
+    }
 }
 
 /// Where clients, operators and providers come in.

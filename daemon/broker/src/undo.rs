@@ -26,7 +26,9 @@ const CALL_NAMES: u64 = 3 * 1024 * 1024;
 /// Calls of one session: each is a file, and a loop of small edits must not make millions.
 const SESSION_RECORDS: u64 = 1024;
 /// Of one user: four sessions that fill what a profile gives them by default.
-const USER: Sum = Sum { bytes: 1 << 30, records: 4096 };
+pub(crate) const USER_BYTES: u64 = 1 << 30;
+/// Calls of one user.
+const USER_RECORDS: u64 = 4096;
 /// In all: that of four such users. The oldest go first, whose ever they are.
 const ALL: Sum = Sum { bytes: 4 << 30, records: 16_384 };
 

@@ -56,6 +56,8 @@ struct RpcError<'a> {
 struct RpcData<'a> {
     code: ErrorCode,
     hint: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -99,7 +101,11 @@ pub fn encode_message(message: &ServerMessage) -> Result<Vec<u8>, serde_json::Er
             error: RpcError {
                 code: error.code.rpc(),
                 message: &error.message,
-                data: RpcData { code: error.code, hint: &error.hint },
+                data: RpcData {
+                    code: error.code,
+                    hint: &error.hint,
+                    retry_after_ms: error.retry_after_ms,
+                },
             },
         }),
     }
@@ -148,6 +154,8 @@ struct OwnedError {
 struct OwnedData {
     code: ErrorCode,
     hint: String,
+    #[serde(default)]
+    retry_after_ms: Option<u64>,
 }
 
 /// Reads one line, with or without its newline.
@@ -176,9 +184,9 @@ fn read(line: &[u8]) -> Result<ServerMessage, String> {
             Ok(ServerMessage::Reply { id: line.id, reply: reply(result)? })
         }
         (None, None, None, Some(error)) => {
-            let OwnedError { message, data: OwnedData { code, hint }, .. } =
+            let OwnedError { message, data: OwnedData { code, hint, retry_after_ms }, .. } =
                 object::parse(error.get())?;
-            let reply = Reply::Error(WireError { code, message, hint });
+            let reply = Reply::Error(WireError { code, message, hint, retry_after_ms });
             Ok(ServerMessage::Reply { id: line.id, reply })
         }
         _ => Err("it is neither a result, nor an error, nor an event".to_owned()),

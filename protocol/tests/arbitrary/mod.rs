@@ -138,11 +138,9 @@ fn error_code() -> impl Strategy<Value = ErrorCode> {
 }
 
 fn error() -> impl Strategy<Value = WireError> {
-    (error_code(), text(), text()).prop_map(|(code, message, hint)| WireError {
-        code,
-        message,
-        hint,
-    })
+    (error_code(), text(), text(), any::<Option<u64>>()).prop_map(
+        |(code, message, hint, retry_after_ms)| WireError { code, message, hint, retry_after_ms },
+    )
 }
 
 fn receipt() -> impl Strategy<Value = Receipt> {

@@ -4,6 +4,7 @@
 use super::{Absolute, ConfigError, Written, keys};
 use std::{
     fmt,
+    num::NonZeroU32,
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
@@ -63,6 +64,11 @@ impl<'a> Document<'a> {
     /// A path with its place.
     pub(super) fn path(&self, spanned: Option<Spanned<Absolute>>) -> Option<Written<PathBuf>> {
         self.written(spanned).map(|Written { value: Absolute(value), at }| Written { value, at })
+    }
+
+    /// A count with its place.
+    pub(super) fn count(&self, spanned: Option<Spanned<NonZeroU32>>) -> Option<Written<u32>> {
+        self.written(spanned).map(|Written { value, at }| Written { value: value.get(), at })
     }
 
     fn place(&self, offset: usize) -> Place {

@@ -41,6 +41,16 @@ pub(crate) const KEYS: &[Key] = &[
     at_start("prove_at_start"),
     live("log"),
     live("drain_ms"),
+    live("roles.connect"),
+    live("roles.handle"),
+    live("roles.observe"),
+    live("roles.administer"),
+    live("roles.provide"),
+    live("quotas.sessions"),
+    live("quotas.calls"),
+    live("quotas.jobs"),
+    live("quotas.undo_bytes"),
+    live("quotas.requests_per_second"),
 ];
 
 /// A key by its path.

@@ -11,6 +11,7 @@ use crate::{
     outbox::ToClient,
     outcome::Fault,
     provider::Heard,
+    quotas::SOON,
     server::{NAME, Server},
     session::{self, Session},
     stages::Asked,
@@ -41,6 +42,9 @@ impl Connection {
             Err(error) => return self.refuse(id, error).await,
         };
         if let Err(error) = self.role.permits(&request) {
+            return self.refuse(id, error).await;
+        }
+        if let Err(error) = self.entitled(&request) {
             return self.refuse(id, error).await;
         }
         if self.server.draining.is_cancelled() && begins(&request) {
@@ -125,6 +129,19 @@ impl Connection {
                 self.reply(id, reply).await
             }
             Err(error) => self.refuse(id, error).await,
+        }
+    }
+
+    /// Refuses what the peer's roles and pace do not let it ask.
+    fn entitled(&self, request: &Request) -> Result<(), WireError> {
+        let live = self.server.live();
+        match self.role {
+            Role::Agent => {
+                let now = std::time::Instant::now();
+                self.server.pace.count(self.peer.uid, request, live.quotas, now)
+            }
+            Role::Operator => live.roles.permit(request, &self.who),
+            Role::Provider => Ok(()),
         }
     }
 
@@ -223,9 +240,16 @@ impl Connection {
                 ErrorCode::LimitReached,
                 format!("{MAX_CALLS_IN_FLIGHT} calls are under way already"),
                 "wait for one of them to end",
-            ));
+            )
+            .retry_after(SOON));
         }
-        Ok(())
+        let live = self.server.live();
+        if live.quotas.calls.is_none() {
+            return Ok(());
+        }
+        let sessions = self.server.sessions_of(self.peer.uid);
+        let running = sessions.iter().map(|session| session.in_flight.load(Ordering::Relaxed));
+        live.quotas.check_calls(running.sum(), u32::try_from(more).unwrap_or(u32::MAX))
     }
 
     /// Starts a call; its reply comes when it is done.

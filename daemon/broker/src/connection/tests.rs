@@ -16,7 +16,7 @@ struct Client {
 }
 
 fn server() -> Arc<Server> {
-    let live = Live::new(&ProfileSet::new([]).unwrap(), Own::default(), Duration::ZERO);
+    let live = Live::new(&ProfileSet::new([]).unwrap(), Own::default());
     Arc::new(Server::new(live, Link::gone("it was never there"), Spools::new(None)).unwrap())
 }
 

@@ -98,6 +98,7 @@ async fn begin(
     let session = Arc::clone(&context.session);
     let (sender, signals) = mpsc::channel(SIGNALS);
     // Counted before anything runs.
+    let place = session.jobs.places.take()?;
     let make = |number| made(number, &program, context, sender);
     let job = session.jobs.enter(make)?;
     let reserved = Reserved { context, number: Some(job.number) };
@@ -122,7 +123,10 @@ async fn begin(
         input,
         tap,
     };
-    tokio::spawn(attend::attend(attended));
+    tokio::spawn(async move {
+        attend::attend(attended).await;
+        drop(place);
+    });
     Ok(job)
 }
 

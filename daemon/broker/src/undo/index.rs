@@ -1,6 +1,6 @@
 //! What is kept, whose it is and how much: the oldest go when it is too much. Broker, pure.
 
-use super::{ALL, Head, Owner, SESSION_RECORDS, Sum, USER, UndoError};
+use super::{ALL, Head, Owner, SESSION_RECORDS, Sum, USER_RECORDS, UndoError};
 use palisade_protocol::{CallId, SessionId};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -98,6 +98,7 @@ impl Index {
         head: &Head,
         more: u64,
         session: u64,
+        user: u64,
     ) -> Result<Vec<CallId>, UndoError> {
         let known = self.places.get(&head.call_id).and_then(|place| self.records.get_mut(place));
         if let Some(known) = known {
@@ -105,12 +106,13 @@ impl Index {
             self.add(head, Sum { bytes: more, records: 0 });
         }
         let session = Sum { bytes: session, records: SESSION_RECORDS };
+        let user = Sum { bytes: user, records: USER_RECORDS };
         let mut gone = Vec::new();
         loop {
             let of = |sum: Option<&Sum>| sum.copied().unwrap_or_default();
             let oldest = if of(self.sessions.get(&head.session)).is_over(session) {
                 self.oldest(|known| known.session == head.session)
-            } else if of(self.users.get(&head.uid)).is_over(USER) {
+            } else if of(self.users.get(&head.uid)).is_over(user) {
                 self.oldest(|known| known.uid == head.uid)
             } else if self.all.is_over(ALL) {
                 self.oldest(|_| true)

@@ -1,7 +1,7 @@
 //! The directory of what is kept: a file for each call, private, bounded and swept. Broker.
 
 use super::{
-    Head, MAX_AGE, Owner, Record, UndoError, Writing,
+    Head, MAX_AGE, Owner, Record, USER_BYTES, UndoError, Writing,
     index::{Hold, Index, seconds},
     record,
 };
@@ -9,7 +9,10 @@ use palisade_protocol::{CallId, SessionId, ToolName};
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::SystemTime,
 };
 
@@ -25,6 +28,8 @@ struct Shared {
     directory: Option<PathBuf>,
     /// Read from the directory when it is first asked.
     index: Mutex<Option<Index>>,
+    /// What one user may hold.
+    of_user: AtomicU64,
 }
 
 /// A call whose change is about to be prepared.
@@ -40,7 +45,13 @@ pub(crate) struct Begun {
 
 impl Undos {
     pub(crate) fn new(directory: Option<PathBuf>) -> Self {
-        Self { shared: Arc::new(Shared { directory, index: Mutex::new(None) }) }
+        let of_user = AtomicU64::new(USER_BYTES);
+        Self { shared: Arc::new(Shared { directory, index: Mutex::new(None), of_user }) }
+    }
+
+    /// Lets one user hold this much from now on.
+    pub(crate) fn allow(&self, of_user: u64) {
+        self.shared.of_user.store(of_user, Ordering::Relaxed);
     }
 
     /// Begins to keep what a call will replace.
@@ -116,7 +127,8 @@ impl Undos {
 
     /// A record takes more; the oldest go for that.
     pub(super) fn grow(&self, head: &Head, more: u64, room: u64) -> Result<(), UndoError> {
-        let gone = self.index(|index| index.grow(head, more, room))?;
+        let user = self.shared.of_user.load(Ordering::Relaxed);
+        let gone = self.index(|index| index.grow(head, more, room, user))?;
         self.unlink(&gone)
     }
 

@@ -140,7 +140,7 @@ async fn anothers_call_is_like_none_and_another_workspaces_says_so() {
     place.undos.one(&owner(7, "/w"), &call).await.unwrap();
     let unknown = self::call();
     let told = |error: UndoError, id: &CallId| {
-        let WireError { code, message, hint } = error.into();
+        let WireError { code, message, hint, .. } = error.into();
         (code, message.replace(id.as_str(), "ID"), hint)
     };
     let others = place.undos.one(&owner(8, "/w"), &call).await.unwrap_err();

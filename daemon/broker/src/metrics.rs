@@ -1,0 +1,216 @@
+//! What is counted for monitoring, and the text that a scrape gets. Broker.
+
+use crate::server::{NAME, Server};
+use palisade_protocol::{CallResult, ErrorCode};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
+};
+
+/// Upper bounds of the histogram's buckets, in milliseconds.
+const BUCKETS_MS: [u64; 12] = [1, 2, 5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000, 300_000];
+/// How many tools are told apart; providers may register any number.
+const TOOLS: usize = 256;
+
+/// What is counted since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// By tool and outcome.
+    calls: BTreeMap<(String, String), u64>,
+    durations: BTreeMap<String, Durations>,
+    denials: BTreeMap<String, u64>,
+    /// By how they were answered.
+    checkpoints: BTreeMap<String, u64>,
+    reloads: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Debug, Default)]
+struct Durations {
+    buckets: [u64; BUCKETS_MS.len()],
+    count: u64,
+    sum_ms: u64,
+}
+
+impl Metrics {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a call that has its result.
+    pub(crate) fn ended(&self, result: &CallResult) {
+        let mut counts = self.counts();
+        let code = result.error.as_ref().map(|error| error.code);
+        // A name that is no tool's is the client's to choose.
+        let tool = match code {
+            Some(ErrorCode::ToolNotFound) => "unknown".to_owned(),
+            _ if counts.durations.len() >= TOOLS
+                && !counts.durations.contains_key(result.tool.as_str()) =>
+            {
+                "other".to_owned()
+            }
+            _ => result.tool.to_string(),
+        };
+        let outcome = code.map_or_else(|| "ok".to_owned(), ErrorCode::name);
+        *counts.calls.entry((tool.clone(), outcome)).or_default() += 1;
+        let durations = counts.durations.entry(tool).or_default();
+        durations.count += 1;
+        durations.sum_ms += result.execution_time_ms;
+        for (bucket, most) in durations.buckets.iter_mut().zip(BUCKETS_MS) {
+            *bucket += u64::from(result.execution_time_ms <= most);
+        }
+        for denial in &result.denials {
+            *counts.denials.entry(denial.layer.clone()).or_default() += 1;
+        }
+        if let Some(checkpoint) = &result.checkpoint {
+            *counts.checkpoints.entry(checkpoint.decision.clone()).or_default() += 1;
+        }
+    }
+
+    /// Counts a reload.
+    pub(crate) fn reloaded(&self, result: &'static str) {
+        *self.counts().reloads.entry(result).or_default() += 1;
+    }
+}
+
+/// The text of a scrape.
+pub(crate) fn text(server: &Server) -> String {
+    let mut text = Text(String::new());
+    match write(&mut text, server) {
+        Ok(()) => text.0,
+        // A string takes whatever is written to it.
+        Err(fmt::Error) => String::new(),
+    }
+}
+
+fn write(text: &mut Text, server: &Server) -> fmt::Result {
+    text.head("palisade_build_info", "gauge", "The daemon's release.")?;
+    text.line("palisade_build_info", &[("release", NAME)], 1)?;
+    write_counts(text, &server.metrics.counts())?;
+    let sessions = server.sessions();
+    let running: u32 = sessions.iter().map(|s| s.in_flight.load(Ordering::Relaxed)).sum();
+    let jobs = sessions.iter().flat_map(|session| session.jobs.all());
+    let jobs = jobs.filter(|job| !job.is_over()).count();
+    for (name, help, value) in [
+        ("palisade_sessions", "Sessions that are open.", sessions.len() as u64),
+        ("palisade_calls_under_way", "Calls that wait or run.", running.into()),
+        ("palisade_jobs", "Jobs that run.", jobs as u64),
+        (
+            "palisade_checkpoints_pending",
+            "Questions that wait for an answer.",
+            server.desk.pending().len() as u64,
+        ),
+        (
+            "palisade_launcher_up",
+            "Whether there is a launcher, without which nothing runs.",
+            u64::from(server.link.state().is_ok()),
+        ),
+        ("palisade_memory_bytes", "Resident memory of the broker.", resident()),
+    ] {
+        text.head(name, "gauge", help)?;
+        text.line(name, &[], value)?;
+    }
+    let name = "palisade_audit_lost_records_total";
+    text.head(name, "counter", "Records of what had happened that could not be written.")?;
+    text.line(name, &[], server.audit.lost())
+}
+
+fn write_counts(text: &mut Text, counts: &Counts) -> fmt::Result {
+    let name = "palisade_calls_total";
+    text.head(name, "counter", "Calls that ended, by tool and outcome: ok, or the error's code.")?;
+    for ((tool, outcome), count) in &counts.calls {
+        text.line(name, &[("tool", tool), ("outcome", outcome)], *count)?;
+    }
+    let name = "palisade_call_duration_seconds";
+    text.head(name, "histogram", "How long calls took, checkpoints included.")?;
+    for (tool, durations) in &counts.durations {
+        let bucket = format!("{name}_bucket");
+        for (most, count) in BUCKETS_MS.iter().zip(durations.buckets) {
+            text.line(&bucket, &[("tool", tool), ("le", &seconds(*most))], count)?;
+        }
+        text.line(&bucket, &[("tool", tool), ("le", "+Inf")], durations.count)?;
+        text.line(&format!("{name}_sum"), &[("tool", tool)], seconds(durations.sum_ms))?;
+        text.line(&format!("{name}_count"), &[("tool", tool)], durations.count)?;
+    }
+    let name = "palisade_denials_total";
+    text.head(name, "counter", "What was denied, by the layer that did.")?;
+    for (layer, count) in &counts.denials {
+        text.line(name, &[("layer", layer)], *count)?;
+    }
+    let name = "palisade_checkpoints_total";
+    text.head(name, "counter", "Checkpoints of calls, by how they were answered.")?;
+    for (decision, count) in &counts.checkpoints {
+        text.line(name, &[("decision", decision)], *count)?;
+    }
+    let name = "palisade_reloads_total";
+    text.head(name, "counter", "Reloads of the configuration, by how they went.")?;
+    for (result, count) in &counts.reloads {
+        text.line(name, &[("result", result)], *count)?;
+    }
+    Ok(())
+}
+
+fn seconds(millis: u64) -> String {
+    format!("{}.{:03}", millis / 1000, millis % 1000)
+}
+
+/// What this process has in memory.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 =
+        statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();
+    pages * rustix::param::page_size() as u64
+}
+
+/// Text in the format of Prometheus, 0.0.4.
+struct Text(String);
+
+impl Text {
+    fn head(&mut self, name: &str, kind: &str, help: &str) -> fmt::Result {
+        write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n")
+    }
+
+    fn line(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        value: impl fmt::Display,
+    ) -> fmt::Result {
+        self.0.push_str(name);
+        for (index, (label, value)) in labels.iter().enumerate() {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let open = if index == 0 { '{' } else { ',' };
+            write!(self.0, "{open}{label}=\"{value}\"")?;
+        }
+        let close = if labels.is_empty() { "" } else { "}" };
+        writeln!(self.0, "{close} {value}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_in_the_format() {
+        let mut text = Text(String::new());
+        text.head("a_total", "counter", "All.").unwrap();
+        text.line("a_total", &[], 3).unwrap();
+        text.line("a_total", &[("x", "a\"b\\c\n"), ("y", "z")], seconds(1_234)).unwrap();
+        assert_eq!(
+            text.0,
+            "# HELP a_total All.\n# TYPE a_total counter\na_total 3\n\
+             a_total{x=\"a\\\"b\\\\c\\n\",y=\"z\"} 1.234\n"
+        );
+    }
+
+    #[test]
+    fn this_process_has_something_in_memory() {
+        assert!(resident() > 4096);
+    }
+}

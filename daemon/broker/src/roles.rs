@@ -1,0 +1,184 @@
+//! Who may do what, as the configuration says: by uid, gid and systemd unit. Broker, pure but for
+//! the names of users and groups.
+
+use crate::{order::Role, who::Who};
+use palisade_protocol::{ErrorCode, Request, WireError};
+use serde::{Deserialize, Serialize};
+
+/// Somebody whom a role names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Principal {
+    text: String,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    Uid(u32),
+    Gid(u32),
+    Unit(String),
+}
+
+impl TryFrom<String> for Principal {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let number = |word: &str| {
+            word.parse::<u32>().map_err(|_| format!("{text:?} does not end in a number"))
+        };
+        let kind = match text.split_once(':') {
+            Some(("uid", word)) => Kind::Uid(number(word)?),
+            Some(("gid", word)) => Kind::Gid(number(word)?),
+            Some(("user", name)) => match nix::unistd::User::from_name(name) {
+                Ok(Some(user)) => Kind::Uid(user.uid.as_raw()),
+                Ok(None) | Err(_) => return Err(format!("{text:?}: there is no such user")),
+            },
+            Some(("group", name)) => match nix::unistd::Group::from_name(name) {
+                Ok(Some(group)) => Kind::Gid(group.gid.as_raw()),
+                Ok(None) | Err(_) => return Err(format!("{text:?}: there is no such group")),
+            },
+            Some(("unit", name)) if name.ends_with(".service") || name.ends_with(".scope") => {
+                Kind::Unit(name.to_owned())
+            }
+            Some(_) | None => {
+                return Err(format!(
+                    "{text:?} is none of uid:N, gid:N, user:NAME, group:NAME, unit:NAME.service"
+                ));
+            }
+        };
+        Ok(Self { text, kind })
+    }
+}
+
+impl From<Principal> for String {
+    fn from(principal: Principal) -> Self {
+        principal.text
+    }
+}
+
+impl Principal {
+    fn is(&self, who: &Who) -> bool {
+        match &self.kind {
+            Kind::Uid(uid) => who.peer.uid == *uid,
+            Kind::Gid(gid) => who.has_group(*gid),
+            Kind::Unit(unit) => who.is_of_unit(unit),
+        }
+    }
+}
+
+/// Those who have a role; none: whoever the socket lets in.
+type Named = Option<Vec<Principal>>;
+
+/// Who may do what.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Roles {
+    pub(crate) connect: Named,
+    pub(crate) handle: Named,
+    pub(crate) observe: Named,
+    pub(crate) administer: Named,
+    pub(crate) provide: Named,
+}
+
+impl Roles {
+    /// Refuses a peer that may not be on a socket at all.
+    pub(crate) fn admit(&self, role: Role, who: &Who) -> Result<(), WireError> {
+        match role {
+            Role::Agent => check(&self.connect, who, "connect", "connect as an agent"),
+            Role::Provider => check(&self.provide, who, "provide", "register tools"),
+            Role::Operator => Ok(()),
+        }
+    }
+
+    /// Refuses a request of an operator's.
+    pub(crate) fn permit(&self, request: &Request, who: &Who) -> Result<(), WireError> {
+        match request {
+            Request::Register(_) | Request::Answer(_) | Request::Withdraw | Request::Pending => {
+                check(&self.handle, who, "handle", "answer checkpoints")
+            }
+            Request::Subscribe(_) | Request::Jobs => {
+                check(&self.observe, who, "observe", "observe sessions")
+            }
+            Request::Grants | Request::Revoke(_) | Request::Abort(_) => {
+                check(&self.administer, who, "administer", "administer grants and sessions")
+            }
+            Request::Hello(_)
+            | Request::Open(_)
+            | Request::Call(_)
+            | Request::Input(_)
+            | Request::Cancel(_)
+            | Request::Close
+            | Request::Ping
+            | Request::Output(_)
+            | Request::Tools(_)
+            | Request::Status
+            | Request::Provide(_)
+            | Request::Unprovide(_)
+            | Request::InvokeProgress(_)
+            | Request::InvokeOutput(_)
+            | Request::InvokeResult(_)
+            | Request::Resume(_)
+            | Request::Batch(_) => Ok(()),
+        }
+    }
+}
+
+fn check(named: &Named, who: &Who, key: &str, act: &str) -> Result<(), WireError> {
+    match named {
+        Some(named) if !named.iter().any(|principal| principal.is(who)) => Err(WireError::new(
+            ErrorCode::Forbidden,
+            format!("this peer ({who}) may not {act}"),
+            format!("roles.{key} of the daemon's configuration names who may"),
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Peer;
+
+    fn named(texts: &[&str]) -> Named {
+        Some(texts.iter().map(|text| Principal::try_from((*text).to_owned()).unwrap()).collect())
+    }
+
+    #[test]
+    fn a_role_is_for_whom_it_names_by_uid_group_or_unit() {
+        let peer = Peer { uid: 7, gid: 8, pid: Some(9) };
+        let who = Who::known(peer, vec![27], Some("agent.service"));
+        for (texts, admitted) in [
+            (&["uid:7"][..], true),
+            (&["uid:8"], false),
+            (&["gid:8"], true),
+            (&["gid:27"], true),
+            (&["gid:7"], false),
+            (&["unit:agent.service"], true),
+            (&["unit:other.service"], false),
+            (&["uid:1", "unit:agent.service"], true),
+            (&["user:root", "group:root"], false),
+            (&[], false),
+        ] {
+            let roles = Roles { connect: named(texts), ..Roles::default() };
+            assert_eq!(roles.admit(Role::Agent, &who).is_ok(), admitted, "{texts:?}");
+            // Others are as free as before.
+            assert_eq!(roles.admit(Role::Provider, &who), Ok(()));
+            assert_eq!(roles.permit(&Request::Pending, &who), Ok(()));
+        }
+        let unknown = Who::known(peer, Vec::new(), None);
+        let roles = Roles { handle: named(&["unit:agent.service"]), ..Roles::default() };
+        let error = roles.permit(&Request::Pending, &unknown).unwrap_err();
+        assert_eq!(error.code, ErrorCode::Forbidden);
+        assert_eq!(
+            error.message,
+            "this peer (uid 7, gid 8, unit not known) may not answer checkpoints"
+        );
+    }
+
+    #[test]
+    fn what_names_nobody_is_refused() {
+        for text in ["alice", "uid:", "uid:-1", "gid:x", "unit:", "unit:x", "user:no-such-user"] {
+            assert!(Principal::try_from(text.to_owned()).is_err(), "{text}");
+        }
+    }
+}

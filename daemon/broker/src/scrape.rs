@@ -1,0 +1,189 @@
+//! Answers scrapes: one request, one reply, over a Unix socket or a loopback address. Broker.
+
+use crate::{
+    listen::{self, Audience, Bound, ListenError},
+    metrics,
+    server::Server,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    os::unix::net::UnixListener,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+
+/// How many are answered at once.
+const AT_ONCE: usize = 8;
+/// How long one may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The most of a request that is read.
+const HEAD: usize = 8192;
+/// How long to wait when the kernel has no descriptor.
+const SHORTAGE: Duration = Duration::from_millis(100);
+
+/// Where scrapes come in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) enum Address {
+    Unix(PathBuf),
+    Loopback(SocketAddr),
+}
+
+impl TryFrom<String> for Address {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:").map(PathBuf::from) {
+            return match path.is_absolute() {
+                true => Ok(Self::Unix(path)),
+                false => Err(format!("{text:?} does not have an absolute path")),
+            };
+        }
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(Self::Loopback(address)),
+            Ok(_) => Err(format!("{text:?} is not a loopback address: anybody could read there")),
+            Err(_) => {
+                Err(format!("{text:?} is neither unix:/PATH nor an address as 127.0.0.1:9464"))
+            }
+        }
+    }
+}
+
+impl From<Address> for String {
+    fn from(address: Address) -> Self {
+        match address {
+            Address::Unix(path) => format!("unix:{}", path.display()),
+            Address::Loopback(address) => address.to_string(),
+        }
+    }
+}
+
+/// A socket for scrapes.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Bound(Bound),
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+/// Makes the socket.
+pub(crate) fn bind(address: &Address, audience: Audience) -> Result<Socket, ListenError> {
+    match address {
+        Address::Unix(path) => listen::bind(path, audience).map(Socket::Bound),
+        Address::Loopback(address) => {
+            TcpListener::bind(address).map(Socket::Tcp).map_err(|source| ListenError::Io {
+                act: "listen on",
+                path: address.to_string().into(),
+                source,
+            })
+        }
+    }
+}
+
+/// Answers for as long as the daemon runs.
+pub(crate) async fn serve(socket: Socket, server: Arc<Server>) {
+    let served = match socket {
+        Socket::Bound(bound) => match bound.listener.try_clone() {
+            Ok(listener) => unix(listener, server).await,
+            Err(error) => Err(error),
+        },
+        Socket::Unix(listener) => unix(listener, server).await,
+        Socket::Tcp(listener) => tcp(listener, server).await,
+    };
+    if let Err(error) = served {
+        tracing::error!(%error, "metrics can not be scraped");
+    }
+}
+
+async fn unix(listener: UnixListener, server: Arc<Server>) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::UnixListener::from_std(listener)?;
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => begin(stream, &server, &places),
+            Err(_) => sleep(SHORTAGE).await,
+        }
+    }
+}
+
+async fn tcp(listener: TcpListener, server: Arc<Server>) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => begin(stream, &server, &places),
+            Err(_) => sleep(SHORTAGE).await,
+        }
+    }
+}
+
+fn begin(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    server: &Arc<Server>,
+    places: &Arc<Semaphore>,
+) {
+    // One too many is closed without a word: it will come again.
+    let Ok(place) = Arc::clone(places).try_acquire_owned() else { return };
+    let server = Arc::clone(server);
+    tokio::spawn(async move {
+        match timeout(PATIENCE, answer(stream, &server)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a scrape was not answered"),
+            Err(_) => tracing::debug!("a scrape took too long"),
+        }
+        drop(place);
+    });
+}
+
+async fn answer(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    server: &Server,
+) -> io::Result<()> {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        if head.len() > HEAD || stream.read_buf(&mut head).await? == 0 {
+            return Err(io::Error::other("not a request"));
+        }
+    }
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split(' ');
+    let (status, body) = match (words.next(), words.next()) {
+        (Some("GET"), Some("/metrics")) => ("200 OK", metrics::text(server)),
+        (Some("GET"), _) => ("404 Not Found", "there is /metrics\n".to_owned()),
+        (_, _) => ("405 Method Not Allowed", "GET /metrics\n".to_owned()),
+    };
+    let reply = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(reply.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_path_or_a_loopback_address_is_one() {
+        for text in ["unix:/run/palisade/metrics.sock", "127.0.0.1:9464", "[::1]:9464"] {
+            let address = Address::try_from(text.to_owned()).unwrap();
+            assert_eq!(String::from(address), text);
+        }
+        for text in ["unix:metrics.sock", "0.0.0.0:9464", "192.0.2.1:1", "[::]:1", "9464", "/x"] {
+            assert!(Address::try_from(text.to_owned()).is_err(), "{text}");
+        }
+    }
+}
