@@ -11,7 +11,7 @@
 use palisade_client::Open;
 use palisade_policy::{ProfileSet, Scene, explain};
 use palisade_protocol::ErrorCode;
-use palisade_tests::{Mode, Sandbox, World};
+use palisade_tests::{Booted, Mode, Sandbox, UNITS, World};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -217,4 +217,37 @@ fn a_daemon_that_proves_serves_only_what_is_proved() {
         let log: String = logs.filter_map(|log| fs::read_to_string(log.path()).ok()).collect();
         assert!(log.contains("the proof of the profile"), "what proves is recorded as well");
     }
+}
+
+#[test]
+fn the_service_proves_its_profiles_at_its_start() {
+    if Mode::all() == [Mode::User] {
+        // Only root can boot a systemd; what the broker needs of its unit is there.
+        let unit = UNITS.iter().find(|(name, _)| *name == "palisaded.service").unwrap().1;
+        for line in [
+            "Environment=TMPDIR=/var/lib/palisade-proof",
+            "ReadWritePaths=-/var/lib/palisade-proof",
+        ] {
+            assert!(unit.lines().any(|found| found == line), "{line}");
+        }
+        return;
+    }
+    let booted = Booted::with_service();
+    let holed = "version = 1\ndescription = \"holed\"\nextends = \"workspace\"\nwiden = true\n\
+                 [fs]\nread = [\"/var/lib/palisade-proof\"]\n";
+    let write = format!(
+        "mkdir -p /etc/palisade/profiles; echo 'prove_at_start = true' > /etc/palisade/palisaded.toml\n\
+         cat > /etc/palisade/profiles/holed.toml <<'E'\n{holed}E\n"
+    );
+    booted.ok(&["bash", "-euc", &write]);
+    let run = |words: &str| {
+        booted.line_of("alice", &format!("palisade run {words}")).output().expect("palisade runs")
+    };
+    let served = run("-- echo served");
+    assert_eq!(String::from_utf8_lossy(&served.stdout), "served\n", "{served:?}");
+    let refused = run("--profile holed -- echo served");
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!((refused.status.code(), refused.stdout.as_slice()), (Some(125), &b""[..]), "{told}");
+    assert!(told.contains("\"holed\" is not served: read-beside"), "{told}");
+    assert_eq!(booted.ok(&["ls", "-A", "/var/lib/palisade-proof"]), "", "nothing is left");
 }
