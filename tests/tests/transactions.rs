@@ -151,7 +151,7 @@ fn what_only_reads_runs_as_it_is() {
         let line = "mkdir -p ~/.local/bin && python3 -c 'import os
 f = os.path.expanduser(\"~/.local/bin/cat\")
 open(f, \"w\").write(\"rm -r d\"); os.chmod(f, 0o755)'";
-        let _ = desk.sandbox.ok(line);
+        assert_eq!(desk.sandbox.ok(line), "");
         assert_eq!(desk.sandbox.ok("cat a.txt"), "one\ntwo\n");
         assert_eq!(desk.text("d/c.txt").as_deref(), Some("sea\n"), "{mode:?}");
         // Where it can be reached it is held by what it does.
@@ -213,7 +213,8 @@ fn what_the_session_made_is_its_own() {
         assert!(result.success, "{mode:?}: {:?}", result.error);
         assert_eq!(desk.text("own"), None);
         // Until somebody else changes it.
-        let _ = desk.bash("python3 -c 'open(\"own\", \"w\").write(\"3\")'", nobody);
+        let (result, _) = desk.bash("python3 -c 'open(\"own\", \"w\").write(\"3\")'", nobody);
+        assert!(result.success, "{mode:?}: {:?}", result.error);
         desk.file("own", "somebody's");
         let (result, asked) =
             desk.bash("python3 -c 'open(\"own\", \"w\").write(\"4\")'", |_| Answer::deny("no"));
@@ -364,7 +365,7 @@ fn jobs_and_terminals_are_asked_about_by_their_text() {
 fn the_session_goes_on_where_what_counts_ended() {
     for mode in Mode::all() {
         let desk = filled(mode, &profile());
-        let _ = desk.sandbox.ok("mkdir -p new/deep && cd new/deep");
+        assert_eq!(desk.sandbox.ok("mkdir -p new/deep && cd new/deep"), "");
         let top = desk.world.workspace().canonicalize().unwrap();
         let here = |desk: &Desk| desk.sandbox.ok("pwd").trim_end().to_owned();
         assert_eq!(Path::new(&here(&desk)), top.join("new/deep"));
