@@ -304,3 +304,38 @@ fn a_role_goes_by_the_unit_of_the_process_that_connects() {
     let shell = through(&booted, "id -u");
     assert_eq!((text(&shell.stdout).as_str(), shell.status.code()), ("", Some(125)));
 }
+
+/// The metrics socket is there for who enables it, and a loopback address for who wants that.
+#[test]
+fn the_service_is_scraped_where_its_socket_says() {
+    let wanted = [("palisade-metrics.socket", "FileDescriptorName=metrics")];
+    let Some(booted) = booted(&wanted) else { return };
+    assert_eq!(ok(&booted, "echo first"), "first\n");
+    assert_ne!(booted.run(&["test", "-e", "/run/palisade/metrics.sock"]).status.code(), Some(0));
+    booted.ok(&["systemctl", "stop", BROKER]);
+    let scrape = |connect: &str| {
+        let get = format!(
+            "import socket; s = {connect}; s.sendall(b'GET /metrics HTTP/1.1\\r\\n\\r\\n'); \
+             print(s.makefile().read())"
+        );
+        booted.ok(&["python3", "-c", &get])
+    };
+    booted.ok(&["systemctl", "start", "palisade-metrics.socket"]);
+    let mode = booted.ok(&["stat", "-c", "%a %U %G", "/run/palisade/metrics.sock"]);
+    assert_eq!(mode, "660 root palisade-operators");
+    assert_eq!(ok(&booted, "echo second"), "second\n");
+    let unix = "socket.socket(socket.AF_UNIX); s.connect('/run/palisade/metrics.sock')";
+    let line = "palisade_calls_total{tool=\"bash\",outcome=\"ok\"} 1";
+    assert!(scrape(unix).lines().any(|found| found == line), "{}", scrape(unix));
+    booted.ok(&["systemctl", "stop", BROKER, "palisade-metrics.socket"]);
+    let directory = "/etc/systemd/system/palisade-metrics.socket.d";
+    let write = format!(
+        "mkdir -p {directory}; printf '[Socket]\\nListenStream=\\nListenStream=127.0.0.1:9464\\n' \
+         >{directory}/tcp.conf; ip link set lo up || true; systemctl daemon-reload"
+    );
+    booted.ok(&["bash", "-euc", &write]);
+    booted.ok(&["systemctl", "start", "palisade-metrics.socket"]);
+    assert_eq!(ok(&booted, "echo third"), "third\n");
+    let tcp = scrape("socket.create_connection(('127.0.0.1', 9464))");
+    assert!(tcp.lines().any(|found| found == line), "{tcp}");
+}

@@ -19,7 +19,10 @@ use palisade_plan::BUILD_ID;
 use palisade_protocol::{ErrorCode, Grant, WireError};
 use std::{
     path::Path,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -28,6 +31,7 @@ use std::{
 pub(crate) struct Audit {
     log: Result<Arc<Log>, Arc<str>>,
     sync: Sync,
+    lost: Arc<AtomicU64>,
 }
 
 /// Why something was not recorded, and so was not done.
@@ -56,12 +60,22 @@ impl Audit {
     /// Opens the log of a directory.
     pub(crate) fn open(directory: &Path, sync: Sync) -> Result<Self, AuditError> {
         let log = Log::open(directory, Options { sync, ..Options::new(BUILD_ID) })?;
-        Ok(Self { log: Ok(Arc::new(log)), sync })
+        Ok(Self { log: Ok(Arc::new(log)), sync, lost: Arc::default() })
     }
 
     /// No log: nothing can be recorded, so nothing runs.
     pub(crate) fn none(why: &str) -> Self {
-        Self { log: Err(why.into()), sync: Sync::default() }
+        Self { log: Err(why.into()), sync: Sync::default(), lost: Arc::default() }
+    }
+
+    /// A record of what had happened already could not be written.
+    fn lose(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that was.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Writes a record. That does not wait for the disk, unless it is to; then not on this thread.
@@ -139,6 +153,7 @@ impl Audit {
             duration_us: u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX),
         };
         if let Err(error) = self.record(Record::JobEnd(record)).await {
+            self.lose();
             tracing::error!(%error, "the end of a job is not recorded");
         }
     }
@@ -153,6 +168,7 @@ impl Audit {
         let calls = session.calls.load(Ordering::Relaxed);
         let record = SessionClose { session: session.id.to_string(), calls };
         if let Err(error) = self.record(Record::SessionClose(record)).await {
+            self.lose();
             tracing::error!(%error, "the end of a session is not recorded");
         }
     }

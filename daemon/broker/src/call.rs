@@ -22,6 +22,7 @@ pub(crate) async fn serve(server: &Server, asked: Asked) -> CallResult {
     let outcome = stages(server, asked, &mut docket).await.unwrap_or_else(|stopped| *stopped);
     let result = docket.close(Slip { receipt: session.receipt(), ..slip }.reply(outcome));
     news::ended(server, &session, &result);
+    server.metrics.ended(&result);
     result
 }
 

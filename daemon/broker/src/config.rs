@@ -1,7 +1,7 @@
 //! The configuration file: what it says, with the place of each value. Nothing is touched here but
 //! that file, and nothing is decided. Broker.
 
-use crate::roles::Principal;
+use crate::{roles::Principal, scrape::Address};
 use palisade_audit::Sync;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -43,6 +43,7 @@ pub(crate) struct Config {
     pub(crate) drain_ms: Option<Written<u32>>,
     pub(crate) roles: Roles,
     pub(crate) quotas: Quotas,
+    pub(crate) metrics_listen: Option<Written<Address>>,
 }
 
 /// `[roles]`.
@@ -102,6 +103,13 @@ struct Spelled {
     drain_ms: Option<Spanned<u32>>,
     roles: SpelledRoles,
     quotas: SpelledQuotas,
+    metrics: SpelledMetrics,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SpelledMetrics {
+    listen: Option<Spanned<Address>>,
 }
 
 impl SpelledRoles {
@@ -269,6 +277,7 @@ impl Config {
             drain_ms: document.written(spelled.drain_ms),
             roles: spelled.roles.placed(&document),
             quotas: spelled.quotas.placed(&document),
+            metrics_listen: document.written(spelled.metrics.listen),
         })
     }
 }

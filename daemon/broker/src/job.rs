@@ -67,6 +67,10 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    pub(crate) fn is_over(&self) -> bool {
+        self.progress.borrow().ended.is_some()
+    }
+
     pub(crate) fn progress(&self) -> Progress {
         self.progress.borrow().clone()
     }

@@ -72,6 +72,7 @@ impl Reloader {
                 Err(_) => service::notify(&[NotifyState::Reloading]),
             }
             let result = self.reload(&server).await;
+            server.metrics.reloaded(if result.is_ok() { "ok" } else { "refused" });
             match &result {
                 Ok(()) => tracing::info!("configuration and profiles were read again"),
                 Err(error) => tracing::error!(

@@ -6,6 +6,7 @@ use crate::{
     census::Census,
     checkpoint::desk::{ConnectionNumber, Desk},
     link::Link,
+    metrics::Metrics,
     observers::Observers,
     own::Own,
     prove::Proofs,
@@ -87,6 +88,7 @@ impl Live {
 pub(crate) struct Server {
     live: RwLock<Arc<Live>>,
     pub(crate) standing: Standing,
+    pub(crate) metrics: Metrics,
     pub(crate) pace: Pace,
     /// The daemon stops: nothing new begins, and what runs may end.
     pub(crate) draining: CancellationToken,
@@ -112,6 +114,7 @@ impl Server {
         Ok(Self {
             live: RwLock::new(Arc::new(live)),
             standing: Standing::default(),
+            metrics: Metrics::default(),
             pace: Pace::default(),
             draining: CancellationToken::new(),
             registry: Registry::new()?,

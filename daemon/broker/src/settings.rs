@@ -11,6 +11,7 @@ use crate::{
     prove::Proving,
     quotas::Quotas,
     roles::Roles,
+    scrape::Address,
     server::Live,
 };
 use palisade_audit::Sync;
@@ -45,6 +46,8 @@ pub(crate) struct Settings {
     drain: Duration,
     roles: Roles,
     quotas: Quotas,
+    /// Where scrapes come in, if anywhere.
+    pub(crate) metrics: Option<Address>,
     /// Every value, with its origin.
     pub(crate) effective: Effective,
     /// Where configuration and profiles are, or would be looked for.
@@ -222,6 +225,12 @@ impl Settings {
             drain: Duration::from_millis(drain.unwrap_or(DRAIN_MS).into()),
             roles: roles(file.roles, &mut effective),
             quotas: quotas(file.quotas, &mut effective),
+            metrics: effective.choose(
+                "metrics.listen",
+                None,
+                file.metrics_listen,
+                (None, Origin::Default),
+            ),
             effective,
             configured,
         })

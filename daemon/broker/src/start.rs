@@ -12,6 +12,7 @@ use crate::{
     privilege::{self, PrivilegeError},
     prove::Proofs,
     reload::{Filter, Reloader},
+    scrape,
     serve::{self, Beside, Listener, Stop},
     server::{Clients, Live, Operators, Server},
     service,
@@ -118,6 +119,7 @@ pub struct Started {
 struct Besides {
     operators: Option<Entrance>,
     providers: Option<Entrance>,
+    scrapes: Option<scrape::Socket>,
 }
 
 /// What a daemon needs besides its doors.
@@ -248,7 +250,7 @@ fn open_doors(settings: &Settings) -> Result<(Entrance, Besides), StartError> {
                 OperatorDoor::Stdout => Some(Entrance::Embedded(take_stdout()?)),
                 OperatorDoor::Socket(_) | OperatorDoor::None => None,
             };
-            let beside = Besides { operators, providers: None };
+            let beside = Besides { operators, ..Besides::default() };
             return Ok((Entrance::Embedded(take_stdin()?), beside));
         }
     };
@@ -274,7 +276,11 @@ fn open_doors(settings: &Settings) -> Result<(Entrance, Besides), StartError> {
         }
         None => None,
     };
-    Ok((clients, Besides { operators, providers }))
+    let scrapes = match &settings.metrics {
+        Some(address) => Some(scrape::bind(address, audience(privilege::operator_group)?)?),
+        None => None,
+    };
+    Ok((clients, Besides { operators, providers, scrapes }))
 }
 
 /// The doors that the service manager hands over, by their names. One without a name that is known
@@ -297,7 +303,9 @@ fn handed_doors() -> Result<Option<(Entrance, Besides)>, StartError> {
         Ok::<_, StartError>(taken)
     };
     let (operators, providers) = (place("operator"), place("provider"));
-    let nameless = (0..3).find(|index| ![operators, providers].contains(&Some(*index)));
+    let scrapes = place("metrics");
+    let named = [operators, providers, scrapes];
+    let nameless = (0..4).find(|index| !named.contains(&Some(*index)));
     let agents = place("agent").or(nameless).unwrap_or(0);
     let agents = take(agents)?.ok_or(StartError::NotHanded)?;
     let operators = operators.map(&mut take).transpose()?.flatten();
@@ -308,8 +316,22 @@ fn handed_doors() -> Result<Option<(Entrance, Besides)>, StartError> {
     let beside = Besides {
         operators: operators.map(Entrance::Activated),
         providers: providers.map(Entrance::Activated),
+        scrapes: handed_scrapes(&mut handed, scrapes)?,
     };
     Ok(Some((Entrance::Activated(agents), beside)))
+}
+
+/// The socket for scrapes that the service manager hands over, of either kind.
+fn handed_scrapes(
+    handed: &mut listenfd::ListenFd,
+    place: Option<usize>,
+) -> Result<Option<scrape::Socket>, StartError> {
+    let Some(index) = place else { return Ok(None) };
+    let taken = match handed.take_unix_listener(index) {
+        Ok(unix) => Ok(unix.map(scrape::Socket::Unix)),
+        Err(_) => handed.take_tcp_listener(index).map(|tcp| tcp.map(scrape::Socket::Tcp)),
+    };
+    taken.map_err(|error| StartError::Io("use the metrics socket of the service manager", error))
 }
 
 /// The client's socket from standard input, which is closed for everything else.
@@ -441,6 +463,8 @@ impl Started {
                 .for_clients(clients),
         );
         let manager = tokio::spawn(service::attend(Arc::clone(&server)));
+        let scrapes =
+            beside.scrapes.map(|socket| tokio::spawn(scrape::serve(socket, Arc::clone(&server))));
         if clients == Clients::Many {
             reloader
                 .on_hangup(Arc::clone(&server))
@@ -461,6 +485,9 @@ impl Started {
         let beside = Beside { operators, providers };
         serve::serve(listener, beside, server, stop).await;
         manager.abort();
+        if let Some(scrapes) = scrapes {
+            scrapes.abort();
+        }
         Ok(())
     }
 }

@@ -209,6 +209,7 @@ impl Docket {
     /// Nobody waits for that: what was done can not be undone by a log that fails now.
     pub(crate) fn close(mut self, mut result: CallResult) -> CallResult {
         if let Err(error) = self.write(&result) {
+            self.audit.lose();
             tracing::error!(%error, call = %self.call.call_id, "a result is not recorded");
             let why = format!("what became of this call is not in the audit log: {error}");
             result.findings.push(palisade_protocol::Finding::new(
@@ -316,6 +317,7 @@ impl Drop for Docket {
         }
         let ending = Ending::abandoned(self.of());
         if let Err(error) = self.audit.defer(move || ending.record()) {
+            self.audit.lose();
             tracing::error!(%error, "the end of an abandoned call is not recorded");
         }
         self.audit.replied();

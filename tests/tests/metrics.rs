@@ -1,0 +1,208 @@
+//! Monitoring: what a scrape is told of calls, denials, checkpoints and sessions; and that there is
+//! nothing to scrape unless it is configured.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test that can not go on fails"
+)]
+
+use palisade_client::Open;
+use palisade_tests::{Mode, Sandbox, World};
+use serde_json::json;
+use std::{
+    fs::{self, Permissions},
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    path::PathBuf,
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
+
+struct Watched {
+    world: World,
+    run: PathBuf,
+    daemon: Child,
+}
+
+impl Watched {
+    fn new(mode: Mode, listen: impl FnOnce(&PathBuf) -> String) -> Self {
+        let world = World::new(mode);
+        let (run, config) =
+            (world.outside().with_file_name("run"), world.outside().with_file_name("config"));
+        for made in [&run, &config] {
+            fs::create_dir(made).unwrap();
+            fs::set_permissions(made, Permissions::from_mode(0o755)).unwrap();
+            world.give(made);
+        }
+        let file = config.join("palisaded.toml");
+        fs::write(&file, listen(&run)).unwrap();
+        world.give(&file);
+        let mut command = world.command("palisaded");
+        command.arg("--config").arg(&file).arg("--state").arg(world.state());
+        command.arg("--profiles").arg(world.profiles());
+        command.arg("--socket").arg(run.join("agent.sock")).stdin(Stdio::null());
+        let daemon = mode.act(|| command.spawn().expect("palisaded"));
+        let watched = Self { world, run, daemon };
+        until("it listens", || UnixStream::connect(watched.run.join("agent.sock")).ok());
+        watched
+    }
+
+    fn open(&self, profile: &str) -> Sandbox {
+        let path = self.run.join("agent.sock");
+        let stream = self.world.mode.act(|| UnixStream::connect(path).expect("connect"));
+        let open = Open::new(self.world.workspace()).profile(profile);
+        Sandbox::over(stream, None, open).expect("a session")
+    }
+
+    /// A scrape over the Unix socket.
+    fn scrape(&self) -> String {
+        let path = self.run.join("metrics.sock");
+        let stream = self.world.mode.act(|| UnixStream::connect(path).expect("connect"));
+        let reply = ask(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let (head, body) = reply.split_once("\r\n\r\n").expect("a head");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        let kind = "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n";
+        assert!(head.contains(kind), "{head}");
+        assert!(head.contains(&format!("\r\nContent-Length: {}\r\n", body.len())), "{head}");
+        body.to_owned()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.daemon.kill().unwrap_or_default();
+        self.daemon.wait().map(drop).unwrap_or_default();
+    }
+}
+
+fn ask(mut stream: impl Read + Write, request: &str) -> String {
+    stream.write_all(request.as_bytes()).expect("write");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("read");
+    reply
+}
+
+fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Every line is a comment or a name with a number, and every name was declared.
+fn assert_well_formed(text: &str) {
+    let mut declared = Vec::new();
+    for line in text.lines() {
+        if let Some(declaration) = line.strip_prefix("# TYPE ") {
+            declared.push(declaration.split(' ').next().unwrap().to_owned());
+            continue;
+        }
+        if line.starts_with("# HELP ") {
+            continue;
+        }
+        let (name, value) = line.rsplit_once(' ').expect(line);
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+        let name = name.split('{').next().unwrap();
+        let family = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end))
+            .unwrap_or(name);
+        assert!(declared.iter().any(|known| known == family || known == name), "{line}");
+    }
+}
+
+#[test]
+fn a_scrape_tells_what_happened() {
+    for mode in Mode::all() {
+        let unix = |run: &PathBuf| {
+            format!("[metrics]\nlisten = \"unix:{}\"\n", run.join("metrics.sock").display())
+        };
+        let watched = Watched::new(mode, unix);
+        let before = watched.scrape();
+        assert_well_formed(&before);
+        assert!(before.contains("\npalisade_sessions 0\n"), "{before}");
+        assert!(!before.contains("palisade_calls_total{"), "{before}");
+
+        let sandbox = watched.open("workspace");
+        assert_eq!(sandbox.ok("echo one"), "one\n");
+        assert_eq!(sandbox.ok("echo two"), "two\n");
+        assert!(!sandbox.bash("exit 3").success);
+        assert!(!sandbox.call("no_such_tool", json!({})).success);
+        fs::write(watched.world.workspace().join("kept"), "x").unwrap();
+        watched.world.give(&watched.world.workspace().join("kept"));
+        // Nobody is there to be asked.
+        assert!(!sandbox.bash("rm -rf kept").success);
+        let text = watched.scrape();
+        assert_well_formed(&text);
+        for line in [
+            "palisade_calls_total{tool=\"bash\",outcome=\"ok\"} 2",
+            "palisade_calls_total{tool=\"bash\",outcome=\"command_failed\"} 1",
+            "palisade_calls_total{tool=\"bash\",outcome=\"denied\"} 1",
+            "palisade_calls_total{tool=\"unknown\",outcome=\"tool_not_found\"} 1",
+            "palisade_call_duration_seconds_bucket{tool=\"bash\",le=\"+Inf\"} 4",
+            "palisade_call_duration_seconds_count{tool=\"bash\"} 4",
+            "palisade_denials_total{layer=\"policy\"} 1",
+            "palisade_checkpoints_total{decision=\"denied\"} 1",
+            "palisade_checkpoints_pending 0",
+            "palisade_sessions 1",
+            "palisade_calls_under_way 0",
+            "palisade_jobs 0",
+            "palisade_launcher_up 1",
+            "palisade_audit_lost_records_total 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        let memory = text.lines().find_map(|line| line.strip_prefix("palisade_memory_bytes "));
+        assert!(memory.unwrap().parse::<u64>().unwrap() > 1 << 20, "{memory:?}");
+        // The documentation names every metric.
+        let page = include_str!("../../docs/operations.md");
+        for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+            let name = name.split(' ').next().unwrap();
+            assert!(page.contains(&format!("`{name}`")), "{name} is not documented");
+        }
+        drop(sandbox);
+        until("the session is over", || {
+            watched.scrape().contains("\npalisade_sessions 0\n").then_some(())
+        });
+        // What is not a scrape is told so, and holds up nobody.
+        let path = watched.run.join("metrics.sock");
+        let other = |request: &str| {
+            let stream = mode.act(|| UnixStream::connect(&path).expect("connect"));
+            ask(stream, request)
+        };
+        assert!(other("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 Not Found\r\n"));
+        assert!(other("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o007, 0);
+    }
+}
+
+#[test]
+fn it_is_off_unless_configured_and_never_on_a_public_address() {
+    for mode in Mode::all() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let watched = Watched::new(mode, |_| String::new());
+        assert!(!watched.run.join("metrics.sock").exists());
+        assert!(TcpStream::connect(free).is_err());
+        drop(watched);
+        let watched = Watched::new(mode, |_| format!("[metrics]\nlisten = \"{free}\"\n"));
+        let stream = until("it listens", || TcpStream::connect(free).ok());
+        let reply = ask(stream, "GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(reply.contains("\npalisade_launcher_up 1\n"), "{reply}");
+        let mut check = watched.world.command("palisaded");
+        let file = watched.world.outside().with_file_name("config/palisaded.toml");
+        fs::write(&file, "[metrics]\nlisten = \"0.0.0.0:9464\"\n").unwrap();
+        check.arg("--check").arg("--config").arg(&file);
+        let output = mode.act(|| check.output().unwrap());
+        assert_eq!(output.status.code(), Some(78));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let why = "2:10: metrics.listen: \"0.0.0.0:9464\" is not a loopback address";
+        assert!(said.contains(why), "{said}");
+    }
+}
