@@ -11,17 +11,19 @@ use crate::tools::{refused, refused_io, shown};
 use palisade_plan::{
     Path,
     cell::{FileError, Version},
-    change::Effect,
+    change::Changed,
+    codec::MAX_MESSAGE,
 };
 use rustix::io::Errno;
 
-/// The most files that it is said of which version they are, so that it can be said at once.
-const MOST_WROTE: usize = 50_000;
+/// How much is said of the files that were written: with the effects it is one message.
+const MOST_WROTE: usize = MAX_MESSAGE / 2 - 1024;
+
+/// What a version takes in a message, at most.
+const VERSION: usize = 64;
 
 /// Does all steps, and says what was done. If one fails, those before it are taken back.
-pub(super) fn commit(
-    mut stage: Stage<'_>,
-) -> Result<(Vec<Effect>, Vec<(Path, Version)>), FileError> {
+pub(super) fn commit(mut stage: Stage<'_>) -> Result<Changed, FileError> {
     for step in &mut stage.steps {
         step.prepare()?;
     }
@@ -46,8 +48,14 @@ pub(super) fn commit(
         let path = one.path();
         one.wrote().into_iter().map(move |seen| (path.clone(), seen.version()))
     };
-    let wrote = done.iter().flat_map(of).take(MOST_WROTE).collect();
-    Ok((stage.effects, wrote))
+    let mut room = MOST_WROTE;
+    let fits = |(path, _): &(Path, Version)| {
+        let left = room.checked_sub(path.0.len() + VERSION);
+        room = left.unwrap_or(0);
+        left.is_some()
+    };
+    let wrote = done.iter().flat_map(of).take_while(fits).collect();
+    Ok(Changed { effects: stage.effects, wrote })
 }
 
 /// Refuses if anything is not what it was when the change was worked out.

@@ -29,7 +29,7 @@ use crate::{channel::Channel, overlay::Layers};
 use palisade_channel::ChannelError;
 use palisade_plan::{
     cell::{FileError, FileErrorKind, FileReply, FileRequest},
-    change::{Act, Change, Changed, Effect, Prepared},
+    change::{Act, Change, Effect, Prepared},
     codec,
 };
 
@@ -118,8 +118,8 @@ fn offer(mut stage: Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> {
     });
     stage.take_kept().send(channel, prepared)?;
     incoming.decision()?;
-    let (effects, wrote) = commit::commit(stage)?;
-    Ok(channel.send(&FileReply::Changed(Changed { effects, wrote }))?)
+    let changed = commit::commit(stage)?;
+    Ok(channel.send(&FileReply::Changed(changed))?)
 }
 
 /// Refuses a change that could not be told of, before and after it is done, in one message.
