@@ -1,11 +1,13 @@
 //! What confinement costs: every figure beside a bare one of the same run, interleaved, medians.
 //!
 //! `cargo build --release --workspace && cargo bench -p palisade-tests`; `-- --quick` for a short run,
-//! `-- programs small search audit checkpoints setup rules throughput flood memory` for some.
+//! `-- programs small search transactions audit checkpoints setup rules throughput flood memory` for some.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, missing_docs)]
 
 #[path = "bench/search.rs"]
 mod search;
+#[path = "bench/transactions.rs"]
+mod transactions;
 
 use palisade_audit::{
     Call, CallResult, CleanJson, CleanText, Hash, Judgement, Log, Options, Record,
@@ -92,6 +94,9 @@ fn main() {
     }
     if want("search") {
         bench.search(&session);
+    }
+    if want("transactions") {
+        bench.transactions(&client, &session);
     }
     if want("audit") {
         bench.audit();

@@ -1,0 +1,109 @@
+//! What it costs to hold a command's effects back until they are known.
+
+use super::{Bench, bare, interleave, show};
+use palisade_client::{Client, Guard, Open, Session};
+use serde_json::json;
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// How many files are unpacked.
+const UNPACKED: usize = 5_000;
+
+/// How many files a large workspace has.
+const LARGE: usize = 100_000;
+
+impl Bench {
+    /// The same commands as they are, in a session, and in transactions of one.
+    pub(super) fn transactions(&self, client: &Client, session: &Session) {
+        println!("\ntransactions");
+        let open = Open::new(self.world.workspace()).profile(palisade_tests::UNASKED);
+        let held = self.runtime.block_on(client.open(open.guard(Guard::Transaction))).unwrap();
+        self.small_ones("few files", session, &held);
+        let tree = self.world.workspace().join("large");
+        for file in 0..LARGE {
+            let directory = tree.join(format!("d{}", file % 500));
+            if file < 500 {
+                fs::create_dir_all(&directory).unwrap();
+            }
+            fs::write(directory.join(format!("f{file}")), "").unwrap();
+        }
+        self.small_ones("100,000 files", session, &held);
+        fs::remove_dir_all(&tree).unwrap();
+        self.larger_ones(session, &held);
+    }
+
+    fn run(&self, session: &Session, command: &str) {
+        let call = json!({"command": command});
+        let result = self.runtime.block_on(async { session.call("bash", &call).await }).unwrap();
+        assert!(result.success, "{command}: {result:?}");
+    }
+
+    fn small_ones(&self, which: &str, session: &Session, held: &Session) {
+        let workspace = self.world.workspace();
+        let mut bare = || bare(&workspace);
+        let mut direct = || self.run(session, "true");
+        let mut none = || self.run(held, "true");
+        let mut one = || self.run(held, "echo x > made-by-the-bench");
+        let times = interleave(self.rounds, &mut [&mut bare, &mut direct, &mut none, &mut one]);
+        let reference = times[0].median();
+        show(&format!("  true, bare, {which}"), &times[0], reference);
+        show("  true, in a session", &times[1], reference);
+        show("  true, in a transaction", &times[2], reference);
+        show("  a file written, in a transaction", &times[3], reference);
+    }
+
+    fn larger_ones(&self, session: &Session, held: &Session) {
+        let workspace = self.world.workspace();
+        prepare(&workspace);
+        let unpack = "rm -rf out && mkdir out && tar -xf archive.tar -C out";
+        for (name, command) in
+            [("git status", "git -C repo status"), ("untar, 5,000 files", unpack)]
+        {
+            let mut bare = || outside(&workspace, command);
+            let mut direct = || self.run(session, command);
+            let mut transaction = || self.run(held, command);
+            let acts: &mut [&mut dyn FnMut()] = &mut [&mut bare, &mut direct, &mut transaction];
+            let times = interleave((self.rounds / 20).max(3), acts);
+            let reference = times[0].median();
+            show(&format!("  {name}, bare"), &times[0], reference);
+            show("    in a session", &times[1], reference);
+            show("    in a transaction", &times[2], reference);
+        }
+        for name in ["repo", "out", "archive.tar", "made-by-the-bench"] {
+            let path = workspace.join(name);
+            let gone = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+            gone.unwrap();
+        }
+    }
+}
+
+fn outside(workspace: &Path, command: &str) {
+    let status = Command::new("/usr/bin/bash")
+        .args(["-c", command])
+        .current_dir(workspace)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{command}");
+}
+
+/// A repository with a thousand files, and an archive.
+fn prepare(workspace: &Path) {
+    for (directory, files) in [("repo", 1000), ("packed", UNPACKED)] {
+        let directory = workspace.join(directory);
+        fs::create_dir(&directory).unwrap();
+        for file in 0..files {
+            fs::write(directory.join(format!("f{file}")), format!("{file}\n").repeat(50)).unwrap();
+        }
+    }
+    outside(workspace, "tar -cf archive.tar packed && rm -r packed");
+    outside(
+        workspace,
+        "cd repo && git init -q . && git add . && \
+         git -c user.name=x -c user.email=x commit -q -m x && chmod -R a+rwX .",
+    );
+}
