@@ -19,7 +19,7 @@ use serde_json::json;
 use std::{collections::BTreeSet, fs, process::Child, time::Duration};
 
 /// How often each room is killed.
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 25;
 /// Of the files that are being written when it happens.
 const SIZE: usize = 128 << 10;
 

@@ -151,7 +151,7 @@ fn a_socket_that_another_could_have_put_there_is_refused_with_the_fix() {
             nix::unistd::mkfifo(p, nix::sys::stat::Mode::S_IRUSR).unwrap();
         });
         cases.push((fifo, vec!["is a FIFO or device", remove]));
-        let writable = vec!["`chmod go-w` it"];
+        let writable = vec!["`chmod go-w /"];
         cases.push((make("world", 0o777).join("agent.sock"), writable.clone()));
         cases.push((make("sticky", 0o1777).join("agent.sock"), writable.clone()));
         cases.push((make("group", 0o775).join("agent.sock"), writable.clone()));
@@ -169,7 +169,7 @@ fn a_socket_that_another_could_have_put_there_is_refused_with_the_fix() {
         if mode == Mode::System {
             let foreign = make("foreign", 0o755);
             std::os::unix::fs::chown(&foreign, Some(ORDINARY), Some(ORDINARY)).unwrap();
-            cases.push((foreign.join("agent.sock"), vec!["belongs to uid 4242", "`chown` it"]));
+            cases.push((foreign.join("agent.sock"), vec!["belongs to uid 4242", "`chown 0 /"]));
         }
         let path = make("living", 0o755).join("agent.sock");
         let _living = UnixListener::bind(&path).unwrap();

@@ -19,7 +19,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-const ROUNDS: u64 = 800;
+const ROUNDS: u64 = 400;
 
 /// Where it takes longer until both outcomes were seen, on a busy machine.
 const MOST_ROUNDS: u64 = 30 * ROUNDS;
