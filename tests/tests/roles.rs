@@ -186,14 +186,13 @@ fn past_a_quota_the_error_says_when_to_try_again() {
 
         // Calls of both sessions together.
         let running = configured.wait(async {
-            let one = first.bash("echo; sleep 600").start().await.expect("started");
-            let two = second.bash("echo; sleep 600").start().await.expect("started");
+            let mut one = first.bash("echo; sleep 600").stream().start().await.expect("started");
+            let mut two = second.bash("echo; sleep 600").stream().start().await.expect("started");
+            // Each has said something: both are under way.
+            assert!(one.next().await.is_some() && two.next().await.is_some());
             (one, two)
         });
-        let error = until("both are under way", || {
-            let refused = configured.wait(async { second.bash("true").await });
-            refused.err().map(|error| wire::<()>(Err(error)))
-        });
+        let error = wire(configured.wait(async { second.bash("true").await }));
         assert_eq!((error.code, error.retry_after_ms), (ErrorCode::LimitReached, Some(1000)));
         assert_eq!(error.message, "2 calls of this user are under way already");
         drop(running);
