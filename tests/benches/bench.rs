@@ -96,7 +96,7 @@ fn main() {
         bench.search(&session);
     }
     if want("transactions") {
-        bench.transactions(&client, &session);
+        bench.transactions(&session);
     }
     if want("audit") {
         bench.audit();

@@ -1,12 +1,13 @@
 //! What it costs to hold a command's effects back until they are known.
 
 use super::{Bench, bare, interleave, show};
-use palisade_client::{Client, Guard, Open, Session};
+use palisade_client::{Guard, Open, Session};
 use serde_json::json;
 use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
+    time::Duration,
 };
 
 /// How many files are unpacked.
@@ -17,8 +18,9 @@ const LARGE: usize = 100_000;
 
 impl Bench {
     /// The same commands as they are, in a session, and in transactions of one.
-    pub(super) fn transactions(&self, client: &Client, session: &Session) {
+    pub(super) fn transactions(&self, session: &Session) {
         println!("\ntransactions");
+        let (client, mut daemon) = self.client();
         let open = Open::new(self.world.workspace()).profile(palisade_tests::UNASKED);
         let held = self.runtime.block_on(client.open(open.guard(Guard::Transaction))).unwrap();
         self.small_ones("few files", session, &held);
@@ -33,6 +35,9 @@ impl Bench {
         self.small_ones("100,000 files", session, &held);
         fs::remove_dir_all(&tree).unwrap();
         self.larger_ones(session, &held);
+        drop((held, client));
+        self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
+        daemon.wait().unwrap();
     }
 
     fn run(&self, session: &Session, command: &str) {
