@@ -20,7 +20,7 @@ pub mod rooms;
 pub use answers::{both_views, data, profile_never_asking, profile_reading, profile_with};
 pub use booted::{Booted, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan, run};
-pub use desk::Desk;
+pub use desk::{Desk, destructive, handlers};
 pub use mode::{Mode, ORDINARY};
 pub use sandbox::Sandbox;
 pub use transaction::{Draft, Settling, Transaction, Words};

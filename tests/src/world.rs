@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, unsafe_code)]
 
 use crate::{Mode, Sandbox};
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
@@ -230,7 +231,48 @@ impl World {
     /// Starts a daemon that listens.
     #[must_use]
     pub fn daemon(&self) -> Daemon {
-        Daemon::start(self)
+        Daemon::start(self, |_| {})
+    }
+
+    /// The same by the configuration that [`configure`](Self::configure) wrote, with whatever else
+    /// its command is to have.
+    #[must_use]
+    pub fn configured_daemon(&self, more: impl FnOnce(&mut Command)) -> Daemon {
+        Daemon::start(self, |command| {
+            command.arg("--config").arg(self.configuration());
+            more(command);
+        })
+    }
+
+    /// The directory of its sockets, which it has once a daemon was started or configured.
+    #[must_use]
+    pub fn run(&self) -> PathBuf {
+        self.directory.path().join("run")
+    }
+
+    /// The daemon's configuration file.
+    #[must_use]
+    pub fn configuration(&self) -> PathBuf {
+        self.directory.path().join("config").join("palisaded.toml")
+    }
+
+    /// Writes the daemon's configuration, so that it is safe to be served by.
+    pub fn configure(&self, text: &str) {
+        let file = self.configuration();
+        for directory in [self.run(), self.directory.path().join("config")] {
+            self.make_directory(&directory);
+        }
+        fs::write(&file, text).expect("write the configuration");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("chmod");
+        self.give(&file);
+    }
+
+    fn make_directory(&self, path: &Path) {
+        if !path.exists() {
+            fs::create_dir(path).expect("mkdir");
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("chmod");
+            self.give(path);
+        }
     }
 }
 
@@ -248,26 +290,15 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    fn start(world: &World) -> Self {
-        let run = world.directory.path().join("run");
-        if !run.exists() {
-            fs::create_dir(&run).expect("mkdir");
-            world.give(&run);
-        }
+    fn start(world: &World, more: impl FnOnce(&mut Command)) -> Self {
+        let run = world.run();
+        world.make_directory(&run);
         let socket = run.join("agent.sock");
-        let child = world.mode.act(|| {
-            world
-                .command("palisaded")
-                .arg("--state")
-                .arg(world.state())
-                .arg("--profiles")
-                .arg(world.profiles())
-                .arg("--socket")
-                .arg(&socket)
-                .stdin(Stdio::null())
-                .spawn()
-                .expect("start palisaded")
-        });
+        let mut command = world.command("palisaded");
+        command.arg("--state").arg(world.state()).arg("--profiles").arg(world.profiles());
+        command.arg("--socket").arg(&socket).stdin(Stdio::null());
+        more(&mut command);
+        let child = world.mode.act(|| command.spawn().expect("start palisaded"));
         let operators = run.join("operator.sock");
         let providers = run.join("provider.sock");
         let mut daemon = Self { child, socket, operators, providers };
@@ -287,6 +318,11 @@ impl Daemon {
     #[must_use]
     pub fn connect(&self, mode: Mode) -> UnixStream {
         mode.act(|| UnixStream::connect(&self.socket).expect("connect"))
+    }
+
+    /// Sends its process a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("kill");
     }
 }
 

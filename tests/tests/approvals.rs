@@ -6,81 +6,39 @@
     reason = "a test that can not go on fails"
 )]
 
-use palisade_client::{Answer, Open, Operator, OperatorEvent, Registration};
+use palisade_client::Answer;
 use palisade_protocol::{Ask, CallResult, ErrorCode, Question, Review};
-use palisade_tests::{Daemon, Mode, Sandbox, World, data, profile_with, tree};
+use palisade_tests::{Desk, Mode, data, destructive, handlers, profile_with, tree};
 use serde_json::{Value, json};
-use std::fs;
+use std::{fs, os::unix::fs::MetadataExt as _};
 
-struct Scene {
-    world: World,
-    sandbox: Sandbox,
-    operator: Operator,
-    _daemon: Daemon,
+/// Somebody who approves, and the files that the calls below are about.
+fn attended(mode: Mode, ask: Ask) -> Desk {
+    let desk = Desk::asking(mode, &profile_with(&[]), ask);
+    desk.attach_for(&[Review::Input]);
+    fill(&desk);
+    desk
 }
 
-impl Scene {
-    fn new(mode: Mode, ask: Ask) -> Self {
-        let world = World::new(mode);
-        world.add_profile("asking", &profile_with(&[]));
-        let daemon = world.daemon();
-        let open = Open::new(world.workspace()).profile("asking").ask(ask);
-        let sandbox = Sandbox::over(daemon.connect(mode), None, open).unwrap();
-        let stream = mode.act(|| std::os::unix::net::UnixStream::connect(&daemon.operators));
-        let operator = sandbox.wait(async {
-            let stream = stream.unwrap();
-            stream.set_nonblocking(true).unwrap();
-            let stream = tokio::net::UnixStream::from_std(stream).unwrap();
-            let operator = Operator::from_stream(stream).await.unwrap();
-            let registration = Registration::new("person:ann").reviews(vec![Review::Input]);
-            operator.register(registration).await.unwrap();
-            operator
-        });
-        let scene = Self { world, sandbox, operator, _daemon: daemon };
-        scene.fill();
-        scene
+fn fill(desk: &Desk) {
+    for (name, text) in [("a", "one\ntwo\n"), ("b", "bee\n"), ("c", "sea\n")] {
+        desk.file(name, text);
     }
+}
 
-    /// The files that the calls below are about.
-    fn fill(&self) {
-        for (name, text) in [("a", "one\ntwo\n"), ("b", "bee\n"), ("c", "sea\n")] {
-            let path = self.world.workspace().join(name);
-            fs::write(&path, text).unwrap();
-            self.world.give(&path);
-        }
-    }
+fn approved(desk: &Desk, tool: &str, arguments: &Value) -> (CallResult, Question) {
+    let (result, mut asked) = desk.call(tool, arguments, approve);
+    assert!(result.success, "{tool} {arguments}: {:?}", result.error);
+    assert_eq!(asked.len(), 1, "{tool} {arguments}");
+    (result, asked.remove(0))
+}
 
-    /// Makes a call and meanwhile does something and answers, whatever is asked.
-    fn call(
-        &self,
-        tool: &str,
-        arguments: &Value,
-        answer: impl Fn(&Question) -> Answer,
-    ) -> (CallResult, Vec<Question>) {
-        self.sandbox.wait(async {
-            let call = self.sandbox.session.call(tool, arguments);
-            let call = async { call.await.unwrap() };
-            tokio::pin!(call);
-            let mut asked = Vec::new();
-            loop {
-                tokio::select! {
-                    result = &mut call => return (result, asked),
-                    event = self.operator.next() => {
-                        let Some(OperatorEvent::Question(question)) = event else { continue };
-                        self.operator.answer(&question, answer(&question)).await.unwrap();
-                        asked.push(*question);
-                    }
-                }
-            }
-        })
-    }
+fn approve(_: &Question) -> Option<Answer> {
+    Some(Answer::approve())
+}
 
-    fn approved(&self, tool: &str, arguments: &Value) -> (CallResult, Question) {
-        let (result, mut asked) = self.call(tool, arguments, |_| Answer::approve());
-        assert!(result.success, "{tool} {arguments}: {:?}", result.error);
-        assert_eq!(asked.len(), 1, "{tool} {arguments}");
-        (result, asked.remove(0))
-    }
+fn deny(_: &Question) -> Option<Answer> {
+    Some(Answer::deny("no"))
 }
 
 fn patch() -> Value {
@@ -119,11 +77,11 @@ fn changes() -> Vec<(&'static str, Value, &'static [&'static str], &'static str)
 #[test]
 fn an_approver_sees_each_path_and_the_diff() {
     for mode in Mode::all() {
-        let scene = Scene::new(mode, Ask::Sensitive);
+        let desk = attended(mode, Ask::Sensitive);
         for (tool, arguments, words, diff) in changes() {
-            scene.fill();
-            let before = tree(&scene.world.workspace());
-            let (result, question) = scene.approved(tool, &arguments);
+            fill(&desk);
+            let before = tree(&desk.world.workspace());
+            let (result, question) = approved(&desk, tool, &arguments);
             let lines: Vec<&str> =
                 question.view.lines.iter().map(|line| line.text.as_str()).collect();
             assert_eq!(lines.len(), words.len(), "{mode:?} {tool}: {lines:?}");
@@ -133,17 +91,17 @@ fn an_approver_sees_each_path_and_the_diff() {
             let shown = question.view.diff.unwrap_or_default();
             assert!(shown.contains(diff), "{mode:?} {tool}: {shown}");
             assert!(!question.view.targets.is_empty(), "{mode:?} {tool}");
-            assert_ne!(tree(&scene.world.workspace()), before, "{mode:?} {tool}");
+            assert_ne!(tree(&desk.world.workspace()), before, "{mode:?} {tool}");
             // Taking it back is a change like any other.
-            let (_, question) = scene.approved("undo", &json!({"call_id": result.undo}));
+            let (_, question) = approved(&desk, "undo", &json!({"call_id": result.undo}));
             assert!(!question.view.lines.is_empty());
-            assert_eq!(tree(&scene.world.workspace()), before, "{mode:?} {tool}");
+            assert_eq!(tree(&desk.world.workspace()), before, "{mode:?} {tool}");
         }
-        let (_, question) = scene.approved("make_dir", &json!({"path": "m"}));
+        let (_, question) = approved(&desk, "make_dir", &json!({"path": "m"}));
         assert!(question.view.lines[0].text.starts_with("make the directory"));
         // What only looks asks nobody, even in this mode.
         for (tool, arguments) in [("read_file", json!({"path": "a"})), ("list_files", json!({}))] {
-            let (result, asked) = scene.call(tool, &arguments, |_| Answer::deny("no"));
+            let (result, asked) = desk.call(tool, &arguments, deny);
             assert!(result.success && asked.is_empty(), "{mode:?} {tool}");
         }
     }
@@ -152,20 +110,20 @@ fn an_approver_sees_each_path_and_the_diff() {
 #[test]
 fn what_was_changed_after_it_was_shown_is_not_done() {
     for mode in Mode::all() {
-        let scene = Scene::new(mode, Ask::Sensitive);
-        let file = scene.world.workspace().join("a");
+        let desk = attended(mode, Ask::Sensitive);
+        let file = desk.world.workspace().join("a");
         for (tool, arguments, ..) in changes() {
-            scene.fill();
+            fill(&desk);
             let theirs = "one\ntwo\nthree\n";
-            let (result, asked) = scene.call(tool, &arguments, |_| {
+            let (result, asked) = desk.call(tool, &arguments, |_| {
                 fs::write(&file, theirs).unwrap();
-                Answer::approve()
+                Some(Answer::approve())
             });
             assert_eq!(asked.len(), 1, "{mode:?} {tool}");
             let error = result.error.unwrap_or_else(|| panic!("{mode:?} {tool} was done"));
             assert_eq!(error.code, ErrorCode::StaleApproval, "{mode:?} {tool}: {}", error.message);
             assert_eq!(fs::read_to_string(&file).unwrap(), theirs, "{mode:?} {tool}");
-            assert!(scene.world.workspace().join("b").exists(), "{mode:?} {tool}");
+            assert!(desk.world.workspace().join("b").exists(), "{mode:?} {tool}");
             assert_eq!(result.undo, None, "{mode:?} {tool}");
         }
     }
@@ -174,16 +132,16 @@ fn what_was_changed_after_it_was_shown_is_not_done() {
 #[test]
 fn a_denied_change_does_nothing_and_a_hopeless_one_asks_nobody() {
     for mode in Mode::all() {
-        let scene = Scene::new(mode, Ask::Sensitive);
-        let before = tree(&scene.world.workspace());
+        let desk = attended(mode, Ask::Sensitive);
+        let before = tree(&desk.world.workspace());
         for (tool, arguments, ..) in changes() {
-            let (result, asked) = scene.call(tool, &arguments, |_| Answer::deny("not now"));
+            let (result, asked) = desk.call(tool, &arguments, deny);
             assert_eq!(asked.len(), 1, "{mode:?} {tool}");
             assert_eq!(result.error.unwrap().code, ErrorCode::Denied, "{mode:?} {tool}");
-            assert_eq!(tree(&scene.world.workspace()), before, "{mode:?} {tool}");
+            assert_eq!(tree(&desk.world.workspace()), before, "{mode:?} {tool}");
         }
         let hopeless = json!({"path": "a", "old_string": "none", "new_string": "x"});
-        let (result, asked) = scene.call("edit", &hopeless, |_| Answer::approve());
+        let (result, asked) = desk.call("edit", &hopeless, approve);
         assert_eq!(result.error.unwrap().code, ErrorCode::NoMatch);
         assert!(asked.is_empty(), "nobody has to look at what can not be done");
     }
@@ -192,7 +150,7 @@ fn a_denied_change_does_nothing_and_a_hopeless_one_asks_nobody() {
 #[test]
 fn only_what_is_lost_is_asked_about_by_default() {
     for mode in Mode::all() {
-        let scene = Scene::new(mode, Ask::Destructive);
+        let desk = attended(mode, Ask::Destructive);
         let edit = json!({"path": "a", "old_string": "two", "new_string": "2"});
         let cases = [
             ("edit", edit.clone(), 0),
@@ -207,26 +165,125 @@ fn only_what_is_lost_is_asked_about_by_default() {
             ("delete_file", json!({"path": "b"}), 1),
         ];
         for (tool, arguments, questions) in cases {
-            let (result, asked) = scene.call(tool, &arguments, |_| Answer::approve());
+            let (result, asked) = desk.call(tool, &arguments, approve);
             assert!(result.success, "{mode:?} {tool} {arguments}: {:?}", result.error);
             assert_eq!(asked.len(), questions, "{mode:?} {tool} {arguments}");
         }
-        scene.fill();
-        let (_, asked) = scene.call("apply_patch", &patch(), |_| Answer::approve());
+        fill(&desk);
+        let (_, asked) = desk.call("apply_patch", patch(), approve);
         assert_eq!(asked.len(), 1, "it deletes");
         assert!(asked[0].findings.iter().any(|found| found.kind == "destructive"));
-        scene.fill();
+        fill(&desk);
         // Its own call is taken back unasked; by force, somebody is asked.
-        let (change, asked) = scene.call("edit", &edit, |_| Answer::approve());
+        let (change, asked) = desk.call("edit", &edit, approve);
         assert!(change.success && asked.is_empty());
-        let (back, asked) =
-            scene.call("undo", &json!({"call_id": change.undo}), |_| Answer::deny("no"));
+        let (back, asked) = desk.call("undo", json!({"call_id": change.undo}), deny);
         assert!(back.success && asked.is_empty(), "{:?}", back.error);
         let forced = json!({"call_id": change.undo, "force": true});
-        let (forced, asked) = scene.call("undo", &forced, |_| Answer::deny("no"));
+        let (forced, asked) = desk.call("undo", &forced, deny);
         assert_eq!((forced.error.unwrap().code, asked.len()), (ErrorCode::Denied, 1));
-        let report = scene.sandbox.session.call("undo", json!({"call_id": back.undo})).dry_run();
-        let report = scene.sandbox.wait(async { report.await.unwrap() });
+        let report = desk.sandbox.session.call("undo", json!({"call_id": back.undo})).dry_run();
+        let report = desk.sandbox.wait(async { report.await.unwrap() });
         assert_eq!(data(&report)["judgement"], json!("allow"));
+    }
+}
+
+#[test]
+fn an_approval_is_stale_when_its_target_is_another() {
+    for mode in Mode::all() {
+        let desk = Desk::new(mode, &handlers(""));
+        desk.attach_for(&[Review::Input]);
+        let path = desk.world.workspace().join("f");
+        type Change<'a> = &'a (dyn Fn() + Sync);
+        let content: Change<'_> = &|| desk.file("f", "changed");
+        let inode: Change<'_> = &|| {
+            desk.file("g", "old");
+            fs::rename(desk.world.workspace().join("g"), &path).unwrap();
+        };
+        for change in [content, inode] {
+            for (tool, arguments) in destructive() {
+                desk.file("f", "old");
+                let (result, asked) = desk.call(tool, arguments, |_| {
+                    change();
+                    Some(Answer::approve())
+                });
+                assert_eq!(asked.len(), 1);
+                let error = result.error.unwrap();
+                assert_eq!(error.code, ErrorCode::StaleApproval, "{tool}: {}", error.message);
+                let kept = desk.text("f");
+                assert!(matches!(kept.as_deref(), Some("changed" | "old")), "{tool}: {kept:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_approver_sees_is_what_would_run() {
+    for mode in Mode::all() {
+        let desk = Desk::new(mode, &handlers(""));
+        desk.attach_for(&[Review::Input]);
+        desk.file("f", "one\ntwo\n");
+        let inode = fs::metadata(desk.world.workspace().join("f")).unwrap().ino();
+        let (_, asked) =
+            desk.call("write_file", json!({"path": "f", "content": "one\n2\u{202e}\n"}), |_| {
+                Some(Answer::deny("no"))
+            });
+        let question = &asked[0];
+        let real = desk.world.workspace().canonicalize().unwrap().join("f");
+        let target = &question.view.targets[0];
+        assert_eq!(target.path.as_path(), real);
+        assert_eq!((target.there.as_deref(), target.size, target.lost), (Some("file"), 8, true));
+        assert_eq!(question.view.lines[0].text, format!("replace {}", real.display()));
+        let diff = question.view.diff.as_deref().unwrap();
+        assert!(diff.ends_with("@@ -1,2 +1,2 @@\n one\n-two\n+2\\u{202e}\n"), "{diff}");
+        assert_eq!(question.asker.uid, mode.uid());
+        assert_eq!(question.digest.len(), 64);
+        assert_eq!(fs::metadata(&real).unwrap().ino(), inode);
+
+        let hidden = "echo hi\nrm -r f \u{1b}[2K\u{202e}";
+        let (_, asked) = desk.call(
+            "bash",
+            json!({"command": hidden, "description": "only lists files"}),
+            |_| Some(Answer::deny("no")),
+        );
+        let lines: Vec<_> = asked[0].view.lines.iter().map(|line| line.text.as_str()).collect();
+        assert_eq!(lines, ["echo hi", "rm -r f \\u{1b}[2K\\u{202e}"]);
+        assert!(asked[0].view.lines[0].findings.is_empty());
+        assert!(!asked[0].view.lines[1].findings.is_empty());
+        assert_eq!(desk.text("f").as_deref(), Some("one\ntwo\n"));
+    }
+}
+
+#[test]
+fn an_attachment_is_shown_before_it_is_used() {
+    for mode in Mode::all() {
+        let desk = Desk::new(mode, &handlers(""));
+        desk.attach_for(&[Review::Input]);
+        for (decision, left) in [("no", "old\n"), ("yes", "new\n")] {
+            desk.file("f", "old\n");
+            let call = desk.sandbox.session.call("write_file", json!({"path": "f"}));
+            let call = async {
+                call.attach(
+                    &b"new
+"[..],
+                )
+                .await
+                .unwrap()
+            };
+            let (result, asked) = desk.during(call, async |question| {
+                let answer = match decision {
+                    "yes" => Answer::approve(),
+                    _ => Answer::deny("no"),
+                };
+                desk.operator.answer(question, answer).await.unwrap();
+            });
+            assert_eq!((result.success, asked.len()), (decision == "yes", 1), "{:?}", result.error);
+            let view = &asked[0].view;
+            assert!(view.diff.as_deref().unwrap().ends_with("-old\n+new\n"), "{view:?}");
+            // What `printf 'new\n' | sha256sum` prints.
+            let sum = "7aa7a5359173d05b63cfd682e3c38487f3cb4f7f1d60659fe59fab1505977d4c";
+            assert_eq!(view.lines[1].text, format!("with 4 bytes, SHA-256 {sum}"));
+            assert_eq!(desk.text("f").as_deref(), Some(left), "{mode:?}");
+        }
     }
 }

@@ -25,22 +25,13 @@ struct Configured {
 impl Configured {
     fn new(mode: Mode, text: &str) -> Self {
         let world = World::new(mode);
-        let directory = world.outside().with_file_name("config");
-        let run = world.outside().with_file_name("run");
-        for made in [&directory, &run] {
-            fs::create_dir(made).unwrap();
-            fs::set_permissions(made, Permissions::from_mode(0o755)).unwrap();
-            world.give(made);
-        }
-        let configured = Self { world, file: directory.join("palisaded.toml") };
-        configured.write(text);
-        configured
+        world.configure(text);
+        let file = world.configuration();
+        Self { world, file }
     }
 
     fn write(&self, text: &str) {
-        fs::write(&self.file, text).unwrap();
-        self.world.give(&self.file);
-        self.set(&self.file, 0o644);
+        self.world.configure(text);
     }
 
     fn set(&self, path: &Path, mode: u32) {
@@ -48,7 +39,7 @@ impl Configured {
     }
 
     fn socket(&self) -> PathBuf {
-        self.world.outside().with_file_name("run").join("agent.sock")
+        self.world.run().join("agent.sock")
     }
 
     /// What the daemon says and with which status it ends.

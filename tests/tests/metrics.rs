@@ -9,57 +9,37 @@
 )]
 
 use palisade_client::Open;
-use palisade_tests::{Mode, Sandbox, World};
+use palisade_tests::{Daemon, Mode, Sandbox, World, rooms::until};
 use serde_json::json;
 use std::{
-    fs::{self, Permissions},
+    fs,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
     path::PathBuf,
-    process::{Child, Stdio},
-    time::{Duration, Instant},
 };
 
 struct Watched {
+    daemon: Daemon,
     world: World,
-    run: PathBuf,
-    daemon: Child,
 }
 
 impl Watched {
     fn new(mode: Mode, listen: impl FnOnce(&PathBuf) -> String) -> Self {
         let world = World::new(mode);
-        let (run, config) =
-            (world.outside().with_file_name("run"), world.outside().with_file_name("config"));
-        for made in [&run, &config] {
-            fs::create_dir(made).unwrap();
-            fs::set_permissions(made, Permissions::from_mode(0o755)).unwrap();
-            world.give(made);
-        }
-        let file = config.join("palisaded.toml");
-        fs::write(&file, listen(&run)).unwrap();
-        world.give(&file);
-        let mut command = world.command("palisaded");
-        command.arg("--config").arg(&file).arg("--state").arg(world.state());
-        command.arg("--profiles").arg(world.profiles());
-        command.arg("--socket").arg(run.join("agent.sock")).stdin(Stdio::null());
-        let daemon = mode.act(|| command.spawn().expect("palisaded"));
-        let watched = Self { world, run, daemon };
-        until("it listens", || UnixStream::connect(watched.run.join("agent.sock")).ok());
-        watched
+        world.configure(&listen(&world.run()));
+        let daemon = world.configured_daemon(|_| {});
+        Self { daemon, world }
     }
 
     fn open(&self, profile: &str) -> Sandbox {
-        let path = self.run.join("agent.sock");
-        let stream = self.world.mode.act(|| UnixStream::connect(path).expect("connect"));
         let open = Open::new(self.world.workspace()).profile(profile);
-        Sandbox::over(stream, None, open).expect("a session")
+        Sandbox::over(self.daemon.connect(self.world.mode), None, open).expect("a session")
     }
 
     /// A scrape over the Unix socket.
     fn scrape(&self) -> String {
-        let path = self.run.join("metrics.sock");
+        let path = self.world.run().join("metrics.sock");
         let stream = self.world.mode.act(|| UnixStream::connect(path).expect("connect"));
         let reply = ask(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         let (head, body) = reply.split_once("\r\n\r\n").expect("a head");
@@ -71,29 +51,11 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
-    fn drop(&mut self) {
-        self.daemon.kill().unwrap_or_default();
-        self.daemon.wait().map(drop).unwrap_or_default();
-    }
-}
-
 fn ask(mut stream: impl Read + Write, request: &str) -> String {
     stream.write_all(request.as_bytes()).expect("write");
     let mut reply = String::new();
     stream.read_to_string(&mut reply).expect("read");
     reply
-}
-
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Every line is a comment or a name with a number, and every name was declared.
@@ -168,11 +130,9 @@ fn a_scrape_tells_what_happened() {
             assert!(page.contains(&format!("`{name}`")), "{name} is not documented");
         }
         drop(sandbox);
-        until("the session is over", || {
-            watched.scrape().contains("\npalisade_sessions 0\n").then_some(())
-        });
+        until("the session is over", || watched.scrape().contains("\npalisade_sessions 0\n"));
         // What is not a scrape is told so, and holds up nobody.
-        let path = watched.run.join("metrics.sock");
+        let path = watched.world.run().join("metrics.sock");
         let other = |request: &str| {
             let stream = mode.act(|| UnixStream::connect(&path).expect("connect"));
             ask(stream, request)
@@ -188,17 +148,17 @@ fn it_is_off_unless_configured_and_never_on_a_public_address() {
     for mode in Mode::all() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let watched = Watched::new(mode, |_| String::new());
-        assert!(!watched.run.join("metrics.sock").exists());
+        assert!(!watched.world.run().join("metrics.sock").exists());
         assert!(TcpStream::connect(free).is_err());
         drop(watched);
         let watched = Watched::new(mode, |_| format!("[metrics]\nlisten = \"{free}\"\n"));
-        let stream = until("it listens", || TcpStream::connect(free).ok());
+        until("it listens", || TcpStream::connect(free).is_ok());
+        let stream = TcpStream::connect(free).unwrap();
         let reply = ask(stream, "GET /metrics HTTP/1.1\r\n\r\n");
         assert!(reply.contains("\npalisade_launcher_up 1\n"), "{reply}");
         let mut check = watched.world.command("palisaded");
-        let file = watched.world.outside().with_file_name("config/palisaded.toml");
-        fs::write(&file, "[metrics]\nlisten = \"0.0.0.0:9464\"\n").unwrap();
-        check.arg("--check").arg("--config").arg(&file);
+        watched.world.configure("[metrics]\nlisten = \"0.0.0.0:9464\"\n");
+        check.arg("--check").arg("--config").arg(watched.world.configuration());
         let output = mode.act(|| check.output().unwrap());
         assert_eq!(output.status.code(), Some(78));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

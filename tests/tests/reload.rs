@@ -9,54 +9,38 @@
 )]
 
 use palisade_client::{Error, Open};
-use palisade_tests::{Mode, Sandbox, World, profile_with};
+use palisade_tests::{Daemon, Mode, Sandbox, World, profile_with};
+use rustix::process::Signal;
 use std::{
     fs::{self, Permissions},
-    os::unix::{
-        fs::PermissionsExt as _,
-        net::{UnixDatagram, UnixStream},
-    },
+    os::unix::{fs::PermissionsExt as _, net::UnixDatagram},
     path::PathBuf,
-    process::{Child, Stdio},
     time::{Duration, Instant},
 };
 
 /// A daemon with a configuration file and a service manager that listens to it.
 struct Managed {
+    daemon: Daemon,
     world: World,
-    file: PathBuf,
-    socket: PathBuf,
     log: PathBuf,
     manager: UnixDatagram,
-    daemon: Child,
 }
 
 impl Managed {
     fn new(mode: Mode) -> Self {
         let world = World::new(mode);
         let beside = |name: &str| world.outside().with_file_name(name);
-        for name in ["config", "run"] {
-            fs::create_dir(beside(name)).unwrap();
-            fs::set_permissions(beside(name), Permissions::from_mode(0o755)).unwrap();
-            world.give(&beside(name));
-        }
-        let (file, log) = (beside("config").join("palisaded.toml"), beside("log"));
-        fs::write(&file, "log = \"info\"\n").unwrap();
-        world.give(&file);
+        let (log, notify) = (beside("log"), beside("notify.sock"));
+        world.configure("log = \"info\"\n");
         world.add_profile("mine", &mine(1));
-        let notify = beside("notify.sock");
         let manager = UnixDatagram::bind(&notify).unwrap();
         fs::set_permissions(&notify, Permissions::from_mode(0o666)).unwrap();
         manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let socket = beside("run").join("agent.sock");
         let stderr = fs::File::create(&log).unwrap();
-        let mut command = world.command("palisaded");
-        command.arg("--config").arg(&file).arg("--state").arg(world.state());
-        command.arg("--profiles").arg(world.profiles()).arg("--socket").arg(&socket);
-        command.env("NOTIFY_SOCKET", &notify).env("WATCHDOG_USEC", "600000");
-        command.stdin(Stdio::null()).stderr(stderr);
-        let daemon = mode.act(|| command.spawn().expect("palisaded"));
-        let managed = Self { world, file, socket, log, manager, daemon };
+        let daemon = world.configured_daemon(|command| {
+            command.env("NOTIFY_SOCKET", &notify).env("WATCHDOG_USEC", "600000").stderr(stderr);
+        });
+        let managed = Self { daemon, world, log, manager };
         managed.hears(|state| state == "READY=1");
         managed
     }
@@ -77,30 +61,18 @@ impl Managed {
 
     /// Reloads, and waits until that is over.
     fn reload(&self) {
-        let pid = rustix::process::Pid::from_child(&self.daemon);
-        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+        self.daemon.signal(Signal::HUP);
         self.hears(|state| state == "RELOADING=1");
         self.hears(|state| state == "READY=1");
     }
 
     fn open(&self, profile: &str) -> Result<Sandbox, Error> {
-        let stream = self.world.mode.act(|| UnixStream::connect(&self.socket).expect("connect"));
+        let stream = self.daemon.connect(self.world.mode);
         Sandbox::over(stream, None, Open::new(self.world.workspace()).profile(profile))
-    }
-
-    fn write(&self, text: &str) {
-        fs::write(&self.file, text).unwrap();
     }
 
     fn logged(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
-    }
-}
-
-impl Drop for Managed {
-    fn drop(&mut self) {
-        self.daemon.kill().unwrap_or_default();
-        self.daemon.wait().map(drop).unwrap_or_default();
     }
 }
 
@@ -121,7 +93,7 @@ fn what_is_new_is_for_new_sessions_and_open_ones_keep_their_own() {
         // Not before it is asked for.
         assert_eq!(managed.open("mine").expect("a session").ok("echo $VERSION"), "1\n");
         assert!(managed.open("added").is_err());
-        managed.write("log = \"debug\"\n");
+        managed.world.configure("log = \"debug\"\n");
         managed.reload();
         assert_eq!(first.ok("echo $VERSION"), "1\n");
         assert_eq!(managed.open("mine").expect("a session").ok("echo $VERSION"), "2\n");
@@ -142,14 +114,14 @@ fn a_bad_file_changes_nothing_and_says_so() {
     for mode in Mode::all() {
         let managed = Managed::new(mode);
         managed.world.add_profile("mine", &mine(2));
-        let file = managed.file.display().to_string();
+        let file = managed.world.configuration().display().to_string();
         let bad = managed.world.profiles().join("bad.toml");
         for (written, profile, expected) in [
             ("log = \"debug\"\nsokcet = \"/x\"\n", None, format!("{file}:2:1: sokcet: is no key; did you mean `socket`?")),
             ("log = \"debug\"\nstate = \"/x\"\n# not used: --state goes before\n", Some("nonsense = 1\n"), format!("{}:1:1: nonsense: is no key; ", bad.display())),
             ("log = \"debug\"\naudit_sync = \"7ms\"\n", None, "audit_sync: only a restart can change it; put the old value back, or restart the daemon".to_owned()),
         ] {
-            managed.write(written);
+            managed.world.configure(written);
             if let Some(text) = profile {
                 managed.world.add_profile("bad", text);
             }
@@ -165,7 +137,7 @@ fn a_bad_file_changes_nothing_and_says_so() {
             assert!(!managed.logged().contains("DEBUG"));
             fs::remove_file(&bad).unwrap_or_default();
         }
-        managed.write("log = \"info\"\n");
+        managed.world.configure("log = \"info\"\n");
         managed.reload();
         let status = managed.hears(|state| state.starts_with("STATUS="));
         assert!(!status.contains("NOT RELOADED"), "{status}");
@@ -184,16 +156,15 @@ fn the_service_manager_hears_how_it_is_and_that_it_lives() {
         let session = managed.open("mine").expect("a session");
         managed.hears(|state| state == "STATUS=1 sessions, 0 calls under way, 0 questions open");
         // A loop that does not turn says nothing.
-        let pid = rustix::process::Pid::from_child(&managed.daemon);
-        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        managed.daemon.signal(Signal::STOP);
         managed.manager.set_read_timeout(Some(Duration::from_millis(1500))).unwrap();
         let mut buffer = [0; 4096];
         while managed.manager.recv(&mut buffer).is_ok() {}
-        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+        managed.daemon.signal(Signal::CONT);
         managed.manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         managed.hears(|state| state == "WATCHDOG=1");
         drop(session);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        managed.daemon.signal(Signal::TERM);
         managed.hears(|state| state == "STOPPING=1");
     }
 }

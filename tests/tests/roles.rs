@@ -10,50 +10,30 @@
 
 use palisade_client::{Client, Error, Open, Operator, Provider, Registration};
 use palisade_protocol::{ErrorCode, WireError};
-use palisade_tests::{Mode, UNASKED, World};
+use palisade_tests::{Daemon, Mode, UNASKED, World, rooms::until};
+use rustix::process::Signal;
 use serde_json::json;
-use std::{
-    fs::{self, Permissions},
-    os::unix::{fs::PermissionsExt as _, net::UnixStream},
-    path::PathBuf,
-    process::{Child, Stdio},
-    time::{Duration, Instant},
-};
+use std::{fs, os::unix::net::UnixStream, path::PathBuf, time::Duration};
 use tokio::runtime::Runtime;
 
 /// A daemon with a configuration of its own.
 struct Configured {
+    daemon: Daemon,
     world: World,
     runtime: Runtime,
-    file: PathBuf,
-    run: PathBuf,
     log: PathBuf,
-    daemon: Child,
 }
 
 impl Configured {
     fn new(mode: Mode, text: &str) -> Self {
         let world = World::new(mode);
-        let beside = |name: &str| world.outside().with_file_name(name);
-        let (run, config, log) = (beside("run"), beside("config"), beside("log"));
-        for made in [&run, &config] {
-            fs::create_dir(made).unwrap();
-            fs::set_permissions(made, Permissions::from_mode(0o755)).unwrap();
-            world.give(made);
-        }
-        let file = config.join("palisaded.toml");
-        fs::write(&file, text).unwrap();
-        world.give(&file);
-        let mut command = world.command("palisaded");
-        command.arg("--config").arg(&file).arg("--state").arg(world.state());
-        command.arg("--profiles").arg(world.profiles());
-        command.arg("--socket").arg(run.join("agent.sock"));
-        command.stdin(Stdio::null()).stderr(fs::File::create(&log).unwrap());
-        let daemon = mode.act(|| command.spawn().expect("palisaded"));
-        let runtime = Runtime::new().expect("a runtime");
-        let configured = Self { world, runtime, file, run, log, daemon };
-        until("it listens", || UnixStream::connect(configured.run.join("provider.sock")).ok());
-        configured
+        world.configure(text);
+        let log = world.outside().with_file_name("log");
+        let stderr = fs::File::create(&log).unwrap();
+        let daemon = world.configured_daemon(|command| {
+            command.stderr(stderr);
+        });
+        Self { daemon, world, runtime: Runtime::new().expect("a runtime"), log }
     }
 
     /// Another configuration from now on.
@@ -63,14 +43,13 @@ impl Configured {
             log.matches("configuration and profiles were read again").count()
         };
         let before = reloaded();
-        fs::write(&self.file, text).unwrap();
-        let pid = rustix::process::Pid::from_child(&self.daemon);
-        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
-        until("it is reloaded", || (reloaded() > before).then_some(()));
+        self.world.configure(text);
+        self.daemon.signal(Signal::HUP);
+        until("it is reloaded", || reloaded() > before);
     }
 
     fn stream(&self, socket: &str) -> tokio::net::UnixStream {
-        let path = self.run.join(socket);
+        let path = self.world.run().join(socket);
         let stream = self.world.mode.act(|| UnixStream::connect(path).expect("connect"));
         stream.set_nonblocking(true).unwrap();
         let _guard = self.runtime.enter();
@@ -93,24 +72,6 @@ impl Configured {
 
     fn open(&self) -> Open {
         Open::new(self.world.workspace()).profile(UNASKED)
-    }
-}
-
-impl Drop for Configured {
-    fn drop(&mut self) {
-        self.daemon.kill().unwrap_or_default();
-        self.daemon.wait().map(drop).unwrap_or_default();
-    }
-}
-
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -196,9 +157,7 @@ fn past_a_quota_the_error_says_when_to_try_again() {
         assert_eq!((error.code, error.retry_after_ms), (ErrorCode::LimitReached, Some(1000)));
         assert_eq!(error.message, "2 calls of this user are under way already");
         drop(running);
-        until("one is over", || {
-            configured.wait(async { second.bash("true").await }).ok().map(|_| ())
-        });
+        until("one is over", || configured.wait(async { second.bash("true").await }).is_ok());
 
         // Jobs of both together.
         let job = json!({"command": "sleep 600", "background": true});
