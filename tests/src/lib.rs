@@ -8,6 +8,7 @@ mod answers;
 mod booted;
 mod cell;
 mod desk;
+mod effort;
 mod mode;
 mod sandbox;
 mod transaction;
@@ -21,6 +22,7 @@ pub use answers::{both_views, data, profile_never_asking, profile_reading, profi
 pub use booted::{Booted, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan, run};
 pub use desk::{Desk, destructive, handlers};
+pub use effort::{Dice, effort, percentiles, report, resident, setting};
 pub use mode::{Mode, ORDINARY};
 pub use sandbox::Sandbox;
 pub use transaction::{Draft, Settling, Transaction, Words};

@@ -1,5 +1,6 @@
-//! SIGKILL of any room at any moment, from before the first session to the last reply: no process,
-//! mount, cgroup or half of a file is left, and the next start works.
+//! SIGKILL, or SIGSTOP for a while, of any room at any moment, from before the first session to the
+//! last reply: no process, mount, cgroup, temporary file or half of a file is left, the audit log
+//! verifies and tells of every effect, and the next start works.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,20 +9,21 @@
     reason = "a test that can not go on fails"
 )]
 
+use palisade_audit::{Verification, verify};
 use palisade_client::{Error, Open};
 use palisade_protocol::CallResult;
 use palisade_tests::{
-    Mode, Sandbox, World, processes,
+    Dice, Mode, Sandbox, UNASKED, World, effort, processes, profile_with, report,
     rooms::{Before, cgroups, until},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use std::{collections::BTreeSet, fs, process::Child, time::Duration};
+use std::{collections::BTreeSet, fs, path::Path, process::Child, time::Duration};
 
-/// How often each room is killed.
-const ROUNDS: usize = 25;
 /// Of the files that are being written when it happens.
 const SIZE: usize = 128 << 10;
+/// What a command does counts when it has ended, all of it or nothing.
+const HELD: &str = "held";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
@@ -30,28 +32,15 @@ enum Room {
     InnerLauncher,
     Files,
     Runner,
+    Analyst,
 }
 
-/// A small generator, so that a failure can be repeated from its seed.
-struct Dice(u64);
-
-impl Dice {
-    fn new(room: Room) -> Self {
-        let given = std::env::var("PALISADE_CHAOS_SEED").ok().and_then(|text| text.parse().ok());
-        let seed = given.unwrap_or_else(|| {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            now.unwrap().as_nanos() as u64 | 1
-        });
-        println!("{room:?}: PALISADE_CHAOS_SEED={seed}");
-        Self(seed)
-    }
-
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % below
-    }
+/// What happens to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Killed,
+    /// For so long.
+    Stopped(Duration),
 }
 
 /// The pid of a room, if it is there already.
@@ -68,11 +57,14 @@ fn find(room: Room, broker: i32) -> Option<i32> {
         Room::InnerLauncher => launchers.get(1).map(|process| process.pid),
         Room::Files => cell(" files"),
         Room::Runner => cell(" run"),
+        Room::Analyst => {
+            tree.iter().find(|p| p.name.starts_with("palisade-anal")).map(|process| process.pid)
+        }
     }
 }
 
-/// Kills a room after a while; says which pid the launcher had, if it was seen.
-fn kill_after(room: Room, broker: i32, wait: Duration) -> Option<i32> {
+/// Kills or stops a room after a while; says which pid the launcher had, if it was seen.
+fn strike(room: Room, fate: Fate, broker: i32, wait: Duration) -> Option<i32> {
     std::thread::sleep(wait);
     let mut launcher = find(Room::InnerLauncher, broker);
     // Before it is there, the moment of its coming is as good as any.
@@ -81,7 +73,14 @@ fn kill_after(room: Room, broker: i32, wait: Duration) -> Option<i32> {
         if let Some(pid) = find(room, broker) {
             let pid = Pid::from_raw(pid).unwrap();
             // It may end by itself in between.
-            kill_process(pid, Signal::KILL).unwrap_or_default();
+            match fate {
+                Fate::Killed => kill_process(pid, Signal::KILL).unwrap_or_default(),
+                Fate::Stopped(time) => {
+                    kill_process(pid, Signal::STOP).unwrap_or_default();
+                    std::thread::sleep(time);
+                    kill_process(pid, Signal::CONT).unwrap_or_default();
+                }
+            }
             return launcher;
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -89,15 +88,25 @@ fn kill_after(room: Room, broker: i32, wait: Duration) -> Option<i32> {
     launcher
 }
 
-/// Calls of every kind, until one is not answered by a result.
-async fn mix(sandbox: &Sandbox, round: usize, mark: &str) {
+/// Calls of every kind, until one is not answered by a result; how many were done.
+async fn mix(sandbox: &Sandbox, round: usize, mark: &str, held: bool) -> usize {
     let session = &sandbox.session;
     let patience = Duration::from_secs(60);
-    let payload = format!(
-        "(setsid bash -c 'exec -a {mark} sleep 600' &); for n in 1 2 3; do (exec -a {mark} sleep 0.01); done"
-    );
+    let mut done = 0;
     for step in 0..3_u8 {
         let letter = b'a' + step;
+        // Half of a file is a command's own affair, unless it counts as a whole.
+        let write = if held {
+            format!(
+                "head -c {SIZE} /dev/zero | tr '\\0' {} > held-{round}-{step}; ",
+                letter as char
+            )
+        } else {
+            String::new()
+        };
+        let payload = format!(
+            "{write}(setsid bash -c 'exec -a {mark} sleep 600' &); for n in 1 2 3; do (exec -a {mark} sleep 0.01); done"
+        );
         let content = vec![letter; SIZE];
         let create = json!({"path": format!("new-{round}-{step}"), "mode": "create"});
         let over = json!({"path": "old"});
@@ -116,10 +125,12 @@ async fn mix(sandbox: &Sandbox, round: usize, mark: &str) {
         for result in &results {
             assert_typed(result);
         }
+        done += results.iter().filter(|result| matches!(result, Ok(r) if r.success)).count();
         if results.iter().any(Result::is_err) {
-            return;
+            break;
         }
     }
+    done
 }
 
 /// Whatever happens, there is an answer, and it says what happened.
@@ -144,7 +155,8 @@ fn assert_files_whole(world: &World) {
         if name == "probe" || name == "seed" {
             continue;
         }
-        assert!(name == "old" || name.starts_with("new-"), "{name} was left behind");
+        let known = ["new-", "held-"].iter().any(|start| name.starts_with(start));
+        assert!(name == "old" || known, "{name} was left behind");
         let content = fs::read(entry.path()).unwrap();
         let letters: BTreeSet<_> = content.iter().collect();
         let first = name == "old" && content == b"the first";
@@ -153,73 +165,144 @@ fn assert_files_whole(world: &World) {
     }
 }
 
+fn text(path: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned()
+}
+
+/// The log verifies, and tells of every file that a call of this round made.
+fn assert_told(world: &World, round: usize) {
+    let audit = world.state().join("audit");
+    // Killed before it was made, the broker has done nothing to tell of.
+    let found = audit.exists().then(|| verify(&audit, &[]).unwrap());
+    assert!(found.as_ref().is_none_or(Verification::is_good), "{found:?}");
+    let files = fs::read_dir(&audit).into_iter().flatten();
+    let log: String = files.map(|entry| text(&entry.unwrap().path())).collect();
+    for entry in fs::read_dir(world.workspace()).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        if name.contains(&format!("-{round}-")) {
+            assert!(log.contains(&name), "{name} is there, and the log does not tell of it");
+        }
+    }
+}
+
+/// What is kept is kept under the ids of calls; nothing of the making is left beside it.
+fn assert_state_clean(world: &World) {
+    for directory in ["spool", "undo"] {
+        for entry in fs::read_dir(world.state().join(directory)).unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            let id = name.split('.').next().unwrap_or_default();
+            let is_id = id.len() == 36 && id.chars().all(|c| c == '-' || c.is_ascii_hexdigit());
+            let is_known = name == id || name.ends_with(".meta");
+            assert!(is_id && is_known, "{directory}/{name} was left behind");
+        }
+    }
+}
+
 fn wait(child: &mut Child) {
     until("the daemon has ended", || child.try_wait().unwrap().is_some());
 }
 
-fn chaos(room: Room) {
-    let mut dice = Dice::new(room);
-    let modes = Mode::all();
-    let worlds: Vec<_> = modes.iter().map(|mode| World::new(*mode)).collect();
+fn worlds() -> Vec<World> {
+    let worlds: Vec<_> = Mode::all().into_iter().map(World::new).collect();
     for world in &worlds {
         for (name, content) in [("old", "the first"), ("seed", "seed")] {
             fs::write(world.workspace().join(name), content).unwrap();
             world.give(&world.workspace().join(name));
         }
+        let guard = ("guard = \"auto\"", "guard = \"transaction\"");
+        world.add_unasked(HELD, &profile_with(&[guard]));
     }
+    worlds
+}
+
+/// One daemon's life with a blow somewhere in it; how many calls were done.
+fn live(room: Room, fate: Fate, world: &World, (round, moment): (usize, Duration)) -> usize {
     let before = Before::look();
-    for round in 0..ROUNDS {
-        let world = &worlds[round % worlds.len()];
-        let mark = format!("mark-{room:?}-{round}-{}", std::process::id());
-        let (stream, mut child) = world.embedded(&["--log", "off"]);
-        let broker = i32::try_from(child.id()).unwrap();
-        let moment = Duration::from_micros(dice.roll(250_000));
-        let killer = std::thread::spawn(move || kill_after(room, broker, moment));
-        let open = Open::new(world.workspace()).profile(palisade_tests::UNASKED);
-        match Sandbox::over(stream, None, open) {
-            Ok(sandbox) => sandbox.wait(mix(&sandbox, round, &mark)),
-            Err(Error::Remote(error)) => assert!(!error.message.is_empty()),
-            Err(Error::Disconnected(_) | Error::Socket(_)) => {}
-            Err(other) => panic!("not a typed answer: {other:?}"),
+    let mark = format!("mark-{room:?}-{round}-{}", std::process::id());
+    let (stream, mut child) = world.embedded(&["--log", "off"]);
+    let broker = i32::try_from(child.id()).unwrap();
+    let striker = std::thread::spawn(move || strike(room, fate, broker, moment));
+    let held = round / 2 % 2 == 1;
+    let profile = if held { HELD } else { UNASKED };
+    let done = match Sandbox::over(stream, None, Open::new(world.workspace()).profile(profile)) {
+        Ok(sandbox) => sandbox.wait(mix(&sandbox, round, &mark, held)),
+        Err(Error::Remote(error)) => {
+            assert!(!error.message.is_empty());
+            0
         }
-        let launcher = killer.join().unwrap();
-        wait(&mut child);
-        before.assert_nothing_left_of(&mark);
-        if let (Some(launcher), Room::Broker | Room::Files | Room::Runner) = (launcher, room) {
-            until("cgroups gone", || cgroups(launcher).is_empty());
-        }
-        // A launcher that was killed leaves its cgroups to the next.
-        let next = world.open();
-        if let Some(launcher) = launcher {
-            until("cgroups swept", || cgroups(launcher).is_empty());
-        }
-        assert_eq!(next.ok("echo next"), "next\n");
-        drop(next);
-        assert_files_whole(world);
+        Err(Error::Disconnected(_) | Error::Socket(_)) => 0,
+        Err(other) => panic!("not a typed answer: {other:?}"),
+    };
+    let launcher = striker.join().unwrap();
+    wait(&mut child);
+    before.assert_nothing_left_of(&mark);
+    let launcher_lives = !matches!(room, Room::OuterLauncher | Room::InnerLauncher);
+    if let (Some(launcher), true) = (launcher, launcher_lives || fate != Fate::Killed) {
+        until("cgroups gone", || cgroups(launcher).is_empty());
     }
+    assert_told(world, round);
+    // A launcher that was killed leaves its cgroups to the next.
+    let next = world.open();
+    if let Some(launcher) = launcher {
+        until("cgroups swept", || cgroups(launcher).is_empty());
+    }
+    assert_eq!(next.ok("echo next"), "next\n");
+    drop(next);
+    assert_files_whole(world);
+    assert_told(world, round);
+    assert_state_clean(world);
+    done
+}
+
+fn chaos(room: Room) {
+    let mut dice = Dice::new(&format!("{room:?}"));
+    let worlds = worlds();
+    let (kills, stops) = effort((4, 1), (84, 16));
+    for round in 0..kills + stops {
+        // Whichever mode the last of the short form gets is as good as the other.
+        let world = &worlds[(round + dice.roll(2) * usize::from(round >= kills)) % worlds.len()];
+        let moment = Duration::from_micros(dice.roll(250_000) as u64);
+        let fate = if round < kills {
+            Fate::Killed
+        } else {
+            Fate::Stopped(Duration::from_millis(20 + dice.roll(300) as u64))
+        };
+        let done = live(room, fate, world, (round, moment));
+        // Who is only held up, or can be replaced, costs nobody a call.
+        if fate != Fate::Killed || room == Room::Analyst {
+            assert_eq!(done, 15, "{room:?} {fate:?} in round {round}");
+        }
+    }
+    report(&format!("{room:?}: rounds of SIGKILL"), kills);
+    report(&format!("{room:?}: rounds of SIGSTOP"), stops);
 }
 
 #[test]
-fn the_broker_killed_at_any_moment() {
+fn the_broker_struck_at_any_moment() {
     chaos(Room::Broker);
 }
 
 #[test]
-fn the_launcher_killed_at_any_moment() {
+fn the_launcher_struck_at_any_moment() {
     chaos(Room::InnerLauncher);
 }
 
 #[test]
-fn the_launchers_outer_process_killed_at_any_moment() {
+fn the_launchers_outer_process_struck_at_any_moment() {
     chaos(Room::OuterLauncher);
 }
 
 #[test]
-fn a_cells_first_process_killed_at_any_moment() {
+fn a_cells_first_process_struck_at_any_moment() {
     chaos(Room::Files);
 }
 
 #[test]
-fn a_runner_killed_at_any_moment() {
+fn a_runner_struck_at_any_moment() {
     chaos(Room::Runner);
+}
+
+#[test]
+fn an_analyst_struck_at_any_moment() {
+    chaos(Room::Analyst);
 }

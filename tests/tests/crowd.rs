@@ -16,23 +16,14 @@ use palisade_protocol::{
 use palisade_tests::{
     Mode, Sandbox, World, processes,
     raw::{DIALECTS, Raw, call, open},
+    resident,
+    rooms::until,
 };
 use serde_json::json;
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, time::Duration};
 
 /// What one user may have, as the error says.
 const CONNECTIONS: usize = 256;
-
-/// Waits, since what ends does so in its own time.
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    for _ in 0..1200 {
-        if is() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("{what}");
-}
 
 /// Somebody of another uid than the daemon's clients so far, if the tests can be one.
 fn other(mode: Mode) -> Option<Mode> {
@@ -110,12 +101,6 @@ fn sessions_are_bounded_per_user() {
             matches!(raws[1].ask(open(&world.workspace(), "two")), Reply::Opened(_))
         });
     }
-}
-
-fn resident(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() * 1024
 }
 
 /// What the slow reader's call prints.

@@ -8,7 +8,7 @@
 )]
 
 use palisade_protocol::ErrorCode;
-use palisade_tests::{Mode, World, profile_reading};
+use palisade_tests::{Mode, World, effort, profile_reading};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 use std::{
@@ -19,10 +19,8 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-const ROUNDS: u64 = 400;
-
 /// Where it takes longer until both outcomes were seen, on a busy machine.
-const MOST_ROUNDS: u64 = 30 * ROUNDS;
+const MOST_ROUNDS: u64 = 12_000;
 
 /// Read-only, a link, changed meanwhile, or not there in that moment: there is no other reason.
 const REASONS: [ErrorCode; 6] = [
@@ -51,7 +49,7 @@ fn race(tool: &str, arguments: &Value, swap: impl Fn(&World, u64) + Sync) {
         let sandbox = world.open_with("seen");
         let over = AtomicBool::new(false);
         let swaps = AtomicU64::new(1);
-        let mut done = 0;
+        let (mut done, rounds) = (0, effort(100, 1000));
         let mut refused = BTreeMap::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -67,7 +65,7 @@ fn race(tool: &str, arguments: &Value, swap: impl Fn(&World, u64) + Sync) {
                         refused.insert(error.code.name(), error.message);
                     }
                 }
-                if round >= ROUNDS && done > 0 && !refused.is_empty() {
+                if round >= rounds && done > 0 && !refused.is_empty() {
                     break;
                 }
             }

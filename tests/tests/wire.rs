@@ -15,8 +15,9 @@ use palisade_protocol::{
     wire::Dialect,
 };
 use palisade_tests::{
-    Daemon, Mode, Sandbox, World,
+    Daemon, Dice, Mode, Sandbox, World, effort,
     raw::{DIALECTS, Raw, call, encode, hello, open},
+    report, resident, setting,
 };
 use serde_json::json;
 use std::{fs, time::Duration};
@@ -278,9 +279,16 @@ fn a_stalled_message_is_given_up_and_holds_nobody_up() {
         }
     }
     bystanders.iter_mut().for_each(|bystander| bystander.assert_well("stalls"));
+    // Silence before `hello` has its end first; half a minute inside a message is the broker's own
+    // test with a clock that it moves, and here for who has the time.
+    let waited_for =
+        effort(&[ErrorCode::OutOfOrder][..], &[ErrorCode::OutOfOrder, ErrorCode::TruncatedFrame]);
     for (mut raw, expected) in stalled {
-        assert_eq!(raw.last_words().code, expected);
+        if waited_for.contains(&expected) {
+            assert_eq!(raw.last_words().code, expected);
+        }
     }
+    bystanders.iter_mut().for_each(|bystander| bystander.assert_well("stalls"));
     bystanders.into_iter().for_each(Bystander::finish);
 }
 
@@ -314,18 +322,6 @@ fn an_attachment_that_will_never_be_whole_ends_its_call() {
                 assert_eq!(written, None);
             }
         }
-    }
-}
-
-/// A small generator, so that a failure can be repeated from its seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % below.max(1) as u64) as usize
     }
 }
 
@@ -373,26 +369,13 @@ fn mangle(seeds: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-/// Resident memory, in bytes.
-fn resident(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living daemon");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
-    line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") * 1024
-}
-
 /// More than the daemon may grow by, however long it is fed with nonsense.
 const GROWTH: u64 = 48 << 20;
 
 #[test]
 fn random_and_mangled_bytes_do_the_daemon_no_harm() {
-    let setting = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seconds = setting("PALISADE_FUZZ_SECONDS").unwrap_or(5);
-    let seed = setting("PALISADE_FUZZ_SEED").unwrap_or_else(|| {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        now.expect("a clock").as_nanos() as u64 | 1
-    });
-    println!("PALISADE_FUZZ_SEED={seed}");
-    let mut dice = Dice(seed);
+    let seconds = setting("PALISADE_FUZZ_SECONDS").unwrap_or_else(|| effort(3, 120));
+    let mut dice = Dice::new("mangled bytes");
     for mode in Mode::all() {
         let world = World::new(mode);
         let mut daemon = world.daemon();
@@ -419,7 +402,7 @@ fn random_and_mangled_bytes_do_the_daemon_no_harm() {
                 raw.drain();
             }
             rounds += 1;
-            assert_eq!(daemon.child.try_wait().unwrap(), None, "{seed}: died in round {rounds}");
+            assert_eq!(daemon.child.try_wait().unwrap(), None, "died in round {rounds}");
             if rounds % 20 == 0 {
                 bystander.assert_well("mangled bytes");
             }
@@ -427,6 +410,8 @@ fn random_and_mangled_bytes_do_the_daemon_no_harm() {
         bystander.assert_well("mangled bytes");
         bystander.finish();
         let after = resident(daemon.child.id());
-        assert!(after < before + GROWTH, "{seed}: from {before} to {after} in {rounds} rounds");
+        report("fuzzed connections", rounds);
+        report("growth by fuzzed connections, KiB", after.saturating_sub(before) >> 10);
+        assert!(after < before + GROWTH, "from {before} to {after} in {rounds} rounds");
     }
 }

@@ -345,6 +345,10 @@ fn a_commit_that_fails_half_way_is_taken_back() {
     assert!(!error.message.contains("could not be put back"), "{}", error.message);
     assert_eq!(two.picture(), before);
     assert!(!two.broker.names().iter().any(|name| name.starts_with(".palisade-")));
+    // Or an ordinary user could not take them away.
+    for layer in [two.lower(), two.upper.path().to_owned()] {
+        fs::set_permissions(layer.join("zz"), fs::Permissions::from_mode(0o755)).unwrap();
+    }
 }
 
 #[test]
