@@ -69,6 +69,8 @@ struct Bench {
     runtime: Runtime,
     world: World,
     rounds: usize,
+    /// What a session's programs start with, for the bare ones too: reading a locale is not confinement.
+    environment: Vec<(String, String)>,
 }
 
 fn main() {
@@ -78,7 +80,8 @@ fn main() {
     let want = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| *wanted == name);
     let mode = Mode::all()[0];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let bench = Bench { runtime, world: World::new(mode), rounds: if quick { 20 } else { 200 } };
+    let rounds = if quick { 20 } else { 200 };
+    let mut bench = Bench { runtime, world: World::new(mode), rounds, environment: Vec::new() };
     println!(
         "palisade bench: {mode:?} mode, {} rounds, medians, interleaved in one run\n",
         bench.rounds
@@ -86,6 +89,7 @@ fn main() {
     let (client, daemon) = bench.client();
     let idle = memory(&[daemon.id()]);
     let session = bench.open(&client);
+    bench.environment = bench.environment(&session);
     if want("programs") {
         bench.programs(&session);
     }
@@ -145,6 +149,12 @@ impl Bench {
         self.runtime.block_on(client.open(open)).unwrap()
     }
 
+    fn environment(&self, session: &Session) -> Vec<(String, String)> {
+        let result = self.runtime.block_on(async { session.bash("env").await }).unwrap();
+        let entries = result.output.lines().map(|entry| entry.split_once('=').unwrap());
+        entries.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
     fn bash(&self, session: &Session) {
         assert!(self.runtime.block_on(async { session.bash("true").await }).unwrap().success);
     }
@@ -154,7 +164,7 @@ impl Bench {
         println!("bash -c true");
         let workspace = self.world.workspace();
         let bwrap = Command::new("bwrap").arg("--version").output().is_ok();
-        let mut bare = || bare(&workspace);
+        let mut bare = || bare(&workspace, &self.environment);
         let mut call = || self.bash(session);
         let times = interleave(self.rounds, &mut [&mut bare, &mut call]);
         let baseline = times[0].median();
@@ -367,7 +377,7 @@ impl Bench {
         let times = interleave(
             self.rounds / 2,
             &mut [
-                &mut || bare(&workspace),
+                &mut || bare(&workspace, &self.environment),
                 &mut || self.bash(&sessions[0]),
                 &mut || self.bash(&sessions[1]),
                 &mut || self.bash(&sessions[2]),
@@ -492,11 +502,11 @@ impl Bench {
 }
 
 /// A shell that does nothing, its output collected, as an agent without a sandbox would.
-fn bare(workspace: &Path) {
+fn bare(workspace: &Path, environment: &[(String, String)]) {
     let output = Command::new("/usr/bin/bash")
         .args(["-c", "true"])
         .env_clear()
-        .env("PATH", "/usr/bin:/bin")
+        .envs(environment.iter().cloned())
         .current_dir(workspace)
         .stdin(Stdio::null())
         .output()

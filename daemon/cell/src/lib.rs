@@ -10,6 +10,7 @@ mod borrowed;
 mod detach;
 mod enter;
 mod landlock;
+mod lookup;
 mod moment;
 mod mounts;
 mod namespaces;

@@ -4,6 +4,7 @@
 use crate::{
     channel::Channel,
     kernel::{self, ChildStack, Image},
+    lookup::Lookup,
     moment::{self, Moment},
     overlay::Layers,
     terminal,
@@ -60,6 +61,7 @@ struct Runner {
     tree: Tree,
     stack: ChildStack,
     victim: Victim,
+    lookup: Lookup,
 }
 
 /// A program under way.
@@ -98,7 +100,8 @@ pub(crate) fn serve(
     let children = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
         .map_err(kernel("signalfd"))?;
     let stack = ChildStack::new();
-    let mut runner = Runner { channel, control, ruleset, children, tree, stack, victim };
+    let lookup = Lookup::default();
+    let mut runner = Runner { channel, control, ruleset, children, tree, stack, victim, lookup };
     let end = runner.serve(layers);
     runner.tree.end_with_this_process();
     match end? {
@@ -226,7 +229,7 @@ impl Runner {
     }
 
     fn try_start(&mut self, run: &Run, streams: [BorrowedFd<'_>; 3]) -> Result<i32, NotStarted> {
-        let image = image(run)?;
+        let image = image(run, &mut self.lookup)?;
         let script = match &run.script {
             Some(text) => Some(
                 kernel::memory_file(c"script", text).map_err(|e| NotStarted::io("script", &e))?,
@@ -305,7 +308,7 @@ impl NotStarted {
 }
 
 /// Everything that can be prepared before the fork.
-fn image(run: &Run) -> Result<Image, NotStarted> {
+fn image(run: &Run, lookup: &mut Lookup) -> Result<Image, NotStarted> {
     let invalid = |_| NotStarted { act: "exec", errno: libc::EINVAL };
     let strings = |list: &[Vec<u8>]| -> Result<Vec<CString>, NotStarted> {
         list.iter().map(|bytes| CString::new(bytes.as_slice()).map_err(invalid)).collect()
@@ -314,22 +317,9 @@ fn image(run: &Run) -> Result<Image, NotStarted> {
     let Some(program) = run.argv.first().filter(|program| !program.is_empty()) else {
         return Err(NotStarted { act: "exec", errno: libc::EINVAL });
     };
-    let candidates = candidates(program, &run.environment);
+    let candidates = lookup.candidates(program, &run.environment);
     let candidates = candidates.into_iter().map(|path| CString::new(path).map_err(invalid));
     Ok(Image::new(candidates.collect::<Result<_, _>>()?, argv, strings(&run.environment)?))
-}
-
-/// The paths that a program's name may stand for, as a shell would look it up.
-fn candidates(program: &[u8], environment: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    if program.contains(&b'/') {
-        return vec![program.to_vec()];
-    }
-    let path = environment.iter().find_map(|entry| entry.strip_prefix(b"PATH=".as_slice()));
-    let directories = path.unwrap_or(b"/usr/bin:/bin").split(|byte| *byte == b':');
-    directories
-        .filter(|directory| directory.starts_with(b"/"))
-        .map(|directory| [directory, b"/", program].concat())
-        .collect()
 }
 
 /// The child's side: nothing but system calls from here to the execution. Comes back only if it
@@ -382,17 +372,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bare_name_is_looked_up_in_the_path_given_and_only_there() {
-        let environment = vec![b"HOME=/x".to_vec(), b"PATH=/a:relative:/b".to_vec()];
-        assert_eq!(candidates(b"ls", &environment), [b"/a/ls".to_vec(), b"/b/ls".to_vec()]);
-    }
-
-    #[test]
-    fn a_name_with_a_slash_is_itself() {
-        assert_eq!(candidates(b"./x", &[]), [b"./x".to_vec()]);
-    }
-
-    #[test]
     fn empty_programs_and_nul_bytes_are_refused_before_a_fork() {
         let run = |argv: &[&[u8]]| Run {
             argv: argv.iter().map(|a| a.to_vec()).collect(),
@@ -402,8 +381,11 @@ mod tests {
             streams: Streams::Given,
         };
         for argv in [&[][..], &[b"".as_slice()], &[b"a\0b".as_slice()]] {
-            assert_eq!(image(&run(argv)).err().map(|e| e.errno), Some(libc::EINVAL));
+            assert_eq!(
+                image(&run(argv), &mut Lookup::default()).err().map(|e| e.errno),
+                Some(libc::EINVAL)
+            );
         }
-        assert!(image(&run(&[b"true"])).is_ok());
+        assert!(image(&run(&[b"true"]), &mut Lookup::default()).is_ok());
     }
 }

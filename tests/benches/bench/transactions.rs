@@ -48,7 +48,7 @@ impl Bench {
 
     fn small_ones(&self, which: &str, session: &Session, held: &Session) {
         let workspace = self.world.workspace();
-        let mut bare = || bare(&workspace);
+        let mut bare = || bare(&workspace, &self.environment);
         let mut direct = || self.run(session, "true");
         let mut none = || self.run(held, "true");
         let mut one = || self.run(held, "echo x > made-by-the-bench");
