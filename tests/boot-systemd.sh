@@ -90,6 +90,10 @@ inside() {
     # Nothing of what the host has enabled or mounts.
     rm -rf "$root"/etc/systemd/system/*.{wants,requires}
     : >"$root/etc/fstab"
+    # By this, images of containers keep packages from starting what they install.
+    rm -f "$root/usr/sbin/policy-rc.d"
+    # What a daemon of the host has left.
+    rm -rf "$root"/etc/palisade "$root"/var/lib/palisade*
     hostname palisade-boot
     cd "$root"
     mkdir .old

@@ -5,6 +5,7 @@ use crate::{binary, world::BINARIES};
 use std::{
     fs,
     io::{BufRead as _, BufReader},
+    path::Path,
     process::{Child, Command, Output, Stdio},
 };
 use tempfile::TempDir;
@@ -38,20 +39,36 @@ impl Booted {
     /// Boots, installs, and lets `alice` use the service. There is a `bob`, too, who may not.
     #[must_use]
     pub fn with_service() -> Self {
-        let booted = Self::boot();
-        let blocks = readme_blocks();
-        booted.ok(&["bash", "-euc", &format!("cd /src\n{}", blocks[0])]);
-        for (user, uid) in [("alice", "4343"), ("bob", "4344")] {
-            booted.ok(&["useradd", "--create-home", "--uid", uid, user]);
-            booted.ok(&["install", "-d", "-o", user, "-g", user, &format!("/home/{user}/work")]);
-        }
-        let usermod = blocks[1].lines().next().expect("a line for a user");
-        booted.ok(&["bash", "-euc", usermod]);
+        let booted = Self::boot(source());
+        booted.ok(&["bash", "-euc", &format!("cd /src\n{}", readme_blocks()[0])]);
+        booted.people();
         booted
     }
 
-    fn boot() -> Self {
+    /// Two users, one of whom may.
+    fn people(&self) {
+        for (user, uid) in [("alice", "4343"), ("bob", "4344")] {
+            self.ok(&["useradd", "--create-home", "--uid", uid, user]);
+            self.ok(&["install", "-d", "-o", user, "-g", user, &format!("/home/{user}/work")]);
+        }
+        let usermod = readme_blocks()[1].lines().next().expect("a line for a user");
+        self.ok(&["bash", "-euc", usermod]);
+    }
+
+    /// Boots, installs the package that `made` has put into a directory of the source tree, by the
+    /// README's line, and lets `alice` use the service.
+    #[must_use]
+    pub fn with_package(made: &Path) -> Self {
         let source = source();
+        fs::copy(made, source.path().join(made.file_name().expect("a name"))).expect("copy");
+        let booted = Self::boot(source);
+        let blocks = readme_blocks();
+        booted.ok(&["bash", "-euc", &format!("cd /src\n{}", blocks[3])]);
+        booted.people();
+        booted
+    }
+
+    fn boot(source: TempDir) -> Self {
         let mut script = Command::new("bash")
             .args(["-c", BOOT, "boot-systemd.sh"])
             .arg(source.path())
