@@ -428,17 +428,22 @@ fn when_a_runner_is_killed_its_call_fails_and_the_next_has_another() {
         let neighbour = start(&beside, "until test -e go; do sleep 0.05; done; echo undisturbed");
         for _ in 0..3 {
             let running = start_stubborn(&sandbox, &mark);
-            signal(Rooms::of(daemon.child.id()).cell("cell 1 run").pid, Signal::KILL);
+            let runners = || {
+                let cells = Rooms::of(daemon.child.id()).cells;
+                cells.into_iter().filter(|cell| cell.name == "cell 1 run").map(|cell| cell.pid)
+            };
+            let killed = Rooms::of(daemon.child.id()).cell("cell 1 run").pid;
+            signal(killed, Signal::KILL);
             let result = sandbox.wait(running.result()).unwrap();
             assert_eq!(code(&result), ErrorCode::CellFailed);
             until("the call's processes gone", || processes::marked(&mark).is_empty());
             assert_eq!(sandbox.ok("echo next"), "next\n");
+            until("only the next runner", || {
+                runners().count() == 1 && !runners().any(|r| r == killed)
+            });
             // One that is killed between calls is not even noticed.
             signal(Rooms::of(daemon.child.id()).cell("cell 1 run").pid, Signal::KILL);
-            until("the runner is gone", || {
-                Rooms::of(daemon.child.id()).cells.iter().filter(|c| c.name == "cell 1 run").count()
-                    == 0
-            });
+            until("the runner is gone", || runners().count() == 0);
             assert_eq!(sandbox.ok("echo after"), "after\n");
         }
         fs::write(world.workspace().join("go"), "").unwrap();
