@@ -23,7 +23,7 @@ pub use booted::{Booted, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan, run};
 pub use desk::{Desk, destructive, handlers};
 pub use effort::{Dice, effort, percentiles, report, resident, setting};
-pub use mode::{Mode, ORDINARY};
+pub use mode::{Mode, ORDINARY, act_as};
 pub use sandbox::Sandbox;
 pub use transaction::{Draft, Settling, Transaction, Words};
 pub use world::{Daemon, UNASKED, World, binary, tree};

@@ -30,16 +30,7 @@ impl Mode {
         if self == Self::System || !rustix::process::geteuid().is_root() {
             return act();
         }
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                become_ordinary();
-                act()
-            });
-            match thread.join() {
-                Ok(value) => value,
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        })
+        act_as(ORDINARY, act)
     }
 
     /// The uid that tools run as.
@@ -50,9 +41,23 @@ impl Mode {
     }
 }
 
-/// Gives this thread, and what it starts, the ordinary user's identity.
-fn become_ordinary() {
-    let id = libc::c_long::from(ORDINARY);
+/// Runs `act` with another user's identity, as root may.
+pub fn act_as<T: Send>(uid: u32, act: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            become_user(uid);
+            act()
+        });
+        match thread.join() {
+            Ok(value) => value,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Gives this thread, and what it starts, a user's identity.
+fn become_user(uid: u32) {
+    let id = libc::c_long::from(uid);
     // SAFETY: the raw call changes the credentials of this thread only, which is about to do one
     // thing and end; it reads no memory.
     let groups = unsafe { libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()) };

@@ -8,6 +8,8 @@ use tokio::sync::Semaphore;
 
 /// Connections of one user.
 pub(crate) const CONNECTIONS_OF_USER: usize = 256;
+/// Connections of one user over that limit that are told so; more are closed without a word.
+pub(crate) const TURNED_AWAY_OF_USER: usize = 32;
 /// Connections in all.
 pub(crate) const CONNECTIONS: usize = 2048;
 /// Sessions of one user, whatever the profile allows.
@@ -17,6 +19,8 @@ pub(crate) const SESSIONS_OF_USER: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Counted {
     Connection,
+    /// A connection over the limit that is still being told so.
+    TurnedAway,
     Session,
     Job,
 }

@@ -1,7 +1,7 @@
 //! One client: its requests in order, its calls side by side, its session to the end. Broker.
 
 use crate::{
-    census::{CONNECTIONS_OF_USER, Counted},
+    census::{CONNECTIONS_OF_USER, Counted, TURNED_AWAY_OF_USER},
     checkpoint::desk::ConnectionNumber,
     context::Outbox,
     order::{Role, Stage},
@@ -68,6 +68,15 @@ pub(crate) async fn serve(
     let (read, write) = stream.into_split();
     let admitted = server.live().roles.admit(role, &who);
     let enrolled = server.census.enroll(Counted::Connection, peer.uid, CONNECTIONS_OF_USER);
+    let census = &server.census;
+    // However many one user opens at once, there is room for another's.
+    let turned_away = match &enrolled {
+        Ok(_) => None,
+        Err(_) => match census.enroll(Counted::TurnedAway, peer.uid, TURNED_AWAY_OF_USER) {
+            Ok(turned_away) => Some(turned_away),
+            Err(_) => return,
+        },
+    };
     // One too many is only waited for until it shows in which dialect to tell it so.
     let deadline = Instant::now() + if enrolled.is_ok() { GREETING } else { LAST_WORDS };
     let opened = tokio::select! {
@@ -106,7 +115,7 @@ pub(crate) async fn serve(
     };
     let (server, work) = connection.finish(end, writer).await;
     // Who is gone is not counted any more, whatever its session does.
-    drop(enrolled);
+    drop((enrolled, turned_away));
     work.linger(&server, &shutdown).await;
 }
 
