@@ -5,7 +5,10 @@ use palisade_channel::Channel;
 use palisade_plan::{
     LaunchPlan, Path as PlanPath, Role, Step,
     cell::{End, FileError, FileReply, FileRequest, RunReply},
-    change::{Act, Before, Change, Changed, EffectKind, Keep, Prepared, Print, Restoration, State},
+    change::{
+        Act, Before, Change, Changed, Conflicts, EffectKind, Keep, Prepared, Print, Restoration,
+        State,
+    },
 };
 use std::{collections::HashMap, path::Path};
 
@@ -128,7 +131,7 @@ impl Settling<'_> {
         keep: Keep,
         diff: u32,
     ) -> Result<Draft, FileError> {
-        let act = Act::Settle { leave: leave.to_vec() };
+        let act = Act::Settle { leave: leave.to_vec(), conflicts: Conflicts::Refused };
         prepare(self.0, Change { act, most: u64::MAX, keep, diff }, &[])
     }
 

@@ -102,7 +102,29 @@ pub enum Act {
         /// What is left as it is: paths of the effects, each with all below it. Of what was moved,
         /// the old name leaves both.
         leave: Vec<Path>,
+        /// What becomes of what somebody else changed as well.
+        conflicts: Conflicts,
     },
+}
+
+/// What becomes of paths that the program changed and somebody else too, meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Conflicts {
+    /// The first of them fails the change.
+    Refused,
+    /// They are told, and what the program left there goes over what is there now.
+    Told,
+}
+
+/// A path that the program changed and somebody else too, meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Conflict {
+    /// Which.
+    pub path: Path,
+    /// What is there now, in a few words.
+    pub theirs: String,
+    /// What the program left, in a few words.
+    pub ours: String,
 }
 
 /// Replacements in one file, one after another.
@@ -290,6 +312,8 @@ pub struct Prepared {
     pub diff: String,
     /// Whether that is all of it.
     pub diff_complete: bool,
+    /// What somebody else changed as well, if that is told.
+    pub conflicts: Vec<Conflict>,
 }
 
 /// What a change did.

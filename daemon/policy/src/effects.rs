@@ -13,6 +13,9 @@ use palisade_plan::{
 };
 use palisade_protocol::{Ask, Finding, Severity, ToolName, ToolSpec};
 
+/// The kind of a finding of what somebody else changed as well.
+pub const CONFLICT: &str = "conflict";
+
 /// What of a change set is asked about. `own` says whether the session itself wrote a file.
 #[must_use]
 pub fn losses(
@@ -108,6 +111,12 @@ pub fn judge_effects(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts
     if ask.max(profile.ask()) == Ask::Never || facts.findings.is_empty() {
         return Judgement::Allow(Grant::new(name, facts.findings.clone()));
     }
-    let rule = "transactions: what it destroyed is asked about".to_owned();
+    let contested = facts.findings.iter().any(|found| found.kind == CONFLICT);
+    let rule = if contested {
+        "transactions: what somebody else changed as well is asked about"
+    } else {
+        "transactions: what it destroyed is asked about"
+    }
+    .to_owned();
     Judgement::Ask(Question::new(name, rule, facts.findings.clone()))
 }

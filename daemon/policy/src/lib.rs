@@ -31,7 +31,7 @@ mod written;
 
 pub use checkers::{Checker, CheckerFormat};
 pub use diff::{Difference, Direction, diff};
-pub use effects::{entries_of, judge_effects, losses};
+pub use effects::{CONFLICT, entries_of, judge_effects, losses};
 pub use environment::{EnvironmentError, Search};
 pub use error::ProfileError;
 pub use examples::Example;

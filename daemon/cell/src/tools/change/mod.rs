@@ -96,7 +96,7 @@ pub(crate) fn settle(
     workspace: &std::path::Path,
     layers: &mut Layers,
 ) -> Result<(), Stop> {
-    let Act::Settle { leave } = &change.act else {
+    let Act::Settle { leave, .. } = &change.act else {
         let message = "in a transaction there is nothing but what its program did".to_owned();
         return Err(failure(FileErrorKind::Invalid, None, message).into());
     };
@@ -115,6 +115,7 @@ fn offer(mut stage: Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> {
         digest: stage.digest(),
         diff: std::mem::take(&mut stage.diff),
         diff_complete: stage.diff_complete,
+        conflicts: std::mem::take(&mut stage.conflicts),
     });
     stage.take_kept().send(channel, prepared)?;
     incoming.decision()?;

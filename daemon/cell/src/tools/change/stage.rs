@@ -12,7 +12,7 @@ use crate::tools::{failure, invalid, refused, shown, split};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind, LOOK_BYTES},
-    change::{Before, Change, Effect, EffectKind, Keep, Print},
+    change::{Before, Change, Conflict, Effect, EffectKind, Keep, Print},
 };
 use rustix::{fs::FileType, io::Errno};
 use sha2::{Digest as _, Sha256};
@@ -58,6 +58,8 @@ pub(super) struct Stage<'a> {
     pub(super) hash: Sha256,
     pub(super) diff: String,
     pub(super) diff_complete: bool,
+    /// What somebody else changed as well.
+    pub(super) conflicts: Vec<Conflict>,
     pub(super) open: usize,
 }
 
@@ -77,6 +79,7 @@ impl<'a> Stage<'a> {
             hash: Sha256::new(),
             diff: String::new(),
             diff_complete: true,
+            conflicts: Vec::new(),
             open: 0,
         }
     }

@@ -9,6 +9,7 @@ use crate::tools::{failure, kind_name, refused, refused_io, shown};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
+    change::{Act, Conflict, Conflicts},
 };
 use rustix::{fs::FileType, io::Errno};
 use std::{fs::File, os::fd::AsFd, os::unix::fs::FileExt as _};
@@ -104,16 +105,13 @@ fn show(
     Ok(())
 }
 
-/// Refuses to replace what somebody else changed while the program ran.
-pub(super) fn refuse_changed(
+/// Refuses what somebody else changed while the program ran, or tells of it.
+pub(super) fn contested(
+    stage: &mut Stage<'_>,
     path: &Path,
-    old: &Seen,
+    old: Option<&Seen>,
     new: Option<&Seen>,
-    since: (i64, u32),
 ) -> Result<(), FileError> {
-    if !old.changed_since(since) {
-        return Ok(());
-    }
     let what = |seen: &Seen| match seen.kind() {
         FileType::RegularFile => format!("a file of {} bytes", seen.size),
         kind @ (FileType::Directory
@@ -124,12 +122,17 @@ pub(super) fn refuse_changed(
         | FileType::BlockDevice
         | FileType::Unknown) => kind_name(kind).to_owned(),
     };
+    let words = |seen: Option<&Seen>| seen.map_or_else(|| "nothing".to_owned(), what);
+    let (theirs, ours) = (words(old), words(new));
+    if let Act::Settle { conflicts: Conflicts::Told, .. } = stage.change.act {
+        stage.conflicts.push(Conflict { path: path.clone(), theirs, ours });
+        return Ok(());
+    }
+    let deed = if old.is_some() { "changed" } else { "removed" };
     let message = format!(
-        "{} was changed by somebody else while the program ran: it is {} now, and the program left \
-         {}. Nothing was done",
+        "{} was {deed} by somebody else while the program ran: there is {theirs} now, and the \
+         program left {ours}. Nothing was done",
         shown(path),
-        what(old),
-        new.map_or_else(|| "nothing there".to_owned(), what)
     );
     Err(failure(FileErrorKind::Conflict, Some(Errno::STALE), message))
 }

@@ -57,6 +57,9 @@ pub(super) struct Item {
     pub(super) upper: Option<Seen>,
 }
 
+/// What the program left at a path at which nothing is any more.
+pub(super) type Vanished = (Path, Seen);
+
 /// Whether what the lower layer has shows through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shows {
@@ -76,6 +79,8 @@ pub(super) struct Search<'a> {
     layers: &'a Layers,
     base: &'a Rc<Dir>,
     items: Vec<Item>,
+    /// What the program changed and somebody else has removed meanwhile.
+    vanished: Vec<Vanished>,
     waiting: Vec<Both>,
     count: usize,
 }
@@ -83,15 +88,17 @@ pub(super) struct Search<'a> {
 impl<'a> Search<'a> {
     pub(super) fn new(channel: &'a Channel, layers: &'a Layers, base: &'a Rc<Dir>) -> Self {
         let waiting = vec![Both { way: Vec::new(), shows: Shows::Yes }];
-        Self { channel, layers, base, items: Vec::new(), waiting, count: 0 }
+        let (items, vanished) = (Vec::new(), Vec::new());
+        Self { channel, layers, base, items, vanished, waiting, count: 0 }
     }
 
-    /// All that the program did, what is nearer to the top before what is in it.
-    pub(super) fn all(mut self) -> Result<Vec<Item>, Stop> {
+    /// All that the program did, what is nearer to the top before what is in it; and what of it
+    /// somebody else has removed meanwhile.
+    pub(super) fn all(mut self) -> Result<(Vec<Item>, Vec<Vanished>), Stop> {
         while let Some(both) = self.waiting.pop() {
             self.directory(&both)?;
         }
-        Ok(self.items)
+        Ok((self.items, self.vanished))
     }
 
     fn spot(&self, way: &[u8], name: &[u8]) -> Spot {
@@ -186,21 +193,25 @@ impl<'a> Search<'a> {
                 return Ok(Some(way));
             }
             Some(_) => {}
-            None => self.refuse_vanished(upper, parent, name, &seen, &path)?,
+            None => {
+                if self.has_vanished(upper, parent, name, &seen, &path)? {
+                    self.vanished.push((path, seen));
+                }
+            }
         }
         self.items.push(Item { spot, lower: there, upper: Some(seen) });
         Ok(None)
     }
 
-    /// Refuses what the program changed and somebody else has removed meanwhile.
-    fn refuse_vanished(
+    /// Whether the program changed it and somebody else has removed it meanwhile.
+    fn has_vanished(
         &self,
         upper: &OwnedFd,
         parent: &Seen,
         name: &[u8],
         seen: &Seen,
         path: &Path,
-    ) -> Result<(), FileError> {
+    ) -> Result<bool, FileError> {
         let copied = match seen.kind() {
             // Only a file can have been moved here from where it was: a directory was here.
             FileType::Directory => true,
@@ -213,15 +224,12 @@ impl<'a> Search<'a> {
             | FileType::Unknown => false,
         };
         if !copied {
-            return Ok(());
+            return Ok(false);
         }
         let fail = |errno| refused("look at", path, errno);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let open = open_with(upper, name, flags, ResolveFlags::BENEATH).map_err(fail)?;
-        if is_copy(&open).map_err(fail)? {
-            return Err(vanished(path, Errno::NOENT));
-        }
-        Ok(())
+        is_copy(&open).map_err(fail)
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) use self::{
     whole::{files, measure},
 };
 
-use self::{emit::Emission, found::Search};
+use self::{compare::contested, emit::Emission, found::Search};
 use super::{spot::Dir, stage::Stage};
 use crate::{
     channel::Channel,
@@ -48,8 +48,13 @@ pub(super) fn settle(
     let lower = rustix::io::fcntl_dupfd_cloexec(&layers.lower, 4)
         .map_err(|e| refused("open", &workspace, e))?;
     let base = Rc::new(Dir::of(lower, &workspace.0));
-    let items = Search::new(channel, layers, &base).all()?;
+    let (items, vanished) = Search::new(channel, layers, &base).all()?;
     let mut left = Leave::new(leave);
+    for (path, new) in vanished {
+        if !left.has(&path) {
+            contested(stage, &path, None, Some(&new))?;
+        }
+    }
     let mut emission = Emission::new(stage, channel, layers, &base);
     emission.all(items, &mut left)?;
     left.all_known()

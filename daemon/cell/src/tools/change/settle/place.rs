@@ -11,7 +11,7 @@ use super::{
         step::{Below, Step},
         target::{may_change, refuse_ours, too_large},
     },
-    compare::{Attributes, compare, refuse_changed},
+    compare::{Attributes, compare, contested},
     content::{self, Likeness},
     copy::Source,
     emit::Emission,
@@ -38,6 +38,14 @@ struct Made {
 }
 
 impl Emission<'_, '_> {
+    /// Refuses to replace what somebody else changed while the program ran, or tells of it.
+    fn unchanged(&mut self, path: &Path, old: &Seen, new: Option<&Seen>) -> Result<(), FileError> {
+        if !old.changed_since(self.layers.since) {
+            return Ok(());
+        }
+        contested(self.stage, path, Some(old), new)
+    }
+
     /// The directory of a spot in the upper layer.
     fn upper(&self, spot: &Spot) -> Result<OwnedFd, FileError> {
         directory_of(&self.layers.upper, &spot.way).map_err(|e| refused("read", &spot.path(), e))
@@ -152,7 +160,7 @@ impl Emission<'_, '_> {
     /// Something of another kind than what was there.
     fn another(&mut self, spot: &Spot, old: &Seen, new: &Seen) -> Result<(), Stop> {
         let path = spot.path();
-        refuse_changed(&path, old, Some(new), self.layers.since)?;
+        self.unchanged(&path, old, Some(new))?;
         self.stage.found.push((spot.clone(), Some(*old)));
         let below = self.losing(spot, old)?;
         let made = self.made(spot, new, Some(old))?;
@@ -170,8 +178,9 @@ impl Emission<'_, '_> {
             return Ok(Below::Nothing);
         }
         let gathered = gather(self.stage, self.channel, spot)?;
-        if let Some(newest) = &gathered.newest {
-            refuse_changed(&path, newest, None, self.layers.since)?;
+        let since = self.layers.since;
+        if gathered.newest.as_ref().is_some_and(|newest| newest.changed_since(since)) {
+            contested(self.stage, &path, Some(old), None)?;
         }
         self.stage.note_part(&gathered.print);
         gone(self.stage, spot, old, gathered.entries);
@@ -193,7 +202,7 @@ impl Emission<'_, '_> {
             (Likeness::Other, _) => EffectKind::Replaced,
         };
         refuse_ours(&path, spot)?;
-        refuse_changed(&path, old, Some(new), self.layers.since)?;
+        self.unchanged(&path, old, Some(new))?;
         self.stage.found.push((spot.clone(), Some(*old)));
         self.note_file(&path, new, digest);
         self.stage.note_old(old);
@@ -211,7 +220,7 @@ impl Emission<'_, '_> {
         if !mode && !time {
             return Ok(());
         }
-        refuse_changed(&path, old, Some(new), self.layers.since)?;
+        self.unchanged(&path, old, Some(new))?;
         self.stage.found.push((spot.clone(), Some(*old)));
         if mode {
             self.stage.mode(spot, *old, new.mode())?;
@@ -238,7 +247,7 @@ impl Emission<'_, '_> {
         if link(&self.upper(spot)?, &spot.name).map_err(fail)? == was {
             return Ok(());
         }
-        refuse_changed(&path, old, Some(new), self.layers.since)?;
+        self.unchanged(&path, old, Some(new))?;
         self.stage.found.push((spot.clone(), Some(*old)));
         let made = self.made(spot, new, None)?;
         self.stage.note_old(old);
@@ -249,7 +258,7 @@ impl Emission<'_, '_> {
 
     /// A directory's mode.
     pub(super) fn mode(&mut self, spot: &Spot, old: &Seen, mode: u32) -> Result<(), FileError> {
-        refuse_changed(&spot.path(), old, Some(old), self.layers.since)?;
+        self.unchanged(&spot.path(), old, Some(old))?;
         self.stage.mode(spot, *old, mode)?;
         self.stage.effect(spot.path(), EffectKind::Mode, (0, 0), Print::Directory, Some(old));
         Ok(())
@@ -271,7 +280,7 @@ impl Emission<'_, '_> {
         let Some(old) = &was.lower else { return self.new_one(to, new) };
         let (from, path) = (was.spot.path(), to.path());
         refuse_ours(&path, to)?;
-        refuse_changed(&from, old, Some(new), self.layers.since)?;
+        self.unchanged(&from, old, Some(new))?;
         may_change(&from, "move", &was.spot)?;
         may_change(&path, "move to", to)?;
         self.stage.found.push((was.spot.clone(), Some(*old)));
@@ -288,7 +297,7 @@ impl Emission<'_, '_> {
         let Some(old) = &item.lower else { return Ok(()) };
         let (spot, path) = (&item.spot, item.spot.path());
         if old.kind() != FileType::Directory {
-            refuse_changed(&path, old, None, self.layers.since)?;
+            self.unchanged(&path, old, None)?;
         }
         may_change(&path, "delete", spot)?;
         self.stage.found.push((spot.clone(), Some(*old)));

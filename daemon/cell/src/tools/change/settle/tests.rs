@@ -13,7 +13,7 @@ use crate::{
 use palisade_plan::{
     Path as PlanPath,
     cell::{FileError, FileErrorKind, FileReply},
-    change::{Act, Change, EffectKind, Keep, Prepared, Print},
+    change::{Act, Change, Conflicts, EffectKind, Keep, Prepared, Print},
 };
 use rustix::{
     fs::{CWD, FileType, Mode, OFlags, XattrFlags},
@@ -87,9 +87,19 @@ impl Two {
         leave: &[PlanPath],
         cut: Option<usize>,
     ) -> Result<(Draft, usize), FileError> {
+        self.settle_over(layers, leave, Conflicts::Refused, cut)
+    }
+
+    fn settle_over(
+        &self,
+        layers: &Layers,
+        leave: &[PlanPath],
+        conflicts: Conflicts,
+        cut: Option<usize>,
+    ) -> Result<(Draft, usize), FileError> {
         let (ours, theirs) = pair();
         let keep = Keep::Sent { bytes: 1 << 30, entries: 1_000_000 };
-        let act = Act::Settle { leave: leave.to_vec() };
+        let act = Act::Settle { leave: leave.to_vec(), conflicts };
         let change = Change { act, most: 1 << 30, keep, diff: 1 << 20 };
         let lower = self.lower();
         let mut stage = Stage::new(&change, &lower);
@@ -102,6 +112,7 @@ impl Two {
             digest: stage.digest(),
             diff: stage.diff.clone(),
             diff_complete: stage.diff_complete,
+            conflicts: stage.conflicts.clone(),
         };
         let kept = stage.take_kept();
         let reader = std::thread::spawn(move || read(&ours));
@@ -309,7 +320,7 @@ fn the_next_commit_takes_away_what_a_killed_one_left_and_not_what_is_in_use() {
     rustix::fs::flock(&used, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
     two.up("file", "new\n");
     let keep = Keep::Nothing;
-    let act = Act::Settle { leave: Vec::new() };
+    let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
     let change = Change { act, most: 1 << 30, keep, diff: 0 };
     let (lower, (_ours, theirs)) = (two.lower(), pair());
     let mut stage = Stage::new(&change, &lower);
@@ -332,7 +343,7 @@ fn a_commit_that_fails_half_way_is_taken_back() {
     let error = std::thread::scope(|scope| {
         let committed = scope.spawn(|| {
             caps::clear(None, caps::CapSet::Effective).unwrap();
-            let act = Act::Settle { leave: Vec::new() };
+            let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
             let change = Change { act, most: 1 << 30, keep: Keep::Nothing, diff: 0 };
             let (lower, (_ours, theirs)) = (two.lower(), pair());
             let mut stage = Stage::new(&change, &lower);
@@ -500,6 +511,24 @@ fn what_changed_outside_since_the_start_is_a_conflict_only_where_the_program_was
         let error = two.settle_with(&layers(), &[], Some(9)).unwrap_err();
         assert_eq!(error.kind, FileErrorKind::Conflict, "{what}: {}", error.message);
         assert_eq!(two.picture(), before, "{what}");
+        // Told, it is done all the same, and what was theirs is kept.
+        let over = |cut| two.settle_over(&layers(), &[], Conflicts::Told, cut).unwrap().0;
+        let told = over(None).prepared;
+        let [conflict] = told.conflicts.as_slice() else { panic!("{what}: {:?}", told.conflicts) };
+        assert!(conflict.theirs != conflict.ours || what.contains("file was"), "{conflict:?}");
+        // Left out, it is nobody's business.
+        let leave = [conflict.path.clone()];
+        let (draft, _) = two.settle_with(&layers(), &leave, None).unwrap();
+        assert_eq!(
+            (draft.prepared.conflicts.len(), draft.prepared.effects.len()),
+            (0, 3),
+            "{what}"
+        );
+        let draft = over(Some(9));
+        assert_eq!(draft.prepared.digest, told.digest, "{what}");
+        assert_eq!(two.settle(None).unwrap().0.prepared.effects, [], "{what}");
+        two.broker.undo(&draft, true).unwrap();
+        assert_eq!(two.picture(), before, "{what}");
     }
     // The same content is no conflict: there is nothing to be done.
     let two = Two::new();
@@ -522,4 +551,8 @@ fn what_was_removed_outside_and_changed_inside_is_a_conflict() {
     rustix::fs::setxattr(origin, "user.overlay.origin", b"", XattrFlags::empty()).unwrap();
     let error = two.settle(None).unwrap_err();
     assert_eq!(error.kind, FileErrorKind::Conflict, "{}", error.message);
+    let (draft, _) = two.settle_over(&two.layers(), &[], Conflicts::Told, Some(9)).unwrap();
+    let [conflict] = draft.prepared.conflicts.as_slice() else { panic!("{draft:?}") };
+    assert_eq!((conflict.theirs.as_str(), conflict.ours.as_str()), ("nothing", "a directory"));
+    assert_eq!(fs::read(two.lower().join("dir/file")).unwrap(), b"new\n");
 }
