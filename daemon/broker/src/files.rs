@@ -301,7 +301,8 @@ mod tests {
         let act = Act::MakeDir { path: Path(b"/d".to_vec()) };
         let change = FileRequest::Change(Change { act, most: 9, keep: Keep::Nothing, diff: 0 });
         let (effects, diff) = (Vec::new(), String::new());
-        let prepared = Prepared { effects, digest: [7; 32], diff, diff_complete: true };
+        let (diff_complete, conflicts) = (true, Vec::new());
+        let prepared = Prepared { effects, digest: [7; 32], diff, diff_complete, conflicts };
         let mut lease = channels.lease().await.unwrap();
         lease.send(std::slice::from_ref(&change)).await.unwrap();
         assert_eq!(cell.hear(), change);

@@ -1,6 +1,10 @@
 //! Transactions of a session: each a process that runs one program over the workspace and then says
 //! what it changed. Broker.
 
+mod changes;
+mod ending;
+mod part;
+mod review;
 mod settle;
 mod told;
 
@@ -20,7 +24,7 @@ use std::{
     os::fd::AsFd as _,
     sync::{Arc, OnceLock},
 };
-use tokio::time::timeout;
+use tokio::{sync::Mutex, time::timeout};
 
 /// The process of one transaction. Dropped, it ends, and what was changed is gone.
 #[derive(Debug)]
@@ -38,11 +42,13 @@ pub(crate) struct Transactions {
     session: SessionNumber,
     /// Why there are none.
     none: OnceLock<String>,
+    /// The next, which will say when it is ready.
+    ahead: Mutex<Option<(Channel, Channel)>>,
 }
 
 impl Transactions {
     pub(crate) fn new(launcher: Arc<Launcher>, session: SessionNumber) -> Self {
-        Self { launcher, session, none: OnceLock::new() }
+        Self { launcher, session, none: OnceLock::new(), ahead: Mutex::default() }
     }
 
     /// Why there are none, if so.
@@ -64,10 +70,30 @@ impl Transactions {
         Ok((run, files))
     }
 
-    /// One that is ready. None is made ahead: what changes in the workspace from here on is told
-    /// from what the program changes.
+    /// Asks for one ahead of the call that needs it. Until its program is started nobody looks into
+    /// what it lays over the workspace, so that the program finds there what is there by then. If it
+    /// can not be had, that call says why.
+    pub(crate) async fn prepare(&self) {
+        let mut ahead = self.ahead.lock().await;
+        if ahead.is_none() {
+            match self.ask().await {
+                Ok(channels) => *ahead = Some(channels),
+                Err(error) => tracing::debug!(%error, "no transaction ahead of its call"),
+            }
+        }
+    }
+
+    /// One that is ready.
     pub(crate) async fn take(&self) -> Result<Transaction, RunnerError> {
-        ready(self.ask().await?).await
+        let ahead = self.ahead.lock().await.take();
+        match ahead {
+            // One that was lost while it waited says nothing of the next.
+            Some(channels) => match ready(channels).await {
+                Err(RunnerError::Channel(_)) => ready(self.ask().await?).await,
+                ready => ready,
+            },
+            None => ready(self.ask().await?).await,
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a change was cleared for, held against what it turns out to do. Broker.
 
-use super::{losses, preview::touched};
+use super::{Preview, losses, preview::touched};
 use crate::{error::CallError, session::Session, task::ChangeTask};
-use palisade_plan::change::{EffectKind, Prepared, Print};
+use palisade_plan::change::{EffectKind, Print};
 use palisade_protocol::{Ask, Finding, ToolName};
 
 /// What a change was cleared for.
@@ -26,7 +26,7 @@ impl Leave {
         &self,
         session: &Session,
         task: &ChangeTask,
-        prepared: &Prepared,
+        prepared: &Preview,
     ) -> Result<(), CallError> {
         let (tool, known, paths) = match self {
             Self::Shown(digest) if *digest == prepared.digest => return Ok(()),
@@ -56,7 +56,7 @@ impl Leave {
 
 /// Every path was there for the rules to see. Directories above them that have to be made are no
 /// more than what was asked for.
-fn foreseen(paths: &[Vec<u8>], prepared: &Prepared) -> Result<(), CallError> {
+fn foreseen(paths: &[Vec<u8>], prepared: &Preview) -> Result<(), CallError> {
     let above = |path: &[u8]| {
         let made = prepared.effects.iter().any(|effect| {
             effect.path.0 == path

@@ -8,7 +8,7 @@ use super::{
 use crate::{error::CallError, files::FileChannels, session::Session, task::ChangeTask};
 use palisade_plan::{
     cell::{FileReply, FileRequest},
-    change::{Change, Effect, EffectKind, Keep, Prepared},
+    change::{Change, Conflict, Effect, EffectKind, Keep, Prepared},
 };
 
 /// The most bytes of a diff that are shown.
@@ -21,6 +21,15 @@ pub(crate) struct Preview {
     pub(crate) digest: [u8; 32],
     pub(crate) diff: String,
     pub(crate) complete: bool,
+    /// What somebody else changed as well.
+    pub(crate) conflicts: Vec<Conflict>,
+}
+
+impl From<Prepared> for Preview {
+    fn from(prepared: Prepared) -> Self {
+        let Prepared { effects, digest, diff, diff_complete, conflicts } = prepared;
+        Self { effects, digest, diff, complete: diff_complete, conflicts }
+    }
 }
 
 impl Preview {
@@ -82,6 +91,5 @@ pub(crate) async fn preview_on(
     if lease.receive().await.map_err(failed)? != FileReply::Abandoned {
         return Err(session.channel_error("it answered another request"));
     }
-    let Prepared { effects, digest, diff, diff_complete } = prepared;
-    Ok(Preview { effects, digest, diff, complete: diff_complete })
+    Ok(prepared.into())
 }

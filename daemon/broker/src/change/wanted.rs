@@ -66,8 +66,9 @@ impl<'a> Wanted<'a> {
                 plain(Act::Move { from: at(from), to: at(to), overwrite: *overwrite })
             }
             ChangeTask::MakeDir { path } => plain(Act::MakeDir { path: at(path) }),
-            ChangeTask::Settle { without, .. } => {
-                plain(Act::Settle { leave: without.iter().cloned().map(Path).collect() })
+            ChangeTask::Settle { without, conflicts, .. } => {
+                let leave = without.iter().cloned().map(Path).collect();
+                plain(Act::Settle { leave, conflicts: *conflicts })
             }
             ChangeTask::Undo { which, force } => {
                 let Restore { entries, pieces, .. } = restore(which, *force, session).await?;

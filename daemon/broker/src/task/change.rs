@@ -2,7 +2,10 @@
 
 use super::Content;
 use crate::session::Session;
-use palisade_plan::{cell::WriteMode, change::Replacement};
+use palisade_plan::{
+    cell::WriteMode,
+    change::{Conflicts, Replacement},
+};
 use palisade_protocol::CallId;
 
 /// What a call will change. Paths are as they were given.
@@ -40,6 +43,7 @@ pub(crate) enum ChangeTask {
     Settle {
         without: Vec<Vec<u8>>,
         kept: Kept,
+        conflicts: Conflicts,
     },
 }
 

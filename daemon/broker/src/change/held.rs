@@ -1,0 +1,129 @@
+//! A change that is prepared and held: nothing of it is done, and what it would replace is kept. It
+//! is then done, or let go of. Broker.
+
+use super::{Leave, Preview, exchange, explained, left, note, wanted::Wanted};
+use crate::{
+    context::{Attachment, Context, Deadline},
+    error::CallError,
+    files::{FileChannels, Lease},
+    outcome::Outcome,
+    task::ChangeTask,
+    undo::{Begun, CALL_ENTRIES, Writing},
+};
+use palisade_plan::{
+    cell::{FileReply, FileRequest},
+    change::{Change, Changed, Keep},
+};
+use palisade_protocol::ToolName;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long the cell has beyond the call's own time to do what was prepared. It is not stopped
+/// half-way.
+const COMMIT: Duration = Duration::from_secs(30);
+
+/// What became of a change that was begun.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// It is done; it can be undone by this id.
+    Changed { changed: Changed, undo: Option<String> },
+    /// Whether it is done is not known, and the outcome says so.
+    Unknown(Box<Outcome>),
+}
+
+/// A prepared change. Dropped, it is let go of.
+#[derive(Debug)]
+pub(crate) struct Held {
+    lease: Lease,
+    writing: Option<Writing>,
+    /// What it would do, without a diff.
+    pub(crate) preview: Preview,
+}
+
+impl Held {
+    /// Prepares a change, and takes what it will replace.
+    pub(super) async fn prepare(
+        files: &FileChannels,
+        task: &ChangeTask,
+        tool: &ToolName,
+        (context, input): (&Context, Option<&mut Attachment>),
+    ) -> Result<Self, CallError> {
+        let session = &context.session;
+        let wanted = Wanted::of(task, session).await?;
+        let (mut writing, keep) = if task.is_kept() {
+            let begun = Begun {
+                owner: session.owner(),
+                session: session.id.clone(),
+                call_id: context.call_id.clone(),
+                tool: tool.clone(),
+                room: session.profile.undo_bytes(),
+            };
+            let writing = session.undos.begin(begun).await?;
+            let bytes = session.profile.undo_bytes();
+            (Some(writing), Keep::Sent { bytes, entries: CALL_ENTRIES })
+        } else {
+            (None, Keep::Nothing)
+        };
+        let Some(mut lease) = files.lease().await else {
+            return Err(session.channel_error("all its file channels are broken"));
+        };
+        let change = Change { act: wanted.act, most: task.most(session), keep, diff: 0 };
+        let prepared =
+            exchange::prepare(&mut lease, session, change, wanted.source, input, writing.as_mut())
+                .await
+                .map_err(|error| explained(task, error))?;
+        Ok(Self { lease, writing, preview: prepared.into() })
+    }
+
+    /// Has it done if it is what there is leave for, and says what was.
+    pub(crate) async fn commit(
+        mut self,
+        task: &ChangeTask,
+        leave: &Leave,
+        context: &Context,
+        deadline: Deadline,
+    ) -> Result<Done, CallError> {
+        let session = &context.session;
+        leave.check(session, task, &self.preview)?;
+        if let Some(writing) = &mut self.writing {
+            tokio::select! {
+                biased;
+                ready = writing.ready() => ready?,
+                stop = Context::stopped(&context.cancel, deadline) => return Err(stop),
+            }
+            writing.keep();
+        }
+        let undo = self.writing.as_ref().map(|writing| writing.call().to_string());
+        let unknown = |why: CallError| {
+            let error = CallError::Unknown(Box::new(why)).into();
+            Done::Unknown(Box::new(Outcome { undo: undo.clone(), ..error }))
+        };
+        let lease = &mut self.lease;
+        let done = async {
+            lease.send(&[FileRequest::Commit]).await?;
+            lease.receive().await
+        };
+        let until = deadline.at.max(Instant::now()) + COMMIT;
+        let changed = match tokio::time::timeout_at(until, done).await {
+            Ok(Ok(FileReply::Changed(changed))) => changed,
+            Ok(Ok(FileReply::Failed(failure))) => {
+                if let Some(writing) = &mut self.writing {
+                    writing.take_back();
+                }
+                return Err(explained(task, CallError::File(failure)));
+            }
+            Ok(Ok(_)) => return Ok(unknown(session.channel_error("it answered another request"))),
+            Ok(Err(error)) => return Ok(unknown(session.channel_error(error))),
+            Err(_) => return Ok(unknown(deadline.error())),
+        };
+        note(session, task, &changed);
+        if let Some(writing) = &mut self.writing {
+            let left: Vec<_> = changed.effects.iter().flat_map(left).collect();
+            if let Err(error) = writing.complete(&left).await {
+                // It is done; undoing it will need force.
+                tracing::warn!(%error, call = %context.call_id, "what a change left was not kept");
+            }
+        }
+        Ok(Done::Changed { changed, undo })
+    }
+}
