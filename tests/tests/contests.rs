@@ -275,7 +275,7 @@ time.sleep({pause} / 1000)'",
     });
     let context = format!("{what}: {plan:?} {inside:?} {:?}", result.error);
     let committed = match &result.error {
-        None => data(&result)["transaction"]["committed"] == true || inside.is_empty(),
+        None => inside.is_empty() || data(&result)["transaction"]["committed"] == true,
         Some(error) => {
             assert_eq!(error.code, ErrorCode::Conflict, "{context}");
             false
