@@ -125,7 +125,9 @@ pub(super) fn contested(
     let words = |seen: Option<&Seen>| seen.map_or_else(|| "nothing".to_owned(), what);
     let (theirs, ours) = (words(old), words(new));
     if let Act::Settle { conflicts: Conflicts::Told, .. } = stage.change.act {
-        stage.conflicts.push(Conflict { path: path.clone(), theirs, ours });
+        if stage.conflicts.last().is_none_or(|last| last.path != *path) {
+            stage.conflicts.push(Conflict { path: path.clone(), theirs, ours });
+        }
         return Ok(());
     }
     let deed = if old.is_some() { "changed" } else { "removed" };

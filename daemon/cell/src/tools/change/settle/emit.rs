@@ -2,7 +2,7 @@
 //! what is new or other first, what is gone last. Room: the cell.
 
 use super::{
-    super::{seen::Seen, spot::Dir, stage::Stage},
+    super::{seen::Seen, spot::Dir, stage::Stage, step::Step},
     Leave,
     found::Item,
     moves::Gone,
@@ -13,8 +13,9 @@ use crate::{
     overlay::Layers,
     tools::{Stop, go_on},
 };
+use palisade_plan::Path;
 use rustix::fs::FileType;
-use std::rc::Rc;
+use std::{collections::BTreeMap, rc::Rc};
 
 /// The bits without which the owner of a directory can not change what is in it.
 const USABLE: u32 = 0o300;
@@ -25,6 +26,8 @@ pub(super) struct Emission<'s, 'a> {
     pub(super) channel: &'s Channel,
     pub(super) layers: &'s Layers,
     pub(super) staging: Rc<Staging>,
+    /// Times to be set when all else is done, by file.
+    pub(super) times: BTreeMap<(u64, u64), (Path, Step)>,
 }
 
 impl<'s, 'a> Emission<'s, 'a> {
@@ -35,7 +38,7 @@ impl<'s, 'a> Emission<'s, 'a> {
         base: &Rc<Dir>,
     ) -> Self {
         let staging = Rc::new(Staging::new(base));
-        Self { stage, channel, layers, staging }
+        Self { stage, channel, layers, staging, times: BTreeMap::new() }
     }
 
     pub(super) fn all(&mut self, items: Vec<Item>, left: &mut Leave<'_>) -> Result<(), Stop> {
@@ -80,6 +83,9 @@ impl<'s, 'a> Emission<'s, 'a> {
             if let (Some(item), Some(false)) = (items.get(at), moved.get(at)) {
                 self.gone(item)?;
             }
+        }
+        for (path, step) in std::mem::take(&mut self.times).into_values() {
+            self.stage.plan(path, Some(FileType::RegularFile), step)?;
         }
         modes.into_iter().rev().try_for_each(|(spot, old, mode)| Ok(self.mode(spot, old, mode)?))
     }

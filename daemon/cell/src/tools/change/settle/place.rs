@@ -233,8 +233,9 @@ impl Emission<'_, '_> {
             self.stage.note(b"time", &path, None);
             self.stage.note_part(&new.mtime.0.to_le_bytes());
             self.stage.note_part(&new.mtime.1.to_le_bytes());
+            // Another name of the same file may be about to go, or to have another time.
             let step = Step::Touch { spot: spot.clone(), old: *old, mtime: new.mtime };
-            self.stage.plan(path, Some(FileType::RegularFile), step)?;
+            self.times.insert(old.id(), (path, step));
         }
         Ok(())
     }

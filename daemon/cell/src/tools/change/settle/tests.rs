@@ -556,3 +556,26 @@ fn what_was_removed_outside_and_changed_inside_is_a_conflict() {
     assert_eq!((conflict.theirs.as_str(), conflict.ours.as_str()), ("nothing", "a directory"));
     assert_eq!(fs::read(two.lower().join("dir/file")).unwrap(), b"new\n");
 }
+
+/// A build that makes again what was there: the same contents, at another time, under both names of
+/// one file.
+#[test]
+fn several_names_of_a_file_are_not_taken_for_somebody_elses_change() {
+    let two = Two::new();
+    for name in ["binary", "other"] {
+        two.low(name, "built\n");
+        fs::hard_link(two.lower().join(name), two.lower().join(format!("{name}-1"))).unwrap();
+    }
+    two.up("binary", "built\n");
+    two.up("binary-1", "built\n");
+    two.up("other", "built\n");
+    two.up("other-1", "new\n");
+    let (draft, steps) = two.settle(None).unwrap();
+    assert_eq!((draft.prepared.effects.len(), steps), (4, 3));
+    two.settle(Some(steps)).unwrap();
+    assert_eq!(fs::read(two.lower().join("other-1")).unwrap(), b"new\n");
+    for (name, like) in [("binary", "binary-1"), ("binary-1", "binary-1"), ("other", "other")] {
+        let time = |path: PathBuf| fs::metadata(path).unwrap().modified().unwrap();
+        assert_eq!(time(two.lower().join(name)), time(two.upper.path().join(like)), "{name}");
+    }
+}
