@@ -2,7 +2,7 @@
 //! profile: version control, compilers, language runtimes, debuggers.
 #![allow(clippy::unwrap_used, reason = "a test that can not go on fails")]
 
-use palisade_protocol::ErrorCode;
+use palisade_protocol::{ErrorCode, Guard};
 use palisade_tests::{Mode, Sandbox, World, data, profile_with};
 use serde_json::json;
 use std::{
@@ -181,8 +181,10 @@ fn cargo_of_a_toolchain_that_the_profile_grants_builds() {
             ("    \"!/usr\",\n", &execute),
             ("    \"$HOME/.cargo/bin\", \"$HOME/.local/bin\",\n    \"/usr/local/sbin\",", &path),
         ]);
-        world.add_unasked("rust", &text);
+        // Nobody is there to be asked: what it builds in transactions counts as it is.
+        world.add_profile("rust", &text);
         let sandbox = world.open_with("rust");
+        assert_eq!(sandbox.bash("true").receipt.guard, Guard::Auto);
         assert_eq!(sandbox.ok("command -v cargo"), format!("{}/bin/cargo\n", root.display()));
         build_a_crate(&world, &sandbox);
         diagnose_a_crate(&world, &sandbox);

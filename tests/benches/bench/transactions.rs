@@ -16,6 +16,13 @@ const UNPACKED: usize = 5_000;
 /// How many files a large workspace has.
 const LARGE: usize = 100_000;
 
+/// What becomes of what a command did.
+#[derive(Clone, Copy)]
+enum Keep {
+    All,
+    Nothing,
+}
+
 impl Bench {
     /// The same commands as they are, in a session, and in transactions of one.
     pub(super) fn transactions(&self, session: &Session) {
@@ -24,6 +31,7 @@ impl Bench {
         let open = Open::new(self.world.workspace()).profile(palisade_tests::UNASKED);
         let held = self.runtime.block_on(client.open(open.guard(Guard::Transaction))).unwrap();
         self.small_ones("few files", session, &held);
+        self.back_to_back(session, &held);
         let tree = self.world.workspace().join("large");
         for file in 0..LARGE {
             let directory = tree.join(format!("d{}", file % 500));
@@ -60,13 +68,61 @@ impl Bench {
         show("  a file written, in a transaction", &times[3], reference);
     }
 
+    /// One after another, with nothing between them in which the next could be made ready.
+    fn back_to_back(&self, session: &Session, held: &Session) {
+        let of = |session: &Session| {
+            let mut one = || self.run(session, "true");
+            let times = interleave(self.rounds, &mut [&mut one]);
+            times.into_iter().next().unwrap()
+        };
+        let (direct, transaction) = (of(session), of(held));
+        show("  true, back to back, in a session", &direct, direct.median());
+        show("    in a transaction", &transaction, direct.median());
+    }
+
+    /// What it takes to find out what was done and to do it, without the time of the program itself,
+    /// which it tells.
+    fn per_entry(&self, held: &Session) {
+        let unpack = "rm -rf new && mkdir new && s=$(date +%s%N) && tar -xf archive.tar -C new && \
+                      e=$(date +%s%N) && echo $((e - s))";
+        let rest = |keep: Keep| {
+            let (mut times, none) = (Vec::new(), self.timed(held, "echo 0", keep));
+            for _ in 0..(self.rounds / 40).max(3) {
+                times.push(self.timed(held, unpack, keep).saturating_sub(none));
+            }
+            times.sort_unstable();
+            times[times.len() / 2].as_secs_f64() * 1e6 / (UNPACKED as f64 + 2.0)
+        };
+        let (scan, both) = (rest(Keep::Nothing), rest(Keep::All));
+        println!("  {:<42} {scan:>9.1} µs", "scan, for each of 5,000 new entries");
+        println!("  {:<42} {:>9.1} µs", "commit, for each", both - scan);
+    }
+
+    /// How long a command took, without what it says it took itself.
+    fn timed(&self, held: &Session, command: &str, keep: Keep) -> Duration {
+        let start = std::time::Instant::now();
+        let result = self.runtime.block_on(async {
+            match keep {
+                Keep::Nothing => held.bash(command).dry_run().await,
+                Keep::All => held.bash(command).await,
+            }
+        });
+        let result = result.unwrap();
+        assert!(result.success, "{result:?}");
+        let inside = Duration::from_nanos(result.stdout.trim().parse().unwrap());
+        start.elapsed().saturating_sub(inside)
+    }
+
     fn larger_ones(&self, session: &Session, held: &Session) {
         let workspace = self.world.workspace();
         prepare(&workspace);
         let unpack = "rm -rf out && mkdir out && tar -xf archive.tar -C out";
-        for (name, command) in
-            [("git status", "git -C repo status"), ("untar, 5,000 files", unpack)]
-        {
+        let build = "rm -rf crate/target && cd crate && cargo build -q --offline";
+        for (name, command) in [
+            ("git status", "git -C repo status"),
+            ("untar, 5,000 files", unpack),
+            ("cargo build of a small crate", build),
+        ] {
             let mut bare = || outside(&workspace, command);
             let mut direct = || self.run(session, command);
             let mut transaction = || self.run(held, command);
@@ -77,7 +133,8 @@ impl Bench {
             show("    in a session", &times[1], reference);
             show("    in a transaction", &times[2], reference);
         }
-        for name in ["repo", "out", "archive.tar", "made-by-the-bench"] {
+        self.per_entry(held);
+        for name in ["repo", "out", "new", "crate", "archive.tar", "made-by-the-bench"] {
             let path = workspace.join(name);
             let gone = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
             gone.unwrap();
@@ -96,7 +153,7 @@ fn outside(workspace: &Path, command: &str) {
     assert!(status.success(), "{command}");
 }
 
-/// A repository with a thousand files, and an archive.
+/// A repository with a thousand files, an archive, and a crate.
 fn prepare(workspace: &Path) {
     for (directory, files) in [("repo", 1000), ("packed", UNPACKED)] {
         let directory = workspace.join(directory);
@@ -105,6 +162,11 @@ fn prepare(workspace: &Path) {
             fs::write(directory.join(format!("f{file}")), format!("{file}\n").repeat(50)).unwrap();
         }
     }
+    outside(
+        workspace,
+        "mkdir -p crate/src && cd crate && printf '[package]\\nname = \"small\"\\n\
+         version = \"0.1.0\"\\nedition = \"2021\"\\n' > Cargo.toml && echo 'fn main() {}' > src/main.rs",
+    );
     outside(workspace, "tar -cf archive.tar packed && rm -r packed");
     outside(
         workspace,
