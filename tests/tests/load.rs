@@ -37,9 +37,9 @@ const UNFAIR: usize = 4;
 
 /// A daemon that lets one user have as many sessions as there are connections.
 struct Place {
-    world: World,
     daemon: Daemon,
     runtime: Runtime,
+    world: World,
 }
 
 impl Place {
@@ -56,7 +56,7 @@ impl Place {
         fs::set_permissions(&daemon.socket, fs::Permissions::from_mode(0o666)).unwrap();
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
-        Self { world, daemon, runtime }
+        Self { daemon, runtime, world }
     }
 
     /// Who works here: two users of the system's daemon, or its own user.

@@ -20,7 +20,7 @@ use palisade_protocol::{ErrorCode, Grant, WireError};
 use std::{
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -32,6 +32,8 @@ pub(crate) struct Audit {
     log: Result<Arc<Log>, Arc<str>>,
     sync: Sync,
     lost: Arc<AtomicU64>,
+    /// Why the last record was not written, if it was not.
+    fault: Arc<Mutex<Option<String>>>,
 }
 
 /// Why something was not recorded, and so was not done.
@@ -60,12 +62,13 @@ impl Audit {
     /// Opens the log of a directory.
     pub(crate) fn open(directory: &Path, sync: Sync) -> Result<Self, AuditError> {
         let log = Log::open(directory, Options { sync, ..Options::new(BUILD_ID) })?;
-        Ok(Self { log: Ok(Arc::new(log)), sync, lost: Arc::default() })
+        Ok(Self { log: Ok(Arc::new(log)), sync, lost: Arc::default(), fault: Arc::default() })
     }
 
     /// No log: nothing can be recorded, so nothing runs.
     pub(crate) fn none(why: &str) -> Self {
-        Self { log: Err(why.into()), sync: Sync::default(), lost: Arc::default() }
+        let fault = Arc::new(Mutex::new(Some(why.to_owned())));
+        Self { log: Err(why.into()), sync: Sync::default(), lost: Arc::default(), fault }
     }
 
     /// A record of what had happened already could not be written.
@@ -78,8 +81,21 @@ impl Audit {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Writes a record. That does not wait for the disk, unless it is to; then not on this thread.
+    /// Why nothing can be recorded, as far as the last attempt tells.
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Writes a record, and remembers whether that could be done.
     async fn record(&self, record: Record) -> Result<Ticket, Unrecorded> {
+        let written = self.write(record).await;
+        let fault = written.as_ref().err().map(|Unrecorded(why)| why.clone());
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+        written
+    }
+
+    /// That does not wait for the disk, unless it is to; then not on this thread.
+    async fn write(&self, record: Record) -> Result<Ticket, Unrecorded> {
         let log = self.log.as_ref().map_err(|why| Unrecorded(why.to_string()))?;
         let written = match self.sync {
             Sync::Within(_) => log.append(&record),

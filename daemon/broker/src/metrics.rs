@@ -110,6 +110,11 @@ fn write(text: &mut Text, server: &Server) -> fmt::Result {
             "Whether there is a launcher, without which nothing runs.",
             u64::from(server.link.state().is_ok()),
         ),
+        (
+            "palisade_audit_up",
+            "Whether the last record could be written; without a record nothing runs.",
+            u64::from(server.audit.fault().is_none()),
+        ),
         ("palisade_memory_bytes", "Resident memory of the broker.", resident()),
     ] {
         text.head(name, "gauge", help)?;

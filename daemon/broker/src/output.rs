@@ -76,6 +76,8 @@ impl<'a> Output<'a> {
         if let Err(error) = written {
             tracing::warn!(call = %self.context.call_id, %error, "no spool for a call's output");
             self.spool = SpoolState::Failed;
+            // A disk that it filled is needed for the log.
+            self.context.spools.remove(&self.context.call_id).await;
         }
     }
 

@@ -38,6 +38,9 @@ impl Standing {
         if let Err(why) = server.link.state() {
             line = format!("no launcher ({why}), so nothing runs; {line}");
         }
+        if let Some(why) = server.audit.fault() {
+            line = format!("NOT RECORDING ({why}), so nothing runs; {line}");
+        }
         let not_reloaded = self.not_reloaded.lock().unwrap_or_else(PoisonError::into_inner);
         match &*not_reloaded {
             Some(why) => format!("NOT RELOADED, the old configuration is in force: {why}; {line}"),

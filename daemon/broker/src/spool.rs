@@ -82,6 +82,8 @@ impl Spools {
         });
         match removed.await {
             Ok(Ok(())) => {}
+            // It was not begun.
+            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
             Ok(Err(error)) => tracing::error!(%error, %call, "a spool that was to go stays"),
             Err(error) => tracing::error!(%error, %call, "a spool that was to go stays"),
         }

@@ -16,7 +16,7 @@ pub(crate) fn of(server: &Server, uid: u32) -> Status {
         build_id: BUILD_ID.to_owned(),
         kernel: facts.map_or_else(String::new, |facts| facts.kernel.clone()),
         mode: facts.map_or("unknown", mode).to_owned(),
-        broker: broker(),
+        broker: broker(server.audit.fault()),
         launcher,
         layers: facts.map(layers).unwrap_or_default(),
         profiles: server.live().profiles.keys().cloned().collect(),
@@ -28,8 +28,8 @@ const fn mode(facts: &Facts) -> &'static str {
     if facts.privileged { "system" } else { "user" }
 }
 
-/// This process: its id, uid and capability sets.
-fn broker() -> String {
+/// This process: its id, uid and capability sets, and before them why it can do nothing.
+fn broker(fault: Option<String>) -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let sets: Vec<_> = status
         .lines()
@@ -37,7 +37,9 @@ fn broker() -> String {
         .map(|line| line.replace(":\t", " "))
         .collect();
     let uid = rustix::process::geteuid().as_raw();
-    format!("pid {}, uid {uid}, {}", std::process::id(), sets.join(", "))
+    let fault = fault.map(|why| format!("NOT RECORDING ({why}), so nothing runs; "));
+    let (fault, pid) = (fault.unwrap_or_default(), std::process::id());
+    format!("{fault}pid {pid}, uid {uid}, {}", sets.join(", "))
 }
 
 fn layers(facts: &Facts) -> Vec<LayerStatus> {

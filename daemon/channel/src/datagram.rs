@@ -15,6 +15,13 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
+/// What the kernel handed over of a message's descriptors.
+enum Handed {
+    All(Vec<OwnedFd>),
+    /// Some are missing: this process may not have so many. Those that came are closed.
+    Cut,
+}
+
 /// A socket that keeps message borders.
 #[derive(Debug)]
 pub struct Datagrams {
@@ -59,8 +66,30 @@ impl Datagrams {
     /// Receives a message and its descriptors; none when the peer is gone.
     ///
     /// # Errors
-    /// If the kernel refuses, or what came is not one whole message.
+    /// If the kernel refuses, or what came is not one whole message with all of its descriptors.
     pub fn receive<T: Decode<()>>(&self) -> Result<Option<(T, Vec<OwnedFd>)>, ChannelError> {
+        match self.take()? {
+            Some((_, Handed::Cut)) => Err(ChannelError::Truncated),
+            Some((message, Handed::All(fds))) => Ok(Some((message, fds))),
+            None => Ok(None),
+        }
+    }
+
+    /// The same, but that a message comes without any descriptors where this process can not have
+    /// all of them: for who can answer that.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or what came is not one whole message.
+    pub fn receive_or_bare<T: Decode<()>>(
+        &self,
+    ) -> Result<Option<(T, Vec<OwnedFd>)>, ChannelError> {
+        Ok(self.take()?.map(|(message, handed)| match handed {
+            Handed::All(fds) => (message, fds),
+            Handed::Cut => (message, Vec::new()),
+        }))
+    }
+
+    fn take<T: Decode<()>>(&self) -> Result<Option<(T, Handed)>, ChannelError> {
         // One byte more than allowed, so that a longer message is noticed.
         let mut body = vec![0; MAX_PLAN + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
@@ -89,10 +118,12 @@ impl Datagrams {
         if received.bytes == 0 && fds.is_empty() {
             return Ok(None);
         }
-        if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        if received.flags.contains(ReturnFlags::TRUNC) {
             return Err(ChannelError::Truncated);
         }
-        Ok(Some((codec::decode(&body[..received.bytes])?, fds)))
+        let cut = received.flags.contains(ReturnFlags::CTRUNC);
+        let handed = if cut { Handed::Cut } else { Handed::All(fds) };
+        Ok(Some((codec::decode(&body[..received.bytes])?, handed)))
     }
 }
 

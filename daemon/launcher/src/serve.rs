@@ -204,7 +204,9 @@ impl Launcher {
                 self.look_after(number, broker)?;
             }
             if woken.broker {
-                let Some((request, fds)) = broker.receive::<Request>()? else { return Ok(()) };
+                let Some((request, fds)) = broker.receive_or_bare::<Request>()? else {
+                    return Ok(());
+                };
                 phase = match phase.allows(&request) {
                     Ok(phase) => phase,
                     Err(why) => {
@@ -322,7 +324,7 @@ impl Launcher {
             Whose::Nobody => 0,
         };
         if fds.len() != clients + FILE_CHANNELS {
-            return Err(Refusal::Session(format!("{} descriptors for a session", fds.len())));
+            return Err(wrong_number(&fds, "a session"));
         }
         let identity = match whose {
             Whose::Client => {
@@ -377,9 +379,7 @@ impl Launcher {
     ) -> Option<Reply> {
         let made = match (self.sessions.get_mut(&session), wanted) {
             (None, _) => Err(Refusal::Session(format!("there is no session {session}"))),
-            (_, Err(fds)) => {
-                Err(Refusal::Session(format!("{} descriptors for a runner", fds.len())))
-            }
+            (_, Err(fds)) => Err(wrong_number(&fds, "a runner")),
             (Some(known), Ok(wanted)) => known.runner(session, wanted, &self.facts, &self.spawner),
         };
         made.err().map(|refusal| Reply::Refused { session, refusal })
@@ -410,6 +410,17 @@ impl Launcher {
         }
         self.spawner.end_strays(&[]);
     }
+}
+
+/// Why a request with these descriptors is refused.
+fn wrong_number(fds: &[OwnedFd], what: &str) -> Refusal {
+    if fds.is_empty() {
+        // The broker always sends some; the kernel hands over none where there is no room for all.
+        return Refusal::Spawn(format!(
+            "the launcher has no room for the descriptors of {what}; it may have too few (LimitNOFILE=)"
+        ));
+    }
+    Refusal::Session(format!("{} descriptors for {what}", fds.len()))
 }
 
 /// Whether it is worthwhile to try to make a blank.

@@ -83,7 +83,7 @@ impl Recorder {
             State::Open(spool) => spool.write_through(bytes).await,
             State::Failed => Ok(()),
         };
-        self.note(tape, written);
+        self.note(tape, written).await;
         let mut ring = tape.ring();
         ring.push(bytes);
         ring.total()
@@ -98,10 +98,12 @@ impl Recorder {
         Ok(())
     }
 
-    fn note(&mut self, tape: &Tape, written: io::Result<()>) {
+    async fn note(&mut self, tape: &Tape, written: io::Result<()>) {
         if let Err(error) = written {
             tracing::warn!(call = %tape.call_id, %error, "no spool for a job's output");
             self.spool = State::Failed;
+            // A disk that it filled is needed for the log.
+            tape.spools.remove(&tape.call_id).await;
         }
     }
 
@@ -110,7 +112,7 @@ impl Recorder {
         let total = tape.ring().total();
         if matches!(self.spool, State::NotNeeded) && total > 0 {
             let begun = self.begin(tape, &[]).await;
-            self.note(tape, begun);
+            self.note(tape, begun).await;
         }
         let State::Open(spool) = self.spool else { return };
         match spool.finish(total).await {
