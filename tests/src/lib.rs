@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that can not go on fails")]
 
 mod answers;
+mod beside;
 mod booted;
 mod cell;
 mod desk;
@@ -19,6 +20,7 @@ pub mod raw;
 pub mod rooms;
 
 pub use answers::{both_views, data, profile_never_asking, profile_reading, profile_with};
+pub use beside::{fill, listed, unconfined};
 pub use booted::{Booted, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan, run};
 pub use desk::{Desk, destructive, handlers};

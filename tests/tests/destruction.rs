@@ -1,14 +1,14 @@
-//! Sixty ways to destroy something in a workspace. With nobody to approve it every byte is as before;
+//! Many ways to destroy something in a workspace. With nobody to approve it every byte is as before;
 //! with somebody who approves, exactly that happens which happens without a sandbox.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use palisade_client::Answer;
 use palisade_protocol::ErrorCode;
-use palisade_tests::{Desk, Mode, profile_with, tree};
-use std::{fs, path::Path, process::Command};
+use palisade_tests::{Desk, Mode, fill, listed, profile_with, tree, unconfined};
+use std::{fs, path::Path};
 
 /// What there is to lose. `.git` has one commit of it all.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("a.txt", "one\ntwo\nthree\n"),
     ("b.txt", "bee\n"),
     ("d/c.txt", "sea\n"),
@@ -17,8 +17,15 @@ const FILES: [(&str, &str); 9] = [
     ("wipe.py", "import shutil\nshutil.rmtree('d')\n"),
     ("wipe.pl", "unlink 'a.txt';\n"),
     ("wipe.js", "require('fs').rmSync('d', {recursive: true});\n"),
+    (
+        "tidy.py",
+        "import sys\ntext = open(sys.argv[1]).read()\nopen(sys.argv[1], 'w').write(text.title())\n",
+    ),
     ("Makefile", "clean:\n\trm -rf d a.txt\nover:\n\tcp b.txt a.txt\n"),
 ];
+
+/// What git does not have: another version, and a file of its own.
+const WORK: [(&str, &str); 2] = [("d/e.txt", "eh, and more\n"), ("new.txt", "not added yet\n")];
 
 /// Compiles a program out of sight and runs it.
 macro_rules! compiled {
@@ -27,7 +34,7 @@ macro_rules! compiled {
     };
 }
 
-const WAYS: [&str; 60] = [
+const WAYS: [&str; 68] = [
     // Programs whose business it is.
     "rm a.txt",
     "rm -rf d",
@@ -86,8 +93,17 @@ const WAYS: [&str; 60] = [
     "awk 'BEGIN { printf \"x\" > \"a.txt\" }'",
     "make -s clean",
     "make -s over",
+    "node wipe.js",
+    "node -e 'require(\"fs\").writeFileSync(\"a.txt\", \"\")'",
+    "node -e 'const f = require(\"fs\"); f.renameSync(\"b.txt\", \"a.txt\")'",
+    // A formatter over what somebody else wrote.
+    "python3 tidy.py a.txt",
     // git.
     "git rm -q a.txt",
+    "git clean -fdq -e probe",
+    "git checkout -q -- d/e.txt",
+    "git reset -q --hard",
+    "git -c alias.wipe='!rm -r d' wipe",
     "rm -rf .git",
     // A program that nobody has seen.
     compiled!("int unlink(); int main() { return unlink(\"a.txt\"); }"),
@@ -101,18 +117,7 @@ const WAYS: [&str; 60] = [
 ];
 
 fn run(desk: &Desk, directory: &Path, line: &str) -> Option<i32> {
-    let output = desk.world.mode.act(|| {
-        Command::new("/bin/bash")
-            .args(["-c", line])
-            .env_clear()
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .env("HOME", desk.world.state())
-            .env("LANG", "C.UTF-8")
-            .current_dir(directory)
-            .output()
-            .unwrap()
-    });
-    output.status.code()
+    unconfined(&desk.world, directory, &desk.world.state(), line).status.code()
 }
 
 /// Everything as it is at first, in the workspace or elsewhere.
@@ -125,26 +130,15 @@ fn reset(desk: &Desk, directory: &Path) {
             _ => fs::remove_file(&path).unwrap(),
         }
     }
-    for (name, text) in FILES {
-        let path = directory.join(name);
-        let above = path.parent().unwrap();
-        if !above.exists() {
-            fs::create_dir(above).unwrap();
-            desk.world.give(above);
-        }
-        fs::write(&path, text).unwrap();
-        desk.world.give(&path);
-    }
+    fill(&desk.world, directory, &FILES);
     let commit = "git init -q && git add -A ':!probe' && \
                   git -c user.name=x -c user.email=x@x commit -qm all --date=@0";
     assert_eq!(run(desk, directory, commit), Some(0));
+    fill(&desk.world, directory, &WORK);
 }
 
-/// What is there, but for what git keeps for itself, which has times in it.
 fn shown(directory: &Path) -> Vec<String> {
-    let mut lines = tree(directory);
-    lines.retain(|line| !line.starts_with(".git/"));
-    lines
+    listed(directory, |_| false)
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! Forty commands of an ordinary day: nobody is asked, and what they leave and how they end is what
+//! Commands of an ordinary day: nobody is asked, and what they leave and how they end is what
 //! they leave and how they end without a sandbox.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use palisade_tests::{Desk, Mode, profile_with, tree};
-use std::{fs, path::Path, process::Command};
+use palisade_tests::{Desk, Mode, fill, listed, profile_with, unconfined};
+use std::{fs, path::Path};
 
 /// The project, which both have.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 12] = [
     (
         "Makefile",
         "CFLAGS=-O0\nall: app\napp: main.o util.o\n\tcc -o app main.o util.o\ncheck: app\n\t./app | grep -q 42\n",
@@ -24,11 +24,31 @@ const FILES: [(&str, &str); 9] = [
     ),
     ("data.csv", "name,count\nb,2\na,1\n"),
     ("notes.md", "# Notes\n"),
+    (
+        "tidy.py",
+        "import sys\ntext = open(sys.argv[1]).read()\nopen(sys.argv[1], 'w').write(text.title())\n",
+    ),
+    (
+        "pack.py",
+        "import zipfile\nwith zipfile.ZipFile('tiny-1.0-py3-none-any.whl', 'w') as z:\n    \
+         def add(n, t): z.writestr(zipfile.ZipInfo(n), t)\n    \
+         i = 'tiny-1.0.dist-info/'\n    \
+         add('tiny.py', 'def f(): return 7\\n')\n    \
+         add(i + 'METADATA', 'Metadata-Version: 2.1\\nName: tiny\\nVersion: 1.0\\n')\n    \
+         add(i + 'WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n    \
+         add(i + 'RECORD', 'tiny.py,,\\n')\n",
+    ),
+    (
+        "index.js",
+        "const f = require('fs');\nf.mkdirSync('dist', {recursive: true});\n\
+         f.writeFileSync('dist/out.js', 'module.exports = 7;\\n');\n\
+         console.log(require('./dist/out.js'));\n",
+    ),
     (".gitignore", "app\n*.o\n__pycache__/\n"),
 ];
 
 /// One after another, each on what the ones before left.
-const COMMANDS: [&str; 44] = [
+const COMMANDS: [&str; 53] = [
     "git init -q -b main",
     "git config user.name me && git config user.email me@example.org && true",
     "git add -A ':!probe'",
@@ -72,38 +92,27 @@ const COMMANDS: [&str; 44] = [
     "diff main.c unpacked/main.c && cmp util.c unpacked/util.c && echo same",
     "for i in 1 2 3; do echo $i; done > numbers && wc -l < numbers",
     "flock build/lock true && python3 -c 'import tempfile; t = tempfile.TemporaryFile(dir=\"build\"); t.write(b\"x\"); print(1)'",
+    // Formatters over what the session wrote.
+    "python3 tidy.py numbers && python3 tidy.py p.txt && cat p.txt",
+    "sed -i s/1/one/ numbers && perl -i -pe 's/2/two/' numbers && cat numbers",
+    // Packages from local files.
+    "python3 pack.py",
+    "PYTHONPATH=$(ls /usr/share/python-wheels/pip-*.whl) python3 -m pip install -q --no-index --no-cache-dir \
+     --disable-pip-version-check --root-user-action ignore --no-compile --target vendor ./*.whl",
+    "PYTHONPATH=vendor python3 -c 'import tiny; print(tiny.f())'",
+    "mkdir -p node_modules/seven && echo 'module.exports = 7' > node_modules/seven/index.js && node -p 'require(\"seven\")'",
+    "node index.js",
+    "node index.js",
+    "git add -A ':!probe' && git commit -qm third && git merge -q main && git log --oneline | wc -l",
     "false",
 ];
 
-fn give(desk: &Desk, directory: &Path) {
-    for (name, text) in FILES {
-        let path = directory.join(name);
-        let above = path.parent().unwrap();
-        if !above.exists() {
-            fs::create_dir(above).unwrap();
-            desk.world.give(above);
-        }
-        fs::write(&path, text).unwrap();
-        desk.world.give(&path);
-    }
-}
-
-/// What is there, without what has times or names of processes in it.
+/// What is there, without what has times, places or names of processes in it.
 fn shown(directory: &Path) -> Vec<String> {
-    let mut lines = tree(directory);
-    let varies = |line: &String| {
-        let name = line.split(' ').next().unwrap_or_default();
-        line.starts_with(".git/")
-            || name.ends_with(".pyc")
-            || name.ends_with(".tgz")
-            || name.ends_with(".a")
-            || name.ends_with(".sqlite")
-    };
-    for line in lines.iter_mut().filter(|line| varies(line)) {
-        *line = line.split(' ').next().unwrap_or_default().to_owned();
-    }
-    lines.retain(|line| !line.starts_with(".git/"));
-    lines
+    let ends = [".pyc", ".tgz", ".a", ".sqlite"];
+    listed(directory, |name| {
+        name.contains(".dist-info/") || ends.iter().any(|end| name.ends_with(end))
+    })
 }
 
 #[test]
@@ -112,21 +121,11 @@ fn nobody_is_asked_and_everything_is_as_it_would_be() {
         let desk = Desk::new(mode, &profile_with(&[]));
         let (workspace, control) = (desk.world.workspace(), desk.world.outside());
         fs::remove_file(desk.world.canary()).unwrap();
-        give(&desk, &workspace);
-        give(&desk, &control);
+        fill(&desk.world, &workspace, &FILES);
+        fill(&desk.world, &control, &FILES);
         fs::copy(workspace.join("probe"), control.join("probe")).unwrap();
         for line in COMMANDS {
-            let expected = mode.act(|| {
-                Command::new("/bin/bash")
-                    .args(["-c", line])
-                    .env_clear()
-                    .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-                    .env("HOME", &control)
-                    .env("LANG", "C.UTF-8")
-                    .current_dir(&control)
-                    .output()
-                    .unwrap()
-            });
+            let expected = unconfined(&desk.world, &control, &control, line);
             let result = desk.sandbox.bash(line);
             let told = (result.exit_code, result.checkpoint.clone());
             let error = result.error.as_ref().map(|error| &error.message);

@@ -1,0 +1,59 @@
+//! A directory beside the workspace, in which the same is done without a sandbox.
+
+use crate::{World, tree};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+/// Puts files there, the session's user's own.
+///
+/// # Panics
+/// If they can not be written.
+pub fn fill(world: &World, directory: &Path, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        let path = directory.join(name);
+        let above = path.parent().expect("a directory");
+        if !above.exists() {
+            fs::create_dir(above).expect("mkdir");
+            world.give(above);
+        }
+        fs::write(&path, text).expect("write");
+        world.give(&path);
+    }
+}
+
+/// Runs a shell line as the session's user, without a sandbox.
+///
+/// # Panics
+/// If there is no shell.
+#[must_use]
+#[allow(clippy::disallowed_methods, reason = "what a sandbox is held against is without one")]
+pub fn unconfined(world: &World, directory: &Path, home: &Path, line: &str) -> Output {
+    world.mode.act(|| {
+        Command::new("/bin/bash")
+            .args(["-c", line])
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", home)
+            .env("LANG", "C.UTF-8")
+            .current_dir(directory)
+            .output()
+            .expect("a shell")
+    })
+}
+
+/// What is there, but for what git keeps for itself. Of what `varies` only the name.
+#[must_use]
+pub fn listed(directory: &Path, varies: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut lines = tree(directory);
+    lines.retain(|line| !line.starts_with(".git/"));
+    for line in &mut lines {
+        let name = line.split(' ').next().unwrap_or_default();
+        if varies(name) {
+            *line = name.to_owned();
+        }
+    }
+    lines
+}
