@@ -1,9 +1,9 @@
 //! Drives a transaction without broker and launcher: runs a program in one, and settles it.
 
-use crate::{Cell, Pids, plan};
+use crate::{Cell, Pids, own, plan};
 use palisade_channel::Channel;
 use palisade_plan::{
-    LaunchPlan, Path as PlanPath, Role, Step,
+    LaunchPlan, Path as PlanPath, Role, Step, Store,
     cell::{End, FileError, FileReply, FileRequest, RunReply},
     change::{
         Act, Before, Change, Changed, Conflicts, EffectKind, Keep, Prepared, Print, Restoration,
@@ -52,6 +52,21 @@ impl Transaction {
         Ok(Self { cell })
     }
 
+    /// One that is kept on the disk, in a directory of this name in `store`.
+    ///
+    /// # Errors
+    /// The step that failed, and why.
+    pub fn stored(plan: &LaunchPlan, store: &Path, name: &str) -> Result<Self, Refused> {
+        let (directory, name) = (PlanPath::from(store), name.to_owned());
+        let store = Store { directory, name, identity: own() };
+        Self::of(plan, |role, mut steps| {
+            if role == Role::Transaction {
+                steps.insert(0, Step::Store(store.clone()));
+            }
+            steps
+        })
+    }
+
     /// Runs a shell line in it; gives its status and its output.
     #[must_use]
     pub fn bash(&self, line: &str, workspace: &Path) -> (i32, String) {
@@ -92,6 +107,16 @@ impl Transaction {
     /// The cell's.
     pub fn commit(&self, leave: &[PlanPath]) -> Result<(Draft, Changed), FileError> {
         self.settling().commit(leave)
+    }
+
+    /// Has the session's file tools take back what commits did that were cut off.
+    ///
+    /// # Errors
+    /// The cell's.
+    pub fn resolve(&self) -> Result<Changed, FileError> {
+        let change = Change { act: Act::Resolve, most: u64::MAX, keep: Keep::Nothing, diff: 0 };
+        prepare(self.cell.file_channel(), change, &[])?;
+        commit(self.cell.file_channel())
     }
 
     /// Undoes a draft by the session's file tools.

@@ -9,7 +9,7 @@
 
 use palisade_channel::{Channel, Datagrams};
 use palisade_plan::{
-    BUILD_ID, Found,
+    BUILD_ID, Durable, Found, Upper,
     cell::{End, FILE_CHANNELS, FileErrorKind, Ready, RunReply},
     launcher::{Refusal, Reply, Request, Whose},
 };
@@ -134,6 +134,7 @@ fn the_program_is_confined_as_in_any_other_call() {
     let mut receipt = transaction.cell.receipt.clone();
     // Only it says which the workspace is: a runner has nothing to do with it.
     receipt.workspace = plain.receipt.workspace.clone();
+    assert_eq!(receipt.upper.take(), Some(Upper::Memory));
     assert_eq!(receipt, plain.receipt);
 }
 
@@ -346,6 +347,80 @@ fn the_layers_are_out_of_the_program_s_reach() {
     assert_eq!(transaction.trial().unwrap().words(&at), ["replaced file"]);
 }
 
+/// A place for transactions on the disk, as a launcher has one.
+fn store() -> tempfile::TempDir {
+    let store = tempfile::tempdir().unwrap();
+    fs::set_permissions(store.path(), fs::Permissions::from_mode(0o711)).unwrap();
+    store
+}
+
+#[test]
+fn on_the_disk_it_is_the_same_and_as_much_out_of_reach() {
+    let (world, store) = (furnished(), store());
+    let at = world.workspace();
+    let before = picture(&at);
+    let transaction = Transaction::stored(&palisade_tests::plan(&at), store.path(), "one").unwrap();
+    assert_eq!(transaction.cell.receipt.upper, Some(Upper::Disk));
+    let place = store.path().join("one");
+    let line = format!(
+        "{ALL}; ls -d {store} {place} /proc/1/root/. 2>&1 | grep -vc cannot; \
+         find / -xdev -name upper 2>/dev/null; cat made",
+        store = store.path().display(),
+        place = place.display()
+    );
+    let (status, output) = transaction.bash(&line, &at);
+    assert_eq!((status, output.as_str()), (0, "0\nfresh\n"));
+    // It is there, for the session alone; and the workspace is as it was.
+    let meta = fs::metadata(&place).unwrap();
+    assert_eq!((meta.mode() & 0o7777, meta.uid()), (0o700, palisade_tests::own().uid));
+    assert_eq!(fs::read_to_string(place.join("upper/made")).unwrap(), "fresh\n");
+    let (upper, workspace) = (place.join("upper").metadata().unwrap(), at.metadata().unwrap());
+    let like = |meta: &fs::Metadata| (meta.mode(), meta.uid(), meta.gid(), meta.dev());
+    assert_eq!(like(&upper), like(&workspace));
+    assert_eq!(picture(&at), before);
+    let (draft, _) = transaction.commit(&[]).unwrap();
+    assert_eq!(fs::read_to_string(at.join("log")).unwrap(), "one\ntwo\n");
+    assert_eq!(draft.words(&at).len(), 7);
+    transaction.undo(&draft, false).unwrap();
+    assert_eq!(picture(&at), before);
+}
+
+#[test]
+fn what_is_on_another_file_system_than_the_workspace_is_not_used() {
+    let world = furnished();
+    let at = world.workspace();
+    let store = tempfile::tempdir_in("/dev/shm").unwrap();
+    assert_ne!(store.path().metadata().unwrap().dev(), at.metadata().unwrap().dev());
+    let transaction = Transaction::stored(&palisade_tests::plan(&at), store.path(), "one").unwrap();
+    assert_eq!(transaction.cell.receipt.upper, Some(Upper::Memory));
+    assert_eq!(transaction.bash("echo new > made", &at).0, 0);
+    assert!(!store.path().join("one/upper").exists());
+    transaction.commit(&[]).unwrap();
+    assert_eq!(fs::read_to_string(at.join("made")).unwrap(), "new\n");
+}
+
+#[test]
+fn a_program_that_writes_too_much_to_the_disk_is_ended_and_nothing_counts() {
+    let (world, store) = (furnished(), store());
+    let at = world.workspace();
+    let mut plan = palisade_tests::plan(&at);
+    plan.limits.transaction_bytes = 1 << 20;
+    let before = picture(&at);
+    let transaction = Transaction::stored(&plan, store.path(), "one").unwrap();
+    let line = "echo new > file; head -c 4M /dev/zero > large; sync large; sleep 600";
+    let (reply, output) = transaction.cell.run(&["bash", "-c", line], &at);
+    let RunReply::Ended { end, .. } = reply else { panic!("{reply:?}: {output}") };
+    assert_eq!(end, End::Signal(9), "{output}");
+    let error = transaction.trial().unwrap_err();
+    assert_eq!((error.kind, error.errno), (FileErrorKind::TooLarge, 28));
+    assert!(error.message.contains("limits.transaction"), "{}", error.message);
+    assert_eq!(picture(&at), before);
+    // One that is over before it is looked at is held to the same.
+    let transaction = Transaction::stored(&plan, store.path(), "two").unwrap();
+    assert_eq!(transaction.bash("head -c 4M /dev/zero > large; sync large", &at).0, 0);
+    assert_eq!(transaction.trial().unwrap_err().errno, 28);
+}
+
 #[test]
 fn a_mount_below_the_workspace_is_no_transaction() {
     let world = furnished();
@@ -429,8 +504,32 @@ fn kill(transaction: &Transaction) {
     }
 }
 
+/// How many rounds there are at least, and how long they go on.
+fn rounds(least: u32) -> impl Iterator<Item = u32> {
+    let long = std::env::var_os("PALISADE_LONG").is_some();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    let goes_on = move |round: &u32| {
+        *round < least || (!long && std::time::Instant::now() < until) || (long && *round < 300)
+    };
+    (0..300).take_while(goes_on)
+}
+
+/// Waits until a commit in a workspace has written its journal, or is over.
+fn wait_for_journal(at: &Path) {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while std::time::Instant::now() < until {
+        let mut staging = fs::read_dir(at)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.to_string_lossy().contains("/.palisade-"));
+        if staging.any(|path| path.join("journal").exists()) || at.join("n1").exists() {
+            return;
+        }
+    }
+}
+
 #[test]
-fn a_process_killed_in_its_commit_leaves_each_file_old_or_new_and_can_be_undone() {
+fn a_process_killed_in_its_commit_leaves_each_file_old_or_new_and_is_taken_back() {
     let world = world();
     let at = world.workspace();
     Mode::User.act(|| {
@@ -441,29 +540,45 @@ fn a_process_killed_in_its_commit_leaves_each_file_old_or_new_and_can_be_undone(
     let line = "for f in f*; do echo new > $f; done; for n in $(seq 100); do echo n > n$n; done; \
                 rm f1 f2 f3; mkdir -p t/u; for n in $(seq 50); do echo t > t/u/$n; done";
     let (mut cut, mut whole) = (0, 0);
-    for round in 0..30_u32 {
-        let before = picture(&at);
-        let transaction = Transaction::new(&at).unwrap();
+    let before = picture(&at);
+    for round in rounds(8) {
+        let mut plan = palisade_tests::plan(&at);
+        plan.transactions.durable = Durable::No;
+        let transaction = Transaction::of(&plan, |_, steps| steps).unwrap();
         assert_eq!(transaction.bash(line, &at).0, 0);
         let draft = transaction.prepare(&[]).unwrap();
         transaction.settling().begin_commit();
-        std::thread::sleep(std::time::Duration::from_micros(u64::from(round) * 400));
-        kill(&transaction);
-        match transaction.settling().end_commit() {
-            Some(_) => whole += 1,
-            None => cut += 1,
+        // Some are killed while they prepare, and most after their journal is there.
+        if round % 5 != 0 {
+            wait_for_journal(&at);
         }
+        std::thread::sleep(std::time::Duration::from_micros(u64::from(round * 7 % 48) * 50));
+        kill(&transaction);
+        let ended = transaction.settling().end_commit();
         for (name, (_, what)) in
             picture(&at).iter().filter(|(name, _)| !name.contains(".palisade-"))
         {
             let known = ["file old\n", "file new\n", "file n\n", "file t\n", "directory"];
             assert!(known.contains(&what.as_str()) || name == "probe", "{name}: {what:?}");
         }
-        transaction.undo(&draft, true).unwrap();
+        let changed = transaction.resolve().unwrap();
+        assert_eq!(changed.notes, Vec::<String>::new());
+        // Killed before its first step, or after its last: the journal was not there, or not any more.
+        match (&ended, changed.resolved.as_slice()) {
+            (Some(_), []) => whole += 1,
+            (None, [digest]) => {
+                assert_eq!(*digest, draft.prepared.digest);
+                cut += 1;
+            }
+            (None, []) => {}
+            (_, more) => panic!("{ended:?} {more:?}"),
+        }
+        if changed.resolved.is_empty() {
+            transaction.undo(&draft, true).unwrap();
+        }
         let ours = |name: &String| name.starts_with(".palisade-");
         let after: BTreeMap<_, _> =
             picture(&at).into_iter().filter(|(name, _)| !ours(name)).collect();
-        let before: BTreeMap<_, _> = before.into_iter().filter(|(name, _)| !ours(name)).collect();
         assert_eq!(after, before, "round {round}");
     }
     assert!(cut > 0, "none of {whole} commits was cut off");

@@ -39,14 +39,19 @@ pub enum LauncherProcessError {
     },
 }
 
-/// Starts the launcher that lies beside this program, or the installed one.
-pub(crate) fn start() -> Result<LauncherProcess, LauncherProcessError> {
+/// Starts the launcher that lies beside this program, or the installed one, with a place for
+/// transactions on the disk.
+pub(crate) fn start(store: Option<&Path>) -> Result<LauncherProcess, LauncherProcessError> {
     let path = find()?;
     let failed = |source| LauncherProcessError::Start { path: path.clone(), source };
     let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let (socket, theirs) = socketpair(kind.0, kind.1, SocketFlags::CLOEXEC, None)
         .map_err(|errno| failed(errno.into()))?;
-    let child = command(&path).stdin(Stdio::from(theirs)).spawn().map_err(failed)?;
+    let mut command = command(&path);
+    if let Some(store) = store {
+        command.arg("--store").arg(store);
+    }
+    let child = command.stdin(Stdio::from(theirs)).spawn().map_err(failed)?;
     Ok(LauncherProcess { child, socket })
 }
 

@@ -190,11 +190,11 @@ fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared,
             Operators::Own(rustix::process::geteuid().as_raw())
         }
     };
-    let (spools, undos, log) = places(&settings)?;
+    let (spools, undos, store, log) = places(&settings)?;
     let live = settings.live();
     let launcher = match settings.launcher_socket {
         Some(path) => LauncherFrom::Socket(path),
-        None => LauncherFrom::Process(launcher_process::start()?),
+        None => LauncherFrom::Process(launcher_process::start(store.as_deref())?),
     };
     raise_descriptors();
     privilege::give_up(settings.account)?;
@@ -372,18 +372,19 @@ fn is_stream(socket: BorrowedFd<'_>) -> bool {
         && rustix::net::getpeername(socket).is_ok()
 }
 
-/// The spools, what can be undone, and the directory of the log.
-type Kept = (Spools, Undos, Result<PathBuf, StateError>);
+/// The spools, what can be undone, where the launcher keeps transactions, and the directory of the
+/// log.
+type Kept = (Spools, Undos, Option<PathBuf>, Result<PathBuf, StateError>);
 
 /// What is kept. A private daemon for one client starts without them
 /// if there is no usual place, and its client is told why nothing runs.
 fn places(settings: &Settings) -> Result<Kept, StartError> {
     match (state::prepare(&settings.state, settings.account), &settings.door, &settings.state) {
-        (Ok(Places { spool, audit, undo }), ..) => {
-            Ok((Spools::new(Some(spool)), Undos::new(Some(undo)), Ok(audit)))
+        (Ok(Places { spool, audit, undo, transactions }), ..) => {
+            Ok((Spools::new(Some(spool)), Undos::new(Some(undo)), Some(transactions), Ok(audit)))
         }
         (Err(error), Door::Embedded, State::Usual(_) | State::Nowhere) => {
-            Ok((Spools::new(None), Undos::new(None), Err(error)))
+            Ok((Spools::new(None), Undos::new(None), None, Err(error)))
         }
         (Err(error), Door::Embedded | Door::Socket(_), _) => Err(error.into()),
     }

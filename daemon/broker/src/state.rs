@@ -51,6 +51,8 @@ pub(crate) struct Places {
     pub(crate) spool: PathBuf,
     pub(crate) audit: PathBuf,
     pub(crate) undo: PathBuf,
+    /// The launcher's own, for a launcher that this process starts.
+    pub(crate) transactions: PathBuf,
 }
 
 /// Makes the state directory and those in it.
@@ -70,7 +72,10 @@ pub(crate) fn prepare(state: &State, account: Option<Account>) -> Result<Places,
         adopt(&audit, account)?;
         adopt(&undo, account)?;
     }
-    Ok(Places { spool, audit, undo })
+    // Whoever starts the launcher, and not whom the broker becomes: no other may write it.
+    let transactions = path.join("transactions");
+    make(&transactions)?;
+    Ok(Places { spool, audit, undo, transactions })
 }
 
 fn failed<'a>(act: &'static str, path: &'a Path) -> impl Fn(io::Error) -> StateError + 'a {
@@ -154,10 +159,11 @@ mod tests {
     fn the_directory_is_made_private() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("a/state");
-        let Places { spool, audit, undo } = prepare(&State::Given(state.clone()), None).unwrap();
+        let Places { spool, audit, undo, transactions } =
+            prepare(&State::Given(state.clone()), None).unwrap();
         assert_eq!((&spool, &audit), (&state.join("spool"), &state.join("audit")));
         assert_eq!(undo, state.join("undo"));
-        for path in [&state, &spool, &audit, &undo] {
+        for path in [&state, &spool, &audit, &undo, &transactions] {
             assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, 0o700);
         }
         fs::set_permissions(&spool, Permissions::from_mode(0o777)).unwrap();

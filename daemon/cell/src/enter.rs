@@ -72,6 +72,10 @@ pub fn enter() -> Result<(), EnterError> {
         return Ok(());
     }
     name_process(&setup)?;
+    if setup.role == Role::Sweep {
+        confine(&setup, &control, &mut Given::default())?;
+        return Ok(());
+    }
     let (channels, mut given) = sort_out(&setup, fds, &control)?;
     let victim = Victim::new().map_err(EnterError::Score)?;
     given.keep.push(victim.descriptor());
@@ -115,6 +119,7 @@ fn name_process(setup: &Setup) -> Result<(), EnterError> {
         Role::Runner => "run",
         Role::Trial => "trial",
         Role::Transaction => "once",
+        Role::Sweep => "sweep",
     };
     let name = std::ffi::CString::new(format!("cell {} {role}", setup.session)).unwrap_or_default();
     set_name(&name)
@@ -199,7 +204,7 @@ fn serve(
     victim: Victim,
 ) -> Result<(), EnterError> {
     match role {
-        Role::Files | Role::Trial => {
+        Role::Files | Role::Trial | Role::Sweep => {
             drop(victim);
             kernel::ignore_file_size_signal();
             watch(control);

@@ -20,9 +20,11 @@ mod receipt;
 mod root;
 mod runner;
 mod seccomp;
+mod store;
 mod terminal;
 mod tree;
 mod trial;
+mod usage;
 mod victim;
 
 pub(crate) use palisade_channel as channel;

@@ -1,8 +1,8 @@
 //! A layer over the workspace that takes all that a program writes there, and the two directories
 //! below it that only this process reaches. Room: the cell, while it has privilege.
 //!
-//! The layer is in memory, mounted where the workspace is, and hidden by what is mounted over both:
-//! no name leads to it. Its marks are `user.` attributes, which overlayfs keeps from programs and
+//! The layer is in memory or on the workspace's own file system, mounted where the workspace is, and
+//! hidden by what is mounted over both: no name leads to it. Its marks are `user.` attributes, which overlayfs keeps from programs and
 //! this process can read when it has no privilege any more.
 
 use crate::{
@@ -10,9 +10,9 @@ use crate::{
     moment::Moment,
     mounts::{self, NO_DEV, NO_SUID},
     steps::StepFailure,
+    store::override_modes,
 };
-use caps::{CapSet, Capability};
-use palisade_plan::{Found, Identity, Overlay, Path};
+use palisade_plan::{Found, Identity, Overlay, Path, Transactions, Upper};
 use rustix::{
     fs::{CWD, Mode, OFlags, Stat},
     mount::{FsMountFlags, FsOpenFlags, MountAttrFlags},
@@ -28,36 +28,55 @@ pub struct Layers {
     pub upper: OwnedFd,
     /// When the program was started.
     pub since: Moment,
+    /// How many bytes the upper one may have.
+    pub bytes: u64,
+    /// Where the upper one is, and what is on the disk before it counts.
+    pub kept: Transactions,
 }
 
 /// Lays the layer over the workspace.
-pub(crate) fn lay(overlay: &Overlay) -> Result<Layers, StepFailure> {
+pub(crate) fn lay(overlay: &Overlay, store: Option<OwnedFd>) -> Result<Layers, StepFailure> {
     let path = &overlay.workspace;
     let lower = open_directory(path)?;
     refuse_mounts_below(path)?;
     let stat = rustix::fs::fstat(&lower).map_err(StepFailure::kernel("look at the workspace"))?;
-    let options = [
-        ("size", overlay.bytes.to_string()),
-        // An inode costs about a kilobyte of kernel memory that `size` does not count.
-        ("nr_inodes", (overlay.bytes / 1024).clamp(1024, 1_000_000).to_string()),
-        // Whoever owns the workspace makes a directory here that is like it.
-        ("mode", "0777".into()),
-    ];
-    let layer = mounts::new("tmpfs", &options, NO_SUID | NO_DEV)
-        .map_err(StepFailure::kernel("file system of the layer"))?;
+    let (layer, kept) = match beside(store, &stat)? {
+        Some(directory) => (directory, Upper::Disk),
+        None => (in_memory(overlay.bytes)?, Upper::Memory),
+    };
     attach(&layer, path)?;
     let upper = make_like(&layer, "upper", &stat)?;
     let borrowed = Borrowed::take(overlay.identity)?;
     let merged = make(&layer, "work", 0o700).and_then(|work| {
         // Overlayfs works in a directory that nobody may enter, not even its owner. That is all
         // that it gets beyond what the session may: what a program may is asked of the program.
-        caps::raise(None, CapSet::Effective, Capability::CAP_DAC_OVERRIDE)
-            .map_err(|error| StepFailure::NotInForce(format!("CAP_DAC_OVERRIDE: {error}")))?;
-        merge(lower.as_fd(), upper.as_fd(), work.as_fd())
+        override_modes()?;
+        merge(lower.as_fd(), upper.as_fd(), work.as_fd(), kept)
     });
     borrowed.give_back()?;
     attach(&merged?, path)?;
-    Ok(Layers { lower, upper, since: Moment::default() })
+    let kept = Transactions { upper: kept, ..overlay.transactions };
+    Ok(Layers { lower, upper, since: Moment::default(), bytes: overlay.bytes, kept })
+}
+
+/// The directory for the layer, if it is on the workspace's file system.
+fn beside(store: Option<OwnedFd>, workspace: &Stat) -> Result<Option<OwnedFd>, StepFailure> {
+    let Some(directory) = store else { return Ok(None) };
+    let stat = rustix::fs::fstat(&directory).map_err(StepFailure::kernel("look at the store"))?;
+    Ok((stat.st_dev == workspace.st_dev).then_some(directory))
+}
+
+/// A file system for the layer.
+fn in_memory(bytes: u64) -> Result<OwnedFd, StepFailure> {
+    let options = [
+        ("size", bytes.to_string()),
+        // An inode costs about a kilobyte of kernel memory that `size` does not count.
+        ("nr_inodes", (bytes / 1024).clamp(1024, 1_000_000).to_string()),
+        // Whoever owns the workspace makes a directory here that is like it.
+        ("mode", "0777".into()),
+    ];
+    mounts::new("tmpfs", &options, NO_SUID | NO_DEV)
+        .map_err(StepFailure::kernel("file system of the layer"))
 }
 
 fn open_directory(path: &Path) -> Result<OwnedFd, StepFailure> {
@@ -132,7 +151,7 @@ fn make_like(layer: &OwnedFd, name: &str, like: &Stat) -> Result<OwnedFd, StepFa
         true => Some(Borrowed::take(owner)?),
         false => None,
     };
-    let made = make(layer, name, 0o700).and_then(|dir| {
+    let made = override_modes().and_then(|()| make(layer, name, 0o700)).and_then(|dir| {
         rustix::fs::fchmod(&dir, Mode::from_raw_mode(like.st_mode & 0o7777))
             .map_err(StepFailure::kernel("mode of the layer"))?;
         Ok(dir)
@@ -156,6 +175,7 @@ fn merge(
     lower: BorrowedFd<'_>,
     upper: BorrowedFd<'_>,
     work: BorrowedFd<'_>,
+    kept: Upper,
 ) -> Result<OwnedFd, StepFailure> {
     let fail = |act: &'static str| StepFailure::kernel::<rustix::io::Errno>(act);
     let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)
@@ -175,6 +195,11 @@ fn merge(
     // With these marks nothing is redirected, and no file is there in part only.
     rustix::mount::fsconfig_set_flag(context.as_fd(), "userxattr")
         .map_err(fail("overlayfs userxattr"))?;
+    if kept == Upper::Disk {
+        // What the layer has is worth nothing after a crash: nothing waits for the disk.
+        rustix::mount::fsconfig_set_flag(context.as_fd(), "volatile")
+            .map_err(fail("overlayfs volatile"))?;
+    }
     rustix::mount::fsconfig_create(context.as_fd()).map_err(fail("overlayfs"))?;
     let attributes = u32::try_from(NO_SUID | NO_DEV).unwrap_or(u32::MAX);
     rustix::mount::fsmount(
@@ -205,7 +230,7 @@ fn attempted() -> Result<(), StepFailure> {
     let (lower, upper, work) = (lower?, upper?, work?);
     rustix::fs::mkdirat(&lower, "there", Mode::RWXU).map_err(fail("make a directory"))?;
     rustix::fs::mkdirat(&lower, "there/below", Mode::RWXU).map_err(fail("make a directory"))?;
-    let merged = merge(lower.as_fd(), upper.as_fd(), work.as_fd())?;
+    let merged = merge(lower.as_fd(), upper.as_fd(), work.as_fd(), Upper::Memory)?;
     let remove = |name| rustix::fs::unlinkat(&merged, name, rustix::fs::AtFlags::REMOVEDIR);
     remove("there/below").map_err(fail("remove a directory of the lower layer"))?;
     remove("there").map_err(fail("remove a directory of the lower layer"))?;

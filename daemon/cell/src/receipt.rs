@@ -65,6 +65,8 @@ impl Promised {
                 | Step::Root(_)
                 | Step::Workspace(_)
                 | Step::Proc
+                | Step::Store(_)
+                | Step::Sweep { .. }
                 | Step::Overlay(_)
                 | Step::Rlimits(_)
                 | Step::Undumpable
@@ -128,6 +130,7 @@ pub(crate) fn write(promised: Promised, taken: &Taken) -> Result<CellReceipt, St
         securebits: securebits.bits(),
         limits: taken.limits.clone(),
         workspace: taken.workspace.clone().unwrap_or_default(),
+        upper: taken.layers.as_ref().map(|layers| layers.kept.upper),
     })
 }
 

@@ -9,6 +9,7 @@ use crate::{
     overlay::Layers,
     terminal,
     tree::Tree,
+    usage::Watch,
     victim::Victim,
 };
 use nix::sys::{
@@ -18,7 +19,7 @@ use nix::sys::{
 };
 use palisade_channel::Datagrams;
 use palisade_plan::{
-    Path,
+    Path, Upper,
     cell::{End, Run, RunReply, RunRequest, Streams},
 };
 use rustix::{
@@ -29,6 +30,7 @@ use rustix::{
 use std::{
     ffi::CString,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    time::Duration,
 };
 
 /// Where a program finds a script that is too long to be an argument.
@@ -116,6 +118,14 @@ enum Over {
     Ran(Moment),
 }
 
+/// A look every now and then at a layer that no file system of its own bounds.
+fn watch_of(layers: &Layers) -> Option<Watch<'_>> {
+    match layers.kept.upper {
+        Upper::Memory => None,
+        Upper::Disk => Some(Watch::new(&layers.upper, layers.bytes)),
+    }
+}
+
 /// What there is to do.
 struct Woken {
     request: bool,
@@ -127,10 +137,17 @@ impl Runner {
     fn serve(&mut self, layers: Option<&Layers>) -> Result<Over, RunnerError> {
         let mut running = None;
         let mut since = None;
+        let mut watch = None;
         loop {
-            let woken = self.wait()?;
+            let woken = self.wait(watch.as_ref().map(Watch::patience))?;
             if woken.gone {
                 return Ok(Over::Gone);
+            }
+            if let (Some(watch), Some(Running { pid, .. })) = (&mut watch, &running)
+                && watch.is_over()
+            {
+                // What the program is told by is what settling says: its layer is full.
+                self.tree.signal(*pid, Signal::SIGKILL as i32);
             }
             if woken.children {
                 running = self.reap(running)?;
@@ -145,6 +162,7 @@ impl Runner {
                 };
                 if let (Some(layers), RunRequest::Run(_)) = (layers, &request) {
                     since = Some(moment::now(&layers.lower));
+                    watch = watch_of(layers);
                 }
                 running = self.hear(request, fds, running)?;
             }
@@ -154,16 +172,17 @@ impl Runner {
         }
     }
 
-    fn wait(&self) -> Result<Woken, RunnerError> {
+    fn wait(&self, patience: Option<Duration>) -> Result<Woken, RunnerError> {
         let mut polled = [
             PollFd::new(&self.channel, PollFlags::IN),
             PollFd::new(&self.children, PollFlags::IN),
             PollFd::new(&self.control, PollFlags::IN),
         ];
         let next = self.channel.has_next();
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let patience = if next { Some(Duration::ZERO) } else { patience };
+        let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
         loop {
-            match rustix::event::poll(&mut polled, next.then_some(&at_once)) {
+            match rustix::event::poll(&mut polled, patience.as_ref()) {
                 Ok(_) => break,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(kernel("poll")(error)),

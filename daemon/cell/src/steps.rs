@@ -4,7 +4,7 @@
 use crate::{
     detach, kernel, landlock, namespaces,
     overlay::{self, Layers},
-    privilege, root, seccomp,
+    privilege, root, seccomp, store,
 };
 use palisade_plan::{HeldLimit, Namespace, Path, Step};
 use std::{
@@ -59,6 +59,8 @@ pub struct Taken {
     pub limits: Vec<HeldLimit>,
     /// The workspace, once it was found.
     pub workspace: Option<Path>,
+    /// A directory on the disk for a layer, until it is laid.
+    pub store: Option<OwnedFd>,
     /// What is below the workspace as a transaction's program sees it.
     pub layers: Option<Layers>,
 }
@@ -95,8 +97,13 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
             Ok(())
         }
         Step::Proc => root::own_proc(),
+        Step::Store(wanted) => {
+            taken.store = Some(store::make(&wanted)?);
+            Ok(())
+        }
+        Step::Sweep { directory, name } => store::sweep(&directory, &name),
         Step::Overlay(overlay) => {
-            taken.layers = Some(overlay::lay(&overlay)?);
+            taken.layers = Some(overlay::lay(&overlay, taken.store.take())?);
             taken.workspace = Some(overlay.workspace);
             Ok(())
         }

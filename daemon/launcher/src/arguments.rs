@@ -16,6 +16,7 @@ Options (the ceiling: no plan may ask for more, whoever asks):
   --max-processes N      of a session
   --max-cpu PERCENT      of a session, 100 being one core
   --min-uid UID          the lowest uid that may have a session
+  --store DIR            where transactions may keep what is too much for memory; none if not given
   --allow-root           root may have sessions of a service, too; they have no capabilities
   --help
 ";
@@ -29,6 +30,8 @@ pub struct Options {
     pub broker_user: Option<String>,
     /// What no plan may exceed.
     pub ceiling: Ceiling,
+    /// Where transactions may be kept on the disk.
+    pub store: Option<PathBuf>,
     /// Set by the outer launcher for the inner one; see `nest`.
     pub(crate) inside: Option<String>,
     /// The same, of `pulse`.
@@ -67,6 +70,7 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, Argument
         cell: None,
         broker_user: None,
         ceiling: Ceiling::default(),
+        store: None,
         inside: None,
         pulse: None,
     };
@@ -80,6 +84,7 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, Argument
         match option.as_str() {
             "--help" | "-h" => return Ok(Parsed::Help),
             "--cell" => options.cell = Some(value()?.into()),
+            "--store" => options.store = Some(value()?.into()),
             "--broker-user" => options.broker_user = Some(value()?),
             "--max-memory" => options.ceiling.max_memory_bytes = number(value()?)?,
             "--max-processes" => options.ceiling.max_processes = number(value()?)?,
@@ -110,9 +115,9 @@ mod tests {
 
     #[test]
     fn takes_the_ceiling_from_the_command_line() {
-        let Ok(Parsed::Run(options)) = parsed("--max-memory 5 --min-uid 7 --broker-user p") else {
-            panic!("not parsed")
-        };
+        let line = "--max-memory 5 --min-uid 7 --broker-user p --store /s";
+        let Ok(Parsed::Run(options)) = parsed(line) else { panic!("not parsed") };
+        assert_eq!(options.store, Some("/s".into()));
         assert_eq!(options.ceiling.max_memory_bytes, 5);
         assert_eq!(options.ceiling.min_uid, 7);
         assert_eq!(options.broker_user.as_deref(), Some("p"));

@@ -14,5 +14,6 @@ mod pulse;
 mod serve;
 mod session;
 mod spawn;
+mod store;
 
 pub use serve::{LauncherError, run};

@@ -10,6 +10,7 @@ use crate::{
     pulse::Pulse,
     session::{Blank, Session, Wanted},
     spawn::{OwnPids, Process, SpawnError, Spawner},
+    store::Stores,
 };
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use palisade_channel::{ChannelError, Datagrams};
@@ -81,6 +82,7 @@ struct Launcher {
     cgroups: Cgroups,
     blank: Option<Blank>,
     pulse: Pulse,
+    stores: Stores,
     sessions: BTreeMap<SessionNumber, Session>,
 }
 
@@ -117,6 +119,7 @@ fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
         // Not a service: whoever started this may have sessions, root among them.
         ceiling.allow_root = AllowRoot::Yes;
     }
+    let stores = Stores::open(options.store, &spawner);
     let mut launcher = Launcher {
         ceiling,
         facts,
@@ -124,6 +127,7 @@ fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
         cgroups,
         blank: None,
         pulse: Pulse::new(options.pulse),
+        stores,
         sessions: BTreeMap::new(),
     };
     let result = if listening {
@@ -200,6 +204,9 @@ impl Launcher {
                 continue;
             }
             attempt = Attempt::Worthwhile;
+            if woken.swept {
+                self.stores.collect();
+            }
             for number in woken.sessions {
                 self.look_after(number, broker)?;
             }
@@ -236,18 +243,24 @@ impl Launcher {
                 owners.push(*number);
             }
         }
+        let mut sweeps = 0;
+        for sweep in self.stores.processes() {
+            polled.push(PollFd::new(&sweep.pidfd, PollFlags::IN));
+            sweeps += 1;
+        }
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let patience = if idle { Some(at_once) } else { self.pulse.patience() };
         match rustix::event::poll(&mut polled, patience.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(LauncherError::Kernel("poll", error)),
         }
+        let swept = polled.iter().rev().take(sweeps).any(|fd| !fd.revents().is_empty());
         let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
         let broker = ready.next().unwrap_or(false);
         let mut sessions: Vec<_> =
             owners.into_iter().zip(ready).filter(|(_, ready)| *ready).map(|(n, _)| n).collect();
         sessions.dedup();
-        Ok(Woken { any: broker || !sessions.is_empty(), broker, sessions })
+        Ok(Woken { any: broker || swept || !sessions.is_empty(), broker, swept, sessions })
     }
 
     /// Something happened to a session's processes.
@@ -259,12 +272,17 @@ impl Launcher {
         let Some(session) = self.sessions.get_mut(&number) else { return Ok(()) };
         if session.is_waiting() && readable(session) {
             for wanted in session.hear() {
-                if let Err(refusal) = session.runner(number, wanted, &self.facts, &self.spawner) {
+                let made =
+                    session.runner(number, wanted, &self.facts, &self.spawner, &mut self.stores);
+                if let Err(refusal) = made {
                     broker.send(&Reply::Refused { session: number, refusal }, &[])?;
                 }
             }
         }
         let over = session.collect();
+        for name in session.take_left() {
+            self.stores.sweep(name, &self.spawner);
+        }
         self.spawner.end_strays(&self.known());
         if over && let Some(session) = self.sessions.remove(&number) {
             session.remove();
@@ -277,7 +295,7 @@ impl Launcher {
     fn known(&self) -> Vec<rustix::process::Pid> {
         let blank = self.blank.iter().flat_map(|blank| [&blank.files, &blank.runner]);
         let sessions = self.sessions.values().flat_map(Session::processes);
-        sessions.chain(blank).map(Process::pid).collect()
+        sessions.chain(blank).chain(self.stores.processes()).map(Process::pid).collect()
     }
 
     fn answer(&mut self, request: Request, fds: Vec<OwnedFd>) -> Option<Reply> {
@@ -380,7 +398,9 @@ impl Launcher {
         let made = match (self.sessions.get_mut(&session), wanted) {
             (None, _) => Err(Refusal::Session(format!("there is no session {session}"))),
             (_, Err(fds)) => Err(wrong_number(&fds, "a runner")),
-            (Some(known), Ok(wanted)) => known.runner(session, wanted, &self.facts, &self.spawner),
+            (Some(known), Ok(wanted)) => {
+                known.runner(session, wanted, &self.facts, &self.spawner, &mut self.stores)
+            }
         };
         made.err().map(|refusal| Reply::Refused { session, refusal })
     }
@@ -404,10 +424,13 @@ impl Launcher {
     fn end(&mut self) {
         let sessions = std::mem::take(&mut self.sessions);
         sessions.values().for_each(Session::kill);
-        sessions.into_values().for_each(Session::end_now);
+        for name in sessions.into_values().flat_map(Session::end_now) {
+            self.stores.sweep(name, &self.spawner);
+        }
         if let Some(blank) = self.blank.take() {
             blank.end();
         }
+        self.stores.finish();
         self.spawner.end_strays(&[]);
     }
 }
@@ -435,6 +458,7 @@ enum Attempt {
 struct Woken {
     any: bool,
     broker: bool,
+    swept: bool,
     sessions: Vec<SessionNumber>,
 }
 

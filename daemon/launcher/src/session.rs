@@ -3,9 +3,10 @@
 use crate::{
     cgroup::SessionCgroups,
     spawn::{Process, SpawnError, Spawner},
+    store::Stores,
 };
 use palisade_plan::{
-    Facts, Identity, LaunchPlan, Role, StepError,
+    Facts, Identity, LaunchPlan, Role, Step, StepError, Upper,
     cell::{Report, Setup},
     launcher::{Refusal, SessionNumber},
     steps,
@@ -93,6 +94,13 @@ impl Wanted {
     }
 }
 
+/// A runner, and the name of the directory on the disk that it was given.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    process: Process,
+    stored: Option<String>,
+}
+
 /// Whether a session's next runner is made ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
@@ -110,7 +118,9 @@ pub(crate) struct Session {
     plan: LaunchPlan,
     identity: Identity,
     pub(crate) files: Option<Process>,
-    pub(crate) runners: Vec<Process>,
+    pub(crate) runners: Vec<Runner>,
+    /// Directories on the disk of transactions that are over.
+    left: Vec<String>,
     /// Waits for its channel.
     spare: Option<Process>,
     /// What it was asked for so far.
@@ -139,6 +149,7 @@ impl Session {
             identity,
             files: Some(blank.files),
             runners: Vec::new(),
+            left: Vec::new(),
             spare: Some(blank.runner),
             asked: Asked::Nothing,
             namespaces: None,
@@ -149,6 +160,7 @@ impl Session {
         match session.set_up_files(number, facts, channels) {
             Ok(()) => Ok(session),
             Err(refusal) => {
+                // It has had no transaction yet.
                 session.end_now();
                 Err(refusal)
             }
@@ -238,12 +250,13 @@ impl Session {
         wanted: Wanted,
         facts: &Facts,
         spawner: &Spawner,
+        stores: &mut Stores,
     ) -> Result<(), Refusal> {
         let spawn = |error: SpawnError| Refusal::Spawn(error.to_string());
         if self.over {
             return Err(Refusal::Session(format!("session {number} is ending")));
         }
-        let (steps, _) = steps(&self.plan, facts, self.identity, wanted.role()).map_err(
+        let (mut steps, _) = steps(&self.plan, facts, self.identity, wanted.role()).map_err(
             |error| match error {
                 StepError::Transaction(why) => Refusal::Transaction(why),
                 StepError::Missing(_) | StepError::Empty(_) => Refusal::Spawn(error.to_string()),
@@ -263,10 +276,18 @@ impl Session {
         };
         let channels = u8::try_from(wanted.channels().len());
         let channels = channels.map_err(|error| Refusal::Spawn(error.to_string()))?;
+        let stored = match (&wanted, self.plan.transactions.upper) {
+            (Wanted::Transaction(_), Upper::Disk) => stores.take(self.identity),
+            (Wanted::Transaction(_) | Wanted::Runner(_), Upper::Memory | Upper::Disk) => None,
+        };
+        let name = stored.as_ref().map(|store| store.name.clone());
+        if let Some(store) = stored {
+            steps.insert(0, Step::Store(store));
+        }
         let setup = Setup { role: wanted.role(), session: number, steps, channels };
         let fds: Vec<_> = wanted.channels().iter().chain(namespaces).map(|fd| fd.as_fd()).collect();
         let result = process.set_up(&setup, &fds).map_err(spawn);
-        self.runners.push(process);
+        self.runners.push(Runner { process, stored: name });
         result
     }
 
@@ -281,13 +302,21 @@ impl Session {
     }
 
     pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
-        self.files.iter().chain(&self.runners).chain(&self.spare)
+        let runners = self.runners.iter().map(|runner| &runner.process);
+        self.files.iter().chain(runners).chain(&self.spare)
     }
 
     /// Collects what has ended; says whether nothing is left. The end of the cell's first process
     /// is the end of the session.
     pub(crate) fn collect(&mut self) -> bool {
-        self.runners.retain(|runner| !runner.has_ended());
+        let left = &mut self.left;
+        self.runners.retain_mut(|runner| {
+            let ended = runner.process.has_ended();
+            if ended {
+                left.extend(runner.stored.take());
+            }
+            !ended
+        });
         if self.spare.as_ref().is_some_and(Process::has_ended) {
             self.spare = None;
         }
@@ -298,11 +327,19 @@ impl Session {
         self.processes().next().is_none()
     }
 
-    /// Kills everything, waits for it, and removes the cgroups.
-    pub(crate) fn end_now(self) {
+    /// The directories on the disk of transactions that are over.
+    pub(crate) fn take_left(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.left)
+    }
+
+    /// Kills everything, waits for it, and removes the cgroups; gives what is left on the disk.
+    pub(crate) fn end_now(mut self) -> Vec<String> {
         self.kill();
         self.processes().for_each(Process::collect);
+        let mut left = self.take_left();
+        left.extend(self.runners.iter_mut().filter_map(|runner| runner.stored.take()));
         self.remove();
+        left
     }
 
     /// Removes what is left when every process is gone.

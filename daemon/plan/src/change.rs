@@ -105,6 +105,9 @@ pub enum Act {
         /// What becomes of what somebody else changed as well.
         conflicts: Conflicts,
     },
+    /// Take back what commits of transactions did that were cut off in this workspace. Not in a
+    /// transaction. Nothing else is changed, and if there are none nothing at all.
+    Resolve,
 }
 
 /// What becomes of paths that the program changed and somebody else too, meanwhile.
@@ -271,6 +274,8 @@ pub struct Effect {
     pub print: Print,
     /// The file that was there before, to know whether the session itself had written it.
     pub replaces: Option<Version>,
+    /// Of a directory that is gone: every regular file that went with it, if they are not too many.
+    pub below: Option<Vec<Version>>,
 }
 
 /// Kinds of effects.
@@ -317,10 +322,14 @@ pub struct Prepared {
 }
 
 /// What a change did.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Changed {
     /// In order.
     pub effects: Vec<Effect>,
     /// Each regular file that the change wrote, as it is now, with the path of its effect.
     pub wrote: Vec<(Path, Version)>,
+    /// The digests of the changes that were cut off and are taken back now, by [`Act::Resolve`].
+    pub resolved: Vec<[u8; 32]>,
+    /// What else there is to say, in sentences.
+    pub notes: Vec<String>,
 }

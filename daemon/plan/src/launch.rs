@@ -107,8 +107,38 @@ pub struct Limits {
     pub file_bytes: u64,
     /// Open descriptors of a process.
     pub open_files: u64,
-    /// What a transaction may write before it is settled. It counts against memory too.
+    /// What a transaction may write before it is settled. In memory it counts as that, too.
     pub transaction_bytes: u64,
+}
+
+/// Where what a program writes in a transaction is kept until it is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub enum Upper {
+    /// In memory.
+    Memory,
+    /// On the workspace's own file system, where the launcher has a directory there; in memory
+    /// elsewhere.
+    Disk,
+}
+
+/// What of a transaction's changes is on the disk before they count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub enum Durable {
+    /// Nothing is waited for.
+    No,
+    /// What takes the place of something.
+    Replaced,
+    /// And what is new.
+    All,
+}
+
+/// How transactions are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Transactions {
+    /// Until they are settled.
+    pub upper: Upper,
+    /// When they are.
+    pub durable: Durable,
 }
 
 /// Everything about a session's confinement that the broker decides.
@@ -130,4 +160,6 @@ pub struct LaunchPlan {
     pub limits: Limits,
     /// Layers that may be missing.
     pub optional: Vec<Layer>,
+    /// How transactions are kept.
+    pub transactions: Transactions,
 }

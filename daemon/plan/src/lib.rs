@@ -7,6 +7,7 @@ pub mod ceiling;
 pub mod cell;
 pub mod change;
 pub mod codec;
+pub mod journal;
 pub mod launcher;
 pub mod search;
 pub mod text;
@@ -22,11 +23,15 @@ pub use facts::{CgroupFacts, CgroupVersion, Facts, Found};
 pub use filter::{
     Compare, Condition, FilterError, Instruction, SyscallAction, SyscallRule, assemble,
 };
-pub use launch::{Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Network, Path, Tmpfs};
+pub use launch::{
+    Access, Bind, Durable, Grant, LaunchPlan, Limits, MissingPath, Network, Path, Tmpfs,
+    Transactions, Upper,
+};
 pub use layer::Layer;
 pub use receipt::{Absent, CellReceipt, HeldLimit};
 pub use step::{
-    Identity, Namespace, Overlay, ProcView, Resource, Rlimit, Role, Root, Step, StepError, steps,
+    Identity, Namespace, Overlay, ProcView, Resource, Rlimit, Role, Root, Step, StepError, Store,
+    steps,
 };
 
 /// Shared by all rooms of one build; rooms of different builds refuse each other.

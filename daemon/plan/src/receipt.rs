@@ -36,6 +36,8 @@ pub struct CellReceipt {
     pub limits: Vec<HeldLimit>,
     /// The workspace as the kernel names it from inside.
     pub workspace: crate::Path,
+    /// Where what a transaction's program writes is kept; none for others.
+    pub upper: Option<crate::Upper>,
 }
 
 /// A limit and who holds it.

@@ -3,7 +3,7 @@
 
 use crate::{
     Absent, Access, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, MissingPath, Network,
-    Path, SyscallRule, Tmpfs,
+    Path, SyscallRule, Tmpfs, Transactions,
 };
 use bincode::{Decode, Encode};
 
@@ -19,6 +19,8 @@ pub enum Role {
     /// A runner for one program, whose changes of the workspace are held back until they are
     /// settled.
     Transaction,
+    /// Removes what a transaction left on the disk.
+    Sweep,
 }
 
 /// Whom a cell runs as.
@@ -96,6 +98,19 @@ pub struct Overlay {
     pub identity: Identity,
     /// How many bytes the layer may hold.
     pub bytes: u64,
+    /// How it is kept.
+    pub transactions: Transactions,
+}
+
+/// A directory on the disk for one layer.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Store {
+    /// The launcher's directory for all of them.
+    pub directory: Path,
+    /// Its name there.
+    pub name: String,
+    /// Whose it is.
+    pub identity: Identity,
 }
 
 /// A resource limit of each process.
@@ -139,6 +154,15 @@ pub enum Step {
     Root(Box<Root>),
     /// A runner's own copy of the session's mounts, with a `/proc` of its own processes.
     Proc,
+    /// A directory for a layer, before the session's mounts hide it.
+    Store(Store),
+    /// Remove such a directory and all that is in it.
+    Sweep {
+        /// The directory that it is in.
+        directory: Path,
+        /// Its name there.
+        name: String,
+    },
     /// A layer over the workspace, in a runner's own copy of the session's mounts.
     Overlay(Overlay),
     /// Without a root of its own, by the profile's leave: find the workspace where it is.
@@ -176,6 +200,8 @@ impl Step {
             Self::EnterNamespaces(_) => "enter namespaces",
             Self::Root(_) => "root",
             Self::Proc => "proc",
+            Self::Store(_) => "store",
+            Self::Sweep { .. } => "sweep",
             Self::Overlay(_) => "overlay",
             Self::Workspace(_) => "workspace",
             Self::Rlimits(_) => "rlimits",
@@ -231,7 +257,7 @@ pub fn steps(
     let own_proc = has(Layer::Mount) && has(Layer::Pid);
     let mut steps = vec![Step::Detach];
     match role {
-        Role::Trial => {}
+        Role::Trial | Role::Sweep => {}
         Role::Files => {
             steps.push(Step::Namespaces(shared));
             if has(Layer::Mount) {
@@ -305,7 +331,8 @@ fn overlay(plan: &LaunchPlan, facts: &Facts, identity: Identity) -> Result<Overl
         return Err(StepError::Transaction(why.to_owned()));
     }
     let workspace = plan.workspace.path.clone();
-    Ok(Overlay { workspace, identity, bytes: plan.limits.transaction_bytes })
+    let (bytes, transactions) = (plan.limits.transaction_bytes, plan.transactions);
+    Ok(Overlay { workspace, identity, bytes, transactions })
 }
 
 /// The layers that are missing; an error if one of them is required.

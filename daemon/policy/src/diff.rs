@@ -188,6 +188,15 @@ impl Found {
         self.list("transactions.noise", more, noise, Noise::shown);
         let rewritten = (&a.rewritten[..], &b.rewritten[..]);
         self.list("transactions.rewritten", more, rewritten, Noise::shown);
+        for (key, from, to) in [
+            ("transactions.upper", format!("{:?}", a.upper), format!("{:?}", b.upper)),
+            ("transactions.durable", format!("{:?}", a.durable), format!("{:?}", b.durable)),
+        ] {
+            if from != to {
+                let text = format!("{from} → {to}").to_lowercase();
+                self.push(Direction::Other, key, text);
+            }
+        }
     }
 
     fn rules(&mut self, a: &[Said<Rule>], b: &[Said<Rule>]) {

@@ -110,6 +110,8 @@ pub const KEYS: &[Key] = &[
     key("transactions.most_bytes"),
     key("transactions.noise"),
     key("transactions.rewritten"),
+    words("transactions.upper", &["memory", "disk"]),
+    words("transactions.durable", &["no", "replaced", "all"]),
     key("diagnostics.name"),
     key("diagnostics.argv"),
     words("diagnostics.format", &["cargo-json", "gcc"]),

@@ -145,6 +145,7 @@ impl Profile {
                 transaction_bytes: limits.transaction.bytes(),
             },
             optional: settings.layers.optional.iter().map(|entry| entry.0).collect(),
+            transactions: settings.transactions.kept(),
         })
     }
 

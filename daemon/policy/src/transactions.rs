@@ -28,6 +28,27 @@ pub(crate) struct Transactions {
     pub(crate) noise: Vec<Noise>,
     /// What may be written over unasked, but not be deleted.
     pub(crate) rewritten: Vec<Noise>,
+    /// Where what a command writes is kept until it counts.
+    pub(crate) upper: Upper,
+    /// What is on the disk before it counts.
+    pub(crate) durable: Durable,
+}
+
+/// Where what a command writes is kept until it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Upper {
+    Memory,
+    Disk,
+}
+
+/// What is on the disk before it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Durable {
+    No,
+    Replaced,
+    All,
 }
 
 /// A path below the workspace, at any depth; with a slash at its end all that is below it too.
@@ -84,6 +105,8 @@ impl Default for Transactions {
             most_bytes: Size::gib(1),
             noise: Vec::new(),
             rewritten: Vec::new(),
+            upper: Upper::Memory,
+            durable: Durable::Replaced,
         }
     }
 }
@@ -98,6 +121,8 @@ pub(crate) struct TransactionsText {
     most_bytes: Option<Size>,
     noise: Option<Vec<Noise>>,
     rewritten: Option<Vec<Noise>>,
+    upper: Option<Upper>,
+    durable: Option<Durable>,
 }
 
 impl Transactions {
@@ -113,6 +138,23 @@ impl Transactions {
             most_bytes: self.most_bytes.min(other.most_bytes),
             noise: common(&self.noise, &other.noise),
             rewritten: common(&self.rewritten, &other.rewritten),
+            upper: self.upper.max(other.upper),
+            durable: self.durable.max(other.durable),
+        }
+    }
+
+    /// How transactions are kept.
+    pub(crate) const fn kept(&self) -> palisade_plan::Transactions {
+        palisade_plan::Transactions {
+            upper: match self.upper {
+                Upper::Memory => palisade_plan::Upper::Memory,
+                Upper::Disk => palisade_plan::Upper::Disk,
+            },
+            durable: match self.durable {
+                Durable::No => palisade_plan::Durable::No,
+                Durable::Replaced => palisade_plan::Durable::Replaced,
+                Durable::All => palisade_plan::Durable::All,
+            },
         }
     }
 
@@ -129,6 +171,8 @@ impl Transactions {
             most_bytes: text.most_bytes.unwrap_or(self.most_bytes),
             noise: text.noise.unwrap_or_else(|| self.noise.clone()),
             rewritten: text.rewritten.unwrap_or_else(|| self.rewritten.clone()),
+            upper: text.upper.unwrap_or(self.upper),
+            durable: text.durable.unwrap_or(self.durable),
         };
         if widening == Widening::Yes {
             return Ok(new);

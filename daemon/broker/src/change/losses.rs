@@ -74,6 +74,7 @@ mod tests {
             size_after: 2,
             print: Print::Absent,
             replaces: replaces.map(version),
+            below: None,
         }
     }
 

@@ -98,6 +98,7 @@ mod tests {
             size_after: 0,
             print: Print::Absent,
             replaces: None,
+            below: None,
         }
     }
 

@@ -19,7 +19,7 @@ mod smallest;
 mod walk;
 mod watch;
 
-pub(crate) use change::{change, settle, with_free_name};
+pub(crate) use change::{change, remove_tree, settle, with_free_name};
 pub(crate) use glob::glob;
 pub(crate) use grep::grep;
 pub(crate) use list::{Listing, list};
@@ -128,7 +128,7 @@ fn open(base: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
 }
 
 /// Opens as [`open`], with further rules for the way there.
-fn open_with(
+pub(crate) fn open_with(
     base: impl AsFd,
     path: &[u8],
     flags: OFlags,

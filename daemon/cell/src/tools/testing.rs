@@ -47,7 +47,11 @@ impl Broker {
     }
 
     pub(crate) fn with_channels(count: usize) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::at(tempfile::tempdir().unwrap(), count)
+    }
+
+    /// With a workspace that is there.
+    pub(crate) fn at(dir: tempfile::TempDir, count: usize) -> Self {
         let (channels, theirs): (Vec<_>, Vec<_>) = (0..count).map(|_| pair()).unzip();
         let workspace = dir.path().to_owned();
         let server = thread::spawn(move || {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    Access, Bind, Compare, Condition, Grant, Limits, MissingPath, Network, SyscallAction,
-    SyscallRule, Tmpfs,
+    Access, Bind, Compare, Condition, Durable, Grant, Limits, MissingPath, Network, SyscallAction,
+    SyscallRule, Tmpfs, Transactions, Upper,
 };
 
 const USER: Identity = Identity { uid: 1000, gid: 1000 };
@@ -47,6 +47,7 @@ fn plan() -> LaunchPlan {
             open_files: 1024,
         },
         optional: vec![Layer::Limits],
+        transactions: Transactions { upper: Upper::Memory, durable: Durable::Replaced },
     }
 }
 

@@ -4,6 +4,7 @@ use super::{
     done::Done,
     keep::changed,
     seen::Seen,
+    settle::Journal,
     stage::Stage,
     step::{Step, StepError},
 };
@@ -24,10 +25,7 @@ const VERSION: usize = 64;
 
 /// Does all steps, and says what was done. If one fails, those before it are taken back.
 pub(super) fn commit(mut stage: Stage<'_>) -> Result<Changed, FileError> {
-    for step in &mut stage.steps {
-        step.prepare()?;
-    }
-    unchanged(&stage)?;
+    let journal = prepare(&mut stage)?;
     let mut done = Vec::with_capacity(stage.steps.len());
     for step in stage.steps {
         let path = path_of(&step);
@@ -43,6 +41,10 @@ pub(super) fn commit(mut stage: Stage<'_>) -> Result<Changed, FileError> {
             return Err(take_back(done, failed(&path, error)));
         }
     }
+    if let Some(Err(error)) = journal.map(Journal::end) {
+        done.iter().for_each(Done::reopen);
+        return Err(take_back(done, error));
+    }
     done.iter().for_each(Done::finish);
     let of = |one: &Done| {
         let path = one.path();
@@ -55,7 +57,21 @@ pub(super) fn commit(mut stage: Stage<'_>) -> Result<Changed, FileError> {
         left.is_some()
     };
     let wrote = done.iter().flat_map(of).take_while(fits).collect();
-    Ok(Changed { effects: stage.effects, wrote })
+    Ok(Changed { effects: stage.effects, wrote, ..Changed::default() })
+}
+
+/// Does what can be done before anything is changed that anybody sees; in a transaction's commit the
+/// last of it is its journal.
+pub(super) fn prepare(stage: &mut Stage<'_>) -> Result<Option<Journal>, FileError> {
+    let staging = stage.staging.take().filter(|_| !stage.steps.is_empty());
+    if let Some(staging) = &staging {
+        staging.begin()?;
+    }
+    for step in &mut stage.steps {
+        step.prepare()?;
+    }
+    unchanged(stage)?;
+    staging.map(|staging| Journal::begin(stage, &staging)).transpose()
 }
 
 /// Refuses if anything is not what it was when the change was worked out.

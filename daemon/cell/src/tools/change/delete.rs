@@ -15,7 +15,7 @@ use crate::{
 };
 use palisade_plan::{
     Path,
-    cell::{FileError, FileErrorKind},
+    cell::{FileError, FileErrorKind, Version},
     change::{EffectKind, Print},
 };
 use rustix::{fs::FileType, io::Errno};
@@ -23,6 +23,9 @@ use std::{os::fd::AsFd as _, rc::Rc};
 
 /// How many entries of a tree are looked at between two looks at the channel.
 const BETWEEN_LOOKS: u64 = 64;
+
+/// The most files of a tree that are told one by one.
+const MOST_FILES: usize = 4096;
 
 /// Plans to remove what the path names; a link itself, not its target.
 pub(super) fn delete(
@@ -94,6 +97,7 @@ pub(super) fn tree(
     let gathered = gather(stage, channel, spot)?;
     stage.remove(spot, node, Below::Tree(gathered.print))?;
     gone(stage, spot, &seen, gathered.entries);
+    stage.below(gathered.files);
     Ok(())
 }
 
@@ -105,6 +109,8 @@ pub(super) struct Gathered {
     pub(super) entries: u64,
     /// The entry that changed last.
     pub(super) newest: Option<Seen>,
+    /// Every regular file, if they are not too many.
+    pub(super) files: Option<Vec<Version>>,
 }
 
 /// Keeps a directory with all that is in it.
@@ -122,14 +128,15 @@ pub(super) fn gather(
         print: Fingerprint::default(),
         entries: 0,
         newest: None,
+        files: Some(Vec::new()),
     };
     walk(dir.as_fd(), &spot.name, &mut gathering).map_err(|halt| match halt {
         Halt::Stop(stop) => stop,
         Halt::Kernel(errno) => whole(&path, errno).into(),
     })?;
-    let Gathering { print, entries, newest, .. } = gathering;
+    let Gathering { print, entries, newest, files, .. } = gathering;
     stage.diff_complete &= stage.change.diff == 0;
-    Ok(Gathered { print: print.done(), entries, newest })
+    Ok(Gathered { print: print.done(), entries, newest, files })
 }
 
 fn whole(path: &Path, errno: Errno) -> FileError {
@@ -168,6 +175,7 @@ struct Gathering<'a> {
     print: Fingerprint,
     entries: u64,
     newest: Option<Seen>,
+    files: Option<Vec<Version>>,
 }
 
 impl Visitor for Gathering<'_> {
@@ -181,6 +189,10 @@ impl Visitor for Gathering<'_> {
         self.print.take(met);
         if self.newest.is_none_or(|newest| met.seen.is_newer(&newest)) {
             self.newest = Some(*met.seen);
+        }
+        if met.seen.kind() == FileType::RegularFile {
+            self.files = self.files.take().filter(|files| files.len() < MOST_FILES);
+            self.files.iter_mut().for_each(|files| files.push(met.seen.version()));
         }
         if !self.kept.wants() {
             return Ok(());

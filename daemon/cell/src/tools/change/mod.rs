@@ -21,7 +21,7 @@ mod target;
 mod tree;
 mod write;
 
-pub(crate) use self::names::with_free_name;
+pub(crate) use self::{names::with_free_name, tree::remove as remove_tree};
 
 use self::{arrange::Over, restore::Force, stage::Stage};
 use super::{Reach, Stop, failure};
@@ -84,6 +84,9 @@ pub(crate) fn change(
     workspace: &std::path::Path,
 ) -> Result<(), Stop> {
     let incoming = Incoming { channel };
+    if change.act == Act::Resolve {
+        return settle::resolve(&incoming, workspace);
+    }
     let mut stage = Stage::new(change, workspace);
     work_out(&mut stage, &incoming)?;
     offer(stage, &incoming)
@@ -178,7 +181,7 @@ fn work_out(stage: &mut Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> 
             let force = if *force { Force::Yes } else { Force::No };
             restore::restore(stage, incoming, entries, force)
         }
-        Act::Settle { .. } => {
+        Act::Settle { .. } | Act::Resolve => {
             let message = "there is no transaction here to be settled".to_owned();
             Err(failure(FileErrorKind::Invalid, None, message).into())
         }

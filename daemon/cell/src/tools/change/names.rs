@@ -24,15 +24,20 @@ pub(crate) fn with_free_name<T>(
     mut act: impl FnMut(&str) -> Result<T, Errno>,
 ) -> Result<(T, String), Errno> {
     for _try in 0..TRIES {
-        let mut random = [0; 4];
-        rustix::rand::getrandom(&mut random, GetRandomFlags::empty())?;
-        let name = format!(".palisade-{:08x}.tmp", u32::from_ne_bytes(random));
+        let name = random_name()?;
         match act(&name) {
             Err(Errno::EXIST) => {}
             done => return done.map(|done| (done, name)),
         }
     }
     Err(Errno::EXIST)
+}
+
+/// A name that hardly anything has.
+pub(super) fn random_name() -> Result<String, Errno> {
+    let mut random = [0; 4];
+    rustix::rand::getrandom(&mut random, GetRandomFlags::empty())?;
+    Ok(format!(".palisade-{:08x}.tmp", u32::from_ne_bytes(random)))
 }
 
 /// Renames to where nothing is.

@@ -5,13 +5,14 @@ use super::{
     fresh::{Facts, Fresh, Like},
     keep::Kept,
     seen::Seen,
+    settle::staging::Staging,
     spot::{Dir, Spot, Way},
     step::Step,
 };
 use crate::tools::{failure, invalid, refused, shown, split};
 use palisade_plan::{
     Path,
-    cell::{FileError, FileErrorKind, LOOK_BYTES},
+    cell::{FileError, FileErrorKind, LOOK_BYTES, Version},
     change::{Before, Change, Conflict, Effect, EffectKind, Keep, Print},
 };
 use rustix::{fs::FileType, io::Errno};
@@ -27,6 +28,9 @@ pub(super) const MOST_OPEN: usize = 128;
 
 /// The most directories in which a change does something.
 const MOST_DIRECTORIES: usize = 512;
+
+/// The most files that are told of with their directories: all effects are one message.
+const MOST_BELOW: usize = 16_384;
 
 /// What is at a spot when the steps so far are done.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +57,8 @@ pub(super) struct Stage<'a> {
     /// What was found where, at the first look.
     pub(super) found: Vec<(Spot, Option<Seen>)>,
     pub(super) steps: Vec<Step>,
+    /// Where a transaction's commit works.
+    pub(super) staging: Option<Rc<Staging>>,
     pub(super) effects: Vec<Effect>,
     pub(super) kept: Kept,
     pub(super) hash: Sha256,
@@ -61,6 +67,8 @@ pub(super) struct Stage<'a> {
     /// What somebody else changed as well.
     pub(super) conflicts: Vec<Conflict>,
     pub(super) open: usize,
+    /// How many files are told of that go with their directories.
+    below: usize,
 }
 
 impl<'a> Stage<'a> {
@@ -74,6 +82,7 @@ impl<'a> Stage<'a> {
             moved: HashMap::new(),
             found: Vec::new(),
             steps: Vec::new(),
+            staging: None,
             effects: Vec::new(),
             kept: Kept::new(change.keep),
             hash: Sha256::new(),
@@ -81,6 +90,7 @@ impl<'a> Stage<'a> {
             diff_complete: true,
             conflicts: Vec::new(),
             open: 0,
+            below: 0,
         }
     }
 
@@ -221,7 +231,17 @@ impl<'a> Stage<'a> {
     ) {
         let (size_before, size_after) = sizes;
         let replaces = replaces.map(Seen::version);
-        self.effects.push(Effect { path, kind, size_before, size_after, print, replaces });
+        let below = None;
+        self.effects.push(Effect { path, kind, size_before, size_after, print, replaces, below });
+    }
+
+    /// Says of the last effect which files went with it.
+    pub(super) fn below(&mut self, files: Option<Vec<Version>>) {
+        let told = self.below + files.as_ref().map_or(0, Vec::len);
+        if let Some(last) = self.effects.last_mut().filter(|_| told <= MOST_BELOW) {
+            last.below = files;
+            self.below = told;
+        }
     }
 
     /// Keeps what is at a spot, to be sent.

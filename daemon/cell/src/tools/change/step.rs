@@ -3,7 +3,7 @@
 use super::{
     done::Done,
     fresh::Fresh,
-    names::{rename_new, with_free_name},
+    names::{random_name, rename_new, with_free_name},
     seen::Seen,
     settle::{Source, modified, place, staging::Staging, take_away},
     spot::{Handle, Spot, look},
@@ -42,7 +42,16 @@ pub(super) enum Step {
     /// Put what a program left in a transaction in the place of what is there, or of nothing.
     Place { spot: Spot, source: Box<Source>, staging: Rc<Staging>, old: Option<(Seen, Below)> },
     /// Take away what a program removed in a transaction.
-    Take { spot: Spot, old: Seen, below: Below, staging: Rc<Staging> },
+    Take {
+        spot: Spot,
+        old: Seen,
+        below: Below,
+        staging: Rc<Staging>,
+        /// Its name there.
+        kept: Vec<u8>,
+        /// Or where it is, if it can not be moved.
+        beside: String,
+    },
     /// Give a file another time.
     Touch { spot: Spot, old: Seen, mtime: (i64, u32) },
 }
@@ -155,7 +164,9 @@ impl Step {
                 Ok(Done::Mode { spot, old: old.mode() })
             }
             Self::Place { spot, source, staging, old } => place(spot, *source, staging, old),
-            Self::Take { spot, old, below, staging } => take_away(spot, &old, below, staging),
+            Self::Take { spot, old, below, staging, kept, beside } => {
+                take_away(spot, &old, below, (staging, kept), &beside)
+            }
             Self::Touch { spot, old, mtime } => {
                 let handle = spot.handle()?;
                 let now = Seen::from(&rustix::fs::fstat(&handle)?);
@@ -230,14 +241,24 @@ pub(super) fn exchange(one: (impl AsFd, &[u8]), other: (impl AsFd, &[u8])) -> Re
     rustix::fs::renameat_with(one.0, one.1, other.0, other.1, RenameFlags::EXCHANGE)
 }
 
-pub(super) fn remove(spot: Spot, old: &Seen, below: Below) -> Result<Done, StepError> {
+fn remove(spot: Spot, old: &Seen, below: Below) -> Result<Done, StepError> {
+    let aside = random_name()?;
+    remove_as(spot, old, below, &aside)
+}
+
+/// Takes something away by giving it another name where it is.
+pub(super) fn remove_as(
+    spot: Spot,
+    old: &Seen,
+    below: Below,
+    aside: &str,
+) -> Result<Done, StepError> {
     let dir = spot.dir()?;
-    let renamed =
-        with_free_name(|free| rename_new((&dir, spot.name.as_slice()), (&dir, free.as_bytes())));
-    let ((), aside) = match renamed {
+    let aside = aside.to_owned();
+    match rename_new((&dir, spot.name.as_slice()), (&dir, aside.as_bytes())) {
         Err(Errno::NOENT) => return Err(StepError::Changed),
         done => done?,
-    };
+    }
     match is_expected(&dir, aside.as_bytes(), old, below) {
         Ok(true) => {
             drop(dir);

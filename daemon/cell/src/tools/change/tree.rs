@@ -273,7 +273,7 @@ impl Visitor for Removal {
 }
 
 /// Removes a tree.
-pub(super) fn remove(above: impl AsFd, name: &[u8]) -> Result<(), Errno> {
+pub(crate) fn remove(above: impl AsFd, name: &[u8]) -> Result<(), Errno> {
     for _again in 0..MOST_REFILLS {
         match walk(&above, name, &mut Removal) {
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}

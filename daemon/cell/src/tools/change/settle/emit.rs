@@ -37,7 +37,8 @@ impl<'s, 'a> Emission<'s, 'a> {
         layers: &'s Layers,
         base: &Rc<Dir>,
     ) -> Self {
-        let staging = Rc::new(Staging::new(base));
+        let staging = Rc::new(Staging::new(base, layers.kept.durable));
+        stage.staging = Some(Rc::clone(&staging));
         Self { stage, channel, layers, staging, times: BTreeMap::new() }
     }
 

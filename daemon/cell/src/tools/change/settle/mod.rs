@@ -10,15 +10,20 @@ mod content;
 mod copy;
 mod emit;
 mod found;
+mod journal;
 mod moves;
 mod place;
+mod resolve;
 mod swap;
+mod sync;
 mod whole;
 
 pub(super) mod staging;
 
 pub(super) use self::{
     copy::{Source, modified},
+    journal::Journal,
+    resolve::resolve,
     swap::{give_back, place, restore_name, take_away},
     whole::{files, measure},
 };
@@ -29,9 +34,10 @@ use crate::{
     channel::Channel,
     overlay::Layers,
     tools::{Stop, failure, invalid, refused},
+    usage::is_over,
 };
 use palisade_plan::{
-    Path,
+    Path, Upper,
     cell::{FileError, FileErrorKind},
 };
 use std::{os::unix::ffi::OsStrExt as _, rc::Rc};
@@ -62,15 +68,29 @@ pub(super) fn settle(
 
 /// A program that met the end of its space was not able to do what it meant to do.
 fn refuse_full(layers: &Layers, workspace: &Path) -> Result<(), FileError> {
-    let space = rustix::fs::fstatfs(&layers.upper).map_err(|e| refused("look at", workspace, e))?;
-    if space.f_bavail > 0 && space.f_ffree > 0 {
-        return Ok(());
-    }
-    let message = "the transaction is full: the program wrote more than it may hold until it is \
-                   committed, and may have stopped half-way. Nothing was changed; a profile says \
-                   how much it may hold (limits.transaction)"
-        .to_owned();
+    let fail = |errno| refused("look at", workspace, errno);
+    let space = rustix::fs::fstatfs(&layers.upper).map_err(fail)?;
+    let is_full = space.f_bavail == 0 || space.f_ffree == 0;
+    let hint = match layers.kept.upper {
+        Upper::Memory if is_full => ", and transactions.upper = \"disk\" that it is not in memory",
+        Upper::Disk if is_full || holds_too_much(layers).map_err(fail)? => "",
+        Upper::Memory | Upper::Disk => return Ok(()),
+    };
+    let message = format!(
+        "the transaction is full: the program wrote more than it may hold until it is committed, \
+         and may have stopped half-way. Nothing was changed; a profile says how much it may hold \
+         (limits.transaction{hint})"
+    );
     Err(failure(FileErrorKind::TooLarge, Some(rustix::io::Errno::NOSPC), message))
+}
+
+/// Whether a layer on the disk is over its bound. One that is too deep to be looked at is refused
+/// for that.
+fn holds_too_much(layers: &Layers) -> Result<bool, rustix::io::Errno> {
+    match is_over(&layers.upper, layers.bytes) {
+        Err(rustix::io::Errno::NAMETOOLONG) => Ok(false),
+        over => over,
+    }
 }
 
 /// What is to be left as it is.

@@ -4,6 +4,7 @@ use super::{
     super::{
         delete::{gather, gone},
         fresh::Facts,
+        names::random_name,
         print,
         seen::Seen,
         spot::Spot,
@@ -184,6 +185,7 @@ impl Emission<'_, '_> {
         }
         self.stage.note_part(&gathered.print);
         gone(self.stage, spot, old, gathered.entries);
+        self.stage.below(gathered.files);
         Ok(Below::Tree(gathered.print))
     }
 
@@ -303,8 +305,9 @@ impl Emission<'_, '_> {
         may_change(&path, "delete", spot)?;
         self.stage.found.push((spot.clone(), Some(*old)));
         let below = self.losing(spot, old)?;
-        let staging = Rc::clone(&self.staging);
-        let step = Step::Take { spot: spot.clone(), old: *old, below, staging };
+        let (staging, kept) = (Rc::clone(&self.staging), self.staging.name());
+        let beside = random_name().map_err(|e| refused("delete", &path, e))?;
+        let step = Step::Take { spot: spot.clone(), old: *old, below, staging, kept, beside };
         Ok(self.stage.plan(path, None, step)?)
     }
 }

@@ -1,16 +1,26 @@
 //! Where what is to be put in place waits, and what it replaces goes: one directory beside both,
 //! that nobody else may enter. Room: the cell.
 //!
-//! It is locked while it is in use. One that is not is what a killed process left, and goes when
-//! the next is made.
+//! It is locked while it is in use. One that is not is what a killed process left: with a journal, of
+//! a commit that was cut off and is to be taken back before there is another; without, nothing of
+//! worth, which goes when the next is made.
 
-use super::super::{
-    names::{is_ours, with_free_name},
-    spot::{Dir, look},
-    tree,
+use super::{
+    super::{
+        names::{is_ours, with_free_name},
+        spot::Dir,
+        tree,
+    },
+    journal,
+    resolve::open,
+};
+use crate::tools::{failure, refused, shown};
+use palisade_plan::{
+    Durable, Path,
+    cell::{FileError, FileErrorKind},
 };
 use rustix::{
-    fs::{FileType, FlockOperation, Mode, OFlags},
+    fs::{FlockOperation, Mode},
     io::Errno,
 };
 use std::{
@@ -28,6 +38,7 @@ const NAMES: usize = 100_000;
 #[derive(Debug)]
 pub(in super::super) struct Staging {
     base: Rc<Dir>,
+    durable: Durable,
     made: OnceCell<(OwnedFd, String)>,
     next: Cell<u64>,
     fate: Cell<Fate>,
@@ -45,9 +56,10 @@ enum Fate {
 
 impl Staging {
     /// One in a directory, that is not made yet.
-    pub(super) fn new(base: &Rc<Dir>) -> Self {
+    pub(super) fn new(base: &Rc<Dir>, durable: Durable) -> Self {
         Self {
             base: Rc::clone(base),
+            durable,
             made: OnceCell::new(),
             next: Cell::new(0),
             fate: Cell::new(Fate::Goes),
@@ -62,14 +74,37 @@ impl Staging {
         number.to_string().into_bytes()
     }
 
-    /// The directory.
-    pub(in super::super) fn dir(&self) -> Result<BorrowedFd<'_>, Errno> {
+    /// Makes the directory.
+    pub(in super::super) fn begin(&self) -> Result<(), FileError> {
+        let path = Path(self.base.real.clone());
         if self.made.get().is_none() {
-            sweep(&self.base);
-            let made = make(&self.base)?;
+            if sweep(&self.base) == Left::CutOff {
+                let message = format!(
+                    "a commit in {} was cut off and is not taken back yet, so nothing was done: \
+                     try again",
+                    shown(&path)
+                );
+                return Err(failure(FileErrorKind::Conflict, Some(Errno::STALE), message));
+            }
+            let made = make(&self.base).map_err(|e| refused("write in", &path, e))?;
             self.made.get_or_init(|| made);
         }
+        Ok(())
+    }
+
+    /// The directory.
+    pub(in super::super) fn dir(&self) -> Result<BorrowedFd<'_>, Errno> {
         self.made.get().map(|(dir, _)| dir.as_fd()).ok_or(Errno::NOENT)
+    }
+
+    /// The directory that it is in.
+    pub(super) fn base(&self) -> &Rc<Dir> {
+        &self.base
+    }
+
+    /// What is on the disk before it counts.
+    pub(super) const fn durable(&self) -> Durable {
+        self.durable
     }
 
     /// Leaves it where it is, for what could not be put back.
@@ -94,21 +129,29 @@ fn make(base: &Rc<Dir>) -> Result<(OwnedFd, String), Errno> {
     Ok((dir, name))
 }
 
-fn open(base: &Rc<Dir>, name: &[u8]) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(base, name, flags, Mode::empty())
+/// Whether something of worth was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    CutOff,
 }
 
 /// Removes what killed processes left. What can not be removed now is tried again later.
-fn sweep(base: &Rc<Dir>) {
-    let Ok(top) = open(base, b".") else { return };
-    let Ok(names) = tree::entries(&top, NAMES) else { return };
+fn sweep(base: &Rc<Dir>) -> Left {
+    let Ok(names) = open(base, b".").and_then(|top| tree::entries(&top, NAMES)) else {
+        return Left::Nothing;
+    };
+    let mut left = Left::Nothing;
     for name in names.iter().filter(|name| is_ours(name)) {
-        let is_directory = look(base, name)
-            .is_ok_and(|found| found.is_some_and(|seen| seen.kind() == FileType::Directory));
-        let Some(dir) = is_directory.then(|| open(base, name).ok()).flatten() else { continue };
-        if rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let Ok(dir) = open(base, name) else { continue };
+        if rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive).is_err() {
+            continue;
+        }
+        if journal::is_in(&dir) {
+            left = Left::CutOff;
+        } else {
             tree::remove(base, name).ok();
         }
     }
+    left
 }

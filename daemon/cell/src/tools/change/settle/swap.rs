@@ -6,7 +6,7 @@ use super::{
         names::rename_new,
         seen::Seen,
         spot::{Handle, Spot, look},
-        step::{Below, StepError, exchange, free, is_expected, remove},
+        step::{Below, StepError, exchange, free, is_expected, remove_as},
     },
     copy::Source,
     staging::Staging,
@@ -88,15 +88,16 @@ pub(in super::super) fn take_away(
     spot: Spot,
     old: &Seen,
     below: Below,
-    staging: Rc<Staging>,
+    (staging, kept): (Rc<Staging>, Vec<u8>),
+    beside: &str,
 ) -> Result<Done, StepError> {
-    let (dir, kept) = (spot.dir()?, staging.name());
+    let dir = spot.dir()?;
     match rename_new((&dir, &spot.name), (staging.dir()?, &kept)) {
         Err(Errno::NOENT) => return Err(StepError::Changed),
         // A directory that its owner may not write can not be moved, but renamed.
         Err(Errno::ACCESS) if below != Below::Nothing => {
             drop(dir);
-            return remove(spot, old, below);
+            return remove_as(spot, old, below, beside);
         }
         done => done?,
     }

@@ -11,8 +11,8 @@ use crate::{
     },
 };
 use palisade_plan::{
-    Path as PlanPath,
-    cell::{FileError, FileErrorKind, FileReply},
+    Durable, Path as PlanPath, Transactions, Upper,
+    cell::{FileError, FileErrorKind, FileReply, FileRequest},
     change::{Act, Change, Conflicts, EffectKind, Keep, Prepared, Print},
 };
 use rustix::{
@@ -29,6 +29,8 @@ use std::{
     },
     path::{Path, PathBuf},
 };
+
+mod crash;
 
 /// A workspace, with a broker of its file tools, and an upper layer beside it.
 struct Two {
@@ -68,7 +70,13 @@ impl Two {
 
     /// The layers, after a program that began when all of the lower one was there.
     fn layers(&self) -> Layers {
-        Layers { lower: dir(&self.lower()), upper: dir(self.upper.path()), since: (i64::MAX, 1) }
+        Layers {
+            lower: dir(&self.lower()),
+            upper: dir(self.upper.path()),
+            since: (i64::MAX, 1),
+            bytes: 1 << 30,
+            kept: Transactions { upper: Upper::Disk, durable: Durable::No },
+        }
     }
 
     fn path(&self, name: &str) -> PlanPath {
@@ -120,14 +128,18 @@ impl Two {
         let draft = reader.join().unwrap();
         let steps = stage.steps.len();
         let Some(cut) = cut else { return Ok((draft, steps)) };
-        stage.steps.iter_mut().for_each(|step| step.prepare().unwrap());
+        let staging = stage.staging.clone();
+        let journal = super::super::commit::prepare(&mut stage).unwrap();
         let mut rest = std::mem::take(&mut stage.steps);
         for step in rest.drain(..cut.min(steps)) {
             // What a killed process has in hand it does not take back.
             std::mem::forget(step.take().unwrap());
         }
         rest.into_iter().for_each(std::mem::forget);
-        std::mem::forget(stage);
+        if let Some(Ok(lock)) = staging.as_ref().map(|staging| staging.dir()) {
+            rustix::fs::flock(lock, rustix::fs::FlockOperation::Unlock).unwrap();
+        }
+        std::mem::forget((stage, staging, journal));
         Ok((draft, steps))
     }
 

@@ -1,0 +1,209 @@
+//! A commit's journal: written before its first step, gone with its last. Where one is left, and
+//! nobody holds the lock of the directory that it is in, a commit was cut off. Room: the cell.
+
+use super::{
+    super::{
+        seen::Seen,
+        spot::{Spot, look},
+        stage::Stage,
+        step::Step,
+        tree::{Met, Visitor, walk},
+    },
+    staging::Staging,
+    sync::Syncing,
+};
+use crate::tools::{refused, refused_io};
+use palisade_plan::{
+    Path,
+    cell::FileError,
+    codec,
+    journal::{Entry, Head, Node, VERSION},
+};
+use rustix::{
+    fs::{AtFlags, FileType, Mode, OFlags},
+    io::Errno,
+};
+use sha2::{Digest as _, Sha256};
+use std::{
+    fs::File,
+    io::{self, BufWriter, Read as _},
+    os::fd::AsFd,
+    rc::Rc,
+};
+
+/// A journal's name in the directory in which a commit works.
+pub(super) const NAME: &str = "journal";
+
+/// Its name until it is whole.
+const UNFINISHED: &str = "journal.new";
+
+/// The longest part of a journal.
+const MOST_PART: usize = 1 << 20;
+
+/// A journal that is written.
+#[derive(Debug)]
+pub(in super::super) struct Journal {
+    staging: Rc<Staging>,
+    syncing: Syncing,
+}
+
+impl Journal {
+    /// Writes down what is about to be done; what it needs is in the staging directory by now.
+    pub(in super::super) fn begin(
+        stage: &Stage<'_>,
+        staging: &Rc<Staging>,
+    ) -> Result<Self, FileError> {
+        let syncing = Syncing::of(stage, staging)?;
+        let whole = Path(staging.base().real.clone());
+        let fail = |error: &io::Error| refused_io("write the journal in", &whole, error);
+        write(stage, staging, &syncing).map_err(|error| fail(&error))?;
+        Ok(Self { staging: Rc::clone(staging), syncing })
+    }
+
+    /// All is done: what was replaced is not needed any more.
+    pub(in super::super) fn end(self) -> Result<(), FileError> {
+        let whole = Path(self.staging.base().real.clone());
+        let fail = |errno| refused("end the journal in", &whole, errno);
+        self.syncing.directories()?;
+        let dir = self.staging.dir().map_err(fail)?;
+        rustix::fs::unlinkat(dir, NAME, AtFlags::empty()).map_err(fail)
+    }
+}
+
+fn write(stage: &Stage<'_>, staging: &Staging, syncing: &Syncing) -> io::Result<()> {
+    let dir = staging.dir()?;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(dir, UNFINISHED, flags, Mode::RUSR | Mode::WUSR)?;
+    let mut to = BufWriter::new(File::from(file));
+    let steps = stage.steps.len() as u64;
+    part(&mut to, &Head { version: VERSION, digest: stage.digest(), steps })?;
+    for step in &stage.steps {
+        part(&mut to, &entry(step, staging)?)?;
+    }
+    let file = to.into_inner().map_err(io::IntoInnerError::into_error)?;
+    syncing.file(&file)?;
+    rustix::fs::renameat(dir, UNFINISHED, dir, NAME)?;
+    syncing.staging(dir)
+}
+
+fn part<T: codec::Encode>(to: &mut impl io::Write, part: &T) -> io::Result<()> {
+    let bytes = codec::encode(part).map_err(io::Error::other)?;
+    let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+    to.write_all(&length.to_le_bytes())?;
+    to.write_all(&bytes)
+}
+
+/// Reads the journal of a directory; none if it is none, or of another form.
+pub(super) fn read(dir: impl AsFd) -> Option<(Head, Vec<Entry>)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(dir, NAME, flags, Mode::empty()).ok()?;
+    let mut from = io::BufReader::new(File::from(file));
+    let mut next = || -> Option<Vec<u8>> {
+        let mut length = [0; 4];
+        from.read_exact(&mut length).ok()?;
+        let length = usize::try_from(u32::from_le_bytes(length)).ok()?;
+        let mut bytes = vec![0; Some(length).filter(|length| *length <= MOST_PART)?];
+        from.read_exact(&mut bytes).ok()?;
+        Some(bytes)
+    };
+    let head: Head = codec::decode(&next()?).ok()?;
+    if head.version != VERSION {
+        return None;
+    }
+    let mut entries = Vec::new();
+    for _step in 0..head.steps {
+        entries.push(codec::decode(&next()?).ok()?);
+    }
+    Some((head, entries))
+}
+
+/// Whether a directory has a journal.
+pub(super) fn is_in(dir: impl AsFd) -> bool {
+    look(dir, NAME.as_bytes()).is_ok_and(|found| found.is_some())
+}
+
+fn entry(step: &Step, staging: &Staging) -> io::Result<Entry> {
+    Ok(match step {
+        Step::Place { spot, source, old, .. } => {
+            let aside = source.aside.clone();
+            let new = node(staging.dir()?, &aside)?.ok_or(Errno::NOENT)?;
+            let old = old.as_ref().map(|(old, _)| old.ino);
+            Entry::Place { path: way(spot), aside, new, old, late: source.late.clone() }
+        }
+        Step::Take { spot, old, kept, beside, .. } => Entry::Take {
+            path: way(spot),
+            kept: kept.clone(),
+            beside: beside.clone().into_bytes(),
+            old: old.ino,
+        },
+        Step::Move { from, to, old } => {
+            let ino = old.as_ref().map_or(0, |old| old.ino);
+            Entry::Move { from: way(from), to: way(to), ino }
+        }
+        Step::Mode { spot, old, mode } => {
+            Entry::Mode { path: way(spot), ino: old.ino, old: old.mode(), new: *mode }
+        }
+        Step::Touch { spot, old, mtime } => {
+            Entry::Touch { path: way(spot), ino: old.ino, old: old.mtime, new: *mtime }
+        }
+        Step::MakeDir { .. }
+        | Step::Link { .. }
+        | Step::Put { .. }
+        | Step::Replace { .. }
+        | Step::Remove { .. }
+        | Step::MoveOver { .. } => {
+            return Err(io::Error::other("a step that no transaction has"));
+        }
+    })
+}
+
+/// A spot's way from the workspace.
+fn way(spot: &Spot) -> Vec<u8> {
+    if spot.way.is_empty() {
+        return spot.name.clone();
+    }
+    [spot.way.as_slice(), b"/", &spot.name].concat()
+}
+
+/// What is there, to be known again.
+pub(super) fn node(dir: impl AsFd, name: &[u8]) -> Result<Option<Node>, Errno> {
+    let Some(seen) = look(&dir, name)? else { return Ok(None) };
+    let below = match seen.kind() {
+        FileType::Directory => {
+            let mut all = All(Sha256::new());
+            walk(&dir, name, &mut all)?;
+            Some(all.0.finalize().into())
+        }
+        FileType::RegularFile
+        | FileType::Symlink
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => None,
+    };
+    Ok(Some(Node { ino: seen.ino, size: seen.file_size(), mtime: seen.mtime, below }))
+}
+
+/// A digest over what nobody changes by renaming the top or giving a directory its mode.
+struct All(Sha256);
+
+impl Visitor for All {
+    type Stop = Errno;
+
+    fn entry(&mut self, met: &Met<'_>) -> Result<(), Errno> {
+        let Seen { ino, mtime, .. } = met.seen;
+        let is_directory = met.seen.kind() == FileType::Directory;
+        let mode = if is_directory { 0 } else { met.seen.mode() };
+        let name: &[u8] = if met.depth == 0 { b"" } else { met.name };
+        self.0.update((met.depth as u64).to_le_bytes());
+        self.0.update((name.len() as u64).to_le_bytes());
+        self.0.update(name);
+        self.0.update(ino.to_le_bytes());
+        self.0.update((met.seen.kind().as_raw_mode() | mode).to_le_bytes());
+        self.0.update(met.seen.file_size().to_le_bytes());
+        self.0.update(mtime.0.to_le_bytes());
+        self.0.update(mtime.1.to_le_bytes());
+        Ok(())
+    }
+}

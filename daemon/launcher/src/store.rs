@@ -1,0 +1,214 @@
+//! Where transactions may be kept on the disk: a directory of the launcher's own, with one in it for
+//! each. What is left when a transaction's process has ended is removed by a process of its own, so
+//! that nobody waits for it.
+//!
+//! Several launchers of one user share the place. Each holds a lock on its own directory for as long
+//! as it lives; what has no lock is what a killed one left, and goes when the next one starts.
+
+use crate::spawn::{Process, Spawner};
+use palisade_plan::{Identity, Role, Step, Store, cell::Setup};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, ResolveFlags},
+    io::Errno,
+};
+use std::{
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// How long the end of the launcher waits for what is being removed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many names are tried for the launcher's own directory.
+const TRIES: u32 = 64;
+
+/// The launcher's directory.
+#[derive(Debug)]
+pub(crate) struct Stores {
+    /// Where all launchers of this user have theirs.
+    place: Option<PathBuf>,
+    /// This one's, and its lock.
+    own: Option<(PathBuf, OwnedFd)>,
+    next: u64,
+    sweeps: Vec<Sweep>,
+}
+
+/// A process that removes something.
+#[derive(Debug)]
+struct Sweep {
+    process: Process,
+    /// Held until it is removed: nobody is to take it for their own.
+    _lock: Option<OwnedFd>,
+}
+
+impl Stores {
+    /// Takes a place, if it is one that nobody else can write, and has removed what killed
+    /// launchers left there. One that can not be used is done without: transactions are then kept
+    /// in memory.
+    pub(crate) fn open(place: Option<PathBuf>, spawner: &Spawner) -> Self {
+        let usable = place.filter(|place| match open(place).and_then(check) {
+            Ok(()) => true,
+            Err(why) => {
+                eprintln!("palisade-launcher: --store {}: {why}", place.display());
+                false
+            }
+        });
+        let mut stores = Self { place: usable, own: None, next: 0, sweeps: Vec::new() };
+        for (place, name, lock) in stores.place.as_deref().map(left).unwrap_or_default() {
+            stores.sweep_in(&place, name, Some(lock), spawner);
+        }
+        stores
+    }
+
+    /// A directory for a transaction; none where there are none.
+    pub(crate) fn take(&mut self, identity: Identity) -> Option<Store> {
+        if self.own.is_none() {
+            // Done without, like a place that can not be used.
+            self.own = own(self.place.as_deref()?)
+                .inspect_err(|why| eprintln!("palisade-launcher: --store: {why}"))
+                .ok();
+        }
+        let (own, _) = self.own.as_ref()?;
+        self.next += 1;
+        Some(Store { directory: own.into(), name: self.next.to_string(), identity })
+    }
+
+    /// Has a directory removed whose transaction is over.
+    pub(crate) fn sweep(&mut self, name: String, spawner: &Spawner) {
+        if let Some((own, _)) = &self.own {
+            let own = own.clone();
+            self.sweep_in(&own, name, None, spawner);
+        }
+    }
+
+    fn sweep_in(&mut self, above: &Path, name: String, lock: Option<OwnedFd>, spawner: &Spawner) {
+        let steps = vec![Step::Sweep { directory: above.into(), name }];
+        let setup = Setup { role: Role::Sweep, session: 0, steps, channels: 0 };
+        // What can not be removed now is removed at the next start.
+        let process = match spawner.start() {
+            Ok(process) => process,
+            Err(error) => return eprintln!("palisade-launcher: sweep: {error}"),
+        };
+        if let Err(error) = process.set_up(&setup, &[]) {
+            eprintln!("palisade-launcher: sweep: {error}");
+            process.kill();
+        }
+        self.sweeps.push(Sweep { process, _lock: lock });
+    }
+
+    /// What removes something now.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.sweeps.iter().map(|sweep| &sweep.process)
+    }
+
+    /// Collects what has ended.
+    pub(crate) fn collect(&mut self) {
+        self.sweeps.retain(|sweep| !sweep.process.has_ended());
+    }
+
+    /// Waits a little for what is being removed, and removes the launcher's own directory.
+    pub(crate) fn finish(&mut self) {
+        let until = Instant::now() + PATIENCE;
+        for Sweep { process, .. } in self.sweeps.drain(..) {
+            let left = until.saturating_duration_since(Instant::now());
+            let mut polled = [PollFd::new(&process.pidfd, PollFlags::IN)];
+            let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+            if !rustix::event::poll(&mut polled, Some(&left)).is_ok_and(|ended| ended > 0) {
+                process.kill();
+            }
+            process.collect();
+        }
+        if let Some((own, _)) = self.own.take() {
+            // What is in it still goes when the next launcher starts.
+            rustix::fs::unlinkat(CWD, &own, AtFlags::REMOVEDIR).unwrap_or_default();
+        }
+    }
+}
+
+fn open(directory: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS;
+    Ok(rustix::fs::openat2(CWD, directory, flags, Mode::empty(), resolve)?)
+}
+
+/// Refuses a directory in which somebody else could put something in the way.
+fn check(opened: OwnedFd) -> io::Result<()> {
+    let stat = rustix::fs::fstat(&opened)?;
+    if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & 0o022 != 0 {
+        return Err(io::Error::other("it belongs to somebody else, or others may write it"));
+    }
+    Ok(())
+}
+
+/// A directory of this launcher's own, locked.
+fn own(place: &Path) -> io::Result<(PathBuf, OwnedFd)> {
+    for number in 0..TRIES {
+        let directory = place.join(number.to_string());
+        match rustix::fs::mkdir(&directory, Mode::RWXU) {
+            Err(Errno::EXIST) => continue,
+            made => made?,
+        }
+        let opened = open(&directory)?;
+        // Another launcher may have taken it for one that was left, and have removed it.
+        let locked = rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if locked && rustix::fs::fstat(&opened)?.st_nlink > 0 {
+            return Ok((directory, opened));
+        }
+    }
+    Err(io::Error::other("too many launchers have a directory there"))
+}
+
+/// What killed launchers left: nobody holds its lock.
+fn left(place: &Path) -> Vec<(PathBuf, String, OwnedFd)> {
+    let Ok(entries) = std::fs::read_dir(place) else { return Vec::new() };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter_map(|name| {
+            let opened = open(&place.join(&name)).ok()?;
+            rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).ok()?;
+            Some((place.to_owned(), name, opened))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        fs,
+        os::unix::fs::{PermissionsExt as _, symlink},
+    };
+
+    #[test]
+    fn only_a_directory_that_nobody_else_writes_is_taken() {
+        let temp = tempfile::tempdir().unwrap();
+        let own = temp.path().join("own");
+        let checked = |path: &Path| open(path).and_then(check);
+        fs::create_dir(&own).unwrap();
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o711)).unwrap();
+        assert!(checked(&own).is_ok());
+        let link = temp.path().join("link");
+        symlink(&own, &link).unwrap();
+        assert_eq!(checked(&link).unwrap_err().raw_os_error(), Some(40));
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(checked(&own).unwrap_err().to_string().contains("others may write it"));
+        assert_eq!(checked(&temp.path().join("none")).unwrap_err().raw_os_error(), Some(2));
+    }
+
+    #[test]
+    fn what_a_living_launcher_has_is_not_what_a_killed_one_left() {
+        let temp = tempfile::tempdir().unwrap();
+        let (first, lock) = own(temp.path()).unwrap();
+        let (second, other) = own(temp.path()).unwrap();
+        assert_ne!(first, second);
+        let names = || left(temp.path()).into_iter().map(|(_, name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names(), Vec::<String>::new());
+        drop(lock);
+        assert_eq!(names(), ["0"]);
+        drop(other);
+        assert_eq!(names().len(), 2);
+    }
+}
