@@ -140,7 +140,7 @@ fn refused() -> WireError {
     WireError::new(
         ErrorCode::NotFound,
         "there is no such session to resume",
-        "its grace time may be over, or the token another's: open a new one",
+        "its grace time may be over, the daemon another since, or the token another's: open a new one",
     )
 }
 

@@ -1,0 +1,216 @@
+//! A broker ends while sessions run, and the next takes its place: nothing is orphaned, clients are
+//! told how to go on, the audit chain goes on, and the state directory keeps within its bounds.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test that can not go on fails"
+)]
+
+use palisade_client::{Client, Error, Open, Session};
+use palisade_protocol::{CallResult, ErrorCode};
+use palisade_tests::{
+    Daemon, Mode, UNASKED, World, data, effort, processes, profile_with, report,
+    rooms::{Before, until},
+};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+/// What has to be done as the world's user, on one thread: connections are made there too.
+fn as_user<T: Send>(mode: Mode, act: impl AsyncFnOnce() -> T + Send) -> T {
+    mode.act(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(act())
+    })
+}
+
+async fn opened(daemon: &Daemon, world: &World, profile: &str) -> Session {
+    let client = Client::connect(&daemon.socket).await.expect("a client");
+    let open = Open::new(world.workspace()).profile(profile).resumable(Duration::from_secs(30));
+    client.open(open).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+async fn done(session: &Session, tool: &str, arguments: Value) -> CallResult {
+    let result = session.call(tool, arguments).await.expect("a result");
+    assert!(result.success, "{tool}: {:?}", result.error);
+    result
+}
+
+/// What `palisade audit verify` finds: its status, and what it says.
+fn verified(world: &World) -> (Option<i32>, Value) {
+    let mut verify = world.command("palisade");
+    verify.args(["audit", "verify", "--json", "--dir"]).arg(world.state().join("audit"));
+    let output = world.mode.act(|| verify.output().expect("palisade"));
+    (output.status.code(), serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+/// Every process that bears the mark runs.
+async fn all_run(mark: &str, names: &[&str]) {
+    for name in names {
+        while processes::marked(&format!("{mark}-{name}")).is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// A session with a call and a job under way is told how to go on, and goes on.
+async fn restarted(world: &World, signal: Signal, mark: &str) {
+    let before = Before::look();
+    let mut daemon = world.configured_daemon(|_| {});
+    let session = opened(&daemon, world, UNASKED).await;
+    let written = done(&session, "write_file", json!({"path": "file", "content": "new"})).await;
+    let job = format!("m={mark}; exec -a $m-job sleep 1000");
+    done(&session, "bash", json!({"command": job, "background": true})).await;
+    let call = session.bash(format!("m={mark}; exec -a $m-call sleep 1000"));
+    let running = call.start().await.unwrap();
+    all_run(mark, &["job", "call"]).await;
+    daemon.signal(signal);
+    match running.result().await {
+        Ok(result) => {
+            let error = result.error.expect("it did not come to its end");
+            assert_eq!(error.code, ErrorCode::ShuttingDown, "{error}");
+            assert!(error.hint.contains("connect again"), "{error}");
+        }
+        Err(error @ Error::Disconnected(_)) => {
+            assert!(error.to_string().contains("reconnect() makes a new one"), "{error}");
+        }
+        Err(Error::Remote(error)) => assert_eq!(error.code, ErrorCode::ShuttingDown, "{error}"),
+        Err(other) => panic!("{signal:?}: {other}"),
+    }
+    until("the broker has ended", || daemon.child.try_wait().unwrap().is_some());
+    before.assert_nothing_left_of(mark);
+    // The system's broker has given up the right to remove them: the next start replaces them.
+    if signal == Signal::TERM && world.mode == Mode::User {
+        let left: Vec<PathBuf> = [&daemon.socket, &daemon.operators, &daemon.providers]
+            .into_iter()
+            .filter(|path| path.exists())
+            .cloned()
+            .collect();
+        assert_eq!(left, Vec::<PathBuf>::new(), "sockets of a broker that was told to stop");
+    }
+    // The next one, where the last one was.
+    let daemon = world.configured_daemon(|_| {});
+    let error = session.resume().await.expect_err("its session ended with the broker");
+    let told = error.wire().expect("the daemon's own answer");
+    assert_eq!(told.code, ErrorCode::NotFound, "{told}");
+    assert!(told.hint.contains("open a new one"), "{told}");
+    let fresh = session.reconnect().await.expect("a new session");
+    assert_ne!(fresh.id(), session.id());
+    assert_eq!(done(&fresh, "bash", json!({"command": "cat file"})).await.stdout, "new");
+    // What the last one kept is kept.
+    done(&fresh, "undo", json!({"call_id": written.undo})).await;
+    assert!(!world.workspace().join("file").exists());
+    drop((fresh, daemon));
+}
+
+#[test]
+fn a_restart_orphans_nothing_and_clients_go_on_with_the_next() {
+    let restarts = effort(1, 20);
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        world.configure("drain_ms = 100\n");
+        for n in 0..restarts {
+            for signal in [Signal::KILL, Signal::TERM] {
+                let mark = format!("mark-life-{n}-{}-{}", signal.as_raw(), std::process::id());
+                as_user(mode, async || restarted(&world, signal, &mark).await);
+            }
+        }
+        // One chain over all of them, and it says which calls nobody knows the end of.
+        let (status, found) = verified(&world);
+        assert_eq!(status, Some(0), "{found}");
+        assert_eq!(found["chains"].as_array().unwrap().len(), 1, "{found}");
+        let unfinished = found["chains"][0]["unfinished"].as_array().unwrap().len();
+        assert!(unfinished >= restarts, "{mode:?}: {found}");
+        report(&format!("{mode:?}: restarts with a call and a job under way"), restarts * 2);
+    }
+}
+
+/// Everything in a directory of the state: how many, and how many bytes.
+fn size(world: &World, directory: &str) -> (usize, u64) {
+    let entries = fs::read_dir(world.state().join(directory)).unwrap();
+    let sizes: Vec<u64> = entries.map(|entry| entry.unwrap().metadata().unwrap().len()).collect();
+    (sizes.len(), sizes.iter().sum())
+}
+
+/// As if it had been there for so long.
+fn age(path: &Path, days: u64) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60)).unwrap();
+}
+
+#[test]
+fn what_is_kept_has_bounds_and_the_next_start_sweeps_what_is_old() {
+    let calls = effort(40, 2_000);
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        world.configure("[quotas]\nundo_bytes = 200000\n");
+        world.add_unasked("small", &profile_with(&[]));
+        let daemon = world.configured_daemon(|_| {});
+        let spooled = as_user(mode, async || {
+            let session = opened(&daemon, &world, "small").await;
+            for n in 0..calls {
+                let content = "x".repeat(20_000 + n % 7);
+                done(&session, "write_file", json!({"path": "file", "content": content})).await;
+            }
+            // The last can be undone, the first not any more.
+            let last =
+                done(&session, "write_file", json!({"path": "file", "content": "end"})).await;
+            done(&session, "undo", json!({"call_id": last.undo})).await;
+            let command = "head -c 300000 /dev/zero | tr '\\0' z";
+            done(&session, "bash", json!({ "command": command })).await
+        });
+        let (kept, bytes) = size(&world, "undo");
+        assert!(bytes <= 200_000 + (kept as u64) * 4096, "{mode:?}: {kept} records, {bytes} bytes");
+        assert!(kept < 16, "{mode:?}: {kept} records");
+        let spool = world.state().join("spool").join(spooled.call_id.to_string());
+        assert_eq!(fs::metadata(&spool).unwrap().len(), 300_000);
+        drop(daemon);
+        // Two days later: what was kept goes, and so does what a killed daemon left half-made.
+        for directory in ["spool", "undo"] {
+            let path = world.state().join(directory);
+            fs::write(path.join("left-half-made"), "x").unwrap();
+            for entry in fs::read_dir(path).unwrap() {
+                age(&entry.unwrap().path(), 2);
+            }
+        }
+        let daemon = world.configured_daemon(|_| {});
+        until("old spools are gone", || size(&world, "spool").0 == 0);
+        until("what was half made is gone", || !world.state().join("undo/left-half-made").exists());
+        as_user(mode, async || {
+            let session = opened(&daemon, &world, "small").await;
+            assert_eq!(done(&session, "bash", json!({"command": "echo on"})).await.stdout, "on\n");
+        });
+        assert_eq!(verified(&world).0, Some(0), "{mode:?}");
+    }
+}
+
+/// What a killed commit left in a workspace goes with the next, whoever makes it.
+#[test]
+fn what_a_killed_commit_left_in_the_workspace_goes_with_the_next() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        world
+            .add_unasked("held", &profile_with(&[("guard = \"auto\"", "guard = \"transaction\"")]));
+        let left = world.workspace().join(".palisade-01234567.tmp");
+        fs::create_dir(&left).unwrap();
+        world.give(&left);
+        fs::write(left.join("0"), "half").unwrap();
+        world.give(&left.join("0"));
+        let kept = world.workspace().join(".palisade-mine");
+        fs::write(&kept, "a user's own").unwrap();
+        world.give(&kept);
+        let sandbox = world.open_with("held");
+        let made = sandbox.bash("echo made > made");
+        assert!(made.success, "{mode:?}: {:?}", made.error);
+        assert!(data(&made).is_object(), "{mode:?}: it was a transaction");
+        assert!(!left.exists(), "{mode:?}");
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "a user's own");
+        assert_eq!(fs::read_to_string(world.workspace().join("made")).unwrap(), "made\n");
+    }
+}
