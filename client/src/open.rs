@@ -51,6 +51,13 @@ impl Open {
         self
     }
 
+    /// Has results tell what programs used, in `data.recorded`. A daemon of another's does not
+    /// allow it unless its configuration names this user.
+    pub fn record(mut self) -> Self {
+        self.options.record = true;
+        self
+    }
+
     /// Lets the session outlive its connection for so long, as far as the profile allows, to be
     /// [resumed](crate::Client::resume). An embedded daemon does not allow it.
     pub fn resumable(mut self, grace: Duration) -> Self {

@@ -115,6 +115,9 @@ pub struct OpenOptions {
     pub grace_ms: Option<u64>,
     /// How `bash` is held; refused where it is laxer than the profile's.
     pub guard: Option<Guard>,
+    /// Whether results tell what programs used, in `data.recorded`. For those whom the daemon's
+    /// configuration lets record.
+    pub record: bool,
 }
 
 /// How what a `bash` call does is held to the checkpoint, from lax to strict.

@@ -56,7 +56,7 @@ wire! {
     struct Hello { version: u16, client: String, capabilities: Vec<String> }
     struct Open {
         workspace: Vec<u8>, profile: Option<String>, ask: Option<Ask>, grace_ms: Option<u64>,
-        guard: Option<Guard>,
+        guard: Option<Guard>, record: bool,
     }
     enum Guard { Off, Text, Auto, Transaction }
     enum Ask { Never, Destructive, Sensitive, Always }

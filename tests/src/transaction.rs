@@ -73,7 +73,10 @@ impl Transaction {
         let (reply, output) = self.cell.run(&["bash", "-c", line], workspace);
         match reply {
             RunReply::Ended { end: End::Exit(status), .. } => (status, output),
-            other @ (RunReply::Ended { .. } | RunReply::NotStarted { .. } | RunReply::Terminal) => {
+            other @ (RunReply::Ended { .. }
+            | RunReply::NotStarted { .. }
+            | RunReply::Terminal
+            | RunReply::Recorded(_)) => {
                 panic!("{other:?}: {output}")
             }
         }

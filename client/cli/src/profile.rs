@@ -1,9 +1,10 @@
-//! `palisade profile`: lists, shows, checks, explains, tests and compares profiles. All but
-//! `test --kernel` is told from their text alone.
+//! `palisade profile`: lists, shows, checks, explains, tests, compares and learns profiles. All but
+//! `test --kernel` and `learn` is told from their text alone.
 
 mod check;
 mod compare;
 mod explain;
+mod learn;
 mod list;
 mod load;
 mod probe;
@@ -14,7 +15,7 @@ use crate::failure::Failure;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// List, show, check, explain, test and compare profiles
+/// List, show, check, explain, test, compare and learn profiles
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A profile says what a session may do. PROFILE is a name, or a file if it has a slash or ends in .toml;
@@ -28,7 +29,8 @@ Examples:
   palisade profile check mine.toml                 file, line, key and what to write instead
   palisade profile explain workspace read ~/.ssh/id_ed25519
   palisade profile test --kernel workspace         its own tests, really tried
-  palisade profile diff workspace mine.toml        what more and less is allowed")]
+  palisade profile diff workspace mine.toml        what more and less is allowed
+  palisade profile learn -o mine.toml -- make test  the least that a command needs")]
 pub(crate) struct Profile {
     #[command(subcommand)]
     command: Command,
@@ -42,6 +44,7 @@ enum Command {
     Explain(explain::Explain),
     Test(trial::Trial),
     Diff(compare::Compare),
+    Learn(learn::Learn),
 }
 
 /// Where profiles are.
@@ -61,6 +64,7 @@ impl Profile {
             Command::Explain(explain) => explain.perform(),
             Command::Test(trial) => trial.perform().await,
             Command::Diff(compare) => compare.perform(),
+            Command::Learn(learn) => learn.perform().await,
         }
     }
 }

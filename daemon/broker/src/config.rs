@@ -54,6 +54,7 @@ pub(crate) struct Roles {
     pub(crate) observe: Option<Written<Vec<Principal>>>,
     pub(crate) administer: Option<Written<Vec<Principal>>>,
     pub(crate) provide: Option<Written<Vec<Principal>>>,
+    pub(crate) record: Option<Written<Vec<Principal>>>,
 }
 
 /// `[quotas]`.
@@ -74,6 +75,7 @@ struct SpelledRoles {
     observe: Option<Spanned<Vec<Principal>>>,
     administer: Option<Spanned<Vec<Principal>>>,
     provide: Option<Spanned<Vec<Principal>>>,
+    record: Option<Spanned<Vec<Principal>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -120,6 +122,7 @@ impl SpelledRoles {
             observe: document.written(self.observe),
             administer: document.written(self.administer),
             provide: document.written(self.provide),
+            record: document.written(self.record),
         }
     }
 }

@@ -48,6 +48,7 @@ mod prove;
 mod provider;
 mod quotas;
 mod receipt;
+mod recorded;
 mod reload;
 mod roles;
 mod run;

@@ -1,6 +1,7 @@
 //! What became of a call, and the result that the client gets. Broker, pure.
 
-use crate::{change, error::CallError};
+use crate::{change, error::CallError, recorded};
+use palisade_plan::record::Recorded;
 use palisade_policy::Refusal;
 use palisade_protocol::{
     CallId, CallResult, Checkpoint, Denial, Finding, JsonText, Receipt, ToolName, WireError,
@@ -32,6 +33,8 @@ pub(crate) struct Outcome {
     pub(crate) findings: Vec<Finding>,
     pub(crate) denials: Vec<Denial>,
     pub(crate) checkpoint: Option<Checkpoint>,
+    /// What a program used.
+    pub(crate) recorded: Option<Box<Recorded>>,
 }
 
 impl From<WireError> for Outcome {
@@ -108,7 +111,10 @@ impl Slip {
             pipe_held: outcome.pipe_held,
             omitted_bytes: outcome.omitted,
             spool: outcome.spooled.then(|| self.call_id.clone()),
-            data: outcome.data,
+            data: match outcome.recorded {
+                Some(recorded) => recorded::told(outcome.data, &recorded),
+                None => outcome.data,
+            },
             undo: outcome.undo,
             findings: outcome.findings,
             denials: outcome.denials,

@@ -78,6 +78,8 @@ pub(crate) struct Roles {
     pub(crate) observe: Named,
     pub(crate) administer: Named,
     pub(crate) provide: Named,
+    /// None: whom the daemon is, and root.
+    pub(crate) record: Named,
 }
 
 impl Roles {
@@ -87,6 +89,16 @@ impl Roles {
             Role::Agent => check(&self.connect, who, "connect", "connect as an agent"),
             Role::Provider => check(&self.provide, who, "provide", "register tools"),
             Role::Operator => Ok(()),
+        }
+    }
+
+    /// Refuses a peer that may not have recorded what its programs use.
+    pub(crate) fn let_record(&self, who: &Who) -> Result<(), WireError> {
+        let own = [0, rustix::process::geteuid().as_raw()].contains(&who.peer.uid);
+        match &self.record {
+            None if own => Ok(()),
+            None => check(&Some(Vec::new()), who, "record", "have recorded what programs use"),
+            named @ Some(_) => check(named, who, "record", "have recorded what programs use"),
         }
     }
 
@@ -173,6 +185,21 @@ mod tests {
             error.message,
             "this peer (uid 7, gid 8, unit not known) may not answer checkpoints"
         );
+    }
+
+    #[test]
+    fn only_its_own_user_and_root_record_unless_others_are_named() {
+        let own = rustix::process::geteuid().as_raw();
+        let who = |uid| Who::known(Peer { uid, gid: 8, pid: Some(9) }, Vec::new(), None);
+        let usual = Roles::default();
+        for (uid, may) in [(0, true), (own, true), (own.wrapping_add(7), false)] {
+            assert_eq!(usual.let_record(&who(uid)).is_ok(), may, "{uid}");
+        }
+        let named = Roles { record: named(&["uid:7"]), ..Roles::default() };
+        assert_eq!(named.let_record(&who(7)), Ok(()));
+        let error = named.let_record(&who(0)).unwrap_err();
+        assert_eq!(error.code, ErrorCode::Forbidden);
+        assert!(error.hint.starts_with("roles.record of"), "{}", error.hint);
     }
 
     #[test]

@@ -199,7 +199,7 @@ async fn terminal(
             let errno = io::Error::from_raw_os_error(errno);
             Err(CallError::NotStarted { program: program.name(), act, errno })
         }
-        (RunReply::Terminal | RunReply::Ended { .. }, _) => {
+        (RunReply::Terminal | RunReply::Ended { .. } | RunReply::Recorded(_), _) => {
             Err(CallError::Cell("a terminal was asked for and none came".to_owned()))
         }
     }
@@ -283,4 +283,5 @@ pub(crate) fn finish(ended: Ended, directory: Directory, context: &Context, outc
     outcome.oom = ended.oom;
     outcome.pipe_held |= ended.stragglers;
     outcome.error = ended.error;
+    outcome.recorded = ended.recorded;
 }

@@ -23,6 +23,7 @@ use palisade_plan::{
     Found,
     cell::{FILE_CHANNELS, Ready, Version},
     launcher::{Reply, Request, SessionNumber, Whose},
+    record::Recording,
 };
 use palisade_policy::{DEFAULT, Facts, Profile, Scene, User, stricter_ask, stricter_guard};
 use palisade_protocol::{
@@ -132,7 +133,8 @@ pub(crate) async fn open(
     };
     let scene = scene::of(peer, &request.workspace).await?;
     let client = Some(client);
-    begin(server, profile, Opening { peer, client, ask, guard, survival, scene }).await
+    let recording = if request.options.record { Recording::Yes } else { Recording::No };
+    begin(server, profile, Opening { peer, client, ask, guard, survival, scene, recording }).await
 }
 
 /// Makes a session of the daemon's own, to try what one can do. Nobody is asked about its calls.
@@ -143,7 +145,8 @@ pub(crate) async fn open_own(
 ) -> Result<Arc<Session>, SessionError> {
     let peer = Peer { uid: scene.uid, gid: scene.gid, pid: None };
     let (ask, guard) = (Ask::Never, Guard::Off);
-    let opening = Opening { peer, client: None, ask, guard, survival: None, scene };
+    let recording = Recording::No;
+    let opening = Opening { peer, client: None, ask, guard, survival: None, scene, recording };
     begin(server, profile, opening).await
 }
 
@@ -156,6 +159,7 @@ struct Opening<'a> {
     guard: Guard,
     survival: Option<Survival>,
     scene: Scene,
+    recording: Recording,
 }
 
 async fn begin(
@@ -163,7 +167,7 @@ async fn begin(
     profile: &Arc<Profile>,
     opening: Opening<'_>,
 ) -> Result<Arc<Session>, SessionError> {
-    let Opening { peer, client, ask, guard, survival, scene } = opening;
+    let Opening { peer, client, ask, guard, survival, scene, recording } = opening;
     let most = usize::try_from(profile.max_sessions()).unwrap_or(usize::MAX);
     let live = server.live();
     let most = most.min(live.quotas.sessions);
@@ -171,7 +175,8 @@ async fn begin(
     let id = session_id()?;
     let enrolled =
         server.census.enroll(Counted::Session, peer.uid, most).map_err(SessionError::TooMany)?;
-    let plan = profile.plan(&scene)?;
+    let mut plan = profile.plan(&scene)?;
+    plan.recording = recording;
     live.own.check(&plan)?;
 
     let launcher = server.link.launcher().await?;

@@ -326,6 +326,7 @@ fn roles(written: config::Roles, effective: &mut Effective) -> Roles {
         observe: named("roles.observe", written.observe),
         administer: named("roles.administer", written.administer),
         provide: named("roles.provide", written.provide),
+        record: named("roles.record", written.record),
     }
 }
 

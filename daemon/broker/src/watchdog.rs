@@ -5,7 +5,10 @@ use crate::{
     error::CallError,
     session::Session,
 };
-use palisade_plan::cell::{End, RunReply, RunRequest};
+use palisade_plan::{
+    cell::{End, RunReply, RunRequest},
+    record::Recorded,
+};
 use palisade_protocol::WireError;
 use std::{io, time::Duration};
 use tokio::{
@@ -26,6 +29,7 @@ pub(crate) struct Watchdog {
     grace: Duration,
     stopped: Option<CallError>,
     runner: Runner,
+    recorded: Option<Box<Recorded>>,
 }
 
 /// What becomes of a runner when its program has ended.
@@ -50,11 +54,13 @@ pub(crate) struct Ended {
     pub(crate) error: Option<WireError>,
     /// Where it was then.
     pub(crate) cwd: Option<Vec<u8>>,
+    /// What it used, if the session records.
+    pub(crate) recorded: Option<Box<Recorded>>,
 }
 
 impl Watchdog {
     pub(crate) const fn new(channel: Channel, grace: Duration, runner: Runner) -> Self {
-        Self { channel, grace, stopped: None, runner }
+        Self { channel, grace, stopped: None, runner, recorded: None }
     }
 
     /// The runner's answer. Signals are passed on; when `stop` says why, everything is ended, first
@@ -68,7 +74,7 @@ impl Watchdog {
         loop {
             tokio::select! {
                 biased;
-                reply = self.channel.receive() => return reply,
+                reply = answer(&mut self.channel, &mut self.recorded) => return reply,
                 why = &mut stop => {
                     self.stopped = Some(why);
                     break;
@@ -83,7 +89,7 @@ impl Watchdog {
             let until = Instant::now() + patience;
             tokio::select! {
                 biased;
-                reply = self.channel.receive() => return reply,
+                reply = answer(&mut self.channel, &mut self.recorded) => return reply,
                 () = sleep_until(until) => {}
             }
         }
@@ -115,7 +121,23 @@ impl Watchdog {
             }
         };
         ended.oom = session.oom.grew();
+        ended.recorded = self.recorded;
         (ended, channel)
+    }
+}
+
+/// The runner's answer; what it recorded comes before.
+async fn answer(
+    channel: &mut Channel,
+    recorded: &mut Option<Box<Recorded>>,
+) -> Result<RunReply, ChannelError> {
+    loop {
+        match channel.receive().await? {
+            RunReply::Recorded(used) => *recorded = Some(used),
+            reply @ (RunReply::NotStarted { .. } | RunReply::Ended { .. } | RunReply::Terminal) => {
+                return Ok(reply);
+            }
+        }
     }
 }
 
@@ -136,9 +158,8 @@ impl Ended {
                 let error = CallError::NotStarted { program, act, errno };
                 Self { exit_code, ..Self::default() }.marked(error)
             }
-            RunReply::Terminal => {
-                Self::default().marked(CallError::Cell("a terminal came unasked".to_owned()))
-            }
+            RunReply::Terminal | RunReply::Recorded(_) => Self::default()
+                .marked(CallError::Cell("a terminal or a record came unasked".to_owned())),
             RunReply::Ended { end, cwd, stragglers } => {
                 let (exit_code, signal, why) = match end {
                     End::Exit(0) => (0, None, None),

@@ -5,7 +5,7 @@ use crate::{
     channel::Channel,
     files, kernel,
     receipt::{self, Promised},
-    runner::{self, Left},
+    runner::{self, Held, Left},
     steps::{Given, StepFailure, Taken, take},
     trial,
     victim::Victim,
@@ -216,7 +216,8 @@ fn serve(
             let channel =
                 channels.pop().ok_or(EnterError::Setup { channels: 0, descriptors: 0 })?;
             let ruleset = taken.landlock.map(|landlock| landlock.ruleset);
-            runner::serve(channel, control, ruleset, victim, None)?;
+            let held = Held { ruleset, victim, recorder: taken.recorder };
+            runner::serve(channel, control, held, None)?;
             Ok(())
         }
         Role::Transaction => {
@@ -225,7 +226,8 @@ fn serve(
             };
             let Some(mut layers) = taken.layers else { return Err(EnterError::NoLayers) };
             let ruleset = taken.landlock.map(|landlock| landlock.ruleset);
-            match runner::serve(channel, control, ruleset, victim, Some(&layers))? {
+            let held = Held { ruleset, victim, recorder: taken.recorder };
+            match runner::serve(channel, control, held, Some(&layers))? {
                 Left::Nobody => return Ok(()),
                 Left::Launcher { control, since } => {
                     watch(control);

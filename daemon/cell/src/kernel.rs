@@ -32,6 +32,12 @@ impl Image {
         Self { candidates, _strings: strings, argv: argv_pointers, envp }
     }
 
+    /// Where its environment lies: by this its own execution is told from any other.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.envp.as_ptr().expose_provenance() as u64
+    }
+
     /// Executes the first candidate that can be; returns only on failure, with the errno that
     /// tells most: `EACCES` of any candidate before `ENOENT` of all.
     #[must_use]
@@ -288,4 +294,100 @@ pub fn memory_file(name: &CStr, contents: &[u8]) -> io::Result<OwnedFd> {
     io::Write::write_all(&mut &file, contents)?;
     io::Seek::rewind(&mut &file)?;
     Ok(file.into())
+}
+
+/// A filter of system calls, laid out before a fork so that nothing allocates after it.
+#[derive(Debug)]
+pub struct FilterProgram(Vec<libc::sock_filter>);
+
+impl FilterProgram {
+    /// Lays out a filter.
+    #[must_use]
+    pub fn new(instructions: &[palisade_plan::Instruction]) -> Self {
+        let lay = |i: &palisade_plan::Instruction| libc::sock_filter {
+            code: i.code,
+            jt: i.jt,
+            jf: i.jf,
+            k: i.k,
+        };
+        Self(instructions.iter().map(lay).collect())
+    }
+
+    /// Puts this thread under it. Allocates nothing.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn install(&self) -> io::Result<()> {
+        self.set(0).map(drop)
+    }
+
+    /// The same, and gives the listener on which the kernel asks about what the filter does not
+    /// decide. Allocates nothing.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn install_listening(&self) -> io::Result<OwnedFd> {
+        let listening = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+        let made = match self.set(listening | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) {
+            // Kernels before 5.19 do not know the flag; there a signal makes a call start again.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.set(listening),
+            made => made,
+        }?;
+        let fd = i32::try_from(made).map_err(|_| io::Error::from_raw_os_error(libc::ERANGE))?;
+        // SAFETY: `fd` was just made and nobody else owns it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    fn set(&self, flags: libc::c_ulong) -> io::Result<libc::c_long> {
+        let length =
+            u16::try_from(self.0.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+        let program = libc::sock_fprog { len: length, filter: self.0.as_ptr().cast_mut() };
+        let mode = libc::SECCOMP_SET_MODE_FILTER;
+        // SAFETY: `program` holds a pointer to as many instructions as it says, which live as long
+        // as `self`; the kernel copies them and writes nothing.
+        check(unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program) })
+    }
+}
+
+/// A system call that a listener is asked about.
+#[derive(Debug, Clone, Copy)]
+pub struct Notification {
+    /// To answer with.
+    pub id: u64,
+    /// The thread that makes it.
+    pub pid: u32,
+    /// Its number.
+    pub number: i32,
+    /// Its arguments.
+    pub arguments: [u64; 6],
+}
+
+/// What a listener is asked next.
+///
+/// # Errors
+/// The kernel's answer (`ENOENT` if whoever asked is gone).
+pub fn notification(listener: BorrowedFd<'_>) -> io::Result<Notification> {
+    // SAFETY: seccomp_notif is plain data for which all zeroes is valid, and what the kernel wants.
+    let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one seccomp_notif, which `asked` is, and keeps no pointer to it.
+    let received = unsafe {
+        libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut asked)
+    };
+    check(received.into())?;
+    let libc::seccomp_notif { id, pid, data, .. } = asked;
+    Ok(Notification { id, pid, number: data.nr, arguments: data.args })
+}
+
+/// Lets the call that a listener was asked about go on, through every other layer.
+///
+/// # Errors
+/// The kernel's answer (`ENOENT` if whoever asked is gone).
+pub fn let_go_on(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
+    let flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
+    let answer = libc::seccomp_notif_resp { id, val: 0, error: 0, flags };
+    // SAFETY: the kernel reads one seccomp_notif_resp, which `answer` is.
+    let sent = unsafe {
+        libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer)
+    };
+    check(sent.into()).map(drop)
 }

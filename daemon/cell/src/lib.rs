@@ -17,6 +17,7 @@ mod namespaces;
 mod overlay;
 mod privilege;
 mod receipt;
+mod record;
 mod root;
 mod runner;
 mod seccomp;

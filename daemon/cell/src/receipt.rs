@@ -58,7 +58,7 @@ impl Promised {
                 Step::Identity(identity) => promised.identity = Some(*identity),
                 Step::Capabilities => promised.capabilities = true,
                 Step::NoNewPrivileges => promised.no_new_privs = true,
-                Step::Seccomp(_) => promised.seccomp = true,
+                Step::Seccomp(_) | Step::SeccompRecording { .. } => promised.seccomp = true,
                 Step::Detach
                 | Step::Namespaces(_)
                 | Step::EnterNamespaces(_)

@@ -7,6 +7,7 @@ use crate::{
     lookup::Lookup,
     moment::{self, Moment},
     overlay::Layers,
+    record::{Prepared, Recorder},
     terminal,
     tree::Tree,
     usage::Watch,
@@ -30,6 +31,7 @@ use rustix::{
 use std::{
     ffi::CString,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -54,15 +56,25 @@ fn kernel<E: Into<std::io::Error>>(act: &'static str) -> impl FnOnce(E) -> Runne
     move |error| RunnerError::Kernel(act, error.into())
 }
 
+/// What the steps left for a runner.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// The Landlock domain of each program is made of this.
+    pub(crate) ruleset: Option<OwnedFd>,
+    /// Makes programs go first.
+    pub(crate) victim: Victim,
+    /// Notes what they use.
+    pub(crate) recorder: Option<Recorder>,
+}
+
 /// The runner between calls.
 struct Runner {
     channel: Channel,
     control: Datagrams,
-    ruleset: Option<OwnedFd>,
+    held: Held,
     children: SignalFd,
     tree: Tree,
     stack: ChildStack,
-    victim: Victim,
     lookup: Lookup,
 }
 
@@ -91,8 +103,7 @@ pub(crate) enum Left {
 pub(crate) fn serve(
     channel: Channel,
     control: Datagrams,
-    ruleset: Option<OwnedFd>,
-    victim: Victim,
+    held: Held,
     layers: Option<&Layers>,
 ) -> Result<Left, RunnerError> {
     let tree = Tree::new().map_err(kernel("become the reaper"))?;
@@ -103,7 +114,7 @@ pub(crate) fn serve(
         .map_err(kernel("signalfd"))?;
     let stack = ChildStack::new();
     let lookup = Lookup::default();
-    let mut runner = Runner { channel, control, ruleset, children, tree, stack, victim, lookup };
+    let mut runner = Runner { channel, control, held, children, tree, stack, lookup };
     let end = runner.serve(layers);
     runner.tree.end_with_this_process();
     match end? {
@@ -131,6 +142,8 @@ struct Woken {
     request: bool,
     children: bool,
     gone: bool,
+    /// A program is about to use something.
+    noted: bool,
 }
 
 impl Runner {
@@ -148,6 +161,9 @@ impl Runner {
             {
                 // What the program is told by is what settling says: its layer is full.
                 self.tree.signal(*pid, Signal::SIGKILL as i32);
+            }
+            if let (true, Some(recorder)) = (woken.noted, &mut self.held.recorder) {
+                recorder.hear();
             }
             if woken.children {
                 running = self.reap(running)?;
@@ -173,11 +189,13 @@ impl Runner {
     }
 
     fn wait(&self, patience: Option<Duration>) -> Result<Woken, RunnerError> {
-        let mut polled = [
+        let listener = self.held.recorder.as_ref().and_then(Recorder::listener);
+        let mut polled = vec![
             PollFd::new(&self.channel, PollFlags::IN),
             PollFd::new(&self.children, PollFlags::IN),
             PollFd::new(&self.control, PollFlags::IN),
         ];
+        polled.extend(listener.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let next = self.channel.has_next();
         let patience = if next { Some(Duration::ZERO) } else { patience };
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
@@ -188,12 +206,14 @@ impl Runner {
                 Err(error) => return Err(kernel("poll")(error)),
             }
         }
-        let [request, children, control] = polled;
+        let woken =
+            |place| polled.get(place).is_some_and(|fd: &PollFd<'_>| !fd.revents().is_empty());
         Ok(Woken {
-            request: next || !request.revents().is_empty(),
-            children: !children.revents().is_empty(),
+            request: next || woken(0),
+            children: woken(1),
             // The launcher never speaks twice: whatever comes means that it is gone.
-            gone: !control.revents().is_empty(),
+            gone: woken(2),
+            noted: woken(3),
         })
     }
 
@@ -258,24 +278,31 @@ impl Runner {
         // The child shares the current directory with this process, so it is set here.
         rustix::process::umask(Mode::from_raw_mode(0o022));
         rustix::process::chdir(run.cwd.as_path()).map_err(|e| NotStarted::errno("chdir", e))?;
-        let ruleset = self.ruleset.as_ref().map(|fd| fd.as_fd());
+        let prepared = self.held.recorder.as_ref().map(|recorder| recorder.prepare(&image));
+        let prepared = prepared.transpose().map_err(|e| NotStarted::io("record", &e))?;
+        let ruleset = self.held.ruleset.as_ref().map(|fd| fd.as_fd());
+        let under = Under { ruleset, recorded: self.held.recorder.as_ref().zip(prepared.as_ref()) };
         let mut failed = None;
         let mut child = || {
-            failed = Some(become_program(&image, run.streams, streams, script.as_ref(), ruleset));
+            failed = Some(become_program(&image, run.streams, streams, script.as_ref(), &under));
             NOT_STARTED
         };
         let stack = &mut self.stack;
-        let started = self.victim.start(|| stack.start(&mut child));
+        let started = self.held.victim.start(|| stack.start(&mut child));
         let pid = started.map_err(|e| NotStarted::io("fork", &e))?;
-        match failed {
-            None => Ok(pid),
-            Some(failure) => Err(failure),
+        if let Some(failure) = failed {
+            return Err(failure);
         }
+        if let (Some(made), Some(recorder)) = (&prepared, &mut self.held.recorder) {
+            let places = places(run, &mut self.lookup);
+            recorder.begin(made, &places).map_err(|e| NotStarted::io("record", &e))?;
+        }
+        Ok(pid)
     }
 
     /// Collects what has ended. When the program itself has, ends everything it started, and only
     /// then says so.
-    fn reap(&self, running: Option<Running>) -> Result<Option<Running>, RunnerError> {
+    fn reap(&mut self, running: Option<Running>) -> Result<Option<Running>, RunnerError> {
         while self.children.read_signal().map_err(kernel("read signalfd"))?.is_some() {}
         let mut running = running;
         loop {
@@ -291,6 +318,10 @@ impl Runner {
             if running.as_ref().is_some_and(|program| program.pid == end.0) {
                 running = None;
                 let stragglers = self.tree.end();
+                if let Some(recorder) = &mut self.held.recorder {
+                    let recorded = RunReply::Recorded(Box::new(recorder.finish()));
+                    self.reply(&recorded)?;
+                }
                 self.reply(&RunReply::Ended { end: end.1, cwd: current_directory(), stragglers })?;
             }
         }
@@ -341,6 +372,19 @@ fn image(run: &Run, lookup: &mut Lookup) -> Result<Image, NotStarted> {
     Ok(Image::new(candidates.collect::<Result<_, _>>()?, argv, strings(&run.environment)?))
 }
 
+/// Where the program may be, from the root on.
+fn places(run: &Run, lookup: &mut Lookup) -> Vec<PathBuf> {
+    let name = run.argv.first().map_or(&[][..], Vec::as_slice);
+    let from = |path: Vec<u8>| run.cwd.as_path().join(Path(path).as_path());
+    lookup.candidates(name, &run.environment).into_iter().map(from).collect()
+}
+
+/// What a program is put under, beside what its runner is under.
+struct Under<'a> {
+    ruleset: Option<BorrowedFd<'a>>,
+    recorded: Option<(&'a Recorder, &'a Prepared)>,
+}
+
 /// The child's side: nothing but system calls from here to the execution. Comes back only if it
 /// failed.
 fn become_program(
@@ -348,13 +392,16 @@ fn become_program(
     kind: Streams,
     streams: [BorrowedFd<'_>; 3],
     script: Option<&OwnedFd>,
-    ruleset: Option<BorrowedFd<'_>>,
+    under: &Under<'_>,
 ) -> NotStarted {
     if let Err(error) = set_up(kind, streams, script) {
         return NotStarted::io("set up streams", &error);
     }
-    if let Some(Err(error)) = ruleset.map(kernel::landlock_restrict) {
+    if let Some(Err(error)) = under.ruleset.map(kernel::landlock_restrict) {
         return NotStarted::io("landlock", &error);
+    }
+    if let Some(Err(error)) = under.recorded.map(|(recorder, made)| recorder.enter(made)) {
+        return NotStarted::io("record", &error);
     }
     let first = if script.is_some() { 4 } else { 3 };
     if let Err(error) = kernel::close_on_exec_from(first) {

@@ -4,7 +4,9 @@
 use crate::{
     detach, kernel, landlock, namespaces,
     overlay::{self, Layers},
-    privilege, root, seccomp, store,
+    privilege,
+    record::{self, Recorder},
+    root, seccomp, store,
 };
 use palisade_plan::{HeldLimit, Namespace, Path, Step};
 use std::{
@@ -61,6 +63,8 @@ pub struct Taken {
     pub workspace: Option<Path>,
     /// A directory on the disk for a layer, until it is laid.
     pub store: Option<OwnedFd>,
+    /// Notes what programs use.
+    pub(crate) recorder: Option<Recorder>,
     /// What is below the workspace as a transaction's program sees it.
     pub layers: Option<Layers>,
 }
@@ -138,6 +142,11 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
         }
         Step::Seccomp(rules) => {
             taken.seccomp = Some(seccomp::install(&rules)?);
+            Ok(())
+        }
+        Step::SeccompRecording { rules, own, bound } => {
+            taken.recorder = Some(Recorder::new(&rules, own, bound)?);
+            taken.seccomp = Some(seccomp::install(&record::runner_rules(&rules))?);
             Ok(())
         }
     }

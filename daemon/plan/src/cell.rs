@@ -4,6 +4,7 @@ use crate::{
     CellReceipt, Found, Layer, Path, Role, Step,
     change::{Before, Change, Changed, Prepared},
     launcher::SessionNumber,
+    record::Recorded,
     search::{Choice, Glob, Globbed, Grep, Grepped},
 };
 use bincode::{Decode, Encode};
@@ -128,6 +129,8 @@ pub enum RunReply {
     },
     /// The program's terminal was made. Descriptor: its master side.
     Terminal,
+    /// What the program used; `Ended` follows. Only of a session that records.
+    Recorded(Box<Recorded>),
 }
 
 /// How a program ended.

@@ -2,7 +2,7 @@
 //!
 //! It names no identity: the launcher takes that from the client's own socket.
 
-use crate::{Layer, SyscallRule};
+use crate::{Layer, SyscallRule, record::Recording};
 use bincode::{Decode, Encode};
 use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt as _};
 
@@ -162,4 +162,6 @@ pub struct LaunchPlan {
     pub optional: Vec<Layer>,
     /// How transactions are kept.
     pub transactions: Transactions,
+    /// Whether its runners note what its programs use.
+    pub recording: Recording,
 }

@@ -9,6 +9,7 @@ pub mod change;
 pub mod codec;
 pub mod journal;
 pub mod launcher;
+pub mod record;
 pub mod search;
 pub mod text;
 

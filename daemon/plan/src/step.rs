@@ -3,7 +3,7 @@
 
 use crate::{
     Absent, Access, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, MissingPath, Network,
-    Path, SyscallRule, Tmpfs, Transactions,
+    Path, SyscallRule, Tmpfs, Transactions, record::Recording,
 };
 use bincode::{Decode, Encode};
 
@@ -188,6 +188,16 @@ pub enum Step {
     },
     /// The system call filter, last.
     Seccomp(Vec<SyscallRule>),
+    /// The same for a runner that records: it alone may have a listener, and each of its programs
+    /// gets the whole filter again, and one that notes what it uses.
+    SeccompRecording {
+        /// The filter.
+        rules: Vec<SyscallRule>,
+        /// Directories below which names do not matter.
+        own: Vec<Path>,
+        /// What is bound below those, of which they matter again.
+        bound: Vec<Path>,
+    },
 }
 
 impl Step {
@@ -211,7 +221,7 @@ impl Step {
             Self::Undumpable => "undumpable",
             Self::CloseDescriptors => "close descriptors",
             Self::Landlock { .. } => "landlock",
-            Self::Seccomp(_) => "seccomp",
+            Self::Seccomp(_) | Self::SeccompRecording { .. } => "seccomp",
         }
     }
 }
@@ -316,9 +326,25 @@ pub fn steps(
         steps.push(Step::Landlock { grants, refuse_tcp });
     }
     if has(Layer::Seccomp) {
-        steps.push(Step::Seccomp(plan.syscalls.clone()));
+        steps.push(match (plan.recording, role) {
+            (Recording::Yes, Role::Runner | Role::Transaction) => recording(plan),
+            (Recording::Yes, Role::Files | Role::Trial | Role::Sweep) | (Recording::No, _) => {
+                Step::Seccomp(plan.syscalls.clone())
+            }
+        });
     }
     Ok((steps, absent))
+}
+
+/// The filter of a runner that records. The session's own, whatever is in it, is the workspace and
+/// the private directories of all users; not the home, in which other entries lie.
+fn recording(plan: &LaunchPlan) -> Step {
+    let shared = |tmpfs: &&Tmpfs| tmpfs.mode & 0o1000 != 0 || tmpfs.path == Path::from("/run");
+    let private = plan.tmpfs.iter().filter(shared).map(|tmpfs| tmpfs.path.clone());
+    let own: Vec<Path> = std::iter::once(plan.workspace.path.clone()).chain(private).collect();
+    let inside = |path: &Path| own.iter().any(|own| path.as_path().starts_with(own.as_path()));
+    let bound = plan.binds.iter().map(|bind| bind.path.clone()).filter(inside).collect();
+    Step::SeccompRecording { rules: plan.syscalls.clone(), own, bound }
 }
 
 /// The layer of a transaction, if there can be one.

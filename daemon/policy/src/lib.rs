@@ -15,6 +15,7 @@ mod facts;
 mod handlers;
 mod judge;
 mod keys;
+mod learn;
 mod numbers;
 mod planning;
 mod profile;
@@ -42,6 +43,7 @@ pub use judge::{
     AskError, Grant, GuardError, Judgement, Question, Refusal, judge, stricter_ask, stricter_guard,
 };
 pub use keys::{Enforced, KEYS, Key, Takes, nearest};
+pub use learn::{Access, Kind, Learned, Right, Run, Wanted, learn};
 pub use planning::{PlanError, Scene};
 pub use profile::{Profile, User};
 pub use set::{DEFAULT, ProfileSet, builtin};

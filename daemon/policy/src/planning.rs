@@ -7,6 +7,7 @@ use crate::{
 };
 use palisade_plan::{
     Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Network, Tmpfs, ceiling,
+    record::Recording,
 };
 use std::path::{Path, PathBuf};
 
@@ -146,6 +147,7 @@ impl Profile {
             },
             optional: settings.layers.optional.iter().map(|entry| entry.0).collect(),
             transactions: settings.transactions.kept(),
+            recording: Recording::No,
         })
     }
 

@@ -100,10 +100,10 @@ fn request() -> impl Strategy<Value = Request> {
         }),
         (
             (path(), option::of(text())),
-            (option::of(ask), option::of(any::<u64>()), option::of(guard()))
+            (option::of(ask), option::of(any::<u64>()), option::of(guard()), any::<bool>())
         )
-            .prop_map(|((workspace, profile), (ask, grace_ms, guard))| {
-                let options = OpenOptions { ask, grace_ms, guard };
+            .prop_map(|((workspace, profile), (ask, grace_ms, guard, record))| {
+                let options = OpenOptions { ask, grace_ms, guard, record };
                 Request::Open(Open { workspace, profile, options })
             }),
         call().prop_map(Request::Call),

@@ -46,6 +46,7 @@ pub(crate) const KEYS: &[Key] = &[
     live("roles.observe"),
     live("roles.administer"),
     live("roles.provide"),
+    live("roles.record"),
     live("quotas.sessions"),
     live("quotas.calls"),
     live("quotas.jobs"),

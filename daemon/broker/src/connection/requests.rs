@@ -150,6 +150,9 @@ impl Connection {
         open: palisade_protocol::Open,
         reader: &Reader,
     ) -> Result<Reply, WireError> {
+        if open.options.record {
+            self.server.live().roles.let_record(&self.who)?;
+        }
         let client = reader.stream().as_ref().as_fd();
         let session = session::open(&self.server, self.peer, client, open).await?;
         if let Err(error) = self.server.audit.opened(&session).await {

@@ -48,6 +48,7 @@ fn plan() -> LaunchPlan {
         },
         optional: vec![Layer::Limits],
         transactions: Transactions { upper: Upper::Memory, durable: Durable::Replaced },
+        recording: crate::record::Recording::No,
     }
 }
 

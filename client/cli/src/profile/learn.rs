@@ -1,0 +1,275 @@
+//! `palisade profile learn`: runs a command, records what it used, writes the least profile for it,
+//! and runs it again under that.
+
+use super::{Directories, load};
+use crate::{
+    approve::own,
+    exit,
+    failure::Failure,
+    paint::{self, Style, harmless},
+    print, run,
+    stream::{self, Bytes},
+};
+use clap::Args;
+use palisade_client::{CallResult, Embedded, Open};
+use palisade_policy::{Access, Kind, Learned, Profile, Right, Run, Scene};
+use serde_json::Value;
+use std::{
+    env, fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// The status if nothing was learned, or the command fares differently under what was.
+const FAILED: u8 = 1;
+
+/// Learn the least profile that a command needs from a run of it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The command runs in a session of a private daemon with the wider profile, which confines it as ever;
+what it uses is recorded beside that. Then a profile that extends the wider one and narrows it to
+what was used is written, with a reason for each line, and the command runs again under it. What it
+asks about is approved: it is you who runs it, twice. What the wider profile denies stays denied; what
+the command was after and did not get is a comment in the file.
+
+Files are named by the directories that belong together, caches and toolchains by the entries of the
+wider profile, so that the next version and the next temporary name are covered. What is read of the
+environment can not be seen: its variables are those of the wider profile.
+
+Exit status: 0 the command succeeded both times; 1 it did not, or fares differently under what was
+learned.
+
+Examples:
+  palisade profile learn -o git-status.toml -- git status
+  palisade profile learn --from build -o ci.toml --timeout 10m -- 'cargo build && cargo test'")]
+pub(super) struct Learn {
+    /// The wider profile: a name, or a file
+    #[arg(long, value_name = "PROFILE", default_value = "workspace")]
+    from: String,
+    /// The file to write; standard output if not given
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The directory to work in
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    workspace: PathBuf,
+    /// How long each run may take: 500ms, 30s, 2m
+    #[arg(long, value_name = "TIME", value_parser = crate::duration::parse)]
+    timeout: Option<Duration>,
+    #[command(flatten)]
+    directories: Directories,
+    /// A shell line, or a program and its arguments
+    #[arg(required = true, trailing_var_arg = true)]
+    command: Vec<String>,
+}
+
+/// Whether what a run uses is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recording {
+    Yes,
+    No,
+}
+
+/// How a run of the command went.
+struct Went {
+    result: CallResult,
+    elapsed: Duration,
+}
+
+impl Learn {
+    pub(super) async fn perform(self) -> Result<u8, Failure> {
+        let workspace = self.workspace.canonicalize().map_err(|error| {
+            let told = format!("can not use {}: {error}", self.workspace.display());
+            Failure::new(told, "name a directory that exists with --workspace")
+        })?;
+        let wide = load::find(&self.directories, [self.from.as_str()])?;
+        let Some(wide) = wide.first() else { return Ok(FAILED) };
+        let scene = scene(&workspace);
+        let first = self.go(&workspace, wide.name(), self.private(), Recording::Yes).await?;
+        if !first.result.success {
+            let code = first.result.exit_code;
+            tell("nothing was learned", &failure(&first.result, code));
+            return Ok(FAILED);
+        }
+        let Some(run) = self.recorded(&first) else {
+            let told = "the daemon recorded nothing of the run";
+            return Err(Failure::new(told, "see that palisaded is of the same version"));
+        };
+        let learned = palisade_policy::learn(wide, &scene, &run).map_err(|error| {
+            Failure::new(error.to_string(), "name a project's directory with --workspace")
+        })?;
+        self.keep(&learned)?;
+        let again = self.again(&workspace, &learned).await?;
+        Ok(self.report(wide, &run, &learned, &first, &again))
+    }
+
+    fn private(&self) -> Embedded {
+        let mut directories = load::directories(&self.directories);
+        if load::is_file(&self.from) {
+            let parent = Path::new(&self.from).parent().filter(|p| !p.as_os_str().is_empty());
+            directories.push(parent.unwrap_or(Path::new(".")).to_owned());
+        }
+        directories.iter().fold(Embedded::new(), |daemon, directory| {
+            daemon.profiles(std::path::absolute(directory).unwrap_or_else(|_| directory.clone()))
+        })
+    }
+
+    /// Runs the command once.
+    async fn go(
+        &self,
+        workspace: &Path,
+        profile: &str,
+        private: Embedded,
+        recording: Recording,
+    ) -> Result<Went, Failure> {
+        let (client, approving) = own::start(private, "program:palisade-profile-learn").await?;
+        let mut open = Open::new(workspace).profile(profile);
+        if recording == Recording::Yes {
+            open = open.record();
+        }
+        let begun = Instant::now();
+        let went = async {
+            let session = client.open(open).await?;
+            let mut call = match self.command.as_slice() {
+                [line] => session.bash(line),
+                argv => session.exec(argv),
+            };
+            if let Some(timeout) = self.timeout {
+                call = call.timeout(timeout);
+            }
+            let call = call.reason("palisade profile learn").stream();
+            // Standard output is the profile's, if it has no file; and once is enough.
+            let shown = match (&self.output, recording) {
+                (Some(_), Recording::Yes) => Bytes::Shown,
+                (Some(_) | None, _) => Bytes::Left,
+            };
+            let (result, _) = stream::watch(call.start().await?, shown).await?;
+            Ok(Went { result, elapsed: begun.elapsed() })
+        };
+        let went = went.await;
+        drop(approving);
+        run::end(&client, went).await
+    }
+}
+
+impl Learn {
+    /// What the first run used. Of what the session did not see, only what the host has.
+    fn recorded(&self, went: &Went) -> Option<Run> {
+        let data: Value = serde_json::from_str(went.result.data.as_ref()?.as_str()).ok()?;
+        let recorded = data.get("recorded")?;
+        let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64);
+        let accesses: Vec<Access> =
+            recorded.get("accesses")?.as_array()?.iter().filter_map(access).collect();
+        let used = recorded.get("used")?;
+        let on_host = |access: &Access| {
+            access.kind != Kind::Missing || fs::symlink_metadata(&access.path).is_ok()
+        };
+        Some(Run {
+            command: self.command.join(" "),
+            accesses: accesses.into_iter().filter(on_host).collect(),
+            lost: number(recorded, "lost")?,
+            memory_bytes: number(used, "memory_bytes")?,
+            processes: number(used, "processes")?,
+            elapsed_ms: u64::try_from(went.elapsed.as_millis()).unwrap_or(u64::MAX),
+        })
+    }
+
+    fn keep(&self, learned: &Learned) -> Result<(), Failure> {
+        match &self.output {
+            None => print::bytes(learned.text.as_bytes()),
+            Some(path) => fs::write(path, &learned.text).map_err(|error| {
+                let told = format!("can not write {}: {error}", path.display());
+                Failure::new(told, "name a file in a directory that can be written to")
+            }),
+        }
+    }
+
+    /// Runs the command again, under what was learned.
+    async fn again(&self, workspace: &Path, learned: &Learned) -> Result<Went, Failure> {
+        let failed = |error: std::io::Error| {
+            let told = format!("can not make a directory for the learned profile: {error}");
+            Failure::new(told, "set TMPDIR to a directory that can be written to")
+        };
+        let directory =
+            tempfile::Builder::new().prefix("palisade-learn-").tempdir().map_err(failed)?;
+        fs::write(directory.path().join("learned-again.toml"), &learned.text).map_err(failed)?;
+        let private = self.private().profiles(directory.path());
+        self.go(workspace, "learned-again", private, Recording::No).await
+    }
+
+    fn report(
+        &self,
+        wide: &Profile,
+        run: &Run,
+        learned: &Learned,
+        first: &Went,
+        again: &Went,
+    ) -> u8 {
+        let lost = match run.lost {
+            0 => String::new(),
+            lost => format!(", and {lost} more were not kept"),
+        };
+        tell("recorded", &format!("{} accesses{lost}", run.accesses.len()));
+        for wanted in &learned.refused {
+            let (right, target) = (wanted.right.name(), harmless(&wanted.target));
+            tell("refused", &format!("{right} {target}, by {} too", wide.name()));
+        }
+        let file = self.output.as_ref().map(|path| format!(" in {}", path.display()));
+        tell("learned", &format!("{} paths{}", learned.entries, file.unwrap_or_default()));
+        if again.result.success {
+            tell("again", "it succeeds under what was learned");
+            return 0;
+        }
+        tell("again", &failure(&again.result, first.result.exit_code));
+        FAILED
+    }
+}
+
+fn access(value: &Value) -> Option<Access> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str);
+    let right = Right::ALL.into_iter().find(|right| Some(right.name()) == text("right"))?;
+    let kind = Kind::ALL.into_iter().find(|kind| Some(kind.name()) == text("kind"))?;
+    Some(Access { right, path: text("path")?.to_owned(), kind })
+}
+
+/// Why a run did not succeed.
+fn failure(result: &CallResult, before: Option<i32>) -> String {
+    let told = match &result.error {
+        Some(error) => harmless(&error.message),
+        None => "it failed".to_owned(),
+    };
+    let status = exit::of_result(result);
+    let was = before.filter(|_| !result.success).map(|code| format!(", where it was {code}"));
+    let said = result.stderr.lines().last().map(harmless).unwrap_or_default();
+    let said = if said.is_empty() { said } else { format!(": {said}") };
+    format!("{told} (status {status}{}){said}", was.unwrap_or_default())
+}
+
+fn tell(what: &str, text: &str) {
+    print::note(&format!("{} {text}", paint::stderr().apply(Style::Strong, &format!("{what}:"))));
+}
+
+/// Where the session is: root's run as whom the workspace belongs to.
+fn scene(workspace: &Path) -> Scene {
+    let own = rustix::process::geteuid().as_raw();
+    let uid = match own {
+        0 => fs::metadata(workspace).map_or(0, |found| found.uid()),
+        uid => uid,
+    };
+    let named = env::var_os("HOME").map(PathBuf::from).filter(|_| uid == own);
+    let home = home_of(uid).or(named).filter(|home| home.is_absolute());
+    let gid = rustix::process::getegid().as_raw();
+    Scene { workspace: workspace.to_owned(), home, user: String::new(), uid, gid }
+}
+
+/// A user's home, as the host's accounts have it.
+fn home_of(uid: u32) -> Option<PathBuf> {
+    let accounts = fs::read_to_string("/etc/passwd").ok()?;
+    accounts.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        match fields.as_slice() {
+            [_, _, number, _, _, home, _] if number.parse() == Ok(uid) => Some(PathBuf::from(home)),
+            _ => None,
+        }
+    })
+}

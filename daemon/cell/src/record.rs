@@ -1,0 +1,265 @@
+//! Notes what the programs of a recording session use: a second filter has the kernel tell the
+//! runner of each call on a path or an address before it goes on through every other layer. It is
+//! a record and no judgement: what a program changes in between is not seen. Room: the cell.
+
+mod calls;
+mod notes;
+
+use crate::{
+    kernel::{self, FilterProgram, Image, Notification},
+    steps::StepFailure,
+};
+use calls::{Follow, Shape};
+use notes::Notes;
+use palisade_plan::{
+    Path, SyscallAction, SyscallRule, assemble,
+    record::{Recorded, Right, Used},
+};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use std::{
+    fs::File,
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        unix::fs::FileExt as _,
+    },
+    path::PathBuf,
+};
+
+/// The longest path that is read of a program's memory.
+const PATH_MAX: usize = 4096;
+
+/// The number of the call that sets a filter.
+const SECCOMP: u32 = libc::SYS_seccomp as u32;
+
+/// What a recording runner needs.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    /// The session's whole filter, which each program gets.
+    whole: FilterProgram,
+    own: Vec<Path>,
+    bound: Vec<Path>,
+    listener: Option<OwnedFd>,
+    notes: Notes,
+}
+
+/// The filter of a runner that records: the session's, and a listener is not refused to it.
+pub(crate) fn runner_rules(rules: &[SyscallRule]) -> Vec<SyscallRule> {
+    let mut rules = rules.to_vec();
+    for rule in rules.iter_mut().filter(|rule| rule.number == SECCOMP) {
+        *rule =
+            SyscallRule { number: SECCOMP, clauses: Vec::new(), otherwise: SyscallAction::Allow };
+    }
+    rules
+}
+
+/// What a child needs to be recorded, made before the fork.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    noting: FilterProgram,
+    ours: OwnedFd,
+    theirs: OwnedFd,
+}
+
+impl Recorder {
+    pub(crate) fn new(
+        rules: &[SyscallRule],
+        own: Vec<Path>,
+        bound: Vec<Path>,
+    ) -> Result<Self, StepFailure> {
+        let whole = assemble(rules).map_err(|e| StepFailure::NotInForce(e.to_string()))?;
+        let notes = Notes::new(&own, &bound);
+        Ok(Self { whole: FilterProgram::new(&whole), own, bound, listener: None, notes })
+    }
+
+    /// Lays out what the child of an image will need.
+    pub(crate) fn prepare(&self, image: &Image) -> io::Result<Prepared> {
+        let noting = FilterProgram::new(&calls::program(image.address()));
+        let (ours, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok(Prepared { noting, ours, theirs })
+    }
+
+    /// The child's side: under both filters from here on. Nothing but system calls.
+    pub(crate) fn enter(&self, prepared: &Prepared) -> io::Result<()> {
+        let listener = prepared.noting.install_listening()?;
+        let fds = [listener.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&fds));
+        let body = [IoSlice::new(b"l")];
+        rustix::net::sendmsg(&prepared.theirs, &body, &mut control, SendFlags::NOSIGNAL)?;
+        self.whole.install()
+    }
+
+    /// The runner's side: takes over the listener of a program that was started.
+    pub(crate) fn begin(&mut self, prepared: &Prepared, candidates: &[PathBuf]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        let mut body = [IoSliceMut::new(&mut byte)];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        rustix::net::recvmsg(&prepared.ours, &mut body, &mut control, flags)?;
+        let given = control.drain().find_map(|message| {
+            if let RecvAncillaryMessage::ScmRights(mut fds) = message { fds.next() } else { None }
+        });
+        self.notes = Notes::new(&self.own, &self.bound);
+        self.listener = given;
+        if let Some(program) = candidates.iter().find(|path| path.is_file()) {
+            self.notes.executed(program);
+        }
+        match self.listener {
+            Some(_) => Ok(()),
+            None => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        }
+    }
+
+    /// To be waited for, while there is a program.
+    pub(crate) fn listener(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.as_ref().map(|fd| fd.as_fd())
+    }
+
+    /// Notes what a program is about to do, and lets it.
+    pub(crate) fn hear(&mut self) {
+        let Some(listener) = self.listener.take() else { return };
+        match kernel::notification(listener.as_fd()) {
+            Ok(asked) => {
+                self.note(&asked);
+                match kernel::let_go_on(listener.as_fd(), asked.id) {
+                    // It was killed meanwhile.
+                    Ok(()) | Err(_) => self.listener = Some(listener),
+                }
+            }
+            // It was killed before it was heard.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => {
+                self.listener = Some(listener);
+            }
+            // Nobody is left to be heard.
+            Err(_) => {}
+        }
+    }
+
+    /// What was noted of the program that has ended.
+    pub(crate) fn finish(&mut self) -> Recorded {
+        self.listener = None;
+        let mut recorded =
+            std::mem::replace(&mut self.notes, Notes::new(&self.own, &self.bound)).finish();
+        recorded.used = Used { processes: recorded.used.processes, ..used() };
+        recorded
+    }
+
+    fn note(&mut self, asked: &Notification) {
+        for shape in calls::shapes(asked.number) {
+            match *shape {
+                Shape::Address { right } => self.address(asked, right),
+                Shape::Path { right, directory, path, follow } => {
+                    let Some(text) = text(asked, argument(asked, path)) else { continue };
+                    let right = match right {
+                        calls::How::Right(right) => right,
+                        calls::How::Flags(place) => calls::opened(argument(asked, place)),
+                        calls::How::FlagsAt(place) => match word(asked, argument(asked, place)) {
+                            Some(flags) => calls::opened(flags),
+                            None => continue,
+                        },
+                    };
+                    let follow = follow.of(asked.arguments);
+                    self.path(asked, right, directory.map(|d| argument(asked, d)), &text, follow);
+                }
+            }
+        }
+    }
+
+    fn path(
+        &mut self,
+        asked: &Notification,
+        right: Right,
+        directory: Option<u64>,
+        text: &[u8],
+        follow: Follow,
+    ) {
+        let pid = asked.pid;
+        let absolute = text.starts_with(b"/");
+        // What is kept of a directory's descriptor is its low half.
+        let number = directory.map_or(libc::AT_FDCWD, |number| (number as u32).cast_signed());
+        let base = match (absolute, number) {
+            (true, _) => PathBuf::from("/"),
+            (false, libc::AT_FDCWD) => link(format!("/proc/{pid}/cwd")),
+            (false, number) => link(format!("/proc/{pid}/fd/{number}")),
+        };
+        // A pipe or a socket by its descriptor is no path.
+        if !base.is_absolute() {
+            return;
+        }
+        let path = if text.is_empty() { base } else { base.join(Path(text.to_vec()).as_path()) };
+        self.notes.used(right, &path, follow);
+    }
+
+    fn address(&mut self, asked: &Notification, right: Right) {
+        let length = usize::try_from(argument(asked, 2)).unwrap_or(0).min(128);
+        let mut bytes = vec![0; length];
+        let Ok(memory) = memory(asked) else { return };
+        if memory.read_exact_at(&mut bytes, argument(asked, 1)).is_ok()
+            && let Some(address) = notes::address(&bytes)
+        {
+            self.notes.addressed(right, address);
+        }
+    }
+}
+
+fn argument(asked: &Notification, place: usize) -> u64 {
+    asked.arguments.get(place).copied().unwrap_or(0)
+}
+
+fn memory(asked: &Notification) -> io::Result<File> {
+    File::open(format!("/proc/{}/mem", asked.pid))
+}
+
+/// A text of a program's memory; none if it is not there, or has no end.
+fn text(asked: &Notification, at: u64) -> Option<Vec<u8>> {
+    if at == 0 {
+        return Some(Vec::new());
+    }
+    let memory = memory(asked).ok()?;
+    for length in [256, PATH_MAX] {
+        let mut bytes = vec![0; length];
+        let read = memory.read_at(&mut bytes, at).ok()?;
+        if let Some(end) = bytes.iter().take(read).position(|byte| *byte == 0) {
+            bytes.truncate(end);
+            return Some(bytes);
+        }
+    }
+    None
+}
+
+fn word(asked: &Notification, at: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    memory(asked).ok()?.read_exact_at(&mut bytes, at).ok()?;
+    Some(u64::from_ne_bytes(bytes))
+}
+
+/// Where a link of `/proc` leads; nowhere if it can not be told.
+fn link(path: String) -> PathBuf {
+    std::fs::read_link(path).unwrap_or_default()
+}
+
+/// What everything that this process collected has used.
+fn used() -> Used {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return Used::default() };
+    let ms = |time: nix::sys::time::TimeVal| {
+        time.tv_sec().unsigned_abs() * 1000 + time.tv_usec().unsigned_abs() / 1000
+    };
+    Used {
+        memory_bytes: usage.max_rss().unsigned_abs() * 1024,
+        processes: 0,
+        cpu_ms: ms(usage.user_time()) + ms(usage.system_time()),
+    }
+}

@@ -1,0 +1,371 @@
+//! What was noted so far: each thing once, bounded, links on the way by themselves. Room: the cell.
+
+use super::calls::Follow;
+use palisade_plan::{
+    Path as Raw,
+    record::{Kind, MOST_BYTES, MOST_NOTED, Noted, Recorded, Right, Used},
+};
+use rustix::{fs::FileType, io::Errno};
+use std::{
+    collections::{BTreeSet, HashSet, VecDeque},
+    ffi::OsString,
+    fs::File,
+    io::Read as _,
+    net::{Ipv4Addr, Ipv6Addr},
+    os::unix::{ffi::OsStrExt as _, fs::FileExt as _},
+    path::{Component, Path, PathBuf},
+};
+
+/// Where everything is the kernel's or the session's own, and named by the process that looks.
+const PASSED_OVER: [&str; 3] = ["/proc", "/dev", "/sys"];
+
+/// How many links one path may have, as for the kernel.
+const MOST_LINKS: usize = 40;
+
+/// How often a script's interpreter may itself be one.
+const MOST_INTERPRETERS: usize = 4;
+
+/// What was noted.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    own: Vec<PathBuf>,
+    bound: Vec<PathBuf>,
+    /// Paths as they were given, so that one is looked at once.
+    seen: HashSet<(Right, PathBuf)>,
+    noted: BTreeSet<Noted>,
+    bytes: usize,
+    lost: u64,
+    processes: u64,
+}
+
+impl Notes {
+    pub(super) fn new(own: &[Raw], bound: &[Raw]) -> Self {
+        let all = |paths: &[Raw]| paths.iter().map(|path| path.as_path().to_owned()).collect();
+        Self { own: all(own), bound: all(bound), ..Self::default() }
+    }
+
+    pub(super) fn finish(self) -> Recorded {
+        let used = Used { processes: self.processes, ..Used::default() };
+        Recorded { noted: self.noted.into_iter().collect(), lost: self.lost, used }
+    }
+
+    /// A path was used.
+    pub(super) fn used(&mut self, right: Right, path: &Path, follow: Follow) {
+        if right == Right::Execute {
+            self.processes = self.processes.max(processes());
+        }
+        if !self.is_new(right, path) {
+            return;
+        }
+        if let Some((found, Kind::File)) = self.walk(right, path, follow)
+            && right == Right::Execute
+        {
+            self.interpreters(&found);
+        }
+    }
+
+    /// A program was executed.
+    pub(super) fn executed(&mut self, path: &Path) {
+        self.used(Right::Execute, path, Follow::Yes);
+    }
+
+    /// An address was used.
+    pub(super) fn addressed(&mut self, right: Right, address: String) {
+        self.add(right, Path::new(&address), Kind::Address);
+    }
+
+    fn is_new(&mut self, right: Right, path: &Path) -> bool {
+        let key = (right, path.to_owned());
+        if self.seen.contains(&key) {
+            return false;
+        }
+        if self.seen.len() >= 4 * MOST_NOTED {
+            self.lost += 1;
+            return false;
+        }
+        self.seen.insert(key)
+    }
+
+    fn add(&mut self, right: Right, path: &Path, kind: Kind) {
+        let note = Noted { right, path: path.into(), kind };
+        if self.noted.contains(&note) {
+            return;
+        }
+        let bytes = note.path.0.len();
+        if self.noted.len() >= MOST_NOTED || self.bytes + bytes > MOST_BYTES {
+            self.lost += 1;
+            return;
+        }
+        self.bytes += bytes;
+        self.noted.insert(note);
+    }
+
+    /// Goes to where a path leads, noting each link on the way, and notes what is there.
+    fn walk(&mut self, right: Right, path: &Path, follow: Follow) -> Option<(PathBuf, Kind)> {
+        let mut ahead: VecDeque<OsString> = parts(path);
+        let (mut at, mut kind, mut links) = (PathBuf::from("/"), Kind::Directory, 0);
+        loop {
+            if let Some(own) = self.own_of(&at, &ahead) {
+                self.add(right, &own, Kind::Directory);
+                return None;
+            }
+            let Some(part) = ahead.pop_front() else { break };
+            if part == ".." {
+                at.pop();
+                continue;
+            }
+            let next = at.join(&part);
+            if PASSED_OVER.iter().any(|own| next.starts_with(own)) && !self.is_own(&next) {
+                return None;
+            }
+            kind = look(&next);
+            if kind == Kind::Link && (!ahead.is_empty() || follow == Follow::Yes) {
+                self.add(Right::Look, &next, Kind::Link);
+                links += 1;
+                let target = std::fs::read_link(&next).unwrap_or_default();
+                if links > MOST_LINKS || target.as_os_str().is_empty() {
+                    return None;
+                }
+                if target.is_absolute() {
+                    at = PathBuf::from("/");
+                }
+                for part in parts(&target).into_iter().rev() {
+                    ahead.push_front(part);
+                }
+                kind = Kind::Directory;
+                continue;
+            }
+            at = next;
+            if kind == Kind::Missing {
+                at.extend(ahead.drain(..));
+                break;
+            }
+        }
+        self.add(right, &at, kind);
+        Some((at, kind))
+    }
+
+    /// Whether one of the session's own directories is at a path, or below it.
+    fn is_own(&self, path: &Path) -> bool {
+        self.own.iter().any(|own| own.starts_with(path) || path.starts_with(own))
+    }
+
+    /// The innermost of the session's own directories that the way leads into, once it is there.
+    fn own_of(&self, at: &Path, ahead: &VecDeque<OsString>) -> Option<PathBuf> {
+        let mut whole = at.to_owned();
+        whole.extend(ahead);
+        let over = |path: &&PathBuf| whole.starts_with(path);
+        let deep = |path: &&PathBuf| path.components().count();
+        let own = self.own.iter().filter(over).max_by_key(deep)?;
+        let bound = self.bound.iter().filter(over).any(|bound| bound.starts_with(own));
+        (at.starts_with(own) && !bound).then(|| own.clone())
+    }
+
+    /// What the kernel itself runs to run a program: a script's interpreter, the dynamic loader.
+    fn interpreters(&mut self, program: &Path) {
+        let mut program = program.to_owned();
+        for _ in 0..MOST_INTERPRETERS {
+            let Some(next) = interpreter(&program) else { return };
+            if !next.is_absolute() || !self.is_new(Right::Execute, &next) {
+                return;
+            }
+            match self.walk(Right::Execute, &next, Follow::Yes) {
+                Some((found, Kind::File)) => program = found,
+                Some(_) | None => return,
+            }
+        }
+    }
+}
+
+fn parts(path: &Path) -> VecDeque<OsString> {
+    path.components()
+        .filter_map(|part| match part {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some("..".into()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+        })
+        .collect()
+}
+
+fn look(path: &Path) -> Kind {
+    match rustix::fs::lstat(path) {
+        Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => Kind::Link,
+            FileType::RegularFile
+            | FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => Kind::File,
+        },
+        Err(Errno::NOENT | Errno::NOTDIR) => Kind::Missing,
+        Err(_) => Kind::File,
+    }
+}
+
+/// What runs a program that the kernel can not run alone.
+fn interpreter(program: &Path) -> Option<PathBuf> {
+    let file = File::open(program).ok()?;
+    let mut head = Vec::with_capacity(256);
+    (&file).take(256).read_to_end(&mut head).ok()?;
+    if let Some(line) = head.strip_prefix(b"#!") {
+        let line = line.split(|byte| *byte == b'\n').next()?;
+        let mut words = line.split(|byte| *byte == b' ' || *byte == b'\t');
+        let name = words.find(|word| !word.is_empty())?;
+        return Some(Raw(name.to_vec()).as_path().to_owned());
+    }
+    if !head.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let number = |bytes: &[u8], at: usize, size: usize| -> Option<u64> {
+        let bytes = bytes.get(at..at + size)?;
+        Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    };
+    let (table, size) = (number(&head, 32, 8)?, number(&head, 54, 2)?);
+    for index in 0..number(&head, 56, 2)?.min(64) {
+        let mut entry = [0; 56];
+        file.read_exact_at(&mut entry, table.checked_add(index * size)?).ok()?;
+        // PT_INTERP
+        if number(&entry, 0, 4)? == 3 {
+            let (at, length) = (number(&entry, 8, 8)?, number(&entry, 32, 8)?);
+            let mut name = vec![0; usize::try_from(length).ok()?.min(256)];
+            file.read_exact_at(&mut name, at).ok()?;
+            let end = name.iter().position(|byte| *byte == 0)?;
+            name.truncate(end);
+            return Some(Raw(name).as_path().to_owned());
+        }
+    }
+    None
+}
+
+/// How many processes there are now, this one not counted.
+fn processes() -> u64 {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return 0 };
+    let is_process = |name: &[u8]| name.iter().all(u8::is_ascii_digit);
+    let count = entries.flatten().filter(|entry| is_process(entry.file_name().as_bytes())).count();
+    u64::try_from(count.saturating_sub(1)).unwrap_or(u64::MAX)
+}
+
+/// An address of the kernel's form in words; none if it is of no family that reaches others.
+pub(super) fn address(bytes: &[u8]) -> Option<String> {
+    let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
+    let port = || Some(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
+    match i32::from(family) {
+        libc::AF_INET => {
+            let octets: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
+            Some(format!("{}:{}", Ipv4Addr::from(octets), port()?))
+        }
+        libc::AF_INET6 => {
+            let octets: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
+            Some(format!("[{}]:{}", Ipv6Addr::from(octets), port()?))
+        }
+        libc::AF_UNIX => {
+            let name = bytes.get(2..)?;
+            let (sign, name) = match name {
+                [0, rest @ ..] => ("@", rest),
+                _ => ("", name),
+            };
+            let name = name.split(|byte| *byte == 0).next().filter(|name| !name.is_empty())?;
+            Some(format!("unix:{sign}{}", String::from_utf8_lossy(name)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted(notes: Notes) -> Vec<(Right, String, Kind)> {
+        let show = |note: Noted| (note.right, note.path.as_path().display().to_string(), note.kind);
+        notes.finish().noted.into_iter().map(show).collect()
+    }
+
+    #[test]
+    fn links_on_the_way_are_noted_by_themselves_and_what_is_own_by_its_top() {
+        let top = tempfile::tempdir().unwrap();
+        let top = top.path().canonicalize().unwrap();
+        std::fs::create_dir_all(top.join("real/sub")).unwrap();
+        std::fs::write(top.join("real/sub/file"), "x").unwrap();
+        std::os::unix::fs::symlink("real", top.join("link")).unwrap();
+        std::os::unix::fs::symlink("file", top.join("real/sub/other")).unwrap();
+        let name = |rest: &str| top.join(rest).display().to_string();
+        let mut notes = Notes::new(&[], &[]);
+        notes.used(Right::Read, &top.join("link/sub/../sub/other"), Follow::Yes);
+        notes.used(Right::Read, &top.join("link/sub/../sub/other"), Follow::Yes);
+        notes.used(Right::Look, &top.join("real/sub/other"), Follow::No);
+        notes.used(Right::Look, &top.join("real/none/x"), Follow::Yes);
+        notes.used(Right::Read, Path::new("/proc/self/maps"), Follow::Yes);
+        assert_eq!(
+            noted(notes),
+            [
+                (Right::Look, name("link"), Kind::Link),
+                (Right::Look, name("real/none/x"), Kind::Missing),
+                (Right::Look, name("real/sub/other"), Kind::Link),
+                (Right::Read, name("real/sub/file"), Kind::File),
+            ]
+        );
+        let mut notes = Notes::new(&[Raw::from(top.join("real"))], &[]);
+        notes.used(Right::Write, &top.join("link/sub/new"), Follow::Yes);
+        assert_eq!(
+            noted(notes),
+            [
+                (Right::Look, name("link"), Kind::Link),
+                (Right::Write, name("real"), Kind::Directory),
+            ]
+        );
+        // A workspace in a directory that is private otherwise.
+        let mut notes = Notes::new(
+            &[Raw::from(&top), Raw::from(top.join("real"))],
+            &[Raw::from(top.join("link"))],
+        );
+        notes.used(Right::Write, &top.join("real/new"), Follow::Yes);
+        notes.used(Right::Write, &top.join("other"), Follow::Yes);
+        notes.used(Right::Look, &top.join("link"), Follow::No);
+        assert_eq!(
+            noted(notes),
+            [
+                (Right::Look, name("link"), Kind::Link),
+                (Right::Write, name("").trim_end_matches('/').to_owned(), Kind::Directory),
+                (Right::Write, name("real"), Kind::Directory),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_script_needs_its_interpreter_and_that_its_loader() {
+        let top = tempfile::tempdir().unwrap();
+        let script = top.path().canonicalize().unwrap().join("script");
+        std::fs::write(&script, "#! /bin/sh -e\n").unwrap();
+        assert_eq!(interpreter(&script), Some("/bin/sh".into()));
+        let shell = interpreter(Path::new("/bin/sh")).unwrap();
+        assert!(shell.starts_with("/lib64") || shell.starts_with("/lib"), "{shell:?}");
+        let mut notes = Notes::new(&[], &[]);
+        notes.executed(&script);
+        let executed = noted(notes).into_iter().filter(|(right, ..)| *right == Right::Execute);
+        assert_eq!(executed.count(), 3);
+    }
+
+    #[test]
+    fn what_is_too_much_is_counted() {
+        let mut notes = Notes::new(&[], &[]);
+        for number in 0..MOST_NOTED + 3 {
+            notes.addressed(Right::Connect, number.to_string());
+        }
+        let recorded = notes.finish();
+        assert_eq!((recorded.noted.len(), recorded.lost), (MOST_NOTED, 3));
+    }
+
+    #[test]
+    fn addresses_are_told_in_words() {
+        let mut four = 2u16.to_ne_bytes().to_vec();
+        four.extend([0x01, 0xbb, 1, 1, 1, 1]);
+        assert_eq!(address(&four).as_deref(), Some("1.1.1.1:443"));
+        let mut unix = 1u16.to_ne_bytes().to_vec();
+        unix.extend(b"/run/x\0");
+        assert_eq!(address(&unix).as_deref(), Some("unix:/run/x"));
+        assert_eq!(address(&16u16.to_ne_bytes()), None);
+        assert_eq!(address(&[]), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! From what a command used to the smallest profile that a person would write for it: a pure
+//! function, with a reason for each line.
+
+mod general;
+mod text;
+
+use crate::{PlanError, Profile, Scene, entries::PRIVATE, settings::Reach};
+use general::{Target, target};
+pub use palisade_plan::record::{Kind, Right};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+/// One thing that a command used. What the session did not see is here only if the host has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// How.
+    pub right: Right,
+    /// An absolute path, or an address with its port.
+    pub path: String,
+    /// What was there.
+    pub kind: Kind,
+}
+
+/// A run of a command, and what it used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// The command, as it was typed.
+    pub command: String,
+    /// What it used, each once.
+    pub accesses: Vec<Access>,
+    /// Accesses that were not kept.
+    pub lost: u64,
+    /// The most memory that one process had resident.
+    pub memory_bytes: u64,
+    /// The most processes that were seen at once.
+    pub processes: u64,
+    /// How long it took.
+    pub elapsed_ms: u64,
+}
+
+/// What a profile was learned to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Learned {
+    /// Its file.
+    pub text: String,
+    /// How many entries of paths it has.
+    pub entries: usize,
+    /// What the command was after and the wider profile has not either, most wanted first.
+    pub refused: Vec<Wanted>,
+}
+
+/// Something that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    /// How.
+    pub right: Right,
+    /// What: as the profile language names it, or an address.
+    pub target: String,
+}
+
+/// What is needed of one target, and why.
+#[derive(Debug, Clone, Default)]
+struct Need {
+    reach: Option<Reach>,
+    /// Names of what was used of it.
+    used: Vec<String>,
+    /// It was asked about and nothing of it was opened.
+    looked: bool,
+    /// It is a link.
+    link: bool,
+}
+
+/// What everything comes to.
+#[derive(Debug, Default)]
+struct Needs {
+    paths: BTreeMap<PathBuf, Need>,
+    etc: BTreeMap<String, Need>,
+    /// Directories that were only looked at.
+    looked: Vec<PathBuf>,
+    workspace_read: bool,
+    workspace_written: bool,
+    programs: Vec<PathBuf>,
+    loopback: Vec<String>,
+    refused: Vec<Wanted>,
+}
+
+/// The smallest profile under which a run would have gone as it did, and that names what it names as
+/// a person would: directories for their files, no temporary names.
+///
+/// # Errors
+/// If the scene gives no session.
+pub fn learn(wide: &Profile, scene: &Scene, run: &Run) -> Result<Learned, PlanError> {
+    let mut needs = gather(wide, scene, run)?;
+    needs.merge();
+    let entries = needs.paths.len() + needs.etc.len();
+    let text = text::write(wide, scene, run, &needs);
+    Ok(Learned { text, entries, refused: needs.refused })
+}
+
+fn gather(wide: &Profile, scene: &Scene, run: &Run) -> Result<Needs, PlanError> {
+    let placed = wide.placed(scene)?;
+    let mut entries: Vec<(PathBuf, Reach)> =
+        placed.iter().map(|(bind, entry)| (bind.path.as_path().into(), entry.reach)).collect();
+    // The innermost first.
+    entries.sort_by_key(|(path, _)| std::cmp::Reverse(path.components().count()));
+    let mut needs = Needs::default();
+    for access in &run.accesses {
+        needs.take(scene, &entries, access);
+    }
+    needs.refused.sort();
+    needs.refused.dedup();
+    needs.programs.dedup();
+    Ok(needs)
+}
+
+impl Needs {
+    fn take(&mut self, scene: &Scene, entries: &[(PathBuf, Reach)], access: &Access) {
+        if access.kind == Kind::Address {
+            return self.address(access);
+        }
+        let path = Path::new(&access.path);
+        if path.starts_with(&scene.workspace) {
+            match access.right {
+                Right::Write => self.workspace_written = true,
+                Right::Look | Right::Read | Right::Execute | Right::Connect | Right::Bind => {
+                    self.workspace_read = true;
+                }
+            }
+            return;
+        }
+        let Some((entry, most)) = entries.iter().find(|(entry, _)| path.starts_with(entry)) else {
+            return self.outside(scene, access);
+        };
+        if access.kind == Kind::Missing && access.right != Right::Write {
+            return;
+        }
+        let wanted = match access.right {
+            Right::Write => Reach::Write,
+            Right::Execute => Reach::Execute,
+            Right::Look | Right::Read | Right::Connect | Right::Bind => Reach::Read,
+        };
+        if wanted > *most {
+            return self.refuse(scene, access);
+        }
+        if access.right == Right::Execute && access.kind == Kind::File {
+            self.programs.push(path.to_owned());
+        }
+        match target(scene, entry, path, access) {
+            Target::Etc(name) => add(self.etc.entry(name).or_default(), wanted, access),
+            Target::Path(at) => add(self.paths.entry(at).or_default(), wanted, access),
+            Target::Looked => self.looked.push(path.to_owned()),
+            Target::Between => {}
+        }
+    }
+
+    fn address(&mut self, access: &Access) {
+        let own = access.path.parse::<SocketAddr>().ok().map(|address| address.ip());
+        match own {
+            Some(ip) if ip.is_loopback() || ip.is_unspecified() => {
+                self.loopback.push(access.path.clone());
+            }
+            Some(_) if access.right == Right::Connect => {
+                self.refused.push(Wanted { right: access.right, target: access.path.clone() });
+            }
+            // A socket of the file system is a path, and one of the session's own needs nothing.
+            Some(_) | None => {}
+        }
+    }
+
+    /// What no entry covers: the session's own, or not there for it.
+    fn outside(&mut self, scene: &Scene, access: &Access) {
+        let path = Path::new(&access.path);
+        let own = PRIVATE.iter().chain(&["/run", "/proc", "/dev"]).any(|own| path.starts_with(own));
+        if access.kind == Kind::Missing && !own {
+            self.refuse(scene, access);
+        }
+    }
+
+    fn refuse(&mut self, scene: &Scene, access: &Access) {
+        let target = general::named(scene, Path::new(&access.path));
+        self.refused.push(Wanted { right: access.right, target });
+    }
+
+    /// Leaves out what another covers, and takes in directories that were only looked at if nothing
+    /// of them is there otherwise.
+    fn merge(&mut self) {
+        general::crowded(&mut self.paths);
+        for path in std::mem::take(&mut self.looked) {
+            let there = |at: &PathBuf| at.starts_with(&path) || path.starts_with(at);
+            if !self.paths.keys().any(there) {
+                let need = Need { reach: Some(Reach::Read), looked: true, ..Need::default() };
+                self.paths.insert(path, need);
+            }
+        }
+        let all: Vec<(PathBuf, Need)> = self.paths.clone().into_iter().collect();
+        for (inner, need) in &all {
+            let outer = all.iter().find(|(outer, _)| inner != outer && inner.starts_with(outer));
+            if let Some((outer, _)) = outer {
+                self.paths.remove(inner);
+                if let Some(over) = self.paths.get_mut(outer) {
+                    over.reach = over.reach.max(need.reach);
+                }
+            }
+        }
+    }
+}
+
+fn add(need: &mut Need, wanted: Reach, access: &Access) {
+    need.reach = need.reach.max(Some(wanted));
+    need.link |= access.kind == Kind::Link;
+    let name = Path::new(&access.path).file_name().unwrap_or_default().to_string_lossy();
+    if !need.used.iter().any(|used| *used == name) {
+        need.used.push(name.into_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests;
