@@ -18,7 +18,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// What the built-in `workspace` profile makes of a workspace.
+/// What the built-in `workspace` profile makes of a workspace, but that nothing in it is hidden or
+/// protected: that needs a broker.
 #[must_use]
 pub fn plan(workspace: &Path) -> LaunchPlan {
     let profiles = ProfileSet::new([]).expect("the built-in profiles load");
@@ -29,7 +30,8 @@ pub fn plan(workspace: &Path) -> LaunchPlan {
         uid: own().uid,
         gid: own().gid,
     };
-    profiles.get("workspace").expect("it is built in").plan(&scene).expect("a plan")
+    let plan = profiles.get("workspace").expect("it is built in").plan(&scene).expect("a plan");
+    LaunchPlan { names: Default::default(), ..plan }
 }
 
 /// Whom cells run as: an ordinary user, or the tests' own if they are not root's.
@@ -207,7 +209,7 @@ impl Cell {
     ) -> Result<Self, Refused> {
         let count: u8 = if role == Role::Transaction { 2 } else { 1 };
         let (ours, theirs): (Vec<_>, Vec<_>) = (0..count).map(|_| pair(SocketType::STREAM)).unzip();
-        let setup = Setup { role, session: 1, steps, channels: count };
+        let setup = Setup { role, session: 1, steps, channels: count, scanned: 0 };
         let fds: Vec<_> = theirs.iter().chain(namespaces).map(|fd| fd.as_fd()).collect();
         control.send(&setup, &fds).expect("setup");
         drop(theirs);
@@ -249,6 +251,7 @@ impl Cell {
             session: 1,
             steps: list(Role::Files),
             channels: u8::try_from(FILE_CHANNELS).expect("few"),
+            scanned: 0,
         };
         let fds: Vec<_> = theirs.iter().map(|fd| fd.as_fd()).collect();
         control.send(&setup, &fds).expect("setup");

@@ -230,6 +230,7 @@ fn prepare(channel: &Channel, change: Change, contents: &[Vec<u8>]) -> Result<Dr
             | FileReply::Abandoned
             | FileReply::Progress { .. }
             | FileReply::Globbed(_)
+            | FileReply::Scanned { .. }
             | FileReply::Grepped(_)) => panic!("{other:?}"),
         }
     }

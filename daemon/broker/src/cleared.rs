@@ -152,20 +152,23 @@ impl Cleared {
     /// Makes the transaction that the call runs in, if it does. Where there is none to be had, the
     /// call is judged again, by its text.
     pub(crate) async fn hold(mut self) -> Result<Still, Box<Outcome>> {
+        if self.call.looks_around() && self.call.session().scanned().await?.found > 0 {
+            self.call.veil();
+        }
         if !self.call.wants_transaction() {
             return Ok(Still::Holds(self));
         }
         let session = self.call.session();
-        match session.transactions.take().await {
+        match session.transaction().await {
             Ok(transaction) => {
                 self.call.enter(transaction);
                 Ok(Still::Holds(self))
             }
-            Err(error) => {
-                session.check()?;
-                session.transactions.give_up(error.to_string());
+            Err(CallError::Transaction(error)) if session.may_do_without() => {
+                session.transactions.give_up(error);
                 Ok(Still::Judge(self.call))
             }
+            Err(error) => Err(error.into()),
         }
     }
 

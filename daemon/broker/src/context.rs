@@ -101,6 +101,15 @@ impl Context {
 
     /// The same for a program of the call whose output is heard and not streamed.
     pub(crate) fn listening(&self, tap: Tap) -> Self {
+        Self { tap: Some(tap), ..self.alone() }
+    }
+
+    /// The same for what is left to do when the call was answered: it can not be cancelled.
+    pub(crate) fn outliving(&self) -> Self {
+        Self { cancel: CancellationToken::new(), ..self.alone() }
+    }
+
+    fn alone(&self) -> Self {
         Self {
             session: Arc::clone(&self.session),
             spools: self.spools.clone(),
@@ -110,7 +119,7 @@ impl Context {
             client: self.client.clone(),
             streaming: Streaming::ResultOnly,
             input: None,
-            tap: Some(tap),
+            tap: None,
             observers: Arc::clone(&self.observers),
             audience: Audience::Nobody,
         }

@@ -11,10 +11,11 @@ use crate::{
     seen::SeenTarget,
     session::Session,
     task::{Directory, Manner, Program, Typing, invalid},
+    transaction,
 };
 use palisade_plan::cell::{Contents, EntryKind, Link};
 use palisade_policy::{Checker, Search};
-use palisade_protocol::{ErrorCode, JsonText, Stream, WireError};
+use palisade_protocol::{ErrorCode, JsonText, Stream, ToolName, WireError};
 use read::{Diagnostic, Read, Reading, Severity};
 use serde::Serialize;
 use serde_json::json;
@@ -115,6 +116,26 @@ fn below(workspace: &[u8], path: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
+/// Runs a checker; where names are hidden or protected, so that they are from it.
+async fn checked_by(program: Program, mut context: Context, deadline: Deadline) -> Outcome {
+    if !context.session.is_veiled() {
+        return run::run(program, context, deadline, Search::Whole).await;
+    }
+    let session = Arc::clone(&context.session);
+    let mut transaction = match session.transaction().await {
+        Ok(transaction) => transaction,
+        Err(error) => return error.into(),
+    };
+    let (outcome, _) = run::in_transaction(program, &mut context, deadline, &mut transaction).await;
+    let Ok(tool) = ToolName::try_from("diagnostics".to_owned()) else { return outcome };
+    match transaction::keep(&transaction, &context, &tool).await {
+        Ok(()) => outcome,
+        Err(error) => {
+            Outcome { about: error.about().cloned(), error: Some(error.into()), ..outcome }
+        }
+    }
+}
+
 /// Runs the checkers.
 pub(crate) async fn run(paths: &[Vec<u8>], context: Context, deadline: Deadline) -> Outcome {
     let session = Arc::clone(&context.session);
@@ -132,8 +153,7 @@ pub(crate) async fn run(paths: &[Vec<u8>], context: Context, deadline: Deadline)
     for (done, (checker, program)) in (0..).zip(chosen) {
         context.progress(checker.name(), done, Some(total));
         let tap = Tap(Arc::new(Mutex::new(Reading::new(checker.format()))));
-        let outcome =
-            run::run(program, context.listening(tap.clone()), deadline, Search::Whole).await;
+        let outcome = checked_by(program, context.listening(tap.clone()), deadline).await;
         let fresh = Reading::new(checker.format());
         let mut reading = tap.0.lock().unwrap_or_else(PoisonError::into_inner);
         let read = std::mem::replace(&mut *reading, fresh).finish();

@@ -7,6 +7,7 @@ use crate::{
     quotas::{SOON, past},
 };
 use palisade_plan::{
+    Path,
     cell::{FileError, FileErrorKind},
     launcher::Refusal,
 };
@@ -82,6 +83,8 @@ pub(crate) enum CallError {
     File(FileError),
     #[error("{}", .failure.message)]
     Changing { failure: FileError, hint: &'static str },
+    #[error("what the profile hides or protects could not be: {0}; nothing was run")]
+    Transaction(String),
     #[error("{0:?} is not UTF-8 text")]
     NotText(String),
     #[error("{0}")]
@@ -104,6 +107,16 @@ pub(crate) enum CallError {
     Cursor { cursor: u64, total: u64 },
     #[error("{0}")]
     Io(#[from] io::Error),
+}
+
+impl CallError {
+    /// The name that is hidden or protected, where that is what is wrong.
+    pub(crate) const fn about(&self) -> Option<&Path> {
+        if let Self::File(failure) | Self::Changing { failure, .. } = self {
+            return failure.about.as_ref();
+        }
+        None
+    }
 }
 
 impl From<SessionError> for WireError {
@@ -236,6 +249,11 @@ impl From<CallError> for WireError {
             CallError::Changing { failure, hint } => {
                 return Self { hint: (*hint).to_owned(), ..file_error(failure) };
             }
+            CallError::Transaction(_) => (
+                ErrorCode::LayerUnavailable,
+                "`palisade doctor` says what to do; or use a profile that names hide and protect as \
+                 optional, or has neither fs.hide nor fs.protect",
+            ),
             CallError::NotText(_) => (
                 ErrorCode::InvalidArguments,
                 "choose encoding base64, or raw for the exact bytes as events",
@@ -317,6 +335,9 @@ fn file_error(failure: &FileError) -> WireError {
             (ErrorCode::Conflict, "look at what is there now, and decide again")
         }
         FileErrorKind::Broken => (ErrorCode::CellFailed, "try again"),
+        FileErrorKind::Hidden | FileErrorKind::Protected => {
+            (ErrorCode::OutsidePolicy, "leave it as it is, or ask whoever wrote the profile")
+        }
     };
     WireError::new(code, failure.message.clone(), hint)
 }

@@ -104,6 +104,7 @@ fn unexpected(reply: FileReply) -> CallError {
         | FileReply::Prepared(_)
         | FileReply::Changed(_)
         | FileReply::Globbed(_)
+        | FileReply::Scanned { .. }
         | FileReply::Grepped(_)
         | FileReply::Progress { .. }
         | FileReply::Abandoned => CallError::Cell("it answered another request".to_owned()),

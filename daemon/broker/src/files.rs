@@ -4,6 +4,7 @@
 use crate::channel::{Channel, ChannelError};
 use palisade_plan::cell::{FileError, FileErrorKind, FileReply, FileRequest};
 use std::{
+    os::fd::{AsFd as _, OwnedFd},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -108,9 +109,26 @@ impl Lease {
             | FileReply::Listed { .. }
             | FileReply::Looked { .. }
             | FileReply::Changed(_)
+            | FileReply::Scanned { .. }
             | FileReply::Abandoned
             | FileReply::Failed(_) => self.owed = Owed::Nothing,
         }
+        Ok(reply)
+    }
+
+    /// Has hidden names looked for: the reply, and the descriptor that comes with it. The caller
+    /// must not stop waiting.
+    pub(crate) async fn scan(
+        &mut self,
+        keep: bool,
+        known: Option<&OwnedFd>,
+    ) -> Result<(FileReply, Option<OwnedFd>), ChannelError> {
+        self.owed = Owed::Broken;
+        let channel = self.channel.as_mut().ok_or(ChannelError::Closed)?;
+        let known: Vec<_> = known.iter().map(|known| known.as_fd()).collect();
+        channel.send(&FileRequest::Scan { keep }, &known).await?;
+        let reply = channel.receive_with().await?;
+        self.owed = Owed::Nothing;
         Ok(reply)
     }
 
@@ -253,7 +271,7 @@ mod tests {
         lease.send(&[read()]).await.unwrap();
         drop(lease);
         let (kind, message) = (FileErrorKind::Broken, "this channel is closed".to_owned());
-        cell.say(&FileReply::Failed(FileError { kind, errno: 0, message }));
+        cell.say(&FileReply::Failed(FileError { kind, errno: 0, message, about: None }));
         assert!(channels.lease().await.is_none(), "there is no other");
         assert_eq!(lock(&channels.shared.broken).len(), 1);
     }

@@ -158,6 +158,8 @@ const fn is_final(kind: FileErrorKind) -> bool {
         FileErrorKind::NotFound
         | FileErrorKind::OutsidePolicy
         | FileErrorKind::NotRegular
+        | FileErrorKind::Hidden
+        | FileErrorKind::Protected
         | FileErrorKind::Invalid => true,
         FileErrorKind::TooLarge
         | FileErrorKind::AlreadyExists

@@ -15,6 +15,9 @@ pub(crate) enum Route {
     Direct(Search),
     /// What it does counts when it was judged.
     Transaction,
+    /// What it does counts when it has ended, unless it did something to what is protected: it sees
+    /// nothing of what is hidden.
+    Veiled,
 }
 
 /// How a call is held.
@@ -52,7 +55,15 @@ pub(crate) fn hold(session: &Session, program: &Program, nature: Nature, reach: 
         writes_workspace: profile.writes_workspace(),
         writes_beyond: profile.writes_beyond(),
     };
-    held(terms, program, nature, reach)
+    let held = held(terms, program, nature, reach);
+    let fixed = !profile.writes_workspace() && !profile.hides();
+    match held.route {
+        Route::Direct(Search::Whole) if session.is_veiled() && !fixed => {
+            Held { route: Route::Veiled, ..held }
+        }
+        // Whether there is something to be hidden from what only reads is looked at when it runs.
+        Route::Direct(Search::Whole | Search::System) | Route::Transaction | Route::Veiled => held,
+    }
 }
 
 fn held(terms: Terms, program: &Program, nature: Nature, reach: Reach) -> Held {

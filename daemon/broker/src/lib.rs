@@ -74,6 +74,7 @@ mod tools;
 mod transaction;
 mod turn;
 mod undo;
+mod veil;
 mod watchdog;
 mod who;
 mod why;

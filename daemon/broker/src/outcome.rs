@@ -1,7 +1,7 @@
 //! What became of a call, and the result that the client gets. Broker, pure.
 
 use crate::{change, error::CallError, recorded};
-use palisade_plan::record::Recorded;
+use palisade_plan::{Path, record::Recorded};
 use palisade_policy::Refusal;
 use palisade_protocol::{
     CallId, CallResult, Checkpoint, Denial, Finding, JsonText, Receipt, ToolName, WireError,
@@ -35,6 +35,8 @@ pub(crate) struct Outcome {
     pub(crate) checkpoint: Option<Checkpoint>,
     /// What a program used.
     pub(crate) recorded: Option<Box<Recorded>>,
+    /// The name that is hidden or protected, where that is what is wrong.
+    pub(crate) about: Option<Path>,
 }
 
 impl From<WireError> for Outcome {
@@ -47,6 +49,7 @@ impl From<CallError> for Outcome {
     fn from(error: CallError) -> Self {
         Self {
             data: change::conflict(&error),
+            about: error.about().cloned(),
             timed_out: matches!(error, CallError::TimedOut(_)),
             cancelled: matches!(error, CallError::Cancelled),
             ..Self::from(WireError::from(error))

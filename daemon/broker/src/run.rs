@@ -137,6 +137,7 @@ pub(crate) async fn begin(
         None => Some(Pipes::new(program)?),
         Some(_) => None,
     };
+    let shared = matches!(via, Via::Runners(_));
     let send = async {
         // A runner that died while it was idle is noticed only now; nothing was started yet.
         let mut again = true;
@@ -145,13 +146,10 @@ pub(crate) async fn begin(
                 Via::Runners(_) => session.runners.take().await,
                 Via::Transaction(one) => match one.run.take() {
                     Some(channel) => Ok(channel),
-                    None => match session.transactions.take().await {
-                        Ok(other) => {
-                            **one = other;
-                            one.run.take().ok_or(RunnerError::Channel(ChannelError::Closed))
-                        }
-                        Err(error) => Err(error),
-                    },
+                    None => {
+                        **one = session.transaction().await?;
+                        one.run.take().ok_or(RunnerError::Channel(ChannelError::Closed))
+                    }
                 },
             };
             let mut channel = taken.map_err(|error| session.channel_error(error))?;
@@ -168,7 +166,7 @@ pub(crate) async fn begin(
         let channel = send.await?;
         match pipes.as_ref() {
             Some(_) => Ok((channel, None)),
-            None => terminal(channel, program, context).await,
+            None => terminal(channel, program, context, shared).await,
         }
     };
     let (channel, terminal) = tokio::select! {
@@ -189,13 +187,16 @@ async fn terminal(
     mut channel: Channel,
     program: &Program,
     context: &Context,
+    shared: bool,
 ) -> Result<(Channel, Option<(Sink, Source, Window)>), CallError> {
     let session = &context.session;
     let reply = channel.receive_with::<RunReply>().await;
     match reply.map_err(|error| session.channel_error(error))? {
         (RunReply::Terminal, Some(master)) => Ok((channel, Some(streams::terminal(master)?))),
         (RunReply::NotStarted { act, errno }, _) => {
-            session.runners.give_back(channel).await;
+            if shared {
+                session.runners.give_back(channel).await;
+            }
             let errno = io::Error::from_raw_os_error(errno);
             Err(CallError::NotStarted { program: program.name(), act, errno })
         }

@@ -57,6 +57,7 @@ impl SeenTarget {
             | FileReply::Prepared(_)
             | FileReply::Changed(_)
             | FileReply::Globbed(_)
+            | FileReply::Scanned { .. }
             | FileReply::Grepped(_)
             | FileReply::Progress { .. }
             | FileReply::Abandoned => {

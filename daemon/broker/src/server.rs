@@ -18,6 +18,7 @@ use crate::{
     survival::Lobby,
     tools::{Registry, RegistryError},
     undo::Undos,
+    veil::Scans,
 };
 use palisade_policy::{Profile, ProfileSet};
 use palisade_protocol::SessionId;
@@ -104,6 +105,7 @@ pub(crate) struct Server {
     pub(crate) observers: Arc<Observers>,
     pub(crate) lobby: Lobby,
     pub(crate) proofs: Proofs,
+    pub(crate) scans: Scans,
     clients: Clients,
     connections: AtomicU64,
     sessions: Mutex<Vec<Weak<Session>>>,
@@ -129,6 +131,7 @@ impl Server {
             observers: Arc::default(),
             lobby: Lobby::default(),
             proofs: Proofs::default(),
+            scans: Scans::default(),
             clients: Clients::Many,
             connections: AtomicU64::new(0),
             sessions: Mutex::default(),

@@ -18,6 +18,7 @@ use crate::{
     transaction::Transactions,
     turn::Turns,
     undo::{Owner, Undos},
+    veil::{Key, Search},
 };
 use palisade_plan::{
     Found,
@@ -86,6 +87,7 @@ pub(crate) struct Session {
     pub(crate) files: FileChannels,
     pub(crate) runners: Runners,
     pub(crate) transactions: Transactions,
+    pub(crate) search: Search,
     pub(crate) jobs: Jobs,
     pub(crate) kept: Kept,
     /// None if it ends with its connection.
@@ -196,13 +198,19 @@ async fn begin(
     runners.prepare().await;
     let transactions = Transactions::new(Arc::clone(&launcher), number);
     if let Found::No(why) = &launcher.facts().overlay
-        && guard >= Guard::Auto
+        && (guard >= Guard::Auto || profile.veils())
     {
+        transactions.give_up(why.clone());
+    }
+    if let Some(why) = &made.ready.uncovered {
         transactions.give_up(why.clone());
     }
     let (sender, state) = watch::channel(State::Running);
     tokio::spawn(attend(Arc::clone(&launcher), number, replies, sender));
     let workspace = RawPath(made.ready.workspace.0.clone());
+    let key =
+        Key { uid: peer.uid, workspace: workspace.0.clone(), profile: profile.digest().to_owned() };
+    let search = Search::new(server.scans.clone(), key);
     let session = Arc::new(Session {
         id,
         cwd: Mutex::new(workspace.0.clone()),
@@ -219,6 +227,7 @@ async fn begin(
         files: FileChannels::new(made.channels),
         runners,
         transactions,
+        search,
         kept: Kept::default(),
         survival,
         jobs: Jobs::new(profile.max_jobs(), server.audit.clone(), places),
@@ -345,6 +354,14 @@ impl Session {
         if let Some(why) = self.transactions.none().filter(|_| self.guard >= Guard::Auto) {
             let (layer, why) = ("transaction".to_owned(), why.to_owned());
             receipt.degraded.push(Degraded { layer, why });
+        }
+        if let Some(why) = self.transactions.none() {
+            for layer in self.profile.veiling() {
+                let layer = layer.to_string();
+                if !receipt.degraded.iter().any(|known| known.layer == layer) {
+                    receipt.degraded.push(Degraded { layer, why: why.to_owned() });
+                }
+            }
         }
         receipt
     }

@@ -82,7 +82,9 @@ fn particulars(facts: &Facts, layer: Layer) -> Option<String> {
         | Layer::Uts
         | Layer::Cgroup
         | Layer::Seccomp
-        | Layer::Limits => None,
+        | Layer::Limits
+        | Layer::Hide
+        | Layer::Protect => None,
     }
 }
 
@@ -102,6 +104,10 @@ fn remedy(facts: &Facts, layer: Layer) -> &'static str {
             "boot a kernel of 5.13 or later with landlock in the list of lsm= (CONFIG_LSM)"
         }
         Layer::Seccomp => "boot a kernel with CONFIG_SECCOMP_FILTER",
+        Layer::Hide | Layer::Protect => {
+            "boot a kernel of 5.11 or later with overlayfs, or use a profile without fs.hide and \
+             fs.protect"
+        }
         Layer::Limits => {
             "run the daemon as a system service with Delegate=yes, or below a cgroup that was \
              delegated to this user (systemd-run --user --scope -p Delegate=yes)"

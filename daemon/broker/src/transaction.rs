@@ -8,13 +8,14 @@ mod review;
 mod settle;
 mod told;
 
-pub(crate) use settle::{Purpose, Unsettled, settle};
+pub(crate) use settle::{Consent, Purpose, Unsettled, keep, settle};
 
 use crate::{
     channel::Channel,
     files::FileChannels,
     launcher::Launcher,
     runner::{READY, RunnerError},
+    veil::Scanned,
 };
 use palisade_plan::{
     cell::Ready,
@@ -42,9 +43,20 @@ pub(crate) struct Transactions {
     session: SessionNumber,
     /// Why there are none.
     none: OnceLock<String>,
-    /// The next, which will say when it is ready.
-    ahead: Mutex<Option<(Channel, Channel)>>,
+    ahead: Mutex<Ahead>,
 }
+
+/// What is ready for the next call.
+#[derive(Debug, Default)]
+struct Ahead {
+    /// A transaction, which will say when it is ready, and what is hidden in it.
+    next: Option<((Channel, Channel), Generation)>,
+    /// What was last found to be hidden.
+    scanned: Option<Arc<Scanned>>,
+}
+
+/// Which of the things that were found to be hidden; none if nothing ever is.
+type Generation = Option<u64>;
 
 impl Transactions {
     pub(crate) fn new(launcher: Arc<Launcher>, session: SessionNumber) -> Self {
@@ -62,11 +74,13 @@ impl Transactions {
         tracing::info!(session = self.session, why, "no transactions: commands are held by text");
     }
 
-    async fn ask(&self) -> Result<(Channel, Channel), RunnerError> {
+    async fn ask(&self, scanned: Option<&Scanned>) -> Result<(Channel, Channel), RunnerError> {
         let (run, run_end) = Channel::pair()?;
         let (files, files_end) = Channel::pair()?;
         let request = Request::Transaction { session: self.session };
-        self.launcher.send(&request, &[run_end.as_fd(), files_end.as_fd()]).await?;
+        let mut descriptors = vec![run_end.as_fd(), files_end.as_fd()];
+        descriptors.extend(scanned.map(|scanned| scanned.file.as_fd()));
+        self.launcher.send(&request, &descriptors).await?;
         Ok((run, files))
     }
 
@@ -75,26 +89,40 @@ impl Transactions {
     /// can not be had, that call says why.
     pub(crate) async fn prepare(&self) {
         let mut ahead = self.ahead.lock().await;
-        if ahead.is_none() {
-            match self.ask().await {
-                Ok(channels) => *ahead = Some(channels),
+        if ahead.next.is_none() {
+            let scanned = ahead.scanned.clone();
+            match self.ask(scanned.as_deref()).await {
+                Ok(channels) => ahead.next = Some((channels, generation(scanned.as_deref()))),
                 Err(error) => tracing::debug!(%error, "no transaction ahead of its call"),
             }
         }
     }
 
-    /// One that is ready.
-    pub(crate) async fn take(&self) -> Result<Transaction, RunnerError> {
-        let ahead = self.ahead.lock().await.take();
+    /// One that is ready, in which what was found is hidden.
+    pub(crate) async fn take(&self, scanned: Option<Scanned>) -> Result<Transaction, RunnerError> {
+        let scanned = scanned.map(Arc::new);
+        let ahead = {
+            let mut ahead = self.ahead.lock().await;
+            ahead.scanned.clone_from(&scanned);
+            ahead.next.take()
+        };
+        let scanned = scanned.as_deref();
         match ahead {
             // One that was lost while it waited says nothing of the next.
-            Some(channels) => match ready(channels).await {
-                Err(RunnerError::Channel(_)) => ready(self.ask().await?).await,
-                ready => ready,
-            },
-            None => ready(self.ask().await?).await,
+            Some((channels, hidden)) if hidden == generation(scanned) => {
+                match ready(channels).await {
+                    Err(RunnerError::Channel(_)) => ready(self.ask(scanned).await?).await,
+                    ready => ready,
+                }
+            }
+            // Something else is hidden by now.
+            Some(_) | None => ready(self.ask(scanned).await?).await,
         }
     }
+}
+
+fn generation(scanned: Option<&Scanned>) -> Generation {
+    scanned.map(|scanned| scanned.generation)
 }
 
 async fn ready((mut run, files): (Channel, Channel)) -> Result<Transaction, RunnerError> {

@@ -42,7 +42,10 @@ pub(crate) fn explain(session: &Session, touched: &Touched, outcome: &mut Outcom
     if !outcome.denials.is_empty() {
         return;
     }
-    let told = touched.0.iter().filter_map(|(act, path)| {
+    // Where it really is says more than how it was called.
+    let about = outcome.about.take().map(|path| (Act::Write, path.0));
+    let touched = about.as_ref().map_or(touched.0.as_slice(), std::slice::from_ref);
+    let told = touched.iter().filter_map(|(act, path)| {
         let path = String::from_utf8(session.absolute(path)).ok()?;
         palisade_policy::explain(&session.profile, &session.scene, *act, &path).ok()
     });

@@ -138,11 +138,15 @@ fn sort_out(
     if count == 0 || fds.len() < count {
         return Err(EnterError::Setup { channels: setup.channels, descriptors: fds.len() });
     }
-    let namespaces = fds.split_off(count);
+    let mut namespaces = fds.split_off(count);
+    let scanned = match (setup.scanned, namespaces.is_empty()) {
+        (0, _) | (_, true) => None,
+        (_, false) => Some(namespaces.remove(0)),
+    };
     let mut keep: Vec<_> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
     keep.push(control.as_fd().as_raw_fd());
     let channels = fds.into_iter().map(Channel::new).collect();
-    Ok((channels, Given { namespaces, keep }))
+    Ok((channels, Given { namespaces, scanned, keep }))
 }
 
 /// Takes the steps. As soon as the small root stands the launcher may make runners in it.
@@ -208,9 +212,7 @@ fn serve(
             drop(victim);
             kernel::ignore_file_size_signal();
             watch(control);
-            let workspace = taken.workspace.unwrap_or_default();
-            files::serve(channels, workspace.as_path())
-                .map_err(|e| EnterError::Broker(e.to_string()))
+            files::serve(channels, taken.seen()).map_err(|e| EnterError::Broker(e.to_string()))
         }
         Role::Runner => {
             let channel =
@@ -224,6 +226,7 @@ fn serve(
             let Ok([channel, file]) = <[Channel; 2]>::try_from(channels) else {
                 return Err(EnterError::Setup { channels: 2, descriptors: 0 });
             };
+            let view = taken.seen();
             let Some(mut layers) = taken.layers else { return Err(EnterError::NoLayers) };
             let ruleset = taken.landlock.map(|landlock| landlock.ruleset);
             let held = Held { ruleset, victim, recorder: taken.recorder };
@@ -235,9 +238,7 @@ fn serve(
                 }
             }
             kernel::ignore_file_size_signal();
-            let workspace = taken.workspace.unwrap_or_default();
-            files::settle(&file, workspace.as_path(), layers)
-                .map_err(|e| EnterError::Broker(e.to_string()))
+            files::settle(&file, view, layers).map_err(|e| EnterError::Broker(e.to_string()))
         }
     }
 }

@@ -6,17 +6,19 @@
 
 use crate::{
     channel::Channel,
+    hidden::{self, Scan},
     overlay::Layers,
     tools::{self, Listing, Stop},
+    view::View,
 };
 use palisade_channel::ChannelError;
 use palisade_plan::cell::{FileError, FileErrorKind, FileReply, FileRequest};
 use std::{
     io,
+    os::fd::{AsFd as _, OwnedFd},
     panic::{self, AssertUnwindSafe},
-    path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         mpsc::{self, RecvTimeoutError},
     },
     thread,
@@ -58,20 +60,21 @@ enum End {
 ///
 /// # Errors
 /// If it could not be begun, or no channel is left though none was closed.
-pub fn serve(channels: Vec<Channel>, workspace: &Path) -> Result<(), FilesError> {
+pub fn serve(channels: Vec<Channel>, view: View) -> Result<(), FilesError> {
     if channels.is_empty() {
         return Err(FilesError::NoChannels);
     }
     let channels: Vec<Arc<Channel>> = channels.into_iter().map(Arc::new).collect();
     let (report, ends) = mpsc::channel();
+    let (view, scan) = (Arc::new(view), Arc::new(Mutex::new(Scan::default())));
     for (number, channel) in channels.iter().enumerate() {
         let (channel, report) = (Arc::clone(channel), report.clone());
-        let workspace = workspace.to_owned();
+        let (view, scan) = (Arc::clone(&view), Arc::clone(&scan));
         thread::Builder::new()
             .name(format!("files-{number}"))
             .stack_size(STACK)
             .spawn(move || {
-                let end = attend(&channel, &workspace, None);
+                let end = attend(&channel, &view, &scan, None);
                 // The receiver is gone only when the process is about to end.
                 report.send(end).ok();
             })
@@ -111,17 +114,16 @@ fn finish(
 ///
 /// # Errors
 /// If the channel broke.
-pub fn settle(channel: &Channel, workspace: &Path, layers: Layers) -> Result<(), FilesError> {
-    match attend(channel, workspace, Some(layers)) {
+pub fn settle(channel: &Channel, view: View, layers: Layers) -> Result<(), FilesError> {
+    match attend(channel, &view, &Mutex::default(), Some(layers)) {
         End::Closed => Ok(()),
         End::Broken(why) => Err(FilesError::Broken(why)),
     }
 }
 
 /// Serves one channel to its end, and closes it.
-fn attend(channel: &Channel, workspace: &Path, layers: Option<Layers>) -> End {
-    let workspace = workspace.to_owned();
-    let mut desk = Desk { channel, workspace, layers, leftovers: Leftovers::None };
+fn attend(channel: &Channel, view: &View, scan: &Mutex<Scan>, layers: Option<Layers>) -> End {
+    let mut desk = Desk { channel, view, scan, layers, leftovers: Leftovers::None };
     let stop = loop {
         if let Err(stop) = desk.one() {
             break stop;
@@ -136,7 +138,7 @@ fn attend(channel: &Channel, workspace: &Path, layers: Option<Layers>) -> End {
     };
     if let End::Broken(why) = &end {
         let message = format!("this channel is closed: {why}");
-        let told = FileError { kind: FileErrorKind::Broken, errno: 0, message };
+        let told = FileError { kind: FileErrorKind::Broken, errno: 0, message, about: None };
         // A channel that broke may well not carry this.
         channel.send(&FileReply::Failed(told)).ok();
     }
@@ -155,7 +157,9 @@ enum Leftovers {
 
 struct Desk<'a> {
     channel: &'a Channel,
-    workspace: PathBuf,
+    view: &'a View,
+    /// What is known of hidden names.
+    scan: &'a Mutex<Scan>,
     /// A transaction's, of which nothing else is asked.
     layers: Option<Layers>,
     leftovers: Leftovers,
@@ -167,7 +171,7 @@ impl Desk<'_> {
         let Some((request, fds)) = self.channel.receive::<FileRequest>()? else {
             return Err(Stop::Closed);
         };
-        if !fds.is_empty() {
+        if !fds.is_empty() && !matches!(request, FileRequest::Scan { .. }) {
             return Err(ChannelError::Descriptors { expected: 0, received: fds.len() }.into());
         }
         if let (FileRequest::Content { .. }, Leftovers::Possible) = (&request, self.leftovers) {
@@ -181,7 +185,7 @@ impl Desk<'_> {
         if matches!(request, FileRequest::Change(_)) {
             self.leftovers = Leftovers::Possible;
         }
-        let failure = match contained(|| self.answer(&request)) {
+        let failure = match contained(|| self.answer(&request, fds)) {
             Err(Stop::Failed(failure)) => failure,
             Err(Stop::Abandoned) => {
                 self.leftovers = Leftovers::None;
@@ -194,17 +198,18 @@ impl Desk<'_> {
         Ok(self.channel.send(&FileReply::Failed(failure))?)
     }
 
-    fn answer(&mut self, request: &FileRequest) -> Result<(), Stop> {
+    fn answer(&mut self, request: &FileRequest, fds: Vec<OwnedFd>) -> Result<(), Stop> {
         if let Some(layers) = &mut self.layers {
             return match request {
                 FileRequest::Change(change) => {
-                    tools::settle(self.channel, change, &self.workspace, layers)
+                    tools::settle(self.channel, change, self.view, layers)
                 }
                 FileRequest::Read { .. }
                 | FileRequest::List { .. }
                 | FileRequest::Look { .. }
                 | FileRequest::Glob(_)
                 | FileRequest::Grep(_)
+                | FileRequest::Scan { .. }
                 | FileRequest::Content { .. }
                 | FileRequest::Abandon
                 | FileRequest::Commit => {
@@ -214,24 +219,49 @@ impl Desk<'_> {
         }
         let reply = match request {
             FileRequest::Read { path, part, most, form } => {
-                return tools::read(self.channel, path, *part, *most, *form);
+                return tools::read(self.channel, path, *part, *most, *form, self.view);
             }
             FileRequest::List { path, recursive, skip, limit, choice } => {
                 let reach = tools::Reach::from_recursive(*recursive);
                 let asked = Listing { path, reach, skip: *skip, limit: *limit, choice };
-                tools::list(self.channel, &asked, &self.workspace)?
+                tools::list(self.channel, &asked, self.view)?
             }
-            FileRequest::Look { path, link, contents } => tools::look(path, *link, *contents)?,
+            FileRequest::Look { path, link, contents } => {
+                tools::look(path, *link, *contents, self.view)?
+            }
             FileRequest::Change(change) => {
-                return tools::change(self.channel, change, &self.workspace);
+                return tools::change(self.channel, change, self.view);
             }
-            FileRequest::Glob(asked) => tools::glob(self.channel, asked, &self.workspace)?,
-            FileRequest::Grep(asked) => tools::grep(self.channel, asked, &self.workspace)?,
+            FileRequest::Glob(asked) => tools::glob(self.channel, asked, self.view)?,
+            FileRequest::Grep(asked) => tools::grep(self.channel, asked, self.view)?,
+            FileRequest::Scan { keep } => return self.look_for_hidden(*keep, fds),
             FileRequest::Content { .. } | FileRequest::Abandon | FileRequest::Commit => {
                 return Err(Stop::OutOfOrder("content came, and no change was begun"));
             }
         };
         Ok(self.channel.send(&reply)?)
+    }
+}
+
+impl Desk<'_> {
+    /// Finds the hidden names, or hands over what there is to keep of them.
+    fn look_for_hidden(&self, keep: bool, mut fds: Vec<OwnedFd>) -> Result<(), Stop> {
+        let failed = |error: io::Error| {
+            let message = format!("what the profile hides can not be found: {error}");
+            let (kind, errno) = (FileErrorKind::FileSystem, error.raw_os_error().unwrap_or(0));
+            FileError { kind, errno, message, about: None }
+        };
+        let mut scan = self.scan.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = &self.view.names;
+        if let Some(known) = fds.pop().and_then(|file| Scan::restore(&file, names)) {
+            *scan = known;
+        }
+        let counts = scan.refresh(self.view).map_err(|errno| failed(errno.into()))?;
+        let generation = scan.generation();
+        let file = if keep { hidden::keep(&scan, names) } else { hidden::found(&scan) };
+        drop(scan);
+        let reply = FileReply::Scanned { found: counts.found, read: counts.read, generation };
+        Ok(self.channel.send_with(&reply, &[file.map_err(failed)?.as_fd()])?)
     }
 }
 
@@ -242,7 +272,7 @@ fn contained(tool: impl FnOnce() -> Result<(), Stop>) -> Result<(), Stop> {
         let message = "the tool failed by a fault of its own, and may have done a part: look at \
                        the file before you try again"
             .into();
-        Err(FileError { kind: FileErrorKind::FileSystem, errno: 0, message }.into())
+        Err(FileError { kind: FileErrorKind::FileSystem, errno: 0, message, about: None }.into())
     })
 }
 

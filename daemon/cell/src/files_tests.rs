@@ -9,7 +9,7 @@ use std::fs;
 
 #[test]
 fn nothing_to_serve_is_an_error() {
-    assert!(matches!(serve(Vec::new(), Path::new("/")), Err(FilesError::NoChannels)));
+    assert!(matches!(serve(Vec::new(), View::default()), Err(FilesError::NoChannels)));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn content_without_a_write_ends_only_its_channel() {
 fn when_all_are_broken_it_says_how() {
     let (ours, theirs) = pair();
     rustix::io::write(&ours, &[0xff; 5]).unwrap();
-    let error = serve(vec![theirs], Path::new("/")).unwrap_err();
+    let error = serve(vec![theirs], View::default()).unwrap_err();
     assert!(matches!(&error, FilesError::Broken(why) if why.contains("over the limit")), "{error}");
 }
 

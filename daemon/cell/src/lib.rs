@@ -9,6 +9,7 @@ pub mod tools;
 mod borrowed;
 mod detach;
 mod enter;
+mod hidden;
 mod landlock;
 mod lookup;
 mod moment;
@@ -27,7 +28,10 @@ mod tree;
 mod trial;
 mod usage;
 mod victim;
+mod view;
+mod whiteouts;
 
 pub(crate) use palisade_channel as channel;
 
 pub use enter::{EnterError, enter};
+pub use view::View;

@@ -7,14 +7,17 @@
 
 use crate::{
     borrowed::Borrowed,
+    hidden,
     moment::Moment,
-    mounts::{self, NO_DEV, NO_SUID},
+    mounts::{self, NO_DEV, NO_SUID, READ_ONLY},
     steps::StepFailure,
     store::override_modes,
+    view::View,
+    whiteouts,
 };
-use palisade_plan::{Found, Identity, Overlay, Path, Transactions, Upper};
+use palisade_plan::{Access, Found, Identity, Overlay, Path, Transactions, Upper};
 use rustix::{
-    fs::{CWD, Mode, OFlags, Stat},
+    fs::{CWD, FileType, Mode, OFlags, Stat},
     mount::{FsMountFlags, FsOpenFlags, MountAttrFlags},
 };
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -35,7 +38,12 @@ pub struct Layers {
 }
 
 /// Lays the layer over the workspace.
-pub(crate) fn lay(overlay: &Overlay, store: Option<OwnedFd>) -> Result<Layers, StepFailure> {
+pub(crate) fn lay(
+    overlay: &Overlay,
+    store: Option<OwnedFd>,
+    view: &View,
+    scanned: Option<&OwnedFd>,
+) -> Result<Layers, StepFailure> {
     let path = &overlay.workspace;
     let lower = open_directory(path)?;
     refuse_mounts_below(path)?;
@@ -45,18 +53,53 @@ pub(crate) fn lay(overlay: &Overlay, store: Option<OwnedFd>) -> Result<Layers, S
         None => (in_memory(overlay.bytes)?, Upper::Memory),
     };
     attach(&layer, path)?;
-    let upper = make_like(&layer, "upper", &stat)?;
+    let writes = overlay.access == Access::Write;
+    let upper = match writes {
+        true => make_like(&layer, "upper", &stat)?,
+        false => make(&layer, "upper", 0o700)?,
+    };
+    let hits = hits(view, scanned)?;
     let borrowed = Borrowed::take(overlay.identity)?;
-    let merged = make(&layer, "work", 0o700).and_then(|work| {
+    let marks = marks(&layer, &lower, view, hits.as_deref());
+    let merged = marks.and_then(|marks| Ok((marks, make(&layer, "work", 0o700)?)));
+    let merged = merged.and_then(|(marks, work)| {
         // Overlayfs works in a directory that nobody may enter, not even its owner. That is all
         // that it gets beyond what the session may: what a program may is asked of the program.
         override_modes()?;
-        merge(lower.as_fd(), upper.as_fd(), work.as_fd(), kept)
+        let lowers: Vec<_> = marks.iter().chain([&lower]).map(|fd| fd.as_fd()).collect();
+        merge(&lowers, writes.then_some((upper.as_fd(), work.as_fd())), kept)
     });
     borrowed.give_back()?;
     attach(&merged?, path)?;
     let kept = Transactions { upper: kept, ..overlay.transactions };
     Ok(Layers { lower, upper, since: Moment::default(), bytes: overlay.bytes, kept })
+}
+
+/// What is hidden, as it was found for this program; none if nothing ever is.
+fn hits(view: &View, scanned: Option<&OwnedFd>) -> Result<Option<Vec<Vec<u8>>>, StepFailure> {
+    match (view.veil.hidden.is_empty(), scanned) {
+        (true, _) => Ok(None),
+        (false, Some(scanned)) => {
+            let known = hidden::known(scanned);
+            known.map(Some).map_err(StepFailure::kernel("read what is hidden"))
+        }
+        (false, None) => {
+            Err(StepFailure::NotInForce("names are hidden, and nobody looked for them".into()))
+        }
+    }
+}
+
+/// The layer between: what is hidden is not there.
+fn marks(
+    layer: &OwnedFd,
+    lower: &OwnedFd,
+    view: &View,
+    hits: Option<&[Vec<u8>]>,
+) -> Result<Option<OwnedFd>, StepFailure> {
+    let Some(hits) = hits else { return Ok(None) };
+    let marks = make(layer, "marks", 0o700)?;
+    whiteouts::make(&marks, lower, view, hits)?;
+    Ok(Some(marks))
 }
 
 /// The directory for the layer, if it is on the workspace's file system.
@@ -95,7 +138,7 @@ fn attach(mount: &OwnedFd, path: &Path) -> Result<(), StepFailure> {
 }
 
 /// The program would see what is under such a mount instead, and write it or see what is hidden.
-fn refuse_mounts_below(workspace: &Path) -> Result<(), StepFailure> {
+pub(crate) fn refuse_mounts_below(workspace: &Path) -> Result<(), StepFailure> {
     let text = std::fs::read("/proc/self/mountinfo")
         .map_err(StepFailure::kernel("read /proc/self/mountinfo"))?;
     let below = [workspace.0.as_slice(), b"/"].concat();
@@ -169,25 +212,23 @@ fn make_like(layer: &OwnedFd, name: &str, like: &Stat) -> Result<OwnedFd, StepFa
     Ok(made)
 }
 
-/// The overlay of two directories, not in place yet. What it does to them it does as who calls
-/// this: with the session's identity it reaches nothing that the session could not.
+/// The overlay of directories, the first on top, not in place yet. What it does to them it does as
+/// who calls this: with the session's identity it reaches nothing that the session could not.
+/// Without one to write to and one to work in it is read-only.
 fn merge(
-    lower: BorrowedFd<'_>,
-    upper: BorrowedFd<'_>,
-    work: BorrowedFd<'_>,
+    lowers: &[BorrowedFd<'_>],
+    writing: Option<(BorrowedFd<'_>, BorrowedFd<'_>)>,
     kept: Upper,
 ) -> Result<OwnedFd, StepFailure> {
     let fail = |act: &'static str| StepFailure::kernel::<rustix::io::Errno>(act);
     let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)
         .map_err(fail("open overlayfs"))?;
-    let own = |fd: BorrowedFd<'_>| format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let options = [
-        ("lowerdir", own(lower)),
-        ("upperdir", own(upper)),
-        ("workdir", own(work)),
-        ("index", "off".into()),
-        ("xino", "off".into()),
-    ];
+    let own = |fd: &BorrowedFd<'_>| format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let lowers: Vec<_> = lowers.iter().map(own).collect();
+    let mut options = vec![("lowerdir", lowers.join(":")), ("xino", "off".into())];
+    if let Some((upper, work)) = &writing {
+        options.extend([("upperdir", own(upper)), ("workdir", own(work)), ("index", "off".into())]);
+    }
     for (key, value) in &options {
         rustix::mount::fsconfig_set_string(context.as_fd(), *key, value.as_str())
             .map_err(StepFailure::kernel(format!("overlayfs {key}")))?;
@@ -195,13 +236,14 @@ fn merge(
     // With these marks nothing is redirected, and no file is there in part only.
     rustix::mount::fsconfig_set_flag(context.as_fd(), "userxattr")
         .map_err(fail("overlayfs userxattr"))?;
-    if kept == Upper::Disk {
+    if kept == Upper::Disk && writing.is_some() {
         // What the layer has is worth nothing after a crash: nothing waits for the disk.
         rustix::mount::fsconfig_set_flag(context.as_fd(), "volatile")
             .map_err(fail("overlayfs volatile"))?;
     }
     rustix::mount::fsconfig_create(context.as_fd()).map_err(fail("overlayfs"))?;
-    let attributes = u32::try_from(NO_SUID | NO_DEV).unwrap_or(u32::MAX);
+    let read_only = if writing.is_none() { READ_ONLY } else { 0 };
+    let attributes = u32::try_from(NO_SUID | NO_DEV | read_only).unwrap_or(u32::MAX);
     rustix::mount::fsmount(
         context.as_fd(),
         FsMountFlags::FSMOUNT_CLOEXEC,
@@ -230,7 +272,16 @@ fn attempted() -> Result<(), StepFailure> {
     let (lower, upper, work) = (lower?, upper?, work?);
     rustix::fs::mkdirat(&lower, "there", Mode::RWXU).map_err(fail("make a directory"))?;
     rustix::fs::mkdirat(&lower, "there/below", Mode::RWXU).map_err(fail("make a directory"))?;
-    let merged = merge(lower.as_fd(), upper.as_fd(), work.as_fd(), Upper::Memory)?;
+    let marks = make(&under, "marks", 0o700)?;
+    rustix::fs::mkdirat(&lower, "hidden", Mode::RWXU).map_err(fail("make a directory"))?;
+    rustix::fs::mknodat(&marks, "hidden", FileType::CharacterDevice, Mode::empty(), 0)
+        .map_err(fail("mark what is hidden"))?;
+    let writing = Some((upper.as_fd(), work.as_fd()));
+    let merged = merge(&[marks.as_fd(), lower.as_fd()], writing, Upper::Memory)?;
+    let hidden = rustix::fs::statat(&merged, "hidden", rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    if hidden.err() != Some(rustix::io::Errno::NOENT) {
+        return Err(StepFailure::NotInForce("what is marked as hidden is there".into()));
+    }
     let remove = |name| rustix::fs::unlinkat(&merged, name, rustix::fs::AtFlags::REMOVEDIR);
     remove("there/below").map_err(fail("remove a directory of the lower layer"))?;
     remove("there").map_err(fail("remove a directory of the lower layer"))?;

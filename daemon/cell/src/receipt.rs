@@ -67,6 +67,7 @@ impl Promised {
                 | Step::Proc
                 | Step::Store(_)
                 | Step::Sweep { .. }
+                | Step::Names { .. }
                 | Step::Overlay(_)
                 | Step::Rlimits(_)
                 | Step::Undumpable
@@ -131,6 +132,7 @@ pub(crate) fn write(promised: Promised, taken: &Taken) -> Result<CellReceipt, St
         limits: taken.limits.clone(),
         workspace: taken.workspace.clone().unwrap_or_default(),
         upper: taken.layers.as_ref().map(|layers| layers.kept.upper),
+        uncovered: taken.uncovered.clone(),
     })
 }
 

@@ -7,8 +7,9 @@ use crate::{
     privilege,
     record::{self, Recorder},
     root, seccomp, store,
+    view::View,
 };
-use palisade_plan::{HeldLimit, Namespace, Path, Step};
+use palisade_plan::{HeldLimit, MountsBelow, Namespace, Path, Step};
 use std::{
     io,
     os::fd::{AsRawFd as _, OwnedFd, RawFd},
@@ -65,8 +66,20 @@ pub struct Taken {
     pub store: Option<OwnedFd>,
     /// Notes what programs use.
     pub(crate) recorder: Option<Recorder>,
+    /// What of it is hidden and protected.
+    pub view: View,
+    /// Why that can not be held against programs.
+    pub uncovered: Option<String>,
     /// What is below the workspace as a transaction's program sees it.
     pub layers: Option<Layers>,
+}
+
+impl Taken {
+    /// The workspace as the tools see it.
+    pub(crate) fn seen(&self) -> View {
+        let workspace = self.workspace.clone().unwrap_or_default();
+        View { workspace: workspace.as_path().to_owned(), ..self.view.clone() }
+    }
 }
 
 /// Descriptors that steps use.
@@ -74,6 +87,8 @@ pub struct Taken {
 pub struct Given {
     /// Namespaces to enter.
     pub namespaces: Vec<OwnedFd>,
+    /// What was found of hidden names.
+    pub scanned: Option<OwnedFd>,
     /// Descriptors that must stay open.
     pub keep: Vec<RawFd>,
 }
@@ -106,8 +121,20 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
             Ok(())
         }
         Step::Sweep { directory, name } => store::sweep(&directory, &name),
+        Step::Names { names, workspace, mounts } => {
+            match (overlay::refuse_mounts_below(&workspace), mounts) {
+                (Ok(()), _) => {}
+                (Err(why), MountsBelow::Leave) => taken.uncovered = Some(why.to_string()),
+                (Err(why), MountsBelow::Refuse) => return Err(why),
+            }
+            taken.view = View::new(workspace.as_path(), names)
+                .map_err(|error| StepFailure::NotInForce(error.to_string()))?;
+            Ok(())
+        }
         Step::Overlay(overlay) => {
-            taken.layers = Some(overlay::lay(&overlay, taken.store.take())?);
+            let scanned = given.scanned.take();
+            taken.layers =
+                Some(overlay::lay(&overlay, taken.store.take(), &taken.view, scanned.as_ref())?);
             taken.workspace = Some(overlay.workspace);
             Ok(())
         }

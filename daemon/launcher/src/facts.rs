@@ -49,7 +49,7 @@ struct Tried {
 /// A trial that dies without an answer found nothing: every layer counts as missing.
 fn try_layers(spawner: &Spawner) -> Result<Tried, SpawnError> {
     let process = spawner.start()?;
-    let setup = Setup { role: Role::Trial, session: 0, steps: vec![], channels: 0 };
+    let setup = Setup { role: Role::Trial, session: 0, steps: vec![], channels: 0, scanned: 0 };
     process.set_up(&setup, &[])?;
     let report = process.control.receive::<Report>()?;
     process.collect();

@@ -313,7 +313,10 @@ impl Launcher {
                 self.runner(session, wanted)
             }
             Request::Transaction { session } => {
-                let wanted = <[OwnedFd; 2]>::try_from(fds).map(Wanted::Transaction);
+                let mut fds = fds;
+                let scanned = if fds.len() > 2 { fds.pop() } else { None };
+                let wanted = <[OwnedFd; 2]>::try_from(fds);
+                let wanted = wanted.map(|channels| Wanted::Transaction(channels, scanned));
                 self.runner(session, wanted)
             }
             Request::End { session } => match self.sessions.get_mut(&session) {

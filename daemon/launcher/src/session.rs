@@ -74,22 +74,30 @@ fn end(processes: &[Process], cgroups: Option<SessionCgroups>) {
 pub(crate) enum Wanted {
     /// For programs, one after another, with its channel.
     Runner([OwnedFd; 1]),
-    /// For one, with its channel and the one on which it is settled.
-    Transaction([OwnedFd; 2]),
+    /// For one, with its channel and the one on which it is settled, and what was found of names
+    /// that are hidden from it.
+    Transaction([OwnedFd; 2], Option<OwnedFd>),
 }
 
 impl Wanted {
     const fn role(&self) -> Role {
         match self {
             Self::Runner(_) => Role::Runner,
-            Self::Transaction(_) => Role::Transaction,
+            Self::Transaction(..) => Role::Transaction,
+        }
+    }
+
+    const fn scanned(&self) -> Option<&OwnedFd> {
+        match self {
+            Self::Runner(_) => None,
+            Self::Transaction(_, scanned) => scanned.as_ref(),
         }
     }
 
     fn channels(&self) -> &[OwnedFd] {
         match self {
             Self::Runner(channels) => channels,
-            Self::Transaction(channels) => channels,
+            Self::Transaction(channels, _) => channels,
         }
     }
 }
@@ -181,6 +189,7 @@ impl Session {
             session: number,
             steps,
             channels: u8::try_from(channels.len()).map_err(|e| Refusal::Spawn(e.to_string()))?,
+            scanned: 0,
         };
         let fds: Vec<_> = channels.iter().map(|fd| fd.as_fd()).collect();
         match &self.files {
@@ -271,21 +280,23 @@ impl Session {
             None => self.process(spawner)?,
         };
         self.asked = match (&wanted, self.asked) {
-            (Wanted::Transaction(_), _) | (_, Asked::Transactions) => Asked::Transactions,
+            (Wanted::Transaction(..), _) | (_, Asked::Transactions) => Asked::Transactions,
             (Wanted::Runner(_), Asked::Nothing | Asked::Runners) => Asked::Runners,
         };
         let channels = u8::try_from(wanted.channels().len());
         let channels = channels.map_err(|error| Refusal::Spawn(error.to_string()))?;
         let stored = match (&wanted, self.plan.transactions.upper) {
-            (Wanted::Transaction(_), Upper::Disk) => stores.take(self.identity),
-            (Wanted::Transaction(_) | Wanted::Runner(_), Upper::Memory | Upper::Disk) => None,
+            (Wanted::Transaction(..), Upper::Disk) => stores.take(self.identity),
+            (Wanted::Transaction(..) | Wanted::Runner(_), Upper::Memory | Upper::Disk) => None,
         };
         let name = stored.as_ref().map(|store| store.name.clone());
         if let Some(store) = stored {
             steps.insert(0, Step::Store(store));
         }
-        let setup = Setup { role: wanted.role(), session: number, steps, channels };
-        let fds: Vec<_> = wanted.channels().iter().chain(namespaces).map(|fd| fd.as_fd()).collect();
+        let scanned = u8::from(wanted.scanned().is_some());
+        let setup = Setup { role: wanted.role(), session: number, steps, channels, scanned };
+        let fds = wanted.channels().iter().chain(wanted.scanned()).chain(namespaces);
+        let fds: Vec<_> = fds.map(|fd| fd.as_fd()).collect();
         let result = process.set_up(&setup, &fds).map_err(spawn);
         self.runners.push(Runner { process, stored: name });
         result

@@ -86,7 +86,7 @@ impl Stores {
 
     fn sweep_in(&mut self, above: &Path, name: String, lock: Option<OwnedFd>, spawner: &Spawner) {
         let steps = vec![Step::Sweep { directory: above.into(), name }];
-        let setup = Setup { role: Role::Sweep, session: 0, steps, channels: 0 };
+        let setup = Setup { role: Role::Sweep, session: 0, steps, channels: 0, scanned: 0 };
         // What can not be removed now is removed at the next start.
         let process = match spawner.start() {
             Ok(process) => process,

@@ -29,6 +29,8 @@ pub struct Ceiling {
     pub max_tmpfs_bytes: u64,
     /// What a transaction may write.
     pub max_transaction_bytes: u64,
+    /// Patterns of names that are hidden or protected.
+    pub max_patterns: u64,
     /// The lowest user id, other than 0, that a session may run as.
     pub min_uid: u32,
     /// Whether a session may run as user 0.
@@ -69,6 +71,8 @@ impl Default for Ceiling {
             max_tmpfs_bytes: 64 << 30,
             // The same, for each transaction.
             max_transaction_bytes: 64 << 30,
+            // Each costs some nanoseconds for every file of a workspace.
+            max_patterns: 4096,
             // Below are the accounts of services.
             min_uid: 1000,
             // Root's files are the system's; its sessions need the launcher's own decision.
@@ -84,6 +88,8 @@ impl Default for Ceiling {
                 Layer::Uts,
                 Layer::Cgroup,
                 Layer::Limits,
+                Layer::Hide,
+                Layer::Protect,
             ],
         }
     }
@@ -207,6 +213,8 @@ impl Ceiling {
         let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
         let tmpfs = plan.tmpfs.iter().fold(0_u64, |sum, tmpfs| sum.saturating_add(tmpfs.bytes));
         let smallest = plan.tmpfs.iter().map(|tmpfs| tmpfs.bytes).min().unwrap_or(1);
+        let lists = plan.names.hide.iter().chain(&plan.names.protect);
+        let patterns = lists.map(|list| count(list.0.len())).fold(0_u64, u64::saturating_add);
         let mounts = count(plan.binds.len()).saturating_add(count(plan.tmpfs.len()));
         for (limit, wanted, most) in [
             ("memory_bytes", limits.memory_bytes, self.max_memory_bytes),
@@ -217,6 +225,8 @@ impl Ceiling {
             ("transaction_bytes", limits.transaction_bytes, self.max_transaction_bytes),
             ("grants", count(plan.grants.len()), self.max_grants),
             ("tmpfs_bytes", if smallest == 0 { 0 } else { tmpfs.max(1) }, self.max_tmpfs_bytes),
+            // None is as good as any.
+            ("patterns", patterns.max(1), self.max_patterns),
             // The workspace is a mount too, so this is never zero.
             ("binds", mounts.saturating_add(1), self.max_binds),
         ] {

@@ -15,8 +15,8 @@ pub const FILE_CHANNELS: usize = 4;
 /// The most bytes of a file in one message.
 pub const CHUNK: usize = 256 * 1024;
 
-/// From the launcher, once. Descriptors: the channels, then (for a runner) the session's
-/// namespaces in the order of [`Step::EnterNamespaces`].
+/// From the launcher, once. Descriptors: the channels, then what was found of hidden names, if it
+/// was, then (for a runner) the session's namespaces in the order of [`Step::EnterNamespaces`].
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Setup {
     /// What the process is to become.
@@ -27,6 +27,8 @@ pub struct Setup {
     pub steps: Vec<Step>,
     /// How many of the descriptors are channels.
     pub channels: u8,
+    /// How many of them say what was found of hidden names: one or none.
+    pub scanned: u8,
 }
 
 /// From a cell to the launcher, once.
@@ -196,6 +198,12 @@ pub enum FileRequest {
     Glob(Box<Glob>),
     /// Look for lines in files.
     Grep(Box<Grep>),
+    /// Find the names in the workspace that are hidden. Descriptor: what an earlier session kept
+    /// of this, if there is any.
+    Scan {
+        /// Whether what there is to keep for a later session is wanted.
+        keep: bool,
+    },
 }
 
 /// How far to look into a regular file.
@@ -336,6 +344,16 @@ pub enum FileReply {
     Globbed(Box<Globbed>),
     /// Lines were looked for.
     Grepped(Box<Grepped>),
+    /// Hidden names were looked for. Descriptors: which were found, and if it was asked for, what
+    /// there is to keep. Only a cell of the same workspace and names can make use of either.
+    Scanned {
+        /// How many are there now.
+        found: u64,
+        /// Directories that had to be read.
+        read: u64,
+        /// The same number as before if the same is hidden, and nothing else changed around it.
+        generation: u64,
+    },
 }
 
 /// One state of one file: device, inode, and when anything of it changed last.
@@ -403,6 +421,8 @@ pub struct FileError {
     pub errno: i32,
     /// What happened and why, in one sentence.
     pub message: String,
+    /// The name that is hidden or protected, for those kinds.
+    pub about: Option<Path>,
 }
 
 /// Kinds of file tool failures.
@@ -428,4 +448,8 @@ pub enum FileErrorKind {
     Conflict,
     /// The channel is of no more use.
     Broken,
+    /// It has a name that the profile hides: nothing can be made there.
+    Hidden,
+    /// It has a name that the profile protects.
+    Protected,
 }

@@ -37,7 +37,7 @@ pub struct Facts {
     pub privileged: bool,
     /// Whether the launcher stands in a user namespace of its own, or why it could not.
     pub user_namespace: Found,
-    /// Every layer, in the order of [`Layer::ALL`].
+    /// Every layer but those that `overlay` says, in the order of [`Layer::ALL`].
     pub layers: Vec<(Layer, Found)>,
     /// 0 if there is none.
     pub landlock_abi: u32,
@@ -79,6 +79,10 @@ impl Facts {
     /// What was found of one layer.
     #[must_use]
     pub fn layer(&self, layer: Layer) -> Found {
+        if matches!(layer, Layer::Hide | Layer::Protect) {
+            // Both are held by what lies over the workspace.
+            return self.overlay.clone();
+        }
         self.layers
             .iter()
             .find(|(found, _)| *found == layer)

@@ -2,7 +2,7 @@
 //!
 //! It names no identity: the launcher takes that from the client's own socket.
 
-use crate::{Layer, SyscallRule, record::Recording};
+use crate::{Layer, SyscallRule, names::Names, record::Recording};
 use bincode::{Decode, Encode};
 use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt as _};
 
@@ -164,4 +164,6 @@ pub struct LaunchPlan {
     pub transactions: Transactions,
     /// Whether its runners note what its programs use.
     pub recording: Recording,
+    /// Names in the workspace that the session does not see, or can not change.
+    pub names: Names,
 }

@@ -40,7 +40,8 @@ pub enum Request {
     },
     /// Make a runner for one program, whose changes of the workspace are held back: a transaction.
     /// Descriptors: its channel, and the file channel on which the changes are settled, by
-    /// [`crate::change::Act::Settle`] and nothing else, when the program has ended.
+    /// [`crate::change::Act::Settle`] and nothing else, when the program has ended; then, if names
+    /// are hidden, what [`crate::cell::FileReply::Scanned`] brought.
     Transaction {
         /// Which session.
         session: SessionNumber,

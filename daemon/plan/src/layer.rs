@@ -24,11 +24,15 @@ pub enum Layer {
     Seccomp,
     /// Memory, processes and CPU bounded for the session as a whole, not per process.
     Limits,
+    /// Names in the workspace that do not exist for the session.
+    Hide,
+    /// Names in the workspace that the session can not change.
+    Protect,
 }
 
 impl Layer {
     /// All of them, in the order they are shown.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Mount,
         Self::Pid,
         Self::Network,
@@ -38,6 +42,8 @@ impl Layer {
         Self::Landlock,
         Self::Seccomp,
         Self::Limits,
+        Self::Hide,
+        Self::Protect,
     ];
 
     /// The name in profiles and receipts.
@@ -53,6 +59,8 @@ impl Layer {
             Self::Landlock => "landlock",
             Self::Seccomp => "seccomp",
             Self::Limits => "limits",
+            Self::Hide => "hide",
+            Self::Protect => "protect",
         }
     }
 }

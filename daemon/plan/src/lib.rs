@@ -9,6 +9,7 @@ pub mod change;
 pub mod codec;
 pub mod journal;
 pub mod launcher;
+pub mod names;
 pub mod record;
 pub mod search;
 pub mod text;
@@ -31,8 +32,8 @@ pub use launch::{
 pub use layer::Layer;
 pub use receipt::{Absent, CellReceipt, HeldLimit};
 pub use step::{
-    Identity, Namespace, Overlay, ProcView, Resource, Rlimit, Role, Root, Step, StepError, Store,
-    steps,
+    Identity, MountsBelow, Namespace, Overlay, ProcView, Resource, Rlimit, Role, Root, Step,
+    StepError, Store, steps,
 };
 
 /// Shared by all rooms of one build; rooms of different builds refuse each other.

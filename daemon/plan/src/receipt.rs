@@ -38,6 +38,8 @@ pub struct CellReceipt {
     pub workspace: crate::Path,
     /// Where what a transaction's program writes is kept; none for others.
     pub upper: Option<crate::Upper>,
+    /// Why nothing can be laid over it, where that is known and may be.
+    pub uncovered: Option<String>,
 }
 
 /// A limit and who holds it.

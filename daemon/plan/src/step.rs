@@ -3,7 +3,9 @@
 
 use crate::{
     Absent, Access, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, MissingPath, Network,
-    Path, SyscallRule, Tmpfs, Transactions, record::Recording,
+    Path, SyscallRule, Tmpfs, Transactions,
+    names::{NameList, Names},
+    record::Recording,
 };
 use bincode::{Decode, Encode};
 
@@ -100,6 +102,17 @@ pub struct Overlay {
     pub bytes: u64,
     /// How it is kept.
     pub transactions: Transactions,
+    /// [`Access::Write`], or the program can not write there at all.
+    pub access: Access,
+}
+
+/// What to do about a mount in the workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum MountsBelow {
+    /// Refuse the session.
+    Refuse,
+    /// The plan lets it be missing that names are hidden from programs.
+    Leave,
 }
 
 /// A directory on the disk for one layer.
@@ -163,6 +176,16 @@ pub enum Step {
         /// Its name there.
         name: String,
     },
+    /// From here on these names are hidden and protected in what the process does itself. Refuses a
+    /// workspace in which a program could be shown them.
+    Names {
+        /// Which.
+        names: Names,
+        /// The workspace.
+        workspace: Path,
+        /// What to do about a mount in it, over which nothing can be laid.
+        mounts: MountsBelow,
+    },
     /// A layer over the workspace, in a runner's own copy of the session's mounts.
     Overlay(Overlay),
     /// Without a root of its own, by the profile's leave: find the workspace where it is.
@@ -212,6 +235,7 @@ impl Step {
             Self::Proc => "proc",
             Self::Store(_) => "store",
             Self::Sweep { .. } => "sweep",
+            Self::Names { .. } => "names",
             Self::Overlay(_) => "overlay",
             Self::Workspace(_) => "workspace",
             Self::Rlimits(_) => "rlimits",
@@ -279,6 +303,7 @@ pub fn steps(
                     proc: if own_proc { ProcView::Own } else { ProcView::Host },
                 })));
             }
+            steps.extend(names(plan));
         }
         Role::Runner => {
             steps.push(Step::EnterNamespaces(shared));
@@ -292,7 +317,9 @@ pub fn steps(
                 let why = "it needs a mount namespace and a PID namespace";
                 return Err(StepError::Transaction(why.to_owned()));
             }
-            steps.extend([Step::EnterNamespaces(shared), Step::Proc, Step::Overlay(overlay)]);
+            steps.extend([Step::EnterNamespaces(shared), Step::Proc]);
+            steps.extend(names(plan));
+            steps.push(Step::Overlay(overlay));
         }
     }
     steps.push(Step::Rlimits(rlimits(&plan.limits, facts)));
@@ -347,24 +374,52 @@ fn recording(plan: &LaunchPlan) -> Step {
     Step::SeccompRecording { rules: plan.syscalls.clone(), own, bound }
 }
 
+/// The names that are hidden and protected.
+fn names(plan: &LaunchPlan) -> Option<Step> {
+    let leave =
+        |layer: Layer, lists: &[NameList]| lists.is_empty() || plan.optional.contains(&layer);
+    let names = &plan.names;
+    let left = leave(Layer::Hide, &names.hide) && leave(Layer::Protect, &names.protect);
+    let mounts = if left { MountsBelow::Leave } else { MountsBelow::Refuse };
+    let (names, workspace) = (names.clone(), plan.workspace.path.clone());
+    (!names.is_empty()).then_some(Step::Names { names, workspace, mounts })
+}
+
 /// The layer of a transaction, if there can be one.
 fn overlay(plan: &LaunchPlan, facts: &Facts, identity: Identity) -> Result<Overlay, StepError> {
     if let Found::No(why) = &facts.overlay {
         return Err(StepError::Transaction(why.clone()));
     }
-    if plan.workspace.access != Access::Write {
+    let access = plan.workspace.access;
+    if access != Access::Write && plan.names.hide.is_empty() {
         let why = "the workspace is read-only, so there is nothing to hold back";
         return Err(StepError::Transaction(why.to_owned()));
     }
     let workspace = plan.workspace.path.clone();
     let (bytes, transactions) = (plan.limits.transaction_bytes, plan.transactions);
-    Ok(Overlay { workspace, identity, bytes, transactions })
+    Ok(Overlay { workspace, identity, bytes, transactions, access })
 }
 
 /// The layers that are missing; an error if one of them is required.
 fn absent(plan: &LaunchPlan, facts: &Facts) -> Result<Vec<Absent>, StepError> {
     let mut absent = Vec::new();
     for layer in Layer::ALL {
+        let needless = match layer {
+            Layer::Hide => plan.names.hide.is_empty(),
+            Layer::Protect => plan.names.protect.is_empty(),
+            Layer::Mount
+            | Layer::Pid
+            | Layer::Network
+            | Layer::Ipc
+            | Layer::Uts
+            | Layer::Cgroup
+            | Layer::Landlock
+            | Layer::Seccomp
+            | Layer::Limits => false,
+        };
+        if needless {
+            continue;
+        }
         if let Found::No(why) = facts.layer(layer) {
             let missing = Absent { layer, why };
             if !plan.optional.contains(&layer) {

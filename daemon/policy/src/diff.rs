@@ -4,6 +4,7 @@ use crate::{
     Profile,
     entries::PathEntry,
     judge::guard_name,
+    names::Listed,
     rules::{Rule, Verdict},
     settings::{ENDLESS, Reach, Settings},
     source::Said,
@@ -103,6 +104,25 @@ impl Found {
                 let shown = |reach| format!("{} is {}", path.shown(), allowed(reach));
                 self.ordered("fs", (from, to), (shown(from), allowed(to).to_owned()));
             }
+        }
+        let listed = |lists: &[Listed]| -> Vec<String> {
+            lists.iter().flat_map(|list| &list.0).map(|said| said.value.0.clone()).collect()
+        };
+        for (key, a, b) in
+            [("fs.hide", &a.fs.hide, &b.fs.hide), ("fs.protect", &a.fs.protect, &b.fs.protect)]
+        {
+            let (a, b) = (listed(a), listed(b));
+            let taken_back = |text: &&String| text.starts_with('!');
+            let (more, less): (Vec<_>, Vec<_>) =
+                b.iter().filter(|t| !a.contains(t)).partition(taken_back);
+            let (lost, gained): (Vec<_>, Vec<_>) =
+                a.iter().filter(|t| !b.contains(t)).partition(taken_back);
+            less.into_iter().for_each(|t| self.push(Direction::Less, key, format!("with {t}")));
+            more.into_iter().for_each(|t| self.push(Direction::More, key, format!("with {t}")));
+            gained
+                .into_iter()
+                .for_each(|t| self.push(Direction::More, key, format!("without {t}")));
+            lost.into_iter().for_each(|t| self.push(Direction::Less, key, format!("without {t}")));
         }
         let delete = (a.fs.allow_delete, b.fs.allow_delete);
         self.ordered("fs.allow_delete", delete, (delete.0.to_string(), delete.1.to_string()));

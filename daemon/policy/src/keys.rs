@@ -44,8 +44,10 @@ const fn unenforced(path: &'static str, why: &'static str) -> Key {
     Key { path, takes: Takes::Value, enforced: Enforced::No(why) }
 }
 
-const LAYERS: &[&str] =
-    &["mount", "pid", "network", "ipc", "uts", "cgroup", "landlock", "seccomp", "limits"];
+const LAYERS: &[&str] = &[
+    "mount", "pid", "network", "ipc", "uts", "cgroup", "landlock", "seccomp", "limits", "hide",
+    "protect",
+];
 
 /// All of them, in the order of the documentation.
 pub const KEYS: &[Key] = &[
@@ -62,8 +64,8 @@ pub const KEYS: &[Key] = &[
     key("fs.read"),
     key("fs.write"),
     key("fs.etc"),
-    unenforced("fs.hide", "leave the directory out of fs.read, fs.write and fs.execute instead"),
-    unenforced("fs.protect", "leave the file out of fs.write, or make the workspace read-only"),
+    key("fs.hide"),
+    key("fs.protect"),
     words("net.mode", &["none"]),
     unenforced("net.ports", "a session has no network but a loopback of its own"),
     unenforced("net.domains", "a session has no network but a loopback of its own"),

@@ -16,6 +16,7 @@ mod handlers;
 mod judge;
 mod keys;
 mod learn;
+mod names;
 mod numbers;
 mod planning;
 mod profile;

@@ -3,10 +3,11 @@
 use crate::{
     Profile,
     entries::{Base, PRIVATE, PathEntry},
+    names,
     settings::{FileEntry, NetMode},
 };
 use palisade_plan::{
-    Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Network, Tmpfs, ceiling,
+    Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Network, Tmpfs, ceiling, names::Names,
     record::Recording,
 };
 use std::path::{Path, PathBuf};
@@ -148,6 +149,10 @@ impl Profile {
             optional: settings.layers.optional.iter().map(|entry| entry.0).collect(),
             transactions: settings.transactions.kept(),
             recording: Recording::No,
+            names: Names {
+                hide: names::told(&settings.fs.hide),
+                protect: names::told(&settings.fs.protect),
+            },
         })
     }
 

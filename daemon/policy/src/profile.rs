@@ -7,7 +7,7 @@ use crate::{
     settings::{ENDLESS, FileEntry, Reach, Settings, WorkspaceAccess},
     syscalls::SyscallList,
 };
-use palisade_plan::SyscallRule;
+use palisade_plan::{Layer, SyscallRule};
 use palisade_protocol::{Ask, Guard, ToolName, ToolSpec};
 use sha2::{Digest as _, Sha256};
 use std::{fmt::Write as _, num::NonZeroU64};
@@ -149,6 +149,32 @@ impl Profile {
     pub fn writes_beyond(&self) -> bool {
         let beyond = |entry: &FileEntry| entry.path.base != Base::Workspace;
         self.settings.fs.entries.iter().any(|entry| entry.reach == Reach::Write && beyond(entry))
+    }
+
+    /// Whether something in the workspace is hidden from programs.
+    #[must_use]
+    pub const fn hides(&self) -> bool {
+        !self.settings.fs.hide.is_empty()
+    }
+
+    /// Whether something in the workspace is hidden from programs or protected from them.
+    #[must_use]
+    pub const fn veils(&self) -> bool {
+        self.hides() || !self.settings.fs.protect.is_empty()
+    }
+
+    /// The layers that hide and protect, as far as there is something to.
+    pub fn veiling(&self) -> impl Iterator<Item = Layer> {
+        let files = &self.settings.fs;
+        let hide = (!files.hide.is_empty()).then_some(Layer::Hide);
+        hide.into_iter().chain((!files.protect.is_empty()).then_some(Layer::Protect))
+    }
+
+    /// Whether the layers that hide and protect may be missing.
+    #[must_use]
+    pub fn veils_at_will(&self) -> bool {
+        let optional = |layer| self.settings.layers.optional.iter().any(|entry| entry.0 == layer);
+        self.veiling().all(optional)
     }
 
     /// Whether a tool that deletes may run.

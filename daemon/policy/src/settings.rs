@@ -5,6 +5,7 @@ use crate::{
     entries::{LayerEntry, PathEntry, ToolEntry, VariableEntry},
     examples::Example,
     handlers::Handlers,
+    names::Listed,
     rules::Rule,
     size::Size,
     source::{Origin, Said},
@@ -60,6 +61,10 @@ pub(crate) struct Files {
     pub(crate) allow_delete: bool,
     /// In the order in which they are mounted.
     pub(crate) entries: Vec<FileEntry>,
+    /// Names in the workspace that do not exist for the session.
+    pub(crate) hide: Vec<Listed>,
+    /// Names in the workspace that it can not change.
+    pub(crate) protect: Vec<Listed>,
 }
 
 impl Serialize for Files {
@@ -69,12 +74,20 @@ impl Serialize for Files {
             let of = self.entries.iter().filter(move |entry| entry.reach == reach);
             of.map(|entry| &entry.path).collect::<Vec<_>>()
         };
-        let mut files = serializer.serialize_struct("Files", 5)?;
+        let mut files = serializer.serialize_struct("Files", 7)?;
         files.serialize_field("workspace", &self.workspace)?;
         files.serialize_field("allow_delete", &self.allow_delete)?;
         files.serialize_field("execute", &list(Reach::Execute))?;
         files.serialize_field("read", &list(Reach::Read))?;
         files.serialize_field("write", &list(Reach::Write))?;
+        for (key, lists) in [("hide", &self.hide), ("protect", &self.protect)] {
+            match lists.as_slice() {
+                [] => files.skip_field(key)?,
+                [only] => files.serialize_field(key, only)?,
+                // What one list takes back, another may mean.
+                several => files.serialize_field(key, several)?,
+            }
+        }
         files.end()
     }
 }

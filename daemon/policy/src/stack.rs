@@ -4,6 +4,7 @@
 use crate::{
     entries::PathEntry,
     handlers::Handlers,
+    names,
     rules::{Rule, Verdict},
     settings::{Environment, FileEntry, Files, Layers, Reach, Settings, Tools},
     source::Said,
@@ -81,6 +82,8 @@ pub(crate) fn files(a: &Files, b: &Files) -> Files {
         workspace: workspace.clone(),
         allow_delete: a.allow_delete && b.allow_delete,
         entries: Vec::new(),
+        hide: names::union(&a.hide, &b.hide),
+        protect: names::union(&a.protect, &b.protect),
     };
     both.entries = needed(&both, entries);
     both

@@ -4,6 +4,7 @@ use crate::{
     checkers::Checker,
     entries::{EtcEntry, LayerEntry, PathEntry, ToolEntry, VariableEntry, WritableEntry},
     handlers::Rememberable,
+    names::NameEntry,
     rules::Rule,
     settings::{LimitsText, NetMode, WorkspaceAccess},
     transactions::TransactionsText,
@@ -86,6 +87,8 @@ pub(crate) struct Files {
     pub(crate) read: Option<List<PathEntry>>,
     pub(crate) write: Option<List<WritableEntry>>,
     pub(crate) etc: Option<List<EtcEntry>>,
+    pub(crate) hide: Option<List<NameEntry>>,
+    pub(crate) protect: Option<List<NameEntry>>,
 }
 
 /// `[net]`.

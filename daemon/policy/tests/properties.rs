@@ -373,3 +373,68 @@ fn planned(plan: &LaunchPlan, act: Act, path: &Path) -> bool {
     granted.any(|grant| wanted.contains(&grant.access))
         && (act != Act::Write || mounted == Access::Write)
 }
+
+/// Patterns, and names that some of them mean.
+const PATTERNS: [&str; 8] =
+    [".env", "*.pem", "keys/", "/top", "a/**", "!a/b", "!x.pem", "**/deep/x"];
+const NAMED: [&str; 8] = [".env", "s/.env", "x.pem", "s/y.pem", "keys/k", "top", "a/b", "s/deep/x"];
+
+fn naming(name: &str, extends: &str, hide: &[&str], protect: &[&str]) -> Option<String> {
+    let list = |key: &str, list: &[&str]| match list {
+        [] => String::new(),
+        list => format!("{key} = {list:?}\n"),
+    };
+    let own = if extends.is_empty() {
+        "workspace = \"write\"\nexecute = [\"!/usr\"]\n".to_owned()
+    } else {
+        String::new()
+    };
+    let text = format!(
+        "version = 1\ndescription = {name:?}\n{extends}\n[fs]\n{own}{}{}",
+        list("hide", hide),
+        list("protect", protect)
+    );
+    Some(text)
+}
+
+proptest! {
+    /// What one of several profiles hides or protects is so in all of them together, whatever
+    /// exceptions the others have.
+    #[test]
+    fn stacking_never_shows_what_is_hidden(
+        one in subset(&PATTERNS), other in subset(&PATTERNS), own in subset(&PATTERNS),
+        protect in subset(&PATTERNS),
+    ) {
+        let texts = [
+            naming("one", "", &one, &protect),
+            naming("other", "", &other, &[]),
+            naming("both", "extends = [\"one\", \"other\"]", &own, &[]),
+        ];
+        let texts: Vec<String> = texts.into_iter().flatten().collect();
+        let file = |name: &str| format!("{name}.toml");
+        let names = ["one", "other", "both"];
+        let files = names.map(file);
+        let sources: Vec<Source<'_>> = names.iter().zip(&files).zip(&texts)
+            .map(|((name, file), text)| Source { name, file, text, owner: Owner::Other })
+            .collect();
+        // Lists that say nothing new, or take back what nobody said, do not load.
+        let Ok(set) = ProfileSet::new(sources) else { return Ok(()) };
+        let scene = Scene {
+            workspace: "/w/project".into(),
+            home: None,
+            user: "user".to_owned(),
+            uid: 1000,
+            gid: 1000,
+        };
+        let denied = |profile: &str, act, path: &str| {
+            let found = explain(set.get(profile).unwrap(), &scene, act, &format!("$WORKSPACE/{path}"));
+            found.unwrap().decision == Decision::Deny
+        };
+        for path in NAMED {
+            for act in [Act::Read, Act::Write, Act::Execute] {
+                let either = denied("one", act, path) || denied("other", act, path);
+                prop_assert!(!either || denied("both", act, path), "{act} {path}");
+            }
+        }
+    }
+}

@@ -2,14 +2,16 @@
 
 use super::{Job, tape::Recorder};
 use crate::{
-    context::{Attachment, Deadline},
+    context::{Attachment, Context, Deadline},
     error::CallError,
     run::Begun,
     session::Session,
-    streams::{Held, Piece, Taker},
+    streams::{self, Piece, Taker},
     task::Content,
+    transaction::{self, Transaction},
     watchdog::{Runner, Watchdog},
 };
+use palisade_protocol::{ToolName, WireError};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, watch},
@@ -29,11 +31,29 @@ pub(super) struct Attended {
     pub(super) input: (Option<Content>, Option<Attachment>),
     /// The call that still waits for it.
     pub(super) tap: Option<mpsc::Sender<Piece>>,
+    /// Where it runs, if names are hidden from it or protected.
+    pub(super) held: Option<Held>,
+}
+
+/// What a job changes in the workspace counts when it has ended.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) transaction: Transaction,
+    pub(super) context: Context,
+}
+
+impl Held {
+    /// Has it done, or says why not.
+    async fn keep(&self) -> Result<(), CallError> {
+        let tool = ToolName::try_from("bash".to_owned());
+        let tool = tool.map_err(|error| CallError::Cell(error.to_string()))?;
+        transaction::keep(&self.transaction, &self.context, &tool).await
+    }
 }
 
 /// Follows a job until it and everything it started is gone.
 pub(super) async fn attend(attended: Attended) {
-    let Attended { session, job, name, begun, mut signals, deadline, input, tap } = attended;
+    let Attended { session, job, name, begun, mut signals, deadline, input, tap, held } = attended;
     let Begun { channel, sink, source, .. } = begun;
     let recorder = Recorder::new(session.profile.spool_bytes());
     let mut taking = Taking { job: &job, recorder, tap };
@@ -45,7 +65,8 @@ pub(super) async fn attend(attended: Attended) {
     };
     let grace = Duration::from_millis(session.profile.kill_grace_ms());
     let supervise = async {
-        let mut watchdog = Watchdog::new(channel, grace, Runner::Shared);
+        let runner = if held.is_some() { Runner::Once } else { Runner::Shared };
+        let mut watchdog = Watchdog::new(channel, grace, runner);
         let end = tokio::select! {
             end = watchdog.wait(stopped(&job, deadline), &mut signals) => end,
             never = async { feed.await; std::future::pending().await } => never,
@@ -54,12 +75,19 @@ pub(super) async fn attend(attended: Attended) {
         (end, watchdog)
     };
     let (pumped, (end, watchdog)) = tokio::join!(source.pump(is_over, &mut taking), supervise);
-    let held = pumped.unwrap_or_else(|error| {
+    let pipe = pumped.unwrap_or_else(|error| {
         tracing::warn!(%error, "a job's output could not be read to its end");
-        Held::No
+        streams::Held::No
     });
-    let (mut ended, _) = watchdog.ended(end, &session, name).await;
-    ended.stragglers |= held == Held::Yes;
+    let (mut ended, channel) = watchdog.ended(end, &session, name).await;
+    ended.stragglers |= pipe == streams::Held::Yes;
+    if let Some(held) = held {
+        // Without an answer of its runner there is nothing to be had of it.
+        let kept = if channel.is_some() { held.keep().await } else { Ok(()) };
+        if let Err(error) = kept {
+            ended.error = Some(unkept(error));
+        }
+    }
     // A writer that waits for room lets go when it sees the end.
     job.end.cancel();
     *job.input.lock().await = None;
@@ -73,6 +101,13 @@ pub(super) async fn attend(attended: Attended) {
         progress.lasted = Some(lasted);
         progress.ended = Some(Arc::new(ended));
     });
+}
+
+/// What a job changed does not count.
+fn unkept(error: CallError) -> WireError {
+    let error = WireError::from(error);
+    let message = format!("nothing that the job changed was kept: {}", error.message);
+    WireError { message, ..error }
 }
 
 /// Takes in what a job prints.

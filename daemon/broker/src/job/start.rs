@@ -102,8 +102,15 @@ async fn begin(
     let make = |number| made(number, &program, context, sender);
     let job = session.jobs.enter(make)?;
     let reserved = Reserved { context, number: Some(job.number) };
-    let mut begun: Begun =
-        run::begin(&program, reserved.context, deadline, &mut Via::Runners(Search::Whole)).await?;
+    let mut transaction = match session.is_veiled() {
+        true => Some(session.transaction().await?),
+        false => None,
+    };
+    let mut via = match &mut transaction {
+        Some(transaction) => Via::Transaction(transaction),
+        None => Via::Runners(Search::Whole),
+    };
+    let mut begun: Begun = run::begin(&program, reserved.context, deadline, &mut via).await?;
     reserved.keep();
     // The next call has its runner ready too.
     session.runners.prepare().await;
@@ -113,6 +120,8 @@ async fn begin(
     *job.window() = begun.window.take();
     let input = (program.stdin.clone(), context.input.take());
     let lifetime = program.lifetime.map(Deadline::after);
+    let held =
+        transaction.map(|transaction| attend::Held { transaction, context: context.outliving() });
     let attended = attend::Attended {
         session,
         job: Arc::clone(&job),
@@ -122,6 +131,7 @@ async fn begin(
         deadline: lifetime,
         input,
         tap,
+        held,
     };
     tokio::spawn(async move {
         attend::attend(attended).await;

@@ -80,15 +80,34 @@ impl Checked {
     /// back.
     pub(crate) fn approved(self, grant: &Grant) -> Self {
         let known = grant.findings().iter().any(|found| UpFront::Known.asks(found));
-        if known && self.context.session.guard() == Guard::Auto {
-            return self.routed(Route::Direct(Search::Whole));
+        let session = &self.context.session;
+        if known && session.guard() == Guard::Auto {
+            let veiled = session.is_veiled();
+            return self.routed(if veiled { Route::Veiled } else { Route::Direct(Search::Whole) });
         }
         self
     }
 
     /// Whether it runs in a transaction.
     pub(crate) fn wants_transaction(&self) -> bool {
-        self.route == Route::Transaction || self.is_tried()
+        // What runs on takes its own when it begins.
+        let ends =
+            matches!(&self.validated.task, Task::Run(one) if one.manner == Manner::Foreground);
+        self.route == Route::Transaction || (self.route == Route::Veiled && ends) || self.is_tried()
+    }
+
+    /// Whether it is known to read only, and would be shown what is hidden.
+    pub(crate) fn looks_around(&self) -> bool {
+        let session = &self.context.session;
+        matches!(self.validated.task, Task::Run(_))
+            && matches!(self.route, Route::Direct(_))
+            && session.is_veiled()
+            && session.profile.hides()
+    }
+
+    /// From here on what is hidden is hidden from it.
+    pub(crate) const fn veil(&mut self) {
+        self.route = Route::Veiled;
     }
 
     /// Gives it its transaction.

@@ -20,9 +20,10 @@ use crate::{
     session::Session,
     task::{Task, Validated},
     tools::Tool,
-    transaction::{self, Unsettled},
+    transaction::{self, Consent, Unsettled},
     why,
 };
+use palisade_policy::Search;
 use palisade_protocol::{Call, ErrorCode, ToolMetadata, WireError, arguments::Encoding};
 use std::sync::Arc;
 
@@ -48,8 +49,18 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
     if let (Some(transaction), Task::Run(program)) = (transaction, &task) {
         let program = program.clone();
         let cwd = None;
-        let mut unsettled =
-            Unsettled { transaction, purpose, context, call, tool, task, cwd, _turn: turn };
+        let consent = if route == Route::Veiled { Consent::Given } else { Consent::Asked };
+        let mut unsettled = Unsettled {
+            transaction,
+            purpose,
+            consent,
+            context,
+            call,
+            tool,
+            task,
+            cwd,
+            _turn: turn,
+        };
         let mut outcome = unsettled.run(program, deadline).await;
         why::explain(&session, &touched, &mut outcome);
         let outcome = Outcome { findings, checkpoint, ..outcome };
@@ -59,6 +70,7 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
     let mut outcome = match task {
         Task::Run(program) => match route {
             Route::Direct(search) => run::run(program, context, deadline, search).await,
+            Route::Veiled => run::run(program, context, deadline, Search::Whole).await,
             Route::Transaction => CallError::Cell("it has no transaction".to_owned()).into(),
         },
         Task::Job(task) => job::serve::run(task, context, deadline).await,

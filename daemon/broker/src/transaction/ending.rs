@@ -35,9 +35,11 @@ pub(super) fn untold(outcome: Outcome) -> Outcome {
 
 /// What it did is lost for another reason than an answer.
 pub(super) fn failed(outcome: Outcome, error: CallError, effects: &[Effect]) -> Outcome {
+    let about = error.about().cloned();
     let error = WireError::from(error);
     let message = format!("nothing that the command changed was kept: {}", error.message);
-    discarded(outcome, effects, WireError { message, ..error })
+    let outcome = discarded(outcome, effects, WireError { message, ..error });
+    Outcome { about, ..outcome }
 }
 
 /// Somebody said no, or nobody said yes.

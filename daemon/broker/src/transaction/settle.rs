@@ -18,13 +18,14 @@ use crate::{
     task::{ChangeTask, Kept, Program, Task},
     tools::Tool,
     turn::Turn,
+    why,
 };
 use palisade_plan::{
     cell::FileErrorKind,
     change::{Conflicts, Effect},
 };
 use palisade_policy::{Facts, Judgement, Refusal, judge_effects};
-use palisade_protocol::{Call, ErrorCode};
+use palisade_protocol::{Call, ErrorCode, ToolName};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
@@ -40,11 +41,21 @@ pub(crate) enum Purpose {
     Trial(Value),
 }
 
+/// Whether what a program destroyed is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Consent {
+    /// It is.
+    Asked,
+    /// It was before, or need not be: it runs in a transaction for what is hidden or protected.
+    Given,
+}
+
 /// A call whose program has ended in its transaction. It holds its turn until it is settled.
 #[derive(Debug)]
 pub(crate) struct Unsettled {
     pub(crate) transaction: Transaction,
     pub(crate) purpose: Purpose,
+    pub(crate) consent: Consent,
     pub(crate) context: Context,
     pub(crate) call: Call,
     pub(crate) tool: Arc<Tool>,
@@ -56,6 +67,20 @@ pub(crate) struct Unsettled {
 
 /// Settles a transaction. `outcome` is that of its program.
 pub(crate) async fn settle(
+    server: &Server,
+    docket: &mut Docket,
+    unsettled: Unsettled,
+    outcome: Outcome,
+) -> Outcome {
+    let session = Arc::clone(&unsettled.context.session);
+    let mut outcome = settled(server, docket, unsettled, outcome).await;
+    if outcome.about.is_some() {
+        why::explain(&session, &why::Touched::default(), &mut outcome);
+    }
+    outcome
+}
+
+async fn settled(
     server: &Server,
     docket: &mut Docket,
     unsettled: Unsettled,
@@ -134,7 +159,8 @@ impl Unsettled {
         }
         let session = &self.context.session;
         match self.judge(&facts(session, &self.tool.spec.name, &held.preview)) {
-            Judgement::Allow(_) => {
+            Judgement::Ask(_) if self.consent == Consent::Asked => AtOnce::Asks,
+            Judgement::Allow(_) | Judgement::Ask(_) => {
                 let leave = Leave::Shown(held.preview.digest);
                 let effects = held.preview.effects.clone();
                 match self.commit(task, held, &leave).await {
@@ -147,7 +173,6 @@ impl Unsettled {
                 let changes = Changes::new(session, &self.tool.spec.name, held.preview);
                 AtOnce::Denied(Box::new(changes), Box::new(refusal))
             }
-            Judgement::Ask(_) => AtOnce::Asks,
         }
     }
 
@@ -212,6 +237,30 @@ impl Unsettled {
     fn arrive(&self) {
         if let Some(cwd) = &self.cwd {
             self.context.session.set_cwd(cwd.clone());
+        }
+    }
+}
+
+/// Has all of it done that a program changed which ran on after its call, or was not asked about.
+/// Nothing is kept for undo.
+pub(crate) async fn keep(
+    transaction: &Transaction,
+    context: &Context,
+    tool: &ToolName,
+) -> Result<(), CallError> {
+    let (kept, conflicts) = (Kept::Not, Conflicts::Refused);
+    let task = ChangeTask::Settle { without: Vec::new(), kept, conflicts };
+    let deadline = Deadline::after(SETTLE);
+    let files = &transaction.files;
+    let held = change::prepare_on(files, &task, tool, None, context, deadline).await?;
+    if held.preview.effects.is_empty() {
+        return Ok(());
+    }
+    let leave = Leave::Shown(held.preview.digest);
+    match held.commit(&task, &leave, context, deadline).await? {
+        Done::Changed { .. } => Ok(()),
+        Done::Unknown(unknown) => {
+            unknown.error.map_or(Ok(()), |error| Err(CallError::Refused(error)))
         }
     }
 }

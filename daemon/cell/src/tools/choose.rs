@@ -5,15 +5,16 @@ use super::{
     failure,
     rules::{Allowance, Kind, Rules, Scope, Sources},
 };
+use crate::view::View;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use palisade_plan::{
-    cell::{FileError, FileErrorKind},
+    cell::{EntryKind, FileError, FileErrorKind},
+    names,
     search::Choice,
 };
 use std::{
     ffi::OsStr,
     os::{fd::BorrowedFd, unix::ffi::OsStrExt as _},
-    path::Path as StdPath,
     sync::Arc,
 };
 
@@ -22,7 +23,10 @@ const LONGEST: usize = 4096;
 
 /// A choice, ready to be asked.
 #[derive(Debug)]
-pub(super) struct Chooser {
+pub(super) struct Chooser<'v> {
+    view: &'v View,
+    /// Where the walk begins, as the kernel names it.
+    top: Vec<u8>,
     glob: Option<Glob>,
     hidden: bool,
     ignored: bool,
@@ -35,17 +39,45 @@ struct Glob {
     inverted: bool,
 }
 
-impl Chooser {
+impl<'v> Chooser<'v> {
     /// Reads the glob.
-    pub(super) fn new(choice: &Choice) -> Result<Self, FileError> {
+    pub(super) fn new(choice: &Choice, view: &'v View) -> Result<Self, FileError> {
         let glob = choice.glob.as_deref().map(compile).transpose()?;
         let (hidden, ignored) = (choice.hidden, choice.ignored);
-        Ok(Self { glob, hidden, ignored, allowance: Allowance::default() })
+        let (top, allowance) = (Vec::new(), Allowance::default());
+        Ok(Self { view, top, glob, hidden, ignored, allowance })
     }
 
-    /// The rules that hold where a walk begins.
-    pub(super) fn scope(&self, real: &[u8], workspace: &StdPath) -> Scope {
-        if self.ignored { Scope::default() } else { Scope::of(real, workspace, &self.allowance) }
+    /// Takes note of where the walk begins, as the kernel names it.
+    pub(super) fn begin(&mut self, real: &[u8]) {
+        self.top = real.to_vec();
+        if self.top.last() != Some(&b'/') {
+            self.top.push(b'/');
+        }
+    }
+
+    /// The rules that hold where the walk begins.
+    pub(super) fn scope(&self) -> Scope {
+        if self.ignored {
+            return Scope::default();
+        }
+        let real = self.top.strip_suffix(b"/").filter(|top| !top.is_empty());
+        Scope::of(real.unwrap_or(&self.top), &self.view.workspace, &self.allowance)
+    }
+
+    /// Whether nothing of that name exists for the session. `path` is below where the walk began,
+    /// and what is above it is not hidden.
+    pub(super) fn hides(&self, path: &[u8], kind: EntryKind) -> bool {
+        let hidden = &self.view.veil.hidden;
+        if hidden.is_empty() {
+            return false;
+        }
+        let kind = match kind {
+            EntryKind::Directory => names::Kind::Directory,
+            EntryKind::File | EntryKind::Symlink | EntryKind::Other => names::Kind::Other,
+        };
+        let whole = [self.top.as_slice(), path].concat();
+        self.view.below(&whole).is_some_and(|path| hidden.names(path, kind).is_some())
     }
 
     /// The rules that hold in a directory on the way down.

@@ -7,7 +7,7 @@ use super::{
     walk::{Found, Tree, Visitor},
     watch::Watch,
 };
-use crate::channel::Channel;
+use crate::{channel::Channel, view::View};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind, FileReply},
@@ -17,7 +17,7 @@ use rustix::{
     fs::{AtFlags, CWD, OFlags},
     io::Errno,
 };
-use std::{cmp::Reverse, collections::BinaryHeap, os::fd::OwnedFd, path::Path as StdPath};
+use std::{cmp::Reverse, collections::BinaryHeap, os::fd::OwnedFd};
 
 /// The most bytes of an answer: twice written out in full, it must fit into one result.
 const MOST_ANSWERED: usize = 1024 * 1024;
@@ -26,16 +26,14 @@ const MOST_ANSWERED: usize = 1024 * 1024;
 const OVERHEAD: usize = 40;
 
 /// Looks for files.
-pub(crate) fn glob(
-    channel: &Channel,
-    request: &Glob,
-    workspace: &StdPath,
-) -> Result<FileReply, Stop> {
-    let chooser = Chooser::new(&request.choice)?;
+pub(crate) fn glob(channel: &Channel, request: &Glob, view: &View) -> Result<FileReply, Stop> {
+    let mut chooser = Chooser::new(&request.choice, view)?;
     let watch = Watch::new(channel);
     let root = open_directory(&request.path)?;
+    look::show(&root, &request.path, "search", view)?;
     let real = look::real(&root).unwrap_or_else(|| request.path.clone());
-    let scope = chooser.scope(&real.0, workspace);
+    chooser.begin(&real.0);
+    let scope = chooser.scope();
     let tree = Tree { root, scope, chooser: &chooser, watch: &watch };
     let (visitors, missed) =
         tree.walk(|| Newest { limit: request.limit, total: 0, held: 0, files: BinaryHeap::new() })?;

@@ -9,7 +9,7 @@ use super::{
     walk::{Found, Tree, Visitor},
     watch::Watch,
 };
-use crate::channel::Channel;
+use crate::{channel::Channel, view::View};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
 use palisade_plan::{
@@ -24,7 +24,6 @@ use rustix::{
 use std::{
     io::{self, Read},
     os::fd::OwnedFd,
-    path::Path as StdPath,
     sync::Arc,
 };
 
@@ -49,22 +48,20 @@ const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTT
 ///
 /// Links below a directory are not followed. Files that are not text, are larger than the request
 /// says, or can not be opened are counted; FIFOs, sockets and devices are never opened.
-pub(crate) fn grep(
-    channel: &Channel,
-    request: &Grep,
-    workspace: &StdPath,
-) -> Result<FileReply, Stop> {
-    let chooser = Chooser::new(&request.choice)?;
+pub(crate) fn grep(channel: &Channel, request: &Grep, view: &View) -> Result<FileReply, Stop> {
+    let mut chooser = Chooser::new(&request.choice, view)?;
     let matcher = matcher(request)?;
     let watch = Watch::new(channel);
     let path = &request.path;
     let root = open(CWD, checked(path)?, FLAGS).map_err(|e| refused("search", path, e))?;
     let stat = rustix::fs::fstat(&root).map_err(|e| refused("look at", path, e))?;
+    look::show(&root, path, "search", view)?;
     let real = look::real(&root).unwrap_or_else(|| path.clone());
+    chooser.begin(&real.0);
     let search = || Search::new(request, &matcher, &watch);
     let (searches, missed) = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => {
-            let scope = chooser.scope(&real.0, workspace);
+            let scope = chooser.scope();
             Tree { root, scope, chooser: &chooser, watch: &watch }.walk(search)?
         }
         FileType::RegularFile => {

@@ -10,7 +10,7 @@ use super::{
     smallest::{Item, MOST_HELD, MOST_SEEN, OVERHEAD, Smallest, Taken, What},
     watch::Watch,
 };
-use crate::channel::Channel;
+use crate::{channel::Channel, view::View};
 use palisade_plan::{
     Path,
     cell::{Entry, EntryKind, FileError, FileErrorKind, FileReply},
@@ -23,7 +23,6 @@ use rustix::{
 use std::{
     collections::VecDeque,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::Path as StdPath,
     sync::Arc,
 };
 
@@ -59,13 +58,9 @@ pub(crate) struct Listing<'a> {
 /// Links are listed and not followed. A directory that can not be opened is listed and not
 /// entered. What has a path that is too long for any tool is left out, and the answer says `more`.
 /// What a tree's own rules leave out is left out of a tree; of one directory all is listed.
-pub(crate) fn list(
-    channel: &Channel,
-    asked: &Listing<'_>,
-    workspace: &StdPath,
-) -> Result<FileReply, Stop> {
+pub(crate) fn list(channel: &Channel, asked: &Listing<'_>, view: &View) -> Result<FileReply, Stop> {
     let Listing { path, reach, skip, limit, choice } = *asked;
-    let chooser = Chooser::new(choice)?;
+    let mut chooser = Chooser::new(choice, view)?;
     let root = open(CWD, checked(path)?, DIRECTORY).map_err(|error| match error {
         Errno::NOTDIR => {
             let message = format!("{} is not a directory: use read_file for a file", shown(path));
@@ -74,9 +69,11 @@ pub(crate) fn list(
         _ => refused("list", path, error),
     })?;
     let watch = Watch::new(channel);
+    look::show(&root, path, "list", view)?;
     let real = look::real(&root).unwrap_or_else(|| path.clone());
+    chooser.begin(&real.0);
     let scope = match reach {
-        Reach::Tree => chooser.scope(&real.0, workspace),
+        Reach::Tree => chooser.scope(),
         Reach::One => Scope::default(),
     };
     let mut walk = Walk::new(asked, &chooser, &watch, scope);
@@ -121,7 +118,7 @@ struct Level {
 
 struct Walk<'a> {
     path: &'a Path,
-    chooser: &'a Chooser,
+    chooser: &'a Chooser<'a>,
     watch: &'a Watch<'a>,
     scope: Scope,
     reach: Reach,
@@ -142,7 +139,7 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     const fn new(
         asked: &Listing<'a>,
-        chooser: &'a Chooser,
+        chooser: &'a Chooser<'a>,
         watch: &'a Watch<'a>,
         scope: Scope,
     ) -> Self {
@@ -187,6 +184,9 @@ impl<'a> Walk<'a> {
         let above = [self.scope.base.as_slice(), &self.prefix].concat();
         Smallest::of(dir, most, |name, kind| {
             let path = [above.as_slice(), name].concat();
+            if self.chooser.hides(&path[base..], kind) {
+                return Taken { entry: false, below: false };
+            }
             let entry = self.chooser.takes(&path[base..]);
             if self.reach == Reach::One {
                 return Taken { entry, below: false };

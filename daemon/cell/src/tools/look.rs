@@ -2,9 +2,11 @@
 //! and whether it is still the one that was asked about. Room: the cell.
 
 use super::{checked, open, refused, refused_io};
+use crate::{hidden::kind_of, view::View};
 use palisade_plan::{
     Path,
     cell::{CHUNK, Contents, EntryKind, FileError, FileReply, LOOK_BYTES, Link, Looked, Version},
+    names::Kind,
 };
 use rustix::{
     fs::{CWD, FileType, OFlags, Stat},
@@ -21,7 +23,12 @@ use std::{
 const PIECE: usize = 64 * 1024;
 
 /// Says what is there. Nothing is an answer too; a path that can not be looked up is an error.
-pub(crate) fn look(path: &Path, link: Link, contents: Contents) -> Result<FileReply, FileError> {
+pub(crate) fn look(
+    path: &Path,
+    link: Link,
+    contents: Contents,
+    view: &View,
+) -> Result<FileReply, FileError> {
     let bytes = checked(path)?;
     let flags = match link {
         Link::Target => OFlags::PATH,
@@ -35,6 +42,9 @@ pub(crate) fn look(path: &Path, link: Link, contents: Contents) -> Result<FileRe
         Err(error) => return Err(refused("look at", path, error)),
     };
     let real = real(&found).unwrap_or_else(|| path.clone());
+    if is_hidden(&found, &real, view) {
+        return Ok(FileReply::Looked { real, found: None });
+    }
     let stat = rustix::fs::fstat(&found).map_err(|e| refused("look at", path, e))?;
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => EntryKind::File,
@@ -63,6 +73,28 @@ pub(crate) fn look(path: &Path, link: Link, contents: Contents) -> Result<FileRe
         read(file, head, &mut looked).map_err(|e| refused_io("read", path, &e))?;
     }
     Ok(FileReply::Looked { real, found: Some(Box::new(looked)) })
+}
+
+/// Refuses what is hidden as what is not there: by where it really is, however it was found.
+pub(super) fn show(found: &OwnedFd, path: &Path, act: &str, view: &View) -> Result<(), FileError> {
+    if view.veil.hidden.is_empty() {
+        return Ok(());
+    }
+    match real(found) {
+        Some(real) if is_hidden(found, &real, view) => Err(refused(act, path, Errno::NOENT)),
+        Some(_) => Ok(()),
+        // Where it is can not be known, so whether it is hidden can not.
+        None => Err(refused(act, path, Errno::NOENT)),
+    }
+}
+
+fn is_hidden(found: &OwnedFd, real: &Path, view: &View) -> bool {
+    if view.veil.hidden.is_empty() {
+        return false;
+    }
+    let stat = rustix::fs::fstat(found);
+    let kind = stat.map_or(Kind::Either, |s| kind_of(FileType::from_raw_mode(s.st_mode)));
+    view.hides(real, kind)
 }
 
 /// Where a descriptor leads, as the kernel names it.

@@ -141,7 +141,7 @@ pub(crate) fn open_with(
 }
 
 fn failure(kind: FileErrorKind, errno: Option<Errno>, message: String) -> FileError {
-    FileError { kind, errno: errno.map_or(0, Errno::raw_os_error), message }
+    FileError { kind, errno: errno.map_or(0, Errno::raw_os_error), message, about: None }
 }
 
 fn invalid(path: &Path, problem: &str) -> FileError {
@@ -214,7 +214,7 @@ const fn kind_name(kind: FileType) -> &'static str {
 }
 
 /// A path for a message: whatever could move a terminal's cursor or turn text around is written out.
-fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     let text = String::from_utf8_lossy(&path.0);
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {

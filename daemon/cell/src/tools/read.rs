@@ -1,7 +1,7 @@
 //! `read_file` in the cell: a regular file's bytes, all of them or some lines, in bounded memory.
 
-use super::{Stop, checked, failure, not_regular, notebook, open, refused, shown};
-use crate::channel::Channel;
+use super::{Stop, checked, failure, look, not_regular, notebook, open, refused, shown};
+use crate::{channel::Channel, view::View};
 use palisade_plan::{
     Path,
     cell::{CHUNK, FileError, FileErrorKind, FileReply, Form, Made, Part},
@@ -32,8 +32,10 @@ pub(crate) fn read(
     part: Part,
     most: u64,
     form: Form,
+    view: &View,
 ) -> Result<(), Stop> {
     let (file, stat) = open_regular(path)?;
+    look::show(&file, path, "open", view)?;
     let source = Source { path, file, size: u64::try_from(stat.st_size).unwrap_or(0), most };
     let mut pieces = Pieces { channel, last: None, bytes: 0 };
     let (complete, made) = match form {

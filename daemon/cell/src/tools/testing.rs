@@ -4,11 +4,13 @@
 use crate::{
     channel::Channel,
     files::{FilesError, serve},
+    view::View,
 };
 use palisade_plan::{
     Path,
     cell::{FileError, FileReply, FileRequest, Form, Part, WriteMode},
     change::{Act, Before, Change, Changed, EffectKind, Keep, Prepared, Print, Restoration, State},
+    names::Names,
     search::Choice,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -52,11 +54,16 @@ impl Broker {
 
     /// With a workspace that is there.
     pub(crate) fn at(dir: tempfile::TempDir, count: usize) -> Self {
+        Self::with_names(dir, count, Names::default())
+    }
+
+    /// With names that are hidden or protected.
+    pub(crate) fn with_names(dir: tempfile::TempDir, count: usize, names: Names) -> Self {
         let (channels, theirs): (Vec<_>, Vec<_>) = (0..count).map(|_| pair()).unzip();
-        let workspace = dir.path().to_owned();
+        let view = View::new(dir.path(), names).unwrap();
         let server = thread::spawn(move || {
             caps::clear(None, caps::CapSet::Effective).unwrap();
-            serve(theirs, &workspace)
+            serve(theirs, view)
         });
         Self { channels, server: Some(server), dir }
     }
@@ -127,6 +134,7 @@ impl Broker {
                 | FileReply::Changed(_)
                 | FileReply::Globbed(_)
                 | FileReply::Grepped(_)
+                | FileReply::Scanned { .. }
                 | FileReply::Progress { .. }
                 | FileReply::Abandoned) => return Ok((content, reply)),
             }
@@ -157,6 +165,7 @@ impl Broker {
                 | FileReply::Progress { .. }
                 | FileReply::Globbed(_)
                 | FileReply::Grepped(_)
+                | FileReply::Scanned { .. }
                 | FileReply::Abandoned
                 | FileReply::Failed(_)) => return Err(last),
             }

@@ -74,7 +74,7 @@ pub(super) struct Missed {
 pub(super) struct Tree<'a> {
     pub(super) root: OwnedFd,
     pub(super) scope: Scope,
-    pub(super) chooser: &'a Chooser,
+    pub(super) chooser: &'a Chooser<'a>,
     pub(super) watch: &'a Watch<'a>,
 }
 
@@ -185,7 +185,8 @@ impl Tree<'_> {
                 }
                 EntryKind::Other => (Kind::Other, false),
             };
-            if !wanted || !self.chooser.enters(rules, &whole, is) {
+            let hidden = wanted && self.chooser.hides(&whole[base.len()..], kind);
+            if !wanted || hidden || !self.chooser.enters(rules, &whole, is) {
                 continue;
             }
             if is == Kind::Directory {

@@ -49,6 +49,7 @@ fn plan() -> LaunchPlan {
         optional: vec![Layer::Limits],
         transactions: Transactions { upper: Upper::Memory, durable: Durable::Replaced },
         recording: crate::record::Recording::No,
+        names: crate::names::Names::default(),
     }
 }
 
@@ -264,7 +265,9 @@ fn landlock_and_seccomp_are_never_optional() {
             | Layer::Ipc
             | Layer::Uts
             | Layer::Cgroup
-            | Layer::Limits => Ok(()),
+            | Layer::Limits
+            | Layer::Hide
+            | Layer::Protect => Ok(()),
         };
         assert_eq!(check(|plan| plan.optional = vec![layer]), expected, "{layer}");
     }

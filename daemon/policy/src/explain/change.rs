@@ -4,8 +4,9 @@ use super::Act;
 use crate::{
     Profile, Scene,
     entries::{EtcEntry, PathEntry, WritableEntry},
+    names::{NameEntry, Which},
     settings::{Widening, WorkspaceAccess},
-    source::Owner,
+    source::{Owner, Said},
 };
 use serde::Serialize;
 use std::path::Path;
@@ -68,6 +69,32 @@ pub(super) fn smallest(
         how,
         opens: format!("{below}, could be {could} by every program of the session"),
     })
+}
+
+/// An exception for a name that is hidden or protected. What is extended can not be taken back.
+pub(super) fn named(
+    profile: &Profile,
+    which: Which,
+    said: &Said<NameEntry>,
+    path: &[u8],
+) -> Change {
+    let value = format!("!/{}", String::from_utf8_lossy(path));
+    let (key, text) = (which.key(), &said.value.0);
+    let own = said.at.as_ref().is_some_and(|at| at.file == profile.file);
+    let how = match (own, profile.owner) {
+        (true, Owner::Root | Owner::Other) => {
+            format!("in {}, add {value:?} to {key}, after {text:?}", profile.file)
+        }
+        (true | false, Owner::Builtin | Owner::Root | Owner::Other) => format!(
+            "names of {key} are only ever added to: write a profile that does not extend the one \
+             with {text:?}, and add {value:?} after it there"
+        ),
+    };
+    let opens = match which {
+        Which::Hide => "it could be seen, and changed if the workspace can, by every program",
+        Which::Protect => "it could be changed by every program",
+    };
+    Change { key, value, how, opens: format!("{opens} of the session") }
 }
 
 fn set(profile: &Profile, key: &'static str, value: &str, opens: &str) -> Change {

@@ -1,9 +1,16 @@
 //! Paths: which mount a path lies on, what Landlock's rules add up to there, and what follows.
 
 use super::{Act, Decision, ExplainError, Explanation, Place, change};
-use crate::{Origin, Profile, Scene, entries::TMP};
+use crate::{
+    Origin, Profile, Scene,
+    entries::TMP,
+    names::{self, Which},
+};
 use palisade_plan::{Access, LaunchPlan, Layer, ceiling};
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
 
 /// Devices that are in every session, and links to a program's own descriptors.
 const DEVICES: [&str; 11] =
@@ -45,6 +52,9 @@ pub(super) fn explain(
 ) -> Result<Explanation, ExplainError> {
     let path = resolve(scene, target)?;
     let spot = find(profile, scene, path)?;
+    if let Some(named) = by_name(profile, scene, act, &spot.path) {
+        return Ok(named);
+    }
     let (decision, layer, rule) = decide(act, &spot);
     let change = match decision {
         Decision::Allow => Ok(None),
@@ -64,6 +74,38 @@ pub(super) fn explain(
         Ground::Private | Ground::Between | Ground::Devices | Ground::Processes => Place::Session,
     };
     Ok(Explanation { act, target, decision, place, layer, at: spot.at, rule, change, note })
+}
+
+/// What is hidden, or protected from what is tried.
+fn by_name(profile: &Profile, scene: &Scene, act: Act, path: &Path) -> Option<Explanation> {
+    let below = path.strip_prefix(&scene.workspace).ok()?.as_os_str().as_bytes();
+    let files = &profile.settings.fs;
+    let writes = act == Act::Write && profile.writes_workspace();
+    let protected = || names::deciding(&files.protect, below).map(|said| (said, Which::Protect));
+    let hidden = names::deciding(&files.hide, below).map(|said| (said, Which::Hide));
+    let (said, which) = hidden.or_else(|| protected().filter(|_| writes))?;
+    let (text, shown) = (&said.value.0, path.display());
+    let (layer, rule) = match which {
+        Which::Hide => (Layer::Hide, format!("{shown} is hidden by {text:?} of fs.hide")),
+        Which::Protect => (
+            Layer::Protect,
+            format!(
+                "{shown} is protected by {text:?} of fs.protect: it can be read and not be changed"
+            ),
+        ),
+    };
+    let change = change::named(profile, which, said, below);
+    Some(Explanation {
+        act,
+        target: shown.to_string(),
+        decision: Decision::Deny,
+        place: Place::Host,
+        layer,
+        at: said.at.clone(),
+        rule,
+        change: Some(change),
+        note: String::new(),
+    })
 }
 
 /// A target from the root on.

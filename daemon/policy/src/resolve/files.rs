@@ -5,6 +5,7 @@ use crate::{
     ProfileError,
     document::Document,
     entries::{Base, PathEntry},
+    names::{self, Which},
     settings::{FileEntry, Files, Reach, Widening, WorkspaceAccess},
     source::Said,
     stack, written,
@@ -45,7 +46,9 @@ pub(super) fn files(
         .iter()
         .filter(|entry| widening == Widening::Yes || !own_lists(written).contains(&list(entry)));
     let allow_delete = allow_delete(document, written, base, &workspace, widening)?;
-    let mut files = Files { workspace, allow_delete, entries: Vec::new() };
+    let hide = names::over(document, Which::Hide, written.hide.as_ref(), &base.hide)?;
+    let protect = names::over(document, Which::Protect, written.protect.as_ref(), &base.protect)?;
+    let mut files = Files { workspace, allow_delete, entries: Vec::new(), hide, protect };
     let inherited: Vec<FileEntry> = inherited.cloned().collect();
     reachable(&files, &own, &inherited)?;
     let all = inherited.into_iter().chain(own.into_iter().map(|(entry, _)| entry)).collect();
@@ -54,6 +57,7 @@ pub(super) fn files(
         // A list that takes the place of another does not take back what that kept from writing.
         files = stack::files(&files, base);
     }
+    names::together(document, written, &files)?;
     if !files.entries.iter().any(|entry| entry.reach >= Reach::Execute) {
         let why = "is empty, so no program could run";
         return Err(document.wrong("fs.execute", why, "name `!/usr`, or where your programs are"));

@@ -7,7 +7,11 @@ use super::{
     stage::{Node, Stage, twice},
     target::{self, Slash, may_change, refuse_ours, trimmed},
 };
-use crate::tools::{failure, invalid, kind_name, open, refused, shown};
+use crate::{
+    hidden::kind_of,
+    tools::{failure, invalid, kind_name, look, open, refused, shown},
+    view::View,
+};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
@@ -17,6 +21,7 @@ use rustix::{
     fs::{CWD, FileType, OFlags},
     io::Errno,
 };
+use std::os::fd::AsFd;
 
 /// Plans to give something another name.
 pub(super) fn rename(
@@ -55,6 +60,10 @@ pub(super) fn rename(
     }
     may_change(&from, "move", &old)?;
     may_change(&to, "move to", &new)?;
+    if is_directory {
+        let dir = old.dir().map_err(|e| refused("move", &from, e))?;
+        refuse_names(stage.view, &dir, &old.name, (&old_path, &path))?;
+    }
     let print = print(&old, &seen);
     stage.parents(&new)?;
     stage.rename(&old, node, &new, there)?;
@@ -65,6 +74,25 @@ pub(super) fn rename(
     let size = seen.file_size();
     stage.effect(path, EffectKind::Moved { from: old_path }, (size, size), print, replaced);
     Ok(())
+}
+
+/// Refuses to move a directory with something in it that the profile hides or protects, by the name
+/// that it has or by the one that it would have.
+fn refuse_names(
+    view: &View,
+    above: impl AsFd,
+    name: &[u8],
+    (from, to): (&Path, &Path),
+) -> Result<(), FileError> {
+    if view.names.is_empty() {
+        return Ok(());
+    }
+    super::settle::each(above, name, from, |part| {
+        let kind = kind_of(part.seen.kind());
+        view.refuse(part.path, kind)?;
+        let slash: &[u8] = if part.way.is_empty() { b"" } else { b"/" };
+        view.refuse(&Path([&to.0, slash, part.way].concat()), kind)
+    })
 }
 
 /// Whether what has a name may lose it.
@@ -102,7 +130,9 @@ pub(super) fn elsewhere(from: &Path, to: &Path) -> FileError {
 /// Plans a directory, and those above it. One that is there is no error, and no effect.
 pub(super) fn make_dir(stage: &mut Stage<'_>, path: &Path) -> Result<(), FileError> {
     let (trimmed, _) = trimmed(path)?;
-    if open(CWD, &path.0, OFlags::PATH | OFlags::DIRECTORY).is_ok() {
+    if let Ok(there) = open(CWD, &path.0, OFlags::PATH | OFlags::DIRECTORY)
+        && look::show(&there, path, "make", stage.view).is_ok()
+    {
         return Ok(());
     }
     let (spot, node) = target::entry(stage, &trimmed)?;

@@ -11,7 +11,9 @@ use super::{
 };
 use crate::{
     channel::Channel,
+    hidden::kind_of,
     tools::{LONGEST_PATH, Reach, Stop, failure, go_on, invalid, kind_name, refused, shown},
+    view::View,
 };
 use palisade_plan::{
     Path,
@@ -123,6 +125,7 @@ pub(super) fn gather(
     let dir = spot.dir().map_err(|e| refused("delete", &path, e))?;
     let mut gathering = Gathering {
         channel,
+        view: stage.view,
         top: spot,
         kept: &mut stage.kept,
         print: Fingerprint::default(),
@@ -170,6 +173,7 @@ impl From<Errno> for Halt {
 /// Keeps what is in a tree.
 struct Gathering<'a> {
     channel: &'a Channel,
+    view: &'a View,
     top: &'a Spot,
     kept: &'a mut Kept,
     print: Fingerprint,
@@ -194,7 +198,7 @@ impl Visitor for Gathering<'_> {
             self.files = self.files.take().filter(|files| files.len() < MOST_FILES);
             self.files.iter_mut().for_each(|files| files.push(met.seen.version()));
         }
-        if !self.kept.wants() {
+        if !self.kept.wants() && self.view.names.is_empty() {
             return Ok(());
         }
         let mut way = self.top.way.clone();
@@ -203,8 +207,14 @@ impl Visitor for Gathering<'_> {
         }
         way.extend_from_slice(met.above);
         let spot = Spot { base: Rc::clone(&self.top.base), way, name: met.name.to_vec() };
-        if spot.path().0.len() > LONGEST_PATH {
+        let path = spot.path();
+        if path.0.len() > LONGEST_PATH {
             return Err(Errno::TOOBIG.into());
+        }
+        let refused = self.view.refuse(&path, kind_of(met.seen.kind()));
+        refused.map_err(|error| Halt::Stop(error.into()))?;
+        if !self.kept.wants() {
+            return Ok(());
         }
         let link = match met.seen.kind() {
             FileType::Symlink => {

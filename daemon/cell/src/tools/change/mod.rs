@@ -25,7 +25,7 @@ pub(crate) use self::{names::with_free_name, tree::remove as remove_tree};
 
 use self::{arrange::Over, restore::Force, stage::Stage};
 use super::{Reach, Stop, failure};
-use crate::{channel::Channel, overlay::Layers};
+use crate::{channel::Channel, overlay::Layers, view::View};
 use palisade_channel::ChannelError;
 use palisade_plan::{
     cell::{FileError, FileErrorKind, FileReply, FileRequest},
@@ -78,16 +78,12 @@ impl Incoming<'_> {
 }
 
 /// Works a change out, says what it would be, and does it if that is the answer.
-pub(crate) fn change(
-    channel: &Channel,
-    change: &Change,
-    workspace: &std::path::Path,
-) -> Result<(), Stop> {
+pub(crate) fn change(channel: &Channel, change: &Change, view: &View) -> Result<(), Stop> {
     let incoming = Incoming { channel };
     if change.act == Act::Resolve {
-        return settle::resolve(&incoming, workspace);
+        return settle::resolve(&incoming, &view.workspace);
     }
-    let mut stage = Stage::new(change, workspace);
+    let mut stage = Stage::new(change, view);
     work_out(&mut stage, &incoming)?;
     offer(stage, &incoming)
 }
@@ -96,7 +92,7 @@ pub(crate) fn change(
 pub(crate) fn settle(
     channel: &Channel,
     change: &Change,
-    workspace: &std::path::Path,
+    view: &View,
     layers: &mut Layers,
 ) -> Result<(), Stop> {
     let Act::Settle { leave, .. } = &change.act else {
@@ -104,7 +100,7 @@ pub(crate) fn settle(
         return Err(failure(FileErrorKind::Invalid, None, message).into());
     };
     let incoming = Incoming { channel };
-    let mut stage = Stage::new(change, workspace);
+    let mut stage = Stage::new(change, view);
     settle::settle(&mut stage, channel, layers, leave)?;
     offer(stage, &incoming)
 }

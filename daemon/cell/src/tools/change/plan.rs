@@ -8,11 +8,15 @@ use super::{
     stage::{MOST_OPEN, Node, Stage, twice},
     step::{Below, Step},
 };
-use crate::tools::{failure, refused, refused_io};
+use crate::{
+    hidden::kind_of,
+    tools::{failure, refused, refused_io},
+};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
     change::{Before, EffectKind, Print, State},
+    names::Kind,
 };
 use rustix::{fs::FileType, io::Errno};
 
@@ -113,6 +117,7 @@ impl Stage<'_> {
         if let Some(old) = &old {
             self.refuse_workspace(&old_path, old)?;
         }
+        self.view.refuse(&old_path, kind_of(kind))?;
         self.note(b"from", &old_path, None);
         self.note(b"to", &path, None);
         if let Some(old) = &old {
@@ -151,6 +156,7 @@ impl Stage<'_> {
         becomes: Option<FileType>,
         step: Step,
     ) -> Result<(), FileError> {
+        self.view.refuse(&path, becomes.map_or(Kind::Either, kind_of))?;
         if self.steps.len() == MOST_STEPS {
             let message = format!("a change has at most {MOST_STEPS} steps, and this has more");
             return Err(failure(FileErrorKind::TooLarge, None, message));

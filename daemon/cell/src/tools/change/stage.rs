@@ -9,11 +9,16 @@ use super::{
     spot::{Dir, Spot, Way},
     step::Step,
 };
-use crate::tools::{failure, invalid, refused, shown, split};
+use crate::{
+    hidden::kind_of,
+    tools::{failure, invalid, refused, shown, split},
+    view::View,
+};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind, LOOK_BYTES, Version},
     change::{Before, Change, Conflict, Effect, EffectKind, Keep, Print},
+    names::Kind,
 };
 use rustix::{fs::FileType, io::Errno};
 use sha2::{Digest as _, Sha256};
@@ -47,6 +52,7 @@ pub(super) enum Node {
 #[derive(Debug)]
 pub(super) struct Stage<'a> {
     pub(super) change: &'a Change,
+    pub(super) view: &'a View,
     pub(super) workspace: &'a std::path::Path,
     dirs: HashMap<Vec<u8>, Rc<Dir>>,
     pub(super) planned: HashMap<Vec<u8>, Option<FileType>>,
@@ -72,10 +78,11 @@ pub(super) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    pub(super) fn new(change: &'a Change, workspace: &'a std::path::Path) -> Self {
+    pub(super) fn new(change: &'a Change, view: &'a View) -> Self {
         Self {
             change,
-            workspace,
+            view,
+            workspace: &view.workspace,
             dirs: HashMap::new(),
             planned: HashMap::new(),
             emptied: HashSet::new(),
@@ -164,6 +171,9 @@ impl<'a> Stage<'a> {
         if let Some(planned) = self.planned.get(&path.0) {
             return Ok(planned.map_or(Node::Absent, Node::Planned));
         }
+        if self.view.hides(&path, Kind::Either) && self.is_hidden(spot) {
+            return Ok(Node::Absent);
+        }
         let mut above = split(&path.0).0;
         // The root is above itself.
         while above.len() > spot.base.real.len().max(1) {
@@ -183,6 +193,13 @@ impl<'a> Stage<'a> {
         };
         self.found.push((spot.clone(), found));
         Ok(found.map_or(Node::Absent, Node::There))
+    }
+
+    /// Whether what is at a spot is hidden, which may depend on what it is.
+    fn is_hidden(&self, spot: &Spot) -> bool {
+        let found = spot.look().ok().flatten();
+        let kind = found.map_or(Kind::Either, |seen| kind_of(seen.kind()));
+        self.view.hides(&spot.path(), kind)
     }
 
     /// Makes the directories on the way to a spot that are not there yet.

@@ -4,6 +4,7 @@ mod change;
 mod delete;
 mod glob;
 mod grep;
+mod hidden;
 mod list;
 mod look;
 mod notebook;

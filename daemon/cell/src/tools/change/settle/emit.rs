@@ -10,10 +10,11 @@ use super::{
 };
 use crate::{
     channel::Channel,
+    hidden::kind_of,
     overlay::Layers,
     tools::{Stop, go_on},
 };
-use palisade_plan::Path;
+use palisade_plan::{Path, cell::FileError};
 use rustix::fs::FileType;
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -53,6 +54,7 @@ impl<'s, 'a> Emission<'s, 'a> {
                 continue;
             }
             go_on(self.channel)?;
+            self.refuse_hidden(item)?;
             match (&item.lower, &item.upper) {
                 (_, None) => last.push(at),
                 (Some(old), Some(new)) if is_directory(old) && is_directory(new) => {
@@ -89,6 +91,16 @@ impl<'s, 'a> Emission<'s, 'a> {
             self.stage.plan(path, Some(FileType::RegularFile), step)?;
         }
         modes.into_iter().rev().try_for_each(|(spot, old, mode)| Ok(self.mode(spot, old, mode)?))
+    }
+}
+
+impl Emission<'_, '_> {
+    /// Refuses a hidden name before anything of what has it in the workspace is looked at.
+    fn refuse_hidden(&self, item: &Item) -> Result<(), FileError> {
+        let path = item.spot.path();
+        let kinds = [&item.lower, &item.upper].into_iter().flatten().map(|s| kind_of(s.kind()));
+        let mut hidden = kinds.filter(|kind| self.stage.view.hides(&path, *kind));
+        hidden.next().map_or(Ok(()), |kind| self.stage.view.refuse(&path, kind))
     }
 }
 

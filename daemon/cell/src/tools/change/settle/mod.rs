@@ -25,7 +25,7 @@ pub(super) use self::{
     journal::Journal,
     resolve::resolve,
     swap::{give_back, place, restore_name, take_away},
-    whole::{files, measure},
+    whole::{each, files, measure},
 };
 
 use self::{compare::contested, emit::Emission, found::Search};

@@ -19,7 +19,10 @@ use super::{
     found::{Item, directory_of, refuse_special},
     whole,
 };
-use crate::tools::{Stop, go_on, refused};
+use crate::{
+    hidden::kind_of,
+    tools::{Stop, go_on, refused},
+};
 use palisade_plan::{
     Path,
     cell::FileError,
@@ -96,8 +99,10 @@ impl Emission<'_, '_> {
         let (print, bytes) = match new.kind() {
             FileType::Directory => {
                 let (channel, most) = (self.channel, self.stage.change.most);
+                let view = self.stage.view;
                 let measure = whole::measure(&dir, &spot.name, &path, |path, kind, size| {
                     go_on(channel)?;
+                    view.refuse(path, kind_of(kind))?;
                     refuse_special(path, kind)?;
                     if size > most {
                         return Err(Stop::from(too_large(path, size, most)));

@@ -9,11 +9,13 @@ use crate::{
         Stop,
         testing::{Broker, Draft, pair},
     },
+    view::View,
 };
 use palisade_plan::{
     Durable, Path as PlanPath, Transactions, Upper,
     cell::{FileError, FileErrorKind, FileReply, FileRequest},
     change::{Act, Change, Conflicts, EffectKind, Keep, Prepared, Print},
+    names::{NameList, Names},
 };
 use rustix::{
     fs::{CWD, FileType, Mode, OFlags, XattrFlags},
@@ -36,11 +38,13 @@ mod crash;
 struct Two {
     broker: Broker,
     upper: tempfile::TempDir,
+    names: Names,
 }
 
 impl Two {
     fn new() -> Self {
-        Self { broker: Broker::new(), upper: tempfile::tempdir().unwrap() }
+        let names = Names::default();
+        Self { broker: Broker::new(), upper: tempfile::tempdir().unwrap(), names }
     }
 
     fn lower(&self) -> PathBuf {
@@ -110,7 +114,8 @@ impl Two {
         let act = Act::Settle { leave: leave.to_vec(), conflicts };
         let change = Change { act, most: 1 << 30, keep, diff: 1 << 20 };
         let lower = self.lower();
-        let mut stage = Stage::new(&change, &lower);
+        let view = View::new(lower, self.names.clone()).unwrap();
+        let mut stage = Stage::new(&change, &view);
         settle(&mut stage, &theirs, layers, leave).map_err(|stop| {
             let Stop::Failed(error) = stop else { panic!("{stop:?}") };
             error
@@ -335,7 +340,8 @@ fn the_next_commit_takes_away_what_a_killed_one_left_and_not_what_is_in_use() {
     let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
     let change = Change { act, most: 1 << 30, keep, diff: 0 };
     let (lower, (_ours, theirs)) = (two.lower(), pair());
-    let mut stage = Stage::new(&change, &lower);
+    let view = View::new(lower, Default::default()).unwrap();
+    let mut stage = Stage::new(&change, &view);
     settle(&mut stage, &theirs, &two.layers(), &[]).unwrap();
     super::super::commit::commit(stage).unwrap();
     assert_eq!(two.broker.names(), [".palisade-89abcdef.kept", ".palisade-89abcdef.tmp", "file"]);
@@ -358,7 +364,8 @@ fn a_commit_that_fails_half_way_is_taken_back() {
             let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
             let change = Change { act, most: 1 << 30, keep: Keep::Nothing, diff: 0 };
             let (lower, (_ours, theirs)) = (two.lower(), pair());
-            let mut stage = Stage::new(&change, &lower);
+            let view = View::new(lower, Default::default()).unwrap();
+            let mut stage = Stage::new(&change, &view);
             settle(&mut stage, &theirs, &two.layers(), &[]).unwrap();
             super::super::commit::commit(stage).unwrap_err()
         });
@@ -590,4 +597,48 @@ fn several_names_of_a_file_are_not_taken_for_somebody_elses_change() {
         let time = |path: PathBuf| fs::metadata(path).unwrap().modified().unwrap();
         assert_eq!(time(two.lower().join(name)), time(two.upper.path().join(like)), "{name}");
     }
+}
+
+/// What the program did is refused whole, and the workspace is as it was.
+fn refused_by_name(two: &Two, kind: FileErrorKind, path: &str) {
+    let before = two.picture();
+    let error = two.settle(None).unwrap_err();
+    assert_eq!((error.kind, error.about), (kind, Some(two.broker.path(path))), "{}", error.message);
+    assert_eq!(two.picture(), before);
+}
+
+fn named() -> Two {
+    let list = |text: &[&str]| vec![NameList(text.iter().map(|one| (*one).to_owned()).collect())];
+    let names = Names { hide: list(&[".env", "*.pem"]), protect: list(&["**/.git/hooks/"]) };
+    Two { names, ..Two::new() }
+}
+
+#[test]
+fn names_that_are_hidden_or_protected_are_not_committed() {
+    let (hidden, protected) = (FileErrorKind::Hidden, FileErrorKind::Protected);
+    let two = named();
+    two.up("a/b/.env", "mine");
+    refused_by_name(&two, hidden, "a/b/.env");
+    let two = named();
+    two.low(".env", "secret");
+    two.up(".env", "mine");
+    two.up("fine", "x");
+    refused_by_name(&two, hidden, ".env");
+    let two = named();
+    two.low(".git/hooks/pre-commit", "old");
+    two.up(".git/hooks/pre-commit", "new");
+    refused_by_name(&two, protected, ".git/hooks/pre-commit");
+    let two = named();
+    two.up("sub/.git/hooks/x", "new");
+    refused_by_name(&two, protected, "sub/.git/hooks");
+    // The directory above is gone, and with it what the program did not see.
+    let two = named();
+    two.low("conf/deep/a.pem", "secret");
+    two.white("conf");
+    refused_by_name(&two, hidden, "conf/deep/a.pem");
+    // What has no such name is.
+    let two = named();
+    two.low(".git/hooks/pre-commit", "old");
+    two.up(".git/index", "new");
+    two.settle(None).unwrap();
 }

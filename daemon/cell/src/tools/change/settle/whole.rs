@@ -24,21 +24,21 @@ const MOST_ENTRIES: u64 = 2_000_000;
 
 /// An entry of a tree.
 #[derive(Debug)]
-pub(super) struct Part<'a> {
+pub(in super::super) struct Part<'a> {
     /// From the top; empty for the top itself.
-    pub(super) way: &'a [u8],
+    pub(in super::super) way: &'a [u8],
     /// Its directory.
-    pub(super) dir: BorrowedFd<'a>,
+    pub(in super::super) dir: BorrowedFd<'a>,
     /// Its name in it.
-    pub(super) name: &'a [u8],
+    pub(in super::super) name: &'a [u8],
     /// What it is.
-    pub(super) seen: &'a Seen,
+    pub(in super::super) seen: &'a Seen,
     /// All of its path.
-    pub(super) path: &'a Path,
+    pub(in super::super) path: &'a Path,
 }
 
 /// Meets every entry of a tree, a directory before what is in it, always in the same order.
-pub(super) fn each<E: From<FileError>>(
+pub(in super::super) fn each<E: From<FileError>>(
     above: impl AsFd,
     name: &[u8],
     top: &Path,

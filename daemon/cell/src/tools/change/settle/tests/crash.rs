@@ -22,8 +22,10 @@ impl Numbers {
 fn anything(seed: u64) -> Two {
     // In memory, since there are hundreds.
     let memory = || tempfile::tempdir_in("/dev/shm").unwrap();
-    let (two, mut numbers) =
-        (Two { broker: Broker::at(memory(), 1), upper: memory() }, Numbers(seed));
+    let (two, mut numbers) = (
+        Two { broker: Broker::at(memory(), 1), upper: memory(), names: Default::default() },
+        Numbers(seed),
+    );
     for number in 0..12 {
         let name = format!("d{}/f{number}", number % 3);
         two.low(&name, &format!("{name}\n"));
@@ -76,7 +78,8 @@ impl Two {
         let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
         let change = Change { act, most: 1 << 30, keep: Keep::Nothing, diff: 0 };
         let (lower, (_ours, theirs)) = (self.lower(), pair());
-        let mut stage = Stage::new(&change, &lower);
+        let view = View::new(&lower, Default::default()).unwrap();
+        let mut stage = Stage::new(&change, &view);
         settle(&mut stage, &theirs, &self.layers(), &[]).unwrap();
         super::super::super::commit::commit(stage)?;
         Ok(draft)
@@ -160,7 +163,8 @@ impl Two {
         let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
         let change = Change { act, most: 1 << 30, keep: Keep::Nothing, diff: 0 };
         let (lower, (_ours, theirs)) = (self.lower(), pair());
-        let mut stage = Stage::new(&change, &lower);
+        let view = View::new(&lower, Default::default()).unwrap();
+        let mut stage = Stage::new(&change, &view);
         settle(&mut stage, &theirs, &layers, &[]).unwrap();
         super::super::super::commit::commit(stage).unwrap_err()
     }
