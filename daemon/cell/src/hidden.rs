@@ -276,12 +276,11 @@ fn stamp(stat: &Statx) -> Stamp {
 
 /// What an entry is. What can not be told is whatever a pattern asks for.
 pub(crate) fn kind(dir: &OwnedFd, name: &[u8], told: FileType) -> Kind {
-    let kind = match told {
-        FileType::Unknown => rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
-            .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
-        known => known,
-    };
-    kind_of(kind)
+    if told != FileType::Unknown {
+        return kind_of(told);
+    }
+    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    stat.map_or(Kind::Either, |stat| kind_of(FileType::from_raw_mode(stat.st_mode)))
 }
 
 /// What a file is, as far as a pattern asks.

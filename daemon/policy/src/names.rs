@@ -122,7 +122,7 @@ fn check(which: Which, own: &Listed, base: &[Listed]) -> Result<(), ProfileError
             ),
             (Some(_) | None, None) => continue,
         };
-        let at = entry.at.clone().unwrap_or_else(|| unplaced());
+        let at = entry.at.clone().unwrap_or_else(unplaced);
         return Err(crate::document::invalid(at, which.key(), why, suggestion));
     }
     Ok(())
