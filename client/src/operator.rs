@@ -8,8 +8,8 @@ use crate::{
     news::NewsReceiver,
 };
 use palisade_protocol::{
-    Abort, Answered, Grant, GrantId, HandlerId, Question, Reply, Request, Revoke, SessionId,
-    Subscribe, Welcome,
+    Abort, Answered, CallId, Grant, GrantId, HandlerId, Kill, Overview, Question, Reply, Request,
+    Revoke, SessionId, Subscribe, Welcome,
 };
 use std::{path::Path, sync::Arc};
 use tokio::{net::UnixStream, sync::Mutex};
@@ -183,6 +183,25 @@ impl Operator {
     /// `not_found` if there is no such session.
     pub async fn abort(&self, session: &SessionId) -> Result<(), Error> {
         self.done(Request::Abort(Abort { session: session.clone() }), "abort").await
+    }
+
+    /// What goes on now: sessions, calls under way, and how the daemon is.
+    ///
+    /// # Errors
+    /// `forbidden` if this operator may not observe.
+    pub async fn overview(&self) -> Result<Overview, Error> {
+        let Reply::Overview(overview) = self.ask(Request::Overview).await? else {
+            return Err(unexpected("overview"));
+        };
+        Ok(*overview)
+    }
+
+    /// Ends a call; its agent gets a result that says it was cancelled.
+    ///
+    /// # Errors
+    /// `not_found` if no such call is under way.
+    pub async fn kill(&self, call: &CallId) -> Result<(), Error> {
+        self.done(Request::Kill(Kill { call_id: call.clone() }), "kill").await
     }
 
     /// Says that this handler is alive.

@@ -43,7 +43,9 @@ impl Request {
             | Self::Subscribe(_)
             | Self::Abort(_)
             | Self::InvokeResult(_)
-            | Self::Jobs => Ok(()),
+            | Self::Jobs
+            | Self::Overview
+            | Self::Kill(_) => Ok(()),
         }
     }
 }

@@ -16,6 +16,7 @@ mod error;
 mod names;
 mod object;
 mod operator;
+mod overview;
 mod provider;
 mod question;
 mod receipt;
@@ -33,6 +34,7 @@ pub use operator::{
     PathScope, Pending, Register, Registered, Remember, Replace, Review, Revoke, Scope, Subscribe,
     Until, Withhold,
 };
+pub use overview::{CallOverview, CallStage, Kill, Overview, SessionOverview};
 pub use provider::{
     Invocation, Invoke, InvokeCancelled, InvokeOutput, InvokeProgress, InvokeResult, Provide,
     Provided, ProvidedTool, Unprovide,

@@ -2,8 +2,8 @@
 
 use crate::{
     Answered, Approval, Bytes, CallEnded, CallId, CallResult, CallStarted, Denied, Grants, Invoke,
-    InvokeCancelled, Pending, Provided, Question, QuestionOver, RawPath, Receipt, Registered,
-    RequestId, SessionId, ToolSpec, WireError,
+    InvokeCancelled, Overview, Pending, Provided, Question, QuestionOver, RawPath, Receipt,
+    Registered, RequestId, SessionId, ToolSpec, WireError,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,8 @@ pub enum Reply {
     Batch(BatchResults),
     /// To `Jobs`.
     Jobs(Jobs),
+    /// To `Overview`.
+    Overview(Box<Overview>),
 }
 
 /// The daemon's side of the greeting.

@@ -1,8 +1,9 @@
 //! What a client may ask.
 
 use crate::{
-    Abort, Answer, Bytes, CallId, InvokeOutput, InvokeProgress, InvokeResult, JsonText, Provide,
-    RawPath, Register, ReverseThinking, Revoke, SessionId, Subscribe, ToolName, Unprovide, object,
+    Abort, Answer, Bytes, CallId, InvokeOutput, InvokeProgress, InvokeResult, JsonText, Kill,
+    Provide, RawPath, Register, ReverseThinking, Revoke, SessionId, Subscribe, ToolName, Unprovide,
+    object,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,10 @@ pub enum Request {
     Batch(Batch),
     /// The jobs of this peer's sessions.
     Jobs,
+    /// Operators: what goes on now.
+    Overview,
+    /// Operators: ends a call.
+    Kill(Kill),
 }
 
 /// Version and capabilities.

@@ -86,7 +86,8 @@ fn every_example_is_a_message() {
     let to_operators = ["registered", "answered", "pending", "grants"];
     let to_providers = ["provided", "invoke", "invoke_cancelled"];
     let events = ["progress", "question", "question_over", "tool_approval", "call_started"];
-    let later = ["call_ended", "denied", "call_output", "lost", "resumed", "batch", "jobs"];
+    let later =
+        ["call_ended", "denied", "call_output", "lost", "resumed", "batch", "jobs", "overview"];
     let all = [&replies[..], &to_operators, &events, &later, &to_providers].concat();
     assert_eq!(kinds, all.into_iter().map(str::to_owned).collect());
 }
@@ -206,7 +207,8 @@ fn no_variant_is_missing_from_the_page() {
     ends::<palisade_protocol::Scope>(&layout, "Scope", &[]);
     ends::<palisade_protocol::Until>(&layout, "Until", &[]);
     ends::<palisade_protocol::Guard>(&layout, "Guard", &[]);
-    assert_eq!(blocks("layout")[0].matches("enum ").count(), 14);
+    ends::<palisade_protocol::CallStage>(&layout, "CallStage", &[]);
+    assert_eq!(blocks("layout")[0].matches("enum ").count(), 15);
 }
 
 /// What the page's layout reads from a frame, and what the JSON line says, brought to one shape.

@@ -26,7 +26,8 @@ wire! {
         Withdraw, Pending, Grants, Revoke(String), Subscribe(Option<String>), Abort(String),
         Provide(Vec<ProvidedTool>), Unprovide(Vec<String>),
         InvokeProgress(u64, String, u64, Option<u64>), InvokeOutput(u64, String),
-        InvokeResult(Box<InvokeResult>), Resume(Resume), Batch(Vec<Call>), Jobs,
+        InvokeResult(Box<InvokeResult>), Resume(Resume), Batch(Vec<Call>), Jobs, Overview,
+        Kill(String),
     }
     struct ProvidedTool {
         name: String, aliases: Vec<String>, description: String, schema: String,
@@ -78,7 +79,20 @@ wire! {
         Answered(Option<String>), Pending(Vec<Question>), Grants(Vec<Grant>),
         Provided(Vec<String>),
         Resumed(Box<Resumed>), Batch(Vec<CallResult>), Jobs(Vec<JobInfo>),
+        Overview(Box<Overview>),
     }
+    struct Overview {
+        server: String, launcher: bool, memory_bytes: u64, questions: u64, lost_records: u64,
+        sessions: Vec<SessionOverview>, calls: Vec<CallOverview>,
+    }
+    struct SessionOverview {
+        session: String, uid: u32, pid: Option<u32>, profile: String, workspace: Vec<u8>, time_ms: u64,
+        calls: u64, in_flight: u32, jobs: u32, memory_bytes: Option<u64>,
+    }
+    struct CallOverview {
+        call_id: String, session: String, tool: String, stage: CallStage, time_ms: u64,
+    }
+    enum CallStage { Judge, Checkpoint, Queue, Execute, Effects, Reply }
     struct Resumed {
         session: String, workspace: Vec<u8>, receipt: Receipt, grace_ms: u64, running: Vec<u64>,
         finished: Vec<u64>,

@@ -116,6 +116,11 @@ fn a_scrape_tells_what_happened() {
             "palisade_sessions 1",
             "palisade_calls_under_way 0",
             "palisade_jobs 0",
+            "palisade_calls_in_stage{stage=\"queue\"} 0",
+            "palisade_calls_in_stage{stage=\"execute\"} 0",
+            "palisade_cells 1",
+            "palisade_journal_lost_lines_total 0",
+            "palisade_traces_lost_calls_total 0",
             "palisade_launcher_up 1",
             "palisade_audit_lost_records_total 0",
         ] {

@@ -9,11 +9,13 @@
 )]
 
 use palisade_tests::{Booted, Mode, UNITS, binary, readme_blocks};
+use serde_json::Value;
 use std::{
     fs,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -252,6 +254,7 @@ fn a_machine_is_served_by_the_package_and_rid_of_it() {
     let proved = alice("palisade doctor --prove workspace");
     assert!(proved.contains("proved"), "{proved}");
     booted.ok(&["palisaded", "--check"]);
+    assert_in_the_journal(&booted);
 
     // The same again is an upgrade: the programs are others, the log goes on.
     let pid = booted.main_pid("palisaded.service");
@@ -277,4 +280,46 @@ fn a_machine_is_served_by_the_package_and_rid_of_it() {
                 systemctl list-unit-files --no-legend '*palisade*'; true";
     assert_eq!(booted.ok(&["bash", "-c", left]), "");
     assert_eq!(booted.ok(&["stat", "-c", "%U %s", "/home/alice/work/file"]), "alice 5");
+}
+
+/// A call and a decision are lines of the journal, with fields, and without what was run.
+fn assert_in_the_journal(booted: &Booted) {
+    let denied = booted
+        .line_of("alice", "touch keep && palisade run --json -- 'rm -rf keep # unspoken'")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let result: Value = serde_json::from_slice(&denied.stdout).expect("JSON");
+    assert_eq!(result["error"]["code"], "denied", "{result}");
+    let call = result["call_id"].as_str().unwrap();
+    let matching = format!("PALISADE_CALL={call}");
+    let mut lines = Vec::new();
+    let begun = Instant::now();
+    while lines.len() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{lines:?}");
+        let said = booted.ok(&["journalctl", "-o", "json", "-u", "palisaded", &matching]);
+        lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect();
+        assert!(!said.contains("unspoken"), "{said}");
+    }
+    lines.sort_by_key(|line| line["PALISADE_OUTCOME"].is_string());
+    let [decided, ended] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!(decided["PALISADE_BY"], "default");
+    assert_eq!(decided["MESSAGE"], "bash was denied by default");
+    assert_eq!(
+        (&ended["PALISADE_OUTCOME"], &ended["MESSAGE"]),
+        (&"denied".into(), &"bash ended: denied".into())
+    );
+    for line in &lines {
+        for (field, value) in [
+            ("PALISADE_PEER_UID", "4343"),
+            ("PALISADE_TOOL", "bash"),
+            ("PALISADE_DECISION", "denied"),
+            ("PALISADE_PROFILE", "workspace"),
+            ("SYSLOG_IDENTIFIER", "palisaded"),
+            ("PRIORITY", "5"),
+        ] {
+            assert_eq!(line[field], value, "{field}");
+        }
+        assert_eq!(line["PALISADE_SESSION"].as_str().unwrap().len(), 36);
+    }
 }

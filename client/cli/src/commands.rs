@@ -5,7 +5,7 @@ use crate::{
     exit::{FAILED, USAGE},
     failure::Failure,
     jobs, man,
-    operator::{answer, grants, pending, tx},
+    operator::{answer, grants, kill, pending, sessions, top, tx},
     output, paint, profile, run, status, tools, why,
 };
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -49,6 +49,9 @@ pub(crate) enum Command {
     Tx(tx::Tx),
     Status(status::ShowStatus),
     Jobs(jobs::ShowJobs),
+    Sessions(sessions::ShowSessions),
+    Top(top::Top),
+    Kill(kill::KillThem),
     Doctor(doctor::Doctor),
     Audit(audit::Audit),
     Why(why::Why),
@@ -115,6 +118,9 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Tx(tx) => tx.perform().await,
             Command::Status(status) => status.perform().await,
             Command::Jobs(jobs) => jobs.perform().await,
+            Command::Sessions(sessions) => sessions.perform().await,
+            Command::Top(top) => top.perform().await,
+            Command::Kill(kill) => kill.perform().await,
             Command::Doctor(doctor) => doctor.perform().await,
             Command::Audit(audit) => audit.perform().await,
             Command::Why(why) => why.perform(),

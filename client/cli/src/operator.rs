@@ -3,7 +3,10 @@
 
 pub(crate) mod answer;
 pub(crate) mod grants;
+pub(crate) mod kill;
 pub(crate) mod pending;
+pub(crate) mod sessions;
+pub(crate) mod top;
 pub(crate) mod tx;
 
 use crate::failure::Failure;

@@ -3,6 +3,7 @@
 use crate::{
     audit::Docket,
     cleared::{Cleared, Judged, Still},
+    course::UnderWay,
     dry,
     error::CallError,
     news,
@@ -10,7 +11,7 @@ use crate::{
     server::Server,
     stages::{self, Asked, Due, Ready},
 };
-use palisade_protocol::CallResult;
+use palisade_protocol::{CallResult, CallStage};
 use std::sync::Arc;
 
 /// Takes a call from its request to its result. Whatever happens, there is one.
@@ -18,11 +19,13 @@ pub(crate) async fn serve(server: &Server, asked: Asked) -> CallResult {
     let slip: Slip = asked.slip();
     let session = Arc::clone(&asked.context.session);
     news::started(server, &session, &asked);
+    let course = server.courses.begin(&asked);
     let mut docket = Docket::new(&server.audit, &asked);
-    let outcome = stages(server, asked, &mut docket).await.unwrap_or_else(|stopped| *stopped);
+    let outcome =
+        stages(server, asked, &mut docket, &course).await.unwrap_or_else(|stopped| *stopped);
+    course.at(CallStage::Reply);
     let result = docket.close(Slip { receipt: session.receipt(), ..slip }.reply(outcome));
-    news::ended(server, &session, &result);
-    server.metrics.ended(&result);
+    news::ended(server, &session, course.course(), &result);
     result
 }
 
@@ -31,17 +34,22 @@ async fn stages(
     server: &Server,
     asked: Asked,
     docket: &mut Docket,
+    course: &UnderWay<'_>,
 ) -> Result<Outcome, Box<Outcome>> {
     let resolved = stages::resolve(&server.registry, asked)?;
     let call = stages::validate(resolved)?;
     let judged: Judged = stages::judge(server, call).await?;
     docket.note(&judged);
+    course.at(CallStage::Checkpoint);
     let cleared: Cleared = judged.checkpoint(server, docket).await?;
     let cleared = dry::run(cleared)?;
+    course.at(CallStage::Queue);
     let due = stages::take_turn(cleared).await?;
     let ready = settle(server, docket, due).await?;
+    course.at(CallStage::Execute);
     let ticketed = stages::ticket(ready, docket).await?;
     let executed = stages::execute(server, ticketed).await?;
+    course.at(CallStage::Effects);
     let executed = stages::effects(server, docket, executed).await;
     Ok(stages::review(server, docket, executed).await)
 }

@@ -1,24 +1,26 @@
 //! The configuration file: what it says, with the place of each value. Nothing is touched here but
 //! that file, and nothing is decided. Broker.
 
-use crate::{roles::Principal, scrape::Address};
+use crate::{roles::Principal, scrape::Address, traces::Export};
 use palisade_audit::Sync;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::{
     fs, io,
     num::NonZeroU32,
     path::{Path, PathBuf},
-    str::FromStr,
 };
 use toml::Spanned;
 
 mod document;
 mod keys;
+mod values;
 
 pub use document::Place;
 pub(crate) use keys::{Changes, KEYS};
+pub use values::LogFilter;
 
 use document::Document;
+use values::Absolute;
 
 /// A value that was written, and where.
 #[derive(Debug, Clone)]
@@ -41,9 +43,11 @@ pub(crate) struct Config {
     pub(crate) prove_at_start: Option<Written<bool>>,
     pub(crate) log: Option<Written<LogFilter>>,
     pub(crate) drain_ms: Option<Written<u32>>,
+    pub(crate) journal: Option<Written<bool>>,
     pub(crate) roles: Roles,
     pub(crate) quotas: Quotas,
     pub(crate) metrics_listen: Option<Written<Address>>,
+    pub(crate) traces_export: Option<Written<Export>>,
 }
 
 /// `[roles]`.
@@ -103,9 +107,17 @@ struct Spelled {
     prove_at_start: Option<Spanned<bool>>,
     log: Option<Spanned<LogFilter>>,
     drain_ms: Option<Spanned<u32>>,
+    journal: Option<Spanned<bool>>,
     roles: SpelledRoles,
     quotas: SpelledQuotas,
     metrics: SpelledMetrics,
+    traces: SpelledTraces,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SpelledTraces {
+    export: Option<Spanned<Export>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -136,71 +148,6 @@ impl SpelledQuotas {
             undo_bytes: document.written(self.undo_bytes),
             requests_per_second: document.count(self.requests_per_second),
         }
-    }
-}
-
-/// A path that means the same wherever the daemon is started.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "PathBuf")]
-struct Absolute(PathBuf);
-
-impl TryFrom<PathBuf> for Absolute {
-    type Error = String;
-
-    fn try_from(path: PathBuf) -> Result<Self, String> {
-        if path.is_absolute() {
-            return Ok(Self(path));
-        }
-        Err(format!("{:?} is not an absolute path", path.display().to_string()))
-    }
-}
-
-/// What to log, in the language of `RUST_LOG`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct LogFilter(String);
-
-impl LogFilter {
-    /// For a daemon that speaks for itself only when something is wrong.
-    pub(crate) fn errors() -> Self {
-        Self("error".to_owned())
-    }
-
-    /// As it was written.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Default for LogFilter {
-    fn default() -> Self {
-        Self("info".to_owned())
-    }
-}
-
-impl FromStr for LogFilter {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match tracing_subscriber::EnvFilter::try_new(text) {
-            Ok(_) => Ok(Self(text.to_owned())),
-            Err(error) => Err(format!("{text:?} is not a filter: {error}")),
-        }
-    }
-}
-
-impl TryFrom<String> for LogFilter {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<LogFilter> for String {
-    fn from(filter: LogFilter) -> Self {
-        filter.0
     }
 }
 
@@ -278,9 +225,11 @@ impl Config {
             prove_at_start: document.written(spelled.prove_at_start),
             log: document.written(spelled.log),
             drain_ms: document.written(spelled.drain_ms),
+            journal: document.written(spelled.journal),
             roles: spelled.roles.placed(&document),
             quotas: spelled.quotas.placed(&document),
             metrics_listen: document.written(spelled.metrics.listen),
+            traces_export: document.written(spelled.traces.export),
         })
     }
 }

@@ -200,7 +200,8 @@ fn size(reply: &Reply) -> usize {
         | Reply::Grants(_)
         | Reply::Resumed(_)
         | Reply::Provided(_)
-        | Reply::Jobs(_) => 4096,
+        | Reply::Jobs(_)
+        | Reply::Overview(_) => 4096,
     }
 }
 

@@ -96,6 +96,7 @@ fn write(text: &mut Text, server: &Server) -> fmt::Result {
     let running: u32 = sessions.iter().map(|s| s.in_flight.load(Ordering::Relaxed)).sum();
     let jobs = sessions.iter().flat_map(|session| session.jobs.all());
     let jobs = jobs.filter(|job| !job.is_over()).count();
+    let cells = sessions.iter().filter(|session| session.check().is_ok()).count();
     for (name, help, value) in [
         ("palisade_sessions", "Sessions that are open.", sessions.len() as u64),
         ("palisade_calls_under_way", "Calls that wait or run.", running.into()),
@@ -116,13 +117,42 @@ fn write(text: &mut Text, server: &Server) -> fmt::Result {
             u64::from(server.audit.fault().is_none()),
         ),
         ("palisade_memory_bytes", "Resident memory of the broker.", resident()),
+        ("palisade_cells", "Cells that live, one for each session.", cells as u64),
+        (
+            "palisade_cells_memory_bytes",
+            "What all processes of sessions have in memory, where cgroups count it.",
+            sessions.iter().filter_map(|session| session.oom.memory()).sum(),
+        ),
     ] {
         text.head(name, "gauge", help)?;
         text.line(name, &[], value)?;
     }
-    let name = "palisade_audit_lost_records_total";
-    text.head(name, "counter", "Records of what had happened that could not be written.")?;
-    text.line(name, &[], server.audit.lost())
+    let name = "palisade_calls_in_stage";
+    text.head(name, "gauge", "Calls under way, by where they are; queue is for their turn.")?;
+    for (stage, count) in server.courses.by_stage() {
+        text.line(name, &[("stage", stage.name())], count)?;
+    }
+    for (name, help, value) in [
+        (
+            "palisade_audit_lost_records_total",
+            "Records of what had happened that could not be written.",
+            server.audit.lost(),
+        ),
+        (
+            "palisade_journal_lost_lines_total",
+            "Lines that the journal did not take.",
+            server.journal.lost(),
+        ),
+        (
+            "palisade_traces_lost_calls_total",
+            "Calls whose trace the collector did not take.",
+            server.traces.lost(),
+        ),
+    ] {
+        text.head(name, "counter", help)?;
+        text.line(name, &[], value)?;
+    }
+    Ok(())
 }
 
 fn write_counts(text: &mut Text, counts: &Counts) -> fmt::Result {
@@ -165,7 +195,7 @@ fn seconds(millis: u64) -> String {
 }
 
 /// What this process has in memory.
-fn resident() -> u64 {
+pub(crate) fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 =
         statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();

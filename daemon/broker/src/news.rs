@@ -1,7 +1,9 @@
-//! What observers hear of a call from its beginning to its end. Broker.
+//! What observers, the journal, metrics and traces hear of a call from its beginning to its end. Broker.
 
-use crate::{server::Server, session::Session, stages::Asked};
-use palisade_protocol::{CallEnded, CallResult, CallStarted, Denied, ErrorCode, Event, JsonText};
+use crate::{course::Course, server::Server, session::Session, stages::Asked};
+use palisade_protocol::{
+    Approval, CallEnded, CallResult, CallStarted, Denied, ErrorCode, Event, JsonText,
+};
 
 /// The longest arguments that are told.
 const ARGUMENTS: usize = 16 * 1024;
@@ -23,8 +25,17 @@ pub(crate) fn started(server: &Server, session: &Session, asked: &Asked) {
     });
 }
 
+/// A checkpoint has decided.
+pub(crate) fn decided(server: &Server, session: &Session, approval: Approval) {
+    server.journal.decided(session, &approval);
+    server.observers.tell(session, || Event::ToolApproval(approval));
+}
+
 /// A call has ended; if it was refused, that is told first.
-pub(crate) fn ended(server: &Server, session: &Session, result: &CallResult) {
+pub(crate) fn ended(server: &Server, session: &Session, course: &Course, result: &CallResult) {
+    server.metrics.ended(result);
+    server.journal.ended(session, result);
+    server.traces.ended(session, course, result);
     if let Some(error) = &result.error
         && matches!(error.code, ErrorCode::Denied | ErrorCode::StaleApproval)
     {

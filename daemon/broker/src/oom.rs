@@ -1,8 +1,10 @@
-//! Whether the kernel killed something of a session for want of memory. Broker.
+//! What a session has in memory, and whether the kernel killed something of it for want of more.
+//! Broker.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -10,6 +12,8 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct OomCounter {
     file: Option<File>,
+    /// The session's cgroup.
+    group: PathBuf,
     seen: AtomicU64,
 }
 
@@ -23,7 +27,8 @@ impl OomCounter {
                 .inspect_err(|error| tracing::warn!(path, %error, "kills will not be counted"))
                 .ok()
         };
-        let counter = Self { file, seen: AtomicU64::new(0) };
+        let group = Path::new(path).parent().unwrap_or(Path::new("")).to_owned();
+        let counter = Self { file, group, seen: AtomicU64::new(0) };
         counter.grew();
         counter
     }
@@ -32,6 +37,15 @@ impl OomCounter {
     pub(crate) fn grew(&self) -> bool {
         let now = self.file.as_ref().map_or(0, read);
         self.seen.swap(now, Ordering::Relaxed) < now
+    }
+
+    /// What the session's processes have in memory, in either version; none without a cgroup.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        self.file.as_ref()?;
+        let used = ["memory.current", "memory.usage_in_bytes"]
+            .into_iter()
+            .find_map(|name| fs::read_to_string(self.group.join(name)).ok())?;
+        used.trim().parse().ok()
     }
 }
 
@@ -69,5 +83,9 @@ mod tests {
         assert!(counter.grew());
         assert!(!counter.grew());
         assert!(!OomCounter::open("").grew());
+        assert_eq!(counter.memory(), None);
+        std::fs::write(directory.path().join("memory.current"), "4096\n").unwrap();
+        assert_eq!(counter.memory(), Some(4096));
+        assert_eq!(OomCounter::open("").memory(), None);
     }
 }

@@ -54,7 +54,9 @@ impl Whose {
             | Request::Pending
             | Request::Grants
             | Request::Revoke(_)
-            | Request::Abort(_) => Self::Operator,
+            | Request::Abort(_)
+            | Request::Overview
+            | Request::Kill(_) => Self::Operator,
             Request::Provide(_)
             | Request::Unprovide(_)
             | Request::InvokeProgress(_)
@@ -146,6 +148,8 @@ impl Stage {
                 | Request::Revoke(_)
                 | Request::Subscribe(_)
                 | Request::Abort(_)
+                | Request::Overview
+                | Request::Kill(_)
                 | Request::Provide(_)
                 | Request::Unprovide(_)
                 | Request::InvokeProgress(_)

@@ -108,10 +108,10 @@ impl Roles {
             Request::Register(_) | Request::Answer(_) | Request::Withdraw | Request::Pending => {
                 check(&self.handle, who, "handle", "answer checkpoints")
             }
-            Request::Subscribe(_) | Request::Jobs => {
+            Request::Subscribe(_) | Request::Jobs | Request::Overview => {
                 check(&self.observe, who, "observe", "observe sessions")
             }
-            Request::Grants | Request::Revoke(_) | Request::Abort(_) => {
+            Request::Grants | Request::Revoke(_) | Request::Abort(_) | Request::Kill(_) => {
                 check(&self.administer, who, "administer", "administer grants and sessions")
             }
             Request::Hello(_)

@@ -5,6 +5,8 @@ use crate::{
     audit::Audit,
     census::Census,
     checkpoint::desk::{ConnectionNumber, Desk},
+    course::Courses,
+    journal::Journal,
     link::Link,
     metrics::Metrics,
     observers::Observers,
@@ -17,6 +19,7 @@ use crate::{
     spool::Spools,
     survival::Lobby,
     tools::{Registry, RegistryError},
+    traces::Traces,
     undo::Undos,
     veil::Scans,
 };
@@ -90,6 +93,9 @@ pub(crate) struct Server {
     live: RwLock<Arc<Live>>,
     pub(crate) standing: Standing,
     pub(crate) metrics: Metrics,
+    pub(crate) courses: Courses,
+    pub(crate) journal: Journal,
+    pub(crate) traces: Traces,
     pub(crate) pace: Pace,
     /// The daemon stops: nothing new begins, and what runs may end.
     pub(crate) draining: CancellationToken,
@@ -117,6 +123,9 @@ impl Server {
             live: RwLock::new(Arc::new(live)),
             standing: Standing::default(),
             metrics: Metrics::default(),
+            courses: Courses::default(),
+            journal: Journal::default(),
+            traces: Traces::default(),
             pace: Pace::default(),
             draining: CancellationToken::new(),
             registry: Registry::new()?,
@@ -173,6 +182,11 @@ impl Server {
     /// The same that proves its profiles, or not.
     pub(crate) fn proving(self, proofs: Proofs) -> Self {
         Self { proofs, ..self }
+    }
+
+    /// The same that tells the journal and a collector of calls.
+    pub(crate) fn telling(self, journal: Journal, traces: Traces) -> Self {
+        Self { journal, traces, ..self }
     }
 
     /// How long a session may outlive its connection.

@@ -1,54 +1,47 @@
 //! A session: made by the launcher, held here by its channels, ended with its connection. Broker.
 
+mod open;
+
+pub(crate) use open::{Made, open, open_own};
+
 use crate::{
-    census::{Counted, Enrolled},
-    channel::Channel,
+    census::Enrolled,
     errand::Todos,
-    error::{CallError, SessionError},
+    error::CallError,
     files::FileChannels,
-    job::{Jobs, Places},
+    job::Jobs,
     kept::Kept,
     launcher::Launcher,
     oom::OomCounter,
-    receipt,
     runner::Runners,
-    scene,
-    server::Server,
     survival::Survival,
     transaction::Transactions,
     turn::Turns,
     undo::{Owner, Undos},
-    veil::{Key, Search},
+    veil::Search,
 };
 use palisade_plan::{
-    Found,
-    cell::{FILE_CHANNELS, Ready, Version},
-    launcher::{Reply, Request, SessionNumber, Whose},
-    record::Recording,
+    cell::Version,
+    launcher::{Reply, Request, SessionNumber},
 };
-use palisade_policy::{DEFAULT, Facts, Profile, Scene, User, stricter_ask, stricter_guard};
+use palisade_policy::{Facts, Profile, Scene};
 use palisade_protocol::{
-    Ask, Degraded, Guard, Open, RawPath, Receipt, SessionId, SessionStatus, limits,
+    Ask, Degraded, Guard, RawPath, Receipt, SessionId, SessionOverview, SessionStatus, limits,
 };
 use std::{
     collections::HashSet,
-    os::{
-        fd::{AsFd as _, BorrowedFd, OwnedFd},
-        unix::ffi::OsStrExt as _,
-    },
+    os::unix::ffi::OsStrExt as _,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     sync::{mpsc, watch},
     time::timeout,
 };
 
-/// How long a cell may take to confine itself.
-const READY: Duration = Duration::from_secs(30);
 /// How long the launcher may take to end a session.
 const ENDED: Duration = Duration::from_secs(10);
 
@@ -93,6 +86,7 @@ pub(crate) struct Session {
     /// None if it ends with its connection.
     pub(crate) survival: Option<Survival>,
     pub(crate) oom: OomCounter,
+    opened: Instant,
     pub(crate) in_flight: AtomicU32,
     pub(crate) calls: AtomicU64,
     pub(crate) peer: Peer,
@@ -106,202 +100,6 @@ pub(crate) struct Session {
     launcher: Arc<Launcher>,
     state: watch::Receiver<State>,
     _enrolled: Enrolled,
-}
-
-/// Makes a session for the client at the other end of a socket.
-pub(crate) async fn open(
-    server: &Server,
-    peer: Peer,
-    client: BorrowedFd<'_>,
-    request: Open,
-) -> Result<Arc<Session>, SessionError> {
-    let name = request.profile.as_deref().unwrap_or(DEFAULT);
-    let live = server.live();
-    let Some(profile) = live.profiles.get(name) else {
-        let known = live.profiles.keys().cloned().collect::<Vec<_>>().join(", ");
-        return Err(SessionError::NoProfile { name: name.to_owned(), known });
-    };
-    let Peer { uid, gid, .. } = peer;
-    if !profile.admits(User { uid, gid }) {
-        return Err(SessionError::NotForYou { name: name.to_owned(), uid, gid });
-    }
-    let ask = stricter_ask(profile, request.options.ask)?;
-    server.proofs.require(server, profile).await?;
-    let guard = stricter_guard(profile, request.options.guard)?;
-    let grace = request.options.grace_ms.unwrap_or(0).min(server.grace_ms(profile));
-    let survival = match grace {
-        0 => None,
-        grace => Some(Survival::new(Duration::from_millis(grace))?),
-    };
-    let scene = scene::of(peer, &request.workspace).await?;
-    let client = Some(client);
-    let recording = if request.options.record { Recording::Yes } else { Recording::No };
-    begin(server, profile, Opening { peer, client, ask, guard, survival, scene, recording }).await
-}
-
-/// Makes a session of the daemon's own, to try what one can do. Nobody is asked about its calls.
-pub(crate) async fn open_own(
-    server: &Server,
-    profile: &Arc<Profile>,
-    scene: Scene,
-) -> Result<Arc<Session>, SessionError> {
-    let peer = Peer { uid: scene.uid, gid: scene.gid, pid: None };
-    let (ask, guard) = (Ask::Never, Guard::Off);
-    let recording = Recording::No;
-    let opening = Opening { peer, client: None, ask, guard, survival: None, scene, recording };
-    begin(server, profile, opening).await
-}
-
-/// What a session is made with.
-struct Opening<'a> {
-    peer: Peer,
-    /// None if it is the daemon's own.
-    client: Option<BorrowedFd<'a>>,
-    ask: Ask,
-    guard: Guard,
-    survival: Option<Survival>,
-    scene: Scene,
-    recording: Recording,
-}
-
-async fn begin(
-    server: &Server,
-    profile: &Arc<Profile>,
-    opening: Opening<'_>,
-) -> Result<Arc<Session>, SessionError> {
-    let Opening { peer, client, ask, guard, survival, scene, recording } = opening;
-    let most = usize::try_from(profile.max_sessions()).unwrap_or(usize::MAX);
-    let live = server.live();
-    let most = most.min(live.quotas.sessions);
-    let places = Places { census: server.census.clone(), uid: peer.uid, most: live.quotas.jobs };
-    let id = session_id()?;
-    let enrolled =
-        server.census.enroll(Counted::Session, peer.uid, most).map_err(SessionError::TooMany)?;
-    let mut plan = profile.plan(&scene)?;
-    plan.recording = recording;
-    live.own.check(&plan)?;
-
-    let launcher = server.link.launcher().await?;
-    let number = server.link.next_number();
-    let mut replies = launcher.enroll(number)?;
-    let whose = if client.is_some() { Whose::Client } else { Whose::Nobody };
-    let request = Request::Session { session: number, whose, plan: Box::new(plan) };
-    let made = make(&launcher, &request, client, &mut replies).await;
-    let made = match made {
-        Ok(made) => made,
-        Err(error) => {
-            abandon(launcher, number, replies).await;
-            return Err(error);
-        }
-    };
-    let runners = Runners::new(Arc::clone(&launcher), number);
-    runners.prepare().await;
-    let transactions = Transactions::new(Arc::clone(&launcher), number);
-    if let Found::No(why) = &launcher.facts().overlay
-        && (guard >= Guard::Auto || profile.veils())
-    {
-        transactions.give_up(why.clone());
-    }
-    if let Some(why) = &made.ready.uncovered {
-        transactions.give_up(why.clone());
-    }
-    let (sender, state) = watch::channel(State::Running);
-    tokio::spawn(attend(Arc::clone(&launcher), number, replies, sender));
-    let workspace = RawPath(made.ready.workspace.0.clone());
-    let key =
-        Key { uid: peer.uid, workspace: workspace.0.clone(), profile: profile.digest().to_owned() };
-    let search = Search::new(server.scans.clone(), key);
-    let session = Arc::new(Session {
-        id,
-        cwd: Mutex::new(workspace.0.clone()),
-        changes: AtomicU64::new(0),
-        written: Mutex::default(),
-        workspace,
-        receipt: receipt::of_session(profile, &made),
-        profile: Arc::clone(profile),
-        ask,
-        guard,
-        scene,
-        turns: Turns::new(profile.parallel_calls()),
-        todos: Todos::default(),
-        files: FileChannels::new(made.channels),
-        runners,
-        transactions,
-        search,
-        kept: Kept::default(),
-        survival,
-        jobs: Jobs::new(profile.max_jobs(), server.audit.clone(), places),
-        oom: OomCounter::open(&made.oom_file),
-        in_flight: AtomicU32::new(0),
-        calls: AtomicU64::new(0),
-        peer,
-        undos: server.undos.clone(),
-        number,
-        launcher,
-        state,
-        _enrolled: enrolled,
-    });
-    server.note(&session);
-    Ok(session)
-}
-
-fn session_id() -> Result<SessionId, SessionError> {
-    let text = uuid::Uuid::now_v7().to_string();
-    SessionId::try_from(text).map_err(|error| SessionError::Io(std::io::Error::other(error)))
-}
-
-/// A cell that is confined.
-#[derive(Debug)]
-pub(crate) struct Made {
-    pub(crate) channels: Vec<Channel>,
-    pub(crate) ready: Box<palisade_plan::CellReceipt>,
-    pub(crate) limits: Vec<palisade_plan::HeldLimit>,
-    pub(crate) absent: Vec<palisade_plan::Absent>,
-    oom_file: String,
-}
-
-async fn make(
-    launcher: &Launcher,
-    request: &Request,
-    client: Option<BorrowedFd<'_>>,
-    replies: &mut mpsc::UnboundedReceiver<Reply>,
-) -> Result<Made, SessionError> {
-    let (mut channels, mut ends) = (Vec::new(), Vec::<OwnedFd>::new());
-    for _ in 0..FILE_CHANNELS {
-        let (channel, end) = Channel::pair()?;
-        channels.push(channel);
-        ends.push(end);
-    }
-    let mut descriptors: Vec<_> = client.into_iter().collect();
-    descriptors.extend(ends.iter().map(|end| end.as_fd()));
-    launcher.send(request, &descriptors).await?;
-    drop(descriptors);
-    drop(ends);
-    let silent = |_| SessionError::Silent(READY.as_secs());
-    let (limits, absent, oom_file) = match timeout(READY, replies.recv()).await.map_err(silent)? {
-        Some(Reply::Started { limits, absent, oom_file, .. }) => (limits, absent, oom_file),
-        Some(Reply::Refused { refusal, .. }) => return Err(SessionError::Refused(refusal)),
-        Some(Reply::Ended { .. } | Reply::Welcome { .. } | Reply::Fatal { .. }) | None => {
-            let why = launcher.gone().unwrap_or("it ended the session").to_owned();
-            return Err(crate::launcher::LauncherError::Gone(why).into());
-        }
-    };
-    let first = channels.first_mut().ok_or(crate::channel::ChannelError::Closed)?;
-    match timeout(READY, first.receive::<Ready>()).await.map_err(silent)?? {
-        Ready::Confined(ready) => Ok(Made { channels, ready, limits, absent, oom_file }),
-        Ready::Failed { step, why, workspace } => Err(SessionError::Step { step, why, workspace }),
-    }
-}
-
-/// Ends a session that was not made to the end.
-async fn abandon(
-    launcher: Arc<Launcher>,
-    number: SessionNumber,
-    replies: mpsc::UnboundedReceiver<Reply>,
-) {
-    let (sender, mut state) = watch::channel(State::Running);
-    tokio::spawn(attend(Arc::clone(&launcher), number, replies, sender));
-    end(&launcher, number, &mut state).await;
 }
 
 /// Hears what the launcher says of a session until it is over.
@@ -472,6 +270,23 @@ impl Session {
             profile: self.profile.name().to_owned(),
             calls: self.calls.load(Ordering::Relaxed),
             in_flight: self.in_flight.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The same for an operator.
+    pub(crate) fn overview(&self) -> SessionOverview {
+        let jobs = self.jobs.all().iter().filter(|job| !job.is_over()).count();
+        SessionOverview {
+            session: self.id.clone(),
+            uid: self.peer.uid,
+            pid: self.peer.pid,
+            profile: self.profile.name().to_owned(),
+            workspace: self.workspace.clone(),
+            time_ms: u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX),
+            calls: self.calls.load(Ordering::Relaxed),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            jobs: u32::try_from(jobs).unwrap_or(u32::MAX),
+            memory_bytes: self.oom.memory(),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! and when it reloads.
 
 use crate::{
-    config::{self, Config, ConfigError, LogFilter, Presence, Written},
+    config::{Config, ConfigError, LogFilter, Presence},
     effective::{Effective, Origin},
     options::Options,
     own::Own,
@@ -13,6 +13,7 @@ use crate::{
     roles::Roles,
     scrape::Address,
     server::Live,
+    traces::Export,
 };
 use palisade_audit::Sync;
 use palisade_policy::{ProfileError, ProfileSet};
@@ -22,6 +23,7 @@ use std::{
     time::Duration,
 };
 
+mod choose;
 mod profiles;
 
 /// How long calls that run have when the daemon stops.
@@ -48,10 +50,20 @@ pub(crate) struct Settings {
     quotas: Quotas,
     /// Where scrapes come in, if anywhere.
     pub(crate) metrics: Option<Address>,
+    pub(crate) telling: Telling,
     /// Every value, with its origin.
     pub(crate) effective: Effective,
     /// Where configuration and profiles are, or would be looked for.
     configured: Vec<PathBuf>,
+}
+
+/// What is told of calls besides the audit log.
+#[derive(Debug, Default)]
+pub(crate) struct Telling {
+    /// The journal has a line for each.
+    pub(crate) journal: bool,
+    /// A collector has a trace of each.
+    pub(crate) traces: Option<Export>,
 }
 
 /// How clients come in.
@@ -166,7 +178,8 @@ impl Settings {
         let mut configured: Vec<_> = config.iter().chain(&options.config).cloned().collect();
         let file = read(options.config.as_deref(), config.as_deref())?;
         let mut effective = Effective::default();
-        let (door, operator_door, provider_door) = doors(&options, &file, by, &mut effective)?;
+        let (door, operator_door, provider_door) =
+            choose::doors(&options, &file, by, &mut effective)?;
         let usual = config.map(|directory| directory.join("profiles"));
         let typed = (!options.profiles.is_empty()).then_some(options.profiles);
         let default = (Some(usual.iter().cloned().collect()), Origin::Default);
@@ -223,8 +236,9 @@ impl Settings {
             audit_sync: audit_sync.unwrap_or_default(),
             proving,
             drain: Duration::from_millis(drain.unwrap_or(DRAIN_MS).into()),
-            roles: roles(file.roles, &mut effective),
-            quotas: quotas(file.quotas, &mut effective),
+            roles: choose::roles(file.roles, &mut effective),
+            quotas: choose::quotas(file.quotas, &mut effective),
+            telling: choose::telling(file.journal, file.traces_export, &mut effective),
             metrics: effective.choose(
                 "metrics.listen",
                 None,
@@ -315,67 +329,4 @@ fn read(named: Option<&Path>, usual: Option<&Path>) -> Result<Config, SettingsEr
         ownership::check(directory)?;
     }
     Ok(config)
-}
-
-/// Who may do what.
-fn roles(written: config::Roles, effective: &mut Effective) -> Roles {
-    let mut named = |key, written| effective.choose(key, None, written, (None, Origin::Default));
-    Roles {
-        connect: named("roles.connect", written.connect),
-        handle: named("roles.handle", written.handle),
-        observe: named("roles.observe", written.observe),
-        administer: named("roles.administer", written.administer),
-        provide: named("roles.provide", written.provide),
-        record: named("roles.record", written.record),
-    }
-}
-
-/// What one user may have.
-fn quotas(written: config::Quotas, effective: &mut Effective) -> Quotas {
-    let usual = Quotas::default();
-    let sessions = u32::try_from(usual.sessions).ok();
-    let mut count =
-        |key, written, usual| effective.choose(key, None, written, (usual, Origin::Default));
-    let sessions = count("quotas.sessions", written.sessions, sessions);
-    let calls = count("quotas.calls", written.calls, None);
-    let jobs = count("quotas.jobs", written.jobs, None);
-    let requests_per_second =
-        count("quotas.requests_per_second", written.requests_per_second, None);
-    let default = (Some(usual.undo_bytes), Origin::Default);
-    let undo_bytes = effective.choose("quotas.undo_bytes", None, written.undo_bytes, default);
-    Quotas {
-        sessions: sessions.map_or(usual.sessions, |sessions| sessions as usize),
-        calls,
-        jobs,
-        undo_bytes: undo_bytes.unwrap_or(usual.undo_bytes),
-        requests_per_second,
-    }
-}
-
-/// Where clients, operators and providers come in.
-fn doors(
-    options: &Options,
-    file: &Config,
-    by: StartedBy,
-    effective: &mut Effective,
-) -> Result<(Door, OperatorDoor, Option<PathBuf>), SettingsError> {
-    if options.embedded {
-        let operators =
-            if options.operator_stdout { OperatorDoor::Stdout } else { OperatorDoor::None };
-        return Ok((Door::Embedded, operators, None));
-    }
-    let agents =
-        effective.choose("socket", options.socket.clone(), file.socket.clone(), by.socket());
-    let agents = agents.ok_or(SettingsError::NoRuntimeDirectory)?;
-    let mut beside =
-        |key, name: &str, typed: &Option<PathBuf>, written: &Option<Written<PathBuf>>| {
-            let usual = agents.with_file_name(name);
-            let default = (Some(usual.clone()), Origin::Default);
-            effective.choose(key, typed.clone(), written.clone(), default).unwrap_or(usual)
-        };
-    let operators =
-        beside("operator_socket", "operator.sock", &options.operator_socket, &file.operator_socket);
-    let providers =
-        beside("provider_socket", "provider.sock", &options.provider_socket, &file.provider_socket);
-    Ok((Door::Socket(agents), OperatorDoor::Socket(operators), Some(providers)))
 }

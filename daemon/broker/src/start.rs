@@ -1,13 +1,16 @@
 //! From options to a daemon that serves: sockets, directories and launcher first, then privilege
 //! is given up, and only then clients are heard. Broker.
 
+mod doors;
+
 use crate::{
     analyst::{Analyst, NoAnalyst},
     audit::Audit,
+    journal::{self, Journal},
     launcher::LauncherError,
     launcher_process::{self, LauncherProcess, LauncherProcessError},
     link::Link,
-    listen::{self, Audience, Bound, ListenError},
+    listen::{self, ListenError},
     options::Options,
     privilege::{self, PrivilegeError},
     prove::Proofs,
@@ -16,18 +19,19 @@ use crate::{
     serve::{self, Beside, Listener, Stop},
     server::{Clients, Live, Operators, Server},
     service,
-    settings::{Door, OperatorDoor, Settings, SettingsError, StartedBy, State},
+    settings::{Door, OperatorDoor, Settings, SettingsError, StartedBy, State, Telling},
     spool::Spools,
     state::{self, Places, StateError},
     tools::RegistryError,
+    traces::Traces,
     undo::Undos,
 };
+use doors::{Besides, Entrance};
 use palisade_audit::AuditError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     io::{self, IsTerminal as _},
-    os::{fd::BorrowedFd, unix::net::UnixStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -114,14 +118,6 @@ pub struct Started {
     reloader: Reloader,
 }
 
-/// Where others than clients come in.
-#[derive(Debug, Default)]
-struct Besides {
-    operators: Option<Entrance>,
-    providers: Option<Entrance>,
-    scrapes: Option<scrape::Socket>,
-}
-
 /// What a daemon needs besides its doors.
 #[derive(Debug)]
 struct Prepared {
@@ -134,14 +130,7 @@ struct Prepared {
     audit: Audit,
     analyst: Analyst,
     proofs: Proofs,
-}
-
-/// Where clients come in.
-#[derive(Debug)]
-enum Entrance {
-    Bound(Bound),
-    Activated(std::os::unix::net::UnixListener),
-    Embedded(UnixStream),
+    telling: Telling,
 }
 
 /// Where the launcher comes from.
@@ -169,7 +158,7 @@ pub fn start(options: Options) -> Result<Option<Started>, StartError> {
         return Ok(None);
     }
     let filter = log_to_stderr(&settings);
-    let (entrance, beside) = open_doors(&settings)?;
+    let (entrance, beside) = doors::open(&settings)?;
     let reloader = Reloader::new(options, by, settings.effective.clone(), filter);
     match prepare(settings, beside.operators.as_ref()) {
         Ok(prepared) => Ok(Some(Started { entrance, beside, prepared, reloader })),
@@ -202,7 +191,8 @@ fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared,
     // Started by whom the broker has become, and again whenever it dies.
     let analyst = Analyst::find()?;
     let proofs = Proofs::new(settings.proving);
-    Ok(Prepared { operated_by, launcher, live, spools, undos, audit, analyst, proofs })
+    let telling = settings.telling;
+    Ok(Prepared { operated_by, launcher, live, spools, undos, audit, analyst, proofs, telling })
 }
 
 /// What `--check` looks at besides files: directories that are there already must be safe.
@@ -239,137 +229,6 @@ fn log_to_stderr(settings: &Settings) -> Filter {
         eprintln!("palisaded: logging was set up before: {error}");
     }
     Arc::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
-}
-
-/// The doors of clients, of operators and of providers.
-fn open_doors(settings: &Settings) -> Result<(Entrance, Besides), StartError> {
-    let path = match &settings.door {
-        Door::Socket(path) => path,
-        Door::Embedded => {
-            let operators = match &settings.operator_door {
-                OperatorDoor::Stdout => Some(Entrance::Embedded(take_stdout()?)),
-                OperatorDoor::Socket(_) | OperatorDoor::None => None,
-            };
-            let beside = Besides { operators, ..Besides::default() };
-            return Ok((Entrance::Embedded(take_stdin()?), beside));
-        }
-    };
-    if let Some(handed) = handed_doors()? {
-        return Ok(handed);
-    }
-    let audience = |group: fn() -> Result<Option<u32>, PrivilegeError>| match settings.account {
-        Some(_) => group().map(Audience::Group),
-        None => Ok(Audience::Owner),
-    };
-    let clients = Entrance::Bound(listen::bind(path, audience(privilege::client_group)?)?);
-    let operators = match &settings.operator_door {
-        OperatorDoor::Socket(path) => {
-            let audience = audience(privilege::operator_group)?;
-            Some(Entrance::Bound(listen::bind(path, audience)?))
-        }
-        OperatorDoor::Stdout | OperatorDoor::None => None,
-    };
-    let providers = match &settings.provider_door {
-        Some(path) => {
-            let audience = audience(privilege::provider_group)?;
-            Some(Entrance::Bound(listen::bind(path, audience)?))
-        }
-        None => None,
-    };
-    let scrapes = match &settings.metrics {
-        Some(address) => Some(scrape::bind(address, audience(privilege::operator_group)?)?),
-        None => None,
-    };
-    Ok((clients, Besides { operators, providers, scrapes }))
-}
-
-/// The doors that the service manager hands over, by their names. One without a name that is known
-/// is the agents'.
-fn handed_doors() -> Result<Option<(Entrance, Besides)>, StartError> {
-    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
-    let mut handed = listenfd::ListenFd::from_env();
-    if handed.len() == 0 {
-        return Ok(None);
-    }
-    let place = |name: &str| names.split(':').position(|known| known == name);
-    let mut take = |index| {
-        let taken = handed
-            .take_unix_listener(index)
-            .map_err(|error| StartError::Io("use the socket of the service manager", error))?;
-        let address = taken.as_ref().and_then(|listener| listener.local_addr().ok());
-        if let Some(path) = address.as_ref().and_then(|address| address.as_pathname()) {
-            listen::check(path)?;
-        }
-        Ok::<_, StartError>(taken)
-    };
-    let (operators, providers) = (place("operator"), place("provider"));
-    let scrapes = place("metrics");
-    let named = [operators, providers, scrapes];
-    let nameless = (0..4).find(|index| !named.contains(&Some(*index)));
-    let agents = place("agent").or(nameless).unwrap_or(0);
-    let agents = take(agents)?.ok_or(StartError::NotHanded)?;
-    let operators = operators.map(&mut take).transpose()?.flatten();
-    let providers = providers.map(&mut take).transpose()?.flatten();
-    if operators.is_none() {
-        tracing::warn!("no operator socket was handed over: whatever is asked is denied");
-    }
-    let beside = Besides {
-        operators: operators.map(Entrance::Activated),
-        providers: providers.map(Entrance::Activated),
-        scrapes: handed_scrapes(&mut handed, scrapes)?,
-    };
-    Ok(Some((Entrance::Activated(agents), beside)))
-}
-
-/// The socket for scrapes that the service manager hands over, of either kind.
-fn handed_scrapes(
-    handed: &mut listenfd::ListenFd,
-    place: Option<usize>,
-) -> Result<Option<scrape::Socket>, StartError> {
-    let Some(index) = place else { return Ok(None) };
-    let taken = match handed.take_unix_listener(index) {
-        Ok(unix) => Ok(unix.map(scrape::Socket::Unix)),
-        Err(_) => handed.take_tcp_listener(index).map(|tcp| tcp.map(scrape::Socket::Tcp)),
-    };
-    taken.map_err(|error| StartError::Io("use the metrics socket of the service manager", error))
-}
-
-/// The client's socket from standard input, which is closed for everything else.
-fn take_stdin() -> Result<UnixStream, StartError> {
-    let failed =
-        |errno: rustix::io::Errno| StartError::Io("take over standard input", errno.into());
-    let stdin = rustix::stdio::stdin();
-    if !is_stream(stdin) {
-        return Err(StartError::NotEmbedded);
-    }
-    let client = rustix::io::fcntl_dupfd_cloexec(stdin, 3).map_err(failed)?;
-    let flags = rustix::fs::OFlags::RDONLY;
-    let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()).map_err(failed)?;
-    rustix::stdio::dup2_stdin(&null).map_err(failed)?;
-    Ok(client.into())
-}
-
-/// The operator's socket from standard output, in the same way.
-fn take_stdout() -> Result<UnixStream, StartError> {
-    let failed =
-        |errno: rustix::io::Errno| StartError::Io("take over standard output", errno.into());
-    let stdout = rustix::stdio::stdout();
-    if !is_stream(stdout) {
-        return Err(StartError::NotOperator);
-    }
-    let operator = rustix::io::fcntl_dupfd_cloexec(stdout, 3).map_err(failed)?;
-    let flags = rustix::fs::OFlags::WRONLY;
-    let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()).map_err(failed)?;
-    rustix::stdio::dup2_stdout(&null).map_err(failed)?;
-    Ok(operator.into())
-}
-
-fn is_stream(socket: BorrowedFd<'_>) -> bool {
-    rustix::net::sockopt::socket_domain(socket)
-        .is_ok_and(|domain| domain == rustix::net::AddressFamily::UNIX)
-        && rustix::net::sockopt::socket_type(socket)
-            .is_ok_and(|kind| kind == rustix::net::SocketType::STREAM)
-        && rustix::net::getpeername(socket).is_ok()
 }
 
 /// The spools, what can be undone, where the launcher keeps transactions, and the directory of the
@@ -454,6 +313,11 @@ impl Started {
             Entrance::Bound(_) | Entrance::Activated(_) => Clients::Many,
             Entrance::Embedded(_) => Clients::One,
         };
+        let journal = match prepared.telling.journal {
+            true => Journal::to(Path::new(journal::SOCKET)),
+            false => Journal::default(),
+        };
+        let traces = prepared.telling.traces.map_or_else(Traces::default, Traces::to);
         let server = Arc::new(
             Server::new(prepared.live, link, prepared.spools)?
                 .operated_by(prepared.operated_by)
@@ -461,6 +325,7 @@ impl Started {
                 .undoing(prepared.undos)
                 .recording(prepared.audit)
                 .proving(prepared.proofs)
+                .telling(journal, traces)
                 .for_clients(clients),
         );
         let manager = tokio::spawn(service::attend(Arc::clone(&server)));

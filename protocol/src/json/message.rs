@@ -95,6 +95,7 @@ pub fn encode_message(message: &ServerMessage) -> Result<Vec<u8>, serde_json::Er
         Reply::Resumed(fields) => success(id, "resumed", fields),
         Reply::Batch(fields) => success(id, "batch", fields),
         Reply::Jobs(fields) => success(id, "jobs", fields),
+        Reply::Overview(fields) => success(id, "overview", fields),
         Reply::Error(error) => line(&Failure {
             jsonrpc: "2.0",
             id,
@@ -285,6 +286,7 @@ fn reply(result: &RawValue) -> Result<Reply, String> {
         "\"resumed\"" => Reply::Resumed(object::parse(&rest)?),
         "\"batch\"" => Reply::Batch(object::parse(&rest)?),
         "\"jobs\"" => Reply::Jobs(object::parse(&rest)?),
+        "\"overview\"" => Reply::Overview(object::parse(&rest)?),
         other => return Err(format!("there is no result of kind {other}")),
     })
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 /// Every method, in the order of [`Request`]'s variants.
-pub const METHODS: [&str; 26] = [
+pub const METHODS: [&str; 28] = [
     "hello",
     "open",
     "call",
@@ -37,6 +37,8 @@ pub const METHODS: [&str; 26] = [
     "resume",
     "batch",
     "jobs",
+    "overview",
+    "kill",
 ];
 
 /// Changed arguments stand inside a decision, inside the parameters, inside the message.
@@ -182,6 +184,8 @@ fn request(method: &str, params: Option<&RawValue>) -> Result<Request, WireError
         "resume" => Request::Resume(fields(method, params)?),
         "batch" => Request::Batch(fields(method, params)?),
         "jobs" => fields(method, params).map(|Nothing {}| Request::Jobs)?,
+        "overview" => fields(method, params).map(|Nothing {}| Request::Overview)?,
+        "kill" => Request::Kill(fields(method, params)?),
         _ => {
             let method: String = method.chars().take(40).collect();
             return Err(WireError::new(
@@ -240,6 +244,8 @@ pub fn encode_request(envelope: &Envelope) -> Result<Vec<u8>, serde_json::Error>
         Request::Resume(params) => line(Some(id), "resume", Some(params)),
         Request::Batch(params) => line(Some(id), "batch", Some(params)),
         Request::Jobs => line(Some(id), "jobs", None::<&Nothing>),
+        Request::Overview => line(Some(id), "overview", None::<&Nothing>),
+        Request::Kill(params) => line(Some(id), "kill", Some(params)),
     }
 }
 
@@ -390,7 +396,7 @@ mod tests {
             "the methods are hello, open, call, input, cancel, close, ping, output, tools, status, \
              register, answer, withdraw, pending, grants, revoke, subscribe, abort, \
              provide, unprovide, invoke_progress, invoke_output, invoke_result, \
-             resume, batch, jobs"
+             resume, batch, jobs, overview, kill"
         );
     }
 

@@ -71,6 +71,8 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         name().prop_map(|id| Request::Revoke(Revoke { id })),
         option::of(name()).prop_map(|session| Request::Subscribe(Subscribe { session })),
         name().prop_map(|session| Request::Abort(Abort { session })),
+        Just(Request::Overview),
+        name().prop_map(|call_id| Request::Kill(Kill { call_id })),
     ]
 }
 
@@ -160,6 +162,7 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         name().prop_map(|handler| Reply::Registered(Registered { handler })),
         option::of(name()).prop_map(|grant| Reply::Answered(Answered { grant })),
+        overview().prop_map(|overview| Reply::Overview(Box::new(overview))),
         vec(question(), 0..3).prop_map(|questions| Reply::Pending(Pending { questions })),
         vec(grant(), 0..3).prop_map(|grants| Reply::Grants(Grants { grants })),
     ]
@@ -220,4 +223,48 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         }),
         any::<(u64, u64)>().prop_map(|(events, bytes)| Event::Lost { events, bytes }),
     ]
+}
+
+fn overview() -> impl Strategy<Value = Overview> {
+    let session = (
+        (name(), any::<u32>(), option::of(any::<u32>()), text(), path()),
+        (any::<[u64; 2]>(), any::<[u32; 2]>(), option::of(any::<u64>())),
+    )
+        .prop_map(
+            |((session, uid, pid, profile, workspace), (times, counts, memory_bytes))| {
+                SessionOverview {
+                    session,
+                    uid,
+                    pid,
+                    profile,
+                    workspace,
+                    time_ms: times[0],
+                    calls: times[1],
+                    in_flight: counts[0],
+                    jobs: counts[1],
+                    memory_bytes,
+                }
+            },
+        );
+    let stage = proptest::sample::select(&CallStage::ALL[..]);
+    let call = (name(), name(), name(), stage, any::<u64>()).prop_map(
+        |(call_id, session, tool, stage, time_ms)| CallOverview {
+            call_id,
+            session,
+            tool,
+            stage,
+            time_ms,
+        },
+    );
+    (text(), any::<bool>(), any::<[u64; 3]>(), vec(session, 0..3), vec(call, 0..3)).prop_map(
+        |(server, launcher, [memory_bytes, questions, lost_records], sessions, calls)| Overview {
+            server,
+            launcher,
+            memory_bytes,
+            questions,
+            lost_records,
+            sessions,
+            calls,
+        },
+    )
 }

@@ -12,6 +12,7 @@ use crate::{
     dry,
     error::CallError,
     gather::{self, Gathered},
+    news,
     outcome::Outcome,
     seen::Seen,
     server::Server,
@@ -19,7 +20,7 @@ use crate::{
 };
 use palisade_policy::{Grant, Judgement, Question};
 use palisade_protocol::{
-    Approval, Call, Checkpoint, ErrorCode, Event, JsonText, QuestionId, Review, WireError,
+    Approval, Call, Checkpoint, ErrorCode, JsonText, QuestionId, Review, WireError,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -260,17 +261,16 @@ async fn told(
     let answering = Answering { review: Review::Input, checkpoint, remember, asked: put };
     docket.answer(answering).await.map_err(|error| Box::new(WireError::from(error).into()))?;
     let session = call.session();
-    server.observers.tell(session, || {
-        Event::ToolApproval(Approval {
-            session: session.id.clone(),
-            call_id: call.call_id().clone(),
-            tool: call.tool().clone(),
-            review: Review::Input,
-            decision: checkpoint.decision.clone(),
-            by: checkpoint.by.clone(),
-            reason: checkpoint.reason.clone(),
-            digest: put.map(|put| put.digest.clone()).unwrap_or_default(),
-        })
-    });
+    let approval = Approval {
+        session: session.id.clone(),
+        call_id: call.call_id().clone(),
+        tool: call.tool().clone(),
+        review: Review::Input,
+        decision: checkpoint.decision.clone(),
+        by: checkpoint.by.clone(),
+        reason: checkpoint.reason.clone(),
+        digest: put.map(|put| put.digest.clone()).unwrap_or_default(),
+    };
+    news::decided(server, session, approval);
     Ok(())
 }

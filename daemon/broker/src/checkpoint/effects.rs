@@ -6,6 +6,7 @@ use crate::{
     audit::{Answering, Docket},
     change::Preview,
     error::CallError,
+    news,
     outcome::Outcome,
     seen::Seen,
     server::Server,
@@ -13,9 +14,7 @@ use crate::{
     task::Task,
 };
 use palisade_policy::{Facts, Question};
-use palisade_protocol::{
-    Approval, Call, CallId, Checkpoint, Event, Part, Review, ToolName, WireError,
-};
+use palisade_protocol::{Approval, Call, CallId, Checkpoint, Part, Review, ToolName, WireError};
 use tokio_util::sync::CancellationToken;
 
 /// What is asked about.
@@ -117,17 +116,16 @@ pub(crate) async fn ask(
     };
     let recorded = docket.answer(answering).await;
     recorded.map_err(|error| Box::new(Outcome::from(WireError::from(error))))?;
-    server.observers.tell(session, || {
-        Event::ToolApproval(Approval {
-            session: session.id.clone(),
-            call_id: call_id.clone(),
-            tool: tool.clone(),
-            review: Review::Effects,
-            decision: checkpoint.decision.clone(),
-            by: checkpoint.by.clone(),
-            reason: checkpoint.reason.clone(),
-            digest: put.digest.clone(),
-        })
-    });
+    let approval = Approval {
+        session: session.id.clone(),
+        call_id: call_id.clone(),
+        tool: tool.clone(),
+        review: Review::Effects,
+        decision: checkpoint.decision.clone(),
+        by: checkpoint.by.clone(),
+        reason: checkpoint.reason.clone(),
+        digest: put.digest.clone(),
+    };
+    news::decided(server, session, approval);
     Ok(decided)
 }

@@ -4,6 +4,7 @@
 use super::{consult, desk::Verdict, question::Subject};
 use crate::{
     audit::{Answering, Docket},
+    news,
     outcome::Outcome,
     seen::Seen,
     server::Server,
@@ -13,7 +14,7 @@ use crate::{
 };
 use palisade_policy::Facts;
 use palisade_protocol::{
-    Approval, Call, CallId, Checkpoint, ErrorCode, Event, QuestionId, Review, WireError,
+    Approval, Call, CallId, Checkpoint, ErrorCode, QuestionId, Review, WireError,
 };
 use std::sync::Arc;
 
@@ -80,18 +81,17 @@ impl Reviewed {
             self.drop_spool(server, &outcome).await;
             return withheld(outcome, checkpoint, WireError::from(error));
         }
-        server.observers.tell(&self.session, || {
-            Event::ToolApproval(Approval {
-                session: self.session.id.clone(),
-                call_id: self.call_id.clone(),
-                tool: tool.clone(),
-                review: Review::Output,
-                decision: checkpoint.decision.clone(),
-                by: checkpoint.by.clone(),
-                reason: checkpoint.reason.clone(),
-                digest: put.digest.clone(),
-            })
-        });
+        let approval = Approval {
+            session: self.session.id.clone(),
+            call_id: self.call_id.clone(),
+            tool: tool.clone(),
+            review: Review::Output,
+            decision: checkpoint.decision.clone(),
+            by: checkpoint.by.clone(),
+            reason: checkpoint.reason.clone(),
+            digest: put.digest.clone(),
+        };
+        news::decided(server, &self.session, approval);
         match verdict {
             Verdict::Approved { .. } => outcome,
             Verdict::Replaced { output, .. } => {

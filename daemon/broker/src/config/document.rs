@@ -1,7 +1,7 @@
 //! A configuration's text as a tree with places: unknown keys are found here, and whatever goes
 //! wrong is located by it. Broker, pure.
 
-use super::{Absolute, ConfigError, Written, keys};
+use super::{ConfigError, Written, keys, values::Absolute};
 use std::{
     fmt,
     num::NonZeroU32,

@@ -41,6 +41,7 @@ pub(crate) const KEYS: &[Key] = &[
     at_start("prove_at_start"),
     live("log"),
     live("drain_ms"),
+    at_start("journal"),
     live("roles.connect"),
     live("roles.handle"),
     live("roles.observe"),
@@ -53,6 +54,7 @@ pub(crate) const KEYS: &[Key] = &[
     live("quotas.undo_bytes"),
     live("quotas.requests_per_second"),
     at_start("metrics.listen"),
+    at_start("traces.export"),
 ];
 
 /// A key by its path.

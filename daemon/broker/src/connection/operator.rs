@@ -3,7 +3,7 @@
 use super::Connection;
 use crate::{checkpoint::answer::Answerer, observers::Subscriber, order::Role};
 use palisade_protocol::{
-    Answer, ErrorCode, GrantId, Pending, Question, Register, Registered, Reply, SessionId,
+    Answer, CallId, ErrorCode, GrantId, Pending, Question, Register, Registered, Reply, SessionId,
     Subscribe, WireError, limits::MAX_FRAME,
 };
 
@@ -89,6 +89,16 @@ impl Connection {
         self.server.desk.end_session(id);
         session.close().await;
         Ok(Reply::Done)
+    }
+
+    /// Ends a call: what it runs is killed, and its agent is told that it was cancelled.
+    pub(super) fn kill(&self, call: &CallId) -> Result<Reply, WireError> {
+        if self.server.courses.cancel(call) {
+            tracing::info!(uid = self.peer.uid, %call, "an operator ends a call");
+            return Ok(Reply::Done);
+        }
+        let message = format!("no call {call} is under way");
+        Err(WireError::new(ErrorCode::NotFound, message, "it has ended, or never was"))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
     order::Role,
     outbox::ToClient,
     outcome::Fault,
+    overview,
     provider::Heard,
     quotas::SOON,
     server::{NAME, Server},
@@ -19,8 +20,8 @@ use crate::{
     wire::Reader,
 };
 use palisade_protocol::{
-    Abort, Call, CallId, CallResult, Cancel, Envelope, ErrorCode, Grants, Input, Jobs, Opened,
-    Reply, Request, RequestId, Resume, Resumed, Revoke, ServerMessage, Welcome, WireError,
+    Abort, Call, CallId, CallResult, Cancel, Envelope, ErrorCode, Grants, Input, Jobs, Kill,
+    Opened, Reply, Request, RequestId, Resume, Resumed, Revoke, ServerMessage, Welcome, WireError,
     limits::{MAX_CALLS_IN_FLIGHT, VERSION},
 };
 use std::{
@@ -113,6 +114,8 @@ impl Connection {
             Request::Revoke(Revoke { id }) => self.revoke(&id).await,
             Request::Subscribe(subscribe) => self.subscribe(subscribe),
             Request::Abort(Abort { session }) => self.abort(&session).await,
+            Request::Overview => Ok(Reply::Overview(Box::new(overview::of(&self.server)))),
+            Request::Kill(Kill { call_id }) => self.kill(&call_id),
             Request::Provide(provide) => self.provide(provide),
             Request::Unprovide(unprovide) => self.unprovide(&unprovide),
             Request::InvokeProgress(progress) => {

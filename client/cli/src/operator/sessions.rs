@@ -1,0 +1,208 @@
+//! `palisade sessions`: everybody's sessions, and the tables that `palisade top` shows as well.
+
+use crate::{
+    failure::Failure,
+    operator::{self, OperatorOptions},
+    paint::{self, Paint, Style, harmless},
+    print,
+};
+use clap::Args;
+use palisade_client::{CallOverview, Overview, SessionOverview};
+
+/// List the sessions of all users, for operators
+#[derive(Debug, Args)]
+#[command(after_help = "\
+For operators who may observe. Your own sessions are in `palisade status`.
+
+Examples:
+  palisade sessions
+  palisade sessions --json | jq '.sessions[] | select(.uid == 1000)'
+  palisade kill SESSION")]
+pub(crate) struct ShowSessions {
+    /// Print them, and the calls under way, as one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    operator: OperatorOptions,
+}
+
+impl ShowSessions {
+    pub(crate) async fn perform(self) -> Result<u8, Failure> {
+        let operator = operator::connect(&self.operator).await?;
+        let overview = operator.overview().await?;
+        if self.json {
+            print::json(&overview)?;
+        } else if overview.sessions.is_empty() {
+            print::line("no sessions")?;
+        } else {
+            let rows = sessions(&overview.sessions);
+            print::bytes(table(&rows, paint::stdout()).as_bytes())?;
+        }
+        Ok(0)
+    }
+}
+
+/// How the daemon is, in a line.
+pub(super) fn summary(overview: &Overview) -> String {
+    let jobs: u32 = overview.sessions.iter().map(|session| session.jobs).sum();
+    let cells: u64 = overview.sessions.iter().filter_map(|session| session.memory_bytes).sum();
+    let mut line = format!(
+        "{}: {} sessions, {} calls, {jobs} jobs, {} questions; memory {} and {} in cells",
+        harmless(&overview.server),
+        overview.sessions.len(),
+        overview.calls.len(),
+        overview.questions,
+        size(overview.memory_bytes),
+        size(cells),
+    );
+    if !overview.launcher {
+        line.push_str("; NO LAUNCHER, nothing runs");
+    }
+    if overview.lost_records > 0 {
+        line = format!("{line}; {} AUDIT RECORDS LOST", overview.lost_records);
+    }
+    line
+}
+
+/// A row for each session below the names of its columns.
+pub(super) fn sessions(sessions: &[SessionOverview]) -> Vec<Vec<String>> {
+    let head = ["SESSION", "UID", "PID", "PROFILE", "TIME", "CALLS", "BUSY", "JOBS", "MEMORY"];
+    let mut rows = vec![row(head.iter().chain(&["WORKSPACE"]))];
+    rows.extend(sessions.iter().map(|session| {
+        vec![
+            session.session.to_string(),
+            session.uid.to_string(),
+            session.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
+            harmless(&session.profile),
+            time(session.time_ms),
+            session.calls.to_string(),
+            session.in_flight.to_string(),
+            session.jobs.to_string(),
+            session.memory_bytes.map_or_else(|| "-".to_owned(), size),
+            harmless(&session.workspace.as_path().display().to_string()),
+        ]
+    }));
+    rows
+}
+
+/// The same for calls.
+pub(super) fn calls(calls: &[CallOverview]) -> Vec<Vec<String>> {
+    let mut rows = vec![row(["CALL", "SESSION", "TIME", "STAGE", "TOOL"].iter())];
+    rows.extend(calls.iter().map(|call| {
+        vec![
+            call.call_id.to_string(),
+            call.session.to_string(),
+            time(call.time_ms),
+            call.stage.name().to_owned(),
+            call.tool.to_string(),
+        ]
+    }));
+    rows
+}
+
+fn row<'a>(words: impl Iterator<Item = &'a &'a str>) -> Vec<String> {
+    words.map(|word| (*word).to_owned()).collect()
+}
+
+/// Columns as wide as what is in them.
+pub(super) fn table(rows: &[Vec<String>], paint: Paint) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        let line = line.trim_end();
+        text.push_str(&if number == 0 {
+            paint.apply(Style::Strong, line)
+        } else {
+            line.to_owned()
+        });
+        text.push('\n');
+    }
+    text
+}
+
+fn time(millis: u64) -> String {
+    let seconds = millis / 1000;
+    match seconds {
+        0..60 => format!("{seconds}.{}s", millis % 1000 / 100),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes}B"),
+        1024..1_048_576 => format!("{}K", bytes / 1024),
+        _ => format!("{}M", bytes / 1_048_576),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use palisade_client::CallStage;
+
+    pub(in crate::operator) fn overview() -> Overview {
+        Overview {
+            server: "palisaded 0.1.0".to_owned(),
+            launcher: true,
+            memory_bytes: 12 << 20,
+            questions: 1,
+            lost_records: 0,
+            sessions: vec![SessionOverview {
+                session: "s-1".parse().unwrap(),
+                uid: 1000,
+                pid: Some(42),
+                profile: "workspace".to_owned(),
+                workspace: "/home/me/a\u{1b}[2J".into(),
+                time_ms: 61_500,
+                calls: 3,
+                in_flight: 1,
+                jobs: 2,
+                memory_bytes: Some(4096),
+            }],
+            calls: vec![CallOverview {
+                call_id: "c-1".parse().unwrap(),
+                session: "s-1".parse().unwrap(),
+                tool: "bash".parse().unwrap(),
+                stage: CallStage::Queue,
+                time_ms: 1250,
+            }],
+        }
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_in_them() {
+        let overview = overview();
+        assert_eq!(
+            table(&sessions(&overview.sessions), Paint::Plain),
+            "SESSION  UID   PID  PROFILE    TIME   CALLS  BUSY  JOBS  MEMORY  WORKSPACE\n\
+             s-1      1000  42   workspace  1m01s  3      1     2     4K      /home/me/a\u{fffd}[2J\n"
+        );
+        assert_eq!(
+            table(&calls(&overview.calls), Paint::Plain),
+            "CALL  SESSION  TIME  STAGE  TOOL\nc-1   s-1      1.2s  queue  bash\n"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_in_the_summary() {
+        let mut overview = overview();
+        assert_eq!(
+            summary(&overview),
+            "palisaded 0.1.0: 1 sessions, 1 calls, 2 jobs, 1 questions; memory 12M and 4K in cells"
+        );
+        overview.launcher = false;
+        overview.lost_records = 2;
+        let said = summary(&overview);
+        assert!(said.ends_with("; NO LAUNCHER, nothing runs; 2 AUDIT RECORDS LOST"), "{said}");
+        assert_eq!((time(7_262_000), size(17)), ("2h01m".to_owned(), "17B".to_owned()));
+    }
+}

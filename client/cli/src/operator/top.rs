@@ -1,0 +1,103 @@
+//! `palisade top`: what goes on, again and again.
+
+use crate::{
+    duration,
+    failure::Failure,
+    operator::{
+        self, OperatorOptions,
+        sessions::{calls, sessions, summary, table},
+    },
+    paint::{self, Paint},
+    print,
+};
+use clap::Args;
+use palisade_client::Overview;
+use std::{io::IsTerminal as _, time::Duration};
+
+/// To another page of the terminal, and back to the one before.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+/// To its first place, and nothing below.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Watch sessions and the calls under way, for operators
+#[derive(Debug, Args)]
+#[command(after_help = "\
+For operators who may observe. Shown anew until Ctrl-C, on a terminal; once where there is none.
+
+Examples:
+  palisade top
+  palisade top --interval 500ms
+  palisade top --once
+  palisade top --json | jq '.calls[] | select(.stage == \"checkpoint\")'")]
+pub(crate) struct Top {
+    /// Show it once
+    #[arg(long)]
+    once: bool,
+    /// Print it once, as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// How often it is shown anew
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
+    interval: Duration,
+    #[command(flatten)]
+    operator: OperatorOptions,
+}
+
+impl Top {
+    pub(crate) async fn perform(self) -> Result<u8, Failure> {
+        let operator = operator::connect(&self.operator).await?;
+        if self.json {
+            return print::json(&operator.overview().await?).map(|()| 0);
+        }
+        if self.once || !std::io::stdout().is_terminal() {
+            let page = page(&operator.overview().await?, paint::stdout());
+            return print::bytes(page.as_bytes()).map(|()| 0);
+        }
+        print::bytes(ENTER.as_bytes())?;
+        let watched = self.watch(&operator).await;
+        print::bytes(LEAVE.as_bytes())?;
+        watched.map(|()| 0)
+    }
+
+    async fn watch(&self, operator: &palisade_client::Operator) -> Result<(), Failure> {
+        let interval = self.interval.max(Duration::from_millis(100));
+        loop {
+            let shown = page(&operator.overview().await?, paint::stdout());
+            print::bytes(format!("{CLEAR}{shown}").as_bytes())?;
+            tokio::select! {
+                // Whatever came of listening for it, it is the end.
+                _ = tokio::signal::ctrl_c() => return Ok(()),
+                () = tokio::time::sleep(interval) => {}
+            }
+        }
+    }
+}
+
+fn page(overview: &Overview, paint: Paint) -> String {
+    let mut page = format!("{}\n", summary(overview));
+    if !overview.sessions.is_empty() {
+        page.push_str(&format!("\n{}", table(&sessions(&overview.sessions), paint)));
+    }
+    if !overview.calls.is_empty() {
+        page.push_str(&format!("\n{}", table(&calls(&overview.calls), paint)));
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operator::sessions::tests::overview;
+
+    #[test]
+    fn a_page_has_what_there_is() {
+        let mut overview = overview();
+        let shown = page(&overview, Paint::Plain);
+        assert_eq!(shown.lines().count(), 7, "{shown}");
+        overview.sessions.clear();
+        overview.calls.clear();
+        let shown = page(&overview, Paint::Plain);
+        assert_eq!(shown.lines().count(), 1, "{shown}");
+    }
+}

@@ -1,0 +1,89 @@
+//! Several keys at once, each from what was typed, written or is usual. Broker.
+
+use super::{Door, OperatorDoor, SettingsError, StartedBy, Telling};
+use crate::{
+    config::{self, Config, Written},
+    effective::{Effective, Origin},
+    journal,
+    options::Options,
+    quotas::Quotas,
+    roles::Roles,
+    traces::Export,
+};
+use std::path::PathBuf;
+
+/// Who may do what.
+pub(super) fn roles(written: config::Roles, effective: &mut Effective) -> Roles {
+    let mut named = |key, written| effective.choose(key, None, written, (None, Origin::Default));
+    Roles {
+        connect: named("roles.connect", written.connect),
+        handle: named("roles.handle", written.handle),
+        observe: named("roles.observe", written.observe),
+        administer: named("roles.administer", written.administer),
+        provide: named("roles.provide", written.provide),
+        record: named("roles.record", written.record),
+    }
+}
+
+/// What one user may have.
+pub(super) fn quotas(written: config::Quotas, effective: &mut Effective) -> Quotas {
+    let usual = Quotas::default();
+    let sessions = u32::try_from(usual.sessions).ok();
+    let mut count =
+        |key, written, usual| effective.choose(key, None, written, (usual, Origin::Default));
+    let sessions = count("quotas.sessions", written.sessions, sessions);
+    let calls = count("quotas.calls", written.calls, None);
+    let jobs = count("quotas.jobs", written.jobs, None);
+    let requests_per_second =
+        count("quotas.requests_per_second", written.requests_per_second, None);
+    let default = (Some(usual.undo_bytes), Origin::Default);
+    let undo_bytes = effective.choose("quotas.undo_bytes", None, written.undo_bytes, default);
+    Quotas {
+        sessions: sessions.map_or(usual.sessions, |sessions| sessions as usize),
+        calls,
+        jobs,
+        undo_bytes: undo_bytes.unwrap_or(usual.undo_bytes),
+        requests_per_second,
+    }
+}
+
+/// What is told of calls besides the audit log.
+pub(super) fn telling(
+    journal: Option<Written<bool>>,
+    traces: Option<Written<Export>>,
+    effective: &mut Effective,
+) -> Telling {
+    let usual = (Some(journal::is_ours()), Origin::Environment("JOURNAL_STREAM"));
+    Telling {
+        journal: effective.choose("journal", None, journal, usual) == Some(true),
+        traces: effective.choose("traces.export", None, traces, (None, Origin::Default)),
+    }
+}
+
+/// Where clients, operators and providers come in.
+pub(super) fn doors(
+    options: &Options,
+    file: &Config,
+    by: StartedBy,
+    effective: &mut Effective,
+) -> Result<(Door, OperatorDoor, Option<PathBuf>), SettingsError> {
+    if options.embedded {
+        let operators =
+            if options.operator_stdout { OperatorDoor::Stdout } else { OperatorDoor::None };
+        return Ok((Door::Embedded, operators, None));
+    }
+    let agents =
+        effective.choose("socket", options.socket.clone(), file.socket.clone(), by.socket());
+    let agents = agents.ok_or(SettingsError::NoRuntimeDirectory)?;
+    let mut beside =
+        |key, name: &str, typed: &Option<PathBuf>, written: &Option<Written<PathBuf>>| {
+            let usual = agents.with_file_name(name);
+            let default = (Some(usual.clone()), Origin::Default);
+            effective.choose(key, typed.clone(), written.clone(), default).unwrap_or(usual)
+        };
+    let operators =
+        beside("operator_socket", "operator.sock", &options.operator_socket, &file.operator_socket);
+    let providers =
+        beside("provider_socket", "provider.sock", &options.provider_socket, &file.provider_socket);
+    Ok((Door::Socket(agents), OperatorDoor::Socket(operators), Some(providers)))
+}
