@@ -13,7 +13,7 @@ use palisade_client::{Answer, Client, Open, Operator, OperatorEvent, Registratio
 use palisade_protocol::{CallOptions, CallResult, ErrorCode, Reply, Request, wire::Dialect};
 use palisade_tests::{
     Daemon, Dice, Mode, ORDINARY, World, act_as, effort, percentiles, processes, profile_with,
-    raw::{DIALECTS, Raw, call, encode, hello},
+    raw::{DIALECTS, Raw, call, encode, hello, open},
     report, resident,
     rooms::{Rooms, until},
 };
@@ -198,10 +198,16 @@ async fn work(session: Session, uid: u32, mut dice: Dice, end: Instant) -> Diary
 fn slow(place: &Place) -> (Raw, std::thread::JoinHandle<()>) {
     let uid = place.users()[0];
     let workspace = place.workspace(uid, "slow");
-    let mut deaf = Raw::opened(place.connect(uid), Dialect::Frames, &workspace);
+    let opened = |dialect| {
+        let mut raw = Raw::greeted(place.connect(uid), dialect);
+        let reply = raw.ask(open(&workspace, "free"));
+        assert!(matches!(reply, Reply::Opened(_)), "{reply:?}");
+        raw
+    };
+    let mut deaf = opened(Dialect::Frames);
     let stream = CallOptions { stream: true, ..CallOptions::default() };
     deaf.send(call("bash", &json!({"command": "head -c 30000000 /dev/zero"}), stream));
-    let mut halting = Raw::opened(place.connect(uid), Dialect::JsonLines, &workspace);
+    let mut halting = opened(Dialect::JsonLines);
     let typing = std::thread::spawn(move || {
         for byte in b"{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":\"ping\"}\n" {
             halting.say(&[*byte]);
@@ -248,7 +254,7 @@ fn tell(mode: Mode, diaries: Vec<Diary>, seconds: u64) {
 
 #[test]
 fn many_agents_at_work_are_all_served_and_leave_nothing() {
-    let (agents, seconds) = effort((24, 4), (200, 180));
+    let (agents, seconds) = effort((24, 4), (200, 120));
     let mut dice = Dice::new("agents");
     for mode in Mode::all() {
         let place = Place::new(mode);

@@ -12,6 +12,7 @@ mod change;
 mod channel;
 mod checkpoint;
 mod cleared;
+mod closed;
 mod config;
 mod connection;
 mod context;

@@ -1,8 +1,8 @@
 //! Accepts clients until told to stop, then ends everything that was begun. Broker.
 
 use crate::{
-    census::CONNECTIONS, connection, listen::Bound, order::Role, server::Server, service,
-    session::Peer,
+    census::CONNECTIONS, closed::Closed, connection, listen::Bound, order::Role, server::Server,
+    service, session::Peer,
 };
 use sd_notify::NotifyState;
 use std::{
@@ -15,7 +15,7 @@ use std::{
 use tokio::{
     net::{UnixListener, UnixStream},
     signal::unix::{SignalKind, signal},
-    task::JoinSet,
+    task::{JoinError, JoinSet},
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -28,6 +28,9 @@ const LAUNCHER: Duration = Duration::from_secs(5);
 const SWEEP: Duration = Duration::from_secs(60 * 60);
 /// Connections over the limit that are told so; more are closed without a word.
 const TURNED_AWAY: usize = 64;
+/// How often, and how long each time, one over that is kept waiting for others to end.
+const MOMENTS: u32 = 100;
+const MOMENT: Duration = Duration::from_millis(1);
 /// How long to wait when the kernel has no descriptor or memory for a client.
 const SHORTAGE: Duration = Duration::from_millis(100);
 
@@ -190,26 +193,44 @@ async fn accept(
     connections: &mut JoinSet<()>,
     until: Until<'_>,
 ) {
+    let mut closed = Closed::default();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((client, _)) if connections.len() < CONNECTIONS + TURNED_AWAY => {
+                Ok((client, _)) if has_room(connections).await => {
                     admit(server, client, role, connections, until.serving);
                 }
-                Ok(_) => tracing::warn!("too many connections: one was closed"),
+                Ok(_) => closed.one_more(),
                 Err(error) => {
                     tracing::warn!(%error, "can not accept a client");
                     sleep(SHORTAGE).await;
                 }
             },
-            Some(ended) = connections.join_next() => {
-                if let Err(error) = ended {
-                    tracing::error!(%error, "a connection ended by a defect");
-                }
-            }
+            Some(ended) = connections.join_next() => note(ended),
             () = until.accepting.cancelled() => return,
         }
     }
+}
+
+fn note(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a connection ended by a defect");
+    }
+}
+
+/// Whether there is room for one more. Where many of one user come at once, most of them end at once:
+/// somebody else's waits for that, and is not closed with them.
+async fn has_room(connections: &mut JoinSet<()>) -> bool {
+    for _ in 0..MOMENTS {
+        if connections.len() < CONNECTIONS + TURNED_AWAY {
+            return true;
+        }
+        sleep(MOMENT).await;
+        while let Some(ended) = connections.try_join_next() {
+            note(ended);
+        }
+    }
+    false
 }
 
 fn admit(

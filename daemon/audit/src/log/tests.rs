@@ -319,3 +319,83 @@ fn a_start_names_calls_that_have_no_result() {
     drop(Log::open(directory.path(), options()).unwrap());
     assert_eq!(entries(&file(directory.path())).len(), records.len() + 1);
 }
+
+/// A power cut leaves any part of what was written, and of a head that was written after it or not.
+#[test]
+fn whatever_a_power_cut_leaves_is_repaired_and_told() {
+    let whole = made(3);
+    let bytes = fs::read(file(whole.path())).unwrap();
+    let mut heads = vec![Head::NONE];
+    let mut ends = vec![0];
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let seq = heads.len() as u64;
+        heads.push(Head { seq, hash: Hash::of(line) });
+        ends.push(ends.last().unwrap() + line.len());
+    }
+    for records in 0..ends.len() {
+        let next = ends.get(records + 1).copied().unwrap_or(ends[records]);
+        // Nothing of the next record, its first byte, its half, all but its newline.
+        let mut lengths =
+            vec![ends[records], ends[records] + 1, ends[records].midpoint(next), next - 1];
+        lengths.retain(|length| (ends[records]..next.max(ends[records] + 1)).contains(length));
+        for length in lengths {
+            for head in &heads {
+                let directory = tempfile::tempdir().unwrap();
+                fs::write(file(directory.path()), &bytes[..length]).unwrap();
+                let stored = File::create(directory.path().join(Chain(0).head())).unwrap();
+                head.store(&stored).unwrap();
+                let log = Log::open(directory.path(), options()).unwrap();
+                drop(log.append(&note(9)).unwrap());
+                drop(log);
+                let lines = entries(&file(directory.path()));
+                let repaired = lines.iter().any(|entry| matches!(entry.record, Record::Repair(_)));
+                let torn = length > ends[records];
+                let (found, known) = (records as u64, head.seq);
+                let agrees = known == found || known + 1 == found;
+                let case = format!("{length} bytes, {found} records, the head knew {known}");
+                assert_eq!(repaired, torn || !agrees, "{case}");
+                assert_eq!(lines.last().unwrap().record, note(9), "{case}");
+                let verified = verify(directory.path(), &[]).unwrap();
+                assert_eq!(verified.chains[0].bad, None, "{case}");
+                // What the head does not bear out, less or more, is never passed over.
+                assert_eq!(verified.is_good(), agrees, "{case}: {verified:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rotation_that_was_cut_off_is_gone_on_with() {
+    for cut in ["", "{\"seq\":4,"] {
+        let directory = made(2);
+        fs::write(directory.path().join(Chain(0).segment(4)), cut).unwrap();
+        drop(Log::open(directory.path(), options()).unwrap());
+        good(directory.path());
+    }
+}
+
+/// The chain is one of hashes and numbers: a clock that was set back or forward breaks nothing.
+#[test]
+fn a_clock_that_jumps_leaves_the_chain_whole() {
+    let directory = made(1);
+    let path = file(directory.path());
+    let last = entries(&path).pop().unwrap();
+    let prev = Hash::of(&last.render().unwrap());
+    for time in [4_070_908_800_000, 0] {
+        let before = entries(&path).pop().unwrap();
+        let entry = Entry {
+            seq: before.seq + 1,
+            time: crate::Timestamp::from_millis(time),
+            prev: Hash::of(&before.render().unwrap()),
+            record: note(time.unsigned_abs()),
+        };
+        let line = entry.render().unwrap();
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(&line).unwrap();
+        let stored = File::create(directory.path().join(Chain(0).head())).unwrap();
+        Head { seq: entry.seq, hash: Hash::of(&line) }.store(&stored).unwrap();
+        drop(Log::open(directory.path(), options()).unwrap());
+        let found = good(directory.path());
+        assert_eq!(found.chains[0].head.seq, entry.seq + 1);
+    }
+    assert_eq!(entries(&path)[2].prev, prev);
+}
