@@ -49,7 +49,7 @@ pub use log::{Log, Options, Ticket};
 pub use read::{Filter, Place, Reader, Sighted};
 pub use record::{
     Call, CallResult, Denied, Digest, Finding, HeadFault, JobEnd, Judgement, Kind, Record, Repair,
-    Rotate, SessionClose, SessionOpen, Start, Thinking, Torn,
+    Rotate, SessionClose, SessionOpen, Start, TakenBack, Thinking, Torn,
 };
 pub use redact::REDACTED;
 pub use stats::Stats;

@@ -36,6 +36,8 @@ pub enum Record {
     JobEnd(JobEnd),
     /// An approval is remembered from now on, or not any more.
     Grant(Grant),
+    /// What a commit that was cut off had done is taken back, before it is.
+    TakenBack(TakenBack),
 }
 
 /// The kind of a record.
@@ -54,6 +56,7 @@ pub enum Kind {
     Rotate,
     JobEnd,
     Grant,
+    TakenBack,
 }
 
 impl fmt::Display for Kind {
@@ -70,6 +73,7 @@ impl fmt::Display for Kind {
             Self::Rotate => "rotate",
             Self::JobEnd => "job_end",
             Self::Grant => "grant",
+            Self::TakenBack => "taken_back",
         })
     }
 }
@@ -90,6 +94,7 @@ impl Record {
             Self::Rotate(_) => Kind::Rotate,
             Self::JobEnd(_) => Kind::JobEnd,
             Self::Grant(_) => Kind::Grant,
+            Self::TakenBack(_) => Kind::TakenBack,
         }
     }
 
@@ -105,6 +110,7 @@ impl Record {
             Self::Result(record) => Some(&record.session),
             Self::JobEnd(record) => Some(&record.session),
             Self::Grant(record) => record.session.as_deref(),
+            Self::TakenBack(record) => Some(&record.session),
             Self::Start(_) | Self::Repair(_) | Self::Rotate(_) => None,
         }
     }
@@ -123,6 +129,7 @@ impl Record {
             | Self::SessionOpen(_)
             | Self::SessionClose(_)
             | Self::Repair(_)
+            | Self::TakenBack(_)
             | Self::Rotate(_) => None,
         }
     }
@@ -327,6 +334,17 @@ pub struct JobEnd {
     pub output_bytes: u64,
     /// From its start to here.
     pub duration_us: u64,
+}
+
+/// Commits of earlier calls were cut off, and what they had done is taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenBack {
+    /// The session in whose cell that is done.
+    pub session: String,
+    /// The calls in this workspace of which it is not known whether they were done.
+    pub calls: Vec<String>,
+    /// How many paths are made again what they were.
+    pub paths: u64,
 }
 
 /// What a start found amiss at the end of the log.

@@ -70,6 +70,7 @@ impl Stats {
             | Record::Repair(_)
             | Record::JobEnd(_)
             | Record::Rotate(_)
+            | Record::TakenBack(_)
             | Record::Grant(_) => {}
         }
         self.unfinished = self.open.len() as u64;

@@ -13,10 +13,10 @@ use crate::{
 };
 use palisade_audit::{
     AuditError, CleanText, GrantAct, JobEnd, Log, Options, Record, SessionClose, SessionOpen, Sync,
-    Ticket,
+    TakenBack, Ticket,
 };
 use palisade_plan::BUILD_ID;
-use palisade_protocol::{ErrorCode, Grant, WireError};
+use palisade_protocol::{CallId, ErrorCode, Grant, WireError};
 use std::{
     path::Path,
     sync::{
@@ -172,6 +172,21 @@ impl Audit {
             self.lose();
             tracing::error!(%error, "the end of a job is not recorded");
         }
+    }
+
+    /// Records that what was cut off is taken back, before it is.
+    pub(crate) async fn taking_back(
+        &self,
+        session: &Session,
+        calls: &[CallId],
+        paths: usize,
+    ) -> Result<(), Unrecorded> {
+        let record = TakenBack {
+            session: session.id.to_string(),
+            calls: calls.iter().map(ToString::to_string).collect(),
+            paths: paths as u64,
+        };
+        self.record(Record::TakenBack(record)).await.map(drop)
     }
 
     /// Records that an approval is not remembered any more.

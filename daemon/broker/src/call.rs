@@ -21,8 +21,9 @@ pub(crate) async fn serve(server: &Server, asked: Asked) -> CallResult {
     news::started(server, &session, &asked);
     let course = server.courses.begin(&asked);
     let mut docket = Docket::new(&server.audit, &asked);
-    let outcome =
+    let mut outcome =
         stages(server, asked, &mut docket, &course).await.unwrap_or_else(|stopped| *stopped);
+    outcome.findings.extend(session.untold());
     course.at(CallStage::Reply);
     let result = docket.close(Slip { receipt: session.receipt(), ..slip }.reply(outcome));
     news::ended(server, &session, course.course(), &result);

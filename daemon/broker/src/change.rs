@@ -49,7 +49,7 @@ pub(crate) async fn run(
     };
     match done {
         Ok(Done::Changed { changed, undo }) => told(task, &changed, undo),
-        Ok(Done::Unknown(outcome)) => *outcome,
+        Ok(Done::Unknown(outcome, _)) => *outcome,
         Err(error) => error.into(),
     }
 }

@@ -5,6 +5,7 @@ mod open;
 pub(crate) use open::{Made, open, open_own};
 
 use crate::{
+    audit::Audit,
     census::Enrolled,
     errand::Todos,
     error::CallError,
@@ -26,7 +27,8 @@ use palisade_plan::{
 };
 use palisade_policy::{Facts, Profile, Scene};
 use palisade_protocol::{
-    Ask, Degraded, Guard, RawPath, Receipt, SessionId, SessionOverview, SessionStatus, limits,
+    Ask, Degraded, Finding, Guard, RawPath, Receipt, SessionId, SessionOverview, SessionStatus,
+    limits,
 };
 use std::{
     collections::HashSet,
@@ -95,6 +97,9 @@ pub(crate) struct Session {
     cwd: Mutex<Vec<u8>>,
     /// How often something may have changed what is in the session.
     changes: AtomicU64,
+    pub(crate) audit: Audit,
+    /// What its next result is to say besides.
+    untold: Mutex<Vec<Finding>>,
     /// Files that the session itself wrote, as they were then.
     written: Mutex<HashSet<Version>>,
     launcher: Arc<Launcher>,
@@ -138,6 +143,16 @@ async fn end(launcher: &Launcher, number: SessionNumber, state: &mut watch::Rece
 }
 
 impl Session {
+    /// Has its next result say this besides.
+    pub(crate) fn tell(&self, findings: Vec<Finding>) {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner).extend(findings);
+    }
+
+    /// What a result is to say besides.
+    pub(crate) fn untold(&self) -> Vec<Finding> {
+        std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// How `bash` is held; by text where there are no transactions.
     pub(crate) fn guard(&self) -> Guard {
         match self.transactions.none() {

@@ -4,10 +4,12 @@
 mod changes;
 mod ending;
 mod part;
+mod resolve;
 mod review;
 mod settle;
 mod told;
 
+pub(crate) use resolve::resolve;
 pub(crate) use settle::{Consent, Purpose, Unsettled, keep, settle};
 
 use crate::{

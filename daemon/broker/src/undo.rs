@@ -10,7 +10,7 @@ mod writing;
 
 pub(crate) use record::Record;
 pub(crate) use restore::{Force, Piece, Restore, assemble};
-pub(crate) use store::{Begun, Undos};
+pub(crate) use store::{Begun, Undos, Unfinished};
 pub(crate) use writing::Writing;
 
 use palisade_protocol::{CallId, ErrorCode, RawPath, SessionId, ToolName, WireError};

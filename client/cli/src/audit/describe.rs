@@ -40,6 +40,10 @@ fn matter(record: &Record) -> (Option<Style>, String) {
         Record::JobEnd(end) => (None, of_job(end)),
         Record::Repair(repair) => (Some(Style::Warning), of_repair(repair)),
         Record::Rotate(rotate) => (None, format!("from {}", rotate.from)),
+        Record::TakenBack(back) => (
+            Some(Style::Warning),
+            format!("{} paths in {}, of {}", back.paths, back.session, back.calls.join(", ")),
+        ),
         Record::Grant(grant) => (
             Some(Style::Hint),
             format!("{} {} by {}: {}", grant.grant, grant.act, grant.by, grant.covers),

@@ -42,6 +42,11 @@ impl Markdown {
                 )
             }
             Record::Grant(grant) => granted(grant),
+            Record::TakenBack(back) => format!(
+                "> **A commit was cut off, and taken back** at {time}: {} paths are what they \
+                 were.\n\n",
+                back.paths
+            ),
             Record::Start(_) | Record::Rotate(_) => String::new(),
         }
     }

@@ -52,6 +52,7 @@ impl Messages {
             | Record::Repair(_)
             | Record::JobEnd(_)
             | Record::Rotate(_)
+            | Record::TakenBack(_)
             | Record::Grant(_) => {}
         }
     }

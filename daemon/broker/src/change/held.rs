@@ -27,8 +27,8 @@ const COMMIT: Duration = Duration::from_secs(30);
 pub(crate) enum Done {
     /// It is done; it can be undone by this id.
     Changed { changed: Changed, undo: Option<String> },
-    /// Whether it is done is not known, and the outcome says so.
-    Unknown(Box<Outcome>),
+    /// Whether it is done is not known, and the outcome says so. It is known by its digest.
+    Unknown(Box<Outcome>, [u8; 32]),
 }
 
 /// A prepared change. Dropped, it is let go of.
@@ -88,15 +88,16 @@ impl Held {
         if let Some(writing) = &mut self.writing {
             tokio::select! {
                 biased;
-                ready = writing.ready() => ready?,
+                ready = writing.ready(&self.preview.digest) => ready?,
                 stop = Context::stopped(&context.cancel, deadline) => return Err(stop),
             }
             writing.keep();
         }
+        let digest = self.preview.digest;
         let undo = self.writing.as_ref().map(|writing| writing.call().to_string());
         let unknown = |why: CallError| {
             let error = CallError::Unknown(Box::new(why)).into();
-            Done::Unknown(Box::new(Outcome { undo: undo.clone(), ..error }))
+            Done::Unknown(Box::new(Outcome { undo: undo.clone(), ..error }), digest)
         };
         let lease = &mut self.lease;
         let done = async {

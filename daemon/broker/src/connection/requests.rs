@@ -16,7 +16,7 @@ use crate::{
     server::{NAME, Server},
     session::{self, Session},
     stages::Asked,
-    status,
+    status, transaction,
     wire::Reader,
 };
 use palisade_protocol::{
@@ -161,6 +161,13 @@ impl Connection {
         if let Err(error) = self.server.audit.opened(&session).await {
             session.close().await;
             return Err(error.into());
+        }
+        if session.profile.writes_workspace() {
+            match transaction::resolve(&session).await {
+                Ok(taken) => session.tell(taken.findings),
+                // Transactions there say so, and try again.
+                Err(error) => tracing::warn!(%error, "what was cut off is not taken back"),
+            }
         }
         let opened = Opened {
             session: session.id.clone(),

@@ -174,6 +174,8 @@ async fn begin(
         calls: AtomicU64::new(0),
         peer,
         undos: server.undos.clone(),
+        audit: server.audit.clone(),
+        untold: Mutex::default(),
         number,
         launcher,
         state,

@@ -157,7 +157,7 @@ impl Unsettled {
             Err(error) => Err(error),
         };
         match committed {
-            Ok(done) => self.done(done, outcome),
+            Ok(done) => self.done(done, outcome).await,
             Err(error) => failed(outcome, error, &changes.preview.effects),
         }
     }

@@ -5,6 +5,7 @@ use super::{
     Transaction,
     changes::{Changes, facts},
     ending::{failed, refused, rendered, tried, untold},
+    resolve::{resolve, take_back},
     told::{self, Fate},
 };
 use crate::{
@@ -107,7 +108,7 @@ async fn settled(
             unsettled.arrive();
             outcome
         }
-        AtOnce::Done(done) => unsettled.done(done, outcome),
+        AtOnce::Done(done) => unsettled.done(done, outcome).await,
         AtOnce::Denied(changes, refusal) => {
             refused(&changes, &unsettled.context.session.workspace.0, *refusal, outcome)
         }
@@ -184,11 +185,18 @@ impl Unsettled {
         conflicts: Conflicts,
     ) -> Result<(ChangeTask, Held), CallError> {
         let (files, tool) = (&self.transaction.files, &self.tool.spec.name);
+        let mut again = false;
         loop {
             let task = ChangeTask::Settle { without: without.to_vec(), kept, conflicts };
             let deadline = Deadline::after(SETTLE);
             match change::prepare_on(files, &task, tool, None, &self.context, deadline).await {
                 Err(error) if kept == Kept::ForUndo && is_too_much(&error) => kept = Kept::Not,
+                // Somebody else's, of another session.
+                Err(error) if is_cut_off(&error) && !again => {
+                    again = true;
+                    let taken = resolve(&self.context.session).await?;
+                    self.context.session.tell(taken.findings);
+                }
                 held => return held.map(|held| (task, held)),
             }
         }
@@ -220,16 +228,23 @@ impl Unsettled {
     }
 
     /// It counts, or whether it does is not known.
-    pub(super) fn done(&self, done: Done, outcome: Outcome) -> Outcome {
+    pub(super) async fn done(&self, done: Done, mut outcome: Outcome) -> Outcome {
         match done {
             Done::Changed { changed, undo } => {
                 self.arrive();
                 let data = rendered(&told::data(Fate::Committed, &changed.effects));
                 Outcome { data, undo, ..outcome }
             }
-            Done::Unknown(unknown) => {
-                Outcome { error: unknown.error, undo: unknown.undo, ..outcome }
-            }
+            // Its process ended, perhaps half-way.
+            Done::Unknown(unknown, change) => match take_back(&self.context.session, &change).await
+            {
+                Some(taken) => {
+                    outcome.findings.extend(taken.findings);
+                    let why = "its process ended before all of it was kept, and it was taken back";
+                    failed(outcome, CallError::Cell(why.to_owned()), &[])
+                }
+                None => Outcome { error: unknown.error, undo: unknown.undo, ..outcome },
+            },
         }
     }
 
@@ -272,6 +287,11 @@ fn is_conflict(error: &CallError) -> bool {
         CallError::File(failure) | CallError::Changing { failure, .. }
             if failure.kind == FileErrorKind::Conflict
     )
+}
+
+/// Whether a commit was cut off there and not taken back yet.
+fn is_cut_off(error: &CallError) -> bool {
+    is_conflict(error) && error.to_string().contains("cut off")
 }
 
 /// Whether what would be replaced is more than is kept. A full transaction is another matter.

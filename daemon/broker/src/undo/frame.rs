@@ -21,11 +21,13 @@ pub(super) enum Tag {
     Ready = 4,
     /// The change was done, and this is what it left; the digest of that in front.
     After = 5,
+    /// The digest of the change, by which the cell knows it again.
+    Change = 6,
 }
 
 impl Tag {
     fn of(byte: u8) -> Option<Self> {
-        [Self::Head, Self::Before, Self::Content, Self::Ready, Self::After]
+        [Self::Head, Self::Before, Self::Content, Self::Ready, Self::After, Self::Change]
             .into_iter()
             .find(|tag| *tag as u8 == byte)
     }

@@ -167,6 +167,15 @@ impl Index {
         if calls.is_empty() { Err(UndoError::NothingSince(call.clone())) } else { Ok(calls) }
     }
 
+    /// A user's calls in a workspace that nobody writes any more.
+    pub(super) fn idle(&self, owner: &Owner) -> Vec<Head> {
+        let of = |known: &&Known| {
+            known.hold == Hold::Free
+                && (known.head.uid, &known.head.workspace) == (owner.uid, &owner.workspace)
+        };
+        self.records.values().filter(of).map(|known| known.head.clone()).collect()
+    }
+
     /// Whether there is a record of a call.
     pub(super) fn knows(&self, call: &CallId) -> bool {
         self.places.contains_key(call)

@@ -29,6 +29,8 @@ pub(crate) struct Record {
     pub(crate) head: Head,
     /// In the order of the change.
     pub(crate) entries: Vec<Kept>,
+    /// The digest of the change.
+    pub(crate) change: Option<[u8; 32]>,
     /// What the change left at each path; none if the daemon did not live to hear it.
     pub(crate) left: Option<Vec<(CellPath, Print)>>,
     pub(crate) file: Arc<File>,
@@ -62,7 +64,8 @@ pub(super) fn read(path: &Path, head: &Head) -> Result<Record, UndoError> {
     let damaged = |why| UndoError::Damaged(head.call_id.clone(), why);
     let file = Arc::new(File::open(path)?);
     let mut frames = Frames::new(file.try_clone()?).map_err(|_| damaged("it is no record"))?;
-    let mut record = Record { head: head.clone(), entries: Vec::new(), left: None, file };
+    let mut record =
+        Record { head: head.clone(), entries: Vec::new(), change: None, left: None, file };
     let mut contents = Vec::new();
     let mut ready = false;
     loop {
@@ -88,6 +91,10 @@ pub(super) fn read(path: &Path, head: &Head) -> Result<Record, UndoError> {
                     sum.update(&payload);
                 }
             }
+            (Tag::Change, false) => {
+                let digest = payload.try_into().map_err(|_| damaged("its change is none"))?;
+                record.change = Some(digest);
+            }
             (Tag::Ready, false) => {
                 ready = sum.finalize().as_slice() == payload;
                 ready.then_some(()).ok_or_else(|| damaged("its digest is another"))?;
@@ -97,7 +104,8 @@ pub(super) fn read(path: &Path, head: &Head) -> Result<Record, UndoError> {
                     frame::unsealed(&payload).ok_or_else(|| damaged("its end is another"))?;
                 record.left = Some(codec::decode(left).map_err(|_| damaged("its end is none"))?);
             }
-            (Tag::Head | Tag::Before | Tag::Content | Tag::Ready, true) | (Tag::After, false) => {
+            (Tag::Head | Tag::Before | Tag::Content | Tag::Change | Tag::Ready, true)
+            | (Tag::After, false) => {
                 return Err(damaged("its parts are out of order"));
             }
         }

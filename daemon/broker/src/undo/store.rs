@@ -113,6 +113,33 @@ impl Undos {
         tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
     }
 
+    /// The calls of which it is not known whether they were done, and that nobody is doing now.
+    pub(crate) async fn unfinished(&self, owner: &Owner) -> Result<Vec<Unfinished>, UndoError> {
+        let (undos, owner) = (self.clone(), owner.clone());
+        let work = move || {
+            let heads = undos.index(|index| Ok(index.idle(&owner)))?;
+            let mut found = Vec::new();
+            for head in heads {
+                // What is damaged, or gone by now, says nothing.
+                if let Ok(Record { change: Some(change), left: None, .. }) =
+                    record::read(&undos.path(&head.call_id)?, &head)
+                {
+                    found.push(Unfinished { call: head.call_id, change });
+                }
+            }
+            Ok(found)
+        };
+        tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+    }
+
+    /// Calls were taken back: there is nothing of them to undo.
+    pub(crate) fn discard(&self, calls: &[CallId]) -> Result<(), UndoError> {
+        for call in calls {
+            self.forget(call);
+        }
+        self.unlink(calls)
+    }
+
     /// Removes what is too old. Says how many went.
     pub(crate) fn sweep(&self, now: SystemTime) -> Result<usize, UndoError> {
         let Some(directory) = &self.shared.directory else { return Ok(0) };
@@ -189,6 +216,14 @@ impl Undos {
         let undos = self.clone();
         tokio::task::spawn_blocking(move || undos.index(act)).await.map_err(io::Error::other)?
     }
+}
+
+/// A call of which it is not known whether it was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unfinished {
+    pub(crate) call: CallId,
+    /// The digest of its change.
+    pub(crate) change: [u8; 32],
 }
 
 /// Which calls.

@@ -121,8 +121,8 @@ impl Writing {
     }
 
     /// All of it is there: it goes to the disk before the change may be done.
-    pub(crate) async fn ready(&mut self) -> Result<(), UndoError> {
-        self.begin()?;
+    pub(crate) async fn ready(&mut self, change: &[u8; 32]) -> Result<(), UndoError> {
+        self.put(Tag::Change, change).await?;
         let digest = self.hash.clone().finalize();
         frame::put(&mut self.buffer, Tag::Ready, &digest);
         self.flush().await

@@ -27,7 +27,7 @@ fn head(call: &str) -> Head {
 fn record(call: &str, entries: Vec<Kept>, left: &[(&str, Print)]) -> Record {
     let left = left.iter().map(|(at, print)| (path(at), print.clone())).collect();
     let file = Arc::new(tempfile::tempfile().unwrap());
-    Record { head: head(call), entries, left: Some(left), file }
+    Record { head: head(call), entries, change: None, left: Some(left), file }
 }
 
 /// A file that was there with these contents.

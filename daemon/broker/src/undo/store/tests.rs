@@ -77,7 +77,7 @@ async fn keep(
     for piece in contents.chunks(256 * 1024) {
         writing.content(piece).await?;
     }
-    writing.ready().await?;
+    writing.ready(&[7; 32]).await?;
     writing.keep();
     writing.complete(&left()).await?;
     Ok(call)
@@ -113,7 +113,7 @@ async fn what_was_not_begun_leaves_nothing() {
     let mut writing = place.undos.begin(begun(&small, "s1", 8 * ROOM)).await.unwrap();
     writing.before(&file(3)).await.unwrap();
     writing.content(b"abc").await.unwrap();
-    writing.ready().await.unwrap();
+    writing.ready(&[7; 32]).await.unwrap();
     assert_eq!(place.files(), [small.to_string()]);
     drop(writing);
     assert_eq!(place.files(), [""; 0]);
@@ -211,7 +211,7 @@ async fn without_its_end_it_can_be_forced() {
     let call = call();
     let mut writing = place.undos.begin(begun(&call, "s1", ROOM)).await.unwrap();
     writing.before(&file(0)).await.unwrap();
-    writing.ready().await.unwrap();
+    writing.ready(&[7; 32]).await.unwrap();
     writing.keep();
     drop(writing);
     let record = place.again().one(&owner(7, "/w"), &call).await.unwrap();

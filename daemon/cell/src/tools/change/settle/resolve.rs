@@ -94,6 +94,11 @@ fn find(workspace: &StdPath) -> Result<Vec<Cut>, FileError> {
         if rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive).is_err() {
             continue;
         }
+        // One that was done, or not begun, left nothing but this.
+        if !journal::is_in(&dir) {
+            tree::remove(&base, &name).ok();
+            continue;
+        }
         if let Some((head, entries)) = journal::read(&dir) {
             let base = Rc::clone(&base);
             cuts.push(Cut { base, name, dir, digest: head.digest, entries });
