@@ -3,14 +3,16 @@
 
 mod changes;
 mod ending;
+mod keep;
 mod part;
 mod resolve;
 mod review;
 mod settle;
 mod told;
 
+pub(crate) use keep::keep;
 pub(crate) use resolve::resolve;
-pub(crate) use settle::{Consent, Purpose, Unsettled, keep, settle};
+pub(crate) use settle::{Consent, Purpose, Unsettled, settle};
 
 use crate::{
     channel::Channel,

@@ -26,7 +26,7 @@ use palisade_plan::{
     change::{Conflicts, Effect},
 };
 use palisade_policy::{Facts, Judgement, Refusal, judge_effects};
-use palisade_protocol::{Call, ErrorCode, ToolName};
+use palisade_protocol::{Call, ErrorCode};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
@@ -252,30 +252,6 @@ impl Unsettled {
     fn arrive(&self) {
         if let Some(cwd) = &self.cwd {
             self.context.session.set_cwd(cwd.clone());
-        }
-    }
-}
-
-/// Has all of it done that a program changed which ran on after its call, or was not asked about.
-/// Nothing is kept for undo.
-pub(crate) async fn keep(
-    transaction: &Transaction,
-    context: &Context,
-    tool: &ToolName,
-) -> Result<(), CallError> {
-    let (kept, conflicts) = (Kept::Not, Conflicts::Refused);
-    let task = ChangeTask::Settle { without: Vec::new(), kept, conflicts };
-    let deadline = Deadline::after(SETTLE);
-    let files = &transaction.files;
-    let held = change::prepare_on(files, &task, tool, None, context, deadline).await?;
-    if held.preview.effects.is_empty() {
-        return Ok(());
-    }
-    let leave = Leave::Shown(held.preview.digest);
-    match held.commit(&task, &leave, context, deadline).await? {
-        Done::Changed { .. } => Ok(()),
-        Done::Unknown(unknown) => {
-            unknown.error.map_or(Ok(()), |error| Err(CallError::Refused(error)))
         }
     }
 }
