@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 /// Each unit and its milliseconds; the longer name first where one ends the other.
-const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
+const UNITS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 /// Reads a whole number and its unit.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let taken = "a duration is a whole number and ms, s, m or h: 500ms, 30s, 2m";
+    let taken = "a duration is a whole number and ms, s, m, h or d: 500ms, 30s, 7d";
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
@@ -30,7 +31,13 @@ mod tests {
 
     #[test]
     fn each_unit_is_read() {
-        let cases = [("500ms", 500), ("30s", 30_000), ("2m", 120_000), ("1h", 3_600_000)];
+        let cases = [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+            ("7d", 604_800_000),
+        ];
         for (text, millis) in cases {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
         }
@@ -38,8 +45,8 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
-        let taken = "a duration is a whole number and ms, s, m or h: 500ms, 30s, 2m";
-        for text in ["", "30", "s", "-1s", "+1s", "1.5s", " 1s", "1 s", "1S", "1d", "1ss", "é"] {
+        let taken = "a duration is a whole number and ms, s, m, h or d: 500ms, 30s, 7d";
+        for text in ["", "30", "s", "-1s", "+1s", "1.5s", " 1s", "1 s", "1S", "1w", "1ss", "é"] {
             assert_eq!(parse(text), Err(taken.to_owned()), "{text:?}");
         }
         assert!(parse("0s").unwrap_err().contains("no time"));

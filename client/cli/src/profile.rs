@@ -1,5 +1,5 @@
 //! `palisade profile`: lists, shows, checks, explains, tests, compares and learns profiles. All but
-//! `test --kernel` and `learn` is told from their text alone.
+//! `test --kernel` and `learn` is told from their text and from the audit log.
 
 mod check;
 mod compare;
@@ -8,7 +8,9 @@ mod learn;
 mod list;
 mod load;
 mod probe;
+mod replay;
 mod show;
+mod suggest;
 mod trial;
 
 use crate::failure::Failure;
@@ -30,7 +32,8 @@ Examples:
   palisade profile explain workspace read ~/.ssh/id_ed25519
   palisade profile test --kernel workspace         its own tests, really tried
   palisade profile diff workspace mine.toml        what more and less is allowed
-  palisade profile learn -o mine.toml -- make test  the least that a command needs")]
+  palisade profile learn -o mine.toml -- make test  the least that a command needs
+  palisade profile suggest --since 7d              what was refused, and what would allow it")]
 pub(crate) struct Profile {
     #[command(subcommand)]
     command: Command,
@@ -45,6 +48,7 @@ enum Command {
     Test(trial::Trial),
     Diff(compare::Compare),
     Learn(learn::Learn),
+    Suggest(suggest::Suggest),
 }
 
 /// Where profiles are.
@@ -65,6 +69,7 @@ impl Profile {
             Command::Test(trial) => trial.perform().await,
             Command::Diff(compare) => compare.perform(),
             Command::Learn(learn) => learn.perform().await,
+            Command::Suggest(suggest) => suggest.perform(),
         }
     }
 }

@@ -24,8 +24,8 @@ const LAUNCHER_HINT: &str = "nothing can be confined without it, so nothing runs
 pub(crate) enum SessionError {
     #[error("there is no profile {name:?}")]
     NoProfile { name: String, known: String },
-    #[error("the profile {name:?} is not for this user (uid {uid}, gid {gid})")]
-    NotForYou { name: String, uid: u32, gid: u32 },
+    #[error("the profile {name:?} is not for this peer ({who})")]
+    NotForYou { name: String, who: String },
     #[error(transparent)]
     Ask(#[from] AskError),
     #[error("the profile {name:?} is not served: {why}")]

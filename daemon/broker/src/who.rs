@@ -51,6 +51,11 @@ impl Who {
         Self { peer, groups, unit: unit.map(str::to_owned) }
     }
 
+    /// The system's unit, if it is known.
+    pub(crate) fn unit(&self) -> Option<&str> {
+        self.unit.as_deref()
+    }
+
     pub(crate) fn has_group(&self, gid: u32) -> bool {
         self.peer.gid == gid || self.groups.contains(&gid)
     }

@@ -187,7 +187,8 @@ impl Found {
         let ms = (ha.remember_ms(), hb.remember_ms());
         self.ordered("remember.ms", ms, number(ms.0, ms.1));
         self.list("who", less, (&a.who, &b.who), |who| {
-            format!("only uid {:?} or gid {:?}", who.uid, who.gid)
+            let units: Vec<_> = who.unit.iter().map(|unit| unit.0.as_str()).collect();
+            format!("only uid {:?}, gid {:?} or unit {units:?}", who.uid, who.gid)
         });
     }
 

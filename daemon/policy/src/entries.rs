@@ -243,6 +243,22 @@ impl TryFrom<String> for VariableEntry {
     }
 }
 
+/// The name of a unit of systemd that a peer can be of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct UnitEntry(pub(crate) String);
+
+impl TryFrom<String> for UnitEntry {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let name = text.strip_suffix(".service").or_else(|| text.strip_suffix(".scope"));
+        match name {
+            Some(name) if !name.is_empty() && !name.contains(['/', '*', ' ']) => Ok(Self(text)),
+            Some(_) | None => Err(format!("{text:?} is not a unit, such as \"agent.service\"")),
+        }
+    }
+}
+
 /// The name of a tool, or one of its aliases.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -128,7 +128,7 @@ pub const KEYS: &[Key] = &[
     key("handlers.review_output"),
     key("who.uid"),
     key("who.gid"),
-    unenforced("who.unit", "the unit of a peer is not known; name users and groups instead"),
+    key("who.unit"),
 ];
 
 /// A key by its path.

@@ -25,11 +25,13 @@ pub struct Profile {
 
 /// Who opens a session, as the kernel says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct User {
+pub struct User<'a> {
     /// The user's id.
     pub uid: u32,
     /// The id of the user's group.
     pub gid: u32,
+    /// The unit of systemd that the process is of; none if it is not known.
+    pub unit: Option<&'a str>,
 }
 
 impl Profile {
@@ -73,11 +75,13 @@ impl Profile {
         &self.settings.tests
     }
 
-    /// Whether somebody may use it. Of each `[who]`, a user or a group must be named.
+    /// Whether somebody may use it. Of each `[who]`, a user, a group or a unit must be named.
     #[must_use]
-    pub fn admits(&self, user: User) -> bool {
-        let lets_in =
-            |who: &crate::written::Who| who.uid.contains(&user.uid) || who.gid.contains(&user.gid);
+    pub fn admits(&self, user: User<'_>) -> bool {
+        let lets_in = |who: &crate::written::Who| {
+            let unit = who.unit.iter().any(|unit| Some(unit.0.as_str()) == user.unit);
+            who.uid.contains(&user.uid) || who.gid.contains(&user.gid) || unit
+        };
         self.settings.who.iter().all(lets_in)
     }
 
@@ -181,6 +185,14 @@ impl Profile {
     #[must_use]
     pub const fn allow_delete(&self) -> bool {
         self.settings.fs.allow_delete
+    }
+
+    /// Whether a tool of this name may run, for who does not have the tool itself.
+    #[must_use]
+    pub fn allows_name(&self, name: &str) -> bool {
+        let tools = &self.settings.tools;
+        let is = |entry: &ToolEntry| entry.0.as_str() == name;
+        tools.allow.as_ref().is_none_or(|list| list.iter().any(is)) && !tools.deny.iter().any(is)
     }
 
     /// Whether a tool may run, by its name or any alias.

@@ -89,11 +89,11 @@ pub(crate) fn resolve(
     };
     parts::rules(document, &written.rules, &mut settings)?;
     if let Some(who) = written.who {
-        if who.uid.is_empty() && who.gid.is_empty() {
+        if who.uid.is_empty() && who.gid.is_empty() && who.unit.is_empty() {
             return Err(document.wrong(
                 "who",
                 "is empty, so nobody could use the profile",
-                "name a uid or a gid, or leave it out",
+                "name a uid, a gid or a unit, or leave it out",
             ));
         }
         settings.who.push(who);

@@ -2,7 +2,9 @@
 
 use crate::{
     checkers::Checker,
-    entries::{EtcEntry, LayerEntry, PathEntry, ToolEntry, VariableEntry, WritableEntry},
+    entries::{
+        EtcEntry, LayerEntry, PathEntry, ToolEntry, UnitEntry, VariableEntry, WritableEntry,
+    },
     handlers::Rememberable,
     names::NameEntry,
     rules::Rule,
@@ -152,4 +154,6 @@ pub(crate) struct HandlersText {
 pub(crate) struct Who {
     pub(crate) uid: Vec<u32>,
     pub(crate) gid: Vec<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unit: Vec<UnitEntry>,
 }

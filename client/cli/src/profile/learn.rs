@@ -263,7 +263,7 @@ fn scene(workspace: &Path) -> Scene {
 }
 
 /// A user's home, as the host's accounts have it.
-fn home_of(uid: u32) -> Option<PathBuf> {
+pub(super) fn home_of(uid: u32) -> Option<PathBuf> {
     let accounts = fs::read_to_string("/etc/passwd").ok()?;
     accounts.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();

@@ -157,7 +157,7 @@ impl Connection {
             self.server.live().roles.let_record(&self.who)?;
         }
         let client = reader.stream().as_ref().as_fd();
-        let session = session::open(&self.server, self.peer, client, open).await?;
+        let session = session::open(&self.server, &self.who, client, open).await?;
         if let Err(error) = self.server.audit.opened(&session).await {
             session.close().await;
             return Err(error.into());

@@ -20,6 +20,7 @@ use crate::{
     transaction::Transactions,
     turn::Turns,
     veil::{Key, Search},
+    who::Who,
 };
 use palisade_plan::{
     Found,
@@ -48,7 +49,7 @@ const READY: Duration = Duration::from_secs(30);
 /// Makes a session for the client at the other end of a socket.
 pub(crate) async fn open(
     server: &Server,
-    peer: Peer,
+    who: &Who,
     client: BorrowedFd<'_>,
     request: Open,
 ) -> Result<Arc<Session>, SessionError> {
@@ -58,9 +59,9 @@ pub(crate) async fn open(
         let known = live.profiles.keys().cloned().collect::<Vec<_>>().join(", ");
         return Err(SessionError::NoProfile { name: name.to_owned(), known });
     };
-    let Peer { uid, gid, .. } = peer;
-    if !profile.admits(User { uid, gid }) {
-        return Err(SessionError::NotForYou { name: name.to_owned(), uid, gid });
+    let peer = who.peer;
+    if !profile.admits(User { uid: peer.uid, gid: peer.gid, unit: who.unit() }) {
+        return Err(SessionError::NotForYou { name: name.to_owned(), who: who.to_string() });
     }
     let ask = stricter_ask(profile, request.options.ask)?;
     server.proofs.require(server, profile).await?;

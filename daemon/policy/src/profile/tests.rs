@@ -78,7 +78,7 @@ fn an_error_names_file_line_column_and_key() {
 
 #[test]
 fn who_says_whom_it_is_for() {
-    let user = |uid, gid| User { uid, gid };
+    let user = |uid, gid| User { uid, gid, unit: None };
     assert!(parse(GOOD).unwrap().admits(user(1, 1)));
     let text = format!("{GOOD}\n[who]\nuid = [1000]\ngid = [50, 51]\n");
     let profile = parse(&text).unwrap();
@@ -90,6 +90,13 @@ fn who_says_whom_it_is_for() {
         (user(0, 0), false),
     ] {
         assert_eq!(profile.admits(who), expected, "{who:?}");
+    }
+    let text_of_unit = format!("{GOOD}\n[who]\nunit = [\"agent.service\"]\n");
+    let of_unit = parse(&text_of_unit).unwrap();
+    for (unit, expected) in
+        [(Some("agent.service"), true), (Some("other.service"), false), (None, false)]
+    {
+        assert_eq!(of_unit.admits(User { uid: 1000, gid: 50, unit }), expected, "{unit:?}");
     }
     // A profile that extends it lets in nobody whom it does not.
     let child = "version = 1\ndescription = \"x\"\nextends = \"a\"\n[who]\nuid = [1000, 7]\n";
