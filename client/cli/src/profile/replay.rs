@@ -98,6 +98,7 @@ pub(super) fn replay(
             | Record::Repair(_)
             | Record::Rotate(_)
             | Record::JobEnd(_)
+            | Record::TakenBack(_)
             | Record::Grant(_) => {}
         }
         Ok(())

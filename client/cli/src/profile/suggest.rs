@@ -105,6 +105,7 @@ impl Suggest {
                 | Record::Repair(_)
                 | Record::Rotate(_)
                 | Record::JobEnd(_)
+                | Record::TakenBack(_)
                 | Record::Grant(_) => {}
             }
             Ok(())
