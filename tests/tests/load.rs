@@ -46,11 +46,13 @@ impl Place {
     fn new(mode: Mode) -> Self {
         let world = World::new(mode);
         let many = ("sessions = 32", "sessions = 4096");
+        // Without a cgroup they are counted over all sessions.
+        let processes = ("processes = 1024", "processes = 8192");
         let never = ("ask = \"destructive\"", "ask = \"never\"");
         let guard = ("guard = \"auto\"", "guard = \"transaction\"");
-        world.add_profile("free", &profile_with(&[many, never]));
-        world.add_profile("held", &profile_with(&[many, never, guard]));
-        world.add_profile("asked", &profile_with(&[many]));
+        world.add_profile("free", &profile_with(&[many, processes, never]));
+        world.add_profile("held", &profile_with(&[many, processes, never, guard]));
+        world.add_profile("asked", &profile_with(&[many, processes]));
         world.configure("log = \"warn\"\n[quotas]\nsessions = 4096\n");
         let daemon = world.configured_daemon(|_| {});
         fs::set_permissions(&daemon.socket, fs::Permissions::from_mode(0o666)).unwrap();
