@@ -308,6 +308,7 @@ impl Words for Prepared {
                 (EffectKind::Moved { from }, _) => format!("moved {} {path}", below(from)),
                 (EffectKind::Mode, _) => format!("mode {path}"),
                 (EffectKind::Touched, _) => format!("touched {path}"),
+                (EffectKind::Special, _) => format!("special {path}"),
             }
         };
         self.effects.iter().map(word).collect()

@@ -9,18 +9,20 @@
 
 use palisade_channel::{Channel, Datagrams};
 use palisade_plan::{
-    BUILD_ID, Durable, Found, Upper,
-    cell::{End, FILE_CHANNELS, FileErrorKind, Ready, RunReply},
+    BUILD_ID, Durable, Found, LaunchPlan, Upper,
+    cell::{End, FILE_CHANNELS, FileErrorKind, FileReply, Ready, RunReply},
+    change::Keep,
     launcher::{Refusal, Reply, Request, Whose},
 };
 use palisade_tests::{Mode, Settling, Transaction, Words as _, World, binary};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fs,
     os::{
-        fd::AsFd as _,
-        unix::fs::{MetadataExt as _, PermissionsExt as _},
+        fd::{AsFd as _, OwnedFd},
+        unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _},
     },
     path::Path,
 };
@@ -421,6 +423,59 @@ fn a_program_that_writes_too_much_to_the_disk_is_ended_and_nothing_counts() {
     assert_eq!(transaction.trial().unwrap_err().errno, 28);
 }
 
+/// The most memory that the process of a transaction has had, in bytes.
+fn peak(transaction: &Transaction) -> u64 {
+    let pid = once(transaction).as_raw_nonzero();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn a_file_of_gigabytes_is_changed_and_committed_without_being_held_in_memory() {
+    const SIZE: u64 = 2 << 30;
+    let long = std::env::var_os("PALISADE_LONG").is_some();
+    for dense in [false, true].into_iter().take(if long { 2 } else { 1 }) {
+        let (world, store) = (world(), store());
+        let at = world.workspace();
+        let big = at.join("big");
+        Mode::User.act(|| {
+            let file = fs::File::create(&big).unwrap();
+            file.set_len(SIZE).unwrap();
+            file.write_at(b"first", 0).unwrap();
+            file.write_at(b"last", SIZE - 4).unwrap();
+            let piece = vec![7; 1 << 20];
+            for at in (0..if dense { SIZE >> 20 } else { 0 }).map(|number| number << 20) {
+                file.write_at(&piece, at).unwrap();
+            }
+        });
+        let mut plan = palisade_tests::plan(&at);
+        plan.limits.file_bytes = 2 * SIZE;
+        plan.limits.transaction_bytes = if dense { 2 * SIZE } else { 64 << 20 };
+        let transaction = Transaction::stored(&plan, store.path(), "one").unwrap();
+        let line = "printf middle | dd of=big bs=1 seek=1G conv=notrunc 2>&1 | grep -c copied";
+        assert_eq!(transaction.bash(line, &at), (0, "1\n".to_owned()));
+        let draft = transaction.settling().prepare_with(&[], Keep::Nothing, 1 << 20).unwrap();
+        assert_eq!(draft.words(&at), ["replaced big"]);
+        transaction.settling().begin_commit();
+        let ended = transaction.settling().end_commit();
+        assert!(matches!(ended, Some(FileReply::Changed(_))), "{ended:?}");
+        assert!(peak(&transaction) < 64 << 20, "{} bytes", peak(&transaction));
+        let (meta, file) = (fs::metadata(&big).unwrap(), fs::File::open(&big).unwrap());
+        assert_eq!(meta.len(), SIZE);
+        assert!(dense || meta.blocks() * 512 < 16 << 20, "{} blocks", meta.blocks());
+        let read = |at, length| {
+            let mut bytes = vec![0; length];
+            file.read_exact_at(&mut bytes, at).unwrap();
+            bytes
+        };
+        assert_eq!(read(SIZE / 2, 6), b"middle");
+        let ends =
+            if dense { (vec![7; 5], vec![7; 4]) } else { (b"first".to_vec(), b"last".to_vec()) };
+        assert_eq!((read(0, 5), read(SIZE - 4, 4)), ends);
+    }
+}
+
 #[test]
 fn a_mount_below_the_workspace_is_no_transaction() {
     let world = furnished();
@@ -436,6 +491,57 @@ fn a_mount_below_the_workspace_is_no_transaction() {
     assert!(why.contains("is a mount in it"), "{why}");
 }
 
+/// A launcher with a session, as root's and as an ordinary user's.
+struct Launcher {
+    socket: Datagrams,
+    child: std::process::Child,
+    _files: Vec<(OwnedFd, OwnedFd)>,
+}
+
+impl Launcher {
+    fn start(mode: Mode, arguments: &[&OsStr], plan: LaunchPlan) -> Self {
+        let (socket, child) = mode.act(|| {
+            let (ours, theirs) = pair(SocketType::SEQPACKET);
+            #[allow(clippy::disallowed_methods, reason = "the program under test")]
+            let mut command = std::process::Command::new(binary("palisade-launcher"));
+            let command = command.args(arguments).env_clear();
+            let child = command.stdin(std::process::Stdio::from(theirs)).spawn().unwrap();
+            (Datagrams::new(ours), child)
+        });
+        let files = mode.act(|| (0..1 + FILE_CHANNELS).map(|_| pair(SocketType::STREAM)).collect());
+        let launcher = Self { socket, child, _files: files };
+        launcher.socket.send(&Request::Hello { build_id: BUILD_ID.to_owned() }, &[]).unwrap();
+        let Some(Reply::Welcome { facts, .. }) = launcher.heard() else { panic!("{mode:?}") };
+        assert_eq!(facts.overlay, Found::Yes("overlayfs on tmpfs".to_owned()), "{mode:?}");
+        let theirs: Vec<_> = launcher._files.iter().map(|(_, theirs)| theirs.as_fd()).collect();
+        let request = Request::Session { session: 1, whose: Whose::Client, plan: Box::new(plan) };
+        launcher.socket.send(&request, &theirs).unwrap();
+        assert!(matches!(launcher.heard(), Some(Reply::Started { session: 1, .. })), "{mode:?}");
+        launcher
+    }
+
+    fn heard(&self) -> Option<Reply> {
+        self.socket.receive::<Reply>().unwrap().map(|(reply, _)| reply)
+    }
+
+    /// A transaction: its two channels, and where it is kept.
+    fn transaction(&self) -> (Channel, Channel, Option<Upper>) {
+        let [(run, run_end), (file, file_end)] =
+            [pair(SocketType::STREAM), pair(SocketType::STREAM)];
+        let ends = [run_end.as_fd(), file_end.as_fd()];
+        self.socket.send(&Request::Transaction { session: 1 }, &ends).unwrap();
+        drop((run_end, file_end));
+        let (run, file) = (Channel::new(run), Channel::new(file));
+        let (ready, _) = run.receive::<Ready>().unwrap().unwrap();
+        let Ready::Confined(receipt) = ready else { panic!("{ready:?}") };
+        (run, file, receipt.upper)
+    }
+}
+
+fn pair(kind: SocketType) -> (OwnedFd, OwnedFd) {
+    socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap()
+}
+
 /// With the launcher's own few capabilities, as root's and as an ordinary user's.
 #[test]
 fn a_launcher_makes_transactions_with_what_privilege_it_has() {
@@ -443,34 +549,10 @@ fn a_launcher_makes_transactions_with_what_privilege_it_has() {
         let world = World::new(mode);
         let at = world.workspace();
         mode.act(|| fs::write(at.join("file"), "old\n").unwrap());
-        let pair =
-            |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
-        let (socket, mut child) = mode.act(|| {
-            let (ours, theirs) = pair(SocketType::SEQPACKET);
-            #[allow(clippy::disallowed_methods, reason = "the program under test")]
-            let mut command = std::process::Command::new(binary("palisade-launcher"));
-            let command = command.env_clear().stdin(std::process::Stdio::from(theirs));
-            (Datagrams::new(ours), command.spawn().unwrap())
-        });
-        let heard = || socket.receive::<Reply>().unwrap().map(|(reply, _)| reply);
-        socket.send(&Request::Hello { build_id: BUILD_ID.to_owned() }, &[]).unwrap();
-        let Some(Reply::Welcome { facts, .. }) = heard() else { panic!("{mode:?}") };
-        assert_eq!(facts.overlay, Found::Yes("overlayfs on tmpfs".to_owned()), "{mode:?}");
-        let plan = Box::new(palisade_tests::plan(&at));
-        let pairs: Vec<_> =
-            mode.act(|| (0..1 + FILE_CHANNELS).map(|_| pair(SocketType::STREAM)).collect());
-        let theirs: Vec<_> = pairs.iter().map(|(_, theirs)| theirs.as_fd()).collect();
-        socket.send(&Request::Session { session: 1, whose: Whose::Client, plan }, &theirs).unwrap();
-        assert!(matches!(heard(), Some(Reply::Started { session: 1, .. })), "{mode:?}");
+        let mut launcher = Launcher::start(mode, &[], palisade_tests::plan(&at));
         for line in ["echo new > file; mkdir d; rm file; echo again > file", "rm -r d"] {
-            let [(run, run_end), (file, file_end)] =
-                [pair(SocketType::STREAM), pair(SocketType::STREAM)];
-            let ends = [run_end.as_fd(), file_end.as_fd()];
-            socket.send(&Request::Transaction { session: 1 }, &ends).unwrap();
-            drop((run_end, file_end));
-            let (run, file) = (Channel::new(run), Channel::new(file));
-            let (ready, _) = run.receive::<Ready>().unwrap().unwrap();
-            assert!(matches!(ready, Ready::Confined(_)), "{mode:?}: {ready:?}");
+            let (run, file, upper) = launcher.transaction();
+            assert_eq!(upper, Some(Upper::Memory));
             let (reply, output) = palisade_tests::run(&run, &["bash", "-c", line], &at);
             let RunReply::Ended { end, .. } = reply else { panic!("{mode:?}: {reply:?}") };
             assert_eq!(end, End::Exit(0), "{mode:?}: {output}");
@@ -485,23 +567,80 @@ fn a_launcher_makes_transactions_with_what_privilege_it_has() {
         assert_eq!(fs::read_to_string(at.join("file")).unwrap(), "again\n");
         assert!(!at.join("d").exists());
         // Two descriptors, and a session that there is.
-        socket.send(&Request::Transaction { session: 1 }, &[]).unwrap();
-        let Some(Reply::Refused { session: 1, refusal: Refusal::Session(why) }) = heard() else {
+        let (one, _other) = pair(SocketType::STREAM);
+        launcher.socket.send(&Request::Transaction { session: 1 }, &[one.as_fd()]).unwrap();
+        let Some(Reply::Refused { session: 1, refusal: Refusal::Session(why) }) = launcher.heard()
+        else {
             panic!("{mode:?}")
         };
-        assert_eq!(why, "0 descriptors for a runner");
-        drop(socket);
-        assert_eq!(child.wait().unwrap().code(), Some(0), "{mode:?}");
+        assert_eq!(why, "1 descriptors for a runner");
+        drop(launcher.socket);
+        assert_eq!(launcher.child.wait().unwrap().code(), Some(0), "{mode:?}");
     }
 }
 
-/// Kills the process of a transaction.
-fn kill(transaction: &Transaction) {
-    let once =
-        transaction.cell.processes().into_iter().find(|process| process.name == "cell 1 once");
-    if let Some(pid) = once.and_then(|process| rustix::process::Pid::from_raw(process.pid)) {
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap_or_default();
+/// Every entry below a directory, once it is as expected or it took too long.
+fn eventually(dir: &Path, expected: usize) -> Vec<std::path::PathBuf> {
+    fn all(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            found.push(entry.path());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                all(&entry.path(), found);
+            }
+        }
     }
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    loop {
+        let mut found = Vec::new();
+        all(dir, &mut found);
+        if found.len() == expected || std::time::Instant::now() > until {
+            return found;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_a_launcher_keeps_on_the_disk_goes_with_its_transaction_and_with_a_killed_launcher() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let at = world.workspace();
+        let place = mode.act(|| tempfile::tempdir().unwrap());
+        let store = place.path().to_owned();
+        let mut plan = palisade_tests::plan(&at);
+        plan.transactions.upper = Upper::Disk;
+        let arguments = [OsStr::new("--store"), store.as_os_str()];
+        let mut launcher = Launcher::start(mode, &arguments, plan.clone());
+        let line = "echo new > made; mkdir -p d/closed; echo x > d/closed/x; chmod 0 d/closed";
+        for _round in 0..2 {
+            let (run, file, upper) = launcher.transaction();
+            assert_eq!(upper, Some(Upper::Disk), "{mode:?}");
+            let (reply, output) = palisade_tests::run(&run, &["bash", "-c", line], &at);
+            assert!(matches!(reply, RunReply::Ended { end: End::Exit(0), .. }), "{output}");
+            assert!(store.join("0").exists(), "{mode:?}");
+            drop((run, file));
+            // The launcher's own directory stays, empty.
+            assert_eq!(eventually(&store, 1), [store.join("0")], "{mode:?}");
+        }
+        let (run, _file, _) = launcher.transaction();
+        let (reply, _) = palisade_tests::run(&run, &["bash", "-c", line], &at);
+        assert!(matches!(reply, RunReply::Ended { .. }));
+        launcher.child.kill().unwrap();
+        launcher.child.wait().unwrap();
+        assert!(store.join("0/3/upper").exists(), "{mode:?}: a killed launcher leaves it");
+        let mut next = Launcher::start(mode, &arguments, plan);
+        assert_eq!(eventually(&store, 0), Vec::<std::path::PathBuf>::new(), "{mode:?}");
+        drop(next.socket);
+        assert_eq!(next.child.wait().unwrap().code(), Some(0), "{mode:?}");
+        assert!(!at.join("made").exists(), "{mode:?}");
+    }
+}
+
+/// The process of a transaction.
+fn once(transaction: &Transaction) -> rustix::process::Pid {
+    let mut processes = transaction.cell.processes().into_iter();
+    let once = processes.find(|process| process.name == "cell 1 once").unwrap();
+    rustix::process::Pid::from_raw(once.pid).unwrap()
 }
 
 /// How many rounds there are at least, and how long they go on.
@@ -547,13 +686,14 @@ fn a_process_killed_in_its_commit_leaves_each_file_old_or_new_and_is_taken_back(
         let transaction = Transaction::of(&plan, |_, steps| steps).unwrap();
         assert_eq!(transaction.bash(line, &at).0, 0);
         let draft = transaction.prepare(&[]).unwrap();
+        let pid = once(&transaction);
         transaction.settling().begin_commit();
         // Some are killed while they prepare, and most after their journal is there.
         if round % 5 != 0 {
             wait_for_journal(&at);
         }
         std::thread::sleep(std::time::Duration::from_micros(u64::from(round * 7 % 48) * 50));
-        kill(&transaction);
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap_or_default();
         let ended = transaction.settling().end_commit();
         for (name, (_, what)) in
             picture(&at).iter().filter(|(name, _)| !name.contains(".palisade-"))

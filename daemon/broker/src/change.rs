@@ -82,6 +82,7 @@ fn left(effect: &Effect) -> Vec<(Path, Print)> {
         | EffectKind::Deleted { .. }
         | EffectKind::Mode
         | EffectKind::Touched => vec![there],
+        EffectKind::Special => Vec::new(),
     }
 }
 
@@ -113,7 +114,7 @@ fn note(session: &Session, task: &ChangeTask, changed: &Changed) {
             EffectKind::Appended | EffectKind::Edited | EffectKind::Mode | EffectKind::Touched => {
                 own()
             }
-            EffectKind::Moved { .. } | EffectKind::Deleted { .. } => false,
+            EffectKind::Moved { .. } | EffectKind::Deleted { .. } | EffectKind::Special => false,
         };
         if is_own {
             session.note_written(*version);

@@ -304,6 +304,8 @@ pub enum EffectKind {
     Mode,
     /// Only its times or extended attributes are others.
     Touched,
+    /// A FIFO or device that a program left in its transaction: it is told of, and not done.
+    Special,
 }
 
 /// What a change will do.

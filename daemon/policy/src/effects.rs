@@ -46,9 +46,11 @@ pub fn losses(
                 let rewritten = settings.is_rewritten(&relative(&effect.path.0));
                 settings.replacements == Held::Ask && !is_own && !rewritten
             }
-            EffectKind::Created | EffectKind::Appended | EffectKind::Mode | EffectKind::Touched => {
-                false
-            }
+            EffectKind::Created
+            | EffectKind::Appended
+            | EffectKind::Mode
+            | EffectKind::Touched
+            | EffectKind::Special => false,
         };
         if asked {
             found.push(loss(tool, effect));
@@ -89,7 +91,8 @@ fn loss(tool: &ToolName, effect: &Effect) -> Finding {
         | EffectKind::Appended
         | EffectKind::Edited
         | EffectKind::Mode
-        | EffectKind::Touched => format!("{tool} replaced what was in {shown:?}"),
+        | EffectKind::Touched
+        | EffectKind::Special => format!("{tool} replaced what was in {shown:?}"),
     };
     Finding { targets: vec![shown], ..Finding::new("destructive", Severity::Warning, why) }
 }

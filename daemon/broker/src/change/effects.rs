@@ -23,6 +23,7 @@ const fn word(kind: &EffectKind) -> &'static str {
         EffectKind::Moved { .. } => "moved",
         EffectKind::Mode => "mode",
         EffectKind::Touched => "touched",
+        EffectKind::Special => "special",
     }
 }
 
@@ -65,7 +66,8 @@ pub(crate) fn one(effect: &Effect) -> Value {
         | EffectKind::Appended
         | EffectKind::Edited
         | EffectKind::Mode
-        | EffectKind::Touched => value["created"] = json!(false),
+        | EffectKind::Touched
+        | EffectKind::Special => value["created"] = json!(false),
     }
     if let Print::Tree { entries, .. } = effect.print {
         value["entries"] = json!(entries);
@@ -83,7 +85,8 @@ pub(crate) fn file_change(effect: &Effect, lost: bool) -> FileChange {
         | EffectKind::Edited
         | EffectKind::Deleted { .. }
         | EffectKind::Mode
-        | EffectKind::Touched => None,
+        | EffectKind::Touched
+        | EffectKind::Special => None,
     };
     FileChange {
         path: RawPath(effect.path.0.clone()),
@@ -118,6 +121,7 @@ fn line(effect: &Effect) -> String {
         EffectKind::Moved { from } => format!("moved {} to {path}\n", escaped(&from.0)),
         EffectKind::Mode => format!("changed the mode of {path}\n"),
         EffectKind::Touched => format!("changed the times or attributes of {path}\n"),
+        EffectKind::Special => format!("left out {path}: a FIFO or device is not kept\n"),
         kind @ EffectKind::Appended => format!("{} to {path}\n", word(kind)),
         kind @ (EffectKind::Created
         | EffectKind::Replaced

@@ -37,7 +37,8 @@ fn found(tool: &ToolName, effects: &[Effect], own: impl Fn(Version) -> bool) -> 
         | EffectKind::Appended
         | EffectKind::Edited
         | EffectKind::Mode
-        | EffectKind::Touched => false,
+        | EffectKind::Touched
+        | EffectKind::Special => false,
     };
     effects.iter().filter(lost).map(|effect| finding(tool, effect)).collect()
 }
@@ -55,7 +56,8 @@ fn finding(tool: &ToolName, effect: &Effect) -> Finding {
         | EffectKind::Appended
         | EffectKind::Edited
         | EffectKind::Mode
-        | EffectKind::Touched => format!("{tool} replaces the file {shown:?}"),
+        | EffectKind::Touched
+        | EffectKind::Special => format!("{tool} replaces the file {shown:?}"),
     };
     let targets = vec![shown];
     Finding { targets, ..Finding::new("destructive", Severity::Warning, why) }

@@ -50,7 +50,8 @@ pub(super) fn touched(effects: &[Effect]) -> impl Iterator<Item = &[u8]> {
             | EffectKind::Edited
             | EffectKind::Deleted { .. }
             | EffectKind::Mode
-            | EffectKind::Touched => None,
+            | EffectKind::Touched
+            | EffectKind::Special => None,
         };
         std::iter::once(effect.path.0.as_slice()).chain(from)
     })

@@ -77,6 +77,7 @@ fn line(effect: &Effect, findings: &[Finding]) -> ViewLine {
         EffectKind::Moved { from } => format!("move {} to {path}", text(&from.0)),
         EffectKind::Mode => format!("change the mode of {path}"),
         EffectKind::Touched => format!("change the times or attributes of {path}"),
+        EffectKind::Special => format!("leave out {path}, a FIFO or device"),
     };
     let findings = asked(findings, |found| found.targets.contains(&path));
     ViewLine { text: visible::line(&words), findings }
@@ -85,7 +86,7 @@ fn line(effect: &Effect, findings: &[Finding]) -> ViewLine {
 fn target(effect: &Effect, seen: &Seen) -> Target {
     let looked = seen.targets.iter().find(|target| target.real == effect.path.0);
     let there = match (&effect.kind, looked) {
-        (EffectKind::Created, _) => None,
+        (EffectKind::Created | EffectKind::Special, _) => None,
         (_, Some(looked)) => looked.there(),
         (EffectKind::Moved { .. }, None) => effect.replaces.map(|_| "file"),
         (EffectKind::Deleted { entries }, None) if *entries > 1 => Some("directory"),
@@ -106,7 +107,8 @@ fn target(effect: &Effect, seen: &Seen) -> Target {
         | EffectKind::Appended
         | EffectKind::Edited
         | EffectKind::Mode
-        | EffectKind::Touched => false,
+        | EffectKind::Touched
+        | EffectKind::Special => false,
     };
     let path = RawPath(effect.path.0.clone());
     Target { path, there: there.map(str::to_owned), size: effect.size_before, lost }

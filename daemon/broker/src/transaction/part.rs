@@ -15,7 +15,8 @@ pub(super) fn left_out(effects: &[Effect], part: &Part) -> Vec<Vec<u8>> {
             | EffectKind::Appended
             | EffectKind::Edited
             | EffectKind::Mode
-            | EffectKind::Touched => None,
+            | EffectKind::Touched
+            | EffectKind::Special => None,
         }));
     }
     paths

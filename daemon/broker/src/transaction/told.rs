@@ -54,7 +54,11 @@ pub(super) fn deeds(effects: &[&Effect], workspace: &[u8]) -> String {
         ("changed", |kind| {
             matches!(
                 kind,
-                EffectKind::Created | EffectKind::Appended | EffectKind::Mode | EffectKind::Touched
+                EffectKind::Created
+                    | EffectKind::Appended
+                    | EffectKind::Mode
+                    | EffectKind::Touched
+                    | EffectKind::Special
             )
         }),
     ];

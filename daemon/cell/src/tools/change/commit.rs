@@ -12,7 +12,7 @@ use crate::tools::{refused, refused_io, shown};
 use palisade_plan::{
     Path,
     cell::{FileError, Version},
-    change::Changed,
+    change::{Changed, Effect, EffectKind},
     codec::MAX_MESSAGE,
 };
 use rustix::io::Errno;
@@ -57,7 +57,17 @@ pub(super) fn commit(mut stage: Stage<'_>) -> Result<Changed, FileError> {
         left.is_some()
     };
     let wrote = done.iter().flat_map(of).take_while(fits).collect();
-    Ok(Changed { effects: stage.effects, wrote, ..Changed::default() })
+    let notes = notes(&stage.effects);
+    Ok(Changed { effects: stage.effects, wrote, notes, ..Changed::default() })
+}
+
+/// What was not done, in sentences.
+fn notes(effects: &[Effect]) -> Vec<String> {
+    let special = effects.iter().filter(|effect| effect.kind == EffectKind::Special);
+    let sentence = |effect: &Effect| {
+        format!("{} is a FIFO or device, which is not committed", shown(&effect.path))
+    };
+    special.map(sentence).collect()
 }
 
 /// Does what can be done before anything is changed that anybody sees; in a transaction's commit the

@@ -81,7 +81,7 @@ impl Incoming<'_> {
 pub(crate) fn change(channel: &Channel, change: &Change, view: &View) -> Result<(), Stop> {
     let incoming = Incoming { channel };
     if change.act == Act::Resolve {
-        return settle::resolve(&incoming, &view.workspace);
+        return settle::resolve(&incoming, view);
     }
     let mut stage = Stage::new(change, view);
     work_out(&mut stage, &incoming)?;

@@ -3,7 +3,7 @@
 use super::super::seen::Seen;
 use crate::tools::open_with;
 use rustix::{
-    fs::{OFlags, ResolveFlags},
+    fs::{OFlags, ResolveFlags, SeekFrom},
     io::Errno,
 };
 use sha2::{Digest as _, Sha256};
@@ -44,6 +44,50 @@ pub(super) fn open_file(dir: impl AsFd, name: &[u8], seen: &Seen) -> Result<File
     Ok(file.into())
 }
 
+/// A file that is read from its beginning to its end, but for its holes.
+struct Parts<'a> {
+    file: &'a File,
+    size: u64,
+    /// Where the next part with something in it begins, and where it ends.
+    next: (u64, u64),
+}
+
+impl<'a> Parts<'a> {
+    const fn new(file: &'a File, size: u64) -> Self {
+        Self { file, size, next: (0, 0) }
+    }
+
+    /// Reads a piece; what is in a hole is nothing but zeros.
+    fn read(&mut self, piece: &mut [u8], at: u64) -> io::Result<()> {
+        if at >= self.next.1 {
+            self.next = self.part(at);
+        }
+        if at + piece.len() as u64 <= self.next.0 {
+            piece.fill(0);
+            return Ok(());
+        }
+        self.file.read_exact_at(piece, at)
+    }
+
+    /// The next part with something in it; all of it where that can not be told.
+    fn part(&self, at: u64) -> (u64, u64) {
+        match rustix::fs::seek(self.file, SeekFrom::Data(at)) {
+            Ok(start) => {
+                let end = rustix::fs::seek(self.file, SeekFrom::Hole(start));
+                (start, end.unwrap_or(self.size))
+            }
+            // There is nothing but a hole up to its end, which is where it was if nobody has cut it.
+            Err(Errno::NXIO) if self.ends_there() => (self.size, self.size),
+            Err(_) => (at, self.size),
+        }
+    }
+
+    fn ends_there(&self) -> bool {
+        rustix::fs::fstat(self.file)
+            .is_ok_and(|stat| u64::try_from(stat.st_size).is_ok_and(|size| size >= self.size))
+    }
+}
+
 /// A file's digest, and how it is to another.
 pub(super) fn digest(
     file: &File,
@@ -53,16 +97,19 @@ pub(super) fn digest(
     let mut hash = Sha256::new();
     let (mut piece, mut beside) = (vec![0; PIECE], Vec::new());
     let mut alike = other.is_some_and(|(_, length)| length <= size);
+    let mut parts = Parts::new(file, size);
+    let mut others = other.map(|(other, length)| Parts::new(other, length));
     let mut at = 0;
     while at < size {
         let wanted = usize::try_from(size - at).unwrap_or(PIECE).min(PIECE);
         let piece = piece.get_mut(..wanted).unwrap_or_default();
-        file.read_exact_at(piece, at)?;
+        parts.read(piece, at)?;
         hash.update(&*piece);
-        if let Some((other, length)) = other.filter(|_| alike) {
-            let common = usize::try_from(length.saturating_sub(at)).unwrap_or(PIECE).min(wanted);
+        if let Some(other) = others.as_mut().filter(|_| alike) {
+            let common =
+                usize::try_from(other.size.saturating_sub(at)).unwrap_or(PIECE).min(wanted);
             beside.resize(common, 0);
-            other.read_exact_at(&mut beside, at)?;
+            other.read(&mut beside, at)?;
             alike = piece.get(..common) == Some(beside.as_slice());
         }
         at += wanted as u64;
@@ -97,4 +144,44 @@ pub(super) fn attributes(file: impl AsFd) -> Result<Vec<Attribute>, Errno> {
     }
     found.sort_unstable();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_with_holes_has_the_digest_of_one_without() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            File::options()
+                .create(true)
+                .read(true)
+                .write(true)
+                .truncate(true)
+                .open(temp.path().join(name))
+                .unwrap()
+        };
+        let size = 5 * PIECE as u64 + 77;
+        let (sparse, dense) = (file("sparse"), file("dense"));
+        sparse.set_len(size).unwrap();
+        dense.write_all_at(&vec![0; usize::try_from(size).unwrap()], 0).unwrap();
+        for (at, data) in
+            [(3, b"begin".as_slice()), (3 * PIECE as u64 - 2, b"across"), (size - 1, b"!")]
+        {
+            sparse.write_all_at(data, at).unwrap();
+            dense.write_all_at(data, at).unwrap();
+            let (one, likeness) = digest(&sparse, size, Some((&dense, size))).unwrap();
+            assert_eq!(likeness, Likeness::Same);
+            assert_eq!(one, digest(&dense, size, None).unwrap().0);
+        }
+        // A hole of the other is not what is there.
+        sparse.write_all_at(b"x", 4 * PIECE as u64).unwrap();
+        assert_eq!(digest(&dense, size, Some((&sparse, size))).unwrap().1, Likeness::Other);
+        let longer = digest(&sparse, size, Some((&sparse, PIECE as u64))).unwrap().1;
+        assert_eq!(longer, Likeness::Longer);
+        // One that was cut meanwhile is not taken for one with a hole at its end.
+        sparse.set_len(10).unwrap();
+        assert_eq!(digest(&sparse, size, None).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
 }

@@ -77,7 +77,8 @@ impl Source {
                 | FileType::Socket
                 | FileType::CharacterDevice
                 | FileType::BlockDevice
-                | FileType::Unknown => super::found::refuse_special(part.path, part.seen.kind()),
+                // It is told of, and left out.
+                | FileType::Unknown => Ok(()),
             }
         })?;
         self.late = late;

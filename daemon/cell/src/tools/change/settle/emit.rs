@@ -4,7 +4,7 @@
 use super::{
     super::{seen::Seen, spot::Dir, stage::Stage, step::Step},
     Leave,
-    found::Item,
+    found::{Item, is_special},
     moves::Gone,
     staging::Staging,
 };
@@ -57,6 +57,7 @@ impl<'s, 'a> Emission<'s, 'a> {
             self.refuse_hidden(item)?;
             match (&item.lower, &item.upper) {
                 (_, None) => last.push(at),
+                (_, Some(new)) if is_special(new.kind()) => self.special(item.spot.path()),
                 (Some(old), Some(new)) if is_directory(old) && is_directory(new) => {
                     match (old.mode() == new.mode(), new.mode() & USABLE == USABLE) {
                         (true, _) => {}

@@ -9,7 +9,7 @@ use super::super::{
 use crate::{
     channel::Channel,
     overlay::{Layers, is_copy, is_opaque},
-    tools::{LONGEST_PATH, Stop, failure, go_on, kind_name, open_with, refused, shown},
+    tools::{LONGEST_PATH, Stop, failure, go_on, open_with, refused, shown},
 };
 use palisade_plan::{
     Path,
@@ -265,22 +265,15 @@ pub(super) fn deep(path: &Path) -> String {
     format!("{text}… has a path that is longer than {LONGEST_PATH} bytes: nothing was done")
 }
 
-/// A FIFO, socket or device is not for a change to make: what it is lies outside of it.
-pub(super) fn refuse_special(path: &Path, kind: FileType) -> Result<(), FileError> {
+/// Whether something is no file, directory or link: what it is lies outside of it, so it is not for a
+/// change to make.
+pub(super) const fn is_special(kind: FileType) -> bool {
     match kind {
-        FileType::RegularFile | FileType::Directory | FileType::Symlink => Ok(()),
+        FileType::RegularFile | FileType::Directory | FileType::Symlink => false,
         FileType::Fifo
         | FileType::Socket
         | FileType::CharacterDevice
         | FileType::BlockDevice
-        | FileType::Unknown => {
-            let message = format!(
-                "the program left {} at {}, which is not committed: nothing was done. Let it \
-                 remove that, or make it in /tmp",
-                kind_name(kind),
-                shown(path)
-            );
-            Err(failure(FileErrorKind::NotRegular, None, message))
-        }
+        | FileType::Unknown => true,
     }
 }

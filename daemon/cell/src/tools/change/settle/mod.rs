@@ -39,6 +39,7 @@ use crate::{
 use palisade_plan::{
     Path, Upper,
     cell::{FileError, FileErrorKind},
+    change::{Effect, EffectKind},
 };
 use std::{os::unix::ffi::OsStrExt as _, rc::Rc};
 
@@ -63,6 +64,10 @@ pub(super) fn settle(
     }
     let mut emission = Emission::new(stage, channel, layers, &base);
     emission.all(items, &mut left)?;
+    let special = |effect: &&Effect| effect.kind == EffectKind::Special;
+    for effect in stage.effects.iter().filter(special) {
+        left.has(&effect.path);
+    }
     left.all_known()
 }
 

@@ -16,7 +16,7 @@ use super::{
     content::{self, Likeness},
     copy::Source,
     emit::Emission,
-    found::{Item, directory_of, refuse_special},
+    found::{Item, directory_of, is_special},
     whole,
 };
 use crate::{
@@ -33,6 +33,9 @@ use rustix::{
     io::Errno,
 };
 use std::{os::fd::OwnedFd, rc::Rc};
+
+/// The most FIFOs and devices of a new directory that are told of one by one.
+const MOST_SPECIALS: usize = 64;
 
 /// Something that the program left, as it is to be.
 struct Made {
@@ -53,6 +56,12 @@ impl Emission<'_, '_> {
     /// The directory of a spot in the upper layer.
     fn upper(&self, spot: &Spot) -> Result<OwnedFd, FileError> {
         directory_of(&self.layers.upper, &spot.way).map_err(|e| refused("read", &spot.path(), e))
+    }
+
+    /// What is told of and not done.
+    pub(super) fn special(&mut self, path: Path) {
+        self.stage.note(b"special", &path, None);
+        self.stage.effect(path, EffectKind::Special, (0, 0), Print::Absent, None);
     }
 
     /// What is new: a file, a link, or a directory with all that is in it.
@@ -94,21 +103,24 @@ impl Emission<'_, '_> {
     fn made(&mut self, spot: &Spot, new: &Seen, old: Option<&Seen>) -> Result<Made, Stop> {
         let path = spot.path();
         refuse_ours(&path, spot)?;
-        refuse_special(&path, new.kind())?;
         let dir = self.upper(spot)?;
         let (print, bytes) = match new.kind() {
             FileType::Directory => {
                 let (channel, most) = (self.channel, self.stage.change.most);
                 let view = self.stage.view;
+                let mut specials = Vec::new();
                 let measure = whole::measure(&dir, &spot.name, &path, |path, kind, size| {
                     go_on(channel)?;
                     view.refuse(path, kind_of(kind))?;
-                    refuse_special(path, kind)?;
+                    if is_special(kind) && specials.len() < MOST_SPECIALS {
+                        specials.push(path.clone());
+                    }
                     if size > most {
                         return Err(Stop::from(too_large(path, size, most)));
                     }
                     Ok(())
                 })?;
+                specials.into_iter().for_each(|path| self.special(path));
                 self.stage.note(b"tree", &path, None);
                 self.stage.note_part(&measure.digest);
                 self.stage.diff_complete &= self.stage.change.diff == 0 || measure.bytes == 0;

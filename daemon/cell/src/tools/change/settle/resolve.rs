@@ -16,12 +16,16 @@ use super::{
     },
     journal,
 };
-use crate::tools::{Stop, refused, shown};
+use crate::{
+    tools::{Stop, refused, shown},
+    view::View,
+};
 use palisade_plan::{
     Path,
     cell::{FileError, FileReply},
     change::{Changed, Effect, EffectKind, Prepared, Print},
     journal::{Entry, Node},
+    names::Kind,
 };
 use rustix::{
     fs::{AtFlags, FlockOperation, Mode, OFlags},
@@ -30,7 +34,6 @@ use rustix::{
 use sha2::{Digest as _, Sha256};
 use std::{
     os::fd::{AsFd, OwnedFd},
-    path::Path as StdPath,
     rc::Rc,
 };
 
@@ -38,7 +41,8 @@ use std::{
 const NAMES: usize = 1_000_000;
 
 /// A commit that was cut off, and that nobody else takes back now.
-struct Cut {
+struct Cut<'a> {
+    view: &'a View,
     base: Rc<Dir>,
     name: Vec<u8>,
     dir: OwnedFd,
@@ -58,8 +62,8 @@ enum Standing {
 }
 
 /// Says which commits were cut off, and takes them back if that is the answer.
-pub(in super::super) fn resolve(incoming: &Incoming<'_>, workspace: &StdPath) -> Result<(), Stop> {
-    let cuts = find(workspace)?;
+pub(in super::super) fn resolve(incoming: &Incoming<'_>, view: &View) -> Result<(), Stop> {
+    let cuts = find(view)?;
     let mut effects: Vec<Effect> = Vec::new();
     let mut hash = Sha256::new();
     for cut in &cuts {
@@ -79,8 +83,8 @@ pub(in super::super) fn resolve(incoming: &Incoming<'_>, workspace: &StdPath) ->
     Ok(incoming.channel.send(&FileReply::Changed(changed))?)
 }
 
-fn find(workspace: &StdPath) -> Result<Vec<Cut>, FileError> {
-    let path = Path::from(workspace);
+fn find(view: &View) -> Result<Vec<Cut<'_>>, FileError> {
+    let path = Path::from(&view.workspace);
     let fail = |errno| refused("look at", &path, errno);
     let base = Rc::new(Dir::open(&path.0, Way::Straight).map_err(fail)?);
     let top = open(&base, b".").map_err(fail)?;
@@ -101,7 +105,7 @@ fn find(workspace: &StdPath) -> Result<Vec<Cut>, FileError> {
         }
         if let Some((head, entries)) = journal::read(&dir) {
             let base = Rc::clone(&base);
-            cuts.push(Cut { base, name, dir, digest: head.digest, entries });
+            cuts.push(Cut { view, base, name, dir, digest: head.digest, entries });
         }
     }
     Ok(cuts)
@@ -116,8 +120,9 @@ fn ino(dir: impl AsFd, name: &[u8]) -> Option<u64> {
     look(dir, name).ok().flatten().map(|seen| seen.ino)
 }
 
-impl Cut {
-    /// A spot of the workspace; none if a journal that somebody made up leads elsewhere.
+impl Cut<'_> {
+    /// A spot of the workspace; none if a journal that somebody made up leads elsewhere, or to what
+    /// no commit of the session's could have changed.
     fn spot(&self, way: &[u8]) -> Option<Spot> {
         let mut parts = way.split(|byte| *byte == b'/');
         if parts.any(|part| matches!(part, b"" | b"." | b"..")) {
@@ -127,7 +132,8 @@ impl Cut {
             Some(slash) => (way.get(..slash)?, way.get(slash + 1..)?),
             None => (b"".as_slice(), way),
         };
-        Some(Spot { base: Rc::clone(&self.base), way: above.to_vec(), name: name.to_vec() })
+        let spot = Spot { base: Rc::clone(&self.base), way: above.to_vec(), name: name.to_vec() };
+        self.view.refuse(&spot.path(), Kind::Either).is_ok().then_some(spot)
     }
 
     fn seen(&self, way: &[u8]) -> Option<Seen> {
@@ -236,7 +242,9 @@ impl Cut {
             match (done, effect) {
                 (Ok(()), Some(effect)) => changed.effects.push(effect),
                 (Ok(()), None) => {}
-                (Err(_), _) => foreign.extend(self.spot(path_of(entry)).map(|spot| spot.path())),
+                (Err(_), _) => {
+                    foreign.push(Path([&self.base.real, b"/".as_slice(), path_of(entry)].concat()));
+                }
             }
         }
         changed.resolved.push(self.digest);

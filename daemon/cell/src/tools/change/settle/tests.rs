@@ -255,7 +255,8 @@ fn words(draft: &Draft, two: &Two) -> Vec<String> {
                 | EffectKind::Appended
                 | EffectKind::Edited
                 | EffectKind::Mode
-                | EffectKind::Touched) => format!("{kind:?} {path}").to_lowercase(),
+                | EffectKind::Touched
+                | EffectKind::Special) => format!("{kind:?} {path}").to_lowercase(),
             }
         })
         .collect();
@@ -382,32 +383,37 @@ fn a_commit_that_fails_half_way_is_taken_back() {
 }
 
 #[test]
-fn what_a_layer_can_not_have_by_itself_is_refused_by_name() {
+fn what_a_layer_can_not_have_by_itself_is_told_of_and_left_out() {
     let two = Two::new();
-    let fifo = two.upper.path().join("fifo");
-    rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
-    let error = two.settle(Some(9)).unwrap_err();
-    assert_eq!(error.kind, FileErrorKind::NotRegular);
-    assert!(error.message.contains("/fifo"), "{}", error.message);
-    fs::remove_file(fifo).unwrap();
-    let socket = two.upper.path().join("tree");
-    fs::create_dir(&socket).unwrap();
-    let fifo = socket.join("fifo");
-    rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
-    let error = two.settle(Some(9)).unwrap_err();
-    assert_eq!(error.kind, FileErrorKind::NotRegular);
-    assert!(error.message.contains("/tree/fifo"), "{}", error.message);
-    assert_eq!(two.picture(), BTreeMap::new());
-    // What is left out is not refused.
-    let (draft, steps) = two.settle_with(&two.layers(), &[two.path("tree")], Some(9)).unwrap();
-    assert_eq!((draft.prepared.effects, steps), (vec![], 0));
-    let error =
-        two.settle_with(&two.layers(), &[two.path("tree"), two.path("none")], None).unwrap_err();
-    assert_eq!(error.kind, FileErrorKind::Invalid);
+    let make = |name: &str| {
+        let path = two.upper.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR, 0).unwrap();
+    };
+    two.low("was-a-file", "old\n");
+    ["fifo", "tree/in/fifo", "was-a-file"].into_iter().for_each(make);
+    two.up("tree/file", "new\n");
+    let (draft, steps) = two.settle(None).unwrap();
+    let expected = ["created tree 3", "special fifo", "special tree/in/fifo", "special was-a-file"];
+    assert_eq!((words(&draft, &two).as_slice(), steps), (&expected.map(str::to_owned)[..], 1));
+    let changed = two.settle_whole();
+    assert_eq!(changed.notes.len(), 3);
+    assert!(changed.notes[0].contains("/fifo is a FIFO or device"), "{:?}", changed.notes);
+    assert_eq!(
+        two.picture().values().map(|what| &what[4..]).collect::<Vec<_>>(),
+        ["directory", "new\n", "directory", "old\n"]
+    );
+    // What is left out is not told of, and can be named by who was told.
+    let two = Two::new();
+    let fifo = two.upper.path().join("tree/fifo");
+    fs::create_dir(fifo.parent().unwrap()).unwrap();
+    rustix::fs::mknodat(CWD, fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+    let leave = |name: &str| two.settle_with(&two.layers(), &[two.path(name)], None);
+    assert_eq!(leave("tree").unwrap().0.prepared.effects, []);
+    assert_eq!(leave("tree/fifo").unwrap().0.prepared.effects.len(), 2);
+    assert_eq!(leave("none").unwrap_err().kind, FileErrorKind::Invalid);
     two.up(".palisade-01234567.tmp", "ours");
-    let leave = [two.path("tree")];
-    let error = two.settle_with(&two.layers(), &leave, None).unwrap_err();
-    assert_eq!(error.kind, FileErrorKind::Invalid);
+    assert_eq!(leave("tree").unwrap_err().kind, FileErrorKind::Invalid);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use super::{
     super::{seen::Seen, spot::Spot, tree},
     content,
-    found::{deep, is_nothing},
+    found::{deep, is_nothing, is_special},
 };
 use crate::tools::{LONGEST_PATH, failure, refused, refused_io};
 use palisade_plan::{
@@ -131,6 +131,9 @@ pub(in super::super) fn measure<E: From<FileError>>(
     let (mut entries, mut bytes, mut hash) = (0, 0_u64, Sha256::new());
     each(above, name, top, |part: &Part<'_>| -> Result<(), E> {
         meet(part.path, part.seen.kind(), part.seen.file_size())?;
+        if is_special(part.seen.kind()) {
+            return Ok(());
+        }
         entries += 1;
         hash.update((part.way.len() as u64).to_le_bytes());
         hash.update(part.way);

@@ -75,14 +75,19 @@ impl Two {
     /// A commit to its end; its draft.
     fn commit(&self) -> Result<Draft, FileError> {
         let draft = self.settle(None)?.0;
+        self.settle_whole();
+        Ok(draft)
+    }
+
+    /// A commit to its end.
+    pub(super) fn settle_whole(&self) -> Changed {
         let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
         let change = Change { act, most: 1 << 30, keep: Keep::Nothing, diff: 0 };
         let (lower, (_ours, theirs)) = (self.lower(), pair());
         let view = View::new(&lower, Default::default()).unwrap();
         let mut stage = Stage::new(&change, &view);
         settle(&mut stage, &theirs, &self.layers(), &[]).unwrap();
-        super::super::super::commit::commit(stage)?;
-        Ok(draft)
+        super::super::super::commit::commit(stage).unwrap()
     }
 
     /// The times of all files, which a commit that was taken back has not changed either.
