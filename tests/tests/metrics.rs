@@ -40,6 +40,8 @@ impl Watched {
     /// A scrape over the Unix socket.
     fn scrape(&self) -> String {
         let path = self.world.run().join("metrics.sock");
+        // It is bound after the agents' socket, which was waited for.
+        until("it is to be scraped", || UnixStream::connect(&path).is_ok());
         let stream = self.world.mode.act(|| UnixStream::connect(path).expect("connect"));
         let reply = ask(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         let (head, body) = reply.split_once("\r\n\r\n").expect("a head");
