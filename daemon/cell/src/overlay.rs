@@ -7,7 +7,6 @@
 
 use crate::{
     borrowed::Borrowed,
-    hidden,
     moment::Moment,
     mounts::{self, NO_DEV, NO_SUID, READ_ONLY},
     steps::StepFailure,
@@ -58,10 +57,10 @@ pub(crate) fn lay(
         true => make_like(&layer, "upper", &stat)?,
         false => make(&layer, "upper", 0o700)?,
     };
-    let hits = hits(view, scanned)?;
+    let hits = whiteouts::hits(view, scanned)?;
     let borrowed = Borrowed::take(overlay.identity)?;
-    let marks = marks(&layer, &lower, view, hits.as_deref());
-    let merged = marks.and_then(|marks| Ok((marks, make(&layer, "work", 0o700)?)));
+    let merged = marks(&layer, &lower, view, hits.as_deref())
+        .and_then(|marks| Ok((marks, make(&layer, "work", 0o700)?)));
     let merged = merged.and_then(|(marks, work)| {
         // Overlayfs works in a directory that nobody may enter, not even its owner. That is all
         // that it gets beyond what the session may: what a program may is asked of the program.
@@ -73,20 +72,6 @@ pub(crate) fn lay(
     attach(&merged?, path)?;
     let kept = Transactions { upper: kept, ..overlay.transactions };
     Ok(Layers { lower, upper, since: Moment::default(), bytes: overlay.bytes, kept })
-}
-
-/// What is hidden, as it was found for this program; none if nothing ever is.
-fn hits(view: &View, scanned: Option<&OwnedFd>) -> Result<Option<Vec<Vec<u8>>>, StepFailure> {
-    match (view.veil.hidden.is_empty(), scanned) {
-        (true, _) => Ok(None),
-        (false, Some(scanned)) => {
-            let known = hidden::known(scanned);
-            known.map(Some).map_err(StepFailure::kernel("read what is hidden"))
-        }
-        (false, None) => {
-            Err(StepFailure::NotInForce("names are hidden, and nobody looked for them".into()))
-        }
-    }
 }
 
 /// The layer between: what is hidden is not there.

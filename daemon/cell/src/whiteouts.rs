@@ -2,13 +2,34 @@
 //! and what a program writes, so that whatever comes to have such a name in the workspace is not
 //! seen either. Room: the cell, while it has privilege.
 
-use crate::{hidden::kind_of, steps::StepFailure, view::View};
+use crate::{
+    hidden::{self, kind_of},
+    steps::StepFailure,
+    view::View,
+};
 use palisade_plan::names::Kind;
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags, Timestamps},
     io::Errno,
 };
 use std::{collections::BTreeSet, os::fd::OwnedFd};
+
+/// What is hidden, as it was found for this program; none if nothing ever is.
+pub(crate) fn hits(
+    view: &View,
+    scanned: Option<&OwnedFd>,
+) -> Result<Option<Vec<Vec<u8>>>, StepFailure> {
+    match (view.veil.hidden.is_empty(), scanned) {
+        (true, _) => Ok(None),
+        (false, Some(scanned)) => {
+            let known = hidden::known(scanned);
+            known.map(Some).map_err(StepFailure::kernel("read what is hidden"))
+        }
+        (false, None) => {
+            Err(StepFailure::NotInForce("names are hidden, and nobody looked for them".into()))
+        }
+    }
+}
 
 /// Makes the marks in an empty directory. As the session's identity: it makes nothing that the
 /// session could not.

@@ -116,8 +116,11 @@ pub(super) async fn attempt(
     {
         return Ok(Outcome::Untried(error.message.clone()));
     }
+    // What was done to a protected name is found when the command has ended, and not kept.
+    let by_name = result.denials.iter().any(|one| matches!(one.layer.as_str(), "hide" | "protect"));
     let refused_to_connect = result.stderr.contains("Connection refused");
     let found = match (test.act, result.exit_code) {
+        (Act::Write, Some(_)) if by_name => Decision::Deny,
         (_, Some(0)) => Decision::Allow,
         // Something was there to refuse it.
         (Act::Connect, Some(_)) if refused_to_connect => Decision::Allow,
@@ -148,6 +151,10 @@ fn script(act: Act, target: &str, place: Place) -> String {
             format!(
                 "if [ -d {word} ]; then : >> {word}/.palisade-trial; else mkdir -p {above} && : >> {word}; fi"
             )
+        }
+        // The workspace is one for the occasion, and only what is really changed is refused by name.
+        (Act::Write, Place::Host) if target.starts_with("$WORKSPACE/") => {
+            format!("if [ -d {word} ]; then echo > {word}/.palisade-trial; else echo >> {word}; fi")
         }
         (Act::Write, Place::Host) => format!(
             "if [ -d {word} ]; then : >> {word}/.palisade-trial && rm -f {word}/.palisade-trial; \
