@@ -36,6 +36,9 @@ pub struct Receipt {
     pub degraded: Vec<Degraded>,
     /// How `bash` is held; `text` where the profile says more and the host has no overlays.
     pub guard: Guard,
+    /// Layers whose refusals to programs `denials` does not tell, because the kernel's records of
+    /// them can not be had; `records` if some of this call's are missing.
+    pub unrecorded: Vec<Degraded>,
 }
 
 /// Landlock as enforced.

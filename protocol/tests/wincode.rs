@@ -190,6 +190,7 @@ wire! {
         seccomp: Option<(String, u32, u32)>, namespaces: Vec<String>, uid: u32, gid: u32,
         groups: Vec<u32>, capabilities: String, no_new_privs: bool, securebits: u32,
         limits: Vec<(String, u64, String)>, degraded: Vec<(String, String)>, guard: Guard,
+        unrecorded: Vec<(String, String)>,
     }
     struct Landlock { abi: u32, rights: Vec<String>, scopes: Vec<String>, rules: u32 }
 }

@@ -60,6 +60,8 @@ pub fn facts() -> Facts {
         landlock_abi: 7,
         landlock_errata: 0,
         overlay: Found::Yes("test".to_owned()),
+        records: Found::No("test".to_owned()),
+        audit_session: Found::No("test".to_owned()),
         cgroup: palisade_plan::CgroupFacts::default(),
     }
 }
@@ -293,10 +295,24 @@ impl Cell {
     /// Makes attempts with the `probe` of a workspace; a line of output each.
     #[must_use]
     pub fn probe(&self, workspace: &Path, attempts: &[&str]) -> Vec<String> {
+        self.probe_marked(workspace, attempts, None)
+    }
+
+    /// The same, with a name by which the kernel's records know what it was refused.
+    ///
+    /// # Panics
+    /// If it can not be run.
+    #[must_use]
+    pub fn probe_marked(
+        &self,
+        workspace: &Path,
+        attempts: &[&str],
+        mark: Option<&str>,
+    ) -> Vec<String> {
         let probe = workspace.join("probe");
         let probe = probe.to_str().expect("UTF-8");
         let argv: Vec<_> = [probe].into_iter().chain(attempts.iter().copied()).collect();
-        let (reply, output) = self.run(&argv, workspace);
+        let (reply, output) = run_marked(&self.channel, &argv, workspace, mark);
         assert!(matches!(reply, RunReply::Ended { .. }), "probe: {reply:?}");
         output.lines().map(str::to_owned).collect()
     }
@@ -308,6 +324,15 @@ impl Cell {
 /// If the channel is not one.
 #[must_use]
 pub fn run(channel: &Channel, argv: &[&str], cwd: &Path) -> (RunReply, String) {
+    run_marked(channel, argv, cwd, None)
+}
+
+fn run_marked(
+    channel: &Channel,
+    argv: &[&str],
+    cwd: &Path,
+    mark: Option<&str>,
+) -> (RunReply, String) {
     let (reader, writer) = std::io::pipe().expect("pipe");
     let null = std::fs::File::options().read(true).write(true).open("/dev/null").expect("null");
     let run = RunRequest::Run(Run {
@@ -316,6 +341,7 @@ pub fn run(channel: &Channel, argv: &[&str], cwd: &Path) -> (RunReply, String) {
         cwd: cwd.into(),
         script: None,
         streams: palisade_plan::cell::Streams::Given,
+        mark: mark.map(|mark| mark.as_bytes().to_vec()),
     });
     let fds = [null.as_fd(), writer.as_fd(), writer.as_fd()];
     channel.send_with(&run, &fds).expect("run");

@@ -9,7 +9,7 @@
 )]
 
 use palisade_protocol::{CallResult, Denial, ErrorCode};
-use palisade_tests::{Mode, Sandbox, World};
+use palisade_tests::{KernelAudit, Mode, Sandbox, World};
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -172,6 +172,8 @@ fn a_refusal_names_layer_right_path_line_and_change() {
 
 #[test]
 fn an_ordinary_failure_is_no_denial() {
+    // Also where the kernel says what it refused.
+    let _audit = KernelAudit::on();
     for mode in Mode::all() {
         let world = World::new(mode);
         let sandbox = world.open();

@@ -35,7 +35,14 @@ fn lines(result: &CallResult, detail: Detail, paint: Paint) -> Vec<String> {
         lines.push("note: the kernel killed something for want of memory".to_owned());
     }
     if detail == Detail::Full {
+        if lines.is_empty() {
+            lines = refusals(result, "");
+        }
         lines.push(confined(&result.receipt));
+        for missing in &result.receipt.unrecorded {
+            let (layer, why) = (harmless(&missing.layer), harmless(&missing.why));
+            lines.push(format!("note: what {layer} refuses programs is not known: {why}"));
+        }
     }
     for missing in &result.receipt.degraded {
         let label = paint.apply(Style::Warning, "warning:");
@@ -53,20 +60,27 @@ fn error(result: &CallResult, paint: Paint) -> Vec<String> {
     let label = paint.apply(Style::Error, "error:");
     let kind = error.code.name().replace('_', " ");
     let mut lines = vec![format!("{label} {kind}: {}", harmless(&error.message))];
+    lines.extend(refusals(result, &error.hint));
+    if !error.hint.is_empty() {
+        let label = paint.apply(Style::Hint, "hint:");
+        lines.push(format!("{label} {}", harmless(&error.hint)));
+    }
+    lines
+}
+
+/// What was refused, and what would allow it.
+fn refusals(result: &CallResult, hint: &str) -> Vec<String> {
+    let mut lines = Vec::new();
     for denial in result.denials.iter().take(DENIALS) {
         let (layer, rule) = (harmless(&denial.layer), harmless(&denial.rule));
         lines.push(format!("  {layer} refused {}: {rule}", harmless(&denial.target)));
         // A hint that says it already is enough.
-        if !denial.remedy.is_empty() && !error.hint.contains(&denial.remedy) {
+        if !denial.remedy.is_empty() && !hint.contains(&denial.remedy) {
             lines.push(format!("  to allow it: {}", harmless(&denial.remedy)));
         }
     }
     if result.denials.len() > DENIALS {
         lines.push(format!("  and {} more; --json has them all", result.denials.len() - DENIALS));
-    }
-    if !error.hint.is_empty() {
-        let label = paint.apply(Style::Hint, "hint:");
-        lines.push(format!("{label} {}", harmless(&error.hint)));
     }
     lines
 }

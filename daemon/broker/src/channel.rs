@@ -26,6 +26,8 @@ pub(crate) struct Channel {
     /// Frames on their way, and how much of them the socket has taken.
     outgoing: Vec<u8>,
     sent: usize,
+    /// The number by which the kernel's records of system calls know the process, if there is one.
+    pub(crate) audit_session: Option<u32>,
 }
 
 /// Why a channel can not be used any more.
@@ -55,7 +57,7 @@ impl Channel {
         let socket = std::os::unix::net::UnixStream::from(socket);
         socket.set_nonblocking(true)?;
         let stream = UnixStream::from_std(socket)?;
-        Ok(Self { stream, buffer: Vec::new(), outgoing: Vec::new(), sent: 0 })
+        Ok(Self { stream, buffer: Vec::new(), outgoing: Vec::new(), sent: 0, audit_session: None })
     }
 
     /// Sends a message with descriptors.
@@ -197,7 +199,7 @@ pub(crate) async fn send_with(
 }
 
 /// Receives bytes and the descriptors that come with them.
-async fn receive_with(
+pub(crate) async fn receive_with(
     stream: &UnixStream,
     bytes: &mut [u8],
     came: &mut Vec<OwnedFd>,

@@ -1,6 +1,9 @@
 //! The broker's side of the launcher socket: one datagram a message, replies routed by session.
 
-use crate::channel::send_with;
+use crate::{
+    channel::{receive_with, send_with},
+    records::Records,
+};
 use palisade_plan::{
     BUILD_ID, Facts,
     codec::{self, CodecError, MAX_PLAN},
@@ -31,6 +34,7 @@ const MAX_REPLY: usize = 32 * 1024;
 pub(crate) struct Launcher {
     socket: UnixStream,
     facts: Facts,
+    records: Arc<Records>,
     routes: Mutex<HashMap<SessionNumber, mpsc::UnboundedSender<Reply>>>,
     gone: OnceLock<String>,
     /// This daemon has no more use for it.
@@ -81,8 +85,10 @@ impl Launcher {
         socket.set_nonblocking(true)?;
         let socket = UnixStream::from_std(socket)?;
         send(&socket, &Request::Hello { build_id: BUILD_ID.to_owned() }, &[]).await?;
-        let reply =
-            timeout(GREETING, receive(&socket)).await.map_err(|_| LauncherError::Silent)??;
+        let mut came = Vec::new();
+        let reply = timeout(GREETING, receive_first(&socket, &mut came))
+            .await
+            .map_err(|_| LauncherError::Silent)??;
         let facts = match reply {
             Reply::Welcome { build_id, facts } if build_id == BUILD_ID => *facts,
             Reply::Welcome { build_id, .. } => {
@@ -93,9 +99,11 @@ impl Launcher {
                 return Err(LauncherError::Refused(format!("it answered {other:?}")));
             }
         };
+        let records = Records::read(&facts.records, came.pop());
         let launcher = Arc::new(Self {
             socket,
             facts,
+            records,
             routes: Mutex::default(),
             gone: OnceLock::new(),
             let_go: AtomicBool::new(false),
@@ -129,6 +137,7 @@ impl Launcher {
         }
         // Set before the routes close, so that whoever notices finds the reason.
         self.gone.get_or_init(|| why);
+        self.records.close();
         self.routes().clear();
     }
 
@@ -139,6 +148,11 @@ impl Launcher {
     /// What the host can enforce.
     pub(crate) const fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// What the kernel refuses to what it started.
+    pub(crate) const fn records(&self) -> &Arc<Records> {
+        &self.records
     }
 
     /// Why it is gone, if it is.
@@ -204,6 +218,19 @@ async fn send(
     }
 }
 
+/// The answer to the greeting, with the descriptor that may come with it.
+async fn receive_first(
+    socket: &UnixStream,
+    came: &mut Vec<OwnedFd>,
+) -> Result<Reply, LauncherError> {
+    let mut buffer = vec![0_u8; MAX_REPLY];
+    let length = receive_with(socket, &mut buffer, came).await?;
+    if length == 0 {
+        return Err(LauncherError::Gone("it closed its socket".to_owned()));
+    }
+    Ok(codec::decode(buffer.get(..length).unwrap_or_default())?)
+}
+
 async fn receive(socket: &UnixStream) -> Result<Reply, LauncherError> {
     let mut buffer = vec![0_u8; MAX_REPLY];
     let length = socket
@@ -243,6 +270,8 @@ mod tests {
             landlock_abi: 7,
             landlock_errata: 0,
             overlay: Found::Yes(String::new()),
+            records: Found::No(String::new()),
+            audit_session: Found::No(String::new()),
             cgroup: CgroupFacts::default(),
         };
         Reply::Welcome { build_id: build_id.into(), facts: Box::new(facts) }

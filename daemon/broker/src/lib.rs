@@ -53,6 +53,7 @@ mod provider;
 mod quotas;
 mod receipt;
 mod recorded;
+mod records;
 mod reload;
 mod roles;
 mod run;

@@ -139,6 +139,11 @@ fn write(text: &mut Text, server: &Server) -> fmt::Result {
             server.audit.lost(),
         ),
         (
+            "palisade_kernel_records_lost_total",
+            "Refusals of programs whose records did not come, or too late.",
+            server.link.state().map_or(0, |launcher| launcher.records().lost()),
+        ),
+        (
             "palisade_journal_lost_lines_total",
             "Lines that the journal did not take.",
             server.journal.lost(),

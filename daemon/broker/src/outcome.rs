@@ -4,7 +4,8 @@ use crate::{change, error::CallError, recorded};
 use palisade_plan::{Path, record::Recorded};
 use palisade_policy::Refusal;
 use palisade_protocol::{
-    CallId, CallResult, Checkpoint, Denial, Finding, JsonText, Receipt, ToolName, WireError,
+    CallId, CallResult, Checkpoint, Degraded, Denial, Finding, JsonText, Receipt, ToolName,
+    WireError,
 };
 use std::{
     sync::{Arc, OnceLock},
@@ -32,6 +33,8 @@ pub(crate) struct Outcome {
     pub(crate) error: Option<WireError>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) denials: Vec<Denial>,
+    /// Why more may have been refused than `denials` tells; empty if there is nothing of that.
+    pub(crate) unrecorded: String,
     pub(crate) checkpoint: Option<Checkpoint>,
     /// What a program used.
     pub(crate) recorded: Option<Box<Recorded>>,
@@ -92,7 +95,11 @@ pub(crate) struct Slip {
 
 impl Slip {
     /// The last stage: the result.
-    pub(crate) fn reply(self, mut outcome: Outcome) -> CallResult {
+    pub(crate) fn reply(mut self, mut outcome: Outcome) -> CallResult {
+        if !outcome.unrecorded.is_empty() {
+            let (layer, why) = ("records".to_owned(), outcome.unrecorded);
+            self.receipt.unrecorded.push(Degraded { layer, why });
+        }
         if let Some(fault) = self.fault.0.get() {
             outcome.error = Some(fault.clone());
         }

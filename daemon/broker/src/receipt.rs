@@ -31,8 +31,9 @@ pub(crate) fn of_session(profile: &Profile, made: &Made) -> Receipt {
             .iter()
             .map(|absent| Degraded { layer: absent.layer.to_string(), why: absent.why.clone() })
             .collect(),
-        // The session knows it.
+        // The session knows these.
         guard: Guard::default(),
+        unrecorded: Vec::new(),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     job,
     outcome::Outcome,
     output::Output,
+    records::Watched,
     runner::RunnerError,
     streams::{self, Pipes, Sink, Source, Window},
     task::{Directory, Manner, Program},
@@ -28,6 +29,7 @@ pub(crate) struct Begun {
     pub(crate) sink: Option<Sink>,
     pub(crate) source: Source,
     pub(crate) window: Option<Window>,
+    pub(crate) watched: Option<Watched>,
 }
 
 /// Where a program runs.
@@ -111,7 +113,8 @@ async fn followed(
         }
     };
     let of = (name, directory, runner);
-    Ok(follow(begun.channel, begun.source, feed, of, context, deadline).await)
+    let held = (begun.channel, begun.watched);
+    Ok(follow(held, begun.source, feed, of, context, deadline).await)
 }
 
 /// Starts a program in a runner of the session.
@@ -126,12 +129,13 @@ pub(crate) async fn begin(
         Via::Runners(search) => *search,
         Via::Transaction(_) => Search::Whole,
     };
-    let request = RunRequest::Run(Run {
+    let mut request = RunRequest::Run(Run {
         argv: argv(program),
         environment: environment(program, context, search)?,
         cwd: Path(program.cwd.as_ref().map_or_else(|| session.cwd(), |cwd| session.absolute(cwd))),
         script: program.script.clone().map(String::into_bytes),
         streams: program.terminal.map_or(cell::Streams::Given, cell::Streams::Terminal),
+        mark: None,
     });
     let pipes = match program.terminal {
         None => Some(Pipes::new(program)?),
@@ -153,30 +157,37 @@ pub(crate) async fn begin(
                 },
             };
             let mut channel = taken.map_err(|error| session.channel_error(error))?;
+            let watched = session.watch(channel.audit_session);
+            if let RunRequest::Run(run) = &mut request {
+                run.mark = watched.as_ref().map(|watched| watched.mark.clone().into_bytes());
+            }
             let theirs = pipes.iter().flat_map(|pipes| &pipes.theirs);
             let descriptors: Vec<_> = theirs.map(|end| end.as_fd()).collect();
             match channel.send(&request, &descriptors).await {
-                Ok(()) => return Ok(channel),
+                Ok(()) => return Ok((channel, watched)),
                 Err(ChannelError::Closed) if again => again = false,
                 Err(error) => return Err(session.channel_error(error)),
             }
         }
     };
     let begin = async {
-        let channel = send.await?;
-        match pipes.as_ref() {
-            Some(_) => Ok((channel, None)),
-            None => terminal(channel, program, context, shared).await,
-        }
+        let (channel, watched) = send.await?;
+        let (channel, terminal) = match pipes.as_ref() {
+            Some(_) => (channel, None),
+            None => terminal(channel, program, context, shared).await?,
+        };
+        Ok::<_, CallError>((channel, terminal, watched))
     };
-    let (channel, terminal) = tokio::select! {
+    let (channel, terminal, watched) = tokio::select! {
         begun = begin => begun?,
         stop = Context::stopped(&context.cancel, deadline) => return Err(stop),
     };
     match (pipes, terminal) {
-        (Some(Pipes { sink, source, .. }), _) => Ok(Begun { channel, sink, source, window: None }),
+        (Some(Pipes { sink, source, .. }), _) => {
+            Ok(Begun { channel, sink, source, window: None, watched })
+        }
         (None, Some((sink, source, window))) => {
-            Ok(Begun { channel, sink: Some(sink), source, window: Some(window) })
+            Ok(Begun { channel, sink: Some(sink), source, window: Some(window), watched })
         }
         (None, None) => Err(CallError::Cell("a program without streams".to_owned())),
     }
@@ -239,7 +250,7 @@ fn environment(
 
 /// Follows a program that was started until it and everything it started is gone.
 async fn follow(
-    channel: Channel,
+    (channel, watched): (Channel, Option<Watched>),
     source: Source,
     feed: impl Future<Output = ()>,
     (name, directory, runner): (String, Directory, Runner),
@@ -251,7 +262,7 @@ async fn follow(
     let mut output = Output::new(context);
     let grace = Duration::from_millis(session.profile.kill_grace_ms());
     let supervise = async {
-        let mut watchdog = Watchdog::new(channel, grace, runner);
+        let mut watchdog = Watchdog::new(channel, watched, grace, runner);
         let stop = Context::stopped(&context.cancel, deadline);
         let (_, mut signals) = mpsc::channel(1);
         let end = tokio::select! {
@@ -285,4 +296,6 @@ pub(crate) fn finish(ended: Ended, directory: Directory, context: &Context, outc
     outcome.pipe_held |= ended.stragglers;
     outcome.error = ended.error;
     outcome.recorded = ended.recorded;
+    outcome.denials = ended.denials;
+    outcome.unrecorded = ended.unrecorded;
 }

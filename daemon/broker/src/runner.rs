@@ -79,7 +79,10 @@ impl Runners {
         };
         let ready = timeout(READY, channel.receive()).await.map_err(|_| RunnerError::Silent)??;
         match ready {
-            Ready::Confined(_) => Ok(channel),
+            Ready::Confined(receipt) => {
+                channel.audit_session = receipt.audit_session;
+                Ok(channel)
+            }
             Ready::Failed { step, why, .. } => Err(RunnerError::Step { step, why }),
         }
     }

@@ -14,6 +14,7 @@ use crate::{
     kept::Kept,
     launcher::Launcher,
     oom::OomCounter,
+    records::{LANDLOCK_RECORDS, Watched},
     runner::Runners,
     survival::Survival,
     transaction::Transactions,
@@ -22,6 +23,7 @@ use crate::{
     veil::Search,
 };
 use palisade_plan::{
+    Found, Layer, Records,
     cell::Version,
     launcher::{Reply, Request, SessionNumber},
 };
@@ -103,6 +105,8 @@ pub(crate) struct Session {
     /// Files that the session itself wrote, as they were then.
     written: Mutex<HashSet<Version>>,
     launcher: Arc<Launcher>,
+    /// Whether its filter was to leave records.
+    logged: Records,
     state: watch::Receiver<State>,
     _enrolled: Enrolled,
 }
@@ -176,7 +180,39 @@ impl Session {
                 }
             }
         }
+        receipt.unrecorded = self.unrecorded();
         receipt
+    }
+
+    /// Gathers what a program of a runner will be refused, if there are records of that.
+    pub(crate) fn watch(&self, audit_session: Option<u32>) -> Option<Watched> {
+        let abi = self.receipt.landlock.as_ref().map_or(0, |landlock| landlock.abi);
+        self.launcher.records().watch(abi, audit_session)
+    }
+
+    /// The layers whose refusals to programs are not told, and why.
+    fn unrecorded(&self) -> Vec<Degraded> {
+        let layer = |layer: Layer, why: &str| Degraded {
+            layer: layer.name().to_owned(),
+            why: why.to_owned(),
+        };
+        if let Some(why) = self.launcher.records().unknown() {
+            return vec![layer(Layer::Landlock, &why), layer(Layer::Seccomp, &why)];
+        }
+        let abi = self.receipt.landlock.as_ref().map_or(0, |landlock| landlock.abi);
+        if abi < LANDLOCK_RECORDS {
+            let why = "this kernel's Landlock keeps no records: they came with its ABI 7";
+            return vec![layer(Layer::Landlock, why), layer(Layer::Seccomp, why)];
+        }
+        match (self.logged, &self.launcher.facts().audit_session) {
+            (Records::Unread, _) => {
+                let why =
+                    "audit came on after the session was opened, or it notes what programs use";
+                vec![layer(Layer::Seccomp, why)]
+            }
+            (Records::Read, Found::No(why)) => vec![layer(Layer::Seccomp, why)],
+            (Records::Read, Found::Yes(_)) => Vec::new(),
+        }
     }
 
     pub(crate) const fn uid(&self) -> u32 {

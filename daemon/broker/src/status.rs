@@ -135,6 +135,8 @@ mod tests {
             landlock_abi: 7,
             landlock_errata: 0x6,
             overlay: Found::Yes("here".into()),
+            records: Found::No("not here".into()),
+            audit_session: Found::No("not here".into()),
             cgroup: CgroupFacts::default(),
         }
     }

@@ -132,7 +132,8 @@ fn generation(scanned: Option<&Scanned>) -> Generation {
 async fn ready((mut run, files): (Channel, Channel)) -> Result<Transaction, RunnerError> {
     let ready = timeout(READY, run.receive()).await.map_err(|_| RunnerError::Silent)??;
     match ready {
-        Ready::Confined(_) => {
+        Ready::Confined(receipt) => {
+            run.audit_session = receipt.audit_session;
             Ok(Transaction { run: Some(run), files: FileChannels::new(vec![files]) })
         }
         Ready::Failed { step, why, .. } => Err(RunnerError::Step { step, why }),

@@ -3,13 +3,15 @@
 use crate::{
     channel::{Channel, ChannelError},
     error::CallError,
+    records::{Ending, Told, Watched},
     session::Session,
+    why,
 };
 use palisade_plan::{
     cell::{End, RunReply, RunRequest},
     record::Recorded,
 };
-use palisade_protocol::WireError;
+use palisade_protocol::{Denial, WireError};
 use std::{io, time::Duration};
 use tokio::{
     sync::mpsc,
@@ -26,6 +28,7 @@ const LAST_WORD: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     channel: Channel,
+    watched: Option<Watched>,
     grace: Duration,
     stopped: Option<CallError>,
     runner: Runner,
@@ -56,11 +59,20 @@ pub(crate) struct Ended {
     pub(crate) cwd: Option<Vec<u8>>,
     /// What it used, if the session records.
     pub(crate) recorded: Option<Box<Recorded>>,
+    /// What the kernel refused it.
+    pub(crate) denials: Vec<Denial>,
+    /// Why there may be more of that; empty if there are none.
+    pub(crate) unrecorded: String,
 }
 
 impl Watchdog {
-    pub(crate) const fn new(channel: Channel, grace: Duration, runner: Runner) -> Self {
-        Self { channel, grace, stopped: None, runner, recorded: None }
+    pub(crate) const fn new(
+        channel: Channel,
+        watched: Option<Watched>,
+        grace: Duration,
+        runner: Runner,
+    ) -> Self {
+        Self { channel, watched, grace, stopped: None, runner, recorded: None }
     }
 
     /// The runner's answer. Signals are passed on; when `stop` says why, everything is ended, first
@@ -105,6 +117,14 @@ impl Watchdog {
         session: &Session,
         name: String,
     ) -> (Ended, Option<Channel>) {
+        // Before its runner has another program.
+        let told = match self.watched {
+            Some(watched) => {
+                let well = matches!(end, Ok(RunReply::Ended { end: End::Exit(0), .. }));
+                watched.end(if well { Ending::Well } else { Ending::Badly }).await
+            }
+            None => Told::default(),
+        };
         let (mut ended, channel) = match (end, self.runner) {
             (Ok(reply), Runner::Shared) => {
                 session.runners.give_back(self.channel).await;
@@ -122,6 +142,8 @@ impl Watchdog {
         };
         ended.oom = session.oom.grew();
         ended.recorded = self.recorded;
+        ended.unrecorded = told.missing;
+        ended.denials = why::told(session, &told.refused);
         (ended, channel)
     }
 }

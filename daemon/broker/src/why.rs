@@ -1,13 +1,17 @@
 //! Why a call was refused what it is about: the layer, the line of the profile that decides, and the
-//! smallest change that would allow it. Told from the plan that confines, and only where that plan
-//! refuses what the kernel refused; never from what a program printed. Broker, pure.
+//! smallest change that would allow it. Told from the kernel's own records, or from the plan that
+//! confines and only where that refuses what the kernel refused; never from what a program printed.
+//! Broker, pure.
 
 use crate::{
     outcome::Outcome,
     session::Session,
     task::{ChangeTask, Task},
 };
-use palisade_policy::{Act, Decision, Explanation, Place};
+use palisade_policy::{
+    Act, Decision, Explanation, Place,
+    refused::{self, Refused},
+};
 use palisade_protocol::{Denial, ErrorCode};
 use std::path::Path;
 
@@ -36,10 +40,32 @@ fn changed(task: &ChangeTask) -> Vec<(Act, Vec<u8>)> {
     task.paths().into_iter().map(|path| (Act::Write, path.to_vec())).collect()
 }
 
+/// The denials that the kernel's records tell.
+pub(crate) fn told(session: &Session, refused: &[(Refused, u64)]) -> Vec<Denial> {
+    let told = refused.iter().filter_map(|(refused, count)| {
+        let mut denial = refused::told(&session.profile, &session.scene, refused)?;
+        if *count > 1 {
+            denial.rule += &format!(", {count} times");
+        }
+        Some(denial)
+    });
+    told.collect()
+}
+
 /// Adds to a failure what of it is the profile's doing.
 pub(crate) fn explain(session: &Session, touched: &Touched, outcome: &mut Outcome) {
     let Some(error) = &mut outcome.error else { return };
-    if !outcome.denials.is_empty() {
+    if let Some(first) = outcome.denials.first() {
+        // A refusal of the broker's own says it already.
+        if error.code == ErrorCode::Denied {
+            return;
+        }
+        // That it failed for this is likely and not known.
+        let (Denial { layer, target, rule, remedy, .. }, message) = (first, &error.message);
+        let rule = rule.split_once(": ").map_or(rule.as_str(), |(_, sentence)| sentence);
+        error.message = format!("{message}; while it ran, {layer} refused {target}: {rule}");
+        let workspace = session.scene.workspace.display();
+        error.hint = format!("do without it, or stay inside {workspace} and /tmp; {remedy}");
         return;
     }
     // Where it really is says more than how it was called.

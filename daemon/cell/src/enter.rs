@@ -68,7 +68,9 @@ pub fn enter() -> Result<(), EnterError> {
     die_with_the_launcher()?;
     let Some((setup, fds)) = control.receive::<Setup>()? else { return Ok(()) };
     if setup.role == Role::Trial {
-        control.send(&trial::run(), &[])?;
+        let (report, socket) = trial::run();
+        let socket: Vec<_> = socket.iter().map(|socket| socket.as_fd()).collect();
+        control.send(&report, &socket)?;
         return Ok(());
     }
     name_process(&setup)?;

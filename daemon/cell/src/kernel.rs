@@ -265,15 +265,80 @@ pub fn landlock_query(flag: u32) -> io::Result<u32> {
     check(result).map(|value| u32::try_from(value).unwrap_or(0))
 }
 
+/// What the kernel's audit log is told of what is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logged {
+    /// Nothing more than usual.
+    Usual,
+    /// Every refusal, also of programs that are executed later.
+    All,
+}
+
 /// Puts this thread into a Landlock domain. Allocates nothing.
 ///
 /// # Errors
-/// The kernel's answer (`E2BIG` at the sixteenth layer).
-pub fn landlock_restrict(ruleset: BorrowedFd<'_>) -> io::Result<()> {
+/// The kernel's answer (`E2BIG` at the sixteenth layer, `EINVAL` where Landlock keeps no records).
+pub fn landlock_restrict(ruleset: BorrowedFd<'_>, logged: Logged) -> io::Result<()> {
+    const LOG_NEW_EXEC_ON: u32 = 2;
+    let flags = match logged {
+        Logged::Usual => 0,
+        Logged::All => LOG_NEW_EXEC_ON,
+    };
     // SAFETY: landlock_restrict_self touches no memory.
     let result =
-        unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0u32) };
+        unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), flags) };
     check(result).map(drop)
+}
+
+/// Puts this thread under a system call filter for good. It must have given up gaining privilege.
+///
+/// # Errors
+/// The kernel's answer.
+pub fn seccomp_filter(program: &mut [libc::sock_filter], logged: Logged) -> io::Result<()> {
+    let flags = match logged {
+        Logged::Usual => 0,
+        Logged::All => libc::SECCOMP_FILTER_FLAG_LOG,
+    };
+    let program = program_of(program)?;
+    // SAFETY: the kernel reads a sock_fprog, which `program` is, and copies what it points to.
+    let result = unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program)
+    };
+    check(result).map(drop)
+}
+
+/// Lets a socket take in only what a filter lets through, for good.
+///
+/// # Errors
+/// The kernel's answer.
+pub fn socket_filter(socket: BorrowedFd<'_>, program: &mut [libc::sock_filter]) -> io::Result<()> {
+    let program = program_of(program)?;
+    let locked: libc::c_int = 1;
+    set_option(socket, libc::SO_ATTACH_FILTER, &program)?;
+    set_option(socket, libc::SO_LOCK_FILTER, &locked)
+}
+
+fn program_of(instructions: &mut [libc::sock_filter]) -> io::Result<libc::sock_fprog> {
+    let len =
+        u16::try_from(instructions.len()).map_err(|_| io::Error::from_raw_os_error(libc::E2BIG))?;
+    Ok(libc::sock_fprog { len, filter: instructions.as_mut_ptr() })
+}
+
+fn set_option<T>(socket: BorrowedFd<'_>, name: libc::c_int, value: &T) -> io::Result<()> {
+    let size = libc::socklen_t::try_from(size_of::<T>())
+        .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    // SAFETY: the kernel reads `size` bytes, which are `value`'s, and keeps no pointer to them; a
+    // program that `value` points to lives as long as the caller's borrow of it.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            name,
+            ptr::from_ref(value).cast(),
+            size,
+        )
+    };
+    check(result.into()).map(drop)
 }
 
 /// A file in memory that programs can read, holding `contents`.

@@ -1,7 +1,11 @@
 //! Landlock: every right that the running kernel knows is denied unless a rule grants it. The
 //! ruleset is kept, so that each call can have a domain of its own. Room: the cell.
 
-use crate::{kernel, overlay::Layers, steps::StepFailure};
+use crate::{
+    kernel::{self, Logged},
+    overlay::Layers,
+    steps::StepFailure,
+};
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
     Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope, make_bitflags,
@@ -73,7 +77,7 @@ pub(crate) fn enforce(
         None => None,
         Some(layers) => Some(descriptor(reaching(build(grants, abi, tcp)?.0, layers, abi)?)?),
     };
-    kernel::landlock_restrict(own.as_ref().unwrap_or(&ruleset).as_fd())
+    kernel::landlock_restrict(own.as_ref().unwrap_or(&ruleset).as_fd(), Logged::Usual)
         .map_err(StepFailure::kernel("landlock_restrict_self"))?;
     let mut rights: Vec<_> =
         AccessFs::from_all(abi).iter().map(|right| format!("{right:?}")).collect();

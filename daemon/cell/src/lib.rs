@@ -19,6 +19,7 @@ mod overlay;
 mod privilege;
 mod receipt;
 mod record;
+mod records;
 mod root;
 mod runner;
 mod seccomp;

@@ -60,6 +60,7 @@ impl Promised {
                 Step::NoNewPrivileges => promised.no_new_privs = true,
                 Step::Seccomp(_) | Step::SeccompRecording { .. } => promised.seccomp = true,
                 Step::Detach
+                | Step::AuditSession(_)
                 | Step::Namespaces(_)
                 | Step::EnterNamespaces(_)
                 | Step::Root(_)
@@ -133,6 +134,7 @@ pub(crate) fn write(promised: Promised, taken: &Taken) -> Result<CellReceipt, St
         workspace: taken.workspace.clone().unwrap_or_default(),
         upper: taken.layers.as_ref().map(|layers| layers.kept.upper),
         uncovered: taken.uncovered.clone(),
+        audit_session: taken.audit_session,
     })
 }
 

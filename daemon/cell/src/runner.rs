@@ -3,7 +3,7 @@
 
 use crate::{
     channel::Channel,
-    kernel::{self, ChildStack, Image},
+    kernel::{self, ChildStack, Image, Logged},
     lookup::Lookup,
     moment::{self, Moment},
     overlay::Layers,
@@ -29,7 +29,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    ffi::CString,
+    ffi::{CStr, CString},
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     path::PathBuf,
     time::Duration,
@@ -278,10 +278,18 @@ impl Runner {
         // The child shares the current directory with this process, so it is set here.
         rustix::process::umask(Mode::from_raw_mode(0o022));
         rustix::process::chdir(run.cwd.as_path()).map_err(|e| NotStarted::errno("chdir", e))?;
+        let mark = match &run.mark {
+            Some(mark) => {
+                let invalid = |_| NotStarted { act: "mark", errno: libc::EINVAL };
+                Some(CString::new(mark.as_slice()).map_err(invalid)?)
+            }
+            None => None,
+        };
         let prepared = self.held.recorder.as_ref().map(|recorder| recorder.prepare(&image));
         let prepared = prepared.transpose().map_err(|e| NotStarted::io("record", &e))?;
-        let ruleset = self.held.ruleset.as_ref().map(|fd| fd.as_fd());
-        let under = Under { ruleset, recorded: self.held.recorder.as_ref().zip(prepared.as_ref()) };
+        let ruleset = self.held.ruleset.as_ref();
+        let domain = ruleset.map(|ruleset| (ruleset.as_fd(), mark.as_deref()));
+        let under = Under { domain, recorded: self.held.recorder.as_ref().zip(prepared.as_ref()) };
         let mut failed = None;
         let mut child = || {
             failed = Some(become_program(&image, run.streams, streams, script.as_ref(), &under));
@@ -381,7 +389,7 @@ fn places(run: &Run, lookup: &mut Lookup) -> Vec<PathBuf> {
 
 /// What a program is put under, beside what its runner is under.
 struct Under<'a> {
-    ruleset: Option<BorrowedFd<'a>>,
+    domain: Option<Domain<'a>>,
     recorded: Option<(&'a Recorder, &'a Prepared)>,
 }
 
@@ -397,7 +405,7 @@ fn become_program(
     if let Err(error) = set_up(kind, streams, script) {
         return NotStarted::io("set up streams", &error);
     }
-    if let Some(Err(error)) = under.ruleset.map(kernel::landlock_restrict) {
+    if let Some(Err(error)) = under.domain.map(restrict) {
         return NotStarted::io("landlock", &error);
     }
     if let Some(Err(error)) = under.recorded.map(|(recorder, made)| recorder.enter(made)) {
@@ -408,6 +416,17 @@ fn become_program(
         return NotStarted::io("close descriptors", &error);
     }
     NotStarted { act: "exec", errno: image.execute() }
+}
+
+/// The ruleset of a Landlock domain, and the name under which the kernel's records know it.
+type Domain<'a> = (BorrowedFd<'a>, Option<&'a CStr>);
+
+/// Makes the domain of one program. It has this process's name, which the program then loses by its
+/// execution, before anything of its own runs that could take the name for another domain.
+fn restrict((ruleset, mark): Domain<'_>) -> std::io::Result<()> {
+    let Some(mark) = mark else { return kernel::landlock_restrict(ruleset, Logged::Usual) };
+    rustix::thread::set_name(mark)?;
+    kernel::landlock_restrict(ruleset, Logged::All)
 }
 
 /// A session, signal mask and streams of the program's own.
@@ -445,6 +464,7 @@ mod tests {
             cwd: "/".into(),
             script: None,
             streams: Streams::Given,
+            mark: None,
         };
         for argv in [&[][..], &[b"".as_slice()], &[b"a\0b".as_slice()]] {
             assert_eq!(

@@ -1,8 +1,10 @@
 //! The system call filter. Room: the cell.
 
-use crate::steps::StepFailure;
+use crate::{
+    kernel::{self, Logged},
+    steps::StepFailure,
+};
 use palisade_plan::{SyscallAction, SyscallRule, assemble};
-use seccompiler::sock_filter;
 
 /// The filter as installed.
 #[derive(Debug)]
@@ -14,14 +16,14 @@ pub struct Installed {
 }
 
 /// Assembles and installs the filter.
-pub(crate) fn install(rules: &[SyscallRule]) -> Result<Installed, StepFailure> {
-    let refuse = |error: String| StepFailure::NotInForce(error);
-    let instructions = assemble(rules).map_err(|error| refuse(error.to_string()))?;
-    let program: Vec<sock_filter> = instructions
+pub(crate) fn install(rules: &[SyscallRule], logged: Logged) -> Result<Installed, StepFailure> {
+    let instructions =
+        assemble(rules).map_err(|error| StepFailure::NotInForce(error.to_string()))?;
+    let mut program: Vec<_> = instructions
         .iter()
-        .map(|i| sock_filter { code: i.code, jt: i.jt, jf: i.jf, k: i.k })
+        .map(|i| libc::sock_filter { code: i.code, jt: i.jt, jf: i.jf, k: i.k })
         .collect();
-    seccompiler::apply_filter(&program).map_err(|error| refuse(error.to_string()))?;
+    kernel::seccomp_filter(&mut program, logged).map_err(StepFailure::kernel("seccomp"))?;
     let lets_through = |rule: &&SyscallRule| {
         rule.otherwise == SyscallAction::Allow
             || rule.clauses.iter().any(|(_, action)| *action == SyscallAction::Allow)

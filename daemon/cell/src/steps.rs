@@ -6,7 +6,7 @@ use crate::{
     overlay::{self, Layers},
     privilege,
     record::{self, Recorder},
-    root, seccomp, store,
+    records, root, seccomp, store,
     view::View,
 };
 use palisade_plan::{HeldLimit, MountsBelow, Namespace, Path, Step};
@@ -72,6 +72,8 @@ pub struct Taken {
     pub uncovered: Option<String>,
     /// What is below the workspace as a transaction's program sees it.
     pub layers: Option<Layers>,
+    /// The number of its audit session, if it has one of its own.
+    pub audit_session: Option<u32>,
 }
 
 impl Taken {
@@ -108,6 +110,11 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
         Step::EnterNamespaces(kinds) => {
             namespaces::join(&kinds, std::mem::take(&mut given.namespaces))?;
             taken.namespaces.extend(kinds);
+            Ok(())
+        }
+        Step::AuditSession(identity) => {
+            // Without one it is known of no refusal whose it is, and the broker says so.
+            taken.audit_session = records::begin_session(identity.uid).ok();
             Ok(())
         }
         Step::Root(root) => {
@@ -168,12 +175,17 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
             Ok(())
         }
         Step::Seccomp(rules) => {
-            taken.seccomp = Some(seccomp::install(&rules)?);
+            let logged = match taken.audit_session {
+                Some(_) => kernel::Logged::All,
+                None => kernel::Logged::Usual,
+            };
+            taken.seccomp = Some(seccomp::install(&rules, logged)?);
             Ok(())
         }
         Step::SeccompRecording { rules, own, bound } => {
             taken.recorder = Some(Recorder::new(&rules, own, bound)?);
-            taken.seccomp = Some(seccomp::install(&record::runner_rules(&rules))?);
+            taken.seccomp =
+                Some(seccomp::install(&record::runner_rules(&rules), kernel::Logged::Usual)?);
             Ok(())
         }
     }

@@ -1,11 +1,26 @@
 //! Tries each layer once, in a process that ends afterwards, so that the launcher knows what the
 //! host gives before anybody asks. Room: the cell.
 
-use crate::{kernel, mounts, namespaces, overlay};
+use crate::{kernel, mounts, namespaces, overlay, records};
 use palisade_plan::{Found, Layer, Namespace, cell::Report};
+use std::os::fd::OwnedFd;
 
-/// Tries everything and says what was found.
-pub(crate) fn run() -> Report {
+/// Tries everything and says what was found; also a socket with the kernel's records, if there is one.
+pub(crate) fn run() -> (Report, Option<OwnedFd>) {
+    // Before this process is in another network namespace, where no records come.
+    let (records, socket) = match records::listen() {
+        Ok(socket) => (Found::Yes("audit records".into()), Some(socket)),
+        Err(error) => (Found::No(format!("listen for audit records: {error}")), None),
+    };
+    let audit_session = match (&socket, records::begin_session(rustix::process::geteuid().as_raw()))
+    {
+        (None, _) => Found::No("no records can be listened for".into()),
+        (Some(_), Ok(_)) => Found::Yes("one of its own".into()),
+        (Some(_), Err(error)) => Found::No(format!(
+            "the launcher was started from a login, so that refused system calls can not be told \
+             apart: {error}"
+        )),
+    };
     let mut layers = Vec::new();
     for namespace in
         [Namespace::Network, Namespace::Ipc, Namespace::Uts, Namespace::Cgroup, Namespace::Mount]
@@ -36,12 +51,15 @@ pub(crate) fn run() -> Report {
         },
     ));
     layers.push((Layer::Seccomp, seccomp()));
-    Report::Tried {
+    let report = Report::Tried {
         layers,
         landlock_abi: abi.unwrap_or(0),
         landlock_errata: kernel::landlock_query(2).unwrap_or(0),
         overlay,
-    }
+        records,
+        audit_session,
+    };
+    (report, socket)
 }
 
 /// Installs a filter that allows everything: whether filters work here at all.

@@ -9,19 +9,27 @@ use palisade_plan::{
     Facts, Found, Layer, Role,
     cell::{Report, Setup},
 };
+use std::os::fd::OwnedFd;
 
 /// Looks at everything.
 pub(crate) fn find(
     privilege: &Privilege,
     spawner: Spawner,
     cgroups: &Cgroups,
-) -> Result<(Spawner, Facts), SpawnError> {
+) -> Result<(Spawner, Facts, Option<OwnedFd>), SpawnError> {
     let (spawner, pids) = spawner.find_pids();
     let pid = match pids {
         Ok(()) => Found::Yes("own namespace".into()),
         Err(error) => Found::No(format!("unshare PID namespace: {error}")),
     };
-    let Tried { mut layers, landlock_abi, landlock_errata, overlay } = try_layers(&spawner)?;
+    let Tried {
+        mut layers,
+        landlock_abi,
+        landlock_errata,
+        overlay,
+        records: (records, socket),
+        audit_session,
+    } = try_layers(&spawner)?;
     layers.push((Layer::Pid, pid));
     layers.push((Layer::Limits, cgroups.found()));
     layers.sort_by_key(|(layer, _)| *layer);
@@ -33,9 +41,11 @@ pub(crate) fn find(
         landlock_abi,
         landlock_errata,
         overlay,
+        records,
+        audit_session,
         cgroup: cgroups.facts(),
     };
-    Ok((spawner, facts))
+    Ok((spawner, facts, socket))
 }
 
 /// What a trial found.
@@ -44,6 +54,9 @@ struct Tried {
     landlock_abi: u32,
     landlock_errata: u32,
     overlay: Found,
+    /// And the socket on which they come.
+    records: (Found, Option<OwnedFd>),
+    audit_session: Found,
 }
 
 /// A trial that dies without an answer found nothing: every layer counts as missing.
@@ -54,14 +67,30 @@ fn try_layers(spawner: &Spawner) -> Result<Tried, SpawnError> {
     let report = process.control.receive::<Report>()?;
     process.collect();
     Ok(match report {
-        Some((Report::Tried { layers, landlock_abi, landlock_errata, overlay }, _)) => {
-            Tried { layers, landlock_abi, landlock_errata, overlay }
+        Some((
+            Report::Tried {
+                layers,
+                landlock_abi,
+                landlock_errata,
+                overlay,
+                records,
+                audit_session,
+            },
+            fds,
+        )) => {
+            let records = (records, fds.into_iter().next());
+            Tried { layers, landlock_abi, landlock_errata, overlay, records, audit_session }
         }
-        Some((Report::Prepared, _)) | None => Tried {
-            layers: Vec::new(),
-            landlock_abi: 0,
-            landlock_errata: 0,
-            overlay: Found::No("it was not found out".into()),
-        },
+        Some((Report::Prepared, _)) | None => {
+            let unknown = || Found::No("it was not found out".into());
+            Tried {
+                layers: Vec::new(),
+                landlock_abi: 0,
+                landlock_errata: 0,
+                overlay: unknown(),
+                records: (unknown(), None),
+                audit_session: unknown(),
+            }
+        }
     })
 }

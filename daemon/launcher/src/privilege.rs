@@ -24,10 +24,14 @@ pub(crate) const NEEDED: [Capability; 8] = [
     Capability::CAP_DAC_READ_SEARCH,
 ];
 
-/// Kept where it is there, and done without where it is not: for the directory in which overlayfs
-/// works on a transaction, which nobody may enter, and for making groups in a cgroup v1 hierarchy,
-/// whose root is writable to nobody.
-const WELCOME: Capability = Capability::CAP_DAC_OVERRIDE;
+/// Kept where they are there, and done without where they are not.
+const WELCOME: [Capability; 2] = [
+    // The directory in which overlayfs works on a transaction, which nobody may enter; and making
+    // groups in a cgroup v1 hierarchy, whose root is writable to nobody.
+    Capability::CAP_DAC_OVERRIDE,
+    // Listening for the kernel's records of what it refused.
+    Capability::CAP_AUDIT_READ,
+];
 
 /// What the launcher may do.
 #[derive(Debug, Clone)]
@@ -95,8 +99,10 @@ fn enter_user_namespace() -> Result<(), String> {
 /// first steps), and no others, not even to be had by executing.
 fn keep_only_needed() -> Result<(), PrivilegeError> {
     let mut needed: CapsHashSet = NEEDED.into_iter().collect();
-    if caps::has_cap(None, CapSet::Permitted, WELCOME)? {
-        needed.insert(WELCOME);
+    for welcome in WELCOME {
+        if caps::has_cap(None, CapSet::Permitted, welcome)? {
+            needed.insert(welcome);
+        }
     }
     for capability in caps::runtime::thread_all_supported() {
         if !needed.contains(&capability) {

@@ -78,6 +78,8 @@ pub enum LauncherError {
 struct Launcher {
     ceiling: Ceiling,
     facts: Facts,
+    /// The kernel's audit records, which the broker reads.
+    records: Option<OwnedFd>,
     spawner: Spawner,
     cgroups: Cgroups,
     blank: Option<Blank>,
@@ -113,7 +115,7 @@ fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| LauncherError::Kernel("undumpable", e))?;
     let spawner = Spawner::new(&cell, OwnPids::No)?;
-    let (spawner, facts) = facts::find(privilege, spawner, &cgroups)?;
+    let (spawner, facts, records) = facts::find(privilege, spawner, &cgroups)?;
     let mut ceiling = options.ceiling;
     if !listening {
         // Not a service: whoever started this may have sessions, root among them.
@@ -123,6 +125,7 @@ fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
     let mut launcher = Launcher {
         ceiling,
         facts,
+        records,
         spawner,
         cgroups,
         blank: None,
@@ -222,7 +225,10 @@ impl Launcher {
                     }
                 };
                 if let Some(reply) = self.answer(request, fds) {
-                    broker.send(&reply, &[])?;
+                    let welcome = matches!(reply, Reply::Welcome { .. });
+                    let records = self.records.iter().filter(|_| welcome);
+                    let records: Vec<_> = records.map(|socket| socket.as_fd()).collect();
+                    broker.send(&reply, &records)?;
                 }
             }
         }

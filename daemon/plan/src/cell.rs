@@ -47,6 +47,10 @@ pub enum Report {
         landlock_errata: u32,
         /// Whether a file system can be laid over another, and what is under it is as it was.
         overlay: Found,
+        /// Whether the kernel's audit records can be listened for; the socket is the descriptor.
+        records: Found,
+        /// Whether a process can begin an audit session of its own.
+        audit_session: Found,
     },
 }
 
@@ -90,6 +94,9 @@ pub struct Run {
     pub script: Option<Vec<u8>>,
     /// What its three streams are.
     pub streams: Streams,
+    /// The name under which the program's Landlock domain is made, at most 15 bytes: the kernel's
+    /// records of what it refuses tell it. None if there are no records to be.
+    pub mark: Option<Vec<u8>>,
 }
 
 /// What a program's streams are.

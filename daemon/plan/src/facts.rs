@@ -45,6 +45,12 @@ pub struct Facts {
     pub landlock_errata: u32,
     /// Whether what a program does to a workspace can be held back by an overlay.
     pub overlay: Found,
+    /// Whether the kernel's records of what it refuses can be listened for. That any come is for
+    /// the broker to find out.
+    pub records: Found,
+    /// Whether a runner can have an audit session of its own, by which records of system calls that
+    /// were refused can be told apart.
+    pub audit_session: Found,
     /// Which cgroup controllers the launcher can use.
     pub cgroup: CgroupFacts,
 }

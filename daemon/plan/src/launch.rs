@@ -141,6 +141,15 @@ pub struct Transactions {
     pub durable: Durable,
 }
 
+/// Whether the kernel is to leave records of what it refuses a session's programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Records {
+    /// Nobody would read them.
+    Unread,
+    /// The broker reads them.
+    Read,
+}
+
 /// Everything about a session's confinement that the broker decides.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct LaunchPlan {
@@ -166,4 +175,6 @@ pub struct LaunchPlan {
     pub recording: Recording,
     /// Names in the workspace that the session does not see, or can not change.
     pub names: Names,
+    /// What is to be told of what its programs are refused.
+    pub records: Records,
 }

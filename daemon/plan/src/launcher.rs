@@ -56,7 +56,8 @@ pub enum Request {
 /// From the launcher.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Reply {
-    /// To `Hello`.
+    /// To `Hello`. Descriptor: a socket with the kernel's audit records, where [`Facts::records`]
+    /// says so.
     Welcome {
         /// [`crate::BUILD_ID`] of the launcher.
         build_id: String,

@@ -26,7 +26,7 @@ pub use filter::{
     Compare, Condition, FilterError, Instruction, SyscallAction, SyscallRule, assemble,
 };
 pub use launch::{
-    Access, Bind, Durable, Grant, LaunchPlan, Limits, MissingPath, Network, Path, Tmpfs,
+    Access, Bind, Durable, Grant, LaunchPlan, Limits, MissingPath, Network, Path, Records, Tmpfs,
     Transactions, Upper,
 };
 pub use layer::Layer;

@@ -40,6 +40,9 @@ pub struct CellReceipt {
     pub upper: Option<crate::Upper>,
     /// Why nothing can be laid over it, where that is known and may be.
     pub uncovered: Option<String>,
+    /// The number by which the kernel's audit records of system calls know the process and all that
+    /// it starts; none if it has none of its own.
+    pub audit_session: Option<u32>,
 }
 
 /// A limit and who holds it.

@@ -3,7 +3,7 @@
 
 use crate::{
     Absent, Access, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, MissingPath, Network,
-    Path, SyscallRule, Tmpfs, Transactions,
+    Path, Records, SyscallRule, Tmpfs, Transactions,
     names::{NameList, Names},
     record::Recording,
 };
@@ -159,6 +159,9 @@ pub enum Resource {
 pub enum Step {
     /// A session (`setsid`), signal mask, dispositions and umask of its own.
     Detach,
+    /// An audit session of its own, so that records of what the filter refuses it and its programs
+    /// can be told from all others. Without it the filter leaves none.
+    AuditSession(Identity),
     /// Make these namespaces.
     Namespaces(Vec<Namespace>),
     /// Enter these namespaces by the descriptors that came with the setup.
@@ -229,6 +232,7 @@ impl Step {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Detach => "detach",
+            Self::AuditSession(_) => "audit session",
             Self::Namespaces(_) => "namespaces",
             Self::EnterNamespaces(_) => "enter namespaces",
             Self::Root(_) => "root",
@@ -290,6 +294,9 @@ pub fn steps(
 
     let own_proc = has(Layer::Mount) && has(Layer::Pid);
     let mut steps = vec![Step::Detach];
+    if plan.records == Records::Read && matches!(role, Role::Runner | Role::Transaction) {
+        steps.push(Step::AuditSession(identity));
+    }
     match role {
         Role::Trial | Role::Sweep => {}
         Role::Files => {

@@ -7,8 +7,8 @@ use crate::{
     settings::{FileEntry, NetMode},
 };
 use palisade_plan::{
-    Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Network, Tmpfs, ceiling, names::Names,
-    record::Recording,
+    Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Network, Records, Tmpfs, ceiling,
+    names::Names, record::Recording,
 };
 use std::path::{Path, PathBuf};
 
@@ -153,6 +153,8 @@ impl Profile {
                 hide: names::told(&settings.fs.hide),
                 protect: names::told(&settings.fs.protect),
             },
+            // Whoever opens a session knows whether there are any.
+            records: Records::Unread,
         })
     }
 

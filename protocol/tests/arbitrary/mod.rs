@@ -160,7 +160,7 @@ fn receipt() -> impl Strategy<Value = Receipt> {
         (text(), text(), text(), texts()),
         (option::of(landlock), option::of(seccomp)),
         (any::<[u32; 3]>(), vec(any::<u32>(), 0..4), any::<bool>()),
-        (vec(limit, 0..3), vec(degraded, 0..3), guard()),
+        (vec(limit, 0..3), vec(degraded.clone(), 0..3), guard(), vec(degraded, 0..3)),
     )
         .prop_map(|(texts, kernel, ids, lists)| Receipt {
             profile: texts.0,
@@ -177,6 +177,7 @@ fn receipt() -> impl Strategy<Value = Receipt> {
             limits: lists.0,
             degraded: lists.1,
             guard: lists.2,
+            unrecorded: lists.3,
         })
 }
 

@@ -54,7 +54,7 @@ impl Held {
 /// Follows a job until it and everything it started is gone.
 pub(super) async fn attend(attended: Attended) {
     let Attended { session, job, name, begun, mut signals, deadline, input, tap, held } = attended;
-    let Begun { channel, sink, source, .. } = begun;
+    let Begun { channel, sink, source, watched, .. } = begun;
     let recorder = Recorder::new(session.profile.spool_bytes());
     let mut taking = Taking { job: &job, recorder, tap };
     let (over, is_over) = watch::channel(false);
@@ -66,7 +66,7 @@ pub(super) async fn attend(attended: Attended) {
     let grace = Duration::from_millis(session.profile.kill_grace_ms());
     let supervise = async {
         let runner = if held.is_some() { Runner::Once } else { Runner::Shared };
-        let mut watchdog = Watchdog::new(channel, grace, runner);
+        let mut watchdog = Watchdog::new(channel, watched, grace, runner);
         let end = tokio::select! {
             end = watchdog.wait(stopped(&job, deadline), &mut signals) => end,
             never = async { feed.await; std::future::pending().await } => never,

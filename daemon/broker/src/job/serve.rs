@@ -69,6 +69,9 @@ pub(super) fn described(job: &Job) -> Value {
         data["killed"] = json!(ended.cancelled);
         data["oom"] = json!(ended.oom);
         data["error"] = json!(ended.error);
+        if !ended.denials.is_empty() {
+            data["denials"] = json!(ended.denials);
+        }
     }
     data
 }

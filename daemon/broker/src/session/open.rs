@@ -23,7 +23,7 @@ use crate::{
     who::Who,
 };
 use palisade_plan::{
-    Found,
+    Found, Records,
     cell::{FILE_CHANNELS, Ready},
     launcher::{Reply, Request, SessionNumber, Whose},
     record::Recording,
@@ -120,6 +120,11 @@ async fn begin(
     live.own.check(&plan)?;
 
     let launcher = server.link.launcher().await?;
+    // A filter that notes what programs use is another, and leaves none.
+    if launcher.records().expected().await && plan.recording == Recording::No {
+        plan.records = Records::Read;
+    }
+    let logged = plan.records;
     let number = server.link.next_number();
     let mut replies = launcher.enroll(number)?;
     let whose = if client.is_some() { Whose::Client } else { Whose::Nobody };
@@ -178,6 +183,7 @@ async fn begin(
         audit: server.audit.clone(),
         untold: Mutex::default(),
         number,
+        logged,
         launcher,
         state,
         _enrolled: enrolled,

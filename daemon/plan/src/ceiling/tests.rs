@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    Access, Bind, Compare, Condition, Durable, Grant, Limits, MissingPath, Network, SyscallAction,
-    SyscallRule, Tmpfs, Transactions, Upper,
+    Access, Bind, Compare, Condition, Durable, Grant, Limits, MissingPath, Network, Records,
+    SyscallAction, SyscallRule, Tmpfs, Transactions, Upper,
 };
 
 const USER: Identity = Identity { uid: 1000, gid: 1000 };
@@ -50,6 +50,7 @@ fn plan() -> LaunchPlan {
         transactions: Transactions { upper: Upper::Memory, durable: Durable::Replaced },
         recording: crate::record::Recording::No,
         names: crate::names::Names::default(),
+        records: Records::Unread,
     }
 }
 

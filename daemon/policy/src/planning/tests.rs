@@ -133,6 +133,8 @@ fn without_a_root_of_its_own_a_session_has_no_leave_on_the_hosts_tmp_and_home() 
             landlock_abi: 7,
             landlock_errata: 0,
             overlay: found.clone(),
+            records: found.clone(),
+            audit_session: found.clone(),
             cgroup: CgroupFacts::default(),
         };
         let identity = Identity { uid: 1000, gid: 1000 };
