@@ -1,9 +1,12 @@
 //! What confinement costs: every figure beside a bare one of the same run, interleaved, medians.
 //!
 //! `cargo build --release --workspace && cargo bench -p palisade-tests`; `-- --quick` for a short run,
-//! `-- programs small search transactions audit checkpoints setup rules throughput flood memory` for some.
+//! `-- programs small search transactions audit checkpoints setup rules denials throughput flood
+//! memory` for some.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, missing_docs)]
 
+#[path = "bench/denials.rs"]
+mod denials;
 #[path = "bench/search.rs"]
 mod search;
 #[path = "bench/transactions.rs"]
@@ -113,6 +116,9 @@ fn main() {
     }
     if want("rules") {
         bench.rules();
+    }
+    if want("denials") {
+        bench.denials();
     }
     if want("throughput") {
         bench.throughput(if quick { 300 } else { 1000 });

@@ -1,0 +1,63 @@
+//! What it costs to tell what a program was refused.
+
+use super::{Bench, bare, interleave, show};
+use palisade_client::Session;
+use palisade_tests::KernelAudit;
+use std::time::Duration;
+
+/// Longer than a daemon waits to learn that no records come.
+const GIVEN_UP: Duration = Duration::from_millis(300);
+
+impl Bench {
+    /// The same commands in a session that reads the kernel's records, and in one that does not.
+    pub(super) fn denials(&self) {
+        println!("\nwhat a program was refused, from the kernel's records");
+        let audit = match KernelAudit::on() {
+            Ok(audit) => audit,
+            Err(why) => return println!("  not to be had here: {why}"),
+        };
+        audit.pause();
+        let (client, mut daemon) = self.client();
+        let untold = self.open(&client);
+        self.ends(&untold, ": > /run/x; exit 1", 0);
+        std::thread::sleep(GIVEN_UP);
+        audit.resume();
+        let (other, mut second) = self.client();
+        let told = self.open(&other);
+        let workspace = self.world.workspace();
+        let refused = ": > /run/x; exit 1";
+        let times = interleave(
+            self.rounds,
+            &mut [
+                &mut || bare(&workspace, &self.environment),
+                &mut || self.bash(&untold),
+                &mut || self.bash(&told),
+                &mut || self.ends(&untold, "exit 1", 0),
+                &mut || self.ends(&told, "exit 1", 0),
+                &mut || self.ends(&untold, refused, 0),
+                &mut || self.ends(&told, refused, 1),
+            ],
+        );
+        let names = [
+            "bare",
+            "it ends well, unread",
+            "it ends well, read",
+            "it fails, unread",
+            "it fails, read",
+            "it is refused, unread",
+            "it is refused, and told",
+        ];
+        for (name, row) in names.iter().zip(&times) {
+            show(&format!("  {name}"), row, times[0].median());
+        }
+        drop((untold, client, told, other));
+        self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
+        daemon.wait().unwrap();
+        second.wait().unwrap();
+    }
+
+    fn ends(&self, session: &Session, command: &str, denials: usize) {
+        let result = self.runtime.block_on(async { session.bash(command).await }).unwrap();
+        assert_eq!(result.denials.len(), denials, "{command}: {:?}", result.denials);
+    }
+}
