@@ -30,9 +30,13 @@ fn audited(test: impl FnOnce(&World)) {
             test(&World::new(Mode::System));
         }
         Err(why) => {
-            eprintln!("the kernel's audit can not be had: {why}");
-            let mode = Mode::all()[0];
-            assert_unknown(&World::new(mode).open(), mode);
+            // Once for all of the tests.
+            static SAID: std::sync::Once = std::sync::Once::new();
+            SAID.call_once(|| {
+                eprintln!("the kernel's audit can not be had: {why}");
+                let mode = Mode::all()[0];
+                assert_unknown(&World::new(mode).open(), mode);
+            });
         }
     }
 }
