@@ -212,6 +212,20 @@ fn what_the_session_made_is_its_own() {
         let (result, _) = desk.bash("python3 -c 'import os; f = os.unlink; f(\"own\")'", nobody);
         assert!(result.success, "{mode:?}: {:?}", result.error);
         assert_eq!(desk.text("own"), None);
+        // A directory with nothing but such files too, and no other.
+        let make = "python3 -c 'import os; os.mkdir(\"o\")
+for n in \"xy\": open(\"o/\" + n, \"w\").write(n)'";
+        let drop = "python3 -c 'import shutil; f = shutil.rmtree; f(\"o\")'";
+        let (result, _) = desk.bash(make, nobody);
+        assert!(result.success, "{mode:?}: {:?}", result.error);
+        let (result, _) = desk.bash(drop, nobody);
+        assert!(result.success && !desk.path("o").exists(), "{mode:?}: {:?}", result.error);
+        let (result, _) = desk.bash(make, nobody);
+        assert!(result.success, "{mode:?}: {:?}", result.error);
+        desk.file("o/z", "somebody's");
+        let (result, asked) = desk.bash(drop, |_| Answer::deny("no"));
+        assert_eq!((asked.len(), result.success), (1, false), "{mode:?}");
+        assert_eq!(desk.text("o/z").as_deref(), Some("somebody's"), "{mode:?}");
         // Until somebody else changes it.
         let (result, _) = desk.bash("python3 -c 'open(\"own\", \"w\").write(\"3\")'", nobody);
         assert!(result.success, "{mode:?}: {:?}", result.error);

@@ -36,7 +36,7 @@ pub fn losses(
     for effect in effects.iter().filter(loud) {
         entries = entries.saturating_add(entries_of(effect));
         bytes = bytes.saturating_add(effect.size_after.max(effect.size_before));
-        let is_own = effect.replaces.is_some_and(own);
+        let is_own = effect.replaces.is_some_and(own) || is_own_directory(effect, own);
         let asked = match effect.kind {
             EffectKind::Deleted { .. } => settings.deletions == Held::Ask && !is_own,
             EffectKind::Moved { .. } => {
@@ -67,6 +67,13 @@ pub fn losses(
         }
     }
     found
+}
+
+/// Whether a directory that is gone had nothing in it but files that the session itself wrote.
+fn is_own_directory(effect: &Effect, own: &dyn Fn(Version) -> bool) -> bool {
+    let EffectKind::Deleted { entries } = effect.kind else { return false };
+    let Some(files) = effect.below.as_ref().filter(|files| !files.is_empty()) else { return false };
+    files.len() as u64 + 1 == entries && files.iter().all(|file| own(*file))
 }
 
 /// How many entries an effect is about.
