@@ -117,7 +117,7 @@ impl Bench {
         let workspace = self.world.workspace();
         prepare(&workspace);
         let unpack = "rm -rf out && mkdir out && tar -xf archive.tar -C out";
-        let build = "rm -rf crate/target && cd crate && cargo build -q --offline";
+        let build = "rm -rf crate/target && (cd crate && cargo build -q --offline)";
         for (name, command) in [
             ("git status", "git -C repo status"),
             ("untar, 5,000 files", unpack),
