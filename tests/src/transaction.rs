@@ -116,8 +116,9 @@ impl Transaction {
     ///
     /// # Errors
     /// The cell's.
-    pub fn resolve(&self) -> Result<Changed, FileError> {
-        let change = Change { act: Act::Resolve, most: u64::MAX, keep: Keep::Nothing, diff: 0 };
+    pub fn resolve(&self, begun: &[[u8; 32]]) -> Result<Changed, FileError> {
+        let act = Act::Resolve { begun: Some(begun.to_vec()) };
+        let change = Change { act, most: u64::MAX, keep: Keep::Nothing, diff: 0 };
         prepare(self.cell.file_channel(), change, &[])?;
         commit(self.cell.file_channel())
     }

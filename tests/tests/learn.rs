@@ -3,6 +3,7 @@
 //! user's.
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::disallowed_methods,
     reason = "a test that can not go on fails"
 )]

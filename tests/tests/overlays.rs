@@ -701,7 +701,7 @@ fn a_process_killed_in_its_commit_leaves_each_file_old_or_new_and_is_taken_back(
             let known = ["file old\n", "file new\n", "file n\n", "file t\n", "directory"];
             assert!(known.contains(&what.as_str()) || name == "probe", "{name}: {what:?}");
         }
-        let changed = transaction.resolve().unwrap();
+        let changed = transaction.resolve(&[draft.prepared.digest]).unwrap();
         assert_eq!(changed.notes, Vec::<String>::new());
         // Killed before its first step, or after its last: the journal was not there, or not any more.
         match (&ended, changed.resolved.as_slice()) {

@@ -115,5 +115,5 @@ fn with_json_even_a_failure_is_one_object() {
 fn a_bad_duration_says_what_is_taken() {
     let output = palisade(&["run", "--timeout", "30", "--", "true"]);
     assert_eq!(output.status.code(), Some(125));
-    assert!(text(&output.stderr).contains("500ms, 30s, 2m"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("500ms, 30s, 7d"), "{}", text(&output.stderr));
 }

@@ -134,11 +134,19 @@ mod tests {
                 .collect(),
             landlock_abi: 7,
             landlock_errata: 0x6,
-            overlay: Found::Yes("here".into()),
+            overlay: match is_of_overlay(missing) {
+                true => Found::No("EINVAL".into()),
+                false => Found::Yes("here".into()),
+            },
             records: Found::No("not here".into()),
             audit_session: Found::No("not here".into()),
             cgroup: CgroupFacts::default(),
         }
+    }
+
+    /// Names are hidden and protected by an overlay, so that both are missing without one.
+    fn is_of_overlay(layer: Layer) -> bool {
+        matches!(layer, Layer::Hide | Layer::Protect)
     }
 
     #[test]
@@ -146,7 +154,9 @@ mod tests {
         for missing in Layer::ALL {
             for privileged in [true, false] {
                 for status in layers(&facts(privileged, missing)) {
-                    let is_missing = status.layer == missing.name();
+                    let both = [Layer::Hide, Layer::Protect].map(Layer::name);
+                    let is_missing = status.layer == missing.name()
+                        || is_of_overlay(missing) && both.contains(&status.layer.as_str());
                     assert_eq!(status.available, !is_missing, "{status:?}");
                     assert_eq!(status.advice.is_empty(), !is_missing, "{status:?}");
                 }

@@ -192,7 +192,7 @@ mod tests {
         assert!(checked(&own).is_ok());
         let link = temp.path().join("link");
         symlink(&own, &link).unwrap();
-        assert_eq!(checked(&link).unwrap_err().raw_os_error(), Some(40));
+        assert_eq!(checked(&link).unwrap_err().raw_os_error(), Some(20));
         fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(checked(&own).unwrap_err().to_string().contains("others may write it"));
         assert_eq!(checked(&temp.path().join("none")).unwrap_err().raw_os_error(), Some(2));

@@ -107,7 +107,12 @@ pub enum Act {
     },
     /// Take back what commits of transactions did that were cut off in this workspace. Not in a
     /// transaction. Nothing else is changed, and if there are none nothing at all.
-    Resolve,
+    Resolve {
+        /// The digests of changes that were begun: nothing else is taken back, since a program may
+        /// have left what looks like a commit. None: it is told what seems to be cut off, and only
+        /// what had not begun is cleared away.
+        begun: Option<Vec<[u8; 32]>>,
+    },
 }
 
 /// What becomes of paths that the program changed and somebody else too, meanwhile.

@@ -50,19 +50,23 @@ impl Held {
     ) -> Result<Self, CallError> {
         let session = &context.session;
         let wanted = Wanted::of(task, session).await?;
-        let (mut writing, keep) = if task.is_kept() {
+        let room = session.profile.undo_bytes();
+        let mut writing = if task.is_kept() || task.is_journalled() {
             let begun = Begun {
                 owner: session.owner(),
                 session: session.id.clone(),
                 call_id: context.call_id.clone(),
                 tool: tool.clone(),
-                room: session.profile.undo_bytes(),
+                room: if task.is_kept() { room } else { u64::MAX },
             };
-            let writing = session.undos.begin(begun).await?;
-            let bytes = session.profile.undo_bytes();
-            (Some(writing), Keep::Sent { bytes, entries: CALL_ENTRIES })
+            Some(session.undos.begin(begun).await?)
         } else {
-            (None, Keep::Nothing)
+            None
+        };
+        let keep = if task.is_kept() {
+            Keep::Sent { bytes: room, entries: CALL_ENTRIES }
+        } else {
+            Keep::Nothing
         };
         let Some(mut lease) = files.lease().await else {
             return Err(session.channel_error("all its file channels are broken"));
@@ -94,7 +98,8 @@ impl Held {
             writing.keep();
         }
         let digest = self.preview.digest;
-        let undo = self.writing.as_ref().map(|writing| writing.call().to_string());
+        let undo = self.writing.as_ref().filter(|_| task.is_kept());
+        let undo = undo.map(|writing| writing.call().to_string());
         let unknown = |why: CallError| {
             let error = CallError::Unknown(Box::new(why)).into();
             Done::Unknown(Box::new(Outcome { undo: undo.clone(), ..error }), digest)
@@ -118,7 +123,10 @@ impl Held {
             Err(_) => return Ok(unknown(deadline.error())),
         };
         note(session, task, &changed);
-        if let Some(writing) = &mut self.writing {
+        if let Some(writing) = self.writing.as_mut().filter(|_| !task.is_kept()) {
+            // It only said that the change was begun.
+            writing.take_back();
+        } else if let Some(writing) = &mut self.writing {
             let left: Vec<_> = changed.effects.iter().flat_map(left).collect();
             if let Err(error) = writing.complete(&left).await {
                 // It is done; undoing it will need force.

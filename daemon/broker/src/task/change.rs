@@ -93,6 +93,12 @@ impl ChangeTask {
         !matches!(self, Self::Delete { kept: Kept::Not, .. } | Self::Settle { kept: Kept::Not, .. })
     }
 
+    /// Whether it leaves a journal if it is cut off, which is believed only of a change that is known
+    /// to have been begun.
+    pub(crate) const fn is_journalled(&self) -> bool {
+        matches!(self, Self::Settle { .. })
+    }
+
     /// How large a file may be afterwards.
     pub(crate) fn most(&self, session: &Session) -> u64 {
         match self {

@@ -80,8 +80,8 @@ impl Incoming<'_> {
 /// Works a change out, says what it would be, and does it if that is the answer.
 pub(crate) fn change(channel: &Channel, change: &Change, view: &View) -> Result<(), Stop> {
     let incoming = Incoming { channel };
-    if change.act == Act::Resolve {
-        return settle::resolve(&incoming, view);
+    if let Act::Resolve { begun } = &change.act {
+        return settle::resolve(&incoming, view, begun.as_deref());
     }
     let mut stage = Stage::new(change, view);
     work_out(&mut stage, &incoming)?;
@@ -177,7 +177,7 @@ fn work_out(stage: &mut Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> 
             let force = if *force { Force::Yes } else { Force::No };
             restore::restore(stage, incoming, entries, force)
         }
-        Act::Settle { .. } | Act::Resolve => {
+        Act::Settle { .. } | Act::Resolve { .. } => {
             let message = "there is no transaction here to be settled".to_owned();
             Err(failure(FileErrorKind::Invalid, None, message).into())
         }

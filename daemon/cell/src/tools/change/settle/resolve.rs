@@ -61,9 +61,15 @@ enum Standing {
     Foreign,
 }
 
-/// Says which commits were cut off, and takes them back if that is the answer.
-pub(in super::super) fn resolve(incoming: &Incoming<'_>, view: &View) -> Result<(), Stop> {
-    let cuts = find(view)?;
+/// Says which commits were cut off, of those that were begun, and takes them back if that is the
+/// answer.
+pub(in super::super) fn resolve(
+    incoming: &Incoming<'_>,
+    view: &View,
+    begun: Option<&[[u8; 32]]>,
+) -> Result<(), Stop> {
+    let mut cuts = find(view)?;
+    cuts.retain(|cut| begun.is_none_or(|begun| begun.contains(&cut.digest)));
     let mut effects: Vec<Effect> = Vec::new();
     let mut hash = Sha256::new();
     for cut in &cuts {
@@ -76,6 +82,9 @@ pub(in super::super) fn resolve(incoming: &Incoming<'_>, view: &View) -> Result<
     let prepared = Prepared { effects, digest, diff, diff_complete, conflicts };
     incoming.channel.send(&FileReply::Prepared(prepared))?;
     incoming.decision()?;
+    if begun.is_none() {
+        cuts.retain(|cut| cut.entries.iter().all(|entry| cut.effect(entry).is_none()));
+    }
     let mut changed = Changed::default();
     for cut in cuts {
         cut.take_back(&mut changed)?;

@@ -1,6 +1,6 @@
 //! Commits that are cut off after any of their steps, and taken back.
 
-use super::*;
+use super::{super::journal, *};
 use palisade_plan::change::Changed;
 use std::collections::BTreeSet;
 
@@ -64,8 +64,14 @@ fn anything(seed: u64) -> Two {
 }
 
 impl Two {
+    /// The change whose journal is left.
+    fn begun(&self) -> Option<Vec<[u8; 32]>> {
+        let read = |name: &String| journal::read(fs::File::open(self.lower().join(name)).unwrap());
+        Some(self.left().iter().filter_map(read).map(|(head, _)| head.digest).collect())
+    }
+
     fn resolve(&self) -> Changed {
-        let draft = self.broker.prepare(Act::Resolve, &[]).unwrap();
+        let draft = self.broker.prepare(Act::Resolve { begun: self.begun() }, &[]).unwrap();
         let reply = self.broker.ask(&FileRequest::Commit);
         let FileReply::Changed(changed) = reply else { panic!("{reply:?}") };
         assert_eq!(changed.effects.len(), draft.prepared.effects.len());
@@ -254,7 +260,7 @@ fn a_journal_that_somebody_made_up_reaches_nothing_else() {
         let mut other = journal.clone();
         other[at..at + 4].copy_from_slice(name.as_bytes());
         fs::write(staging.join("journal"), &other).unwrap();
-        let draft = two.broker.prepare(Act::Resolve, &[]).unwrap();
+        let draft = two.broker.prepare(Act::Resolve { begun: two.begun() }, &[]).unwrap();
         assert_eq!(draft.prepared.effects, [], "{name}");
         assert_eq!(two.broker.ask(&FileRequest::Abandon), FileReply::Abandoned);
     }
@@ -268,4 +274,23 @@ fn a_journal_that_somebody_made_up_reaches_nothing_else() {
     assert_eq!(two.resolve().effects.len(), 1);
     assert_eq!(fs::read_to_string(two.lower().join("file")).unwrap(), "old\n");
     assert_eq!(fs::read_to_string(outside.path().join("file")).unwrap(), "theirs\n");
+}
+
+#[test]
+fn a_journal_of_a_change_that_nobody_began_is_told_of_and_left_alone() {
+    let two = Two::new();
+    two.low("file", "old\n");
+    two.up("file", "new\n");
+    two.settle(Some(1)).unwrap();
+    let new = |two: &Two| fs::read_to_string(two.lower().join("file")).unwrap();
+    assert_eq!(new(&two), "new\n");
+    for (begun, effects) in [(None, 1), (Some(Vec::new()), 0), (Some(vec![[7; 32]]), 0)] {
+        let draft = two.broker.prepare(Act::Resolve { begun }, &[]).unwrap();
+        assert_eq!(draft.prepared.effects.len(), effects);
+        let reply = two.broker.ask(&FileRequest::Commit);
+        assert_eq!(reply, FileReply::Changed(Changed::default()));
+        assert_eq!((new(&two).as_str(), two.left().len()), ("new\n", 1));
+    }
+    assert_eq!(two.resolve().effects.len(), 1);
+    assert_eq!((new(&two).as_str(), two.left().len()), ("old\n", 0));
 }
