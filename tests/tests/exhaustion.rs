@@ -263,6 +263,8 @@ fn a_launcher_without_descriptors_refuses_sessions_until_it_has_some() {
         let world = World::new(mode);
         let daemon = world.daemon();
         let sandbox = over(&daemon, &world).unwrap();
+        // All that it needs of the launcher is there.
+        assert_eq!(sandbox.ok("echo begun"), "begun\n");
         let launcher = Rooms::of(daemon.child.id()).inner.pid;
         let usual = descriptors(launcher);
         limit(launcher, "nofile=3:");
