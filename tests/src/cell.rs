@@ -13,7 +13,7 @@ use palisade_policy::{ProfileSet, Scene};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
     io::Read as _,
-    os::fd::{AsFd as _, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     path::Path,
     process::{Child, Command, Stdio},
 };
@@ -292,6 +292,12 @@ impl Cell {
         run(&self.channel, argv, cwd)
     }
 
+    /// The same with a standard input.
+    #[must_use]
+    pub fn run_on(&self, argv: &[&str], cwd: &Path, stdin: BorrowedFd<'_>) -> (RunReply, String) {
+        run_with(&self.channel, argv, cwd, None, stdin)
+    }
+
     /// Makes attempts with the `probe` of a workspace; a line of output each.
     #[must_use]
     pub fn probe(&self, workspace: &Path, attempts: &[&str]) -> Vec<String> {
@@ -333,8 +339,18 @@ fn run_marked(
     cwd: &Path,
     mark: Option<&str>,
 ) -> (RunReply, String) {
-    let (reader, writer) = std::io::pipe().expect("pipe");
     let null = std::fs::File::options().read(true).write(true).open("/dev/null").expect("null");
+    run_with(channel, argv, cwd, mark, null.as_fd())
+}
+
+fn run_with(
+    channel: &Channel,
+    argv: &[&str],
+    cwd: &Path,
+    mark: Option<&str>,
+    stdin: BorrowedFd<'_>,
+) -> (RunReply, String) {
+    let (reader, writer) = std::io::pipe().expect("pipe");
     let run = RunRequest::Run(Run {
         argv: argv.iter().map(|a| a.as_bytes().to_vec()).collect(),
         environment: vec![b"PATH=/usr/bin:/bin".to_vec(), b"SHLVL=0".to_vec()],
@@ -343,7 +359,7 @@ fn run_marked(
         streams: palisade_plan::cell::Streams::Given,
         mark: mark.map(|mark| mark.as_bytes().to_vec()),
     });
-    let fds = [null.as_fd(), writer.as_fd(), writer.as_fd()];
+    let fds = [stdin, writer.as_fd(), writer.as_fd()];
     channel.send_with(&run, &fds).expect("run");
     drop(writer);
     let mut output = Vec::new();

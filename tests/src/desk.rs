@@ -1,11 +1,12 @@
 //! A daemon, a session under a profile of the test's own, and an operator who answers its questions.
 
 use crate::{Daemon, Mode, Sandbox, World, profile_with};
-use palisade_client::{Answer, Open, Operator, OperatorEvent, Question, Registration};
+use palisade_client::{Answer, Event, Open, Operator, OperatorEvent, Question, Registration};
 use palisade_protocol::{Ask, CallResult, ErrorCode, Review};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::{fs, path::PathBuf};
+use tokio::io::AsyncWriteExt as _;
 
 /// A session and whoever answers its questions.
 #[derive(Debug)]
@@ -109,6 +110,36 @@ impl Desk {
             if let Some(given) = answer(question) {
                 self.operator.answer(question, given).await.expect("taken");
             }
+        })
+    }
+
+    /// Runs a line; when it has said `ready`, something else happens; then its input ends, and what is
+    /// asked is answered.
+    #[must_use]
+    pub fn meanwhile(
+        &self,
+        line: &str,
+        other: impl FnOnce(),
+        answer: impl Fn(&Question) -> Answer,
+    ) -> (CallResult, Vec<Question>) {
+        let call = async {
+            let (mut ours, theirs) = tokio::io::duplex(64);
+            let call = self.sandbox.session.bash(line).stream().attach_reader(theirs);
+            let mut running = call.start().await.expect("started");
+            loop {
+                match running.next().await {
+                    Some(Event::Output { data, .. }) if data.starts_with(b"ready") => break,
+                    Some(_) => {}
+                    None => panic!("it ended"),
+                }
+            }
+            other();
+            ours.shutdown().await.expect("shut");
+            drop(ours);
+            running.result().await.expect("a result")
+        };
+        self.during(call, async |question| {
+            self.operator.answer(question, answer(question)).await.expect("taken");
         })
     }
 

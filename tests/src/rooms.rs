@@ -13,9 +13,17 @@ use std::{
 /// # Panics
 /// If it does not.
 pub fn until(what: &str, mut is: impl FnMut() -> bool) {
-    for _ in 0..2400 {
-        if is() {
-            return;
+    awaited(what, || is().then_some(()));
+}
+
+/// The same for something that is wanted.
+///
+/// # Panics
+/// If it does not come.
+pub fn awaited<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..3600 {
+        if let Some(found) = found() {
+            return found;
         }
         std::thread::sleep(Duration::from_millis(25));
     }

@@ -52,6 +52,17 @@ impl Transaction {
         Ok(Self { cell })
     }
 
+    /// Its process.
+    ///
+    /// # Panics
+    /// It is gone.
+    #[must_use]
+    pub fn process(&self) -> rustix::process::Pid {
+        let mut processes = self.cell.processes().into_iter();
+        let once = processes.find(|process| process.name == "cell 1 once").expect("a process");
+        rustix::process::Pid::from_raw(once.pid).expect("not 0")
+    }
+
     /// One that is kept on the disk, in a directory of this name in `store`.
     ///
     /// # Errors

@@ -10,7 +10,10 @@
 
 use palisade_client::Open;
 use palisade_protocol::{CallResult, ErrorCode};
-use palisade_tests::{Daemon, Mode, Sandbox, World, profile_with};
+use palisade_tests::{
+    Daemon, Mode, Sandbox, World, profile_with,
+    rooms::{awaited, until},
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
@@ -18,26 +21,10 @@ use std::{
     path::PathBuf,
     process::{Command, Stdio},
     thread::{self, ScopedJoinHandle},
-    time::{Duration, Instant},
 };
-
-/// How long something that must come may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A question waits for somebody to be attached.
 const WAITING: &str = "deadline_ms = 120000\ngrace_ms = 120000";
-
-/// Waits until there is something.
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "no {what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// A daemon and a session whose destructive calls are asked about.
 struct Office {
@@ -105,7 +92,7 @@ impl Office {
         let done = act();
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
         child.wait().unwrap();
-        until("end of the handler", || (self.attached() <= before).then_some(()));
+        until("end of the handler", || self.attached() <= before);
         done
     }
 
@@ -161,7 +148,7 @@ impl Screen {
     }
 
     fn shows(&self, text: &str) -> String {
-        until(text, || {
+        awaited(text, || {
             let screen = self.tmux(&["capture-pane", "-p", "-J"]);
             screen.contains(text).then_some(screen)
         })
@@ -294,7 +281,7 @@ fn scripts_work_the_queue_of_a_real_daemon() {
     for mode in Mode::all() {
         let office = Office::new(mode, WAITING);
         let waiting = || {
-            until("question", || {
+            awaited("question", || {
                 let pending = office.json(&["pending", "--json"]);
                 pending["questions"][0]["question"].as_str().map(str::to_owned)
             })
@@ -363,7 +350,7 @@ fn grants_are_listed_and_revoked_and_all_of_it_is_in_the_log() {
             records.iter().map(|record| record["kind"].as_str().unwrap().to_owned()).collect()
         };
         // The records of what has just happened are written when the reply is.
-        let records = until("result", || {
+        let records = awaited("result", || {
             let records = show(&third);
             kinds(&records).contains(&"result".to_owned()).then_some(records)
         });

@@ -2,8 +2,8 @@
 //! lost unless somebody says so, and what a command finds is what is there when it starts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use palisade_client::{Answer, Event, OperatorEvent, Question, Review};
-use palisade_protocol::{CallResult, ErrorCode, RawPath};
+use palisade_client::{Answer, Event, Question, Review};
+use palisade_protocol::{ErrorCode, RawPath};
 use palisade_tests::{Desk, Dice, Mode, data, effort, profile_with, tree};
 use serde_json::json;
 use std::{
@@ -12,7 +12,6 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
-use tokio::io::AsyncWriteExt as _;
 
 /// Changes three files, says so, and waits.
 const LINE: &str = "python3 -c 'import os, sys
@@ -26,58 +25,20 @@ fn filled(mode: Mode, profile: &str) -> Desk {
     desk
 }
 
-/// Runs a line; when it is ready, something else happens; then it ends, and what is asked is
-/// answered.
-fn meanwhile(
-    desk: &Desk,
-    line: &str,
-    other: impl FnOnce(),
-    answer: impl Fn(&Question) -> Answer,
-) -> (CallResult, Vec<Question>) {
-    desk.sandbox.wait(async {
-        let (mut ours, theirs) = tokio::io::duplex(64);
-        let call = desk.sandbox.session.bash(line).stream().attach_reader(theirs);
-        let mut running = call.start().await.unwrap();
-        loop {
-            match running.next().await {
-                Some(Event::Output { data, .. }) if data.starts_with(b"ready") => break,
-                Some(_) => {}
-                None => panic!("it ended"),
-            }
-        }
-        other();
-        ours.shutdown().await.unwrap();
-        drop(ours);
-        let result = running.result();
-        tokio::pin!(result);
-        let mut asked = Vec::new();
-        loop {
-            tokio::select! {
-                result = &mut result => return (result.unwrap(), asked),
-                event = desk.operator.next() => {
-                    let Some(OperatorEvent::Question(question)) = event else { continue };
-                    desk.operator.answer(&question, answer(&question)).await.unwrap();
-                    asked.push(*question);
-                }
-            }
-        }
-    })
-}
-
 #[test]
 fn what_somebody_else_changed_as_well_is_asked_about() {
     for mode in Mode::all() {
         let desk = filled(mode, &profile_with(&[]));
         let outside = || desk.file("b.txt", "bee\noutside\n");
         // With nobody there it is a conflict, and nothing counts.
-        let (result, _) = meanwhile(&desk, LINE, outside, |_| Answer::approve());
+        let (result, _) = desk.meanwhile(LINE, outside, |_| Answer::approve());
         assert_eq!(result.error.unwrap().code, ErrorCode::Conflict, "{mode:?}");
         assert_eq!(desk.text("b.txt").as_deref(), Some("bee\noutside\n"), "{mode:?}");
         assert_eq!((desk.text("n.txt"), result.undo), (None, None), "{mode:?}");
 
         desk.attach();
         let outside = || desk.file("b.txt", "bee\nagain\n");
-        let (result, asked) = meanwhile(&desk, LINE, outside, |_| Answer::deny("no"));
+        let (result, asked) = desk.meanwhile(LINE, outside, |_| Answer::deny("no"));
         let [question] = &asked[..] else { panic!("{asked:?}") };
         assert_eq!(question.review, Review::Effects);
         let conflicts: Vec<_> =
@@ -102,14 +63,14 @@ fn what_somebody_else_changed_as_well_is_asked_about() {
                 desk.path("b.txt").into_os_string().into_encoded_bytes(),
             )])
         };
-        let (result, _) = meanwhile(&desk, LINE, outside, without);
+        let (result, _) = desk.meanwhile(LINE, outside, without);
         assert!(result.success, "{mode:?}: {:?}", result.error);
         assert_eq!(desk.text("b.txt").as_deref(), Some("bee\nonce more\n"), "{mode:?}");
         assert_eq!(desk.text("n.txt").as_deref(), Some("new\n"), "{mode:?}");
 
         // Over it, and what was there comes back.
         let outside = || desk.file("b.txt", "bee\nlast\n");
-        let (result, _) = meanwhile(&desk, LINE, outside, |_| Answer::approve());
+        let (result, _) = desk.meanwhile(LINE, outside, |_| Answer::approve());
         assert!(result.success, "{mode:?}: {:?}", result.error);
         assert_eq!(desk.text("b.txt").as_deref(), Some("bee\nonce more\ninside\n"), "{mode:?}");
         let undone = desk.sandbox.done("undo", json!({"call_id": result.undo.unwrap()}));
@@ -129,7 +90,7 @@ fn an_approval_is_not_of_what_comes_after_it_was_shown() {
             desk.file("b.txt", "bee\nlate\n");
             Answer::approve()
         };
-        let (result, asked) = meanwhile(&desk, LINE, outside, late);
+        let (result, asked) = desk.meanwhile(LINE, outside, late);
         assert_eq!(asked.len(), 1, "{mode:?}");
         let error = result.error.unwrap();
         assert_eq!(error.code, ErrorCode::StaleApproval, "{mode:?}: {error:?}");

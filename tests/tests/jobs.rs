@@ -10,12 +10,12 @@
 use palisade_audit::{ReadError, Reader, Record};
 use palisade_client::JobStatus;
 use palisade_protocol::{CallResult, ErrorCode};
-use palisade_tests::{Mode, Sandbox, UNASKED, World, data, processes, profile_with};
+use palisade_tests::{Mode, Sandbox, UNASKED, World, data, processes, profile_with, rooms::until};
 use serde_json::{Value, json};
 use std::{
     fs,
     sync::atomic::{AtomicU32, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Longer than any of this takes on a busy host.
@@ -30,14 +30,6 @@ fn mark() -> String {
 /// A line that shows itself on the host by a mark and sleeps.
 fn sleeper(mark: &str) -> String {
     format!("exec -a {mark} sleep 1000")
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn seen(mark: &str) {

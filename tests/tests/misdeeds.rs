@@ -9,7 +9,7 @@
 
 use palisade_client::{Answer, Registration};
 use palisade_protocol::{
-    Decision, Deny, ErrorCode, Event, Question, Remember, Reply, Request, Review, Scope,
+    Decision, Deny, ErrorCode, Event, Question, Register, Remember, Reply, Request, Review, Scope,
     ServerMessage, Until, wire::Dialect,
 };
 use palisade_tests::{Desk, Mode, handlers, raw::Raw};
@@ -17,6 +17,18 @@ use serde_json::{Value, json};
 
 fn write(content: &str) -> Value {
     json!({"path": "f", "content": content})
+}
+
+/// A handler of input by this name, for these tools; for all if there are none.
+fn registration(name: &str, tools: &[&str]) -> Register {
+    Register {
+        name: name.to_owned(),
+        reviews: vec![Review::Input],
+        tools: tools.iter().map(|tool| tool.parse().unwrap()).collect(),
+        priority: 0,
+        deadline_ms: None,
+        heartbeat_ms: None,
+    }
 }
 
 #[test]
@@ -34,14 +46,7 @@ fn a_handler_that_is_silent_leaves_or_talks_nonsense_denies() {
         };
         desk.sandbox.wait(desk.operator.withdraw()).unwrap();
         let mut operator = connect();
-        let registered = operator.ask(Request::Register(palisade_protocol::Register {
-            name: "program:odd".to_owned(),
-            reviews: vec![Review::Input],
-            tools: Vec::new(),
-            priority: 0,
-            deadline_ms: None,
-            heartbeat_ms: None,
-        }));
+        let registered = operator.ask(Request::Register(registration("program:odd", &[])));
         assert!(matches!(registered, palisade_protocol::Reply::Registered(_)));
         drop(operator);
         let (code, _) = desk.refused("write_file", write("new"));
@@ -58,14 +63,7 @@ fn agents_neither_register_nor_answer_and_cells_do_not_reach_the_socket() {
         for dialect in palisade_tests::raw::DIALECTS {
             let mut agent = Raw::greeted(desk.daemon.connect(mode), dialect);
             for request in [
-                Request::Register(palisade_protocol::Register {
-                    name: "me".to_owned(),
-                    reviews: vec![Review::Input],
-                    tools: Vec::new(),
-                    priority: i32::MAX,
-                    deadline_ms: None,
-                    heartbeat_ms: None,
-                }),
+                Request::Register(Register { priority: i32::MAX, ..registration("me", &[]) }),
                 Request::Answer(Box::new(palisade_protocol::Answer {
                     question: "q-1".parse().unwrap(),
                     digest: String::new(),
@@ -132,14 +130,7 @@ fn whatever_a_handler_does_but_a_clear_yes_denies() {
             let path = &desk.daemon.operators;
             let stream = mode.act(|| std::os::unix::net::UnixStream::connect(path).unwrap());
             let mut raw = Raw::greeted(stream, Dialect::JsonLines);
-            let reply = raw.ask(Request::Register(palisade_protocol::Register {
-                name: "program:odd".to_owned(),
-                reviews: vec![Review::Input],
-                tools: tools.iter().map(|tool| tool.parse().unwrap()).collect(),
-                priority: 0,
-                deadline_ms: None,
-                heartbeat_ms: None,
-            }));
+            let reply = raw.ask(Request::Register(registration("program:odd", tools)));
             assert!(matches!(reply, Reply::Registered(_)), "{reply:?}");
             raw
         };

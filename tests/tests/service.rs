@@ -10,14 +10,16 @@
 )]
 
 use palisade_client::Open;
-use palisade_tests::{Booted, Mode, Sandbox, UNITS, World, binary, processes, readme_blocks};
+use palisade_tests::{
+    Booted, Mode, Sandbox, UNITS, World, binary, processes, readme_blocks,
+    rooms::{awaited, until},
+};
 use serde_json::Value;
 use std::{
     fs,
     os::unix::net::UnixStream,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
-    time::{Duration, Instant},
 };
 
 const BROKER: &str = "palisaded.service";
@@ -26,18 +28,6 @@ const NONE: &str = "0000000000000000";
 /// DAC_OVERRIDE, DAC_READ_SEARCH, KILL, SETGID, SETUID, SETPCAP, NET_ADMIN, SYS_CHROOT, SYS_ADMIN.
 const LAUNCHERS: u64 =
     1 << 1 | 1 << 2 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 12 | 1 << 18 | 1 << 21;
-
-/// Waits for something that is bound to happen.
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -90,7 +80,7 @@ impl Activated {
                 .spawn()
                 .expect("systemd-socket-activate")
         });
-        until("the socket", || socket.exists().then_some(()));
+        until("the socket", || socket.exists());
         child
     }
 
@@ -98,7 +88,7 @@ impl Activated {
         let stream = self
             .world
             .mode
-            .act(|| until("somebody listens", || UnixStream::connect(&self.socket).ok()));
+            .act(|| awaited("somebody listens", || UnixStream::connect(&self.socket).ok()));
         Sandbox::over(stream, None, Open::new(self.world.workspace())).expect("a session")
     }
 }
@@ -254,7 +244,7 @@ fn limits_are_held_below_the_launchers_delegated_cgroup() {
         LAUNCHER,
         "palisade-launcher.socket",
     ]);
-    until("no cgroup is left", || groups().is_empty().then_some(()));
+    until("no cgroup is left", || groups().is_empty());
     assert_eq!(booted.run(&["pgrep", "palisade"]).status.code(), Some(1), "a process is left");
 }
 
@@ -281,9 +271,9 @@ fn outlived_by_nothing(booted: &Booted, seconds: u32, kill: impl FnOnce()) {
     let mut client = client_with(booted, &line);
     let mark = format!("sleep {seconds}");
     let running = || processes::all().iter().filter(|p| p.command == mark).count();
-    until("both run", || (running() == 2).then_some(()));
+    until("both run", || running() == 2);
     kill();
-    until("the call's processes are gone", || (running() == 0).then_some(()));
+    until("the call's processes are gone", || running() == 0);
     let status = client.wait().expect("wait");
     assert!(!status.success(), "the call did not end well: {status}");
     assert_eq!(ok(booted, "-- 'echo back'"), "back\n");
@@ -301,10 +291,10 @@ fn a_killed_room_takes_the_cells_with_it_and_comes_back() {
                 let call = sandbox.session.bash(format!("{mark} & {mark}"));
                 let call = sandbox.wait(async { call.start().await }).expect("started");
                 let running = || processes::all().iter().filter(|p| p.command == mark).count();
-                until("both run", || (running() == 2).then_some(()));
+                until("both run", || running() == 2);
                 activated.broker.kill().unwrap();
                 activated.broker.wait().unwrap();
-                until("the call's processes are gone", || (running() == 0).then_some(()));
+                until("the call's processes are gone", || running() == 0);
                 drop((call, sandbox));
                 fs::remove_file(&activated.socket).unwrap();
                 activated.broker = Activated::start(&activated.world, &activated.socket);

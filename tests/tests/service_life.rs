@@ -9,10 +9,13 @@
     reason = "a test that can not go on fails"
 )]
 
-use palisade_tests::{Booted, Mode, UNITS, profile_with};
+use palisade_tests::{
+    Booted, Mode, UNITS, profile_with,
+    rooms::{awaited, until},
+};
 use std::{
     process::{Child, Output, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 const BROKER: &str = "palisaded.service";
@@ -20,18 +23,6 @@ const LAUNCHER: &str = "palisade-launcher.service";
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Waits for something that is bound to happen.
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(90), "{what}: not within 90 s");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// A systemd with the service; none for an ordinary user, who sees that the units ask for what the
@@ -191,12 +182,12 @@ fn a_room_that_hangs_is_ended_and_started_again() {
 
     let stop = |pid: u32| drop(booted.ok(&["kill", "-STOP", &pid.to_string()]));
     stop(broker.unwrap());
-    until("another broker", || (restarts(BROKER) == 1).then_some(()));
+    until("another broker", || restarts(BROKER) == 1);
     assert_eq!(ok(&booted, "echo second"), "second\n");
     // The launcher that serves; the outer one, whom systemd knows, is well.
     let outer = booted.main_pid(LAUNCHER).expect("a launcher").to_string();
     stop(booted.ok(&["pgrep", "--parent", &outer]).parse().expect("one child"));
-    until("another launcher", || (restarts(LAUNCHER) == 1).then_some(()));
+    until("another launcher", || restarts(LAUNCHER) == 1);
     assert_eq!(ok(&booted, "echo third"), "third\n");
 }
 
@@ -211,21 +202,21 @@ fn the_service_is_reloaded_whole_or_not_at_all() {
     assert_eq!(ok(&booted, "echo first"), "first\n");
     let broker = booted.main_pid(BROKER);
     let status = || property(&booted, BROKER, "StatusText");
-    until("a status line", || status().ends_with(" questions open").then_some(()));
+    until("a status line", || status().ends_with(" questions open"));
     write("log = \\\"debug\\\"\\n");
-    until("it is ready", || (property(&booted, BROKER, "ActiveState") == "active").then_some(()));
+    until("it is ready", || property(&booted, BROKER, "ActiveState") == "active");
     booted.ok(&["systemctl", "reload", BROKER]);
     let journal = || booted.ok(&["journalctl", "--no-pager", "-u", BROKER]);
-    until("it is reloaded", || journal().contains("profiles were read again").then_some(()));
+    until("it is reloaded", || journal().contains("profiles were read again"));
 
     write("log = \\\"debug\\\"\\nsokcet = 1\\n");
     let refused = booted.run(&["systemctl", "reload", BROKER]);
     assert_ne!(refused.status.code(), Some(0), "{refused:?}");
     let why = "/etc/palisade/palisaded.toml:2:1: sokcet: is no key; did you mean `socket`?";
-    until("the journal says why", || journal().contains(why).then_some(()));
+    until("the journal says why", || journal().contains(why));
     // The signal without the check says it, too, and goes on as before.
     booted.ok(&["systemctl", "kill", "--signal=HUP", "--kill-who=main", BROKER]);
-    until("the status says why", || status().contains(why).then_some(()));
+    until("the status says why", || status().contains(why));
     assert_eq!(ok(&booted, "echo second"), "second\n");
     assert_eq!(booted.main_pid(BROKER), broker, "the same broker");
     assert_eq!(property(&booted, BROKER, "ActiveState"), "active");
@@ -241,7 +232,7 @@ fn the_service_is_reloaded_whole_or_not_at_all() {
 fn a_stop_lets_calls_end_and_loses_no_client() {
     let Some(booted) = booted(&[(BROKER, "TimeoutStopSec=45s")]) else { return };
     let running = |booted: &Booted, mark: &str| {
-        until("it runs", || {
+        awaited("it runs", || {
             booted.run(&["pgrep", "-f", &format!("^sleep {mark}$")]).status.success().then_some(())
         });
     };
@@ -261,10 +252,10 @@ fn a_stop_lets_calls_end_and_loses_no_client() {
     let write = "mkdir -p /etc/palisade; echo 'drain_ms = 500' >/etc/palisade/palisaded.toml";
     booted.ok(&["bash", "-euc", write]);
     // It serves before it is done with starting, which systemd takes a reload to be part of.
-    until("it is ready", || (property(&booted, BROKER, "ActiveState") == "active").then_some(()));
+    until("it is ready", || property(&booted, BROKER, "ActiveState") == "active");
     booted.ok(&["systemctl", "reload", BROKER]);
     let journal = || booted.ok(&["journalctl", "--no-pager", "-u", BROKER]);
-    until("it is reloaded", || journal().contains("profiles were read again").then_some(()));
+    until("it is reloaded", || journal().contains("profiles were read again"));
     let call = begin(&booted, "'sleep 612.5; echo whole'");
     running(&booted, "612.5");
     booted.ok(&["systemctl", "stop", BROKER]);

@@ -2,12 +2,11 @@
 //! destroyed only when somebody approved exactly that. Otherwise the workspace is as it was.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use palisade_client::{Answer, ChangeSet, Effect, Event, Guard, Open, Question, Review};
+use palisade_client::{Answer, ChangeSet, Effect, Guard, Open, Question, Review};
 use palisade_protocol::{CallResult, ErrorCode, RawPath};
 use palisade_tests::{Desk, Mode, Sandbox, World, data, profile_with, tree};
 use serde_json::json;
 use std::{fs, path::Path};
-use tokio::io::AsyncWriteExt as _;
 
 fn profile() -> String {
     profile_with(&[])
@@ -275,22 +274,8 @@ fn what_changed_outside_meanwhile_is_not_lost() {
         let desk = filled(mode, &profile());
         let line = "python3 -c 'import sys
 open(\"b.txt\", \"a\").write(\"inside\\n\"); print(\"ready\", flush=True); sys.stdin.read()'";
-        let result = desk.sandbox.wait(async {
-            let (mut ours, theirs) = tokio::io::duplex(64);
-            let call = desk.sandbox.session.bash(line).stream().attach_reader(theirs);
-            let mut running = call.start().await.unwrap();
-            loop {
-                match running.next().await {
-                    Some(Event::Output { data, .. }) if data.starts_with(b"ready") => break,
-                    Some(_) => {}
-                    None => panic!("it ended"),
-                }
-            }
-            desk.file("b.txt", "bee\noutside\n");
-            ours.shutdown().await.unwrap();
-            drop(ours);
-            running.result().await.unwrap()
-        });
+        let outside = || desk.file("b.txt", "bee\noutside\n");
+        let (result, _) = desk.meanwhile(line, outside, nobody);
         let error = result.error.unwrap_or_else(|| panic!("{mode:?}: {:?}", result.data));
         assert_eq!(error.code, ErrorCode::Conflict, "{mode:?}: {error:?}");
         assert!(error.message.contains("b.txt"), "{error:?}");

@@ -10,13 +10,15 @@
 
 use palisade_client::Open;
 use palisade_protocol::ErrorCode;
-use palisade_tests::{Daemon, Mode, Sandbox, UNASKED, World, processes};
+use palisade_tests::{
+    Daemon, Mode, Sandbox, UNASKED, World, processes,
+    rooms::{awaited, until},
+};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{
     fs,
     process::{Output, Stdio},
-    time::{Duration, Instant},
 };
 
 struct Watched {
@@ -57,7 +59,7 @@ impl Watched {
 
     /// The call in a stage, once there is one.
     fn call_in(&self, stage: &str) -> String {
-        until(stage, || {
+        awaited(stage, || {
             let overview = self.overview();
             let calls = overview["calls"].as_array().unwrap().clone();
             let call = calls.iter().find(|call| call["stage"] == stage)?;
@@ -69,17 +71,6 @@ impl Watched {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -96,7 +87,7 @@ fn an_operator_sees_what_goes_on_and_ends_it() {
         let second = sandbox.wait(async { second.start().await }).expect("started");
         let (runs, waits) = (watched.call_in("execute"), watched.call_in("queue"));
         assert_ne!(runs, waits);
-        until("it runs", || (running() == 1).then_some(()));
+        until("it runs", || running() == 1);
 
         let overview = watched.overview();
         let sessions = overview["sessions"].as_array().unwrap();
@@ -134,7 +125,7 @@ fn an_operator_sees_what_goes_on_and_ends_it() {
         assert_eq!(watched.ok(&["kill", id]), format!("session {id} is ended\n"));
         assert!(!sandbox.bash("echo on").success, "the session is over");
         drop(sandbox);
-        until("it is forgotten", || (watched.ok(&["sessions"]) == "no sessions\n").then_some(()));
+        until("it is forgotten", || watched.ok(&["sessions"]) == "no sessions\n");
     }
 }
 
@@ -142,7 +133,7 @@ fn an_operator_sees_what_goes_on_and_ends_it() {
 fn assert_traced(watched: &Watched, call: &str, command: &str) {
     let path = watched.world.state().join("traces.jsonl");
     let id: String = call.chars().filter(|c| *c != '-').collect();
-    let spans = until("it is traced", || {
+    let spans = awaited("it is traced", || {
         let text = fs::read_to_string(&path).ok()?;
         assert!(!text.contains(command), "{text}");
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -189,7 +180,7 @@ fn each_is_for_those_whose_role_it_is() {
             ));
             watched.daemon.signal(Signal::HUP);
             let expected = format!(") may not {act}");
-            until("it is refused", || {
+            awaited("it is refused", || {
                 // The signal may come after the question; a session is not to end by that.
                 let output = match role {
                     "observe" => watched.palisade(words),

@@ -4,6 +4,7 @@
 mod check;
 mod compare;
 mod explain;
+mod history;
 mod learn;
 mod list;
 mod load;

@@ -1,11 +1,11 @@
 //! What real calls of the audit log would fare differently with another profile.
 
-use super::{learn::home_of, suggest::before};
-use crate::{
-    audit::{Directory, read},
-    failure::Failure,
+use super::{
+    history::{Told, history},
+    learn::home_of,
 };
-use palisade_audit::{Call, Denied, Filter, Reader, Record};
+use crate::{audit::Directory, failure::Failure};
+use palisade_audit::{Call, Denied};
 use palisade_policy::{Act, Decision, Profile, Scene, explain};
 use serde::Serialize;
 use std::{
@@ -57,51 +57,33 @@ pub(super) fn replay(
     first: &Profile,
     second: &Profile,
 ) -> Result<Replayed, Failure> {
-    let from = before(since);
-    let mut reader = Reader::new(&directory.find()?);
     let mut scenes: HashMap<String, Scene> = HashMap::new();
     let mut tools: HashMap<String, String> = HashMap::new();
     let mut replayed = Replayed::default();
-    read(&mut reader, &Filter::default(), |sighted| {
-        let time = sighted.entry.time;
-        match sighted.entry.record {
-            Record::SessionOpen(open) => {
-                let scene = scene(open.workspace.as_str(), open.uid);
-                scenes.insert(open.session, scene);
-            }
-            Record::Call(call) if time >= from => {
-                replayed.calls += 1;
-                if let Some(scene) = scenes.get(&call.session) {
-                    replayed.changed.extend(of_call(first, second, scene, &call));
-                }
-                tools.insert(call.call_id, call.tool);
-            }
-            Record::Result(result) if time >= from => {
-                if let Some(scene) = scenes.get(&result.session) {
-                    let tool = tools.get(&result.call_id).cloned().unwrap_or_default();
-                    let of = |denial| of_denial(first, second, scene, denial);
-                    for (what, from, to) in result.denials.iter().filter_map(of) {
-                        let (call_id, tool) = (result.call_id.clone(), tool.clone());
-                        let told = Changed { call_id, tool, what, from, to };
-                        if !replayed.changed.contains(&told) {
-                            replayed.changed.push(told);
-                        }
-                    }
-                }
-            }
-            Record::Call(_)
-            | Record::Result(_)
-            | Record::Start(_)
-            | Record::SessionClose(_)
-            | Record::Question(_)
-            | Record::Answer(_)
-            | Record::Repair(_)
-            | Record::Rotate(_)
-            | Record::JobEnd(_)
-            | Record::TakenBack(_)
-            | Record::Grant(_) => {}
+    history(directory, Some(since), |told| match told {
+        Told::Opened(open) => {
+            let scene = scene(open.workspace.as_str(), open.uid);
+            scenes.insert(open.session, scene);
         }
-        Ok(())
+        Told::Call(call) => {
+            replayed.calls += 1;
+            if let Some(scene) = scenes.get(&call.session) {
+                replayed.changed.extend(of_call(first, second, scene, &call));
+            }
+            tools.insert(call.call_id, call.tool);
+        }
+        Told::Ended(end) => {
+            let Some(scene) = scenes.get(&end.session) else { return };
+            let tool = tools.get(&end.call_id).cloned().unwrap_or_default();
+            let of = |denial| of_denial(first, second, scene, denial);
+            for (what, from, to) in end.denials.iter().filter_map(of) {
+                let (call_id, tool) = (end.call_id.clone(), tool.clone());
+                let told = Changed { call_id, tool, what, from, to };
+                if !replayed.changed.contains(&told) {
+                    replayed.changed.push(told);
+                }
+            }
+        }
     })?;
     Ok(replayed)
 }

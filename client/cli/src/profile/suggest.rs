@@ -1,14 +1,15 @@
 //! `palisade profile suggest`: what was refused, from the audit log, and the smallest change that
 //! would allow each.
 
+use super::history::{Told, history};
 use crate::{
-    audit::{Directory, read},
+    audit::Directory,
     failure::Failure,
     paint::{self, Paint, Style, harmless},
     print,
 };
 use clap::Args;
-use palisade_audit::{Denied, Filter, Reader, Record, Timestamp};
+use palisade_audit::Denied;
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -78,37 +79,21 @@ struct Refusals(BTreeMap<Change, Met>);
 
 impl Suggest {
     pub(super) fn perform(self) -> Result<u8, Failure> {
-        let mut reader = Reader::new(&self.directory.find()?);
-        let from = self.since.map(before);
         let mut profiles: HashMap<String, String> = HashMap::new();
         let mut refusals = Refusals::default();
-        read(&mut reader, &Filter::default(), |sighted| {
-            let time = sighted.entry.time;
-            match sighted.entry.record {
-                Record::SessionOpen(open) => {
-                    profiles.insert(open.session, open.profile);
-                }
-                Record::Result(result) if from.is_none_or(|from| time >= from) => {
-                    let profile = profiles.get(&result.session).cloned().unwrap_or_default();
-                    if self.profile.as_ref().is_none_or(|wanted| *wanted == profile) {
-                        for denial in &result.denials {
-                            refusals.add(&profile, &result.call_id, denial);
-                        }
+        history(&self.directory, self.since, |told| match told {
+            Told::Opened(open) => {
+                profiles.insert(open.session, open.profile);
+            }
+            Told::Ended(end) => {
+                let profile = profiles.get(&end.session).cloned().unwrap_or_default();
+                if self.profile.as_ref().is_none_or(|wanted| *wanted == profile) {
+                    for denial in &end.denials {
+                        refusals.add(&profile, &end.call_id, denial);
                     }
                 }
-                Record::Result(_)
-                | Record::Start(_)
-                | Record::SessionClose(_)
-                | Record::Question(_)
-                | Record::Answer(_)
-                | Record::Call(_)
-                | Record::Repair(_)
-                | Record::Rotate(_)
-                | Record::JobEnd(_)
-                | Record::TakenBack(_)
-                | Record::Grant(_) => {}
             }
-            Ok(())
+            Told::Call(_) => {}
         })?;
         let suggestions = refusals.suggestions();
         for suggestion in &suggestions {
@@ -123,13 +108,6 @@ impl Suggest {
         }
         Ok(u8::from(suggestions.is_empty()))
     }
-}
-
-/// The moment so long ago.
-pub(super) fn before(since: Duration) -> Timestamp {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let then = now.unwrap_or_default().saturating_sub(since);
-    Timestamp::from_millis(i64::try_from(then.as_millis()).unwrap_or(i64::MAX))
 }
 
 impl Refusals {

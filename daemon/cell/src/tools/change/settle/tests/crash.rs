@@ -93,7 +93,7 @@ impl Two {
         let view = View::new(&lower, Default::default()).unwrap();
         let mut stage = Stage::new(&change, &view);
         settle(&mut stage, &theirs, &self.layers(), &[]).unwrap();
-        super::super::super::commit::commit(stage).unwrap()
+        crate::tools::change::commit::commit(stage).unwrap()
     }
 
     /// The times of all files, which a commit that was taken back has not changed either.
@@ -177,7 +177,7 @@ impl Two {
         let view = View::new(&lower, Default::default()).unwrap();
         let mut stage = Stage::new(&change, &view);
         settle(&mut stage, &theirs, &layers, &[]).unwrap();
-        super::super::super::commit::commit(stage).unwrap_err()
+        crate::tools::change::commit::commit(stage).unwrap_err()
     }
 }
 
@@ -293,4 +293,91 @@ fn a_journal_of_a_change_that_nobody_began_is_told_of_and_left_alone() {
     }
     assert_eq!(two.resolve().effects.len(), 1);
     assert_eq!((new(&two).as_str(), two.left().len()), ("old\n", 0));
+}
+
+#[test]
+fn a_commit_that_is_cut_off_leaves_each_path_old_or_new_and_is_undone() {
+    let (whole, steps) = {
+        let two = everything();
+        let before = two.picture();
+        let steps = two.settle(None).unwrap().1;
+        two.settle(Some(steps)).unwrap();
+        let after: BTreeMap<_, _> = two
+            .picture()
+            .into_iter()
+            .map(|(path, what)| (path.strip_prefix(two.lower()).unwrap().to_owned(), what))
+            .collect();
+        let before: BTreeMap<_, _> = before
+            .into_iter()
+            .map(|(path, what)| (path.strip_prefix(two.lower()).unwrap().to_owned(), what))
+            .collect();
+        ((before, after), steps)
+    };
+    assert!(steps > 12, "{steps}");
+    for cut in 0..=steps {
+        let two = everything();
+        let before = two.picture();
+        let (draft, _) = two.settle(Some(cut)).unwrap();
+        for (path, what) in two.picture() {
+            let name = path.strip_prefix(two.lower()).unwrap().to_owned();
+            let known = [whole.0.get(&name), whole.1.get(&name)];
+            assert!(known.contains(&Some(&what)), "after {cut} steps {name:?} is {what:?}");
+        }
+        two.broker.undo(&draft, true).unwrap();
+        assert_eq!(two.picture(), before, "undone after {cut} steps");
+    }
+}
+
+#[test]
+fn the_next_commit_takes_away_what_a_killed_one_left_and_not_what_is_in_use() {
+    let two = Two::new();
+    two.low(".palisade-01234567.tmp/0/old", "old\n");
+    two.low(".palisade-89abcdef.tmp/0", "in use\n");
+    two.low(".palisade-89abcdef.kept/0", "kept\n");
+    let used = dir(&two.lower().join(".palisade-89abcdef.tmp"));
+    rustix::fs::flock(&used, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+    two.up("file", "new\n");
+    let keep = Keep::Nothing;
+    let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
+    let change = Change { act, most: 1 << 30, keep, diff: 0 };
+    let (lower, (_ours, theirs)) = (two.lower(), pair());
+    let view = View::new(lower, Default::default()).unwrap();
+    let mut stage = Stage::new(&change, &view);
+    settle(&mut stage, &theirs, &two.layers(), &[]).unwrap();
+    crate::tools::change::commit::commit(stage).unwrap();
+    assert_eq!(two.broker.names(), [".palisade-89abcdef.kept", ".palisade-89abcdef.tmp", "file"]);
+}
+
+#[test]
+fn a_commit_that_fails_half_way_is_taken_back() {
+    let two = everything();
+    // The last directory can not be written, by a mode that both layers have.
+    two.low("zz/file", "zz\n");
+    two.up("zz/file", "other\n");
+    two.up("zz/new", "new\n");
+    for layer in [two.lower(), two.upper.path().to_owned()] {
+        fs::set_permissions(layer.join("zz"), fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    let before = two.picture();
+    let error = std::thread::scope(|scope| {
+        let committed = scope.spawn(|| {
+            caps::clear(None, caps::CapSet::Effective).unwrap();
+            let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
+            let change = Change { act, most: 1 << 30, keep: Keep::Nothing, diff: 0 };
+            let (lower, (_ours, theirs)) = (two.lower(), pair());
+            let view = View::new(lower, Default::default()).unwrap();
+            let mut stage = Stage::new(&change, &view);
+            settle(&mut stage, &theirs, &two.layers(), &[]).unwrap();
+            crate::tools::change::commit::commit(stage).unwrap_err()
+        });
+        committed.join().unwrap()
+    });
+    assert_eq!(error.errno, Errno::ACCESS.raw_os_error(), "{}", error.message);
+    assert!(!error.message.contains("could not be put back"), "{}", error.message);
+    assert_eq!(two.picture(), before);
+    assert!(!two.broker.names().iter().any(|name| name.starts_with(".palisade-")));
+    // Or an ordinary user could not take them away.
+    for layer in [two.lower(), two.upper.path().to_owned()] {
+        fs::set_permissions(layer.join("zz"), fs::Permissions::from_mode(0o755)).unwrap();
+    }
 }
