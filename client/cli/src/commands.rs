@@ -6,7 +6,7 @@ use crate::{
     failure::Failure,
     jobs, man,
     operator::{answer, grants, kill, pending, sessions, top, tx},
-    output, paint, profile, run, status, tools, why,
+    output, print, profile, run, status, tools, why,
 };
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
@@ -64,7 +64,7 @@ pub(crate) enum Command {
 }
 
 /// The command line as clap knows it, for completions and man pages.
-pub(crate) fn definition() -> clap::Command {
+fn definition() -> clap::Command {
     Palisade::command()
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn perform(command: Command) -> u8 {
     match attempt(command) {
         Ok(status) => status,
         Err(failure) => {
-            failure.tell(paint::stderr());
+            print::failure(&failure);
             failure.status
         }
     }
@@ -126,8 +126,8 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Why(why) => why.perform(),
             Command::Analyze(analyze) => analyze.perform(),
             Command::Profile(profile) => profile.perform().await,
-            Command::Completions(completions) => completions.perform(),
-            Command::Man(man) => man.perform(),
+            Command::Completions(completions) => completions.perform(definition()),
+            Command::Man(man) => man.perform(definition()),
             Command::Attempt(attempt) => attempt.perform(),
         }
     });

@@ -1,7 +1,7 @@
 //! `palisade completions`: for the shell.
 
-use crate::{commands, failure::Failure, print};
-use clap::Args;
+use crate::{failure::Failure, print};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 /// Print completions for a shell
@@ -18,9 +18,9 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn perform(self) -> Result<u8, Failure> {
+    pub(crate) fn perform(self, mut definition: Command) -> Result<u8, Failure> {
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut commands::definition(), "palisade", &mut text);
+        clap_complete::generate(self.shell, &mut definition, "palisade", &mut text);
         print::bytes(&text)?;
         Ok(0)
     }

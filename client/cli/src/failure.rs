@@ -3,7 +3,6 @@
 use crate::{
     exit::{self, BROKEN_PIPE, FAILED, TOOL},
     paint::{Paint, Style, harmless},
-    print,
 };
 use palisade_client::Error;
 use serde_json::{Value, json};
@@ -43,19 +42,13 @@ impl Failure {
         Self::new(format!("can not write to standard output: {error}"), "is its disk full?")
     }
 
-    /// Says it on standard error.
-    pub(crate) fn tell(&self, paint: Paint) {
-        if self.message.is_empty() {
-            return;
-        }
-        print::note(&format!(
-            "{} {}",
-            paint.apply(Style::Error, "error:"),
-            harmless(&self.message)
-        ));
-        if !self.hint.is_empty() {
-            print::note(&format!("{} {}", paint.apply(Style::Hint, "hint:"), harmless(&self.hint)));
-        }
+    /// What to say on standard error, a line each; nothing if it is nothing to talk about.
+    pub(crate) fn lines(&self, paint: Paint) -> Vec<String> {
+        let told = [(Style::Error, "error:", &self.message), (Style::Hint, "hint:", &self.hint)];
+        told.into_iter()
+            .filter(|(_, _, text)| !self.message.is_empty() && !text.is_empty())
+            .map(|(style, label, text)| format!("{} {}", paint.apply(style, label), harmless(text)))
+            .collect()
     }
 
     /// The same for programs.

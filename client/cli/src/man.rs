@@ -1,7 +1,7 @@
 //! `palisade man`: the manual, from the same text as the help.
 
-use crate::{commands, failure::Failure, print};
-use clap::Args;
+use crate::{failure::Failure, print};
+use clap::{Args, Command};
 use std::{io, path::PathBuf};
 
 /// Print the manual page, or write one for each subcommand
@@ -17,17 +17,19 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn perform(self) -> Result<u8, Failure> {
+    pub(crate) fn perform(self, definition: Command) -> Result<u8, Failure> {
+        // `help` needs no page of its own.
+        let definition = definition.disable_help_subcommand(true);
         let Some(directory) = self.dir else {
             let mut page = Vec::new();
-            clap_mangen::Man::new(definition())
+            clap_mangen::Man::new(definition)
                 .render(&mut page)
                 .map_err(|error| Failure::output(&error))?;
             print::bytes(&page)?;
             return Ok(0);
         };
         let written = std::fs::create_dir_all(&directory)
-            .and_then(|()| clap_mangen::generate_to(definition(), &directory));
+            .and_then(|()| clap_mangen::generate_to(definition, &directory));
         written.map(|()| 0).map_err(|error: io::Error| {
             Failure::new(
                 format!("can not write manual pages to {}: {error}", directory.display()),
@@ -35,9 +37,4 @@ impl Man {
             )
         })
     }
-}
-
-/// The command line; `help` needs no page of its own.
-fn definition() -> clap::Command {
-    commands::definition().disable_help_subcommand(true)
 }

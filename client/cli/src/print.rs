@@ -1,6 +1,6 @@
 //! Writing to the two standard streams without ever panicking over it.
 
-use crate::failure::Failure;
+use crate::{failure::Failure, paint};
 use serde::Serialize;
 use std::io::{self, Write as _};
 
@@ -25,4 +25,9 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
 /// A line to standard error. If that is closed there is nobody to tell.
 pub(crate) fn note(text: &str) {
     drop(writeln!(io::stderr().lock(), "{text}"));
+}
+
+/// A failure to standard error.
+pub(crate) fn failure(failure: &Failure) {
+    failure.lines(paint::stderr()).iter().for_each(|line| note(line));
 }

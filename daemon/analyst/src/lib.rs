@@ -5,6 +5,7 @@
 mod braces;
 mod confine;
 mod convert;
+mod error;
 mod message;
 mod nesting;
 mod parse;
@@ -14,11 +15,12 @@ mod serve;
 mod supervisor;
 mod words;
 
+pub use error::SupervisorError;
 pub use message::{Answered, Asked, MAX_TEXT};
 pub use parse::Shell;
 pub use process::{Process, start};
 pub use serve::{ServeError, serve};
-pub use supervisor::{Analysis, Supervisor, SupervisorError};
+pub use supervisor::{Analysis, Supervisor};
 
 use palisade_policy::analysis::{Analysed, TableError, Tables, analyse};
 

@@ -1,6 +1,6 @@
 //! The analyst's process: found and started. The only file of this crate that starts one.
 
-use crate::supervisor::SupervisorError;
+use crate::error::SupervisorError;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
     os::fd::OwnedFd,

@@ -2,6 +2,7 @@
 //! not answer. No answer is an answer: what the text does is hidden.
 
 use crate::{
+    error::SupervisorError,
     message::{Answered, Asked, MAX_TEXT},
     process::{self, Process},
 };
@@ -24,27 +25,6 @@ const WAIT: Duration = Duration::from_millis(200);
 
 /// How long a process that was just started may take: it reads its tables and confines itself.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
-
-/// Why there is no analyst.
-#[derive(Debug, thiserror::Error)]
-pub enum SupervisorError {
-    /// It could not be started.
-    #[error("can not start {}: {source}; build or install the whole of Palisade", path.display())]
-    Start {
-        /// Its path.
-        path: PathBuf,
-        /// The kernel's answer.
-        source: std::io::Error,
-    },
-    /// It was started and did not come up.
-    #[error("{} does not come up: {why}", path.display())]
-    Useless {
-        /// Its path.
-        path: PathBuf,
-        /// What it did instead.
-        why: String,
-    },
-}
 
 /// What came of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]

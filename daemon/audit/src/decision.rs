@@ -1,6 +1,9 @@
 //! What is recorded of checkpoints: who was asked, and who decided what. Pure.
 
-use crate::{clean::CleanText, hash::Hash, record::Digest};
+use crate::{
+    clean::CleanText,
+    hash::{Digest, Hash},
+};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

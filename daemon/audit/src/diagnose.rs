@@ -1,9 +1,76 @@
 //! Tells from the lines around the first one that does not fit what was done to a chain. Pure.
 
-use crate::{
-    files::Head,
-    verify::{Bad, Mark, What},
-};
+use crate::{files::Head, hash::Hash, read::Place};
+use std::fmt;
+
+/// What is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// The record is not what it was.
+    Edited,
+    /// It and those after it, up to this number, are not there, and later ones are.
+    Deleted(u64),
+    /// The record stands before one that it should follow.
+    Reordered,
+    /// The record was not written here.
+    Inserted,
+    /// It and those after it, up to this number, are not there any more.
+    Cut(u64),
+    /// The head file is not there: whether something was cut off can not be told.
+    HeadMissing,
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Edited => f.write_str("edited"),
+            Self::Deleted(_) => f.write_str("deleted"),
+            Self::Reordered => f.write_str("reordered"),
+            Self::Inserted => f.write_str("inserted"),
+            Self::Cut(_) => f.write_str("cut"),
+            Self::HeadMissing => f.write_str("head_missing"),
+        }
+    }
+}
+
+/// The first bad record of a chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bad {
+    /// Where it stands; for what is missing, where it should.
+    pub place: Place,
+    /// Its number, or the first number that is missing.
+    pub seq: u64,
+    /// What is wrong.
+    pub what: What,
+}
+
+impl fmt::Display for Bad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place: Place { file, line }, seq, what } = self;
+        write!(f, "{file}:{line}: ")?;
+        match what {
+            What::Edited => write!(f, "record {seq} was edited"),
+            What::Deleted(last) if last == seq => write!(f, "record {seq} was deleted"),
+            What::Deleted(last) => write!(f, "records {seq} to {last} were deleted"),
+            What::Reordered => write!(f, "record {seq} was moved here: reordered"),
+            What::Inserted => write!(f, "record {seq} was inserted"),
+            What::Cut(last) if last == seq => write!(f, "record {seq} was cut off at the end"),
+            What::Cut(last) => write!(f, "records {seq} to {last} were cut off at the end"),
+            What::HeadMissing => {
+                write!(f, "the head file is missing: records after {seq} may have been cut off")
+            }
+        }
+    }
+}
+
+/// A line and what it says of its place in the chain.
+#[derive(Debug, Clone)]
+pub(crate) struct Mark {
+    pub(crate) place: Place,
+    /// Its number and the hash of the line before; none if it is not a record.
+    pub(crate) link: Option<(u64, Hash)>,
+    pub(crate) hash: Hash,
+}
 
 /// What there is to go by.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What can go wrong with the log: when writing (and then the call is refused), when reading.
 
-use crate::{files::Chain, flush::SyncError};
+use crate::{chain::Chain, flush::SyncError};
 use std::{io, path::PathBuf};
 
 /// Why there is no ticket, or no log.

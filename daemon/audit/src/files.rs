@@ -5,6 +5,7 @@
 //! `c0000.lock`, and `c0000-….jsonl.torn-N` for what a repair cut off.
 
 use crate::{
+    chain::Chain,
     error::{AuditError, ReadError},
     hash::Hash,
 };
@@ -19,37 +20,6 @@ use std::{
     path::{Path, PathBuf},
     str::FromStr,
 };
-
-/// One chain of a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Chain(pub u16);
-
-impl fmt::Display for Chain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "c{:04}", self.0)
-    }
-}
-
-impl Chain {
-    pub(crate) fn segment(self, first: u64) -> String {
-        format!("{self}-{first:012}.jsonl")
-    }
-
-    pub(crate) fn head(self) -> String {
-        format!("{self}.head.json")
-    }
-
-    fn lock(self) -> String {
-        format!("{self}.lock")
-    }
-
-    /// The chain that a file belongs to, and the number of its first record.
-    fn of_segment(name: &str) -> Option<(Self, u64)> {
-        let (chain, first) = name.strip_prefix('c')?.strip_suffix(".jsonl")?.split_once('-')?;
-        let (chain, first) = (Self(chain.parse().ok()?), first.parse().ok()?);
-        (chain.segment(first) == name).then_some((chain, first))
-    }
-}
 
 /// The last record of a chain: what an auditor notes elsewhere, as `SEQ:HASH`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

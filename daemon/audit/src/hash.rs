@@ -1,13 +1,22 @@
 //! SHA-256 of a line or of text, written as 64 hexadecimal digits. Pure.
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
+use sha2::Sha256;
 use std::{fmt, str::FromStr};
 
 /// A SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Hash([u8; 32]);
+
+/// Content that is not kept in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest {
+    /// How long it is.
+    pub bytes: u64,
+    /// Its SHA-256.
+    pub sha256: Hash,
+}
 
 /// Not 64 lower-case hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -21,7 +30,7 @@ impl Hash {
     /// The hash of some bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
+        Self(<Sha256 as sha2::Digest>::digest(bytes).into())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Records of what has happened already: nobody waits until they are made and written. They keep
 //! their order, among themselves and with all others. Broker.
 
-use crate::{error::AuditError, log::Writer, record::Record};
+use crate::{error::AuditError, record::Record, writer::Writer};
 use std::{
     collections::VecDeque,
     fmt,

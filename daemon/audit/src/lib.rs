@@ -18,6 +18,7 @@
 //! What they can not do is make one that holds a head (`SEQ:HASH`) that was noted elsewhere:
 //! [`verify`] takes such an anchor.
 
+mod chain;
 mod clean;
 mod decision;
 mod diagnose;
@@ -36,22 +37,26 @@ mod repair;
 mod stats;
 mod time;
 mod verify;
+mod writer;
 
+pub use chain::Chain;
 pub use clean::{CleanJson, CleanText};
 pub use decision::{Answer, By, Decision, Grant, GrantAct, Question, Review, Shown};
+pub use diagnose::{Bad, What};
 pub use error::{AuditError, ReadError};
 pub use export::{Markdown, Messages, Style};
-pub use files::{Chain, Head};
+pub use files::Head;
 pub use flush::{Sync, SyncError};
-pub use hash::{Hash, HashError};
+pub use hash::{Digest, Hash, HashError};
 pub use line::Entry;
-pub use log::{Log, Options, Ticket};
+pub use log::Log;
 pub use read::{Filter, Place, Reader, Sighted};
 pub use record::{
-    Call, CallResult, Denied, Digest, Finding, HeadFault, JobEnd, Judgement, Kind, Record, Repair,
-    Rotate, SessionClose, SessionOpen, Start, TakenBack, Thinking, Torn,
+    Call, CallResult, Denied, Finding, HeadFault, JobEnd, Judgement, Kind, Record, Repair, Rotate,
+    SessionClose, SessionOpen, Start, TakenBack, Thinking, Torn,
 };
 pub use redact::REDACTED;
 pub use stats::Stats;
 pub use time::Timestamp;
-pub use verify::{Bad, ChainReport, Verification, What, verify};
+pub use verify::{ChainReport, Verification, verify};
+pub use writer::{Options, Ticket};

@@ -105,7 +105,7 @@ pub(crate) fn steers(c: char) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{clean::*, decision::*, files::Head, record::*};
+    use crate::{clean::*, decision::*, files::Head, hash::Digest, record::*};
     use proptest::{collection::vec, option, prelude::*};
 
     fn entry(record: Record) -> Entry {

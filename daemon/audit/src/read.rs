@@ -1,8 +1,9 @@
 //! Reads records of all chains of a directory, once or again and again as they come.
 
 use crate::{
+    chain::Chain,
     error::ReadError,
-    files::{Chain, Directory, unread},
+    files::{Directory, unread},
     line::Entry,
     record::Kind,
 };

@@ -5,7 +5,7 @@ use crate::{
     clean::{CleanJson, CleanText},
     decision::{Answer, Grant, Question},
     files::Head,
-    hash::Hash,
+    hash::{Digest, Hash},
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -250,15 +250,6 @@ pub struct Thinking {
     pub verdict: CleanText,
     /// And why.
     pub verdict_reason: CleanText,
-}
-
-/// Content that is not kept in the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Digest {
-    /// How long it is.
-    pub bytes: u64,
-    /// Its SHA-256.
-    pub sha256: Hash,
 }
 
 /// What became of a call.

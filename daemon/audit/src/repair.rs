@@ -2,8 +2,9 @@
 //! holds what is there against the head file. Nothing that was there is lost.
 
 use crate::{
+    chain::Chain,
     error::{AuditError, ReadError},
-    files::{Chain, Directory, Head, failed},
+    files::{Directory, Head, failed},
     hash::Hash,
     line::Entry,
     record::{HeadFault, Kind, Repair, Torn},

@@ -1,79 +1,20 @@
 //! Holds every chain of a directory against itself, its head file and what was noted elsewhere.
 
 use crate::{
-    diagnose::{Evidence, diagnose},
+    chain::Chain,
+    diagnose::{Bad, Evidence, Mark, What, diagnose},
     error::ReadError,
-    files::{Chain, Directory, Head, Writer, unread},
+    files::{Directory, Head, Writer, unread},
     hash::Hash,
     line::Entry,
     read::{Place, next_line},
     record::{HeadFault, Record},
 };
 use serde::Deserialize;
-use std::{collections::BTreeSet, fmt, fs::File, io::BufReader, path::Path};
+use std::{collections::BTreeSet, fs::File, io::BufReader, path::Path};
 
 /// How many lines after the first bad one are looked at to tell what was done.
 const LOOK_AHEAD: usize = 1_000_000;
-
-/// What is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// The record is not what it was.
-    Edited,
-    /// It and those after it, up to this number, are not there, and later ones are.
-    Deleted(u64),
-    /// The record stands before one that it should follow.
-    Reordered,
-    /// The record was not written here.
-    Inserted,
-    /// It and those after it, up to this number, are not there any more.
-    Cut(u64),
-    /// The head file is not there: whether something was cut off can not be told.
-    HeadMissing,
-}
-
-impl fmt::Display for What {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Edited => f.write_str("edited"),
-            Self::Deleted(_) => f.write_str("deleted"),
-            Self::Reordered => f.write_str("reordered"),
-            Self::Inserted => f.write_str("inserted"),
-            Self::Cut(_) => f.write_str("cut"),
-            Self::HeadMissing => f.write_str("head_missing"),
-        }
-    }
-}
-
-/// The first bad record of a chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bad {
-    /// Where it stands; for what is missing, where it should.
-    pub place: Place,
-    /// Its number, or the first number that is missing.
-    pub seq: u64,
-    /// What is wrong.
-    pub what: What,
-}
-
-impl fmt::Display for Bad {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { place: Place { file, line }, seq, what } = self;
-        write!(f, "{file}:{line}: ")?;
-        match what {
-            What::Edited => write!(f, "record {seq} was edited"),
-            What::Deleted(last) if last == seq => write!(f, "record {seq} was deleted"),
-            What::Deleted(last) => write!(f, "records {seq} to {last} were deleted"),
-            What::Reordered => write!(f, "record {seq} was moved here: reordered"),
-            What::Inserted => write!(f, "record {seq} was inserted"),
-            What::Cut(last) if last == seq => write!(f, "record {seq} was cut off at the end"),
-            What::Cut(last) => write!(f, "records {seq} to {last} were cut off at the end"),
-            What::HeadMissing => {
-                write!(f, "the head file is missing: records after {seq} may have been cut off")
-            }
-        }
-    }
-}
 
 /// What was found of one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,15 +107,6 @@ fn verify_chain(
     let (head, torn, losses) = (check.good, check.torn, check.losses);
     let unfinished = check.calls.into_iter().collect();
     Ok(ChainReport { chain, files: files.len(), head, torn, losses, bad, unfinished })
-}
-
-/// A line and what it says of its place in the chain.
-#[derive(Debug, Clone)]
-pub(crate) struct Mark {
-    pub(crate) place: Place,
-    /// Its number and the hash of the line before; none if it is not a record.
-    pub(crate) link: Option<(u64, Hash)>,
-    pub(crate) hash: Hash,
 }
 
 #[derive(Deserialize)]

@@ -3,9 +3,9 @@
 use crate::{
     error::{PatchError, Problem},
     hunk::{At, End, Hunk},
-    parse::{Files, Reader},
     patch::{FilePatch, To},
     path,
+    reader::{Files, Reader},
     text::shown,
 };
 use std::sync::Arc;

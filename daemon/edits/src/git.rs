@@ -4,11 +4,11 @@ use crate::{
     error::{PatchError, Problem},
     hunk::Hunk,
     hunks::hunks,
-    parse::{Files, Reader},
+    named::{self, Names},
     patch::{FilePatch, Mode, To},
     path,
+    reader::{Files, Reader},
     text::shown,
-    unified::{self, Names},
 };
 
 /// What stands between `diff --git` and the hunks.
@@ -33,11 +33,11 @@ pub(crate) fn file(reader: &mut Reader<'_>, files: &mut Files) -> Result<(), Pat
     let first = first_names(reader)?;
     reader.skip();
     let head = head(reader)?;
-    if reader.peek().is_some_and(unified::is_binary) {
+    if reader.peek().is_some_and(named::is_binary) {
         return Err(reader.fail(Problem::Binary));
     }
-    let names = match unified::begins_file(reader) {
-        true => Some(unified::names(reader)?),
+    let names = match named::begins_file(reader) {
+        true => Some(named::names(reader)?),
         false => None,
     };
     let hunks = match names {
@@ -65,7 +65,7 @@ fn first_names(reader: &Reader<'_>) -> Result<Option<First>, PatchError> {
     let is_even = text.len() % 2 == 1 && text[middle] == b' ';
     Ok(is_even
         .then(|| (text[..middle].to_owned(), text[middle + 1..].to_owned()))
-        .filter(|(old, new)| unified::one_path(old, new, 0).is_ok()))
+        .filter(|(old, new)| named::one_path(old, new, 0).is_ok()))
 }
 
 fn head(reader: &mut Reader<'_>) -> Result<Head, PatchError> {
@@ -165,7 +165,7 @@ fn whole(
         if !named(false, true) {
             return fail("`--- /dev/null` and `+++ b/FILE` for a new file", "other names");
         }
-        let content = unified::content(&hunks)?;
+        let content = named::content(&hunks)?;
         return Ok(FilePatch::Add { line, path, content, executable: head.added });
     }
     if head.deleted.is_some() {
@@ -176,7 +176,7 @@ fn whole(
     }
     match names {
         Some(names) if mode.is_none() || !hunks.is_empty() => {
-            unified::named(line, names, mode, hunks)
+            named::named(line, names, mode, hunks)
         }
         Some(_) | None if mode.is_some() => {
             Ok(FilePatch::Update { line, path, to: None, mode, hunks })
@@ -216,11 +216,11 @@ fn known_path(
     first: Option<&First>,
     names: Option<&Names>,
 ) -> Result<Vec<u8>, PatchError> {
-    let of_first = first.map(|(old, new)| unified::one_path(old, new, line)).transpose()?;
+    let of_first = first.map(|(old, new)| named::one_path(old, new, line)).transpose()?;
     let of_names = match names {
-        Some((Some(old), Some(new))) => Some(unified::one_path(old, new, line)?),
-        Some((None, Some(new))) => Some(unified::lone_path(new, b"b/", line)?),
-        Some((Some(old), None)) => Some(unified::lone_path(old, b"a/", line)?),
+        Some((Some(old), Some(new))) => Some(named::one_path(old, new, line)?),
+        Some((None, Some(new))) => Some(named::lone_path(new, b"b/", line)?),
+        Some((Some(old), None)) => Some(named::lone_path(old, b"a/", line)?),
         Some((None, None)) | None => None,
     };
     match (of_first, of_names) {

@@ -3,9 +3,9 @@
 use crate::{
     error::{PatchError, Problem},
     hunk::{At, Hunk, Kind},
-    parse::Reader,
+    named::{begins_file, is_signature},
+    reader::Reader,
     text,
-    unified::{begins_file, is_signature},
 };
 use std::sync::Arc;
 

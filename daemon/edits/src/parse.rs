@@ -3,18 +3,15 @@
 use crate::{
     begin,
     error::{PatchError, Problem},
-    patch::{FilePatch, Patch, To},
-    text::{self, Endings, shown},
+    patch::Patch,
+    reader::{Files, Reader},
+    text::{self, Endings},
     unified,
 };
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::sync::Arc;
 
 /// The most bytes of a patch.
 pub const MAX_PATCH: usize = 8 * 1024 * 1024;
-/// The most files of a patch.
-pub const MAX_FILES: usize = 10_000;
-/// The most hunks of a patch.
-pub const MAX_HUNKS: usize = 1_000_000;
 
 /// Reads a patch: unified diffs, git diffs, or `*** Begin Patch`, told apart by its text. One whose
 /// lines all end with CRLF is read as if they ended with LF.
@@ -31,7 +28,7 @@ pub fn parse(text: &[u8]) -> Result<Patch, PatchError> {
         Endings::Crlf => text::to_lf(text).into(),
         Endings::Other => text.into(),
     };
-    let mut reader = Reader { source: &source, at: 0, line: 1, hunks: 0 };
+    let mut reader = Reader::new(&source);
     let mut files = Files::default();
     while reader.peek().is_some_and(|line| line.trim_ascii().is_empty()) {
         reader.skip();
@@ -41,116 +38,8 @@ pub fn parse(text: &[u8]) -> Result<Patch, PatchError> {
     } else {
         unified::parse(&mut reader, &mut files)?;
     }
-    match files.files.is_empty() {
-        true => Err(PatchError { line: 1, problem: Problem::NoPatch }),
-        false => Ok(Patch { files: files.files }),
-    }
-}
-
-/// Reads the lines of a patch.
-#[derive(Debug)]
-pub(crate) struct Reader<'a> {
-    pub(crate) source: &'a Arc<[u8]>,
-    at: usize,
-    /// The number of the next line.
-    pub(crate) line: usize,
-    hunks: usize,
-}
-
-impl<'a> Reader<'a> {
-    /// The next line without its newline.
-    pub(crate) fn peek(&self) -> Option<&'a [u8]> {
-        text::lines(&self.source[self.at..]).next().map(text::bare)
-    }
-
-    /// The line after the next.
-    pub(crate) fn peek_second(&self) -> Option<&'a [u8]> {
-        text::lines(&self.source[self.at..]).nth(1).map(text::bare)
-    }
-
-    /// The lines from here on.
-    pub(crate) fn rest(&self) -> impl Iterator<Item = &'a [u8]> {
-        text::lines(&self.source[self.at..]).map(text::bare)
-    }
-
-    /// Goes to the next line.
-    pub(crate) fn skip(&mut self) {
-        if let Some(line) = text::lines(&self.source[self.at..]).next() {
-            self.at += line.len();
-            self.line += 1;
-        }
-    }
-
-    /// Where the next line begins; a patch is never so long that it does not fit.
-    pub(crate) fn mark(&self) -> u32 {
-        u32::try_from(self.at).unwrap_or(u32::MAX)
-    }
-
-    /// The text from a mark to here.
-    pub(crate) fn since(&self, mark: u32) -> Range<u32> {
-        mark..self.mark()
-    }
-
-    /// Counts one more hunk.
-    pub(crate) fn count_hunk(&mut self) -> Result<(), PatchError> {
-        self.hunks += 1;
-        match self.hunks <= MAX_HUNKS {
-            true => Ok(()),
-            false => Err(self.fail(Problem::TooMuch { most: MAX_HUNKS, what: "hunks" })),
-        }
-    }
-
-    /// An error at the next line.
-    pub(crate) fn fail(&self, problem: Problem) -> PatchError {
-        PatchError { line: self.line, problem }
-    }
-
-    /// The error that the next line is something else.
-    pub(crate) fn expected(&self, expected: &'static str) -> PatchError {
-        let found = self.peek().map_or_else(|| "the end of the patch".to_owned(), shown);
-        self.fail(Problem::Expected { expected, found })
-    }
-}
-
-/// The files of a patch, each path once.
-#[derive(Debug, Default)]
-pub(crate) struct Files {
-    files: Vec<FilePatch>,
-    seen: HashMap<Vec<u8>, usize>,
-}
-
-impl Files {
-    /// Enters a file.
-    pub(crate) fn push(&mut self, file: FilePatch) -> Result<(), PatchError> {
-        let line = file.line();
-        if self.files.len() == MAX_FILES {
-            let problem = Problem::TooMuch { most: MAX_FILES, what: "files" };
-            return Err(PatchError { line, problem });
-        }
-        match &file {
-            FilePatch::Add { path, .. } | FilePatch::Delete { path, .. } => {
-                self.claim(path, line)?;
-            }
-            FilePatch::Update { path, to, .. } => match to {
-                None => self.claim(path, line)?,
-                Some(To::Copy(to)) if to != path => self.claim(to, line)?,
-                Some(To::Copy(to) | To::Move(to)) => {
-                    self.claim(path, line)?;
-                    self.claim(to, line)?;
-                }
-            },
-        }
-        self.files.push(file);
-        Ok(())
-    }
-
-    fn claim(&mut self, path: &[u8], line: usize) -> Result<(), PatchError> {
-        match self.seen.insert(path.to_owned(), line) {
-            None => Ok(()),
-            Some(first) => {
-                let problem = Problem::Twice { path: shown(path), first };
-                Err(PatchError { line, problem })
-            }
-        }
+    match files.into_patches() {
+        files if files.is_empty() => Err(PatchError { line: 1, problem: Problem::NoPatch }),
+        files => Ok(Patch { files }),
     }
 }

@@ -38,7 +38,7 @@ pub(crate) async fn connect(options: &Connection) -> Result<(Client, Option<Aski
     let person = Person::new(operator, terminal, Duty::Own);
     let task = tokio::spawn(async move {
         if let Err(failure) = person.serve().await {
-            failure.tell(Paint::Plain);
+            print::failure(&failure);
         }
     });
     Ok((client, Some(Asking(task.abort_handle()))))

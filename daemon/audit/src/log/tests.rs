@@ -1,11 +1,13 @@
 use super::*;
 use crate::{
+    hash::Hash,
     line::Entry,
-    record::{Repair, SessionClose, Torn},
+    record::{Repair, Rotate, SessionClose, Torn},
     verify::{Verification, verify},
 };
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, File, OpenOptions},
+    io::Write as _,
     os::unix::fs::PermissionsExt as _,
     path::PathBuf,
 };
@@ -30,7 +32,7 @@ pub(crate) fn file(directory: &Path) -> PathBuf {
     directory.join(Chain(0).segment(1))
 }
 
-fn entries(path: &Path) -> Vec<Entry> {
+pub(crate) fn entries(path: &Path) -> Vec<Entry> {
     fs::read(path)
         .unwrap()
         .split_inclusive(|byte| *byte == b'\n')
@@ -38,7 +40,7 @@ fn entries(path: &Path) -> Vec<Entry> {
         .collect()
 }
 
-fn good(directory: &Path) -> Verification {
+pub(crate) fn good(directory: &Path) -> Verification {
     let found = verify(directory, &[]).unwrap();
     assert!(found.is_good(), "{found:?}");
     found
@@ -186,27 +188,6 @@ fn a_crash_between_a_record_and_its_head_is_no_fault() {
 }
 
 #[test]
-fn a_failed_write_leaves_no_trace_and_the_next_one_succeeds() {
-    let directory = tempfile::tempdir().unwrap();
-    let log = Log::open(directory.path(), options()).unwrap();
-    drop(log.append(&note(1)).unwrap());
-    let before = log.head();
-    // A descriptor without the right to write stands for a disk that is full.
-    let (path, whole) = (file(directory.path()), log.writer().file.clone());
-    log.writer().file = Arc::new(File::open(&path).unwrap());
-    let refused = log.append(&note(2));
-    assert!(matches!(refused, Err(AuditError::Io { act: "write to", .. })), "{refused:?}");
-    assert_eq!(log.head(), before);
-    log.writer().file = whole;
-    log.writer().failed = None;
-    drop(log.append(&note(3)).unwrap());
-    drop(log);
-    good(directory.path());
-    let last = entries(&path).remove(2);
-    assert_eq!((last.seq, last.record), (3, note(3)));
-}
-
-#[test]
 fn a_file_that_somebody_else_touches_is_not_written_any_more() {
     let disturbed = |act: &dyn Fn(&Path), what: &str| {
         let directory = tempfile::tempdir().unwrap();
@@ -224,15 +205,6 @@ fn a_file_that_somebody_else_touches_is_not_written_any_more() {
         OpenOptions::new().append(true).open(path).unwrap().write_all(b"x").unwrap();
     };
     disturbed(&add, "added to");
-}
-
-#[test]
-fn with_always_each_record_is_forced_to_the_disk_first() {
-    let directory = tempfile::tempdir().unwrap();
-    let log = Log::open(directory.path(), Options { sync: Sync::Always, ..options() }).unwrap();
-    drop(log.append(&note(1)).unwrap());
-    assert!(log.writer().flusher.is_none());
-    good(directory.path());
 }
 
 #[test]

@@ -1,0 +1,250 @@
+//! Writes a chain: one line at a time, each only when the one before is known to be whole. Broker.
+
+use crate::{
+    chain::Chain,
+    error::AuditError,
+    files::{Directory, Head, Lock, failed},
+    flush::{Flusher, Sync},
+    hash::Hash,
+    line,
+    record::{Record, Rotate, Start},
+    repair,
+    time::Timestamp,
+};
+use std::{fs::File, io::Write as _, os::unix::fs::MetadataExt as _, sync::Arc};
+
+/// How a log is written.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// When records are forced to the disk.
+    pub sync: Sync,
+    /// A file that is longer than this is followed by another.
+    pub rotate_at: u64,
+    /// Which build writes.
+    pub build: String,
+}
+
+impl Options {
+    /// The usual: 64 MiB a file, forced to the disk within 50 ms.
+    #[must_use]
+    pub fn new(build: impl Into<String>) -> Self {
+        Self { sync: Sync::default(), rotate_at: 64 << 20, build: build.into() }
+    }
+}
+
+/// Proof that a record was written. There is no other way to have one.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "what was recorded is now to be done"]
+pub struct Ticket {
+    head: Head,
+}
+
+impl Ticket {
+    /// The record's number and the hash of its line.
+    #[must_use]
+    pub const fn head(&self) -> Head {
+        self.head
+    }
+}
+
+/// The end of a chain, which one writes at a time.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    directory: Directory,
+    chain: Chain,
+    options: Options,
+    name: String,
+    file: Arc<File>,
+    length: u64,
+    head: Head,
+    head_file: Arc<File>,
+    flusher: Option<Flusher>,
+    failed: Option<String>,
+    _lock: Lock,
+}
+
+impl Writer {
+    /// Goes on with a chain: repairs its end if a crash left it torn, and records the start.
+    pub(crate) fn open(
+        directory: Directory,
+        chain: Chain,
+        lock: Lock,
+        options: Options,
+    ) -> Result<Self, AuditError> {
+        let end = repair::end(&directory, chain)?;
+        let flusher = match options.sync {
+            Sync::Always => None,
+            Sync::Within(time) => {
+                Some(Flusher::start(time).map_err(failed("start a thread for", &directory.0))?)
+            }
+        };
+        let start = Record::Start(Start {
+            build: options.build.clone(),
+            pid: std::process::id(),
+            uid: rustix::process::geteuid().as_raw(),
+            sync: options.sync.to_string(),
+        });
+        let mut writer = Self {
+            chain,
+            options,
+            file: Arc::new(directory.open_segment(&end.name)?),
+            length: end.length,
+            name: end.name,
+            head: end.head,
+            head_file: Arc::new(directory.open_head(chain)?),
+            flusher,
+            failed: None,
+            _lock: lock,
+            directory,
+        };
+        writer.directory.sync()?;
+        match end.repair {
+            Some(repair) => drop(writer.append(&Record::Repair(repair))?),
+            // A new chain has its head before its first record: from then on none is a fault.
+            None => writer.store(writer.head)?,
+        }
+        drop(writer.append(&start)?);
+        Ok(writer)
+    }
+
+    /// The last record.
+    pub(crate) const fn head(&self) -> Head {
+        self.head
+    }
+
+    pub(crate) fn append(&mut self, record: &Record) -> Result<Ticket, AuditError> {
+        if let Some(why) = self.failed.clone().or_else(|| self.flusher.as_ref()?.failed()) {
+            return Err(AuditError::Failed(why));
+        }
+        self.check()?;
+        if self.length >= self.options.rotate_at {
+            self.rotate()?;
+        }
+        self.write(record)
+    }
+
+    /// That the file is still the one that was opened, and as long as it was left.
+    fn check(&self) -> Result<(), AuditError> {
+        let path = || self.directory.path(&self.name);
+        let found = self.file.metadata().map_err(|error| failed("look at", &path())(error))?;
+        let what = match found {
+            found if found.nlink() == 0 => "removed",
+            found if found.len() < self.length => "cut",
+            found if found.len() > self.length => "added to",
+            _ => return Ok(()),
+        };
+        Err(AuditError::Disturbed { path: path(), what })
+    }
+
+    fn rotate(&mut self) -> Result<(), AuditError> {
+        let record = Record::Rotate(Rotate { from: self.name.clone(), bytes: self.length });
+        let name = self.chain.segment(self.head.seq + 1);
+        let file = Arc::new(self.directory.open_segment(&name)?);
+        let length = file.metadata().map_err(failed("look at", &self.directory.path(&name)))?.len();
+        if length > 0 {
+            let path = self.directory.path(&name);
+            return Err(AuditError::Disturbed { path, what: "made" });
+        }
+        let before = (std::mem::replace(&mut self.name, name), Arc::clone(&self.file), self.length);
+        (self.file, self.length) = (file, 0);
+        if let Err(error) = self.write(&record).map(drop) {
+            let path = self.directory.path(&self.name);
+            (self.name, self.file, self.length) = before;
+            // An empty file that stays is in nobody's way but the next rotation's, which says so.
+            std::fs::remove_file(path).unwrap_or_default();
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, record: &Record) -> Result<Ticket, AuditError> {
+        let (seq, prev) = (self.head.seq + 1, self.head.hash);
+        let line = line::render(seq, Timestamp::now(), prev, record)?;
+        let head = Head { seq, hash: Hash::of(&line) };
+        if let Err(error) = (&*self.file).write_all(&line) {
+            let error = failed("write to", &self.directory.path(&self.name))(error);
+            self.take_back(&error);
+            return Err(error);
+        }
+        if let Err(error) = self.store(head) {
+            self.take_back(&error);
+            // It may have been written in part.
+            if self.store(self.head).is_err() {
+                self.failed = Some(error.to_string());
+            }
+            return Err(error);
+        }
+        (self.head, self.length) = (head, self.length + line.len() as u64);
+        if let Err(error) = self.force() {
+            self.failed = Some(error.to_string());
+            return Err(error);
+        }
+        Ok(Ticket { head })
+    }
+
+    fn store(&self, head: Head) -> Result<(), AuditError> {
+        let path = self.directory.path(&self.chain.head());
+        head.store(&self.head_file).map_err(failed("write to", &path))
+    }
+
+    /// Removes what was written of a line. If even that fails the end of the log is not known.
+    fn take_back(&mut self, why: &AuditError) {
+        if self.file.set_len(self.length).is_err() {
+            self.failed = Some(why.to_string());
+        }
+    }
+
+    fn force(&self) -> Result<(), AuditError> {
+        match &self.flusher {
+            Some(flusher) => {
+                flusher.dirty([&self.file, &self.head_file]);
+                Ok(())
+            }
+            None => self.file.sync_data().map_err(|error| {
+                failed("force to the disk", &self.directory.path(&self.name))(error)
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::tests::{entries, file, good, note, options};
+    use std::path::Path;
+
+    fn opened(at: &Path, options: Options) -> Writer {
+        let directory = Directory::make(at).unwrap();
+        let lock = directory.lock(Chain(0)).unwrap().unwrap();
+        Writer::open(directory, Chain(0), lock, options).unwrap()
+    }
+
+    #[test]
+    fn a_failed_write_leaves_no_trace_and_the_next_one_succeeds() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut writer = opened(directory.path(), options());
+        drop(writer.append(&note(1)).unwrap());
+        let before = writer.head();
+        // A descriptor without the right to write stands for a disk that is full.
+        let path = file(directory.path());
+        let whole = std::mem::replace(&mut writer.file, Arc::new(File::open(&path).unwrap()));
+        let refused = writer.append(&note(2));
+        assert!(matches!(refused, Err(AuditError::Io { act: "write to", .. })), "{refused:?}");
+        assert_eq!(writer.head(), before);
+        (writer.file, writer.failed) = (whole, None);
+        drop(writer.append(&note(3)).unwrap());
+        drop(writer);
+        good(directory.path());
+        let last = entries(&path).remove(2);
+        assert_eq!((last.seq, last.record), (3, note(3)));
+    }
+
+    #[test]
+    fn with_always_each_record_is_forced_to_the_disk_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut writer = opened(directory.path(), Options { sync: Sync::Always, ..options() });
+        drop(writer.append(&note(1)).unwrap());
+        assert!(writer.flusher.is_none());
+        good(directory.path());
+    }
+}
