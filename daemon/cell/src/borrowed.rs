@@ -1,7 +1,7 @@
 //! The session's identity, borrowed for what the file system must decide or own as the session.
 //! Room: the cell, while it has privilege.
 
-use crate::steps::StepFailure;
+use crate::failure::StepFailure;
 use nix::unistd::{Gid, Uid, getegid, geteuid, setfsgid, setfsuid, setgroups};
 use palisade_plan::Identity;
 use rustix::io::Errno;

@@ -1,7 +1,7 @@
 //! Leaves behind what a process inherits from its parent: session, signals, umask, standard
 //! streams. Room: the cell.
 
-use crate::{kernel, steps::StepFailure};
+use crate::{failure::StepFailure, kernel};
 use rustix::fs::{Mode, OFlags};
 
 /// A session, signal dispositions, signal mask and umask of its own.

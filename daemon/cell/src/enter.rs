@@ -3,10 +3,11 @@
 
 use crate::{
     channel::Channel,
+    failure::StepFailure,
     files, kernel,
     receipt::{self, Promised},
     runner::{self, Held, Left},
-    steps::{Given, StepFailure, Taken, take},
+    steps::{Given, Taken, take},
     trial,
     victim::Victim,
 };

@@ -2,9 +2,9 @@
 //! ruleset is kept, so that each call can have a domain of its own. Room: the cell.
 
 use crate::{
+    failure::StepFailure,
     kernel::{self, Logged},
     overlay::Layers,
-    steps::StepFailure,
 };
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,

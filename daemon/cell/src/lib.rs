@@ -9,6 +9,7 @@ pub mod tools;
 mod borrowed;
 mod detach;
 mod enter;
+mod failure;
 mod hidden;
 mod landlock;
 mod lookup;
@@ -35,4 +36,5 @@ mod whiteouts;
 pub(crate) use palisade_channel as channel;
 
 pub use enter::{EnterError, enter};
+pub use failure::StepFailure;
 pub use view::View;

@@ -2,8 +2,8 @@
 //! Room: the cell, while it has privilege.
 
 use crate::{
+    failure::StepFailure,
     kernel::{self, Recursive},
-    steps::StepFailure,
 };
 use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags},

@@ -1,6 +1,6 @@
 //! Makes and enters namespaces. Room: the cell, while it has privilege.
 
-use crate::{kernel, steps::StepFailure};
+use crate::{failure::StepFailure, kernel};
 use nix::sched::{CloneFlags, setns, unshare};
 use palisade_plan::Namespace;
 use rustix::fs::{Mode, OFlags};

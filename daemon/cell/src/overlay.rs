@@ -7,9 +7,9 @@
 
 use crate::{
     borrowed::Borrowed,
+    failure::StepFailure,
     moment::Moment,
     mounts::{self, NO_DEV, NO_SUID, READ_ONLY},
-    steps::StepFailure,
     store::override_modes,
     view::View,
     whiteouts,

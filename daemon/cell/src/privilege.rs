@@ -1,6 +1,6 @@
 //! Gives up privilege: identity, capabilities, limits. Room: the cell.
 
-use crate::steps::StepFailure;
+use crate::failure::StepFailure;
 use caps::{CapSet, Capability};
 use palisade_plan::{HeldLimit, Identity, Resource, Rlimit};
 use rustix::{process::Resource as R, thread::CapabilitiesSecureBits};

@@ -1,7 +1,7 @@
 //! Reads back from the kernel what is in force, and refuses to go on if it is less than the steps
 //! were to bring about. Room: the cell.
 
-use crate::steps::{StepFailure, Taken};
+use crate::{failure::StepFailure, steps::Taken};
 use palisade_plan::{CellReceipt, Namespace, Step};
 
 /// The fields of `/proc/self/status` that matter.

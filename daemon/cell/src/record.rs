@@ -6,8 +6,8 @@ mod calls;
 mod notes;
 
 use crate::{
+    failure::StepFailure,
     kernel::{self, FilterProgram, Image, Notification},
-    steps::StepFailure,
 };
 use calls::{Follow, Shape};
 use notes::Notes;

@@ -2,9 +2,9 @@
 
 use crate::{
     borrowed::{self, Borrowed},
+    failure::StepFailure,
     kernel::{self, Recursive},
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY},
-    steps::StepFailure,
 };
 use palisade_plan::{Access, Bind, Identity, MissingPath, ProcView, Root, Tmpfs};
 use rustix::{

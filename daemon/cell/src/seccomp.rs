@@ -1,8 +1,8 @@
 //! The system call filter. Room: the cell.
 
 use crate::{
+    failure::StepFailure,
     kernel::{self, Logged},
-    steps::StepFailure,
 };
 use palisade_plan::{SyscallAction, SyscallRule, assemble};
 

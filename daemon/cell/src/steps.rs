@@ -2,7 +2,9 @@
 //! step stands alone, so that a test can take any of them by itself. Room: the cell.
 
 use crate::{
-    detach, kernel, landlock, namespaces,
+    detach,
+    failure::StepFailure,
+    kernel, landlock, namespaces,
     overlay::{self, Layers},
     privilege,
     record::{self, Recorder},
@@ -10,42 +12,7 @@ use crate::{
     view::View,
 };
 use palisade_plan::{HeldLimit, MountsBelow, Namespace, Path, Step};
-use std::{
-    io,
-    os::fd::{AsRawFd as _, OwnedFd, RawFd},
-};
-
-/// Why a step could not be taken.
-#[derive(Debug, thiserror::Error)]
-pub enum StepFailure {
-    /// The kernel refused an act.
-    #[error("{act}: {source}")]
-    Kernel {
-        /// What was being done.
-        act: String,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// The workspace can not be used.
-    #[error("workspace {path:?}: {why}")]
-    Workspace {
-        /// The workspace.
-        path: Path,
-        /// Why not.
-        why: String,
-    },
-    /// What is in force afterwards is not what was asked for.
-    #[error("{0}")]
-    NotInForce(String),
-}
-
-impl StepFailure {
-    /// For `map_err`: a failed act of the kernel.
-    pub fn kernel<E: Into<io::Error>>(act: impl Into<String>) -> impl FnOnce(E) -> Self {
-        let act = act.into();
-        move |source| Self::Kernel { act, source: source.into() }
-    }
-}
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
 /// What the steps leave behind for the process to use and to report.
 #[derive(Debug, Default)]

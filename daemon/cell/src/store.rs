@@ -4,8 +4,8 @@
 
 use crate::{
     borrowed::Borrowed,
+    failure::StepFailure,
     mounts::{self, NO_DEV, NO_SUID},
-    steps::StepFailure,
     tools,
 };
 use caps::{CapSet, Capability};

@@ -3,8 +3,8 @@
 //! seen either. Room: the cell, while it has privilege.
 
 use crate::{
+    failure::StepFailure,
     hidden::{self, kind_of},
-    steps::StepFailure,
     view::View,
 };
 use palisade_plan::names::Kind;
