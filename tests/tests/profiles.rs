@@ -163,7 +163,7 @@ fn the_tests_of_the_built_in_profiles_hold_in_the_kernel() {
         let output = mode.act(|| {
             let mut command = world.command("palisade");
             command.args(["profile", "test", "--kernel", "--profiles"]).arg(world.profiles());
-            command.args(["workspace", "readonly", "build", "strict"]).output().unwrap()
+            command.args(["workspace", "readonly", "build", "guarded", "strict"]).output().unwrap()
         });
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -173,6 +173,9 @@ fn the_tests_of_the_built_in_profiles_hold_in_the_kernel() {
             "holds   workspace: write /etc/passwd: deny",
             "holds   workspace: connect 127.0.0.1:8080: allow",
             "holds   readonly: write $WORKSPACE/src/main.rs: deny",
+            "holds   readonly: read $WORKSPACE/.env: deny",
+            "holds   guarded: read $WORKSPACE/src/credentials/mod.rs: allow",
+            "holds   guarded: write $WORKSPACE/.git/config: deny",
             "holds   strict: exec /usr/bin/env: allow",
             "holds   strict: connect 1.1.1.1:443: deny",
         ] {

@@ -24,7 +24,7 @@ use std::{
 };
 
 /// The built-in profiles.
-const BUILT_IN: [&str; 4] = ["build", "readonly", "strict", "workspace"];
+const BUILT_IN: [&str; 5] = ["build", "guarded", "readonly", "strict", "workspace"];
 
 /// Runs `palisade doctor --prove` with a private daemon.
 fn prove(world: &World, words: &[&str]) -> Output {
@@ -101,7 +101,7 @@ fn check_page(report: &Value) {
 fn every_escape_is_stopped_by_its_layer_in_each_built_in_profile() {
     for mode in Mode::all() {
         let world = World::new(mode);
-        let output = prove(&world, &["--json", "build", "readonly", "strict", "workspace"]);
+        let output = prove(&world, &[&["--json"], &BUILT_IN[..]].concat());
         let report = report(&output);
         assert_eq!(output.status.code(), Some(0), "{mode:?}: {report:#}");
         assert_eq!(report["ok"], json!(true));

@@ -30,7 +30,10 @@ fn profiles_are_listed_and_shown() {
     fs::write(place.path().join("more/mine.toml"), MINE).unwrap();
     let (status, told, _) = profile(&place, &["list", "--profiles", "more"]);
     let names: Vec<&str> = told.lines().map(|line| line.split_once(' ').unwrap().0).collect();
-    assert_eq!((status, names), (0, vec!["build", "mine", "readonly", "strict", "workspace"]));
+    assert_eq!(
+        (status, names),
+        (0, vec!["build", "guarded", "mine", "readonly", "strict", "workspace"])
+    );
     let (status, told, _) = profile(&place, &["show", "more/mine.toml"]);
     assert_eq!(status, 0);
     assert!(told.starts_with("# mine (more/mine.toml)\n# sha256 "), "{told}");

@@ -119,6 +119,11 @@ impl Matcher {
         if name.is_empty() {
             return None;
         }
+        if kind == Kind::Either {
+            // An exception for the one kind takes nothing back of the other.
+            let other = self.entry(directory, name, Kind::Other);
+            return other.or_else(|| self.entry(directory, name, Kind::Directory));
+        }
         self.lists.iter().enumerate().find_map(|(list, patterns)| {
             let matching = patterns.iter().enumerate().rev();
             let mut matching = matching.filter(|(_, one)| one.matches(directory, name, kind));

@@ -13,7 +13,7 @@ use crate::{
 };
 use palisade_protocol::Ask;
 use serde::Serialize;
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeSet};
 
 /// Which way a difference goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -105,27 +105,30 @@ impl Found {
                 self.ordered("fs", (from, to), (shown(from), allowed(to).to_owned()));
             }
         }
-        let listed = |lists: &[Listed]| -> Vec<String> {
-            lists.iter().flat_map(|list| &list.0).map(|said| said.value.0.clone()).collect()
-        };
         for (key, a, b) in
             [("fs.hide", &a.fs.hide, &b.fs.hide), ("fs.protect", &a.fs.protect, &b.fs.protect)]
         {
-            let (a, b) = (listed(a), listed(b));
-            let taken_back = |text: &&String| text.starts_with('!');
-            let (more, less): (Vec<_>, Vec<_>) =
-                b.iter().filter(|t| !a.contains(t)).partition(taken_back);
-            let (lost, gained): (Vec<_>, Vec<_>) =
-                a.iter().filter(|t| !b.contains(t)).partition(taken_back);
-            less.into_iter().for_each(|t| self.push(Direction::Less, key, format!("with {t}")));
-            more.into_iter().for_each(|t| self.push(Direction::More, key, format!("with {t}")));
-            gained
-                .into_iter()
-                .for_each(|t| self.push(Direction::More, key, format!("without {t}")));
-            lost.into_iter().for_each(|t| self.push(Direction::Less, key, format!("without {t}")));
+            self.names(key, a, b);
         }
         let delete = (a.fs.allow_delete, b.fs.allow_delete);
         self.ordered("fs.allow_delete", delete, (delete.0.to_string(), delete.1.to_string()));
+    }
+
+    /// What of the workspace is hidden or protected.
+    fn names(&mut self, key: &str, a: &[Listed], b: &[Listed]) {
+        let texts = |lists: &[Listed], other: &[Listed]| -> BTreeSet<String> {
+            let all = lists.iter().flat_map(|list| &list.0).map(|said| said.value.0.clone());
+            // An exception is one from its own list: without another list it takes nothing back.
+            all.filter(|text| !other.is_empty() || !text.starts_with('!')).collect()
+        };
+        let (a, b) = (texts(a, b), texts(b, a));
+        let taken_back = |text: &&String| text.starts_with('!');
+        let (more, less): (Vec<_>, Vec<_>) = b.difference(&a).partition(taken_back);
+        let (lost, gained): (Vec<_>, Vec<_>) = a.difference(&b).partition(taken_back);
+        less.into_iter().for_each(|t| self.push(Direction::Less, key, format!("with {t}")));
+        more.into_iter().for_each(|t| self.push(Direction::More, key, format!("with {t}")));
+        gained.into_iter().for_each(|t| self.push(Direction::More, key, format!("without {t}")));
+        lost.into_iter().for_each(|t| self.push(Direction::Less, key, format!("without {t}")));
     }
 
     fn rest(&mut self, a: &Settings, b: &Settings) {
@@ -265,6 +268,21 @@ mod tests {
             [
                 "Less fs: $WORKSPACE is writable → readable and executable",
                 "Less fs.allow_delete: true → false",
+                "Less fs.hide: with **/*credentials*/*.ini",
+                "Less fs.hide: with **/*credentials*/*.json",
+                "Less fs.hide: with **/*credentials*/*.toml",
+                "Less fs.hide: with **/*credentials*/*.txt",
+                "Less fs.hide: with **/*credentials*/*.yaml",
+                "Less fs.hide: with **/*credentials*/*.yml",
+                "Less fs.hide: with *.key",
+                "Less fs.hide: with *.pem",
+                "Less fs.hide: with *credentials*",
+                "Less fs.hide: with .aws",
+                "Less fs.hide: with .env",
+                "Less fs.hide: with .env.*",
+                "Less fs.hide: with .gnupg",
+                "Less fs.hide: with .netrc",
+                "Less fs.hide: with .ssh",
                 "Less limits.cpu_percent: 400 → 200",
                 "Less limits.file_size: 4 GiB → 1 GiB",
                 "Less limits.memory: 4 GiB → 2 GiB",
@@ -283,6 +301,12 @@ mod tests {
         let build = told("workspace", "build");
         assert!(build.contains(&"More fs: $HOME/.npm/_cacache is not there → writable".to_owned()));
         assert!(build.iter().all(|line| line.starts_with("More")), "{build:#?}");
+        // What is hidden is the same, whether or not it can be written.
+        let guarded = told("workspace", "guarded");
+        assert!(guarded.contains(&"Less fs.protect: with **/.git/config".to_owned()));
+        assert!(guarded.iter().all(|line| line.starts_with("Less fs.")), "{guarded:#?}");
+        let hidden = |name| crate::names::told(&get(name).settings.fs.hide);
+        assert_eq!(hidden("guarded"), hidden("readonly"));
         let strict = told("readonly", "strict");
         assert!(strict.contains(&"Less ask: destructive → always".to_owned()), "{strict:#?}");
         assert!(strict.contains(&"Less remember.scopes: without exact_call".to_owned()));

@@ -174,7 +174,9 @@ pub(crate) fn together(
         let why = "the workspace is only read, so there is nothing to protect";
         return Err(document.wrong("fs.protect", why, "leave it out"));
     }
-    for protected in written.protect.iter().flatten() {
+    // The same exception in both says nothing of either.
+    let said = written.protect.iter().flatten().filter(|one| !one.get_ref().0.starts_with('!'));
+    for protected in said {
         let text = &protected.get_ref().0;
         let hidden = written.hide.iter().flatten().find(|hidden| hidden.get_ref().0 == *text);
         if hidden.is_some() {

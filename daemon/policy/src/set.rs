@@ -28,8 +28,13 @@ pub fn builtin() -> Vec<(&'static str, &'static str)> {
     BUILTIN.iter().map(|source| (source.name, source.text)).collect()
 }
 
-const BUILTIN: [Source<'static>; 4] =
-    [builtin!("workspace"), builtin!("readonly"), builtin!("build"), builtin!("strict")];
+const BUILTIN: [Source<'static>; 5] = [
+    builtin!("workspace"),
+    builtin!("readonly"),
+    builtin!("build"),
+    builtin!("guarded"),
+    builtin!("strict"),
+];
 
 static BUILTINS: LazyLock<Result<ProfileSet, ProfileError>> =
     LazyLock::new(|| ProfileSet::default().with(BUILTIN));
@@ -135,7 +140,10 @@ mod tests {
     #[test]
     fn the_built_in_profiles_are_there() {
         let set = ProfileSet::new([]).unwrap();
-        assert_eq!(set.names().collect::<Vec<_>>(), ["build", "readonly", "strict", "workspace"]);
+        assert_eq!(
+            set.names().collect::<Vec<_>>(),
+            ["build", "guarded", "readonly", "strict", "workspace"]
+        );
         assert_eq!(set.get(DEFAULT).unwrap().name(), "workspace");
         assert_eq!(builtin()[0].0, DEFAULT);
         assert_eq!(set.get("nothing"), None);
@@ -145,7 +153,7 @@ mod tests {
     fn a_given_profile_is_added_and_can_not_replace_another() {
         let (_, text) = builtin()[0];
         let set = ProfileSet::new([source("mine", text)]).unwrap();
-        assert_eq!(set.names().count(), 5);
+        assert_eq!(set.names().count(), 6);
         assert_ne!(set.get("mine").unwrap().digest(), set.get("workspace").unwrap().digest());
         for twice in [vec![source("workspace", text)], vec![source("mine", text); 2]] {
             let name = twice[0].name.to_owned();

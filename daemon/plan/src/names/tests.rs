@@ -54,6 +54,11 @@ fn patterns_are_those_of_git() {
     let ssh = matcher(&[&[".ssh/"]]);
     assert!(ssh.covers(b".ssh", Kind::Directory).is_some());
     assert!(ssh.covers(b".ssh", Kind::Either).is_some());
+    // What takes directories back leaves files, and what may be a file.
+    let git = matcher(&[&[".git", "!.git/"]]);
+    let told = [Kind::Other, Kind::Either, Kind::Directory].map(|kind| git.covers(b".git", kind));
+    assert!(told[0].is_some() && told[1].is_some() && told[2].is_none());
+    assert!(git.covers(b"a/.git/index", Kind::Other).is_none());
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn grants(plan: &LaunchPlan, path: &str) -> Vec<Access> {
 
 #[test]
 fn built_in_plans_are_under_the_ceiling_and_fit_in_a_message() {
-    for name in ["workspace", "readonly", "build", "strict"] {
+    for name in ["workspace", "readonly", "build", "guarded", "strict"] {
         let plan = profile(name).plan(&usual()).unwrap();
         let identity = Identity { uid: 1000, gid: 1000 };
         assert_eq!(Ceiling::default().check(&plan, identity), Ok(()), "{name}");

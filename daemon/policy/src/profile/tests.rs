@@ -49,6 +49,7 @@ fn the_built_in_ones_are_read() {
         ("workspace", Ask::Destructive, true, (30_000, 600_000)),
         ("readonly", Ask::Destructive, false, (30_000, 600_000)),
         ("build", Ask::Destructive, true, (300_000, 600_000)),
+        ("guarded", Ask::Destructive, true, (30_000, 600_000)),
         ("strict", Ask::Always, false, (30_000, 120_000)),
     ] {
         let profile = set.get(name).unwrap();

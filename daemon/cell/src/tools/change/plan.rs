@@ -156,7 +156,11 @@ impl Stage<'_> {
         becomes: Option<FileType>,
         step: Step,
     ) -> Result<(), FileError> {
-        self.view.refuse(&path, becomes.map_or(Kind::Either, kind_of))?;
+        let kinds = [step.replaced(), becomes].map(|kind| kind.map(kind_of));
+        match kinds {
+            [None, None] => self.view.refuse(&path, Kind::Either)?,
+            kinds => kinds.into_iter().flatten().try_for_each(|k| self.view.refuse(&path, k))?,
+        }
         if self.steps.len() == MOST_STEPS {
             let message = format!("a change has at most {MOST_STEPS} steps, and this has more");
             return Err(failure(FileErrorKind::TooLarge, None, message));

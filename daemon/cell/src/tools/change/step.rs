@@ -56,6 +56,23 @@ pub(super) enum Step {
     Touch { spot: Spot, old: Seen, mtime: (i64, u32) },
 }
 
+impl Step {
+    /// What there is before it under the name that it is about.
+    pub(super) fn replaced(&self) -> Option<FileType> {
+        let old = match self {
+            Self::MakeDir { .. } | Self::Link { .. } | Self::Put { .. } | Self::Move { .. } => None,
+            Self::Replace { old, .. }
+            | Self::Remove { old, .. }
+            | Self::MoveOver { over: old, .. }
+            | Self::Mode { old, .. }
+            | Self::Take { old, .. }
+            | Self::Touch { old, .. } => Some(old),
+            Self::Place { old, .. } => old.as_ref().map(|(old, _)| old),
+        };
+        old.map(Seen::kind)
+    }
+}
+
 /// What goes together with what is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Below {

@@ -16,6 +16,7 @@ mod place;
 mod resolve;
 mod swap;
 mod sync;
+mod tracked;
 mod whole;
 
 pub(super) mod staging;
@@ -61,6 +62,9 @@ pub(super) fn settle(
         if !left.has(&path) {
             contested(stage, &path, None, Some(&new))?;
         }
+    }
+    for item in &items {
+        tracked::refuse_loss(stage.view, layers, item)?;
     }
     let mut emission = Emission::new(stage, channel, layers, &base);
     emission.all(items, &mut left)?;

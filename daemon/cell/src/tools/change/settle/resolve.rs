@@ -17,6 +17,7 @@ use super::{
     journal,
 };
 use crate::{
+    hidden::kind_of,
     tools::{Stop, refused, shown},
     view::View,
 };
@@ -142,7 +143,8 @@ impl Cut<'_> {
             None => (b"".as_slice(), way),
         };
         let spot = Spot { base: Rc::clone(&self.base), way: above.to_vec(), name: name.to_vec() };
-        self.view.refuse(&spot.path(), Kind::Either).is_ok().then_some(spot)
+        let kind = spot.look().ok().flatten().map_or(Kind::Either, |seen| kind_of(seen.kind()));
+        self.view.refuse(&spot.path(), kind).is_ok().then_some(spot)
     }
 
     fn seen(&self, way: &[u8]) -> Option<Seen> {
