@@ -214,7 +214,9 @@ pub fn loopback_up() -> io::Result<()> {
         .map(drop)
 }
 
-/// Sets attributes on a mount, and with `recursive` on all below it.
+/// Sets attributes on a mount, and with `recursive` on all below it. What is mounted on them from
+/// then on shows nowhere else: a copy of a mount shares that with what it is a copy of, where a
+/// service's mounts are shared.
 ///
 /// # Errors
 /// The kernel's answer.
@@ -223,7 +225,12 @@ pub fn set_mount_attributes(
     attributes: u64,
     recursive: Recursive,
 ) -> io::Result<()> {
-    let attr = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let attr = libc::mount_attr {
+        attr_set: attributes,
+        attr_clr: 0,
+        propagation: libc::MS_PRIVATE,
+        userns_fd: 0,
+    };
     let flags = libc::AT_EMPTY_PATH
         | match recursive {
             Recursive::Yes => libc::AT_RECURSIVE,
