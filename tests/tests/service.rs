@@ -25,6 +25,7 @@ use std::{
 const BROKER: &str = "palisaded.service";
 const LAUNCHER: &str = "palisade-launcher.service";
 const NONE: &str = "0000000000000000";
+const SETS: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
 /// DAC_OVERRIDE, DAC_READ_SEARCH, KILL, SETGID, SETUID, SETPCAP, NET_ADMIN, SYS_CHROOT, SYS_ADMIN.
 const LAUNCHERS: u64 =
     1 << 1 | 1 << 2 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 12 | 1 << 18 | 1 << 21;
@@ -173,7 +174,7 @@ fn privilege_in_the_service() {
     let uid = booted.ok(&["id", "-u", "palisade"]);
     assert_ne!(uid, "0");
     assert_eq!(booted.status(broker, "Uid"), [uid.as_str(); 4].join(" "));
-    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+    for set in SETS {
         assert_eq!(booted.status(broker, set), NONE, "the broker's {set}");
     }
     assert_eq!(booted.status(broker, "Groups"), booted.ok(&["id", "-g", "palisade"]));
@@ -182,11 +183,16 @@ fn privilege_in_the_service() {
 
     let outer = booted.main_pid(LAUNCHER).expect("the launcher runs");
     let inner = booted.ok(&["pgrep", "--parent", &outer.to_string()]).parse().expect("one child");
+    let [launchers, group] = ["-u", "-g"].map(|id| booted.ok(&["id", id, "palisade-launcher"]));
+    assert!(launchers != "0" && launchers != uid, "{launchers}");
+    let held = format!("{LAUNCHERS:016x}");
     for launcher in [outer, inner] {
         assert_eq!(booted.status(launcher, "Name"), "palisade-launch");
-        assert_eq!(booted.status(launcher, "Uid"), "0 0 0 0");
-        for set in ["CapPrm", "CapEff", "CapBnd"] {
-            assert_eq!(booted.status(launcher, set), format!("{LAUNCHERS:016x}"), "{set}");
+        assert_eq!(booted.status(launcher, "Uid"), [launchers.as_str(); 4].join(" "));
+        assert_eq!(booted.status(launcher, "Gid"), [group.as_str(); 4].join(" "));
+        assert_eq!(booted.status(launcher, "Groups"), group);
+        for set in SETS {
+            assert_eq!(booted.status(launcher, set), held, "{set}");
         }
         assert_eq!(booted.status(launcher, "NoNewPrivs"), "1");
         assert_eq!(booted.status(launcher, "Seccomp"), "2");
@@ -195,9 +201,52 @@ fn privilege_in_the_service() {
         let of = |pid: u32| booted.ok(&["readlink", &format!("/proc/{pid}/ns/{kind}")]);
         assert_ne!(of(inner), of(1), "{kind}");
     }
+    // Below it are cells that wait for a session, still the launcher's, and those of the session,
+    // with what they run, which have nothing of it.
+    let below = |pid: u32| {
+        let listed = text(&booted.run(&["pgrep", "--parent", &pid.to_string()]).stdout);
+        listed.lines().map(|pid| pid.parse().expect("a pid")).collect::<Vec<u32>>()
+    };
+    let cells = below(inner);
+    let run = cells.iter().find(|cell| booted.status(**cell, "Name") == "cell 1 run");
+    let programs = below(*run.expect("the session's runner"));
+    assert!(!programs.is_empty());
+    let mut settled = 0;
+    for pid in cells.into_iter().chain(programs) {
+        if booted.status(pid, "Name") == "palisade-cell" {
+            assert_eq!(booted.status(pid, "Uid"), [launchers.as_str(); 4].join(" "));
+            continue;
+        }
+        settled += 1;
+        for ids in ["Uid", "Gid"] {
+            assert_eq!(booted.status(pid, ids), "4343 4343 4343 4343");
+        }
+        assert_eq!(booted.status(pid, "Groups"), "");
+        for set in SETS {
+            assert_eq!(booted.status(pid, set), NONE, "{set} of {}", booted.status(pid, "Name"));
+        }
+    }
+    assert!(settled >= 3, "files, runner, program: {settled}");
     client.kill().expect("kill");
     client.wait().expect("wait");
     assert_eq!(booted.ok(&["stat", "-c", "%U %a", "/var/lib/palisade"]), "palisade 700");
+    let store = booted.ok(&["stat", "-c", "%U %a", "/var/lib/palisade-launcher"]);
+    assert_eq!(store, "palisade-launcher 711");
+    // No cgroup but its own is its to write.
+    let written = booted.run(&[
+        "nsenter",
+        "--mount",
+        &format!("--target={inner}"),
+        "find",
+        "/sys/fs/cgroup",
+        "-type",
+        "d",
+        "-writable",
+        "-not",
+        "-path",
+        "*/palisade-launcher.service*",
+    ]);
+    assert_eq!((text(&written.stdout).as_str(), written.status.code()), ("", Some(0)));
 }
 
 /// The limits of a session are cgroups below the launcher's, made with what systemd delegated to
@@ -356,10 +405,10 @@ fn systemd_has_nothing_to_say_against_the_units() {
                 verify.extend(paths.iter().map(String::as_str));
                 let verified = booted.run(&verify);
                 assert_eq!((verified.status.code(), said(&verified).as_str()), (Some(0), ""));
-                // In tenths. It was 1.0 and 4.3 when this was written; other versions count
-                // differently. What keeps the launcher's from being lower, its unit says.
+                // In tenths, as version 252 counts. What keeps the launcher's from being lower, its
+                // unit says.
                 booted.ok(&["systemd-analyze", "security", "--threshold=15", BROKER]);
-                booted.ok(&["systemd-analyze", "security", "--threshold=43", LAUNCHER]);
+                booted.ok(&["systemd-analyze", "security", "--threshold=35", LAUNCHER]);
             }
             Mode::User => {
                 let world = World::new(mode);
@@ -384,4 +433,186 @@ fn systemd_has_nothing_to_say_against_the_units() {
             }
         }
     }
+}
+
+/// The launcher's user is nobody's but its own, it starts with all that it needs or not at all, and
+/// what it does for sessions it does without being root.
+#[test]
+fn the_launcher_is_a_user_of_its_own() {
+    for mode in Mode::all() {
+        match mode {
+            Mode::System => {
+                let booted = Booted::with_service();
+                takes_over_what_a_launcher_of_roots_left(&booted);
+                serves_two_users(&booted);
+                has_no_session_of_its_own(&booted);
+                does_not_start_with_less(&booted);
+            }
+            Mode::User => {
+                let mut launcher = Command::new(binary("palisade-launcher"));
+                launcher.arg("--system").stdin(Stdio::null());
+                let refused = mode.act(|| launcher.output().expect("it starts"));
+                assert_eq!(refused.status.code(), Some(1));
+                let why = "(--system) and lacks CAP_SYS_ADMIN, CAP_SYS_CHROOT, CAP_SETUID, ";
+                assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
+            }
+        }
+    }
+}
+
+const STATE: &str = "/var/lib/palisade-launcher";
+
+fn takes_over_what_a_launcher_of_roots_left(booted: &Booted) {
+    let leave = format!(
+        "install -d -m 711 {STATE} && install -d -m 700 {STATE}/3/7/upper && cd {STATE}/3/7 && \
+         touch upper/file && chown -R alice: . && chmod 0 upper"
+    );
+    booted.ok(&["bash", "-euc", &leave]);
+    assert_eq!(ok(booted, "-- 'echo first'"), "first\n");
+    until("what was left is removed", || booted.ok(&["ls", "-A", STATE]).is_empty());
+    let owned = booted.ok(&["stat", "-c", "%U:%G %a", STATE]);
+    assert_eq!(owned, "palisade-launcher:palisade-launcher 711");
+}
+
+/// The launcher's command line in a drop-in, with these options besides.
+fn with_options(booted: &Booted, options: &str) {
+    let command = "/usr/bin/palisade-launcher --system --broker-user palisade";
+    let write = format!(
+        "mkdir -p /etc/systemd/system/{LAUNCHER}.d
+         printf '[Service]\\nExecStart=\\nExecStart=%s\\n' '{command} {options}' \
+             >/etc/systemd/system/{LAUNCHER}.d/options.conf
+         systemctl daemon-reload; systemctl restart {LAUNCHER} {BROKER} || true"
+    );
+    booted.ok(&["bash", "-euc", &write]);
+}
+
+/// What the broker answers to a client that names a workspace without having looked at it.
+fn opened(booted: &Booted, user: &str, whose: &str) -> String {
+    let ask = format!(
+        "import json, socket
+s = socket.socket(socket.AF_UNIX); s.connect('/run/palisade/agent.sock'); f = s.makefile('rw')
+for id, method, params in [(1, 'hello', {{'version': 1, 'client': 'test'}}),
+                           (2, 'open', {{'workspace': '/srv/disk/{whose}/work'}})]:
+    f.write(json.dumps({{'jsonrpc': '2.0', 'id': id, 'method': method, 'params': params}}) + chr(10))
+    f.flush(); said = json.loads(f.readline())
+print(said['result']['kind'] if 'result' in said else json.dumps(said['error']))"
+    );
+    let ids = ["setpriv", "--reuid", user, "--regid", user, "--init-groups"];
+    booted.ok(&[&ids[..], &["python3", "-c", &ask]].concat())
+}
+
+/// Calls, jobs, hidden names, and transactions in memory and on the disk, each as who asked.
+fn serves_two_users(booted: &Booted) {
+    let profile = palisade_tests::profile_with(&[
+        ("[transactions]\n", "[transactions]\nupper = \"disk\"\n"),
+        ("[fs]\n", "[fs]\nhide = [\".env\"]\n"),
+    ]);
+    // A file system that both the store and the workspaces are on, and that layers can be on.
+    let prepare = format!(
+        "usermod --append --groups palisade-users bob
+         mkdir -p /etc/palisade/profiles /srv/disk
+         cat >/etc/palisade/profiles/disk.toml <<'E'\n{profile}\nE
+         mount -t tmpfs tmpfs /srv/disk
+         install -d -m 711 -o palisade-launcher /srv/disk/store
+         for who in alice bob; do
+             install -d -m 700 -o $who -g $who /srv/disk/$who /srv/disk/$who/work
+             cd /srv/disk/$who/work
+             echo secret >.env; echo kept >kept
+             echo 'import os; os.remove(\"kept\")' >wipe.py
+             printf 'echo here\\nexec sleep 1000\\n' >wait.sh
+             chown $who: .env *
+         done"
+    );
+    booted.ok(&["bash", "-euc", &prepare]);
+    with_options(booted, "--store /srv/disk/store");
+    for (user, other, uid) in [("alice", "bob", "4343"), ("bob", "alice", "4344")] {
+        let run = |options: &str, line: &str| {
+            through(
+                booted,
+                user,
+                &format!("--workspace /srv/disk/{user}/work {options} -- '{line}'"),
+            )
+        };
+        for (profile, env) in [("--profile disk", ""), ("", "secret\n")] {
+            let said = run(profile, "id -u; id -G; cat .env; echo mine >>made; stat -c %u:%g made");
+            let expected = format!("{uid}\n{uid}\n{env}{uid}:{uid}\n");
+            assert_eq!(text(&said.stdout), expected, "{}", text(&said.stderr));
+            let denied = run(profile, "python3 wipe.py");
+            assert_eq!(denied.status.code(), Some(126), "{}", text(&denied.stderr));
+            assert_eq!(booted.ok(&["cat", &format!("/srv/disk/{user}/work/kept")]), "kept");
+        }
+        // With the session's rights, not with the launcher's: what is another's stays so.
+        assert_eq!(opened(booted, user, user), "opened");
+        let denied = opened(booted, user, other);
+        assert!(denied.contains("the session's user may not go there"), "{denied}");
+        let job = r#"palisade call bash --json --args '{"command": "id -u; sleep 100", "background": true}'"#;
+        let job = booted.line_of(user, job).stdin(Stdio::null()).output().expect("nsenter");
+        let job: Value = serde_json::from_slice(&job.stdout).expect("JSON");
+        assert_eq!(
+            (&job["success"], &job["receipt"]["uid"].to_string()),
+            (&true.into(), &uid.to_owned()),
+            "{job}"
+        );
+    }
+    let line = "exec palisade run --socket /run/palisade/agent.sock --workspace /srv/disk/alice/work \
+                --profile disk -- 'sh wait.sh'";
+    let mut call = booted.line_of("alice", line);
+    let call = call.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut call = call.spawn().expect("nsenter");
+    let kept = || {
+        let find = ["find", "/srv/disk/store", "-mindepth", "1", "-maxdepth", "2"];
+        let kept = booted.ok(&[&find[..], &["-printf", "%d %u %m\n"]].concat());
+        kept.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let layers = |kept: &[String]| kept.iter().filter(|one| *one == "2 alice 700").count();
+    until("a layer is on the disk", || {
+        let kept = kept();
+        layers(&kept) > 0 && layers(&kept) + 1 == kept.len()
+    });
+    booted.ok(&["pkill", "-f", "^palisade run .*wait.sh"]);
+    assert!(!call.wait().expect("wait").success());
+    until("it is removed with its call", || kept() == ["1 palisade-launcher 700"]);
+}
+
+/// Whatever the ceiling says.
+fn has_no_session_of_its_own(booted: &Booted) {
+    let prepare = "useradd --system low; for who in palisade-launcher low; do
+                   install -d -o $who /srv/disk/own-$who; done";
+    booted.ok(&["bash", "-euc", prepare]);
+    let run = |user: &str| {
+        let line = format!(
+            "cd /srv/disk/own-{user} && palisade run --socket /run/palisade/agent.sock -- 'touch made; id -un'"
+        );
+        let ids = ["setpriv", "--reuid", user, "--regid", "palisade-users", "--clear-groups"];
+        booted.run(&[&ids[..], &["bash", "-c", &line]].concat())
+    };
+    let refused = |user: &str, why: &str| {
+        let refused = run(user);
+        assert_eq!(refused.status.code(), Some(125), "{}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
+        assert_eq!(booted.ok(&["ls", &format!("/srv/disk/own-{user}")]), "");
+    };
+    refused("low", "the ceiling's lowest is 1000");
+    with_options(booted, "--min-uid 1");
+    assert_eq!(text(&run("low").stdout), "low\n");
+    refused("palisade-launcher", "is whom the launcher runs as, and no session does");
+    // Nor is it the broker.
+    with_options(booted, "--broker-user palisade-launcher");
+    let journal = || booted.ok(&["journalctl", "--no-pager", "-u", LAUNCHER]);
+    let why = "palisade-launcher is whom the launcher runs as; the broker's user must be another";
+    until("it says why", || journal().contains(why));
+    booted.ok(&["rm", "-r", &format!("/etc/systemd/system/{LAUNCHER}.d")]);
+}
+
+fn does_not_start_with_less(booted: &Booted) {
+    let write = format!(
+        "mkdir -p /etc/systemd/system/{LAUNCHER}.d
+         printf '[Service]\\nAmbientCapabilities=~CAP_KILL CAP_SETPCAP\\n' \
+             >/etc/systemd/system/{LAUNCHER}.d/less.conf
+         systemctl daemon-reload; systemctl stop {LAUNCHER} {BROKER}"
+    );
+    booted.ok(&["bash", "-euc", &write]);
+    assert_ne!(booted.run(&["systemctl", "start", LAUNCHER]).status.code(), Some(0));
+    let journal = booted.ok(&["journalctl", "--no-pager", "-u", LAUNCHER]);
+    assert!(journal.contains("(--system) and lacks CAP_SETPCAP, CAP_KILL; "), "{journal}");
 }

@@ -153,6 +153,29 @@ fn tools_lose_nothing_to_the_launchers_unit() {
     }
     assert!(!private.contains("errno-9999"), "an attempt that the probe does not know: {private}");
     assert_eq!(served, private);
+
+    // But for what the unit says that it takes, and how to have it given back.
+    booted.ok(&[
+        "bash",
+        "-euc",
+        "mkdir -p /usr/lib/modules/6.1; echo here >/usr/lib/modules/6.1/file",
+    ]);
+    let look = |user: &str, how: &str| {
+        let line = format!("palisade run {how} -- 'cat /usr/lib/modules/6.1/file 2>&1'");
+        text(&booted.line_of(user, &line).stdin(Stdio::null()).output().expect("nsenter").stdout)
+    };
+    let served = || {
+        booted.ok(&["systemctl", "restart", LAUNCHER, BROKER]);
+        look("alice", "--socket /run/palisade/agent.sock")
+    };
+    assert_eq!(look("bob", ""), "here\n");
+    assert_eq!(served(), "cat: /usr/lib/modules/6.1/file: Permission denied\n");
+    let write = format!(
+        "mkdir -p /etc/systemd/system/{LAUNCHER}.d; printf '[Service]\\nProtectKernelModules=no\\n' \
+         >/etc/systemd/system/{LAUNCHER}.d/modules.conf; systemctl daemon-reload"
+    );
+    booted.ok(&["bash", "-euc", &write]);
+    assert_eq!(served(), "here\n");
 }
 
 /// Makes the watchdog of both services quick.

@@ -2,6 +2,7 @@
 //! Room: the cell, while it has privilege.
 
 use crate::failure::StepFailure;
+use caps::{CapSet, Capability};
 use nix::unistd::{Gid, Uid, getegid, geteuid, setfsgid, setfsuid, setgroups};
 use palisade_plan::Identity;
 use rustix::io::Errno;
@@ -43,6 +44,16 @@ impl Borrowed {
             return Err(StepFailure::NotInForce(
                 "the session's identity could not be borrowed".into(),
             ));
+        }
+        // The kernel takes these from a process that is root, and from nobody else.
+        for over_files in [Capability::CAP_DAC_OVERRIDE, Capability::CAP_DAC_READ_SEARCH] {
+            let kept = caps::has_cap(None, CapSet::Effective, over_files)
+                .map_err(|error| StepFailure::NotInForce(format!("read effective: {error}")))?;
+            if kept {
+                return Err(StepFailure::NotInForce(format!(
+                    "the session's identity was borrowed, and {over_files} stayed"
+                )));
+            }
         }
         Ok(Self { own: Some(own) })
     }

@@ -2,6 +2,7 @@
 //! Room: the cell.
 
 use crate::{
+    beginning::Beginning,
     channel::Channel,
     failure::StepFailure,
     files, kernel,
@@ -62,12 +63,15 @@ pub enum EnterError {
 ///
 /// # Errors
 /// Whatever ended it but the end of its session.
-pub fn enter() -> Result<(), EnterError> {
+pub fn enter(beginning: Beginning) -> Result<(), EnterError> {
     // It was executed by its descriptor, and would be shown by that number until it has a session.
     set_name(c"palisade-cell")?;
     let control = Datagrams::new(take_standard_input()?);
     die_with_the_launcher()?;
     let Some((setup, fds)) = control.receive::<Setup>()? else { return Ok(()) };
+    // Not earlier: by cgroup v1 only root may put a process of somebody else's into a group.
+    beginning.take().map_err(|failure| EnterError::Step { step: "begin", failure })?;
+    die_with_the_launcher()?;
     if setup.role == Role::Trial {
         let (report, socket) = trial::run();
         let socket: Vec<_> = socket.iter().map(|socket| socket.as_fd()).collect();
@@ -109,7 +113,7 @@ fn take_standard_input() -> Result<OwnedFd, EnterError> {
 }
 
 /// The kernel kills this process when the launcher ends. Taking on an identity undoes it, so it
-/// is said again after the steps.
+/// is said again after each.
 fn die_with_the_launcher() -> Result<(), EnterError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|e| EnterError::Kernel("parent death signal", e))

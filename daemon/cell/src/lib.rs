@@ -6,6 +6,7 @@ pub mod kernel;
 pub mod steps;
 pub mod tools;
 
+mod beginning;
 mod borrowed;
 mod detach;
 mod enter;
@@ -35,6 +36,7 @@ mod whiteouts;
 
 pub(crate) use palisade_channel as channel;
 
+pub use beginning::Beginning;
 pub use enter::{EnterError, enter};
 pub use failure::StepFailure;
 pub use view::View;

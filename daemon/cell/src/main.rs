@@ -1,9 +1,17 @@
 //! `palisade-cell`: started by the launcher only, with the launcher's socket as standard input.
 
+use palisade_cell::Beginning;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match palisade_cell::enter() {
+    let beginning = match Beginning::told(std::env::args().skip(1)) {
+        Ok(beginning) => beginning,
+        Err(argument) => {
+            eprintln!("palisade-cell: {argument}: only the launcher starts this program");
+            return ExitCode::from(64);
+        }
+    };
+    match palisade_cell::enter(beginning) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("palisade-cell: {error}");

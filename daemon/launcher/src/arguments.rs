@@ -1,5 +1,6 @@
 //! The command line. As a service its unit file, which only root can write, carries the ceiling.
 
+use crate::privilege::Claim;
 use palisade_plan::ceiling::{AllowRoot, Ceiling};
 use std::{path::PathBuf, time::Duration};
 
@@ -10,6 +11,8 @@ palisade-launcher: starts Palisade's cells. Started by palisaded, or by systemd;
 Standard input is the socket to the broker, or a listening socket that it connects to.
 
 Options (the ceiling: no plan may ask for more, whoever asks):
+  --system               this is the system's launcher, whoever it runs as: it starts cells as the users who
+                         connect, and does not start without the capabilities for that; root's is, if not given
   --cell PATH            the palisade-cell to start; beside this program if not given
   --broker-user NAME     who may connect to a listening socket; root only if not given
   --max-memory BYTES     of a session
@@ -24,6 +27,8 @@ Options (the ceiling: no plan may ask for more, whoever asks):
 /// How the launcher runs.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// Whose launcher this is.
+    pub claim: Claim,
     /// The cell's program.
     pub cell: Option<PathBuf>,
     /// Who may connect.
@@ -67,6 +72,7 @@ pub enum ArgumentError {
 /// If it has anything that [`HELP`] does not.
 pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, ArgumentError> {
     let mut options = Options {
+        claim: Claim::Unsaid,
         cell: None,
         broker_user: None,
         ceiling: Ceiling::default(),
@@ -83,6 +89,7 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, Argument
         };
         match option.as_str() {
             "--help" | "-h" => return Ok(Parsed::Help),
+            "--system" => options.claim = Claim::System,
             "--cell" => options.cell = Some(value()?.into()),
             "--store" => options.store = Some(value()?.into()),
             "--broker-user" => options.broker_user = Some(value()?),
@@ -115,8 +122,9 @@ mod tests {
 
     #[test]
     fn takes_the_ceiling_from_the_command_line() {
-        let line = "--max-memory 5 --min-uid 7 --broker-user p --store /s";
+        let line = "--max-memory 5 --min-uid 7 --broker-user p --store /s --system";
         let Ok(Parsed::Run(options)) = parsed(line) else { panic!("not parsed") };
+        assert_eq!(options.claim, Claim::System);
         assert_eq!(options.store, Some("/s".into()));
         assert_eq!(options.ceiling.max_memory_bytes, 5);
         assert_eq!(options.ceiling.min_uid, 7);

@@ -16,6 +16,23 @@ pub(crate) fn of_nobody(privileged: bool) -> Identity {
     Identity { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() }
 }
 
+/// Whether a user is the launcher's own, whom nobody else is to be. Root is everybody's anyway.
+pub(crate) const fn is_launchers(uid: u32, own: u32) -> bool {
+    uid == own && own != 0
+}
+
+/// Refuses a session of the system's that would run as whom the launcher runs: whatever its ceiling
+/// says, it would be let at the launcher's files and processes.
+pub(crate) fn refuse_own(identity: Identity, privileged: bool) -> Result<(), Refusal> {
+    if privileged && is_launchers(identity.uid, nix::unistd::geteuid().as_raw()) {
+        return Err(Refusal::Identity(format!(
+            "uid {} is whom the launcher runs as, and no session does",
+            identity.uid
+        )));
+    }
+    Ok(())
+}
+
 /// The identity of a client's session. Root's sessions run as the owner of their workspace.
 pub(crate) fn of_client(
     client: BorrowedFd<'_>,
@@ -43,4 +60,15 @@ pub(crate) fn of_client(
     let stat = rustix::fs::statat(CWD, workspace, AtFlags::SYMLINK_NOFOLLOW)
         .map_err(|error| refuse(format!("whose workspace is {}? {error}", workspace.display())))?;
     Ok(Identity { uid: stat.st_uid, gid: stat.st_gid })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_launchers_user_is_nobody_elses_but_root() {
+        assert!(is_launchers(990, 990));
+        assert!(!is_launchers(991, 990) && !is_launchers(0, 990) && !is_launchers(0, 0));
+    }
 }

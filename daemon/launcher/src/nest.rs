@@ -38,7 +38,7 @@ pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
             .map_err(|e| LauncherError::Kernel("parent death signal", e))?;
         return Ok(Nest::Here(told(settled)));
     }
-    let privilege = privilege::settle()?;
+    let privilege = privilege::settle(options.claim)?;
     cgroup::step_aside();
     // Where there are no PID namespaces, facts and receipts say so; a profile must allow it.
     if !privilege.user_namespace.is_yes() || unshare(CloneFlags::CLONE_NEWPID).is_err() {

@@ -1,5 +1,6 @@
 //! Which privilege the launcher has, and giving up all of it that is not needed.
 
+use crate::spawn::Begins;
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sched::{CloneFlags, unshare};
 use palisade_plan::Found;
@@ -33,6 +34,15 @@ const WELCOME: [Capability; 2] = [
     Capability::CAP_AUDIT_READ,
 ];
 
+/// Whose launcher the command line says that this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// Root's is the system's; anybody else's, and one that lacks something, is its user's own.
+    Unsaid,
+    /// The system's, whoever it runs as: it must have what that takes.
+    System,
+}
+
 /// What the launcher may do.
 #[derive(Debug, Clone)]
 pub(crate) struct Privilege {
@@ -43,11 +53,19 @@ pub(crate) struct Privilege {
 }
 
 impl Privilege {
-    /// Root's.
+    /// The system's.
     pub(crate) fn system() -> Self {
         Self {
             privileged: true,
-            user_namespace: Found::Yes("not needed: the launcher is root".into()),
+            user_namespace: Found::Yes("not needed: the launcher has the capabilities".into()),
+        }
+    }
+
+    /// Whom its cells begin as.
+    pub(crate) fn cells_begin(&self) -> Begins {
+        match (self.privileged, nix::unistd::geteuid().is_root()) {
+            (true, false) => Begins::AsRoot,
+            (true, true) | (false, _) => Begins::AsLauncher,
         }
     }
 }
@@ -58,27 +76,42 @@ pub enum PrivilegeError {
     /// The capability sets could not be changed.
     #[error("capabilities: {0}")]
     Capabilities(#[from] caps::errors::CapsError),
+    /// The system's launcher, without what that takes.
+    #[error(
+        "this is the system's launcher (--system) and lacks {0}; as a service it has what its unit \
+         lists, in AmbientCapabilities= and in CapabilityBoundingSet="
+    )]
+    Missing(String),
 }
 
 /// Finds out what privilege there is, enters a user namespace where there is none, and gives up
 /// what is not needed. Called first, before anything is heard.
-pub(crate) fn settle() -> Result<Privilege, PrivilegeError> {
-    let effective = caps::read(None, CapSet::Effective)?;
-    let privileged =
-        nix::unistd::geteuid().is_root() && NEEDED.iter().all(|needed| effective.contains(needed));
-    let privilege = if privileged {
-        Privilege::system()
-    } else {
-        let user_namespace = match enter_user_namespace() {
-            Ok(()) => Found::Yes("the launcher's own".into()),
-            Err(error) => Found::No(error),
-        };
-        Privilege { privileged, user_namespace }
+pub(crate) fn settle(claim: Claim) -> Result<Privilege, PrivilegeError> {
+    let missing = missing(&caps::read(None, CapSet::Effective)?);
+    let root = nix::unistd::geteuid().is_root();
+    let privilege = match (claim, missing) {
+        (Claim::System, Some(missing)) => return Err(PrivilegeError::Missing(missing)),
+        (Claim::System, None) => Privilege::system(),
+        (Claim::Unsaid, None) if root => Privilege::system(),
+        (Claim::Unsaid, _) => {
+            let user_namespace = match enter_user_namespace() {
+                Ok(()) => Found::Yes("the launcher's own".into()),
+                Err(error) => Found::No(error),
+            };
+            Privilege { privileged: false, user_namespace }
+        }
     };
     if privilege.user_namespace.is_yes() {
         keep_only_needed()?;
     }
     Ok(privilege)
+}
+
+/// The names of those needed that are not there.
+fn missing(effective: &CapsHashSet) -> Option<String> {
+    let missing = NEEDED.iter().filter(|needed| !effective.contains(needed));
+    let names: Vec<_> = missing.map(ToString::to_string).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// A user namespace in which this user is itself and has capabilities over what it makes there.
@@ -95,8 +128,8 @@ fn enter_user_namespace() -> Result<(), String> {
     write("/proc/self/gid_map", format!("{gid} {gid} 1"))
 }
 
-/// The needed ones in every set (ambient, so that a cell of an ordinary user has them for its
-/// first steps), and no others, not even to be had by executing.
+/// The needed ones in every set (ambient, so that a cell has them for its first steps where the
+/// launcher is not root), and no others, not even to be had by executing.
 fn keep_only_needed() -> Result<(), PrivilegeError> {
     let mut needed: CapsHashSet = NEEDED.into_iter().collect();
     for welcome in WELCOME {
@@ -114,4 +147,20 @@ fn keep_only_needed() -> Result<(), PrivilegeError> {
     caps::set(None, CapSet::Permitted, &needed)?;
     caps::set(None, CapSet::Ambient, &needed)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let mut effective: CapsHashSet = NEEDED.into_iter().collect();
+        assert_eq!(missing(&effective), None);
+        effective.remove(&Capability::CAP_KILL);
+        effective.remove(&Capability::CAP_SYS_CHROOT);
+        assert_eq!(missing(&effective), Some("CAP_SYS_CHROOT, CAP_KILL".to_owned()));
+        let error = PrivilegeError::Missing(missing(&effective).unwrap()).to_string();
+        assert!(error.contains("(--system) and lacks CAP_SYS_CHROOT, CAP_KILL; "), "{error}");
+    }
 }

@@ -9,7 +9,7 @@ use crate::{
     privilege::{Privilege, PrivilegeError},
     pulse::Pulse,
     session::{Blank, Session, Wanted},
-    spawn::{OwnPids, Process, SpawnError, Spawner},
+    spawn::{Process, SpawnError, Spawner},
     store::Stores,
 };
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -45,6 +45,11 @@ pub enum LauncherError {
     /// The user that may connect does not exist.
     #[error("there is no user {0}; create it, or see --broker-user")]
     NoUser(String),
+    /// The user that may connect is the launcher's own.
+    #[error(
+        "{0} is whom the launcher runs as; the broker's user must be another, see --broker-user"
+    )]
+    SharedUser(String),
     /// Privilege could not be settled.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
@@ -114,7 +119,7 @@ fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
     // Not earlier: a process that is out of reach of others can not write its own id maps either.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| LauncherError::Kernel("undumpable", e))?;
-    let spawner = Spawner::new(&cell, OwnPids::No)?;
+    let spawner = Spawner::new(&cell, privilege.cells_begin())?;
     let (spawner, facts, records) = facts::find(privilege, spawner, &cgroups)?;
     let mut ceiling = options.ceiling;
     if !listening {
@@ -159,6 +164,11 @@ impl Launcher {
                 .uid
                 .as_raw(),
         };
+        if let Some(name) = user
+            && identity::is_launchers(allowed, rustix::process::geteuid().as_raw())
+        {
+            return Err(LauncherError::SharedUser(name.to_owned()));
+        }
         loop {
             self.pulse.beat();
             let mut polled = [PollFd::new(listener, PollFlags::IN)];
@@ -360,6 +370,7 @@ impl Launcher {
             }
             Whose::Nobody => identity::of_nobody(self.facts.privileged),
         };
+        identity::refuse_own(identity, self.facts.privileged)?;
         self.ceiling.check(&plan, identity).map_err(|error| Refusal::Ceiling(error.to_string()))?;
         let absent = self.absent(&plan, identity)?;
         let blank = match self.blank.take() {

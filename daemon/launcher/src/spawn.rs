@@ -6,7 +6,7 @@ use nix::{
     sys::wait::{WaitPidFlag, WaitStatus, waitpid},
 };
 use palisade_channel::{ChannelError, Datagrams};
-use palisade_plan::cell::Setup;
+use palisade_plan::cell::{BEGIN_AS_ROOT, Setup};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::{Mode, OFlags},
@@ -53,22 +53,33 @@ pub(crate) enum OwnPids {
     No,
 }
 
+/// Whom a process is when it takes its first step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// Who the launcher is.
+    AsLauncher,
+    /// Root, with the launcher's capabilities.
+    AsRoot,
+}
+
 /// Starts processes of one program, which is opened once: what was there at the start is what runs.
 #[derive(Debug)]
 pub(crate) struct Spawner {
     program: OwnedFd,
     pids: OwnedFd,
     own_pids: OwnPids,
+    begins: Begins,
 }
 
 impl Spawner {
-    pub(crate) fn new(program: &Path, own_pids: OwnPids) -> Result<Self, SpawnError> {
+    /// Without PID namespaces, until [`Self::find_pids`] has found some.
+    pub(crate) fn new(program: &Path, begins: Begins) -> Result<Self, SpawnError> {
         let program = rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .map_err(|error| SpawnError::Program(program.display().to_string(), error))?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let pids = rustix::fs::open("/proc/self/ns/pid", flags, Mode::empty())
             .map_err(kernel("open own PID namespace"))?;
-        Ok(Self { program, pids, own_pids })
+        Ok(Self { program, pids, own_pids: OwnPids::No, begins })
     }
 
     /// Whether there are PID namespaces: tried for real.
@@ -99,6 +110,7 @@ impl Spawner {
         }
         let child = Command::new(format!("/proc/self/fd/{}", self.program.as_raw_fd()))
             .arg0("palisade-cell")
+            .args((self.begins == Begins::AsRoot).then_some(BEGIN_AS_ROOT))
             .env_clear()
             .current_dir("/")
             .stdin(theirs)

@@ -137,8 +137,14 @@ fn open(directory: &Path) -> io::Result<OwnedFd> {
 /// Refuses a directory in which somebody else could put something in the way.
 fn check(opened: OwnedFd) -> io::Result<()> {
     let stat = rustix::fs::fstat(&opened)?;
-    if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & 0o022 != 0 {
-        return Err(io::Error::other("it belongs to somebody else, or others may write it"));
+    let own = rustix::process::geteuid().as_raw();
+    if ![0, own].contains(&stat.st_uid) || stat.st_mode & 0o022 != 0 {
+        return Err(io::Error::other(format!(
+            "it belongs to uid {}, mode {:04o}; only uid {own}, or root, may be its owner and write \
+             it: chown {own} and chmod 0711 it",
+            stat.st_uid,
+            stat.st_mode & 0o7777
+        )));
     }
     Ok(())
 }
@@ -194,7 +200,8 @@ mod tests {
         symlink(&own, &link).unwrap();
         assert_eq!(checked(&link).unwrap_err().raw_os_error(), Some(20));
         fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(checked(&own).unwrap_err().to_string().contains("others may write it"));
+        let refused = checked(&own).unwrap_err().to_string();
+        assert!(refused.contains(", mode 0777; only uid "), "{refused}");
         assert_eq!(checked(&temp.path().join("none")).unwrap_err().raw_os_error(), Some(2));
     }
 

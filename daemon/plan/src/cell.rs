@@ -15,6 +15,10 @@ pub const FILE_CHANNELS: usize = 4;
 /// The most bytes of a file in one message.
 pub const CHUNK: usize = 256 * 1024;
 
+/// The argument of a cell whose launcher is the system's and not root: with its setup it takes on
+/// root's uid, and none of root's capabilities that the launcher has not.
+pub const BEGIN_AS_ROOT: &str = "--begin-as-root";
+
 /// From the launcher, once. Descriptors: the channels, then what was found of hidden names, if it
 /// was, then (for a runner) the session's namespaces in the order of [`Step::EnterNamespaces`].
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
