@@ -27,8 +27,9 @@ in it.
 
 With --prove it opens a session with each profile instead and tries to get out of it: a line for
 each escape says which layer stopped it and with which answer, beside an attempt of the same kind
-that succeeded. What a running daemon asks about is for its handlers to approve, one call a
-profile; a private daemon's questions are answered here.
+that succeeded. Names that a profile hides or protects are tried too, in calls of their own, if it
+is one of the built-in profiles or of those that are here (--profiles). What a running daemon asks
+about is for its handlers to approve; a private daemon's questions are answered here.
 
 Exit status: 0 the default profile is kept, or each profile is proved; 1 it is not, and calls are
 refused, or an escape was not stopped as it must be; 125 no daemon.

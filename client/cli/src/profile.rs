@@ -7,7 +7,7 @@ mod explain;
 mod history;
 mod learn;
 mod list;
-mod load;
+pub(crate) mod load;
 mod probe;
 mod replay;
 mod show;
@@ -58,6 +58,13 @@ pub(crate) struct Directories {
     /// A directory of profiles instead of the usual one; may be given several times
     #[arg(long, value_name = "DIR")]
     profiles: Vec<PathBuf>,
+}
+
+impl Directories {
+    /// These, or the usual ones if there are none.
+    pub(crate) const fn new(profiles: Vec<PathBuf>) -> Self {
+        Self { profiles }
+    }
 }
 
 impl Profile {

@@ -12,8 +12,8 @@ use crate::{
     session::{self, Session},
     stages::Asked,
 };
-use palisade_policy::{Profile, Scene};
-use palisade_proof::{Held, Places, Reach, Row, Trial};
+use palisade_policy::{Profile, Samples, Scene};
+use palisade_proof::{Held, Names, Owner, Places, Reach, Row, Trial};
 use palisade_protocol::{
     Call, CallId, CallOptions, CallResult, JsonText, Receipt, ToolName, arguments::Bash,
 };
@@ -139,11 +139,15 @@ async fn prove(server: &Server, profile: &Arc<Profile>) -> Result<(), Unproved> 
     let place = |error| Unproved::Place(Arc::new(error));
     let top = Top::new().map_err(place)?;
     // A service has no network itself.
-    let places = Places::furnish(&top.0, Reach::NoNetwork).map_err(place)?;
+    let mut places = Places::furnish(&top.0, Reach::NoNetwork).map_err(place)?;
     let program = program(&places).map_err(place)?;
     let untried = |why: String| Unproved::Untried(why);
     let scene =
         scene(server, places.workspace()).await.map_err(|error| untried(error.to_string()))?;
+    let Samples { hidden, made, protected, below } = profile.samples();
+    let own = scene.uid == rustix::process::geteuid().as_raw();
+    let owner = if own { Owner::Prover } else { Owner::Another };
+    places.name(&Names { hidden, made, protected, below }, owner).map_err(place)?;
     let unasked = Arc::new(profile.for_proof());
     let session = session::open_own(server, &unasked, scene).await;
     let session = session.map_err(|error| untried(error.to_string()))?;
@@ -195,16 +199,27 @@ async fn attempt(
     let untried = |why: String| Unproved::Untried(why);
     let opened = server.audit.opened(session).await;
     opened.map_err(|error| untried(error.to_string()))?;
-    let trial = Trial::new(places, &held(&session.receipt()));
-    let program = program.to_string_lossy().into_owned();
-    let words = trial.words().iter().cloned();
-    let argv = [program, "--attempt".to_owned()].into_iter().chain(words).collect();
-    let result = run(server, session, argv).await.map_err(untried)?;
+    let mut trial = Trial::new(places, &held(&session.receipt()));
+    let run = async |words: &[String]| {
+        let program = program.to_string_lossy().into_owned();
+        let words = words.iter().cloned();
+        let argv = [program, "--attempt".to_owned()].into_iter().chain(words).collect();
+        run(server, session, argv).await.map_err(untried)
+    };
+    let result = run(trial.words()).await?;
     if result.stdout.is_empty() {
         let error = result.error.map(|error| error.message);
         return Err(untried(error.unwrap_or_else(|| "it printed nothing".to_owned())));
     }
-    Ok(trial.read(&result.stdout))
+    let mut rows = trial.read(&result.stdout);
+    for mut deed in trial.deeds() {
+        while let Some(word) = deed.next().map(str::to_owned) {
+            let result = run(&[word]).await?;
+            deed.told(result.denials.into_iter().map(|denial| denial.layer).collect());
+        }
+        rows.push(deed.row());
+    }
+    Ok(rows)
 }
 
 /// Runs a program in the session, by the way of every call.

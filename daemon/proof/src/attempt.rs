@@ -2,6 +2,10 @@
 //! inside a session is this, and nothing it does changes the host if nothing stops it: names that
 //! are made are its own, and what is opened is only opened.
 
+use crate::{
+    acts::names,
+    answer::{Answer, told},
+};
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open},
@@ -20,13 +24,14 @@ use nix::{
     unistd::Pid,
 };
 use std::{
-    fmt, fs,
+    fs,
     io::{self, IoSliceMut},
     net::{TcpListener, TcpStream, UdpSocket},
     os::{
         linux::net::SocketAddrExt as _,
         unix::net::{SocketAddr, UnixStream},
     },
+    path::Path,
     time::Duration,
 };
 
@@ -35,27 +40,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Reports names instead of descriptors.
 const FAN_REPORT_FID: u32 = 0x200;
-
-/// What came of an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// It was done.
-    Done,
-    /// The kernel refused it.
-    Refused(Errno),
-    /// What was found is not what was looked for.
-    Another,
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Done => f.write_str("ok"),
-            Self::Refused(errno) => write!(f, "{errno:?}"),
-            Self::Another => f.write_str("another"),
-        }
-    }
-}
 
 /// Makes attempts, one after another; a line for each.
 pub fn report<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
@@ -67,16 +51,10 @@ pub fn report<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
 pub fn attempt(word: &str) -> Answer {
     let (act, about) = word.split_once(' ').unwrap_or((word, ""));
     let files = files(act, about).or_else(|| others(act, about));
+    let files = files.or_else(|| names(act, Path::new(about)));
     match files.or_else(|| filtered(act, about)) {
         Some(answer) => answer,
         None => Answer::Refused(Errno::ENOTSUP),
-    }
-}
-
-fn told<T>(result: io::Result<T>) -> Answer {
-    match result {
-        Ok(_) => Answer::Done,
-        Err(error) => Answer::Refused(Errno::from_raw(error.raw_os_error().unwrap_or(0))),
     }
 }
 

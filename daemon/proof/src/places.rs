@@ -11,7 +11,7 @@ use std::{
     os::{
         linux::net::SocketAddrExt as _,
         unix::{
-            fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+            fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, chown},
             net::{SocketAddr, UnixListener},
         },
     },
@@ -25,6 +25,30 @@ pub enum Reach {
     Host,
     /// It has no network itself, as a hardened service: what needs one is left out.
     NoNetwork,
+}
+
+/// Names that the profile hides or protects, relative to the workspace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    /// A file that is hidden.
+    pub hidden: Option<String>,
+    /// The same, where the session may write.
+    pub made: Option<String>,
+    /// A file that is protected.
+    pub protected: Option<String>,
+    /// One that is, in a directory that is not.
+    pub below: Option<String>,
+}
+
+/// Whose the files are to be that the session tries to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The prover's, which is the session's user.
+    Prover,
+    /// Somebody's whom the prover can give them to.
+    Given(u32),
+    /// The prover's, which the session's user is not: what only an owner can do is left out.
+    Another,
 }
 
 /// What is outside, and the empty workspace beside it.
@@ -91,6 +115,51 @@ impl Places {
         self.top.join("workspace")
     }
 
+    /// Makes files of these names in the workspace.
+    ///
+    /// # Errors
+    /// What could not be made.
+    pub fn name(&mut self, names: &Names, owner: Owner) -> io::Result<()> {
+        let workspace = self.workspace();
+        let Names { hidden, made, protected, below } = names;
+        let every = [
+            ("hidden", hidden),
+            ("made", made),
+            ("protected", protected),
+            ("own-protected", protected),
+            ("own-below", below),
+        ];
+        for (key, name) in every {
+            let Some(name) = name else { continue };
+            let path = workspace.join(name);
+            self.put(&path, owner)?;
+            // Others may replace and delete what is in a directory that they may write, and no more.
+            let own = owner != Owner::Another;
+            if own || (!key.starts_with("own-") && path.parent() == Some(&workspace)) {
+                self.filled.insert(key, text(&path)?);
+            }
+        }
+        if made.is_some() || protected.is_some() {
+            fs::set_permissions(&workspace, fs::Permissions::from_mode(0o777))?;
+            self.filled.insert("ordinary", text(&workspace.join("ordinary"))?);
+            let below = workspace.join("plain/ordinary");
+            open_up(&workspace.join("plain"), owner)?;
+            self.filled.insert("ordinary-below", text(&below)?);
+        }
+        Ok(())
+    }
+
+    /// Makes a file that the session's user may change, with what leads to it.
+    fn put(&self, path: &Path, owner: Owner) -> io::Result<()> {
+        let workspace = self.workspace();
+        let above = path.ancestors().skip(1).take_while(|above| **above != *workspace);
+        let above: Vec<_> = above.collect();
+        above.into_iter().rev().try_for_each(|directory| open_up(directory, owner))?;
+        fs::write(path, "palisade\n")?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+        give(path, owner)
+    }
+
     /// An attempt with its places filled in; none if there is no such place here.
     pub(crate) fn fill(&self, template: &str) -> Option<String> {
         let Some((before, rest)) = template.split_once('{') else {
@@ -121,6 +190,23 @@ impl Drop for Places {
         if let Some(shared) = &self.shared {
             drop(fs::remove_file(shared));
         }
+    }
+}
+
+/// A directory that everybody may write.
+fn open_up(path: &Path, owner: Owner) -> io::Result<()> {
+    if !path.is_dir() {
+        fs::create_dir(path)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777))?;
+        give(path, owner)?;
+    }
+    Ok(())
+}
+
+fn give(path: &Path, owner: Owner) -> io::Result<()> {
+    match owner {
+        Owner::Given(id) => chown(path, Some(id), Some(id)),
+        Owner::Prover | Owner::Another => Ok(()),
     }
 }
 

@@ -12,6 +12,15 @@ pub enum Outside {
     Untried,
 }
 
+/// When it is known what came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// By the kernel's answer.
+    AtOnce,
+    /// When the program has ended, and what it did counts or does not.
+    AtTheEnd,
+}
+
 /// One escape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
@@ -31,11 +40,13 @@ pub struct Probe {
     pub(crate) control: &'static str,
     /// Whether it is tried outside as well.
     pub(crate) outside: Outside,
+    /// When it is known what came of it.
+    pub when: When,
     /// A scope of Landlock's without which the kernel can not stop it.
     pub(crate) scope: Option<&'static str>,
 }
 
-const fn kept(
+pub(crate) const fn kept(
     name: &'static str,
     tries: &'static str,
     layer: Layer,
@@ -43,7 +54,8 @@ const fn kept(
     control: &'static str,
     outside: Outside,
 ) -> Probe {
-    Probe { name, tries, layer, call: None, stopped, attempt, control, outside, scope: None }
+    let when = When::AtOnce;
+    Probe { name, tries, layer, call: None, stopped, attempt, control, outside, when, scope: None }
 }
 
 /// The filter answers before anything else in the kernel looks at the call, so a call that it
@@ -55,13 +67,13 @@ const fn filtered(
     attempt: &'static str,
     control: &'static str,
 ) -> Probe {
-    let (layer, stopped, outside) = (Layer::Seccomp, "EPERM", Outside::Untried);
-    Probe { name, tries, layer, call: Some(call), stopped, attempt, control, outside, scope: None }
+    let probe = kept(name, tries, Layer::Seccomp, (attempt, "EPERM"), control, Untried);
+    Probe { call: Some(call), ..probe }
 }
 
 use Outside::{Succeeds, Untried};
 
-/// All of them, by layer.
+/// What is tried of every profile, by layer.
 pub const PROBES: [Probe; 35] = [
     kept(
         "read-beside",

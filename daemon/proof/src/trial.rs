@@ -1,7 +1,10 @@
 //! Probes made ready for one session, and what their answers mean.
 
-use crate::{Answer, Outside, PROBES, Places, Probe, attempt};
-use std::{collections::BTreeSet, fmt};
+use crate::{
+    Answer, Deed, Outside, Places, Probe, When, attempt, probes,
+    verdict::{Row, Verdict},
+};
+use std::collections::BTreeSet;
 
 /// What a session's receipt says of what is held.
 #[derive(Debug, Clone, Default)]
@@ -10,60 +13,6 @@ pub struct Held {
     pub missing: BTreeSet<String>,
     /// The scopes that Landlock closes.
     pub scopes: BTreeSet<String>,
-}
-
-/// What became of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// The layer that must stop it did.
-    Stopped,
-    /// It was done.
-    Escaped,
-    /// Something stopped it, and not as the layer does that must.
-    Otherwise,
-    /// What must succeed beside it did not, so that its failing shows nothing.
-    Vacuous,
-    /// There is no answer.
-    Silent,
-    /// The layer is missing, by the profile's leave, and something else stopped it.
-    Missing,
-}
-
-impl Verdict {
-    /// Whether the profile holds as far as this probe can tell.
-    #[must_use]
-    pub const fn holds(self) -> bool {
-        match self {
-            Self::Stopped | Self::Missing => true,
-            Self::Escaped | Self::Otherwise | Self::Vacuous | Self::Silent => false,
-        }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Stopped => "stopped",
-            Self::Escaped => "ESCAPED",
-            Self::Otherwise => "otherwise",
-            Self::Vacuous => "vacuous",
-            Self::Silent => "silent",
-            Self::Missing => "missing",
-        })
-    }
-}
-
-/// A probe and what became of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    /// Which.
-    pub probe: &'static Probe,
-    /// The kernel's answer inside; empty if there is none.
-    pub answer: String,
-    /// What came of the attempt that must succeed; empty if there is no answer.
-    pub control: String,
-    /// What it means.
-    pub verdict: Verdict,
 }
 
 /// A probe, what it comes to outside if it is tried there, and its two attempts.
@@ -78,6 +27,7 @@ struct Ready {
 pub struct Trial {
     ready: Vec<Ready>,
     words: Vec<String>,
+    deeds: Vec<Deed>,
     missing: BTreeSet<String>,
 }
 
@@ -86,13 +36,20 @@ impl Trial {
     #[must_use]
     pub fn new(places: &Places, held: &Held) -> Self {
         let mut trial =
-            Self { ready: Vec::new(), words: Vec::new(), missing: held.missing.clone() };
-        for probe in &PROBES {
+            Self { ready: vec![], words: vec![], deeds: vec![], missing: held.missing.clone() };
+        for probe in probes() {
             if probe.scope.is_some_and(|scope| !held.scopes.contains(scope)) {
                 continue;
             }
             let pair = (places.fill(probe.attempt), places.fill(probe.control));
             let (Some(word), Some(control)) = pair else { continue };
+            if probe.when == When::AtTheEnd {
+                // Without the layer there is nothing that would take it back.
+                if !held.missing.contains(probe.layer.name()) {
+                    trial.deeds.push(Deed::new(probe, word, control));
+                }
+                continue;
+            }
             let outside = match probe.outside {
                 Outside::Succeeds => Some(attempt(&word)),
                 Outside::Untried => None,
@@ -107,6 +64,12 @@ impl Trial {
     #[must_use]
     pub fn words(&self) -> &[String] {
         &self.words
+    }
+
+    /// What is to be attempted in calls of its own.
+    #[must_use]
+    pub fn deeds(&mut self) -> Vec<Deed> {
+        std::mem::take(&mut self.deeds)
     }
 
     /// What the answers mean, a line of them for each attempt.
@@ -138,14 +101,14 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reach;
+    use crate::{Names, Owner, Reach};
     use palisade_policy::SyscallList;
 
     #[test]
     fn the_filter_answers_as_the_probes_say() {
         let list = SyscallList::builtin().unwrap();
         let mut checked = 0;
-        for probe in PROBES {
+        for probe in probes() {
             let Some(call) = probe.call else {
                 assert_ne!(probe.layer, palisade_plan::Layer::Seccomp, "{}", probe.name);
                 continue;
@@ -155,17 +118,36 @@ mod tests {
             checked += 1;
         }
         assert_eq!(checked, 15);
-        let names: BTreeSet<_> = PROBES.iter().map(|probe| probe.name).collect();
-        assert_eq!(names.len(), PROBES.len());
+        let names: BTreeSet<_> = probes().map(|probe| probe.name).collect();
+        assert_eq!(names.len(), probes().count());
     }
 
     #[test]
     fn what_is_reached_outside_is_there_and_every_attempt_is_known() {
         let top = tempfile::tempdir().unwrap();
-        let places = Places::furnish(top.path(), Reach::Host).unwrap();
-        let trial =
+        let mut places = Places::furnish(top.path(), Reach::Host).unwrap();
+        let some = |name: &str| Some(name.to_owned());
+        let names = Names {
+            hidden: some(".env"),
+            made: some(".env"),
+            protected: some("kept"),
+            below: some("below/kept"),
+        };
+        places.name(&names, Owner::Prover).unwrap();
+        let mut trial =
             Trial::new(&places, &Held { scopes: ["Signal".to_owned()].into(), ..Held::default() });
-        assert_eq!(trial.ready.len(), PROBES.len());
+        let deeds = trial.deeds();
+        assert_eq!(trial.ready.len() + deeds.len(), probes().count());
+        // Outside, each of them is done, and counts.
+        for mut deed in deeds {
+            places.name(&names, Owner::Prover).unwrap();
+            while let Some(word) = deed.next().map(str::to_owned) {
+                assert_eq!(attempt(&word), Answer::Done, "{word}");
+                deed.told(vec!["protect".to_owned(), "hide".to_owned()]);
+            }
+            assert_eq!(deed.row().verdict, Verdict::Escaped, "{}", deed.probe.name);
+        }
+        places.name(&names, Owner::Prover).unwrap();
         for ready in &trial.ready {
             let expected = matches!(ready.probe.outside, Outside::Succeeds).then_some(Answer::Done);
             assert_eq!(ready.outside, expected, "{}", ready.probe.name);

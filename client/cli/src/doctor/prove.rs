@@ -6,10 +6,13 @@ use crate::{
     connect::{self, Found},
     failure::Failure,
     paint::{self, Paint, Style, harmless},
-    print, run,
+    print,
+    profile::{Directories, load},
+    run,
 };
 use palisade_client::{Client, Error, Open, Receipt, Session};
-use palisade_proof::{Held, Places, Reach, Row, Trial, Verdict};
+use palisade_policy::{Profile, Samples};
+use palisade_proof::{Held, Names, Owner, Places, Reach, Row, Trial, Verdict};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -23,11 +26,20 @@ const NOBODY: u32 = 65534;
 /// Where programs are that a session of every profile has.
 const SYSTEM: &str = "/usr";
 
+/// Whether a daemon's profile is one that is here, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Yes,
+    No,
+}
+
 /// What became of one profile.
 #[derive(Debug)]
 struct Proof {
     profile: String,
     rows: Vec<Row>,
+    /// Whether it is known what the profile hides and protects.
+    names: Known,
     /// Why there are no rows.
     untried: Option<(String, String)>,
 }
@@ -55,7 +67,8 @@ pub(super) async fn perform(doctor: &Doctor) -> Result<u8, Failure> {
                 (client, Some(approving))
             }
         };
-        let proof = prove(&client, profile).await;
+        let here = here(doctor, &profile);
+        let proof = prove(&client, profile, here.as_ref()).await;
         drop(approving);
         let proof = run::end(&client, proof).await?;
         if !doctor.json {
@@ -70,7 +83,7 @@ pub(super) async fn perform(doctor: &Doctor) -> Result<u8, Failure> {
 }
 
 /// Proves one profile, in a place that is gone afterwards.
-async fn prove(client: &Client, profile: String) -> Result<Proof, Failure> {
+async fn prove(client: &Client, profile: String, here: Option<&Profile>) -> Result<Proof, Failure> {
     let top = tempfile::Builder::new().prefix("palisade-proof-").tempdir();
     let made = top.and_then(|top| {
         fs::set_permissions(top.path(), fs::Permissions::from_mode(0o755))?;
@@ -81,26 +94,36 @@ async fn prove(client: &Client, profile: String) -> Result<Proof, Failure> {
         }
         Ok((top, places, program))
     });
-    let (_top, places, program) = made.map_err(|error| {
+    let unmade = |error: std::io::Error| {
         let told = format!("can not make what a session must not reach: {error}");
         Failure::new(told, "set TMPDIR to a directory that everybody may enter")
-    })?;
-    let tried = async {
-        let session = client.open(Open::new(places.workspace()).profile(&profile)).await?;
-        let trial = Trial::new(&places, &held(session.receipt()));
-        let answers = attempt(&session, &program, &trial).await;
-        session.close().await?;
-        answers.map(|answers| trial.read(&answers))
     };
-    match tried.await {
-        Ok(rows) => Ok(Proof { profile, rows, untried: None }),
-        Err(error) => match error.wire() {
-            Some(wire) => {
-                let untried = Some((wire.message.clone(), wire.hint.clone()));
-                Ok(Proof { profile, rows: Vec::new(), untried })
-            }
-            None => Err(error.into()),
-        },
+    let (_top, mut places, program) = made.map_err(unmade)?;
+    let session = match client.open(Open::new(places.workspace()).profile(&profile)).await {
+        Ok(session) => session,
+        Err(error) => return untried(profile, error),
+    };
+    let here = here.filter(|here| here.digest() == session.receipt().profile_digest);
+    if let Some(here) = here {
+        name(&mut places, here).map_err(unmade)?;
+    }
+    let names = if here.is_some() { Known::Yes } else { Known::No };
+    let mut trial = Trial::new(&places, &held(session.receipt()));
+    let rows = attempt(&session, &program, &mut trial).await;
+    match session.close().await.and(rows) {
+        Ok(rows) => Ok(Proof { profile, rows, names, untried: None }),
+        Err(error) => untried(profile, error),
+    }
+}
+
+/// A profile of which nothing could be tried, if the daemon said why.
+fn untried(profile: String, error: Error) -> Result<Proof, Failure> {
+    match error.wire() {
+        Some(wire) => {
+            let untried = Some((wire.message.clone(), wire.hint.clone()));
+            Ok(Proof { profile, rows: Vec::new(), names: Known::No, untried })
+        }
+        None => Err(error.into()),
     }
 }
 
@@ -118,14 +141,42 @@ fn held(receipt: &Receipt) -> Held {
     }
 }
 
-async fn attempt(session: &Session, program: &Path, trial: &Trial) -> Result<String, Error> {
-    let program = program.to_string_lossy();
-    let words = trial.words().iter().map(String::as_str);
-    let argv = [program.as_ref(), "attempt"].into_iter().chain(words);
-    let call = session.exec(argv).reason("palisade doctor --prove");
-    let result = call.await?;
+/// The profile as it is here. What a daemon has may be another.
+fn here(doctor: &Doctor, profile: &str) -> Option<Profile> {
+    let directories = Directories::new(doctor.connection.profiles.clone());
+    load::find(&directories, [profile]).ok()?.pop()
+}
+
+/// Makes files that the profile hides and protects.
+fn name(places: &mut Places, profile: &Profile) -> std::io::Result<()> {
+    let Samples { hidden, made, protected, below } = profile.samples();
+    let names = Names { hidden, made, protected, below };
+    let root = rustix::process::geteuid().is_root();
+    places.name(&names, if root { Owner::Given(NOBODY) } else { Owner::Prover })
+}
+
+/// Tries all of it; what the session is to have done at its end in calls of its own.
+async fn attempt(session: &Session, program: &Path, trial: &mut Trial) -> Result<Vec<Row>, Error> {
+    let run = async |words: &[String]| {
+        let program = program.to_string_lossy();
+        let words = words.iter().map(String::as_str);
+        let argv = [program.as_ref(), "attempt"].into_iter().chain(words);
+        session.exec(argv).reason("palisade doctor --prove").await
+    };
+    let result = run(trial.words()).await?;
     // What it printed before it ended counts; one that did not run at all has a reason.
-    if result.stdout.is_empty() { Err(Error::Failed(Box::new(result))) } else { Ok(result.stdout) }
+    if result.stdout.is_empty() {
+        return Err(Error::Failed(Box::new(result)));
+    }
+    let mut rows = trial.read(&result.stdout);
+    for mut deed in trial.deeds() {
+        while let Some(word) = deed.next().map(str::to_owned) {
+            let result = run(&[word]).await?;
+            deed.told(result.denials.into_iter().map(|denial| denial.layer).collect());
+        }
+        rows.push(deed.row());
+    }
+    Ok(rows)
 }
 
 fn report(proofs: &[Proof]) -> Value {
@@ -142,6 +193,7 @@ fn report(proofs: &[Proof]) -> Value {
         let probes: Vec<_> = proof.rows.iter().map(row).collect();
         json!({
             "profile": proof.profile, "ok": proof.holds(), "error": error, "probes": probes,
+            "names_tried": proof.names == Known::Yes,
         })
     };
     let profiles: Vec<_> = proofs.iter().map(profile).collect();
@@ -171,6 +223,12 @@ fn text(proof: &Proof, paint: Paint) -> String {
             );
             lines.push(paint.apply(Style::Error, &told));
         }
+    }
+    if proof.untried.is_none() && proof.names == Known::No {
+        lines.push(format!(
+            "{profile}: what it hides and protects was not tried: it is no profile that is here, so \
+             that its names are not known (--profiles DIRECTORY says where it is)"
+        ));
     }
     lines.join("\n") + "\n\n"
 }
@@ -203,7 +261,7 @@ mod tests {
                 Row { probe, answer, control, verdict: *verdict }
             };
         let rows = PROBES.iter().zip(answers).map(row).collect();
-        Proof { profile: "mine".to_owned(), rows, untried: None }
+        Proof { profile: "mine".to_owned(), rows, names: Known::Yes, untried: None }
     }
 
     #[test]

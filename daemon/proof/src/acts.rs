@@ -1,0 +1,88 @@
+//! Attempts on names in the workspace. What they change is of the proof's own making.
+
+use crate::answer::{Answer, told};
+use rustix::fs::{Mode, OFlags};
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, Write as _},
+    os::fd::{AsRawFd as _, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+/// Makes one of them; none if it is another.
+pub(crate) fn names(act: &str, about: &Path) -> Option<Answer> {
+    Some(match act {
+        "stat" => told(fs::symlink_metadata(about)),
+        "listed" => listed(about),
+        "read-by-descriptor" => told(by_descriptor(above(about), |directory| {
+            fs::File::open(directory.join(about.file_name().unwrap_or_default())).map(drop)
+        })),
+        "link" => {
+            let other = beside(about, "link");
+            let linked = fs::hard_link(about, &other);
+            // It is only to be seen whether it can be made.
+            if linked.is_ok() {
+                drop(fs::remove_file(&other));
+            }
+            told(linked)
+        }
+        "write" => told(write(about)),
+        "write-by-descriptor" => told(by_descriptor(about, write)),
+        "replace" => {
+            let new = beside(about, "new");
+            told(fs::write(&new, "other\n").and_then(|()| fs::rename(&new, about)))
+        }
+        "rename" => told(fs::rename(about, beside(about, "away"))),
+        "rename-above" => told(move_above(about)),
+        "remove" => told(fs::remove_file(about)),
+        _ => return None,
+    })
+}
+
+fn above(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+fn beside(path: &Path, what: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(format!(".palisade-{what}"));
+    name.into()
+}
+
+fn write(path: &Path) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().append(true).create(true).open(path)?;
+    file.write_all(b"palisade\n")
+}
+
+/// Gives the directory of a file, in which nothing else is, another name: as `mv` does where that is
+/// no rename.
+fn move_above(path: &Path) -> io::Result<()> {
+    let (from, to) = (above(path), beside(above(path), "away"));
+    match fs::rename(from, &to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            fs::create_dir(&to)?;
+            fs::copy(path, to.join(path.file_name().unwrap_or_default()))?;
+            fs::remove_file(path).and_then(|()| fs::remove_dir(from))
+        }
+        done => done,
+    }
+}
+
+fn listed(path: &Path) -> Answer {
+    match fs::read_dir(above(path)) {
+        Ok(entries) => {
+            let mut names = entries.flatten().map(|entry| entry.file_name());
+            let found = names.any(|name| Some(name.as_os_str()) == path.file_name());
+            if found { Answer::Done } else { Answer::Another }
+        }
+        Err(error) => told(Err::<(), _>(error)),
+    }
+}
+
+/// Goes on from a descriptor that needs no rights to be had.
+fn by_descriptor(path: &Path, act: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let held: OwnedFd = rustix::fs::open(path, flags, Mode::empty())?;
+    act(Path::new(&format!("/proc/self/fd/{}", held.as_raw_fd())))
+}

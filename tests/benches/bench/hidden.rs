@@ -1,0 +1,100 @@
+//! What it costs to hide and protect names in a workspace of 100,000 files: to open a session and run
+//! its first command, the first time and later; and each command after that.
+
+use super::{Bench, Times, bare, interleave, show};
+use palisade_client::{Guard, Open, Session};
+use palisade_tests::{UNASKED, profile_with};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+const DIRECTORIES: usize = 1_000;
+const FILES: usize = 100;
+
+/// The default profile with what `guarded` hides and protects.
+fn veiled() -> String {
+    let (_, names) =
+        include_str!("../../../daemon/profiles/guarded.toml").split_once("[fs]\n").unwrap();
+    profile_with(&[
+        ("ask = \"destructive\"", "ask = \"never\""),
+        ("[fs]\n", &format!("[fs]\n{names}")),
+    ])
+}
+
+fn fill(tree: &Path) {
+    for number in 0..DIRECTORIES {
+        let directory = tree.join(format!("a{}/b{number}", number % 20));
+        fs::create_dir_all(&directory).unwrap();
+        for file in 0..FILES {
+            fs::write(directory.join(format!("file-{file}.rs")), "").unwrap();
+        }
+    }
+    fs::write(tree.join("a0/b0/.env"), "").unwrap();
+    // So that no directory is too new for its times to be trusted.
+    std::thread::sleep(Duration::from_secs(1));
+}
+
+impl Bench {
+    /// The same commands in transactions, without and with names that are hidden and protected.
+    pub(super) fn hidden(&self, session: &Session) {
+        println!("\nhidden and protected names, 100,000 files in 1,000 directories");
+        self.world.add_profile("veiled", &veiled());
+        let tree = self.world.workspace().join("large");
+        fill(&tree);
+        let daemon = self.world.daemon();
+        let open = |profile: &str| {
+            let open = Open::new(self.world.workspace()).profile(profile).guard(Guard::Transaction);
+            self.runtime.block_on(self.connect(&daemon).open(open)).unwrap()
+        };
+        let first = |profile: &str| {
+            // An agent thinks between sessions; meanwhile the launcher prepares the next.
+            std::thread::sleep(Duration::from_millis(60));
+            let start = Instant::now();
+            let session = open(profile);
+            self.bash(&session);
+            let took = start.elapsed();
+            self.runtime.block_on(session.close()).unwrap();
+            took
+        };
+        let earliest = first("veiled");
+        let (mut without, mut with) = (Times(vec![]), Times(vec![]));
+        for _ in 0..(self.rounds / 4).max(10) {
+            without.0.push(first(UNASKED));
+            with.0.push(first("veiled"));
+        }
+        println!("  (the ratio is to the first line)");
+        show("  open and `true`, nothing hidden", &without, without.median());
+        show("  the same with names, the first session", &Times(vec![earliest]), without.median());
+        show("  the same with names, later ones", &with, without.median());
+        let (plain, veiled) = (open(UNASKED), open("veiled"));
+        let workspace = self.world.workspace();
+        let mut changes = 0;
+        let mut change = || {
+            changes += 1;
+            fs::write(tree.join(format!("a3/b3/new-{changes}.rs")), "").unwrap();
+            self.bash(&veiled);
+        };
+        let times = interleave(
+            self.rounds,
+            &mut [
+                &mut || bare(&workspace, &self.environment),
+                &mut || self.bash(session),
+                &mut || self.bash(&plain),
+                &mut || self.bash(&veiled),
+                &mut change,
+            ],
+        );
+        let baseline = times[0].median();
+        show("  `true`, bare", &times[0], baseline);
+        show("  in a session", &times[1], baseline);
+        show("  in a transaction", &times[2], baseline);
+        show("  with names", &times[3], baseline);
+        show("  with names, one directory changed", &times[4], baseline);
+        let added = (times[3].median() - times[2].median()) * 1e3;
+        println!("  added to a transaction: {added:.2} ms");
+        drop((plain, veiled, daemon));
+        fs::remove_dir_all(&tree).unwrap();
+    }
+}

@@ -1,0 +1,113 @@
+//! What a session costs: to open, with path rules, in memory.
+
+use super::{Bench, Times, bare, interleave, memory, show};
+use palisade_tests::processes;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+impl Bench {
+    /// From `Open` to its answer, and to the first result.
+    pub(super) fn set_up(&self) {
+        println!("\nsession set-up");
+        let (mut opened, mut first, mut again) = (Times(vec![]), Times(vec![]), Times(vec![]));
+        let daemon = self.world.daemon();
+        for _ in 0..(self.rounds / 4).max(10) {
+            // An agent thinks between sessions; meanwhile the launcher prepares the next.
+            std::thread::sleep(Duration::from_millis(60));
+            let client = self.connect(&daemon);
+            let start = Instant::now();
+            let session = self.open(&client);
+            opened.0.push(start.elapsed());
+            self.bash(&session);
+            first.0.push(start.elapsed());
+            let next = self.connect(&daemon);
+            let start = Instant::now();
+            let second = self.open(&next);
+            again.0.push(start.elapsed());
+            self.runtime.block_on(async {
+                session.close().await.unwrap();
+                second.close().await.unwrap();
+            });
+        }
+        let baseline = opened.median();
+        println!("  (the ratio is to the first line)");
+        show("  open", &opened, baseline);
+        show("  open, and the first `true`", &first, baseline);
+        show("  open right after another", &again, baseline);
+    }
+
+    /// What path rules cost a call.
+    pub(super) fn rules(&self) {
+        println!("\nbash -c true with path rules");
+        let workspace = self.world.workspace();
+        for count in [10, 100, 1000] {
+            let mut paths = Vec::new();
+            for number in 0..count {
+                let directory = workspace.join(format!("rules/{number}"));
+                fs::create_dir_all(&directory).unwrap();
+                paths.push(format!("\"{}\"", directory.display()));
+            }
+            let text = format!(
+                "version = 1\ndescription = \"bench\"\n[fs]\nworkspace = \"write\"\nexecute = [\"!/usr\", \"/bin\", \"/lib\", \"/lib64\"]\nread = [{}]\n[layers]\noptional = [\"limits\"]\n",
+                paths.join(", ")
+            );
+            self.world.add_unasked(&format!("rules{count}"), &text);
+        }
+        let (client, mut daemon) = self.client();
+        let (other, mut second) = self.client();
+        let (third, mut another) = self.client();
+        let sessions: Vec<_> = [(&client, "rules10"), (&other, "rules100"), (&third, "rules1000")]
+            .into_iter()
+            .map(|(client, profile)| self.open_with(client, profile))
+            .collect();
+        let workspace = self.world.workspace();
+        let times = interleave(
+            self.rounds / 2,
+            &mut [
+                &mut || bare(&workspace, &self.environment),
+                &mut || self.bash(&sessions[0]),
+                &mut || self.bash(&sessions[1]),
+                &mut || self.bash(&sessions[2]),
+            ],
+        );
+        for (times_of, count) in times[1..].iter().zip([10, 100, 1000]) {
+            show(&format!("  {count} rules"), times_of, times[0].median());
+        }
+        drop((sessions, client, other, third));
+        for daemon in [&mut daemon, &mut second, &mut another] {
+            self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(20)).await });
+            daemon.wait().unwrap();
+        }
+        fs::remove_dir_all(workspace.join("rules")).unwrap();
+    }
+
+    /// What an idle daemon and idle sessions hold.
+    pub(super) fn memory(&self, idle: u64) {
+        println!(
+            "\nmemory, proportional (what each process has of its own, and its share of the rest)"
+        );
+        println!("  idle broker: {idle} KiB");
+        let daemon = self.world.daemon();
+        let of = || {
+            let tree = processes::tree(i32::try_from(daemon.child.id()).unwrap());
+            memory(&tree.iter().map(|p| u32::try_from(p.pid).unwrap()).collect::<Vec<_>>())
+        };
+        // Until the launcher has prepared for the first session.
+        std::thread::sleep(Duration::from_millis(300));
+        let before = of();
+        println!("  idle daemon, all rooms: {before} KiB");
+        let count = 20;
+        let sessions: Vec<_> = (0..count)
+            .map(|_| {
+                let session = self.open(&self.connect(&daemon));
+                self.bash(&session);
+                session
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(300));
+        println!("  idle session, of {count}: {} KiB each", (of() - before) / count);
+        drop(sessions);
+    }
+}
