@@ -85,10 +85,10 @@ pub use operator::Operator;
 pub use palisade_protocol::{
     Approval, Ask, Asker, CallEnded, CallId, CallOverview, CallResult, CallStage, CallStarted,
     Checkpoint, CommandPrefix, Decision, Degraded, Denial, Denied, ErrorCode, FileChange, Finding,
-    Grant, GrantId, Guard, HandlerId, JobInfo, Jobs, Opened, OutputPage, Overview, Part, PathScope,
-    Question, QuestionId, QuestionOver, Receipt, Remember, Review, Scope, SessionId,
-    SessionOverview, Status, Stream, Target, ToolSpec, Until, View, ViewLine, Welcome, WireError,
-    arguments, limits,
+    Forget, Forgotten, Grant, GrantId, Guard, HandlerId, JobInfo, Jobs, KeptOverview, Opened,
+    OutputPage, Overview, Part, PathScope, Question, QuestionId, QuestionOver, Receipt, Remember,
+    Review, Scope, SessionId, SessionOverview, Status, Stream, Target, ToolSpec, Until, View,
+    ViewLine, Welcome, WireError, arguments, limits,
 };
 pub use provided::{Invoked, Output, ProvidedTool};
 pub use provider::Provider;

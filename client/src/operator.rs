@@ -8,8 +8,8 @@ use crate::{
     news::NewsReceiver,
 };
 use palisade_protocol::{
-    Abort, Answered, CallId, Grant, GrantId, HandlerId, Kill, Overview, Question, Reply, Request,
-    Revoke, SessionId, Subscribe, Welcome,
+    Abort, Answered, CallId, Forget, Forgotten, Grant, GrantId, HandlerId, Kill, Overview,
+    Question, Reply, Request, Revoke, SessionId, Subscribe, Welcome,
 };
 use std::{path::Path, sync::Arc};
 use tokio::{net::UnixStream, sync::Mutex};
@@ -202,6 +202,17 @@ impl Operator {
     /// `not_found` if no such call is under way.
     pub async fn kill(&self, call: &CallId) -> Result<(), Error> {
         self.done(Request::Kill(Kill { call_id: call.clone() }), "kill").await
+    }
+
+    /// Lets go of what is kept of calls; says what went.
+    ///
+    /// # Errors
+    /// `forbidden` if this operator may not administer.
+    pub async fn forget(&self, forget: Forget) -> Result<Forgotten, Error> {
+        let Reply::Forgotten(gone) = self.ask(Request::Forget(forget)).await? else {
+            return Err(unexpected("forget"));
+        };
+        Ok(gone)
     }
 
     /// Says that this handler is alive.

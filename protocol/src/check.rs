@@ -46,6 +46,7 @@ impl Request {
             | Self::Jobs
             | Self::Overview
             | Self::Kill(_) => Ok(()),
+            Self::Forget(forget) => operator::check_forget(forget),
         }
     }
 }

@@ -166,8 +166,8 @@ mod tests {
     fn each_way_of_being_wrong_has_its_own_error() {
         for (bytes, error, code) in [
             (
-                &[7, 28][..],
-                CodecError::UnknownVariant { type_name: "Request", found: 28 },
+                &[7, 29][..],
+                CodecError::UnknownVariant { type_name: "Request", found: 29 },
                 ErrorCode::UnknownRequest,
             ),
             (&[7, 6, 0, 0], CodecError::Trailing(2), ErrorCode::MalformedMessage),
@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn only_an_unknown_request_is_called_that() {
-        let error = decode::<ServerMessage>(&[0, 0, 18]).unwrap_err();
-        assert_eq!(error, CodecError::UnknownVariant { type_name: "Reply", found: 18 });
+        let error = decode::<ServerMessage>(&[0, 0, 19]).unwrap_err();
+        assert_eq!(error, CodecError::UnknownVariant { type_name: "Reply", found: 19 });
         assert_eq!(error.to_wire().code, ErrorCode::MalformedMessage);
         let error = WireError::new(ErrorCode::Internal, "m", "h");
         let reply = ServerMessage::Reply { id: None, reply: Reply::Error(error) };

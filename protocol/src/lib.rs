@@ -34,7 +34,9 @@ pub use operator::{
     PathScope, Pending, Register, Registered, Remember, Replace, Review, Revoke, Scope, Subscribe,
     Until, Withhold,
 };
-pub use overview::{CallOverview, CallStage, Kill, Overview, SessionOverview};
+pub use overview::{
+    CallOverview, CallStage, Forget, Forgotten, KeptOverview, Kill, Overview, SessionOverview,
+};
 pub use provider::{
     Invocation, Invoke, InvokeCancelled, InvokeOutput, InvokeProgress, InvokeResult, Provide,
     Provided, ProvidedTool, Unprovide,

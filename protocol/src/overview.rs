@@ -22,6 +22,54 @@ pub struct Overview {
     pub sessions: Vec<SessionOverview>,
     /// The calls under way, oldest first.
     pub calls: Vec<CallOverview>,
+    /// What is kept of calls, of each user of whom something is, by uid.
+    pub kept: Vec<KeptOverview>,
+}
+
+/// What is kept on disk of one user's calls, whatever session they were made in.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptOverview {
+    /// Whose.
+    pub uid: u32,
+    /// Bytes of output that can be paged through.
+    pub spool_bytes: u64,
+    /// The most that there may be: `quotas.spool_bytes` of the configuration.
+    pub spool_most: u64,
+    /// Bytes of what calls replaced, so that they can be undone.
+    pub undo_bytes: u64,
+    /// The most that there may be: `quotas.undo_bytes` of the configuration.
+    pub undo_most: u64,
+}
+
+/// Lets go of what is kept of calls.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forget {
+    /// Whose; none means everybody's.
+    #[serde(default)]
+    pub uid: Option<u32>,
+    /// Output that could be paged through.
+    #[serde(default)]
+    pub spools: bool,
+    /// What calls replaced: they can not be undone any more.
+    #[serde(default)]
+    pub undo: bool,
+    /// Only what is at least this old.
+    #[serde(default)]
+    pub older_than_ms: u64,
+}
+
+/// To `Forget`: what went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forgotten {
+    /// How many calls' output.
+    pub spools: u64,
+    /// How many calls can not be undone any more.
+    pub calls: u64,
+    /// How much that was.
+    pub bytes: u64,
 }
 
 /// One session.

@@ -1,9 +1,9 @@
 //! What the daemon answers and tells.
 
 use crate::{
-    Answered, Approval, Bytes, CallEnded, CallId, CallResult, CallStarted, Denied, Grants, Invoke,
-    InvokeCancelled, Overview, Pending, Provided, Question, QuestionOver, RawPath, Receipt,
-    Registered, RequestId, SessionId, ToolSpec, WireError,
+    Answered, Approval, Bytes, CallEnded, CallId, CallResult, CallStarted, Denied, Forgotten,
+    Grants, Invoke, InvokeCancelled, KeptOverview, Overview, Pending, Provided, Question,
+    QuestionOver, RawPath, Receipt, Registered, RequestId, SessionId, ToolSpec, WireError,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -61,6 +61,8 @@ pub enum Reply {
     Jobs(Jobs),
     /// To `Overview`.
     Overview(Box<Overview>),
+    /// To `Forget`.
+    Forgotten(Forgotten),
 }
 
 /// The daemon's side of the greeting.
@@ -259,6 +261,8 @@ pub struct Status {
     pub profiles: Vec<String>,
     /// The sessions of this peer.
     pub sessions: Vec<SessionStatus>,
+    /// What is kept of this peer's calls.
+    pub kept: KeptOverview,
 }
 
 /// One layer of confinement on this host.

@@ -1,9 +1,9 @@
 //! What a client may ask.
 
 use crate::{
-    Abort, Answer, Bytes, CallId, InvokeOutput, InvokeProgress, InvokeResult, JsonText, Kill,
-    Provide, RawPath, Register, ReverseThinking, Revoke, SessionId, Subscribe, ToolName, Unprovide,
-    object,
+    Abort, Answer, Bytes, CallId, Forget, InvokeOutput, InvokeProgress, InvokeResult, JsonText,
+    Kill, Provide, RawPath, Register, ReverseThinking, Revoke, SessionId, Subscribe, ToolName,
+    Unprovide, object,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -79,6 +79,8 @@ pub enum Request {
     Overview,
     /// Operators: ends a call.
     Kill(Kill),
+    /// Operators: lets go of what is kept of calls.
+    Forget(Forget),
 }
 
 /// Version and capabilities.

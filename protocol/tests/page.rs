@@ -86,8 +86,17 @@ fn every_example_is_a_message() {
     let to_operators = ["registered", "answered", "pending", "grants"];
     let to_providers = ["provided", "invoke", "invoke_cancelled"];
     let events = ["progress", "question", "question_over", "tool_approval", "call_started"];
-    let later =
-        ["call_ended", "denied", "call_output", "lost", "resumed", "batch", "jobs", "overview"];
+    let later = [
+        "call_ended",
+        "denied",
+        "call_output",
+        "lost",
+        "resumed",
+        "batch",
+        "jobs",
+        "overview",
+        "forgotten",
+    ];
     let all = [&replies[..], &to_operators, &events, &later, &to_providers].concat();
     assert_eq!(kinds, all.into_iter().map(str::to_owned).collect());
 }

@@ -27,8 +27,9 @@ wire! {
         Provide(Vec<ProvidedTool>), Unprovide(Vec<String>),
         InvokeProgress(u64, String, u64, Option<u64>), InvokeOutput(u64, String),
         InvokeResult(Box<InvokeResult>), Resume(Resume), Batch(Vec<Call>), Jobs, Overview,
-        Kill(String),
+        Kill(String), Forget(Forget),
     }
+    struct Forget { uid: Option<u32>, spools: bool, undo: bool, older_than_ms: u64 }
     struct ProvidedTool {
         name: String, aliases: Vec<String>, description: String, schema: String,
         metadata: ToolMetadata, replaces: bool,
@@ -79,12 +80,13 @@ wire! {
         Answered(Option<String>), Pending(Vec<Question>), Grants(Vec<Grant>),
         Provided(Vec<String>),
         Resumed(Box<Resumed>), Batch(Vec<CallResult>), Jobs(Vec<JobInfo>),
-        Overview(Box<Overview>),
+        Overview(Box<Overview>), Forgotten([u64; 3]),
     }
     struct Overview {
         server: String, launcher: bool, memory_bytes: u64, questions: u64, lost_records: u64,
-        sessions: Vec<SessionOverview>, calls: Vec<CallOverview>,
+        sessions: Vec<SessionOverview>, calls: Vec<CallOverview>, kept: Vec<KeptOverview>,
     }
+    struct KeptOverview { uid: u32, bytes: [u64; 4] }
     struct SessionOverview {
         session: String, uid: u32, pid: Option<u32>, profile: String, workspace: Vec<u8>, time_ms: u64,
         calls: u64, in_flight: u32, jobs: u32, memory_bytes: Option<u64>,
@@ -160,7 +162,7 @@ wire! {
     enum Operation { Read, Write, Edit, Delete, Execute, Invoke }
     struct Status {
         texts: [String; 6], layers: Vec<LayerStatus>, profiles: Vec<String>,
-        sessions: Vec<SessionStatus>,
+        sessions: Vec<SessionStatus>, kept: KeptOverview,
     }
     struct LayerStatus { layer: String, available: bool, detail: String, advice: String }
     struct SessionStatus {

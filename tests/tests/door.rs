@@ -166,10 +166,13 @@ fn a_socket_that_another_could_have_put_there_is_refused_with_the_fix() {
             vec!["is not a directory of its own", "choose another --socket"],
         ));
         cases.push((PathBuf::from("agent.sock"), vec!["needs an absolute path", "--socket"]));
-        if mode == Mode::System {
+        if root() {
+            // Another user's, who is neither root nor the one who starts the daemon.
             let foreign = make("foreign", 0o755);
-            std::os::unix::fs::chown(&foreign, Some(ORDINARY), Some(ORDINARY)).unwrap();
-            cases.push((foreign.join("agent.sock"), vec!["belongs to uid 4242", "`chown 0 /"]));
+            let other = Some(ORDINARY + 1);
+            std::os::unix::fs::chown(&foreign, other, other).unwrap();
+            let fix = if mode == Mode::System { "`chown 0 /" } else { "`chown 4242 /" };
+            cases.push((foreign.join("agent.sock"), vec!["belongs to uid 4243", fix]));
         }
         let path = make("living", 0o755).join("agent.sock");
         let _living = UnixListener::bind(&path).unwrap();

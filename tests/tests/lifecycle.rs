@@ -149,8 +149,9 @@ fn what_is_kept_has_bounds_and_the_next_start_sweeps_what_is_old() {
     let calls = effort(40, 2_000);
     for mode in Mode::all() {
         let world = World::new(mode);
-        world.configure("[quotas]\nundo_bytes = 200000\n");
-        world.add_unasked("small", &profile_with(&[]));
+        world.configure("");
+        let bound = ("undo = \"256 MiB\"", "undo = \"200 KiB\"");
+        world.add_unasked("small", &profile_with(&[bound]));
         let daemon = world.configured_daemon(|_| {});
         let spooled = as_user(mode, async || {
             let session = opened(&daemon, &world, "small").await;
@@ -166,7 +167,7 @@ fn what_is_kept_has_bounds_and_the_next_start_sweeps_what_is_old() {
             done(&session, "bash", json!({ "command": command })).await
         });
         let (kept, bytes) = size(&world, "undo");
-        assert!(bytes <= 200_000 + (kept as u64) * 4096, "{mode:?}: {kept} records, {bytes} bytes");
+        assert!(bytes <= 200 << 10, "{mode:?}: {kept} records, {bytes} bytes");
         assert!(kept < 16, "{mode:?}: {kept} records");
         let spool = world.state().join("spool").join(spooled.call_id.to_string());
         assert_eq!(fs::metadata(&spool).unwrap().len(), 300_000);

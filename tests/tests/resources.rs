@@ -7,10 +7,12 @@
     reason = "a test that can not go on fails"
 )]
 
+use palisade_client::Open;
 use palisade_protocol::{CallResult, ErrorCode, LimitReceipt};
-use palisade_tests::{Mode, Sandbox, World, processes};
+use palisade_tests::{Mode, Sandbox, UNASKED, World, processes};
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -362,7 +364,10 @@ fn time_on_the_processor_is_shared_out() {
     for mode in Mode::all() {
         let world = World::new(mode);
         world.add_unasked("slow", &PROFILE.replace("[limits]", "[limits]\ncpu_percent = 20"));
-        let sandbox = world.open_with("slow");
+        let daemon = world.daemon();
+        fs::set_permissions(&daemon.socket, fs::Permissions::from_mode(0o666)).unwrap();
+        let open = Open::new(world.workspace()).profile("slow");
+        let sandbox = Sandbox::over(daemon.connect(mode), None, open).unwrap();
         if !by_cgroup(&sandbox, "cpu") {
             assert!(limit(&sandbox, "cpu").is_none(), "{mode:?}: it is not said to be held");
             continue;
@@ -382,9 +387,17 @@ fn time_on_the_processor_is_shared_out() {
             let count = stat.lines().find_map(|line| line.strip_prefix("nr_throttled "))?;
             count.trim().parse().ok().filter(|count: &u64| *count > 2)
         });
-        // Others are not held up by it.
-        let other_world = World::new(mode);
-        assert_eq!(other_world.open().ok("echo swift"), "swift\n");
+        // Others are not held up by it: a session of the same daemon, another user's where there can
+        // be one.
+        let place = World::new(Mode::User);
+        let other = if mode == Mode::System { Mode::User } else { mode };
+        let open = Open::new(place.workspace()).profile(UNASKED);
+        let other = Sandbox::over(daemon.connect(other), None, open).unwrap();
+        for n in 0..20 {
+            assert_eq!(other.ok(&format!("echo {n}")), format!("{n}\n"), "{mode:?}");
+        }
+        let pid = other.ok("echo $$; id -u");
+        assert!(pid.ends_with(&format!("{}\n", Mode::User.uid())), "{mode:?}: {pid}");
         fs::write(world.workspace().join("enough"), "").unwrap();
         let result = sandbox.wait(running.result()).unwrap();
         assert!(result.success, "{mode:?}: {:?}", result.error);

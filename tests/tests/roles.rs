@@ -9,11 +9,16 @@
 )]
 
 use palisade_client::{Client, Error, Open, Operator, Provider, Registration};
-use palisade_protocol::{ErrorCode, WireError};
-use palisade_tests::{Daemon, Mode, UNASKED, World, rooms::until};
+use palisade_protocol::{CallResult, ErrorCode, KeptOverview, WireError};
+use palisade_tests::{Daemon, Mode, Sandbox, UNASKED, World, profile_with, rooms::until};
 use rustix::process::Signal;
 use serde_json::json;
-use std::{fs, os::unix::net::UnixStream, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    path::PathBuf,
+    time::Duration,
+};
 use tokio::runtime::Runtime;
 
 /// A daemon with a configuration of its own.
@@ -43,6 +48,8 @@ impl Configured {
             log.matches("configuration and profiles were read again").count()
         };
         let before = reloaded();
+        // Its sockets are there before it listens to signals.
+        drop(self.operator());
         self.world.configure(text);
         self.daemon.signal(Signal::HUP);
         until("it is reloaded", || reloaded() > before);
@@ -68,6 +75,42 @@ impl Configured {
     fn operator(&self) -> Operator {
         let stream = self.stream("operator.sock");
         self.wait(Operator::from_stream(stream)).expect("an operator")
+    }
+
+    /// A session of this daemon's, of another user where there can be one.
+    fn sandbox(&self, place: &World) -> Sandbox {
+        let agents = &self.daemon.socket;
+        fs::set_permissions(agents, fs::Permissions::from_mode(0o666)).unwrap();
+        let open = Open::new(place.workspace()).profile(UNASKED);
+        Sandbox::over(self.daemon.connect(place.mode), None, open).expect("a session")
+    }
+
+    /// The same world's next daemon.
+    fn restarted(self) -> Self {
+        let Self { daemon, world, runtime, log } = self;
+        drop(daemon);
+        let stderr = fs::File::create(&log).unwrap();
+        let daemon = world.configured_daemon(|command| {
+            command.stderr(stderr);
+        });
+        Self { daemon, world, runtime, log }
+    }
+
+    /// What operators see to be kept of a user's calls.
+    fn kept(&self, uid: u32) -> Option<KeptOverview> {
+        let operator = self.operator();
+        let overview = self.wait(operator.overview()).expect("an overview");
+        overview.kept.into_iter().find(|kept| kept.uid == uid)
+    }
+
+    /// Has an operator let go of what is kept of a user's calls.
+    fn forget(&self, uid: u32, only: &str) -> String {
+        let mut forget = self.world.command("palisade");
+        forget.args(["forget", "--user", &uid.to_string(), "--only", only, "--operator-socket"]);
+        forget.arg(self.world.run().join("operator.sock"));
+        let output = self.world.mode.act(|| forget.output().expect("palisade"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
     }
 
     fn open(&self) -> Open {
@@ -197,5 +240,188 @@ fn who_asks_too_fast_is_told_how_long_to_wait() {
                 client.ping().await.expect("no quota");
             }
         });
+    }
+}
+
+/// Held against the quota by name, with what is used, until when, and how it is freed.
+fn assert_full(result: CallResult, (key, only): (&str, &str), uid: u32) {
+    let error = result.error.unwrap_or_else(|| panic!("{} was done", result.tool));
+    assert_eq!(error.code, ErrorCode::LimitReached, "{error}");
+    assert!(error.message.contains(" of this user's calls takes "), "{error}");
+    assert!(error.message.ends_with(" more; nothing was done"), "{error}");
+    assert!(
+        error.hint.starts_with(&format!("{key} allows no more; the oldest goes by itself in "))
+    );
+    let free = format!("`palisade forget --user {uid} --only {only}`");
+    assert!(error.hint.ends_with(&free), "{error}");
+    let day = 24 * 60 * 60 * 1000;
+    assert!(error.retry_after_ms.is_some_and(|wait| wait > day / 2 && wait <= day), "{error}");
+}
+
+/// A second user of the same daemon, where there can be one, and their place.
+fn neighbour(configured: &Configured) -> Option<(World, Sandbox)> {
+    (configured.world.mode == Mode::System).then(|| {
+        let place = World::new(Mode::User);
+        let sandbox = configured.sandbox(&place);
+        (place, sandbox)
+    })
+}
+
+#[test]
+fn what_can_be_undone_of_one_user_has_a_bound_and_nothing_is_lost_for_it() {
+    const FULL: (&str, &str) = ("quotas.undo_bytes", "undo");
+    for mode in Mode::all() {
+        let uid = mode.uid();
+        let configured = Configured::new(mode, "[quotas]\nundo_bytes = 205000\n");
+        let guard = ("guard = \"auto\"", "guard = \"transaction\"");
+        configured.world.add_unasked("held", &profile_with(&[guard]));
+        configured.reload("[quotas]\nundo_bytes = 205000\n");
+        let workspace = configured.world.workspace();
+        let file = |n: usize| workspace.join(format!("file{n}"));
+        let content = |n: usize| format!("{n}").repeat(30_000);
+        for n in 0..9 {
+            fs::write(file(n), content(n)).unwrap();
+            configured.world.give(&file(n));
+        }
+        // Sessions that came and went count together with one that is there.
+        let mut undo = Vec::new();
+        let refused = loop {
+            let n = undo.len();
+            let sandbox = configured.sandbox(&configured.world);
+            let path = format!("file{n}");
+            let result = sandbox.call("write_file", json!({"path": path, "content": "new"}));
+            match result.success {
+                true => undo.push(result.undo.expect("it can be undone")),
+                false => break result,
+            }
+        };
+        assert_eq!(undo.len(), 6, "{mode:?}");
+        assert_full(refused, FULL, uid);
+        let kept = configured.kept(uid).expect("something is kept");
+        assert_eq!((kept.undo_bytes, kept.undo_most), (6 * 32_768, 205_000), "{mode:?}");
+        let sandbox = configured.sandbox(&configured.world);
+        let status = sandbox.wait(sandbox.client.status()).unwrap();
+        assert_eq!(status.kept, kept);
+        // Whatever would need more: and the file is as it was.
+        for (tool, arguments) in [
+            ("write_file", json!({"path": "file6", "content": "new"})),
+            (
+                "edit",
+                json!({"path": "file6", "old_string": "6", "new_string": "x", "replace_all": true}),
+            ),
+            ("delete_file", json!({"path": "file6"})),
+        ] {
+            assert_full(sandbox.call(tool, arguments), FULL, uid);
+            assert_eq!(fs::read_to_string(file(6)).unwrap(), content(6), "{mode:?} {tool}");
+        }
+        // A command's effects as well, where they are looked at before they count.
+        let open = Open::new(&workspace).profile("held");
+        let held = Sandbox::over(configured.daemon.connect(mode), None, open).unwrap();
+        assert_full(held.bash("echo new > file6"), FULL, uid);
+        drop(held);
+        assert_eq!(fs::read_to_string(file(6)).unwrap(), content(6), "{mode:?}");
+        // What keeps nothing goes on, and so does another user.
+        assert!(sandbox.done("delete_file", json!({"path": "file7", "permanent": true})).success);
+        assert!(!file(7).exists());
+        assert_eq!(sandbox.ok("cat file8"), content(8));
+        if let Some((place, other)) = neighbour(&configured) {
+            let write = json!({"path": "theirs", "content": "new"});
+            assert!(other.done("write_file", write).undo.is_some());
+            assert!(place.workspace().join("theirs").exists());
+            let theirs = configured.kept(place.mode.uid()).expect("something is kept");
+            assert_eq!(theirs.undo_bytes, 4096);
+        }
+        drop(sandbox);
+        // The next daemon counts the same, and has lost nothing.
+        let configured = configured.restarted();
+        assert_eq!(configured.kept(uid), Some(kept));
+        let sandbox = configured.sandbox(&configured.world);
+        let again = json!({"path": "file6", "content": "new"});
+        assert_full(sandbox.call("write_file", again.clone()), FULL, uid);
+        configured.reload("[quotas]\nundo_bytes = 2000000\n");
+        for (n, call) in undo.iter().enumerate() {
+            assert!(sandbox.done("undo", json!({"call_id": call})).success);
+            assert_eq!(fs::read_to_string(file(n)).unwrap(), content(n), "{mode:?}");
+        }
+        configured.reload("[quotas]\nundo_bytes = 205000\n");
+        assert_full(sandbox.call("write_file", again.clone()), FULL, uid);
+        let said = configured.forget(uid, "undo");
+        assert!(said.starts_with("0 spools and the undo of 12 calls are let go of, "), "{said}");
+        assert!(sandbox.done("write_file", again).success);
+        let gone = sandbox.call("undo", json!({"call_id": undo[0]})).error.expect("it is gone");
+        assert_eq!(gone.code, ErrorCode::NotFound);
+        if mode == Mode::System {
+            assert!(configured.kept(Mode::User.uid()).is_some(), "another's stay");
+        }
+        let audit = configured.world.state().join("audit");
+        let found = palisade_audit::verify(&audit, &[]).unwrap();
+        assert!(found.is_good(), "{found:?}");
+        let log = fs::read_to_string(audit.join("c0000-000000000001.jsonl")).unwrap();
+        let by = format!("\"by\":\"operator:{uid}\",\"uid\":{uid},");
+        assert!(log.contains(&by), "{mode:?}: it is not recorded");
+    }
+}
+
+#[test]
+fn the_output_that_is_kept_of_one_user_has_a_bound_and_none_is_lost_for_it() {
+    const FULL: (&str, &str) = ("quotas.spool_bytes", "spools");
+    for mode in Mode::all() {
+        let uid = mode.uid();
+        let configured = Configured::new(mode, "[quotas]\nspool_bytes = 600000\n");
+        let print = "touch ran; head -c 300000 /dev/zero | tr '\\0' z";
+        let page = |sandbox: &Sandbox, result: &CallResult| {
+            sandbox.wait(sandbox.client.output(&result.call_id, 0, None))
+        };
+        let first = {
+            let sandbox = configured.sandbox(&configured.world);
+            sandbox.bash(print)
+        };
+        assert!(first.success && first.spool.is_some(), "{mode:?}: {:?}", first.error);
+        // The second has what is left; its session is another.
+        let sandbox = configured.sandbox(&configured.world);
+        let second = sandbox.bash(print);
+        assert!(second.success && second.spool.is_some(), "{mode:?}: {:?}", second.error);
+        let kept = configured.kept(uid).expect("something is kept");
+        assert_eq!((kept.spool_bytes, kept.spool_most), (600_000, 600_000), "{mode:?}");
+        let ran = configured.world.workspace().join("ran");
+        fs::remove_file(&ran).unwrap();
+        // The third could not: it does not run, nor as a job.
+        for arguments in
+            [json!({ "command": print }), json!({ "command": print, "background": true })]
+        {
+            assert_full(sandbox.call("bash", arguments), FULL, uid);
+        }
+        assert!(!ran.exists(), "{mode:?}: it ran");
+        // What prints nothing to be kept goes on, and so does another user.
+        assert!(
+            sandbox
+                .done("read_file", json!({"path": "probe", "encoding": "base64", "limit": 1}))
+                .success
+        );
+        if let Some((_place, other)) = neighbour(&configured) {
+            let result = other.bash(print);
+            assert!(result.success && result.spool.is_some(), "{:?}", result.error);
+        }
+        drop(sandbox);
+        let configured = configured.restarted();
+        assert_eq!(configured.kept(uid), Some(kept));
+        let sandbox = configured.sandbox(&configured.world);
+        assert_full(sandbox.bash(print), FULL, uid);
+        assert!(!ran.exists(), "{mode:?}: it ran");
+        // Nothing is lost of what was kept.
+        let (whole, part) = (page(&sandbox, &first).unwrap(), page(&sandbox, &second).unwrap());
+        assert_eq!((whole.spooled, whole.total), (300_000, 300_000), "{mode:?}");
+        assert_eq!((part.spooled, part.total), (600_000 - 300_000 - 2 * 4096, 300_000), "{mode:?}");
+        let said = configured.forget(uid, "spools");
+        assert_eq!(said, "2 spools and the undo of 0 calls are let go of, 600000 bytes\n");
+        assert_eq!(configured.kept(uid).map_or(0, |kept| kept.spool_bytes), 0);
+        assert!(sandbox.bash(print).spool.is_some(), "{mode:?}");
+        assert!(ran.exists(), "{mode:?}");
+        let gone = wire(page(&sandbox, &first));
+        assert_eq!(gone.code, ErrorCode::NotFound);
+        if mode == Mode::System {
+            let theirs = configured.kept(Mode::User.uid()).expect("another's stay");
+            assert_eq!(theirs.spool_bytes, 300_000 + 4096);
+        }
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     exit::{FAILED, USAGE},
     failure::Failure,
     jobs, man,
-    operator::{answer, grants, kill, pending, sessions, top, tx},
+    operator::{answer, forget, grants, kill, pending, sessions, top, tx},
     output, print, profile, run, status, tools, why,
 };
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -52,6 +52,7 @@ pub(crate) enum Command {
     Sessions(sessions::ShowSessions),
     Top(top::Top),
     Kill(kill::KillThem),
+    Forget(forget::ForgetThem),
     Doctor(doctor::Doctor),
     Audit(audit::Audit),
     Why(why::Why),
@@ -121,6 +122,7 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Sessions(sessions) => sessions.perform().await,
             Command::Top(top) => top.perform().await,
             Command::Kill(kill) => kill.perform().await,
+            Command::Forget(forget) => forget.perform().await,
             Command::Doctor(doctor) => doctor.perform().await,
             Command::Audit(audit) => audit.perform().await,
             Command::Why(why) => why.perform(),

@@ -2,6 +2,7 @@
 //! and the commands that need nothing else.
 
 pub(crate) mod answer;
+pub(crate) mod forget;
 pub(crate) mod grants;
 pub(crate) mod kill;
 pub(crate) mod pending;
@@ -11,9 +12,10 @@ pub(crate) mod tx;
 
 use crate::failure::Failure;
 use clap::Args;
-use palisade_client::{Error, Operator};
+use palisade_client::{Client, Embedded, Error, Operator};
 use std::{
     ffi::OsString,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -50,6 +52,27 @@ pub(crate) async fn connect(options: &OperatorOptions) -> Result<Operator, Failu
         "is palisaded running, and may this user use its operator socket? Name it with \
          --operator-socket or $PALISADE_OPERATOR_SOCKET",
     ))
+}
+
+/// The same, with a private daemon where none runs: it keeps what this user's next one will have.
+pub(crate) async fn connect_or_start(
+    options: &OperatorOptions,
+) -> Result<(Operator, Option<Client>), Failure> {
+    let root = rustix::process::geteuid().is_root();
+    let named = std::env::var_os("PALISADE_OPERATOR_SOCKET").filter(|path| !path.is_empty());
+    if options.operator_socket.is_some() || named.is_some() {
+        return Ok((connect(options).await?, None));
+    }
+    for path in places(options, None, std::env::var_os("XDG_RUNTIME_DIR"), root) {
+        match Operator::connect(&path).await {
+            Ok(operator) => return Ok((operator, None)),
+            Err(Error::Connect { source, .. })
+                if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (client, operator) = Embedded::new().with_operator().await?;
+    Ok((operator, Some(client)))
 }
 
 fn places(

@@ -3,6 +3,7 @@
 use crate::{
     connect::{self, Daemon},
     failure::Failure,
+    operator::sessions::size,
     options::Connection,
     paint::{self, Paint, Style, harmless},
     print, run,
@@ -78,6 +79,15 @@ fn text(status: &Status, daemon: Daemon, paint: Paint) -> String {
     if status.sessions.is_empty() {
         lines.push(field("sessions", "none", paint));
     }
+    let kept = &status.kept;
+    let told = format!(
+        "{} of {} in spools, {} of {} for undo",
+        size(kept.spool_bytes),
+        size(kept.spool_most),
+        size(kept.undo_bytes),
+        size(kept.undo_most)
+    );
+    lines.push(field("kept", &told, paint));
     lines.join("\n") + "\n"
 }
 
@@ -89,7 +99,7 @@ pub(crate) fn field(name: &str, value: &str, paint: Paint) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use palisade_protocol::{LayerStatus, SessionStatus};
+    use palisade_protocol::{KeptOverview, LayerStatus, SessionStatus};
 
     pub(crate) fn status() -> Status {
         let layer = |name: &str, available| LayerStatus {
@@ -114,6 +124,13 @@ pub(crate) mod tests {
                 calls: 3,
                 in_flight: 1,
             }],
+            kept: KeptOverview {
+                uid: 1000,
+                spool_bytes: 0,
+                spool_most: 256 << 20,
+                undo_bytes: 8192,
+                undo_most: 1 << 30,
+            },
         }
     }
 
@@ -129,6 +146,7 @@ launcher  pid 2
 profiles  readonly, workspace
 layers    not available: limits; see palisade doctor
 session   s1 in /srv/a, profile workspace, 3 calls, 1 under way
+kept      0B of 256M in spools, 8K of 1024M for undo
 ";
         assert_eq!(text(&status(), Daemon::Running, Paint::Plain), expected);
     }

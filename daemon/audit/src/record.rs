@@ -38,6 +38,8 @@ pub enum Record {
     Grant(Grant),
     /// What a commit that was cut off had done is taken back, before it is.
     TakenBack(TakenBack),
+    /// What is kept of calls is let go of, before it is.
+    Forgotten(Forgotten),
 }
 
 /// The kind of a record.
@@ -57,6 +59,7 @@ pub enum Kind {
     JobEnd,
     Grant,
     TakenBack,
+    Forgotten,
 }
 
 impl fmt::Display for Kind {
@@ -74,6 +77,7 @@ impl fmt::Display for Kind {
             Self::JobEnd => "job_end",
             Self::Grant => "grant",
             Self::TakenBack => "taken_back",
+            Self::Forgotten => "forgotten",
         })
     }
 }
@@ -95,6 +99,7 @@ impl Record {
             Self::JobEnd(_) => Kind::JobEnd,
             Self::Grant(_) => Kind::Grant,
             Self::TakenBack(_) => Kind::TakenBack,
+            Self::Forgotten(_) => Kind::Forgotten,
         }
     }
 
@@ -111,7 +116,7 @@ impl Record {
             Self::JobEnd(record) => Some(&record.session),
             Self::Grant(record) => record.session.as_deref(),
             Self::TakenBack(record) => Some(&record.session),
-            Self::Start(_) | Self::Repair(_) | Self::Rotate(_) => None,
+            Self::Start(_) | Self::Repair(_) | Self::Rotate(_) | Self::Forgotten(_) => None,
         }
     }
 
@@ -130,6 +135,7 @@ impl Record {
             | Self::SessionClose(_)
             | Self::Repair(_)
             | Self::TakenBack(_)
+            | Self::Forgotten(_)
             | Self::Rotate(_) => None,
         }
     }
@@ -336,6 +342,21 @@ pub struct TakenBack {
     pub calls: Vec<String>,
     /// How many paths are made again what they were.
     pub paths: u64,
+}
+
+/// An operator lets go of what is kept of calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forgotten {
+    /// Who.
+    pub by: String,
+    /// Whose calls; none means everybody's.
+    pub uid: Option<u32>,
+    /// Output that could be paged through.
+    pub spools: bool,
+    /// What calls replaced: they can not be undone any more.
+    pub undo: bool,
+    /// Only what is at least this old.
+    pub older_than_ms: u64,
 }
 
 /// What a start found amiss at the end of the log.

@@ -71,6 +71,7 @@ impl Stats {
             | Record::JobEnd(_)
             | Record::Rotate(_)
             | Record::TakenBack(_)
+            | Record::Forgotten(_)
             | Record::Grant(_) => {}
         }
         self.unfinished = self.open.len() as u64;

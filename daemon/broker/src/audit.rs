@@ -12,11 +12,11 @@ use crate::{
     watchdog::Ended,
 };
 use palisade_audit::{
-    AuditError, CleanText, GrantAct, JobEnd, Log, Options, Record, SessionClose, SessionOpen, Sync,
-    TakenBack, Ticket,
+    AuditError, CleanText, Forgotten, GrantAct, JobEnd, Log, Options, Record, SessionClose,
+    SessionOpen, Sync, TakenBack, Ticket,
 };
 use palisade_plan::BUILD_ID;
-use palisade_protocol::{CallId, ErrorCode, Grant, WireError};
+use palisade_protocol::{CallId, ErrorCode, Forget, Grant, WireError};
 use std::{
     path::Path,
     sync::{
@@ -187,6 +187,18 @@ impl Audit {
             paths: paths as u64,
         };
         self.record(Record::TakenBack(record)).await.map(drop)
+    }
+
+    /// Records that what is kept of calls is let go of, before it is.
+    pub(crate) async fn forgetting(&self, forget: &Forget, by: &str) -> Result<(), Unrecorded> {
+        let record = Forgotten {
+            by: by.to_owned(),
+            uid: forget.uid,
+            spools: forget.spools,
+            undo: forget.undo,
+            older_than_ms: forget.older_than_ms,
+        };
+        self.record(Record::Forgotten(record)).await.map(drop)
     }
 
     /// Records that an approval is not remembered any more.

@@ -67,6 +67,7 @@ pub(crate) struct Quotas {
     pub(crate) sessions: Option<Written<u32>>,
     pub(crate) calls: Option<Written<u32>>,
     pub(crate) jobs: Option<Written<u32>>,
+    pub(crate) spool_bytes: Option<Written<u64>>,
     pub(crate) undo_bytes: Option<Written<u64>>,
     pub(crate) requests_per_second: Option<Written<u32>>,
 }
@@ -88,6 +89,7 @@ struct SpelledQuotas {
     sessions: Option<Spanned<NonZeroU32>>,
     calls: Option<Spanned<NonZeroU32>>,
     jobs: Option<Spanned<NonZeroU32>>,
+    spool_bytes: Option<Spanned<u64>>,
     undo_bytes: Option<Spanned<u64>>,
     requests_per_second: Option<Spanned<NonZeroU32>>,
 }
@@ -145,6 +147,7 @@ impl SpelledQuotas {
             sessions: document.count(self.sessions),
             calls: document.count(self.calls),
             jobs: document.count(self.jobs),
+            spool_bytes: document.written(self.spool_bytes),
             undo_bytes: document.written(self.undo_bytes),
             requests_per_second: document.count(self.requests_per_second),
         }

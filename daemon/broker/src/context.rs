@@ -67,6 +67,14 @@ impl Deadline {
 }
 
 impl Context {
+    /// Refuses to run what its user has no room to keep the output of.
+    pub(crate) async fn room_for_output(&self) -> Result<(), CallError> {
+        let profile = &self.session.profile;
+        let least = profile.output_bytes().min(profile.spool_bytes());
+        let room = self.spools.check(self.session.uid(), least).await;
+        room.map_err(|full| CallError::Refused(full.into()))
+    }
+
     /// Tells observers of a piece of output; those who are behind miss it.
     pub(crate) fn show(&self, stream: Stream, data: &[u8]) {
         self.observers.tell_of(&self.session.id, self.audience, || Event::CallOutput {

@@ -201,7 +201,8 @@ fn size(reply: &Reply) -> usize {
         | Reply::Resumed(_)
         | Reply::Provided(_)
         | Reply::Jobs(_)
-        | Reply::Overview(_) => 4096,
+        | Reply::Overview(_)
+        | Reply::Forgotten(_) => 4096,
     }
 }
 

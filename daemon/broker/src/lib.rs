@@ -36,6 +36,7 @@ mod launcher_process;
 mod link;
 mod listen;
 mod metrics;
+mod moment;
 mod news;
 mod observers;
 mod oom;

@@ -12,6 +12,8 @@ use std::{
 const BUCKETS_MS: [u64; 12] = [1, 2, 5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000, 300_000];
 /// How many tools are told apart; providers may register any number.
 const TOOLS: usize = 256;
+/// How many users are.
+const USERS: usize = 256;
 
 /// What is counted since the start.
 #[derive(Debug, Default)]
@@ -126,6 +128,16 @@ fn write(text: &mut Text, server: &Server) -> fmt::Result {
     ] {
         text.head(name, "gauge", help)?;
         text.line(name, &[], value)?;
+    }
+    let name = "palisade_kept_bytes";
+    text.head(name, "gauge", "What is kept of calls, by kind and by whose they were.")?;
+    // Those who have most; more would be too many lines.
+    let mut kept = server.kept();
+    kept.sort_by_key(|kept| std::cmp::Reverse(kept.spool_bytes.saturating_add(kept.undo_bytes)));
+    for kept in kept.iter().take(USERS) {
+        let uid = kept.uid.to_string();
+        text.line(name, &[("kind", "spool"), ("uid", &uid)], kept.spool_bytes)?;
+        text.line(name, &[("kind", "undo"), ("uid", &uid)], kept.undo_bytes)?;
     }
     let name = "palisade_calls_in_stage";
     text.head(name, "gauge", "Calls under way, by where they are; queue is for their turn.")?;

@@ -56,7 +56,8 @@ impl Whose {
             | Request::Revoke(_)
             | Request::Abort(_)
             | Request::Overview
-            | Request::Kill(_) => Self::Operator,
+            | Request::Kill(_)
+            | Request::Forget(_) => Self::Operator,
             Request::Provide(_)
             | Request::Unprovide(_)
             | Request::InvokeProgress(_)
@@ -150,6 +151,7 @@ impl Stage {
                 | Request::Abort(_)
                 | Request::Overview
                 | Request::Kill(_)
+                | Request::Forget(_)
                 | Request::Provide(_)
                 | Request::Unprovide(_)
                 | Request::InvokeProgress(_)

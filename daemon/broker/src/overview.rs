@@ -18,5 +18,6 @@ pub(crate) fn of(server: &Server) -> Overview {
         lost_records: server.audit.lost(),
         sessions,
         calls: server.courses.overview(),
+        kept: server.kept(),
     }
 }

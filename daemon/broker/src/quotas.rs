@@ -4,6 +4,7 @@ use crate::census::SESSIONS_OF_USER;
 use palisade_protocol::{ErrorCode, Request, WireError};
 use std::{
     collections::HashMap,
+    fmt,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -19,6 +20,7 @@ pub(crate) struct Quotas {
     pub(crate) sessions: usize,
     pub(crate) calls: Option<u32>,
     pub(crate) jobs: Option<u32>,
+    pub(crate) spool_bytes: u64,
     pub(crate) undo_bytes: u64,
     pub(crate) requests_per_second: Option<u32>,
 }
@@ -29,6 +31,7 @@ impl Default for Quotas {
             sessions: SESSIONS_OF_USER,
             calls: None,
             jobs: None,
+            spool_bytes: crate::spool::USER_BYTES,
             undo_bytes: crate::undo::USER_BYTES,
             requests_per_second: None,
         }
@@ -52,6 +55,75 @@ impl Quotas {
 /// The error of a quota that is used up.
 pub(crate) fn past(message: String, hint: String, retry: Duration) -> WireError {
     WireError::new(ErrorCode::LimitReached, message, hint).retry_after(retry)
+}
+
+/// What is kept of a user's calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Output that can be paged through.
+    Spools,
+    /// What calls replaced.
+    Undo,
+}
+
+impl Kept {
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Spools => "quotas.spool_bytes",
+            Self::Undo => "quotas.undo_bytes",
+        }
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Spools => "the output",
+            Self::Undo => "what can be undone",
+        })
+    }
+}
+
+/// One user may have no more of their calls kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{kept} of this user's calls takes {used} of {most} bytes, and this call may need {more} more; \
+     nothing was done"
+)]
+pub(crate) struct Full {
+    pub(crate) kept: Kept,
+    pub(crate) uid: u32,
+    pub(crate) used: u64,
+    pub(crate) most: u64,
+    pub(crate) more: u64,
+    /// In how long the oldest goes by itself; none if nothing does.
+    pub(crate) oldest: Option<Duration>,
+}
+
+impl From<Full> for WireError {
+    fn from(full: Full) -> Self {
+        let Full { kept, uid, oldest, .. } = full;
+        let what = match kept {
+            Kept::Spools => "spools",
+            Kept::Undo => "undo",
+        };
+        let when = match oldest {
+            Some(left) => format!("the oldest goes by itself in {} minutes", minutes(left)),
+            None => "nothing of it is complete yet".to_owned(),
+        };
+        let hint = format!(
+            "{} allows no more; {when}; an operator lets go of it with `palisade forget --user \
+             {uid} --only {what}`",
+            kept.key()
+        );
+        past(full.to_string(), hint, oldest.unwrap_or_default().max(SOON))
+    }
+}
+
+/// Whole minutes, and at least one.
+const fn minutes(time: Duration) -> u64 {
+    let whole = time.as_secs().div_ceil(60);
+    if whole == 0 { 1 } else { whole }
 }
 
 /// How fast each user asks: a second's worth may come at once.
@@ -134,6 +206,27 @@ mod tests {
         }
         assert!(ask(1, 5_000).is_err());
         pace.count(1, &Request::Ping, Quotas::default(), start).unwrap();
+    }
+
+    #[test]
+    fn what_is_full_says_which_how_much_and_until_when() {
+        let oldest = Some(Duration::from_secs(3601));
+        let full = Full { kept: Kept::Undo, uid: 7, used: 90, most: 100, more: 20, oldest };
+        let error = WireError::from(full);
+        assert_eq!((error.code, error.retry_after_ms), (ErrorCode::LimitReached, Some(3_601_000)));
+        assert_eq!(
+            error.message,
+            "what can be undone of this user's calls takes 90 of 100 bytes, and this call may need \
+             20 more; nothing was done"
+        );
+        assert_eq!(
+            error.hint,
+            "quotas.undo_bytes allows no more; the oldest goes by itself in 61 minutes; an operator \
+             lets go of it with `palisade forget --user 7 --only undo`"
+        );
+        let error = WireError::from(Full { kept: Kept::Spools, oldest: None, ..full });
+        assert_eq!(error.retry_after_ms, Some(1000));
+        assert!(error.hint.ends_with("--only spools`"), "{}", error.hint);
     }
 
     #[test]

@@ -10,10 +10,10 @@ use crate::{
 use sd_notify::NotifyState;
 use std::{
     error::Error as _,
-    fmt, io,
+    fmt,
     sync::{Arc, Mutex, PoisonError},
 };
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tracing_subscriber::EnvFilter;
 
 /// Exchanges the filter of the log.
@@ -58,11 +58,9 @@ impl Reloader {
         Self { options, by, effective: Arc::new(Mutex::new(effective)), filter }
     }
 
-    /// Reloads whenever SIGHUP comes.
-    pub(crate) fn on_hangup(self, server: Arc<Server>) -> io::Result<()> {
-        let hangup = signal(SignalKind::hangup())?;
+    /// Reloads whenever SIGHUP comes, and for one that came while the daemon started.
+    pub(crate) fn on_hangup(self, hangup: Signal, server: Arc<Server>) {
         tokio::spawn(self.attend(hangup, server));
-        Ok(())
     }
 
     async fn attend(self, mut hangup: Signal, server: Arc<Server>) {

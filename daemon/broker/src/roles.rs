@@ -111,7 +111,11 @@ impl Roles {
             Request::Subscribe(_) | Request::Jobs | Request::Overview => {
                 check(&self.observe, who, "observe", "observe sessions")
             }
-            Request::Grants | Request::Revoke(_) | Request::Abort(_) | Request::Kill(_) => {
+            Request::Grants
+            | Request::Revoke(_)
+            | Request::Abort(_)
+            | Request::Kill(_)
+            | Request::Forget(_) => {
                 check(&self.administer, who, "administer", "administer grants and sessions")
             }
             Request::Hello(_)

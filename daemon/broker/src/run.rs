@@ -101,6 +101,7 @@ async fn followed(
     deadline: Deadline,
     via: &mut Via<'_>,
 ) -> Result<Followed, CallError> {
+    context.room_for_output().await?;
     let begun = begin(&program, context, deadline, via).await?;
     let (name, directory) = (program.name(), program.directory);
     let runner = match via {

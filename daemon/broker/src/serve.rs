@@ -1,17 +1,11 @@
 //! Accepts clients until told to stop, then ends everything that was begun. Broker.
 
 use crate::{
-    census::CONNECTIONS, closed::Closed, connection, listen::Bound, order::Role, server::Server,
-    service, session::Peer,
+    census::CONNECTIONS, closed::Closed, connection, listen::Bound, moment::Moment, order::Role,
+    server::Server, service, session::Peer,
 };
 use sd_notify::NotifyState;
-use std::{
-    io,
-    os::unix::net,
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{io, os::unix::net, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     net::{UnixListener, UnixStream},
     signal::unix::{SignalKind, signal},
@@ -272,7 +266,7 @@ fn remove(door: Option<Door>) {
 async fn sweep(server: Arc<Server>) {
     loop {
         let spools = server.spools.clone();
-        let swept = tokio::task::spawn_blocking(move || spools.sweep(SystemTime::now())).await;
+        let swept = tokio::task::spawn_blocking(move || spools.sweep(Moment::now())).await;
         match swept {
             Ok(Ok(0)) => {}
             Ok(Ok(files)) => tracing::info!(files, "old spools were removed"),
@@ -280,7 +274,7 @@ async fn sweep(server: Arc<Server>) {
             Err(error) => tracing::debug!(%error, "sweeping was interrupted"),
         }
         let undos = server.undos.clone();
-        let swept = tokio::task::spawn_blocking(move || undos.sweep(SystemTime::now())).await;
+        let swept = tokio::task::spawn_blocking(move || undos.sweep(Moment::now())).await;
         match swept {
             Ok(Ok(0)) => {}
             Ok(Ok(calls)) => tracing::info!(calls, "old calls can not be undone any more"),

@@ -24,9 +24,9 @@ use crate::{
     veil::Scans,
 };
 use palisade_policy::{Profile, ProfileSet};
-use palisade_protocol::SessionId;
+use palisade_protocol::{KeptOverview, SessionId};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::Path,
     sync::{
         Arc, Mutex, PoisonError, RwLock, Weak,
@@ -119,6 +119,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new(live: Live, link: Link, spools: Spools) -> Result<Self, RegistryError> {
+        spools.allow(live.quotas.spool_bytes);
         Ok(Self {
             live: RwLock::new(Arc::new(live)),
             standing: Standing::default(),
@@ -155,6 +156,7 @@ impl Server {
     /// Puts something else in force.
     pub(crate) fn replace(&self, live: Live) {
         self.undos.allow(live.quotas.undo_bytes);
+        self.spools.allow(live.quotas.spool_bytes);
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
     }
 
@@ -235,5 +237,24 @@ impl Server {
     pub(crate) fn sessions_of(&self, uid: u32) -> Vec<Arc<Session>> {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.iter().filter_map(Weak::upgrade).filter(|session| session.uid() == uid).collect()
+    }
+
+    /// What is kept of each user's calls, by uid.
+    pub(crate) fn kept(&self) -> Vec<KeptOverview> {
+        let users = self.spools.users().into_iter().chain(self.undos.users());
+        let users: BTreeSet<u32> = users.map(|(uid, _)| uid).collect();
+        users.into_iter().map(|uid| self.kept_of(uid)).collect()
+    }
+
+    /// The same of one.
+    pub(crate) fn kept_of(&self, uid: u32) -> KeptOverview {
+        let quotas = self.live().quotas;
+        KeptOverview {
+            uid,
+            spool_bytes: self.spools.used(uid),
+            spool_most: quotas.spool_bytes,
+            undo_bytes: self.undos.used(uid),
+            undo_most: quotas.undo_bytes,
+        }
     }
 }

@@ -34,6 +34,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+use tokio::signal::unix::{SignalKind, signal};
 
 /// `EX_CONFIG`: the status for a bad configuration.
 const BAD_CONFIGURATION: u8 = 78;
@@ -303,15 +304,18 @@ impl Started {
         let stop = Stop::default();
         serve::stop_on_signals(&stop)
             .map_err(|error| StartError::Io("listen for signals", error))?;
+        let clients = match &entrance {
+            Entrance::Bound(_) | Entrance::Activated(_) => Clients::Many,
+            Entrance::Embedded(_) => Clients::One,
+        };
+        // From here on a hang-up does not end what many are served by.
+        let hangup = (clients == Clients::Many).then(|| signal(SignalKind::hangup())).transpose();
+        let hangup = hangup.map_err(|error| StartError::Io("listen for signals", error))?;
         let link = match prepared.launcher {
             LauncherFrom::Process(LauncherProcess { child, socket }) => {
                 Link::child(child, socket).await?
             }
             LauncherFrom::Socket(path) => Link::path(&path).await?,
-        };
-        let clients = match &entrance {
-            Entrance::Bound(_) | Entrance::Activated(_) => Clients::Many,
-            Entrance::Embedded(_) => Clients::One,
         };
         let journal = match prepared.telling.journal {
             true => Journal::to(Path::new(journal::SOCKET)),
@@ -331,10 +335,8 @@ impl Started {
         let manager = tokio::spawn(service::attend(Arc::clone(&server)));
         let scrapes =
             beside.scrapes.map(|socket| tokio::spawn(scrape::serve(socket, Arc::clone(&server))));
-        if clients == Clients::Many {
-            reloader
-                .on_hangup(Arc::clone(&server))
-                .map_err(|error| StartError::Io("listen for signals", error))?;
+        if let Some(hangup) = hangup {
+            reloader.on_hangup(hangup, Arc::clone(&server));
         }
         let listen = |entrance| {
             match entrance {

@@ -21,6 +21,7 @@ pub(crate) fn of(server: &Server, uid: u32) -> Status {
         layers: facts.map(layers).unwrap_or_default(),
         profiles: server.live().profiles.keys().cloned().collect(),
         sessions: server.sessions_of(uid).iter().map(|session| session.status()).collect(),
+        kept: server.kept_of(uid),
     }
 }
 

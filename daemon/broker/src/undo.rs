@@ -10,9 +10,10 @@ mod writing;
 
 pub(crate) use record::Record;
 pub(crate) use restore::{Force, Piece, Restore, assemble};
-pub(crate) use store::{Begun, Undos, Unfinished};
+pub(crate) use store::{Begun, Term, Undos, Unfinished};
 pub(crate) use writing::Writing;
 
+use crate::quotas::Full;
 use palisade_protocol::{CallId, ErrorCode, RawPath, SessionId, ToolName, WireError};
 use serde::{Deserialize, Serialize};
 use std::{io, time::Duration};
@@ -29,7 +30,7 @@ const SESSION_RECORDS: u64 = 1024;
 pub(crate) const USER_BYTES: u64 = 1 << 30;
 /// Calls of one user.
 const USER_RECORDS: u64 = 4096;
-/// In all: that of four such users. The oldest go first, whose ever they are.
+/// In all: that of four such users. The oldest of whoever has most go first.
 const ALL: Sum = Sum { bytes: 4 << 30, records: 16_384 };
 
 /// Space that is taken.
@@ -90,14 +91,16 @@ pub(crate) enum UndoError {
     TooMuch,
     #[error("what would be lost is too large to be kept for undo: {0}")]
     TooLarge(&'static str),
+    #[error(transparent)]
+    Full(#[from] Full),
     #[error("what would be lost can not be kept for undo: {0}")]
     Io(#[from] io::Error),
 }
 
 impl From<UndoError> for WireError {
     fn from(error: UndoError) -> Self {
-        let kept = "a result has an `undo` if its call can be undone; it is kept for a day, and the \
-                    oldest go first when there is too much";
+        let kept = "a result has an `undo` if its call can be undone; it is kept for a day, and a \
+                    session's oldest go first when it has too much";
         let force = "look at what is there, then undo with force: true, which loses it";
         let (code, hint) = match &error {
             UndoError::None(_) | UndoError::NothingSince(_) => (ErrorCode::NotFound, kept),
@@ -112,6 +115,7 @@ impl From<UndoError> for WireError {
                 ErrorCode::TooLarge,
                 "limits.undo of the profile bounds it; delete_file with permanent: true keeps nothing",
             ),
+            UndoError::Full(full) => return (*full).into(),
             UndoError::Io(_) => (ErrorCode::FileSystem, "see the daemon's log"),
         };
         Self::new(code, error.to_string(), hint)

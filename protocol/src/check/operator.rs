@@ -2,7 +2,8 @@
 
 use super::{at_most, few, invalid};
 use crate::{
-    Answer, Decision, ErrorCode, Register, Remember, ReverseThinking, Scope, Until, WireError,
+    Answer, Decision, ErrorCode, Forget, Register, Remember, ReverseThinking, Scope, Until,
+    WireError,
     limits::{MAX_NAME, MAX_PATH, MAX_REASON, MAX_TIMEOUT_MS},
 };
 
@@ -10,6 +11,15 @@ use crate::{
 const MAX_PART: usize = 4096;
 
 const SHORT: &str = "say it in a few sentences";
+
+pub(super) fn check_forget(forget: &Forget) -> Result<(), WireError> {
+    match forget {
+        Forget { spools: false, undo: false, .. } => {
+            Err(invalid("neither `spools` nor `undo` is true".to_owned(), "say what is to go"))
+        }
+        Forget { .. } => Ok(()),
+    }
+}
 
 pub(super) fn check_register(register: &Register) -> Result<(), WireError> {
     if register.name.trim().is_empty() || register.name.chars().any(char::is_control) {

@@ -96,6 +96,7 @@ pub fn encode_message(message: &ServerMessage) -> Result<Vec<u8>, serde_json::Er
         Reply::Batch(fields) => success(id, "batch", fields),
         Reply::Jobs(fields) => success(id, "jobs", fields),
         Reply::Overview(fields) => success(id, "overview", fields),
+        Reply::Forgotten(fields) => success(id, "forgotten", fields),
         Reply::Error(error) => line(&Failure {
             jsonrpc: "2.0",
             id,
@@ -287,6 +288,7 @@ fn reply(result: &RawValue) -> Result<Reply, String> {
         "\"batch\"" => Reply::Batch(object::parse(&rest)?),
         "\"jobs\"" => Reply::Jobs(object::parse(&rest)?),
         "\"overview\"" => Reply::Overview(object::parse(&rest)?),
+        "\"forgotten\"" => Reply::Forgotten(object::parse(&rest)?),
         other => return Err(format!("there is no result of kind {other}")),
     })
 }

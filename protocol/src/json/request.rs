@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 /// Every method, in the order of [`Request`]'s variants.
-pub const METHODS: [&str; 28] = [
+pub const METHODS: [&str; 29] = [
     "hello",
     "open",
     "call",
@@ -39,6 +39,7 @@ pub const METHODS: [&str; 28] = [
     "jobs",
     "overview",
     "kill",
+    "forget",
 ];
 
 /// Changed arguments stand inside a decision, inside the parameters, inside the message.
@@ -186,6 +187,7 @@ fn request(method: &str, params: Option<&RawValue>) -> Result<Request, WireError
         "jobs" => fields(method, params).map(|Nothing {}| Request::Jobs)?,
         "overview" => fields(method, params).map(|Nothing {}| Request::Overview)?,
         "kill" => Request::Kill(fields(method, params)?),
+        "forget" => Request::Forget(fields(method, params)?),
         _ => {
             let method: String = method.chars().take(40).collect();
             return Err(WireError::new(
@@ -246,6 +248,7 @@ pub fn encode_request(envelope: &Envelope) -> Result<Vec<u8>, serde_json::Error>
         Request::Jobs => line(Some(id), "jobs", None::<&Nothing>),
         Request::Overview => line(Some(id), "overview", None::<&Nothing>),
         Request::Kill(params) => line(Some(id), "kill", Some(params)),
+        Request::Forget(params) => line(Some(id), "forget", Some(params)),
     }
 }
 
@@ -396,7 +399,7 @@ mod tests {
             "the methods are hello, open, call, input, cancel, close, ping, output, tools, status, \
              register, answer, withdraw, pending, grants, revoke, subscribe, abort, \
              provide, unprovide, invoke_progress, invoke_output, invoke_result, \
-             resume, batch, jobs, overview, kill"
+             resume, batch, jobs, overview, kill, forget"
         );
     }
 

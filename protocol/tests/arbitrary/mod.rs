@@ -294,9 +294,9 @@ fn status() -> impl Strategy<Value = Status> {
         (text(), text(), text()),
         vec(layer, 0..3),
         texts(),
-        vec(session, 0..3),
+        (vec(session, 0..3), operator::kept()),
     )
-        .prop_map(|(host, rooms, layers, profiles, sessions)| Status {
+        .prop_map(|(host, rooms, layers, profiles, (sessions, kept))| Status {
             server: host.0,
             build_id: host.1,
             kernel: host.2,
@@ -306,6 +306,7 @@ fn status() -> impl Strategy<Value = Status> {
             layers,
             profiles,
             sessions,
+            kept,
         })
 }
 

@@ -73,6 +73,9 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         name().prop_map(|session| Request::Abort(Abort { session })),
         Just(Request::Overview),
         name().prop_map(|call_id| Request::Kill(Kill { call_id })),
+        any::<(Option<u32>, bool, bool, u64)>().prop_map(|(uid, spools, undo, older_than_ms)| {
+            Request::Forget(Forget { uid, spools, undo, older_than_ms })
+        }),
     ]
 }
 
@@ -163,6 +166,9 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
         name().prop_map(|handler| Reply::Registered(Registered { handler })),
         option::of(name()).prop_map(|grant| Reply::Answered(Answered { grant })),
         overview().prop_map(|overview| Reply::Overview(Box::new(overview))),
+        any::<[u64; 3]>().prop_map(|[spools, calls, bytes]| {
+            Reply::Forgotten(Forgotten { spools, calls, bytes })
+        }),
         vec(question(), 0..3).prop_map(|questions| Reply::Pending(Pending { questions })),
         vec(grant(), 0..3).prop_map(|grants| Reply::Grants(Grants { grants })),
     ]
@@ -225,6 +231,17 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// What is kept of a user's calls.
+pub(super) fn kept() -> impl Strategy<Value = KeptOverview> {
+    any::<(u32, [u64; 4])>().prop_map(|(uid, bytes)| KeptOverview {
+        uid,
+        spool_bytes: bytes[0],
+        spool_most: bytes[1],
+        undo_bytes: bytes[2],
+        undo_most: bytes[3],
+    })
+}
+
 fn overview() -> impl Strategy<Value = Overview> {
     let session = (
         (name(), any::<u32>(), option::of(any::<u32>()), text(), path()),
@@ -256,15 +273,19 @@ fn overview() -> impl Strategy<Value = Overview> {
             time_ms,
         },
     );
-    (text(), any::<bool>(), any::<[u64; 3]>(), vec(session, 0..3), vec(call, 0..3)).prop_map(
-        |(server, launcher, [memory_bytes, questions, lost_records], sessions, calls)| Overview {
-            server,
-            launcher,
-            memory_bytes,
-            questions,
-            lost_records,
-            sessions,
-            calls,
+    let parts = (vec(session, 0..3), vec(call, 0..3), vec(kept(), 0..3));
+    (text(), any::<bool>(), any::<[u64; 3]>(), parts).prop_map(
+        |(server, launcher, [memory_bytes, questions, lost_records], (sessions, calls, kept))| {
+            Overview {
+                server,
+                launcher,
+                memory_bytes,
+                questions,
+                lost_records,
+                sessions,
+                calls,
+                kept,
+            }
         },
     )
 }

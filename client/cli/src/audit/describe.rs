@@ -1,7 +1,7 @@
 //! A record as one line for people.
 
 use crate::paint::{Paint, Style, harmless};
-use palisade_audit::{Call, CallResult, JobEnd, Record, Repair, Sighted};
+use palisade_audit::{Call, CallResult, Forgotten, JobEnd, Record, Repair, Sighted};
 
 /// The longest text of others on a line.
 const WIDTH: usize = 120;
@@ -44,11 +44,23 @@ fn matter(record: &Record) -> (Option<Style>, String) {
             Some(Style::Warning),
             format!("{} paths in {}, of {}", back.paths, back.session, back.calls.join(", ")),
         ),
+        Record::Forgotten(gone) => (Some(Style::Warning), of_forgotten(gone)),
         Record::Grant(grant) => (
             Some(Style::Hint),
             format!("{} {} by {}: {}", grant.grant, grant.act, grant.by, grant.covers),
         ),
     }
+}
+
+fn of_forgotten(gone: &Forgotten) -> String {
+    let what = match (gone.spools, gone.undo) {
+        (true, true) => "spools and undo",
+        (true, false) => "spools",
+        (false, true) => "undo",
+        (false, false) => "nothing",
+    };
+    let whose = gone.uid.map_or_else(|| "everybody".to_owned(), |uid| format!("uid {uid}"));
+    format!("{what} of {whose}, older than {} ms, by {}", gone.older_than_ms, gone.by)
 }
 
 fn of_call(call: &Call) -> String {

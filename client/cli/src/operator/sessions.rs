@@ -7,12 +7,13 @@ use crate::{
     print,
 };
 use clap::Args;
-use palisade_client::{CallOverview, Overview, SessionOverview};
+use palisade_client::{CallOverview, KeptOverview, Overview, SessionOverview};
 
 /// List the sessions of all users, for operators
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For operators who may observe. Your own sessions are in `palisade status`.
+For operators who may observe. Your own sessions are in `palisade status`. Below them is what is kept
+on disk of each user's calls, of how much that may be; see `palisade forget`.
 
 Examples:
   palisade sessions
@@ -37,6 +38,10 @@ impl ShowSessions {
         } else {
             let rows = sessions(&overview.sessions);
             print::bytes(table(&rows, paint::stdout()).as_bytes())?;
+        }
+        if !self.json && !overview.kept.is_empty() {
+            let text = table(&kept(&overview.kept), paint::stdout());
+            print::bytes(format!("\n{text}").as_bytes())?;
         }
         Ok(0)
     }
@@ -81,6 +86,16 @@ pub(super) fn sessions(sessions: &[SessionOverview]) -> Vec<Vec<String>> {
             session.memory_bytes.map_or_else(|| "-".to_owned(), size),
             harmless(&session.workspace.as_path().display().to_string()),
         ]
+    }));
+    rows
+}
+
+/// The same for what is kept of users' calls.
+fn kept(kept: &[KeptOverview]) -> Vec<Vec<String>> {
+    let mut rows = vec![row(["UID", "SPOOLS", "OF", "UNDO", "OF"].iter())];
+    rows.extend(kept.iter().map(|kept| {
+        let sizes = [kept.spool_bytes, kept.spool_most, kept.undo_bytes, kept.undo_most];
+        std::iter::once(kept.uid.to_string()).chain(sizes.map(size)).collect()
     }));
     rows
 }
@@ -136,7 +151,7 @@ fn time(millis: u64) -> String {
     }
 }
 
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes}B"),
         1024..1_048_576 => format!("{}K", bytes / 1024),
@@ -175,6 +190,13 @@ pub(super) mod tests {
                 stage: CallStage::Queue,
                 time_ms: 1250,
             }],
+            kept: vec![KeptOverview {
+                uid: 1000,
+                spool_bytes: 300_000,
+                spool_most: 1 << 20,
+                undo_bytes: 0,
+                undo_most: 1 << 30,
+            }],
         }
     }
 
@@ -189,6 +211,10 @@ pub(super) mod tests {
         assert_eq!(
             table(&calls(&overview.calls), Paint::Plain),
             "CALL  SESSION  TIME  STAGE  TOOL\nc-1   s-1      1.2s  queue  bash\n"
+        );
+        assert_eq!(
+            table(&kept(&overview.kept), Paint::Plain),
+            "UID   SPOOLS  OF  UNDO  OF\n1000  292K    1M  0B    1024M\n"
         );
     }
 

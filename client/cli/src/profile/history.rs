@@ -42,6 +42,7 @@ pub(super) fn history(
             | Record::Rotate(_)
             | Record::JobEnd(_)
             | Record::TakenBack(_)
+            | Record::Forgotten(_)
             | Record::Grant(_) => {}
         }
         Ok(())

@@ -47,6 +47,10 @@ impl Markdown {
                  were.\n\n",
                 back.paths
             ),
+            Record::Forgotten(gone) => format!(
+                "> **What was kept of calls was let go of** at {time}, by {}.\n\n",
+                span(&gone.by)
+            ),
             Record::Start(_) | Record::Rotate(_) => String::new(),
         }
     }

@@ -53,6 +53,7 @@ impl Messages {
             | Record::JobEnd(_)
             | Record::Rotate(_)
             | Record::TakenBack(_)
+            | Record::Forgotten(_)
             | Record::Grant(_) => {}
         }
     }

@@ -8,7 +8,7 @@ use crate::{
     files::{FileChannels, Lease},
     outcome::Outcome,
     task::ChangeTask,
-    undo::{Begun, CALL_ENTRIES, Writing},
+    undo::{Begun, CALL_ENTRIES, Term, Writing},
 };
 use palisade_plan::{
     cell::{FileReply, FileRequest},
@@ -57,7 +57,7 @@ impl Held {
                 session: session.id.clone(),
                 call_id: context.call_id.clone(),
                 tool: tool.clone(),
-                room: if task.is_kept() { room } else { u64::MAX },
+                term: if task.is_kept() { Term::ForUndo { room } } else { Term::WhileDone },
             };
             Some(session.undos.begin(begun).await?)
         } else {

@@ -51,6 +51,7 @@ pub(crate) const KEYS: &[Key] = &[
     live("quotas.sessions"),
     live("quotas.calls"),
     live("quotas.jobs"),
+    live("quotas.spool_bytes"),
     live("quotas.undo_bytes"),
     live("quotas.requests_per_second"),
     at_start("metrics.listen"),

@@ -1,11 +1,12 @@
 //! What an operator may ask, one by one. Broker.
 
 use super::Connection;
-use crate::{checkpoint::answer::Answerer, observers::Subscriber, order::Role};
+use crate::{checkpoint::answer::Answerer, observers::Subscriber, order::Role, undo::UndoError};
 use palisade_protocol::{
-    Answer, CallId, ErrorCode, GrantId, Pending, Question, Register, Registered, Reply, SessionId,
-    Subscribe, WireError, limits::MAX_FRAME,
+    Answer, CallId, ErrorCode, Forget, Forgotten, GrantId, Pending, Question, Register, Registered,
+    Reply, SessionId, Subscribe, WireError, limits::MAX_FRAME,
 };
+use std::time::Duration;
 
 /// What the questions of one reply may take; the rest are seen once these are answered.
 const PENDING: usize = MAX_FRAME / 2;
@@ -89,6 +90,29 @@ impl Connection {
         self.server.desk.end_session(id);
         session.close().await;
         Ok(Reply::Done)
+    }
+
+    /// Lets go of what is kept of calls, which is recorded first.
+    pub(super) async fn forget(&self, forget: Forget) -> Result<Reply, WireError> {
+        let by = format!("operator:{}", self.peer.uid);
+        self.server.audit.forgetting(&forget, &by).await?;
+        let (spools, undos) = (self.server.spools.clone(), self.server.undos.clone());
+        let age = Duration::from_millis(forget.older_than_ms);
+        let work = move || -> Result<Forgotten, WireError> {
+            let mut gone = Forgotten::default();
+            if forget.spools {
+                let (count, bytes) = spools.forget(forget.uid, age).map_err(UndoError::Io)?;
+                gone = Forgotten { spools: count, bytes, ..gone };
+            }
+            if forget.undo {
+                let (calls, bytes) = undos.release(forget.uid, age)?;
+                gone = Forgotten { calls, bytes: gone.bytes + bytes, ..gone };
+            }
+            Ok(gone)
+        };
+        let gone = tokio::task::spawn_blocking(work).await;
+        gone.map_err(|error| WireError::new(ErrorCode::Internal, error.to_string(), ""))?
+            .map(Reply::Forgotten)
     }
 
     /// Ends a call: what it runs is killed, and its agent is told that it was cancelled.

@@ -116,6 +116,7 @@ impl Connection {
             Request::Abort(Abort { session }) => self.abort(&session).await,
             Request::Overview => Ok(Reply::Overview(Box::new(overview::of(&self.server)))),
             Request::Kill(Kill { call_id }) => self.kill(&call_id),
+            Request::Forget(forget) => self.forget(forget).await,
             Request::Provide(provide) => self.provide(provide),
             Request::Unprovide(unprovide) => self.unprovide(&unprovide),
             Request::InvokeProgress(progress) => {

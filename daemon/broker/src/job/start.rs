@@ -97,6 +97,7 @@ async fn begin(
 ) -> Result<Arc<Job>, CallError> {
     let session = Arc::clone(&context.session);
     let (sender, signals) = mpsc::channel(SIGNALS);
+    context.room_for_output().await?;
     // Counted before anything runs.
     let place = session.jobs.places.take()?;
     let make = |number| made(number, &program, context, sender);

@@ -36,13 +36,17 @@ pub(super) fn quotas(written: config::Quotas, effective: &mut Effective) -> Quot
     let jobs = count("quotas.jobs", written.jobs, None);
     let requests_per_second =
         count("quotas.requests_per_second", written.requests_per_second, None);
-    let default = (Some(usual.undo_bytes), Origin::Default);
-    let undo_bytes = effective.choose("quotas.undo_bytes", None, written.undo_bytes, default);
+    let mut bytes = |key, written, usual| {
+        effective.choose(key, None, written, (Some(usual), Origin::Default)).unwrap_or(usual)
+    };
+    let spool_bytes = bytes("quotas.spool_bytes", written.spool_bytes, usual.spool_bytes);
+    let undo_bytes = bytes("quotas.undo_bytes", written.undo_bytes, usual.undo_bytes);
     Quotas {
         sessions: sessions.map_or(usual.sessions, |sessions| sessions as usize),
         calls,
         jobs,
-        undo_bytes: undo_bytes.unwrap_or(usual.undo_bytes),
+        spool_bytes,
+        undo_bytes,
         requests_per_second,
     }
 }

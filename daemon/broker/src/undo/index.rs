@@ -1,6 +1,10 @@
 //! What is kept, whose it is and how much: the oldest go when it is too much. Broker, pure.
 
-use super::{ALL, Head, Owner, SESSION_RECORDS, Sum, USER_RECORDS, UndoError};
+use super::{ALL, Head, MAX_AGE, Owner, SESSION_RECORDS, Sum, USER_RECORDS, UndoError};
+use crate::{
+    moment::{Age, Moment},
+    quotas::{Full, Kept},
+};
 use palisade_protocol::{CallId, SessionId};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,6 +29,19 @@ struct Known {
     head: Head,
     bytes: u64,
     hold: Hold,
+    age: Age,
+}
+
+/// How much more a record takes, and what there may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct More {
+    pub(super) bytes: u64,
+    /// What it will take besides, when it is completed.
+    pub(super) later: u64,
+    /// What its session may hold.
+    pub(super) session: u64,
+    /// What its user may.
+    pub(super) user: u64,
 }
 
 /// Whether a record may go.
@@ -45,11 +62,11 @@ impl Index {
     }
 
     /// Adds a record.
-    pub(super) fn insert(&mut self, head: Head, bytes: u64, hold: Hold) {
+    pub(super) fn insert(&mut self, head: Head, bytes: u64, (hold, age): (Hold, Age)) {
         self.add(&head, Sum { bytes, records: 1 });
         let place = (head.order, head.call_id.clone());
         self.places.insert(head.call_id.clone(), place.clone());
-        self.records.insert(place, Known { head, bytes, hold });
+        self.records.insert(place, Known { head, bytes, hold, age });
     }
 
     fn add(&mut self, head: &Head, more: Sum) {
@@ -92,22 +109,19 @@ impl Index {
         }
     }
 
-    /// A record takes more; says which others have to go for that.
+    /// A record takes more; the oldest of its session go for that. A user's own bound makes nothing
+    /// go: then nothing more is taken.
     pub(super) fn grow(
         &mut self,
         head: &Head,
-        more: u64,
-        session: u64,
-        user: u64,
-    ) -> Result<Vec<CallId>, UndoError> {
-        let known = self.places.get(&head.call_id).and_then(|place| self.records.get_mut(place));
-        if let Some(known) = known {
-            known.bytes += more;
-            self.add(head, Sum { bytes: more, records: 0 });
-        }
-        let session = Sum { bytes: session, records: SESSION_RECORDS };
-        let user = Sum { bytes: user, records: USER_RECORDS };
-        let mut gone = Vec::new();
+        more: More,
+        now: Moment,
+        gone: &mut Vec<CallId>,
+    ) -> Result<(), UndoError> {
+        self.check(head, more, now, gone)?;
+        self.charge(head, more.bytes);
+        let session = Sum { bytes: more.session, records: SESSION_RECORDS };
+        let user = Sum { bytes: u64::MAX, records: USER_RECORDS };
         loop {
             let of = |sum: Option<&Sum>| sum.copied().unwrap_or_default();
             let oldest = if of(self.sessions.get(&head.session)).is_over(session) {
@@ -115,9 +129,11 @@ impl Index {
             } else if of(self.users.get(&head.uid)).is_over(user) {
                 self.oldest(|known| known.uid == head.uid)
             } else if self.all.is_over(ALL) {
-                self.oldest(|_| true)
+                let most = self.users.iter().max_by_key(|(uid, sum)| (sum.bytes, **uid));
+                let most = most.map_or(head.uid, |(uid, _)| *uid);
+                self.oldest(|known| known.uid == most).or_else(|| self.oldest(|_| true))
             } else {
-                return Ok(gone);
+                return Ok(());
             };
             let oldest = oldest.ok_or(UndoError::TooLarge("there is no room for it"))?;
             self.remove(&oldest);
@@ -125,16 +141,71 @@ impl Index {
         }
     }
 
+    /// Refuses what its session could not hold by itself, and what its user may not hold besides what
+    /// they have. What is too old goes first.
+    pub(super) fn check(
+        &mut self,
+        head: &Head,
+        more: More,
+        now: Moment,
+        gone: &mut Vec<CallId>,
+    ) -> Result<(), UndoError> {
+        let place = self.places.get(&head.call_id);
+        let own = place.and_then(|place| self.records.get(place)).map_or(0, |known| known.bytes);
+        let whole = own.saturating_add(more.bytes);
+        if whole > more.session {
+            return Err(UndoError::TooLarge("there is no room for it"));
+        }
+        let needed = more.bytes.saturating_add(more.later);
+        let used = |index: &Self| index.used(head.uid);
+        // What its session lets go of for it is given back first.
+        let held = self.sessions.get(&head.session).copied().unwrap_or_default().bytes;
+        let freed = held.saturating_add(more.bytes).saturating_sub(more.session);
+        let is_over = |used: u64| used.saturating_sub(freed).saturating_add(needed) > more.user;
+        if is_over(used(self)) {
+            gone.extend(self.expire(now, MAX_AGE, Some(head.uid)));
+        }
+        let used = used(self);
+        if !is_over(used) {
+            return Ok(());
+        }
+        let free = self.records.values().filter(|known| known.hold == Hold::Free);
+        let oldest = free.filter(|known| known.head.uid == head.uid).map(|known| known.age.at(now));
+        let oldest = oldest.max().map(|age| MAX_AGE.saturating_sub(age));
+        let (uid, most) = (head.uid, more.user);
+        Err(Full { kept: Kept::Undo, uid, used, most, more: needed, oldest }.into())
+    }
+
+    /// Counts what a record takes more.
+    pub(super) fn charge(&mut self, head: &Head, more: u64) {
+        let known = self.places.get(&head.call_id).and_then(|place| self.records.get_mut(place));
+        if let Some(known) = known {
+            known.bytes += more;
+            self.add(head, Sum { bytes: more, records: 0 });
+        }
+    }
+
+    /// What a user's records take.
+    pub(super) fn used(&self, uid: u32) -> u64 {
+        self.users.get(&uid).copied().unwrap_or_default().bytes
+    }
+
+    /// The same of every user who has any.
+    pub(super) fn users(&self) -> Vec<(u32, u64)> {
+        self.users.iter().map(|(uid, sum)| (*uid, sum.bytes)).collect()
+    }
+
     fn oldest(&self, of: impl Fn(&Head) -> bool) -> Option<CallId> {
         let mut free = self.records.values().filter(|known| known.hold == Hold::Free);
         free.find(|known| of(&known.head)).map(|known| known.head.call_id.clone())
     }
 
-    /// Takes out what is too old.
-    pub(super) fn expire(&mut self, now: SystemTime, age: Duration) -> Vec<CallId> {
-        let now = seconds(now);
+    /// Takes out what is at least so old, of one user or of all.
+    pub(super) fn expire(&mut self, now: Moment, age: Duration, uid: Option<u32>) -> Vec<CallId> {
         let old = |known: &&Known| {
-            known.hold == Hold::Free && now.saturating_sub(known.head.time) > age.as_secs()
+            known.hold == Hold::Free
+                && known.age.at(now) >= age
+                && uid.is_none_or(|uid| uid == known.head.uid)
         };
         let gone: Vec<CallId> =
             self.records.values().filter(old).map(|known| known.head.call_id.clone()).collect();
@@ -186,6 +257,12 @@ impl Index {
     pub(super) fn sums(&self, session: &SessionId) -> (Sum, Sum) {
         (self.sessions.get(session).copied().unwrap_or_default(), self.all)
     }
+}
+
+/// When a record was made, as its head says.
+pub(super) fn age(head: &Head, now: Moment) -> Age {
+    let made = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(head.time));
+    Age::since(made.unwrap_or(now.clock), now)
 }
 
 /// Seconds since 1970.

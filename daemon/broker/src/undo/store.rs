@@ -2,9 +2,10 @@
 
 use super::{
     Head, MAX_AGE, Owner, Record, USER_BYTES, UndoError, Writing,
-    index::{Hold, Index, seconds},
+    index::{self, Hold, Index, More, seconds},
     record,
 };
+use crate::moment::{Age, Moment};
 use palisade_protocol::{CallId, SessionId, ToolName};
 use std::{
     fs, io,
@@ -13,7 +14,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 /// Everything that can be undone.
@@ -39,8 +40,19 @@ pub(crate) struct Begun {
     pub(crate) session: SessionId,
     pub(crate) call_id: CallId,
     pub(crate) tool: ToolName,
-    /// What the profile lets the session hold.
-    pub(crate) room: u64,
+    pub(crate) term: Term,
+}
+
+/// How long something is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Term {
+    /// So that it can be undone.
+    ForUndo {
+        /// What the profile lets the session hold.
+        room: u64,
+    },
+    /// While the change is done: nothing of it counts.
+    WhileDone,
 }
 
 impl Undos {
@@ -57,18 +69,18 @@ impl Undos {
     /// Begins to keep what a call will replace.
     pub(crate) async fn begin(&self, begun: Begun) -> Result<Writing, UndoError> {
         let path = self.path(&begun.call_id)?;
-        let Begun { owner, session, call_id, tool, room } = begun;
+        let Begun { owner, session, call_id, tool, term } = begun;
         let head = self
             .with(move |index| {
-                let now = SystemTime::now();
-                let (order, time) = (index.next(now), seconds(now));
+                let now = Moment::now();
+                let (order, time) = (index.next(now.clock), seconds(now.clock));
                 let Owner { uid, workspace } = owner;
                 let head = Head { uid, workspace, session, call_id, tool, order, time };
-                index.insert(head.clone(), 0, Hold::Held);
+                index.insert(head.clone(), 0, (Hold::Held, Age::new(now)));
                 Ok(head)
             })
             .await?;
-        Ok(Writing::new(self.clone(), head, path, room))
+        Ok(Writing::new(self.clone(), head, path, term))
     }
 
     /// What is kept of one call.
@@ -101,7 +113,8 @@ impl Undos {
                 if !index.knows(&call)
                     && let Ok((head, bytes)) = record::glance(&undos.path(&call)?)
                 {
-                    index.insert(head, bytes, Hold::Free);
+                    let age = index::age(&head, Moment::now());
+                    index.insert(head, bytes, (Hold::Free, age));
                 }
                 match reach {
                     Reach::This => Ok(vec![index.find(&owner, &call)?.clone()]),
@@ -141,22 +154,66 @@ impl Undos {
     }
 
     /// Removes what is too old. Says how many went.
-    pub(crate) fn sweep(&self, now: SystemTime) -> Result<usize, UndoError> {
+    pub(crate) fn sweep(&self, now: Moment) -> Result<usize, UndoError> {
         let Some(directory) = &self.shared.directory else { return Ok(0) };
         let gone = self.index(|index| {
             // What others, or an earlier daemon, left there is swept as well.
-            *index = scan(directory, std::mem::take(index))?;
-            Ok(index.expire(now, MAX_AGE))
+            *index = scan(directory, std::mem::take(index), now)?;
+            Ok(index.expire(now, MAX_AGE, None))
         })?;
         self.unlink(&gone)?;
         Ok(gone.len())
     }
 
-    /// A record takes more; the oldest go for that.
-    pub(super) fn grow(&self, head: &Head, more: u64, room: u64) -> Result<(), UndoError> {
-        let user = self.shared.of_user.load(Ordering::Relaxed);
-        let gone = self.index(|index| index.grow(head, more, room, user))?;
-        self.unlink(&gone)
+    /// Lets go of what is at least so old, of one user or of all. Says how many calls can not be
+    /// undone any more, and how much that was.
+    pub(crate) fn release(&self, uid: Option<u32>, age: Duration) -> Result<(u64, u64), UndoError> {
+        let (gone, bytes) = self.index(|index| {
+            let sum = |index: &Index| index.users().iter().map(|(_, bytes)| bytes).sum::<u64>();
+            let before = sum(index);
+            let gone = index.expire(Moment::now(), age, uid);
+            Ok((gone, before - sum(index)))
+        })?;
+        self.unlink(&gone)?;
+        Ok((gone.len() as u64, bytes))
+    }
+
+    /// What is kept of each user's calls.
+    pub(crate) fn users(&self) -> Vec<(u32, u64)> {
+        self.index(|index| Ok(index.users())).unwrap_or_default()
+    }
+
+    /// The same of one.
+    pub(crate) fn used(&self, uid: u32) -> u64 {
+        self.index(|index| Ok(index.used(uid))).unwrap_or_default()
+    }
+
+    fn more(&self, (bytes, later): (u64, u64), session: u64) -> More {
+        More { bytes, later, session, user: self.shared.of_user.load(Ordering::Relaxed) }
+    }
+
+    /// A record takes more, and will take some when it is completed; the oldest of its session go for
+    /// that.
+    pub(super) fn grow(&self, head: &Head, more: (u64, u64), room: u64) -> Result<(), UndoError> {
+        let (more, mut gone) = (self.more(more, room), Vec::new());
+        let grown = self.index(|index| Ok(index.grow(head, more, Moment::now(), &mut gone)))?;
+        self.unlink(&gone)?;
+        grown
+    }
+
+    /// Refuses what there will be no room for, before anything has to go for it.
+    pub(super) fn foresee(&self, head: &Head, more: u64, room: u64) -> Result<(), UndoError> {
+        let (more, mut gone) = (self.more((more, 0), room), Vec::new());
+        let known = self.index(|index| Ok(index.check(head, more, Moment::now(), &mut gone)))?;
+        self.unlink(&gone)?;
+        known
+    }
+
+    /// Counts what a record took for which there was room.
+    pub(super) fn charge(&self, head: &Head, more: u64) {
+        if let Some(index) = self.lock().as_mut() {
+            index.charge(head, more);
+        }
     }
 
     /// A record is whole, or as whole as it will be.
@@ -200,7 +257,7 @@ impl Undos {
         if index.is_none()
             && let Some(directory) = &self.shared.directory
         {
-            *index = Some(scan(directory, Index::default())?);
+            *index = Some(scan(directory, Index::default(), Moment::now())?);
         }
         act(index.get_or_insert_default())
     }
@@ -239,7 +296,7 @@ fn is_young(path: &Path) -> bool {
 }
 
 /// What is in the directory, besides what is known already. What is no record and old is removed.
-fn scan(directory: &Path, mut index: Index) -> io::Result<Index> {
+fn scan(directory: &Path, mut index: Index, now: Moment) -> io::Result<Index> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -248,7 +305,8 @@ fn scan(directory: &Path, mut index: Index) -> io::Result<Index> {
         }
         match record::glance(&path) {
             Ok((head, bytes)) if head.call_id.as_str() == name => {
-                index.insert(head, bytes, Hold::Free);
+                let age = index::age(&head, now);
+                index.insert(head, bytes, (Hold::Free, age));
             }
             // Another daemon may be about to write it.
             Ok(_) | Err(_) if is_young(&path) => {}

@@ -2,7 +2,7 @@
 //! what the change left after it. Taken back unless the change was begun. Broker.
 
 use super::{
-    CALL_NAMES, Head, UndoError, Undos,
+    CALL_NAMES, Head, Term, UndoError, Undos,
     frame::{self, MAGIC, Tag},
 };
 use palisade_plan::{
@@ -26,6 +26,8 @@ const BUFFER: usize = 1024 * 1024;
 /// What is written without another thread: it does not wait for the disk, and a thread would cost
 /// more than the writing.
 const AT_ONCE: usize = 64 * 1024;
+/// What is said of one path that a change left, beside its name.
+const PRINT: u64 = 64;
 /// What a file takes at least.
 const BLOCK: u64 = 4096;
 
@@ -34,14 +36,26 @@ const BLOCK: u64 = 4096;
 pub(crate) struct Writing {
     undos: Undos,
     head: Head,
-    room: u64,
+    term: Term,
     slot: Arc<Mutex<Slot>>,
     buffer: Vec<u8>,
     hash: Sha256,
+    /// What has gone to the disk.
+    written: u64,
     /// Of the file whose contents come.
     missing: u64,
     names: u64,
+    entries: u64,
     fate: Fate,
+}
+
+/// Whether there is room for what is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// That is found out now, and for so much that comes later.
+    Asked { later: u64 },
+    /// It was asked for before.
+    Had,
 }
 
 /// What becomes of a record that is let go of.
@@ -78,17 +92,19 @@ impl Slot {
 }
 
 impl Writing {
-    pub(super) fn new(undos: Undos, head: Head, path: PathBuf, room: u64) -> Self {
+    pub(super) fn new(undos: Undos, head: Head, path: PathBuf, term: Term) -> Self {
         let slot = Arc::new(Mutex::new(Slot { path, file: None, gone: false }));
         Self {
             undos,
             head,
-            room,
+            term,
             slot,
             buffer: Vec::new(),
             hash: Sha256::new(),
+            written: 0,
             missing: 0,
             names: 0,
+            entries: 0,
             fate: Fate::TakenBack,
         }
     }
@@ -106,8 +122,13 @@ impl Writing {
             Before::State { .. } | Before::Moved { .. } => 0,
         };
         self.names += entry.len() as u64;
+        self.entries += 1;
         if self.names > CALL_NAMES {
             return Err(UndoError::TooLarge("it has too many names"));
+        }
+        // What is written at once is weighed when it is written.
+        if let (Term::ForUndo { room }, true) = (self.term, self.missing > BUFFER as u64) {
+            self.undos.foresee(&self.head, self.missing, room)?;
         }
         self.put(Tag::Before, &entry).await
     }
@@ -125,7 +146,9 @@ impl Writing {
         self.put(Tag::Change, change).await?;
         let digest = self.hash.clone().finalize();
         frame::put(&mut self.buffer, Tag::Ready, &digest);
-        self.flush().await
+        // Once the change is begun, nothing may be in the way of telling what it left.
+        let later = self.names.saturating_add(self.entries.saturating_mul(PRINT));
+        self.flush(Room::Asked { later: later.next_multiple_of(BLOCK) }).await
     }
 
     /// The change is being done: whatever comes, this stays.
@@ -142,7 +165,7 @@ impl Writing {
     pub(crate) async fn complete(&mut self, left: &[(CellPath, Print)]) -> Result<(), UndoError> {
         let left = codec::encode(&left.to_vec()).map_err(io::Error::other)?;
         frame::put(&mut self.buffer, Tag::After, &frame::sealed(&left));
-        self.flush().await
+        self.flush(Room::Had).await
     }
 
     fn begin(&mut self) -> Result<(), UndoError> {
@@ -161,16 +184,29 @@ impl Writing {
         let start = self.buffer.len();
         frame::put(&mut self.buffer, tag, payload);
         self.hash.update(self.buffer.get(start..).unwrap_or_default());
-        if self.buffer.len() < BUFFER { Ok(()) } else { self.flush().await }
+        if self.buffer.len() < BUFFER {
+            return Ok(());
+        }
+        self.flush(Room::Asked { later: 0 }).await
     }
 
-    async fn flush(&mut self) -> Result<(), UndoError> {
+    async fn flush(&mut self, asked: Room) -> Result<(), UndoError> {
         let bytes = mem::take(&mut self.buffer);
-        let (undos, head, room) = (self.undos.clone(), self.head.clone(), self.room);
+        let (undos, head, term) = (self.undos.clone(), self.head.clone(), self.term);
         let slot = Arc::clone(&self.slot);
         let length = bytes.len();
+        // As it is counted by the next daemon, which sees the whole file.
+        let before = self.written.next_multiple_of(BLOCK);
+        self.written += length as u64;
+        let more = self.written.next_multiple_of(BLOCK) - before;
         let work = move || {
-            undos.grow(&head, (bytes.len() as u64).next_multiple_of(BLOCK), room)?;
+            match (term, asked) {
+                (Term::ForUndo { room }, Room::Asked { later }) => {
+                    undos.grow(&head, (more, later), room)?;
+                }
+                (Term::ForUndo { .. }, Room::Had) => undos.charge(&head, more),
+                (Term::WhileDone, Room::Asked { .. } | Room::Had) => {}
+            }
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
             Ok(slot.write(&bytes)?)
         };

@@ -51,7 +51,7 @@ fn begun(call: &CallId, session: &str, room: u64) -> Begun {
         session: session.parse().unwrap(),
         call_id: call.clone(),
         tool: "edit".parse().unwrap(),
-        room,
+        term: Term::ForUndo { room },
     }
 }
 
@@ -236,7 +236,7 @@ async fn a_sessions_oldest_go_first_and_others_stay() {
     let gone = place.undos.one(&owner(7, "/w"), &calls[0]).await.unwrap_err();
     assert!(matches!(gone, UndoError::None(_)), "{gone}");
     place.undos.one(&owner(7, "/w"), &calls[1]).await.unwrap();
-    // What does not fit by itself is refused, and takes nothing else with it but its own session's.
+    // What does not fit by itself is refused, and takes nothing else with it.
     let error = keep(&place.undos, "s3", &[1; 400_000], 300_000).await.unwrap_err();
     assert_eq!(WireError::from(error).code, ErrorCode::TooLarge);
     assert_eq!(place.files(), expected);
@@ -255,21 +255,92 @@ async fn there_are_only_so_many_of_a_session() {
 async fn the_old_are_swept_and_what_is_no_record() {
     let place = place();
     keep(&place.undos, "s1", b"x", ROOM).await.unwrap();
-    let now = SystemTime::now();
+    let now = Moment::now();
     let junk = |name: &str, age: Duration| {
         let file = fs::File::create(place.directory.path().join(name)).unwrap();
-        file.set_modified(now - age).unwrap();
+        file.set_modified(now.clock - age).unwrap();
     };
     junk("old", MAX_AGE * 2);
     junk("young", Duration::ZERO);
     let again = place.again();
     assert_eq!(again.sweep(now).unwrap(), 0);
-    // A clock that was set back makes nothing old.
-    assert_eq!(again.sweep(SystemTime::UNIX_EPOCH).unwrap(), 0);
+    // A clock that was set makes nothing old that was here before.
+    for clock in [SystemTime::UNIX_EPOCH, now.clock + MAX_AGE * 2] {
+        assert_eq!(again.sweep(Moment { clock, ..now }).unwrap(), 0);
+    }
     assert_eq!(place.files().len(), 2);
-    assert_eq!(again.sweep(now + MAX_AGE * 2).unwrap(), 1);
+    assert_eq!(again.sweep(now.later(MAX_AGE * 2)).unwrap(), 1);
     assert_eq!(place.files(), ["young"]);
     assert_eq!(Undos::new(None).sweep(now).unwrap(), 0);
+}
+
+/// What the store holds of two users, and what is on disk.
+fn held(undos: &Undos) -> (u64, u64) {
+    (undos.used(7), undos.used(8))
+}
+
+#[tokio::test]
+async fn a_users_bound_refuses_what_is_new_and_loses_nothing() {
+    let place = place();
+    place.undos.allow(32 * 4096);
+    let others = || Begun { owner: owner(8, "/w"), ..begun(&call(), "other", ROOM) };
+    let mut calls = Vec::new();
+    let error = loop {
+        // Each in a session of its own: they count together.
+        let session = format!("s{}", calls.len());
+        match keep(&place.undos, &session, &[1; 20_000], ROOM).await {
+            Ok(call) => calls.push(call),
+            Err(error) => break error,
+        }
+    };
+    let (used, none) = held(&place.undos);
+    assert_eq!((used, none, calls.len()), (6 * 5 * 4096, 0, 6));
+    let UndoError::Full(full) = error else { panic!("{error}") };
+    assert_eq!((full.uid, full.used, full.most, full.more), (7, used, 32 * 4096, 5 * 4096 + 4096));
+    assert!(full.oldest.is_some_and(|left| left <= MAX_AGE && left > MAX_AGE / 2), "{full:?}");
+    // Nothing is lost of what is kept, and nothing is left of what was refused.
+    assert_eq!(place.files().len(), calls.len());
+    for call in &calls {
+        place.undos.one(&owner(7, "/w"), call).await.unwrap();
+    }
+    // A change for good, whose journal is gone when it is done, needs no room.
+    let begun = Begun { term: Term::WhileDone, ..begun(&call(), "s0", 0) };
+    let mut writing = place.undos.begin(begun).await.unwrap();
+    writing.before(&file(0)).await.unwrap();
+    writing.ready(&[7; 32]).await.unwrap();
+    drop(writing);
+    // Another user has room of their own.
+    let mut writing = place.undos.begin(others()).await.unwrap();
+    writing.before(&file(0)).await.unwrap();
+    writing.ready(&[7; 32]).await.unwrap();
+    writing.keep();
+    writing.complete(&left()).await.unwrap();
+    drop(writing);
+    assert_eq!(held(&place.undos), (used, 4096));
+    // The next daemon counts the same.
+    assert_eq!(held(&place.again()), (used, 4096));
+    // What is let go of makes room.
+    assert_eq!(place.undos.release(Some(7), MAX_AGE).unwrap(), (0, 0));
+    assert_eq!(place.undos.release(Some(7), Duration::ZERO).unwrap(), (calls.len() as u64, used));
+    assert_eq!(held(&place.undos), (0, 4096));
+    assert_eq!(place.files().len(), 1);
+    keep(&place.undos, "s0", &[1; 20_000], ROOM).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_will_not_fit_is_refused_before_anything_goes_for_it() {
+    let place = place();
+    let small = keep(&place.undos, "s1", &[1; 90_000], 8 * ROOM).await.unwrap();
+    let mut writing = place.undos.begin(begun(&call(), "s1", 8 * ROOM)).await.unwrap();
+    let error = writing.before(&file(9 << 20)).await.unwrap_err();
+    assert_eq!(WireError::from(error).code, ErrorCode::TooLarge);
+    drop(writing);
+    place.undos.allow(4 << 20);
+    let mut writing = place.undos.begin(begun(&call(), "s2", 8 * ROOM)).await.unwrap();
+    let error = writing.before(&file(5 << 20)).await.unwrap_err();
+    assert_eq!(WireError::from(error).code, ErrorCode::LimitReached);
+    drop(writing);
+    assert_eq!(place.files(), [small.to_string()]);
 }
 
 #[tokio::test]
