@@ -5,6 +5,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::wildcard_enum_match_arm,
     clippy::disallowed_methods,
     reason = "a test that can not go on fails"
 )]

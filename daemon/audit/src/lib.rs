@@ -52,8 +52,8 @@ pub use line::Entry;
 pub use log::Log;
 pub use read::{Filter, Place, Reader, Sighted};
 pub use record::{
-    Call, CallResult, Denied, Finding, Forgotten, HeadFault, JobEnd, Judgement, Kind, Record, Repair,
-    Rotate, SessionClose, SessionOpen, Start, TakenBack, Thinking, Torn,
+    Call, CallResult, Denied, Finding, Forgotten, HeadFault, JobEnd, Judgement, Kind, Record,
+    Repair, Rotate, SessionClose, SessionOpen, Start, TakenBack, Thinking, Torn,
 };
 pub use redact::REDACTED;
 pub use stats::Stats;

@@ -20,9 +20,25 @@ pub(crate) struct Quotas {
     pub(crate) sessions: usize,
     pub(crate) calls: Option<u32>,
     pub(crate) jobs: Option<u32>,
-    pub(crate) spool_bytes: u64,
-    pub(crate) undo_bytes: u64,
+    pub(crate) spools: Bound,
+    pub(crate) undo: Bound,
     pub(crate) requests_per_second: Option<u32>,
+}
+
+/// How much of one user's calls may be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bound {
+    pub(crate) bytes: u64,
+    pub(crate) past: Past,
+}
+
+/// What happens past a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Past {
+    /// Calls are refused, and nothing goes for them.
+    Refused,
+    /// The user's oldest go: a private daemon has no operator who could decide.
+    OldestGo,
 }
 
 impl Default for Quotas {
@@ -31,8 +47,8 @@ impl Default for Quotas {
             sessions: SESSIONS_OF_USER,
             calls: None,
             jobs: None,
-            spool_bytes: crate::spool::USER_BYTES,
-            undo_bytes: crate::undo::USER_BYTES,
+            spools: Bound { bytes: crate::spool::USER_BYTES, past: Past::Refused },
+            undo: Bound { bytes: crate::undo::USER_BYTES, past: Past::Refused },
             requests_per_second: None,
         }
     }

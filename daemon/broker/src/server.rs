@@ -119,7 +119,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new(live: Live, link: Link, spools: Spools) -> Result<Self, RegistryError> {
-        spools.allow(live.quotas.spool_bytes);
+        spools.allow(live.quotas.spools);
         Ok(Self {
             live: RwLock::new(Arc::new(live)),
             standing: Standing::default(),
@@ -155,8 +155,8 @@ impl Server {
 
     /// Puts something else in force.
     pub(crate) fn replace(&self, live: Live) {
-        self.undos.allow(live.quotas.undo_bytes);
-        self.spools.allow(live.quotas.spool_bytes);
+        self.undos.allow(live.quotas.undo);
+        self.spools.allow(live.quotas.spools);
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
     }
 
@@ -172,7 +172,7 @@ impl Server {
 
     /// The same with a place for what changes replace, without which nothing is changed.
     pub(crate) fn undoing(self, undos: Undos) -> Self {
-        undos.allow(self.live().quotas.undo_bytes);
+        undos.allow(self.live().quotas.undo);
         Self { undos, ..self }
     }
 
@@ -252,9 +252,9 @@ impl Server {
         KeptOverview {
             uid,
             spool_bytes: self.spools.used(uid),
-            spool_most: quotas.spool_bytes,
+            spool_most: quotas.spools.bytes,
             undo_bytes: self.undos.used(uid),
-            undo_most: quotas.undo_bytes,
+            undo_most: quotas.undo.bytes,
         }
     }
 }

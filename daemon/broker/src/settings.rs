@@ -225,6 +225,7 @@ impl Settings {
         };
         let (given, usual) = if given { (directories, None) } else { (Vec::new(), usual) };
         Ok(Self {
+            quotas: choose::quotas(file.quotas, &door, &mut effective),
             door,
             operator_door,
             provider_door,
@@ -237,7 +238,6 @@ impl Settings {
             proving,
             drain: Duration::from_millis(drain.unwrap_or(DRAIN_MS).into()),
             roles: choose::roles(file.roles, &mut effective),
-            quotas: choose::quotas(file.quotas, &mut effective),
             telling: choose::telling(file.journal, file.traces_export, &mut effective),
             metrics: effective.choose(
                 "metrics.listen",

@@ -6,7 +6,7 @@ mod shelf;
 
 use crate::{
     moment::{Age, Moment},
-    quotas::{Full, Kept},
+    quotas::{Bound, Full, Kept, Past},
 };
 use files::{Meta, read_page, scan, write_meta};
 use palisade_protocol::{CallId, ErrorCode, OutputPage, OutputQuery, WireError};
@@ -16,10 +16,7 @@ use std::{
     io,
     os::unix::fs::OpenOptionsExt as _,
     path::PathBuf,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::io::AsyncWriteExt as _;
@@ -28,8 +25,8 @@ use tokio::io::AsyncWriteExt as _;
 pub(crate) const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// How much all spools together may hold: those of four users who have as much as they may.
 const MAX_TOTAL: u64 = 4 * USER_BYTES;
-/// How much one user's may, if nothing else is said: four calls that print as much as is kept.
-pub(crate) const USER_BYTES: u64 = 256 << 20;
+/// How much one user's may, if nothing else is said: sixteen calls that print as much as is kept.
+pub(crate) const USER_BYTES: u64 = 1 << 30;
 
 /// The directory of spools.
 #[derive(Debug, Clone)]
@@ -44,7 +41,7 @@ struct Shared {
     /// Read from the directory when it is first asked.
     shelf: Mutex<Option<Shelf>>,
     /// What one user may have.
-    of_user: AtomicU64,
+    of_user: Mutex<Bound>,
 }
 
 /// A spool being written.
@@ -60,17 +57,17 @@ pub(crate) struct Spool {
 
 impl Spools {
     pub(crate) fn new(directory: Option<PathBuf>) -> Self {
-        let of_user = AtomicU64::new(USER_BYTES);
+        let of_user = Mutex::new(Bound { bytes: USER_BYTES, past: Past::Refused });
         Self { shared: Arc::new(Shared { directory, shelf: Mutex::new(None), of_user }) }
     }
 
     /// Lets one user have this much from now on.
-    pub(crate) fn allow(&self, of_user: u64) {
-        self.shared.of_user.store(of_user, Ordering::Relaxed);
+    pub(crate) fn allow(&self, of_user: Bound) {
+        *self.shared.of_user.lock().unwrap_or_else(PoisonError::into_inner) = of_user;
     }
 
-    fn most(&self) -> u64 {
-        self.shared.of_user.load(Ordering::Relaxed)
+    fn bound(&self) -> Bound {
+        *self.shared.of_user.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn paths(&self, call: &CallId) -> Option<(PathBuf, PathBuf)> {
@@ -85,11 +82,16 @@ impl Spools {
         tokio::task::spawn_blocking(move || {
             let now = Moment::now();
             let gone = spools.shelf(|shelf| {
+                let Bound { bytes, past } = spools.bound();
+                let mut gone = match past {
+                    Past::OldestGo => shelf.make_room_of(uid, room, bytes, now),
+                    Past::Refused => Vec::new(),
+                };
                 // Others have used it up since the call began.
-                if shelf.used(uid).saturating_add(OVERHEAD) > spools.most() {
+                if shelf.used(uid).saturating_add(OVERHEAD) > bytes {
                     return Err(io::ErrorKind::QuotaExceeded.into());
                 }
-                let gone = shelf.make_room(room, MAX_TOTAL, now);
+                gone.extend(shelf.make_room(room, MAX_TOTAL, now));
                 shelf.add(call.clone(), uid, 0, (Age::new(now), Hold::Open));
                 Ok(gone)
             })?;
@@ -112,7 +114,10 @@ impl Spools {
     /// Refuses a call of a user who has not so much left for what it may print.
     pub(crate) async fn check(&self, uid: u32, least: u64) -> Result<(), Full> {
         let more = least.saturating_add(OVERHEAD);
-        let (most, now) = (self.most(), Moment::now());
+        let (Bound { bytes: most, past }, now) = (self.bound(), Moment::now());
+        if past == Past::OldestGo {
+            return Ok(());
+        }
         let look = move |shelf: &mut Shelf| {
             let left = most.saturating_sub(shelf.used(uid));
             let oldest = shelf.oldest(uid, now);
@@ -259,7 +264,7 @@ impl Spool {
     /// Adds what still fits.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let wanted = self.room.min(bytes.len() as u64);
-        let most = self.spools.most();
+        let most = self.spools.bound().bytes;
         let granted = self.spools.shelf(|shelf| Ok(shelf.take(&self.call, wanted, most)))?;
         // What is left out is the end: no byte stands at another's place.
         self.room = if granted < wanted { 0 } else { self.room - granted };

@@ -5,6 +5,7 @@ mod frame;
 mod index;
 mod record;
 mod restore;
+mod share;
 mod store;
 mod writing;
 

@@ -6,7 +6,7 @@ use crate::{
     effective::{Effective, Origin},
     journal,
     options::Options,
-    quotas::Quotas,
+    quotas::{Bound, Past, Quotas},
     roles::Roles,
     traces::Export,
 };
@@ -26,8 +26,13 @@ pub(super) fn roles(written: config::Roles, effective: &mut Effective) -> Roles 
 }
 
 /// What one user may have.
-pub(super) fn quotas(written: config::Quotas, effective: &mut Effective) -> Quotas {
+pub(super) fn quotas(written: config::Quotas, door: &Door, effective: &mut Effective) -> Quotas {
     let usual = Quotas::default();
+    // What happens past a bound that nobody has set.
+    let unwritten = match door {
+        Door::Embedded => Past::OldestGo,
+        Door::Socket(_) => Past::Refused,
+    };
     let sessions = u32::try_from(usual.sessions).ok();
     let mut count =
         |key, written, usual| effective.choose(key, None, written, (usual, Origin::Default));
@@ -36,17 +41,20 @@ pub(super) fn quotas(written: config::Quotas, effective: &mut Effective) -> Quot
     let jobs = count("quotas.jobs", written.jobs, None);
     let requests_per_second =
         count("quotas.requests_per_second", written.requests_per_second, None);
-    let mut bytes = |key, written, usual| {
-        effective.choose(key, None, written, (Some(usual), Origin::Default)).unwrap_or(usual)
+    let mut bound = |key, written: Option<Written<u64>>, usual: Bound| {
+        let past = if written.is_some() { Past::Refused } else { unwritten };
+        let default = (Some(usual.bytes), Origin::Default);
+        let bytes = effective.choose(key, None, written, default).unwrap_or(usual.bytes);
+        Bound { bytes, past }
     };
-    let spool_bytes = bytes("quotas.spool_bytes", written.spool_bytes, usual.spool_bytes);
-    let undo_bytes = bytes("quotas.undo_bytes", written.undo_bytes, usual.undo_bytes);
+    let spools = bound("quotas.spool_bytes", written.spool_bytes, usual.spools);
+    let undo = bound("quotas.undo_bytes", written.undo_bytes, usual.undo);
     Quotas {
         sessions: sessions.map_or(usual.sessions, |sessions| sessions as usize),
         calls,
         jobs,
-        spool_bytes,
-        undo_bytes,
+        spools,
+        undo,
         requests_per_second,
     }
 }

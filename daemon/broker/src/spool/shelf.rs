@@ -117,6 +117,25 @@ impl Shelf {
         gone
     }
 
+    /// Takes out a user's oldest until there is room for so much more of theirs.
+    pub(super) fn make_room_of(
+        &mut self,
+        uid: u32,
+        more: u64,
+        most: u64,
+        now: Moment,
+    ) -> Vec<CallId> {
+        let mut gone = Vec::new();
+        while self.used(uid).saturating_add(OVERHEAD).saturating_add(more) > most {
+            let own = self.closed().filter(|(_, held)| held.uid == uid);
+            let oldest = own.map(|(call, held)| ((held.age.at(now), call.as_str()), call.clone()));
+            let Some((_, call)) = oldest.max_by(|(a, _), (b, _)| a.cmp(b)) else { break };
+            self.remove(&call);
+            gone.push(call);
+        }
+        gone
+    }
+
     /// Takes out the oldest of whoever has most until there is room for so much more.
     pub(super) fn make_room(&mut self, more: u64, most: u64, now: Moment) -> Vec<CallId> {
         let mut gone = Vec::new();
@@ -188,6 +207,9 @@ mod tests {
         for (name, seconds) in [("young", 100), ("old", 200), ("middle", 150)] {
             shelf.add(call(name), 7, 1000, (age(seconds), Hold::Closed));
         }
+        assert_eq!(shelf.make_room_of(7, 0, 4 * (OVERHEAD + 1000), now), []);
+        assert_eq!(shelf.make_room_of(8, 0, OVERHEAD, now), [call("small")]);
+        shelf.add(call("small"), 8, 1000, (age(900), Hold::Closed));
         let all = shelf.total;
         assert_eq!(shelf.make_room(0, all, now), []);
         assert_eq!(shelf.make_room(1, all, now), [call("old")]);

@@ -93,7 +93,8 @@ async fn what_an_earlier_daemon_left_is_counted_and_what_is_nobodys_goes_when_it
 async fn a_users_bound_holds_for_all_their_spools_and_no_others() {
     let (_directory, spools, call) = spools();
     let id = || uuid::Uuid::now_v7().to_string().parse::<CallId>().unwrap();
-    spools.allow(2 * OVERHEAD + 100);
+    let bytes = 2 * OVERHEAD + 100;
+    spools.allow(Bound { bytes, past: Past::Refused });
     spools.check(7, 100).await.unwrap();
     let mut first = spools.create(&call, 7, 80).await.unwrap();
     first.write(&[1; 90]).await.unwrap();
@@ -148,10 +149,28 @@ async fn a_flood_makes_room_while_it_lasts() {
         fs::write(directory.path().join(format!("{name}.meta")), r#"{"uid":7,"total":1}"#).unwrap();
     }
     drop(spools.create(&call, 7, 1).await.unwrap_err());
-    spools.allow(MAX_TOTAL * 2);
+    spools.allow(Bound { bytes: MAX_TOTAL * 2, past: Past::Refused });
     drop(spools.create(&call, 7, 1).await.unwrap());
     assert!(!directory.path().join("old").exists());
     assert!(!directory.path().join("old.meta").exists());
     assert!(directory.path().join("young").exists());
     assert!(directory.path().join(call.as_str()).exists());
+}
+
+#[tokio::test]
+async fn where_nobody_is_to_be_asked_a_users_oldest_go() {
+    let (directory, spools, call) = spools();
+    let bytes = 2 * OVERHEAD + 100;
+    spools.allow(Bound { bytes, past: Past::OldestGo });
+    let mut spool = spools.create(&call, 7, 80).await.unwrap();
+    spool.write(&[1; 80]).await.unwrap();
+    spool.finish(80).await.unwrap();
+    spools.check(7, 1000).await.unwrap();
+    let next: CallId = uuid::Uuid::now_v7().to_string().parse().unwrap();
+    let mut spool = spools.create(&next, 7, 80).await.unwrap();
+    spool.write(&[1; 80]).await.unwrap();
+    spool.finish(80).await.unwrap();
+    assert!(!directory.path().join(call.as_str()).exists());
+    assert_eq!(spools.page(query(&next, 0, None), 7).await.unwrap().spooled, 80);
+    assert_eq!(spools.used(7), OVERHEAD + 80);
 }

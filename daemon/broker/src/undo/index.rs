@@ -3,7 +3,7 @@
 use super::{ALL, Head, MAX_AGE, Owner, SESSION_RECORDS, Sum, USER_RECORDS, UndoError};
 use crate::{
     moment::{Age, Moment},
-    quotas::{Full, Kept},
+    quotas::{Bound, Full, Kept, Past},
 };
 use palisade_protocol::{CallId, SessionId};
 use std::{
@@ -41,7 +41,7 @@ pub(super) struct More {
     /// What its session may hold.
     pub(super) session: u64,
     /// What its user may.
-    pub(super) user: u64,
+    pub(super) user: Bound,
 }
 
 /// Whether a record may go.
@@ -121,7 +121,11 @@ impl Index {
         self.check(head, more, now, gone)?;
         self.charge(head, more.bytes);
         let session = Sum { bytes: more.session, records: SESSION_RECORDS };
-        let user = Sum { bytes: u64::MAX, records: USER_RECORDS };
+        let bytes = match more.user.past {
+            Past::Refused => u64::MAX,
+            Past::OldestGo => more.user.bytes,
+        };
+        let user = Sum { bytes, records: USER_RECORDS };
         loop {
             let of = |sum: Option<&Sum>| sum.copied().unwrap_or_default();
             let oldest = if of(self.sessions.get(&head.session)).is_over(session) {
@@ -156,12 +160,16 @@ impl Index {
         if whole > more.session {
             return Err(UndoError::TooLarge("there is no room for it"));
         }
+        if more.user.past == Past::OldestGo {
+            return Ok(());
+        }
         let needed = more.bytes.saturating_add(more.later);
         let used = |index: &Self| index.used(head.uid);
         // What its session lets go of for it is given back first.
         let held = self.sessions.get(&head.session).copied().unwrap_or_default().bytes;
         let freed = held.saturating_add(more.bytes).saturating_sub(more.session);
-        let is_over = |used: u64| used.saturating_sub(freed).saturating_add(needed) > more.user;
+        let is_over =
+            |used: u64| used.saturating_sub(freed).saturating_add(needed) > more.user.bytes;
         if is_over(used(self)) {
             gone.extend(self.expire(now, MAX_AGE, Some(head.uid)));
         }
@@ -172,7 +180,7 @@ impl Index {
         let free = self.records.values().filter(|known| known.hold == Hold::Free);
         let oldest = free.filter(|known| known.head.uid == head.uid).map(|known| known.age.at(now));
         let oldest = oldest.max().map(|age| MAX_AGE.saturating_sub(age));
-        let (uid, most) = (head.uid, more.user);
+        let (uid, most) = (head.uid, more.user.bytes);
         Err(Full { kept: Kept::Undo, uid, used, most, more: needed, oldest }.into())
     }
 

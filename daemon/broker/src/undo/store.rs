@@ -2,35 +2,35 @@
 
 use super::{
     Head, MAX_AGE, Owner, Record, USER_BYTES, UndoError, Writing,
-    index::{self, Hold, Index, More, seconds},
+    index::{self, Hold, Index, seconds},
     record,
 };
-use crate::moment::{Age, Moment};
+use crate::{
+    moment::{Age, Moment},
+    quotas::{Bound, Past},
+};
 use palisade_protocol::{CallId, SessionId, ToolName};
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, SystemTime},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
 };
 
 /// Everything that can be undone.
 #[derive(Debug, Clone)]
 pub(crate) struct Undos {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     /// None: nothing is kept.
     directory: Option<PathBuf>,
     /// Read from the directory when it is first asked.
     index: Mutex<Option<Index>>,
     /// What one user may hold.
-    of_user: AtomicU64,
+    pub(super) of_user: Mutex<Bound>,
 }
 
 /// A call whose change is about to be prepared.
@@ -57,13 +57,8 @@ pub(crate) enum Term {
 
 impl Undos {
     pub(crate) fn new(directory: Option<PathBuf>) -> Self {
-        let of_user = AtomicU64::new(USER_BYTES);
+        let of_user = Mutex::new(Bound { bytes: USER_BYTES, past: Past::Refused });
         Self { shared: Arc::new(Shared { directory, index: Mutex::new(None), of_user }) }
-    }
-
-    /// Lets one user hold this much from now on.
-    pub(crate) fn allow(&self, of_user: u64) {
-        self.shared.of_user.store(of_user, Ordering::Relaxed);
     }
 
     /// Begins to keep what a call will replace.
@@ -165,57 +160,6 @@ impl Undos {
         Ok(gone.len())
     }
 
-    /// Lets go of what is at least so old, of one user or of all. Says how many calls can not be
-    /// undone any more, and how much that was.
-    pub(crate) fn release(&self, uid: Option<u32>, age: Duration) -> Result<(u64, u64), UndoError> {
-        let (gone, bytes) = self.index(|index| {
-            let sum = |index: &Index| index.users().iter().map(|(_, bytes)| bytes).sum::<u64>();
-            let before = sum(index);
-            let gone = index.expire(Moment::now(), age, uid);
-            Ok((gone, before - sum(index)))
-        })?;
-        self.unlink(&gone)?;
-        Ok((gone.len() as u64, bytes))
-    }
-
-    /// What is kept of each user's calls.
-    pub(crate) fn users(&self) -> Vec<(u32, u64)> {
-        self.index(|index| Ok(index.users())).unwrap_or_default()
-    }
-
-    /// The same of one.
-    pub(crate) fn used(&self, uid: u32) -> u64 {
-        self.index(|index| Ok(index.used(uid))).unwrap_or_default()
-    }
-
-    fn more(&self, (bytes, later): (u64, u64), session: u64) -> More {
-        More { bytes, later, session, user: self.shared.of_user.load(Ordering::Relaxed) }
-    }
-
-    /// A record takes more, and will take some when it is completed; the oldest of its session go for
-    /// that.
-    pub(super) fn grow(&self, head: &Head, more: (u64, u64), room: u64) -> Result<(), UndoError> {
-        let (more, mut gone) = (self.more(more, room), Vec::new());
-        let grown = self.index(|index| Ok(index.grow(head, more, Moment::now(), &mut gone)))?;
-        self.unlink(&gone)?;
-        grown
-    }
-
-    /// Refuses what there will be no room for, before anything has to go for it.
-    pub(super) fn foresee(&self, head: &Head, more: u64, room: u64) -> Result<(), UndoError> {
-        let (more, mut gone) = (self.more((more, 0), room), Vec::new());
-        let known = self.index(|index| Ok(index.check(head, more, Moment::now(), &mut gone)))?;
-        self.unlink(&gone)?;
-        known
-    }
-
-    /// Counts what a record took for which there was room.
-    pub(super) fn charge(&self, head: &Head, more: u64) {
-        if let Some(index) = self.lock().as_mut() {
-            index.charge(head, more);
-        }
-    }
-
     /// A record is whole, or as whole as it will be.
     pub(super) fn free(&self, call: &CallId) {
         if let Some(index) = self.lock().as_mut() {
@@ -230,7 +174,7 @@ impl Undos {
         }
     }
 
-    fn unlink(&self, gone: &[CallId]) -> Result<(), UndoError> {
+    pub(super) fn unlink(&self, gone: &[CallId]) -> Result<(), UndoError> {
         for call in gone {
             match fs::remove_file(self.path(call)?) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
@@ -245,11 +189,11 @@ impl Undos {
         Ok(directory.ok_or_else(|| io::Error::other("nothing is kept"))?.join(call.as_str()))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Index>> {
+    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Option<Index>> {
         self.shared.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn index<T>(
+    pub(super) fn index<T>(
         &self,
         act: impl FnOnce(&mut Index) -> Result<T, UndoError>,
     ) -> Result<T, UndoError> {

@@ -282,7 +282,7 @@ fn held(undos: &Undos) -> (u64, u64) {
 #[tokio::test]
 async fn a_users_bound_refuses_what_is_new_and_loses_nothing() {
     let place = place();
-    place.undos.allow(32 * 4096);
+    place.undos.allow(Bound { bytes: 32 * 4096, past: Past::Refused });
     let others = || Begun { owner: owner(8, "/w"), ..begun(&call(), "other", ROOM) };
     let mut calls = Vec::new();
     let error = loop {
@@ -328,6 +328,20 @@ async fn a_users_bound_refuses_what_is_new_and_loses_nothing() {
 }
 
 #[tokio::test]
+async fn where_nobody_is_to_be_asked_a_users_oldest_go() {
+    let place = place();
+    place.undos.allow(Bound { bytes: 32 * 4096, past: Past::OldestGo });
+    let mut calls = Vec::new();
+    for n in 0..9 {
+        calls.push(keep(&place.undos, &format!("s{n}"), &[1; 20_000], ROOM).await.unwrap());
+    }
+    assert_eq!(held(&place.undos), (6 * 5 * 4096, 0));
+    for (n, call) in calls.iter().enumerate() {
+        assert_eq!(place.undos.one(&owner(7, "/w"), call).await.is_ok(), n >= 3, "{n}");
+    }
+}
+
+#[tokio::test]
 async fn what_will_not_fit_is_refused_before_anything_goes_for_it() {
     let place = place();
     let small = keep(&place.undos, "s1", &[1; 90_000], 8 * ROOM).await.unwrap();
@@ -335,7 +349,7 @@ async fn what_will_not_fit_is_refused_before_anything_goes_for_it() {
     let error = writing.before(&file(9 << 20)).await.unwrap_err();
     assert_eq!(WireError::from(error).code, ErrorCode::TooLarge);
     drop(writing);
-    place.undos.allow(4 << 20);
+    place.undos.allow(Bound { bytes: 4 << 20, past: Past::Refused });
     let mut writing = place.undos.begin(begun(&call(), "s2", 8 * ROOM)).await.unwrap();
     let error = writing.before(&file(5 << 20)).await.unwrap_err();
     assert_eq!(WireError::from(error).code, ErrorCode::LimitReached);
