@@ -394,3 +394,16 @@ async fn without_a_directory_nothing_is_kept_and_so_nothing_changed() {
     let error = keep(&Undos::new(None), "s1", b"x", ROOM).await.unwrap_err();
     assert_eq!(WireError::from(error).code, ErrorCode::FileSystem);
 }
+
+/// An upgrade does not lose what can be undone.
+#[test]
+fn what_an_earlier_build_kept_is_read() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/earlier/undo");
+    let path = fs::read_dir(directory).unwrap().next().unwrap().unwrap().path();
+    let (head, bytes) = record::glance(&path).unwrap();
+    assert_eq!((head.uid, head.tool.as_str(), bytes), (4242, "write_file", 4096));
+    assert_eq!(head.workspace, RawPath::from("/tmp/palisade-earlier/workspace"));
+    let record = record::read(&path, &head).unwrap();
+    assert_eq!(record.left.as_ref().map(Vec::len), Some(1));
+    assert_eq!(contents(record), b"the first\n");
+}
