@@ -131,39 +131,39 @@ fn a_restart_orphans_nothing_and_clients_go_on_with_the_next() {
     }
 }
 
-/// Everything that an earlier build left, as it is in the tree.
-fn earlier(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("earlier").join(name)
-}
+/// What an earlier build left in its state directory.
+const EARLIER: [(&str, &[u8]); 3] = [
+    ("audit/c0000-000000000001.jsonl", include_bytes!("../earlier/audit/c0000-000000000001.jsonl")),
+    ("audit/c0000.head.json", include_bytes!("../earlier/audit/c0000.head.json")),
+    (
+        "undo/01a1e015-329f-773a-bf5d-a5ba15640937",
+        include_bytes!("../earlier/undo/01a1e015-329f-773a-bf5d-a5ba15640937"),
+    ),
+];
 
 /// An upgrade: today's daemon on what an earlier build left.
 #[test]
 fn what_an_earlier_build_left_goes_on() {
     for mode in Mode::all() {
         let world = World::new(mode);
-        world.configure(&fs::read_to_string(earlier("palisaded.toml")).unwrap());
-        let mut undo = Vec::new();
+        world.configure(include_str!("../earlier/palisaded.toml"));
         for directory in ["audit", "undo"] {
-            let to = world.state().join(directory);
-            fs::create_dir(&to).unwrap();
-            world.give(&to);
-            for entry in fs::read_dir(earlier(directory)).unwrap() {
-                let (from, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
-                fs::copy(from, to.join(&name)).unwrap();
-                world.give(&to.join(&name));
-                if directory == "undo" {
-                    undo.push(name.into_string().unwrap());
-                }
-            }
+            fs::create_dir(world.state().join(directory)).unwrap();
+            world.give(&world.state().join(directory));
         }
-        assert_eq!((undo.len(), verified(&world).0), (1, Some(0)), "{mode:?}");
+        for (name, content) in EARLIER {
+            fs::write(world.state().join(name), content).unwrap();
+            world.give(&world.state().join(name));
+        }
+        let undo = EARLIER[2].0.trim_start_matches("undo/");
+        assert_eq!(verified(&world).0, Some(0), "{mode:?}");
         let daemon = world.configured_daemon(|_| {});
         as_user(mode, async || {
             let session = opened(&daemon, &world, UNASKED).await;
             assert_eq!(done(&session, "bash", json!({"command": "echo on"})).await.stdout, "on\n");
             // It was made elsewhere, perhaps by another, and may be too old by now: it is not done
             // here, and that is said.
-            let gone = session.call("undo", json!({"call_id": undo[0]})).await.expect("a result");
+            let gone = session.call("undo", json!({ "call_id": undo })).await.expect("a result");
             assert_eq!(gone.error.expect("not here").code, ErrorCode::NotFound);
             let written = json!({"path": "file", "content": "new"});
             let written = done(&session, "write_file", written).await;
@@ -174,10 +174,9 @@ fn what_an_earlier_build_left_goes_on() {
         let (status, found) = verified(&world);
         assert_eq!(status, Some(0), "{mode:?}: {found}");
         assert_eq!(found["chains"].as_array().unwrap().len(), 1, "{mode:?}: {found}");
-        let name = "audit/c0000-000000000001.jsonl";
-        let (before, now) = (fs::read(earlier(name)), fs::read(world.state().join(name)));
-        let (before, now) = (before.unwrap(), now.unwrap());
-        assert!(now.len() > before.len() && now.starts_with(&before), "{mode:?}");
+        let (name, before) = EARLIER[0];
+        let now = fs::read(world.state().join(name)).unwrap();
+        assert!(now.len() > before.len() && now.starts_with(before), "{mode:?}");
         let next = now[before.len()..].split(|byte| *byte == b'\n').next().unwrap();
         let next: Value = serde_json::from_slice(next).unwrap();
         assert_eq!((&next["seq"], &next["kind"]), (&json!(16), &json!("start")), "{mode:?}");
