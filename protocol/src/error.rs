@@ -85,6 +85,8 @@ pub enum ErrorCode {
     ProviderFailed,
     /// The daemon proves profiles before it serves them, and could not prove this one.
     Unproved,
+    /// The profile asks for more than the launcher's ceiling, which is root's, leaves any session.
+    OverCeiling,
 }
 
 impl ErrorCode {
@@ -134,7 +136,8 @@ impl ErrorCode {
             | Self::NoMatch
             | Self::Conflict
             | Self::ProviderFailed
-            | Self::Unproved => -32000 - self as i32,
+            | Self::Unproved
+            | Self::OverCeiling => -32000 - self as i32,
         }
     }
 }

@@ -45,7 +45,9 @@ pub use question::{
     Approval, Asker, CallEnded, CallStarted, Denied, FileChange, Question, QuestionOver,
     ReverseThinking, Target, View, ViewLine,
 };
-pub use receipt::{Degraded, LandlockReceipt, LimitReceipt, Receipt, SeccompReceipt};
+pub use receipt::{
+    Degraded, LandlockReceipt, LimitReceipt, NetworkReceipt, Receipt, SeccompReceipt,
+};
 pub use reply::{
     BatchResults, Event, JobInfo, Jobs, LayerStatus, Opened, OutputPage, Reply, Resumed,
     ServerMessage, SessionStatus, Status, Stream, Welcome,

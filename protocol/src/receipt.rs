@@ -39,6 +39,20 @@ pub struct Receipt {
     /// Layers whose refusals to programs `denials` does not tell, because the kernel's records of
     /// them can not be had; `records` if some of this call's are missing.
     pub unrecorded: Vec<Degraded>,
+    /// What of the network there is.
+    pub network: NetworkReceipt,
+}
+
+/// The network as enforced.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetworkReceipt {
+    /// `none` (nothing is up) or `loopback`, in a network of the session's own; `ports` in the
+    /// host's; `host` if there is no network namespace, by the profile's leave, and Landlock refuses
+    /// TCP where it can.
+    pub mode: String,
+    /// With `ports`, what TCP connects to, at every address.
+    pub ports: Vec<u16>,
 }
 
 /// Landlock as enforced.

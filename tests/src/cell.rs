@@ -63,6 +63,7 @@ pub fn facts() -> Facts {
         records: Found::No("test".to_owned()),
         audit_session: Found::No("test".to_owned()),
         cgroup: palisade_plan::CgroupFacts::default(),
+        ports: Found::Yes("test".to_owned()),
     }
 }
 

@@ -10,7 +10,7 @@
 )]
 
 use palisade_client::Open;
-use palisade_plan::{Access, Grant, MissingPath, Step};
+use palisade_plan::{Access, Grant, MissingPath, Step, Tcp};
 use palisade_protocol::{CallResult, Denial};
 use palisade_tests::{Cell, KernelAudit, Mode, Pids, Sandbox, World};
 use serde_json::json;
@@ -197,6 +197,34 @@ fn a_path_that_landlock_refused_is_told_with_right_line_and_change() {
     });
 }
 
+/// In the host's network: the port that was refused, the profile's line and what would open it.
+#[test]
+fn a_port_that_was_refused_is_told_with_its_line() {
+    audited(|world| {
+        let text = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"write\"\n\
+                    execute = [\"!/usr\", \"/bin\", \"/lib\", \"/lib64\"]\n\
+                    [net]\nmode = \"ports\"\nports = [443]\n[layers]\noptional = [\"limits\"]\n";
+        world.add_unasked("mine", text);
+        let (stream, daemon) = world.embedded(&["--allow-ports", "443"]);
+        let open = Open::new(world.workspace()).profile("mine");
+        let sandbox = Sandbox::over(stream, Some(daemon), open).expect("a session");
+        let result = refused(&sandbox, "tcp:127.0.0.1:9", "EACCES");
+        let denial = one(&result);
+        assert_eq!((denial.layer.as_str(), denial.target.as_str()), ("landlock", "127.0.0.1:9"));
+        assert_eq!(denial.rule, "connect: net.ports has 443, and not 9 (net.connect_tcp)");
+        assert!(denial.remedy.contains("add 9 to net.ports"), "{}", denial.remedy);
+        assert!(denial.at.ends_with("mine.toml:8:8"), "{}", denial.at);
+        let result = refused(&sandbox, "serve:x", "EACCES");
+        assert!(one(&result).rule.starts_with("bind: with net.mode = \"ports\""), "{result:?}");
+        let result = refused(&sandbox, "socket:2:2:0", "EPERM");
+        let denial = one(&result);
+        assert_eq!((denial.layer.as_str(), denial.target.as_str()), ("seccomp", "socket"));
+        assert!(denial.rule.contains("Not UDP"), "{}", denial.rule);
+        let result = refused(&sandbox, "serve_unbound:x", "EPERM");
+        assert_eq!(one(&result).target, "listen");
+    });
+}
+
 /// Below Landlock alone: what a whole session's mounts and network namespace refuse before it.
 #[test]
 fn each_right_of_landlock_leaves_a_record_with_the_mark_of_its_program() {
@@ -217,7 +245,7 @@ fn each_right_of_landlock_leaves_a_record_with_the_mark_of_its_program() {
     grants.push(grant(&world.workspace(), Access::Write));
     grants.push(grant(Path::new("/proc"), Access::Read));
     grants.push(grant(Path::new("/dev/null"), Access::Device));
-    let steps = vec![Step::NoNewPrivileges, Step::Landlock { grants, refuse_tcp: true }];
+    let steps = vec![Step::NoNewPrivileges, Step::Landlock { grants, tcp: Tcp::Refused }];
     let cell = Cell::with_steps(steps, Pids::Shared).unwrap();
     let at = |act: &str, name: &str| format!("{act}:{}", outside.join(name).display());
     let moved = format!("{}:{}", at("rename", "canary"), outside.join("moved").display());

@@ -7,7 +7,9 @@
     reason = "a test that can not go on fails"
 )]
 
-use palisade_plan::{Access, Bind, Grant, MissingPath, Namespace, ProcView, Root, Step, Tmpfs};
+use palisade_plan::{
+    Access, Bind, Grant, MissingPath, Namespace, ProcView, Root, Step, Tcp, Tmpfs,
+};
 use palisade_tests::{Cell, Mode, Pids, World, own, plan};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Stdio};
 
@@ -58,7 +60,7 @@ fn landlock_alone_keeps_files_outside_out_of_reach() {
     let script = world.outside().join("canary");
     let mut grants = system();
     grants.push(grant(&world.workspace(), Access::Write));
-    let steps = vec![Step::NoNewPrivileges, Step::Landlock { grants, refuse_tcp: false }];
+    let steps = vec![Step::NoNewPrivileges, Step::Landlock { grants, tcp: Tcp::NotHandled }];
     let outside = world.outside();
     let at = |act: &str, name: &str| format!("{act}:{}", outside.join(name).display());
     let (read, write, list) = (at("read", "canary"), at("append", "canary"), at("list", "."));
@@ -88,7 +90,7 @@ fn landlock_alone_closes_signals_and_abstract_sockets() {
     listener.set_nonblocking(true).unwrap();
     let mut grants = system();
     grants.push(grant(&world.workspace(), Access::Write));
-    let steps = vec![Step::NoNewPrivileges, Step::Landlock { grants, refuse_tcp: false }];
+    let steps = vec![Step::NoNewPrivileges, Step::Landlock { grants, tcp: Tcp::NotHandled }];
     let kill = format!("kill:{}:0", std::process::id());
     let connect = format!("abstract:{name}");
     let [held, free] =
@@ -108,7 +110,7 @@ fn landlock_alone_refuses_tcp_where_there_is_no_network_namespace() {
     let port = listener.local_addr().unwrap().port();
     let mut grants = system();
     grants.push(grant(&world.workspace(), Access::Write));
-    let steps = vec![Step::NoNewPrivileges, Step::Landlock { grants, refuse_tcp: true }];
+    let steps = vec![Step::NoNewPrivileges, Step::Landlock { grants, tcp: Tcp::Refused }];
     let connect = format!("tcp:127.0.0.1:{port}");
     let [held, free] = with_and_without(&world, steps, Pids::Shared, &[&connect, "loopback"]);
     assert_eq!(held, ["EACCES", "EACCES"]);
@@ -126,7 +128,7 @@ fn landlock_alone_keeps_data_from_being_run() {
     let mut grants = system();
     grants.push(grant(&world.workspace(), Access::Write));
     grants.push(grant(&readable, Access::Read));
-    let steps = vec![Step::NoNewPrivileges, Step::Landlock { grants, refuse_tcp: false }];
+    let steps = vec![Step::NoNewPrivileges, Step::Landlock { grants, tcp: Tcp::NotHandled }];
     let [held, free] = with_and_without(&world, steps, Pids::Shared, &[&program]);
     assert_eq!(held, ["EACCES"]);
     assert_eq!(free, ["silent"], "it ran, and said nothing");
@@ -271,7 +273,7 @@ fn the_network_namespace_alone_leaves_only_its_own_loopback() {
     udp.set_nonblocking(true).unwrap();
     let connect = format!("tcp:127.0.0.1:{}", tcp.local_addr().unwrap().port());
     let send = format!("udp:127.0.0.1:{}", udp.local_addr().unwrap().port());
-    let steps = vec![Step::Namespaces(vec![Namespace::Network])];
+    let steps = vec![Step::Namespaces(vec![Namespace::Network]), Step::Loopback];
     let [held, free] = with_and_without(
         &world,
         steps,

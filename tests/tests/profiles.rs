@@ -160,10 +160,14 @@ fn an_explanation_is_what_the_kernel_does() {
 fn the_tests_of_the_built_in_profiles_hold_in_the_kernel() {
     for mode in Mode::all() {
         let world = World::new(mode);
+        let set = ProfileSet::new([]).unwrap();
+        // Root's launcher opens no ports unless it is told to: see ports.rs.
+        let permitted = |name: &&str| mode == Mode::User || *name != "trusted-net";
+        let profiles: Vec<&str> = set.names().filter(permitted).collect();
         let output = mode.act(|| {
             let mut command = world.command("palisade");
             command.args(["profile", "test", "--kernel", "--profiles"]).arg(world.profiles());
-            command.args(["workspace", "readonly", "build", "guarded", "strict"]).output().unwrap()
+            command.args(&profiles).output().unwrap()
         });
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -178,11 +182,11 @@ fn the_tests_of_the_built_in_profiles_hold_in_the_kernel() {
             "holds   guarded: write $WORKSPACE/.git/config: deny",
             "holds   strict: exec /usr/bin/env: allow",
             "holds   strict: connect 1.1.1.1:443: deny",
+            "holds   strict: connect 127.0.0.1:8080: deny",
         ] {
             assert!(told.contains(line), "{mode:?}: {line} is not in\n{told}");
         }
-        let set = ProfileSet::new([]).unwrap();
-        let count: usize = set.names().map(|name| set.get(name).unwrap().tests().len()).sum();
+        let count: usize = profiles.iter().map(|name| set.get(name).unwrap().tests().len()).sum();
         assert_eq!(told.lines().count(), count, "{told}");
     }
 }

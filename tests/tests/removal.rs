@@ -83,6 +83,7 @@ fn without_namespace(gone: Namespace) -> impl Fn(Role, Vec<Step>) -> Vec<Step> {
     move |_, steps| {
         steps
             .into_iter()
+            .filter(|step| *step != Step::Loopback || gone != Namespace::Network)
             .map(|mut step| {
                 if let Step::Namespaces(list) | Step::EnterNamespaces(list) = &mut step {
                     list.retain(|namespace| *namespace != gone);

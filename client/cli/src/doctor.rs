@@ -162,7 +162,7 @@ fn meaning(layer: &str) -> &'static str {
     match layer {
         "mount" => "a small root of its own: no other home, no /run, private /tmp; hides secrets",
         "pid" => "sees and signals only its own processes; the whole tree is killed at once",
-        "network" => "`network = \"none\"`: nothing to connect to but its own loopback",
+        "network" => "`net.mode` none and loopback: nothing of the host's is reached",
         "ipc" => "shared memory and message queues of its own",
         "uts" => "a host name of its own",
         "cgroup" => "sees its own cgroup as the root",

@@ -103,6 +103,10 @@ pub(crate) fn confined(receipt: &Receipt) -> String {
         [] => parts.push("no namespaces".to_owned()),
         names => parts.push(format!("namespaces {}", names.join(" "))),
     }
+    if receipt.network.mode == "ports" {
+        let ports: Vec<_> = receipt.network.ports.iter().map(u16::to_string).collect();
+        parts.push(format!("the host's network on ports {}", ports.join(" ")));
+    }
     parts.push(format!("uid {}", receipt.uid));
     let mut holders: Vec<&str> = receipt.limits.iter().map(|limit| limit.by.as_str()).collect();
     holders.sort_unstable();
@@ -120,7 +124,7 @@ pub(crate) fn confined(receipt: &Receipt) -> String {
 mod tests {
     use super::*;
     use palisade_client::{Degraded, Denial, WireError};
-    use palisade_protocol::{LandlockReceipt, LimitReceipt, SeccompReceipt};
+    use palisade_protocol::{LandlockReceipt, LimitReceipt, NetworkReceipt, SeccompReceipt};
 
     fn receipt() -> Receipt {
         let limit = |name: &str, by: &str| LimitReceipt {
@@ -155,6 +159,13 @@ mod tests {
             "confined: profile workspace, landlock abi 7, seccomp 330 syscalls, namespaces mount \
              pid, uid 1000, limits by cgroup v2 and rlimit; degraded: uts"
         );
+    }
+
+    #[test]
+    fn ports_of_the_host_are_told() {
+        let network = NetworkReceipt { mode: "ports".to_owned(), ports: vec![53, 443] };
+        let line = confined(&Receipt { network, ..receipt() });
+        assert!(line.contains(" pid, the host's network on ports 53 443, uid 1000,"), "{line}");
     }
 
     #[test]

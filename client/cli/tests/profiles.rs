@@ -32,7 +32,7 @@ fn profiles_are_listed_and_shown() {
     let names: Vec<&str> = told.lines().map(|line| line.split_once(' ').unwrap().0).collect();
     assert_eq!(
         (status, names),
-        (0, vec!["build", "guarded", "mine", "readonly", "strict", "workspace"])
+        (0, vec!["build", "guarded", "mine", "readonly", "strict", "trusted-net", "workspace"])
     );
     let (status, told, _) = profile(&place, &["show", "more/mine.toml"]);
     assert_eq!(status, 0);
@@ -98,6 +98,8 @@ fn an_explanation_names_the_line_and_the_smallest_change() {
     assert_eq!(status, 1);
     let (status, told) = explain(&["connect", "1.1.1.1:443"]);
     assert!(told.contains("  layer      network\n"), "{told}");
+    assert!(told.contains("set \"ports\" as net.mode and add 443 to net.ports"), "{told}");
+    assert!(told.contains("the host's own loopback and the local network"), "{told}");
     assert_eq!(status, 1);
     let (status, _, error) = profile(&place, &["explain", "nothing", "read", "/"]);
     assert_eq!(status, 1);

@@ -17,7 +17,7 @@ mod values;
 
 pub use document::Place;
 pub(crate) use keys::{Changes, KEYS};
-pub use values::LogFilter;
+pub use values::{AllowedPorts, LogFilter};
 
 use document::Document;
 use values::Absolute;
@@ -40,6 +40,7 @@ pub(crate) struct Config {
     pub(crate) audit_sync: Option<Written<Sync>>,
     pub(crate) user: Option<Written<String>>,
     pub(crate) launcher_socket: Option<Written<PathBuf>>,
+    pub(crate) allow_ports: Option<Written<AllowedPorts>>,
     pub(crate) prove_at_start: Option<Written<bool>>,
     pub(crate) log: Option<Written<LogFilter>>,
     pub(crate) drain_ms: Option<Written<u32>>,
@@ -106,6 +107,7 @@ struct Spelled {
     audit_sync: Option<Spanned<Sync>>,
     user: Option<Spanned<String>>,
     launcher_socket: Option<Spanned<Absolute>>,
+    allow_ports: Option<Spanned<AllowedPorts>>,
     prove_at_start: Option<Spanned<bool>>,
     log: Option<Spanned<LogFilter>>,
     drain_ms: Option<Spanned<u32>>,
@@ -225,6 +227,7 @@ impl Config {
             audit_sync: document.written(spelled.audit_sync),
             user: document.written(spelled.user),
             launcher_socket: document.path(spelled.launcher_socket),
+            allow_ports: document.written(spelled.allow_ports),
             prove_at_start: document.written(spelled.prove_at_start),
             log: document.written(spelled.log),
             drain_ms: document.written(spelled.drain_ms),
@@ -270,6 +273,7 @@ mod tests {
                 "audit_sync = \"5s\"",
                 "1:14: audit_sync: \"5s\" is neither `always` nor a time from 1ms to 60000ms",
             ),
+            ("allow_ports = \"80,0\"", "1:15: allow_ports: \"0\" is no port from 1 to 65535"),
             ("log = \"a[\"", "1:7: log: \"a[\" is not a filter: invalid filter directive"),
             ("socket = \"/a\"\nsocket = \"/a\"\n", "2:1: duplicate key"),
             ("socket = \"/a", "1:13: invalid basic string, expected `\"`"),

@@ -194,7 +194,7 @@ fn refusal_error(refusal: &Refusal) -> WireError {
             ),
         ),
         Refusal::Ceiling(why) => WireError::new(
-            ErrorCode::InvalidRequest,
+            ErrorCode::OverCeiling,
             format!("the profile asks for more than this host allows: {why}"),
             "choose another profile, or have the ceiling raised by root",
         ),

@@ -273,6 +273,7 @@ mod tests {
             records: Found::No(String::new()),
             audit_session: Found::No(String::new()),
             cgroup: CgroupFacts::default(),
+            ports: Found::No(String::new()),
         };
         Reply::Welcome { build_id: build_id.into(), facts: Box::new(facts) }
     }

@@ -1,5 +1,6 @@
 //! Starts the launcher, the one process the broker ever starts.
 
+use crate::config::AllowedPorts;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
     io,
@@ -40,8 +41,11 @@ pub enum LauncherProcessError {
 }
 
 /// Starts the launcher that lies beside this program, or the installed one, with a place for
-/// transactions on the disk.
-pub(crate) fn start(store: Option<&Path>) -> Result<LauncherProcess, LauncherProcessError> {
+/// transactions on the disk, and what of the network its sessions may reach.
+pub(crate) fn start(
+    store: Option<&Path>,
+    ports: Option<&AllowedPorts>,
+) -> Result<LauncherProcess, LauncherProcessError> {
     let path = find()?;
     let failed = |source| LauncherProcessError::Start { path: path.clone(), source };
     let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
@@ -50,6 +54,9 @@ pub(crate) fn start(store: Option<&Path>) -> Result<LauncherProcess, LauncherPro
     let mut command = command(&path);
     if let Some(store) = store {
         command.arg("--store").arg(store);
+    }
+    if let Some(ports) = ports {
+        command.args(["--allow-ports", ports.as_str()]);
     }
     let child = command.stdin(Stdio::from(theirs)).spawn().map_err(failed)?;
     Ok(LauncherProcess { child, socket })

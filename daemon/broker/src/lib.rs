@@ -87,7 +87,7 @@ mod who;
 mod why;
 mod wire;
 
-pub use config::{ConfigError, LogFilter, Place};
+pub use config::{AllowedPorts, ConfigError, LogFilter, Place};
 pub use launcher::LauncherError;
 pub use launcher_process::LauncherProcessError;
 pub use listen::ListenError;

@@ -1,6 +1,6 @@
 //! What was typed: the command line. Nothing is touched here. Broker.
 
-use crate::config::LogFilter;
+use crate::config::{AllowedPorts, LogFilter};
 use clap::Parser;
 use std::path::PathBuf;
 
@@ -48,6 +48,11 @@ pub struct Options {
     /// The socket of a launcher that is a service of its own; else one is started
     #[arg(long, value_name = "PATH")]
     pub launcher_socket: Option<PathBuf>,
+    /// What sessions may connect to in this network by TCP, if their profile has net.mode = "ports":
+    /// 53,80,443, any, or none; for the launcher that is started [default: none if it is root's, any
+    /// of a user's own]
+    #[arg(long, value_name = "PORTS", conflicts_with = "launcher_socket")]
+    pub allow_ports: Option<AllowedPorts>,
     /// Serve the one client that is connected to standard input, and end with it
     #[arg(long)]
     pub embedded: bool,

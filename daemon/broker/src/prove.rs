@@ -12,6 +12,7 @@ use crate::{
     session::{self, Session},
     stages::Asked,
 };
+use palisade_plan::launcher::Refusal;
 use palisade_policy::{Profile, Samples, Scene};
 use palisade_proof::{Held, Names, Owner, Places, Reach, Row, Trial};
 use palisade_protocol::{
@@ -150,7 +151,20 @@ async fn prove(server: &Server, profile: &Arc<Profile>) -> Result<(), Unproved> 
     places.name(&Names { hidden, made, protected, below }, owner).map_err(place)?;
     let unasked = Arc::new(profile.for_proof());
     let session = session::open_own(server, &unasked, scene).await;
-    let session = session.map_err(|error| untried(error.to_string()))?;
+    let session = match session {
+        Ok(session) => session,
+        // Nobody has a session of it, and whoever asks for one is told why.
+        Err(SessionError::Refused(Refusal::Ceiling(why))) => {
+            drop(places);
+            tracing::info!(
+                profile = profile.name(),
+                why,
+                "not permitted by the launcher's ceiling"
+            );
+            return Ok(());
+        }
+        Err(error) => return Err(untried(error.to_string())),
+    };
     let rows = attempt(server, &session, &program, &places).await;
     session.close().await;
     drop(places);
@@ -187,6 +201,8 @@ fn held(receipt: &Receipt) -> Held {
     Held {
         missing: receipt.degraded.iter().map(|degraded| degraded.layer.clone()).collect(),
         scopes: receipt.landlock.iter().flat_map(|landlock| landlock.scopes.clone()).collect(),
+        network: receipt.network.mode.clone(),
+        ports: receipt.network.ports.clone(),
     }
 }
 

@@ -1,9 +1,11 @@
 //! The receipt of a session: what the cell read back from the kernel, in the client's words. Broker.
 
 use crate::session::Made;
-use palisade_plan::{CellReceipt, HeldLimit};
+use palisade_plan::{CellReceipt, HeldLimit, HeldNetwork};
 use palisade_policy::Profile;
-use palisade_protocol::{Degraded, Guard, LandlockReceipt, LimitReceipt, Receipt, SeccompReceipt};
+use palisade_protocol::{
+    Degraded, Guard, LandlockReceipt, LimitReceipt, NetworkReceipt, Receipt, SeccompReceipt,
+};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 
@@ -34,7 +36,18 @@ pub(crate) fn of_session(profile: &Profile, made: &Made) -> Receipt {
         // The session knows these.
         guard: Guard::default(),
         unrecorded: Vec::new(),
+        network: network(&ready.network),
     }
+}
+
+fn network(held: &HeldNetwork) -> NetworkReceipt {
+    let (mode, ports) = match held {
+        HeldNetwork::Host => ("host", Vec::new()),
+        HeldNetwork::None => ("none", Vec::new()),
+        HeldNetwork::Loopback => ("loopback", Vec::new()),
+        HeldNetwork::Ports(ports) => ("ports", ports.clone()),
+    };
+    NetworkReceipt { mode: mode.to_owned(), ports }
 }
 
 fn landlock(ready: &CellReceipt) -> Option<LandlockReceipt> {

@@ -2,7 +2,7 @@
 //! and when it reloads.
 
 use crate::{
-    config::{Config, ConfigError, LogFilter, Presence},
+    config::{AllowedPorts, Config, ConfigError, LogFilter, Presence},
     effective::{Effective, Origin},
     options::Options,
     own::Own,
@@ -41,6 +41,8 @@ pub(crate) struct Settings {
     /// Whom to become; none for an ordinary user, who stays who they are.
     pub(crate) account: Option<Account>,
     pub(crate) launcher_socket: Option<PathBuf>,
+    /// For the launcher that is started.
+    pub(crate) allow_ports: Option<AllowedPorts>,
     pub(crate) log: LogFilter,
     pub(crate) audit_sync: Sync,
     pub(crate) proving: Proving,
@@ -120,6 +122,12 @@ pub enum SettingsError {
     /// Whom to become.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
+    /// Ports for a launcher that somebody else starts.
+    #[error(
+        "allow_ports is for a launcher that this daemon starts, and launcher_socket names another: \
+         give --allow-ports to that one, in its unit"
+    )]
+    NotOurLauncher,
     /// There is no place for the socket.
     #[error(
         "XDG_RUNTIME_DIR is not set, so there is no place for the agent socket; give one with --socket"
@@ -204,6 +212,15 @@ impl Settings {
             file.launcher_socket,
             (None, Origin::Default),
         );
+        let allow_ports = effective.choose(
+            "allow_ports",
+            options.allow_ports,
+            file.allow_ports,
+            (None, Origin::Default),
+        );
+        if allow_ports.is_some() && launcher_socket.is_some() {
+            return Err(SettingsError::NotOurLauncher);
+        }
         let prove = effective.choose(
             "prove_at_start",
             options.prove_at_start.then_some(true),
@@ -233,6 +250,7 @@ impl Settings {
             state,
             account,
             launcher_socket,
+            allow_ports,
             log: log.unwrap_or_default(),
             audit_sync: audit_sync.unwrap_or_default(),
             proving,

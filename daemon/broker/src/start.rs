@@ -184,7 +184,10 @@ fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared,
     let live = settings.live();
     let launcher = match settings.launcher_socket {
         Some(path) => LauncherFrom::Socket(path),
-        None => LauncherFrom::Process(launcher_process::start(store.as_deref())?),
+        None => {
+            let ports = settings.allow_ports.as_ref();
+            LauncherFrom::Process(launcher_process::start(store.as_deref(), ports)?)
+        }
     };
     raise_descriptors();
     privilege::give_up(settings.account)?;

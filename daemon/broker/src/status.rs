@@ -75,10 +75,13 @@ fn particulars(facts: &Facts, layer: Layer) -> Option<String> {
         Layer::Pid if !facts.privileged => {
             Some(format!("user namespace: {}", facts.user_namespace.detail()))
         }
+        Layer::Network => Some(match &facts.ports {
+            Found::Yes(ports) => format!("net.mode = \"ports\" is to be had: {ports}"),
+            Found::No(why) => format!("net.mode = \"ports\" is not to be had: {why}"),
+        }),
         Layer::Landlock
         | Layer::Pid
         | Layer::Mount
-        | Layer::Network
         | Layer::Ipc
         | Layer::Uts
         | Layer::Cgroup
@@ -142,6 +145,7 @@ mod tests {
             records: Found::No("not here".into()),
             audit_session: Found::No("not here".into()),
             cgroup: CgroupFacts::default(),
+            ports: Found::No("not given".into()),
         }
     }
 

@@ -95,7 +95,7 @@ fn instead(told: &Explanation, workspace: &Path) -> String {
     let place = match told.act {
         Act::Read | Act::Write => format!("stay inside {} or /tmp", workspace.display()),
         Act::Execute => "run a program of the system's or of the workspace".to_owned(),
-        Act::Connect => "serve and connect on the session's own loopback".to_owned(),
+        Act::Connect => "connect to what the profile's net section has".to_owned(),
     };
     match &told.change {
         Some(change) => format!("{place}; or {}", change.how),

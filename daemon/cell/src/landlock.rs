@@ -7,15 +7,18 @@ use crate::{
     overlay::Layers,
 };
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
-    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope, make_bitflags,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath,
+    PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope, make_bitflags,
 };
-use palisade_plan::{Access, Grant, MissingPath};
+use palisade_plan::{Access, Grant, MissingPath, Tcp};
 use rustix::fs::FileType;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 /// The newest ABI whose rights this build knows by name.
 const NEWEST: (u32, ABI) = (7, ABI::V7);
+
+/// The first ABI with rules on TCP.
+const TCP_ABI: u32 = 4;
 
 /// What is in force.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub struct Enforced {
     pub scopes: Vec<String>,
     /// Rules that grant something.
     pub rules: u32,
+    /// What of TCP there is.
+    pub tcp: Tcp,
 }
 
 const fn known(abi: u32) -> ABI {
@@ -65,34 +70,34 @@ fn rights(access: Access, abi: ABI) -> BitFlags<AccessFs> {
 /// reach the two layers as well, which a program under both rulesets does not.
 pub(crate) fn enforce(
     grants: &[Grant],
-    refuse_tcp: bool,
+    tcp: Tcp,
     layers: Option<&Layers>,
 ) -> Result<Enforced, StepFailure> {
     let abi_number = kernel::landlock_query(1).map_err(StepFailure::kernel("ask for Landlock"))?;
     let abi = known(abi_number);
-    let tcp = if refuse_tcp && abi_number >= 4 { Tcp::Refused } else { Tcp::NotHandled };
-    let (ruleset, rules) = build(grants, abi, tcp)?;
+    let tcp = match tcp {
+        // Where the kernel knows no rules on it the plan goes without, by its leave.
+        Tcp::Refused if abi_number < TCP_ABI => Tcp::NotHandled,
+        Tcp::Connect(_) if abi_number < TCP_ABI => {
+            return Err(StepFailure::NotInForce("Landlock knows no ports here".to_owned()));
+        }
+        Tcp::NotHandled | Tcp::Refused | Tcp::Connect(_) => tcp,
+    };
+    let (ruleset, rules) = build(grants, abi, &tcp)?;
     let ruleset = descriptor(ruleset)?;
     let own = match layers {
         None => None,
-        Some(layers) => Some(descriptor(reaching(build(grants, abi, tcp)?.0, layers, abi)?)?),
+        Some(layers) => Some(descriptor(reaching(build(grants, abi, &tcp)?.0, layers, abi)?)?),
     };
     kernel::landlock_restrict(own.as_ref().unwrap_or(&ruleset).as_fd(), Logged::Usual)
         .map_err(StepFailure::kernel("landlock_restrict_self"))?;
     let mut rights: Vec<_> =
         AccessFs::from_all(abi).iter().map(|right| format!("{right:?}")).collect();
-    if tcp == Tcp::Refused {
+    if tcp != Tcp::NotHandled {
         rights.extend(AccessNet::from_all(abi).iter().map(|right| format!("{right:?}")));
     }
     let scopes = Scope::from_all(abi).iter().map(|scope| format!("{scope:?}")).collect();
-    Ok(Enforced { ruleset, abi: abi_number, rights, scopes, rules })
-}
-
-/// What is done about TCP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tcp {
-    Refused,
-    NotHandled,
+    Ok(Enforced { ruleset, abi: abi_number, rights, scopes, rules, tcp })
 }
 
 fn fail(error: landlock::RulesetError) -> StepFailure {
@@ -106,12 +111,12 @@ fn descriptor(ruleset: RulesetCreated) -> Result<OwnedFd, StepFailure> {
 
 /// A ruleset, and how many rules it has. Only rights that this kernel knows are named, and each of
 /// them must then really be handled.
-fn build(grants: &[Grant], abi: ABI, tcp: Tcp) -> Result<(RulesetCreated, u32), StepFailure> {
+fn build(grants: &[Grant], abi: ABI, tcp: &Tcp) -> Result<(RulesetCreated, u32), StepFailure> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))
         .map_err(fail)?;
-    if tcp == Tcp::Refused {
+    if *tcp != Tcp::NotHandled {
         ruleset = ruleset.handle_access(AccessNet::from_all(abi)).map_err(fail)?;
     }
     let scopes = Scope::from_all(abi);
@@ -120,6 +125,14 @@ fn build(grants: &[Grant], abi: ABI, tcp: Tcp) -> Result<(RulesetCreated, u32), 
     }
     let mut created = ruleset.create().map_err(fail)?;
     let mut rules = 0;
+    let ports = match tcp {
+        Tcp::NotHandled | Tcp::Refused => &[][..],
+        Tcp::Connect(ports) => ports,
+    };
+    for port in ports {
+        created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp)).map_err(fail)?;
+        rules += 1;
+    }
     for grant in grants {
         let Some(fd) = open(grant)? else { continue };
         let stat = rustix::fs::fstat(fd.as_fd()).map_err(StepFailure::kernel("fstat"))?;

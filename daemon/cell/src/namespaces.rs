@@ -35,13 +35,18 @@ const fn file(namespace: Namespace) -> &'static str {
 pub(crate) fn make_one(namespace: Namespace) -> Result<(), StepFailure> {
     unshare(flag(namespace)).map_err(StepFailure::kernel(format!("unshare {namespace:?}")))?;
     match namespace {
-        Namespace::Network => kernel::loopback_up().map_err(StepFailure::kernel("loopback up")),
         Namespace::Uts => {
             nix::unistd::sethostname(HOST_NAME).map_err(StepFailure::kernel("sethostname"))
         }
         Namespace::Mount => crate::mounts::make_private(),
-        Namespace::Pid | Namespace::Ipc | Namespace::Cgroup => Ok(()),
+        // Its loopback is down until somebody brings it up.
+        Namespace::Network | Namespace::Pid | Namespace::Ipc | Namespace::Cgroup => Ok(()),
     }
+}
+
+/// Brings up the loopback of the network namespace that was made.
+pub(crate) fn loopback() -> Result<(), StepFailure> {
+    kernel::loopback_up().map_err(StepFailure::kernel("loopback up"))
 }
 
 /// Makes the namespaces; gives them as descriptors, in the same order.

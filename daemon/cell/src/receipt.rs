@@ -2,7 +2,7 @@
 //! were to bring about. Room: the cell.
 
 use crate::{failure::StepFailure, steps::Taken};
-use palisade_plan::{CellReceipt, Namespace, Step};
+use palisade_plan::{CellReceipt, HeldNetwork, Namespace, Step, Tcp};
 
 /// The fields of `/proc/self/status` that matter.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -63,6 +63,7 @@ impl Promised {
                 | Step::AuditSession(_)
                 | Step::Namespaces(_)
                 | Step::EnterNamespaces(_)
+                | Step::Loopback
                 | Step::Root(_)
                 | Step::Workspace(_)
                 | Step::Proc
@@ -135,7 +136,18 @@ pub(crate) fn write(promised: Promised, taken: &Taken) -> Result<CellReceipt, St
         upper: taken.layers.as_ref().map(|layers| layers.kept.upper),
         uncovered: taken.uncovered.clone(),
         audit_session: taken.audit_session,
+        network: network(taken),
     })
+}
+
+fn network(taken: &Taken) -> HeldNetwork {
+    let tcp = taken.landlock.as_ref().map(|landlock| &landlock.tcp);
+    match (taken.namespaces.contains(&Namespace::Network), taken.loopback, tcp) {
+        (true, true, _) => HeldNetwork::Loopback,
+        (true, false, _) => HeldNetwork::None,
+        (false, _, Some(Tcp::Connect(ports))) => HeldNetwork::Ports(ports.clone()),
+        (false, _, Some(Tcp::NotHandled | Tcp::Refused) | None) => HeldNetwork::Host,
+    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ pub struct Taken {
     pub made: Vec<OwnedFd>,
     /// The namespaces that are this process's own.
     pub namespaces: Vec<Namespace>,
+    /// The loopback was brought up.
+    pub loopback: bool,
     /// The Landlock domain of each call is made of this.
     pub landlock: Option<landlock::Enforced>,
     /// The filter as installed.
@@ -77,6 +79,11 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
         Step::EnterNamespaces(kinds) => {
             namespaces::join(&kinds, std::mem::take(&mut given.namespaces))?;
             taken.namespaces.extend(kinds);
+            Ok(())
+        }
+        Step::Loopback => {
+            namespaces::loopback()?;
+            taken.loopback = true;
             Ok(())
         }
         Step::AuditSession(identity) => {
@@ -136,9 +143,9 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
             kernel::close_all_but(&[&[0, 1, 2], keep.as_slice()].concat())
                 .map_err(StepFailure::kernel("close_range"))
         }
-        Step::Landlock { grants, refuse_tcp } => {
+        Step::Landlock { grants, tcp } => {
             let layers = taken.layers.as_ref();
-            taken.landlock = Some(landlock::enforce(&grants, refuse_tcp, layers)?);
+            taken.landlock = Some(landlock::enforce(&grants, tcp, layers)?);
             Ok(())
         }
         Step::Seccomp(rules) => {

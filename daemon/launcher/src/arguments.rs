@@ -1,7 +1,7 @@
 //! The command line. As a service its unit file, which only root can write, carries the ceiling.
 
 use crate::privilege::Claim;
-use palisade_plan::ceiling::{AllowRoot, Ceiling};
+use palisade_plan::ceiling::{AllowRoot, Ceiling, Reach};
 use std::{path::PathBuf, time::Duration};
 
 /// What `--help` prints.
@@ -19,6 +19,8 @@ Options (the ceiling: no plan may ask for more, whoever asks):
   --max-processes N      of a session
   --max-cpu PERCENT      of a session, 100 being one core
   --min-uid UID          the lowest uid that may have a session
+  --allow-ports PORTS    what sessions may connect to in this network, by TCP: 53,80,443, any, or none;
+                         if not given, none of root's launcher and any of a user's own
   --store DIR            where transactions may keep what is too much for memory; none if not given
   --allow-root           root may have sessions of a service, too; they have no capabilities
   --help
@@ -35,6 +37,8 @@ pub struct Options {
     pub broker_user: Option<String>,
     /// What no plan may exceed.
     pub ceiling: Ceiling,
+    /// What of the network it is to be; else it goes by who started the launcher.
+    pub allow_ports: Option<Reach>,
     /// Where transactions may be kept on the disk.
     pub store: Option<PathBuf>,
     /// Set by the outer launcher for the inner one; see `nest`.
@@ -64,6 +68,9 @@ pub enum ArgumentError {
     /// Not a number.
     #[error("{0} needs a whole number above 0, and {1:?} is none")]
     Number(String, String),
+    /// Not a list of ports.
+    #[error("{0} needs ports such as 53,80,443, or any, or none: {1}")]
+    Ports(String, String),
 }
 
 /// Reads the command line.
@@ -76,6 +83,7 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, Argument
         cell: None,
         broker_user: None,
         ceiling: Ceiling::default(),
+        allow_ports: None,
         store: None,
         inside: None,
         pulse: None,
@@ -101,6 +109,11 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, Argument
                 options.ceiling.min_uid = u32::try_from(number(text.clone())?)
                     .map_err(|_| ArgumentError::Number(option.clone(), text))?;
             }
+            "--allow-ports" => {
+                let ports = value()?.parse();
+                options.allow_ports =
+                    Some(ports.map_err(|why| ArgumentError::Ports(option.clone(), why))?);
+            }
             crate::nest::INSIDE => options.inside = Some(value()?),
             crate::pulse::PULSE => {
                 options.pulse = Some(Duration::from_millis(number(value()?)?));
@@ -122,10 +135,12 @@ mod tests {
 
     #[test]
     fn takes_the_ceiling_from_the_command_line() {
-        let line = "--max-memory 5 --min-uid 7 --broker-user p --store /s --system";
+        let line =
+            "--max-memory 5 --min-uid 7 --broker-user p --store /s --allow-ports 443,53 --system";
         let Ok(Parsed::Run(options)) = parsed(line) else { panic!("not parsed") };
         assert_eq!(options.claim, Claim::System);
         assert_eq!(options.store, Some("/s".into()));
+        assert_eq!(options.allow_ports, Some(Reach::Ports([53, 443].into())));
         assert_eq!(options.ceiling.max_memory_bytes, 5);
         assert_eq!(options.ceiling.min_uid, 7);
         assert_eq!(options.broker_user.as_deref(), Some("p"));
@@ -135,6 +150,10 @@ mod tests {
     fn refuses_what_it_does_not_know() {
         assert_eq!(parsed("--x").err(), Some(ArgumentError::Unknown("--x".into())));
         assert_eq!(parsed("--cell").err(), Some(ArgumentError::Missing("--cell".into())));
+        let Some(ArgumentError::Ports(option, _)) = parsed("--allow-ports 0").err() else {
+            panic!("a port 0")
+        };
+        assert_eq!(option, "--allow-ports");
         for bad in ["0", "-1", "many", "99999999999999999999"] {
             let expected = ArgumentError::Number("--max-memory".into(), bad.into());
             assert_eq!(parsed(&format!("--max-memory {bad}")).err(), Some(expected));

@@ -7,6 +7,7 @@ use crate::{
 };
 use palisade_plan::{
     Facts, Found, Layer, Role,
+    ceiling::Reach,
     cell::{Report, Setup},
 };
 use std::os::fd::OwnedFd;
@@ -44,8 +45,28 @@ pub(crate) fn find(
         records,
         audit_session,
         cgroup: cgroups.facts(),
+        ports: Found::No("it was not found out".into()),
     };
     Ok((spawner, facts, socket))
+}
+
+/// The interface that every network has.
+const LOOPBACK: &str = "lo";
+
+/// Which ports of this network sessions may connect to.
+pub(crate) fn ports(facts: &Facts, reach: &Reach) -> Found {
+    if let Reach::Nothing = reach {
+        return Found::No("the launcher was not given --allow-ports".into());
+    }
+    if let Found::No(why) = facts.port_rules() {
+        return Found::No(why);
+    }
+    let listed = std::fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
+    let interfaces = listed.lines().filter_map(|line| line.split_once(':'));
+    let alone = interfaces.map(|(name, _)| name.trim()).eq([LOOPBACK]);
+    let alone =
+        if alone { ", in a network that has only a loopback (PrivateNetwork=?)" } else { "" };
+    Found::Yes(format!("{reach}{alone}"))
 }
 
 /// What a trial found.

@@ -16,7 +16,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use palisade_channel::{ChannelError, Datagrams};
 use palisade_plan::{
     Absent, BUILD_ID, Facts, HeldLimit, LaunchPlan, Role, StepError,
-    ceiling::{AllowRoot, Ceiling},
+    ceiling::{AllowRoot, Ceiling, Reach},
     cell::FILE_CHANNELS,
     launcher::{Refusal, Reply, Request, SessionNumber, Whose},
     steps,
@@ -120,12 +120,14 @@ fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| LauncherError::Kernel("undumpable", e))?;
     let spawner = Spawner::new(&cell, privilege.cells_begin())?;
-    let (spawner, facts, records) = facts::find(privilege, spawner, &cgroups)?;
+    let (spawner, mut facts, records) = facts::find(privilege, spawner, &cgroups)?;
     let mut ceiling = options.ceiling;
     if !listening {
         // Not a service: whoever started this may have sessions, root among them.
         ceiling.allow_root = AllowRoot::Yes;
     }
+    ceiling.network = network(options.allow_ports, privilege);
+    facts.ports = facts::ports(&facts, &ceiling.network);
     let stores = Stores::open(options.store, &spawner);
     let mut launcher = Launcher {
         ceiling,
@@ -146,6 +148,15 @@ fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
     launcher.end();
     launcher.cgroups.remove();
     result
+}
+
+/// What a session may reach of this network. Whose launcher has no privilege has all of it anyway.
+fn network(said: Option<Reach>, privilege: &Privilege) -> Reach {
+    match (said, privilege.privileged) {
+        (Some(said), _) => said,
+        (None, true) => Reach::Nothing,
+        (None, false) => Reach::EveryPort,
+    }
 }
 
 fn beside_this_program() -> Result<PathBuf, std::io::Error> {

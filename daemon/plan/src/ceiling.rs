@@ -4,8 +4,10 @@ use crate::{Identity, LaunchPlan, Layer, Path};
 use std::path::PathBuf;
 
 mod calls;
+mod network;
 mod paths;
 
+pub use network::Reach;
 pub use paths::{is_plain, is_system};
 
 /// The most that a plan may ask for.
@@ -39,6 +41,8 @@ pub struct Ceiling {
     pub never: Vec<Path>,
     /// Layers that a plan may call optional.
     pub may_be_missing: Vec<Layer>,
+    /// What a session may reach of the launcher's own network.
+    pub network: Reach,
 }
 
 /// Whether a session may run as user 0 (without capabilities, like every session).
@@ -91,6 +95,8 @@ impl Default for Ceiling {
                 Layer::Hide,
                 Layer::Protect,
             ],
+            // A port is open at every address, the host's own loopback among them.
+            network: Reach::Nothing,
         }
     }
 }
@@ -170,6 +176,21 @@ pub enum CeilingError {
     /// A layer may not be optional.
     #[error("layer {0} may not be optional")]
     Layer(Layer),
+    /// Ports of the launcher's network that it does not let sessions connect to.
+    #[error(
+        "net.ports has {ports}, and the launcher lets sessions connect to {most}: start it with \
+         --allow-ports {ports} (a service's in its unit; allow_ports of palisaded.toml where the daemon \
+         starts it)"
+    )]
+    Ports {
+        /// Those, as the option takes them.
+        ports: String,
+        /// What it does let.
+        most: String,
+    },
+    /// A port that is none.
+    #[error("0 is not a port")]
+    PortZero,
     /// The filter lets a call through that none may.
     #[error("the filter lets {call} through, system call {number}")]
     Syscall {
@@ -189,7 +210,8 @@ impl Ceiling {
         self.check_identity(identity)?;
         self.check_limits(plan)?;
         self.check_paths(plan)?;
-        calls::check(&plan.syscalls)?;
+        self.network.check(&plan.network)?;
+        calls::check(&plan.syscalls, &plan.network)?;
         match plan.optional.iter().find(|layer| !self.may_be_missing.contains(layer)) {
             Some(layer) => Err(CeilingError::Layer(*layer)),
             None => Ok(()),

@@ -53,6 +53,8 @@ pub struct Facts {
     pub audit_session: Found,
     /// Which cgroup controllers the launcher can use.
     pub cgroup: CgroupFacts,
+    /// Which ports of its own network the launcher lets sessions connect to, or why none.
+    pub ports: Found,
 }
 
 /// Which cgroup hierarchy holds the limits.
@@ -81,7 +83,22 @@ impl CgroupFacts {
     }
 }
 
+/// The first ABI of Landlock that keeps programs from the abstract sockets of the network that they
+/// are in. (Ports it knows since 4.)
+const PORTS_ABI: u32 = 6;
+
 impl Facts {
+    /// Whether the kernel can hold programs to ports in a network that is not their own.
+    #[must_use]
+    pub fn port_rules(&self) -> Found {
+        match self.landlock_abi {
+            abi if abi >= PORTS_ABI => Found::Yes(format!("ABI {abi}")),
+            abi => Found::No(format!(
+                "net.mode = \"ports\" takes ABI {PORTS_ABI} (Linux 6.12), and this is {abi}"
+            )),
+        }
+    }
+
     /// What was found of one layer.
     #[must_use]
     pub fn layer(&self, layer: Layer) -> Found {

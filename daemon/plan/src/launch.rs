@@ -88,10 +88,14 @@ pub struct Grant {
 }
 
 /// What of the network there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Network {
-    /// A loopback of the session's own, nothing else.
+    /// A network of the session's own in which nothing is up: every address is unreachable.
     None,
+    /// A loopback of the session's own, nothing else.
+    Loopback,
+    /// The launcher's own, in which TCP connects to these ports and nothing else goes.
+    Ports(Vec<u16>),
 }
 
 /// Bounds of a session. Zero is refused everywhere.

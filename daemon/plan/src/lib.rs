@@ -30,10 +30,10 @@ pub use launch::{
     Transactions, Upper,
 };
 pub use layer::Layer;
-pub use receipt::{Absent, CellReceipt, HeldLimit};
+pub use receipt::{Absent, CellReceipt, HeldLimit, HeldNetwork};
 pub use step::{
     Identity, MountsBelow, Namespace, Overlay, ProcView, Resource, Rlimit, Role, Root, Step,
-    StepError, Store, steps,
+    StepError, Store, Tcp, steps,
 };
 
 /// Shared by all rooms of one build; rooms of different builds refuse each other.

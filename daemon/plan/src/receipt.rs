@@ -43,6 +43,22 @@ pub struct CellReceipt {
     /// The number by which the kernel's audit records of system calls know the process and all that
     /// it starts; none if it has none of its own.
     pub audit_session: Option<u32>,
+    /// What of the network there is.
+    pub network: HeldNetwork,
+}
+
+/// What of the network is in force.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub enum HeldNetwork {
+    /// The launcher's own; TCP is refused if Landlock handles it.
+    #[default]
+    Host,
+    /// One of its own in which nothing is up.
+    None,
+    /// One of its own with a loopback.
+    Loopback,
+    /// The launcher's own, and TCP connects to these ports.
+    Ports(Vec<u16>),
 }
 
 /// A limit and who holds it.

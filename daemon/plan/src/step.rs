@@ -154,6 +154,17 @@ pub enum Resource {
     MessageQueues,
 }
 
+/// What Landlock does about TCP.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Tcp {
+    /// Nothing: there is a network namespace.
+    NotHandled,
+    /// Nothing connects and nothing is bound.
+    Refused,
+    /// These ports can be connected to; nothing is bound.
+    Connect(Vec<u16>),
+}
+
 /// One step. Each can be taken alone.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Step {
@@ -166,6 +177,8 @@ pub enum Step {
     Namespaces(Vec<Namespace>),
     /// Enter these namespaces by the descriptors that came with the setup.
     EnterNamespaces(Vec<Namespace>),
+    /// Bring up the loopback of the network namespace that was made.
+    Loopback,
     /// Make the small root and make it the root.
     Root(Box<Root>),
     /// A runner's own copy of the session's mounts, with a `/proc` of its own processes.
@@ -209,8 +222,8 @@ pub enum Step {
     Landlock {
         /// The rules.
         grants: Vec<Grant>,
-        /// TCP is refused altogether.
-        refuse_tcp: bool,
+        /// What of TCP there is.
+        tcp: Tcp,
     },
     /// The system call filter, last.
     Seccomp(Vec<SyscallRule>),
@@ -235,6 +248,7 @@ impl Step {
             Self::AuditSession(_) => "audit session",
             Self::Namespaces(_) => "namespaces",
             Self::EnterNamespaces(_) => "enter namespaces",
+            Self::Loopback => "loopback",
             Self::Root(_) => "root",
             Self::Proc => "proc",
             Self::Store(_) => "store",
@@ -290,7 +304,11 @@ pub fn steps(
     }
     let absent = absent(plan, facts)?;
     let has = |layer| !absent.iter().any(|a: &Absent| a.layer == layer);
-    let shared: Vec<_> = SHARED.into_iter().filter(|ns| has(ns.layer())).collect();
+    let own = |namespace: &Namespace| match (namespace, &plan.network) {
+        (Namespace::Network, Network::Ports(_)) => false,
+        (_, Network::None | Network::Loopback | Network::Ports(_)) => has(namespace.layer()),
+    };
+    let shared: Vec<_> = SHARED.into_iter().filter(own).collect();
 
     let own_proc = has(Layer::Mount) && has(Layer::Pid);
     let mut steps = vec![Step::Detach];
@@ -300,7 +318,11 @@ pub fn steps(
     match role {
         Role::Trial | Role::Sweep => {}
         Role::Files => {
+            let own_network = shared.contains(&Namespace::Network);
             steps.push(Step::Namespaces(shared));
+            if own_network && plan.network == Network::Loopback {
+                steps.push(Step::Loopback);
+            }
             if has(Layer::Mount) {
                 steps.push(Step::Root(Box::new(Root {
                     identity,
@@ -341,8 +363,10 @@ pub fn steps(
     }
     steps.push(Step::CloseDescriptors);
     if has(Layer::Landlock) {
-        let refuse_tcp = match plan.network {
-            Network::None => !has(Layer::Network),
+        let tcp = match &plan.network {
+            Network::Ports(ports) => Tcp::Connect(ports.clone()),
+            Network::None | Network::Loopback if has(Layer::Network) => Tcp::NotHandled,
+            Network::None | Network::Loopback => Tcp::Refused,
         };
         let mut grants = plan.grants.clone();
         if has(Layer::Mount) {
@@ -357,7 +381,7 @@ pub fn steps(
             // Without it these paths are not private: they are the host's own `/tmp` and home.
             grants.retain(|grant| plan.tmpfs.iter().all(|tmpfs| tmpfs.path != grant.path));
         }
-        steps.push(Step::Landlock { grants, refuse_tcp });
+        steps.push(Step::Landlock { grants, tcp });
     }
     if has(Layer::Seccomp) {
         steps.push(match (plan.recording, role) {
@@ -414,9 +438,9 @@ fn absent(plan: &LaunchPlan, facts: &Facts) -> Result<Vec<Absent>, StepError> {
         let needless = match layer {
             Layer::Hide => plan.names.hide.is_empty(),
             Layer::Protect => plan.names.protect.is_empty(),
+            Layer::Network => matches!(plan.network, Network::Ports(_)),
             Layer::Mount
             | Layer::Pid
-            | Layer::Network
             | Layer::Ipc
             | Layer::Uts
             | Layer::Cgroup
@@ -434,6 +458,9 @@ fn absent(plan: &LaunchPlan, facts: &Facts) -> Result<Vec<Absent>, StepError> {
             }
             absent.push(missing);
         }
+    }
+    if let (Network::Ports(_), Found::No(why)) = (&plan.network, facts.port_rules()) {
+        return Err(StepError::Missing(Absent { layer: Layer::Landlock, why }));
     }
     Ok(absent)
 }

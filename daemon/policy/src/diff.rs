@@ -146,6 +146,15 @@ impl Found {
         self.ordered("guard", (b.guard, a.guard), (guards(a.guard), guards(b.guard)));
         self.transactions(&a.transactions, &b.transactions);
         let (more, less) = (Direction::More, Direction::Less);
+        let mode = |settings: &Settings| settings.net.mode.value;
+        let name = |settings: &Settings| mode(settings).name().to_owned();
+        self.ordered("net.mode", (mode(a), mode(b)), (name(a), name(b)));
+        let ports = |s: &Settings| s.net.ports.iter().map(|p| p.value.0).collect::<Vec<_>>();
+        self.list("net.ports", more, (&ports(a), &ports(b)), u16::to_string);
+        let domains = |s: &Settings| s.net.domains.clone().unwrap_or_default();
+        self.list("net.domains", Direction::Other, (&domains(a), &domains(b)), |domain| {
+            format!("{}, which no layer holds", domain.0)
+        });
         let (ea, eb) = (&a.env, &b.env);
         self.list("env.pass", more, (&ea.pass, &eb.pass), |name| name.0.clone());
         self.list("env.deny", less, (&ea.deny, &eb.deny), |name| name.0.clone());

@@ -3,7 +3,7 @@
 
 use crate::{
     Origin, ProfileError, Source,
-    keys::{self, Enforced, Takes},
+    keys::{self, Takes},
 };
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
@@ -25,9 +25,6 @@ struct Place {
 
 /// Sections that are there any number of times.
 const LISTS: [&str; 2] = ["rules", "diagnostics"];
-
-/// Modes of the network that the language has and this build does not enforce.
-const PLANNED_MODES: [&str; 2] = ["loopback", "host"];
 
 impl<'a> Document<'a> {
     /// Reads a text.
@@ -105,10 +102,6 @@ impl<'a> Document<'a> {
             Some(_) | None => (0, within.to_owned()),
         };
         let (at, value) = (self.origin(span.start + shift), value.trim_matches('"'));
-        if key == "net.mode" && PLANNED_MODES.contains(&value) {
-            let why = "a session has no network but a loopback of its own: \"none\"".to_owned();
-            return ProfileError::NotEnforced { at: Box::new(at), key: key.to_owned(), why };
-        }
         let suggestion = match keys::find(key).map(|key| key.takes) {
             Some(Takes::Words(words)) => keys::nearest(value, words.iter().copied())
                 .map_or_else(|| format!("it takes {}", words.join(", ")), meant),
@@ -124,10 +117,6 @@ impl<'a> Document<'a> {
             let dot = if prefix.is_empty() { "" } else { "." };
             let path = format!("{prefix}{dot}{}", name.get_ref());
             let (known, section) = (keys::find(&path), keys::is_section(&path));
-            if let Some(Enforced::No(why)) = known.map(|key| key.enforced) {
-                let at = Box::new(self.origin(name.span().start));
-                return Err(ProfileError::NotEnforced { at, key: path, why: why.to_owned() });
-            }
             if known.is_none() && !section {
                 let at = self.origin(name.span().start);
                 return Err(invalid(at, &path, "is no key", keys::meant(&path)));

@@ -11,6 +11,9 @@ use std::{
     collections::BTreeMap, ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path, sync::LazyLock,
 };
 
+/// The port at which names are asked for.
+const DNS: u16 = 53;
+
 /// Where programs are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Search {
@@ -128,6 +131,10 @@ impl Profile {
             ("TMPDIR", b"/tmp"),
             ("USER", scene.user.as_bytes()),
         ]);
+        if self.settings.net.port(DNS).is_some() {
+            // There is no UDP; the C library then asks for names by TCP.
+            variables.insert("RES_OPTIONS", b"use-vc");
+        }
         variables.extend(self.settings.env.set.iter().map(|(k, v)| (k.0.as_str(), v.as_bytes())));
         if search == Search::System {
             variables.insert("PATH", &path);

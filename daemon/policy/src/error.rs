@@ -25,16 +25,6 @@ pub enum ProfileError {
         /// What to do instead; empty if there is nothing to say.
         suggestion: String,
     },
-    /// A key of the language that this build does not enforce; accepting it would be a lie.
-    #[error("{at}: {key}: is not enforced by this build: {why}")]
-    NotEnforced {
-        /// Where.
-        at: Box<Origin>,
-        /// The key with its section.
-        key: String,
-        /// What there is instead.
-        why: String,
-    },
     /// A test of the profile's own that its policy does not pass.
     #[error("{at}: tests: {test:?} does not hold: {why}")]
     Test {

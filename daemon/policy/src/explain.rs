@@ -3,6 +3,7 @@
 
 mod change;
 mod files;
+mod network;
 
 pub use change::Change;
 
@@ -10,7 +11,7 @@ use crate::{Origin, PlanError, Profile, Scene};
 use palisade_plan::Layer;
 use palisade_protocol::Denial;
 use serde::{Serialize, Serializer};
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::{fmt, str::FromStr};
 
 /// What a program would do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +179,7 @@ pub fn explain(
 ) -> Result<Explanation, ExplainError> {
     let mut found = match act {
         Act::Read | Act::Write | Act::Execute => files::explain(profile, scene, act, target)?,
-        Act::Connect => connect(profile, scene, target)?,
+        Act::Connect => network::connect(profile, scene, target)?,
     };
     if profile.settings.layers.optional.iter().any(|entry| entry.0 == found.layer) {
         let dot = if found.note.is_empty() { "" } else { "; " };
@@ -188,41 +189,4 @@ pub fn explain(
         );
     }
     Ok(found)
-}
-
-fn connect(profile: &Profile, scene: &Scene, target: &str) -> Result<Explanation, ExplainError> {
-    profile.plan(scene)?;
-    let wrong = || ExplainError::Address(target.to_owned());
-    let (host, port) = target.rsplit_once(':').ok_or_else(wrong)?;
-    port.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(wrong)?;
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let own = match (bare.unwrap_or(host).parse::<IpAddr>(), bare) {
-        (Ok(IpAddr::V6(_)), None) | (Ok(IpAddr::V4(_)) | Err(_), Some(_)) => return Err(wrong()),
-        (Ok(address), _) => address.is_loopback() || address.is_unspecified(),
-        (Err(_), None) if host.is_empty() || host.contains(['/', ':', ' ']) => return Err(wrong()),
-        (Err(_), None) => host == "localhost",
-    };
-    let (decision, rule) = if own {
-        (Decision::Allow, "a session has a loopback of its own, on which only it listens")
-    } else {
-        (
-            Decision::Deny,
-            "net.mode is \"none\": there is nothing but a loopback of the session's own",
-        )
-    };
-    let note = match decision {
-        Decision::Allow => "nothing of the host's loopback is reached",
-        Decision::Deny => "no profile of this build opens the network",
-    };
-    Ok(Explanation {
-        act: Act::Connect,
-        target: target.to_owned(),
-        decision,
-        place: if own { Place::Session } else { Place::Host },
-        layer: Layer::Network,
-        at: profile.settings.net.at.clone(),
-        rule: rule.to_owned(),
-        change: None,
-        note: note.to_owned(),
-    })
 }

@@ -28,8 +28,8 @@ pub enum Takes {
 pub enum Enforced {
     /// It does.
     Yes,
-    /// It does not, so the loader refuses the key; what there is instead.
-    No(&'static str),
+    /// It does not: what the key says is data, and is shown as that.
+    Data,
 }
 
 const fn key(path: &'static str) -> Key {
@@ -38,10 +38,6 @@ const fn key(path: &'static str) -> Key {
 
 const fn words(path: &'static str, words: &'static [&'static str]) -> Key {
     Key { path, takes: Takes::Words(words), enforced: Enforced::Yes }
-}
-
-const fn unenforced(path: &'static str, why: &'static str) -> Key {
-    Key { path, takes: Takes::Value, enforced: Enforced::No(why) }
 }
 
 const LAYERS: &[&str] = &[
@@ -66,9 +62,9 @@ pub const KEYS: &[Key] = &[
     key("fs.etc"),
     key("fs.hide"),
     key("fs.protect"),
-    words("net.mode", &["none"]),
-    unenforced("net.ports", "a session has no network but a loopback of its own"),
-    unenforced("net.domains", "a session has no network but a loopback of its own"),
+    words("net.mode", &["none", "loopback", "ports"]),
+    key("net.ports"),
+    Key { path: "net.domains", takes: Takes::Value, enforced: Enforced::Data },
     key("env.path"),
     Key { path: "env.set", takes: Takes::Names, enforced: Enforced::Yes },
     key("env.pass"),

@@ -4,12 +4,17 @@
 mod general;
 mod text;
 
-use crate::{PlanError, Profile, Scene, entries::PRIVATE, settings::Reach};
+use crate::{
+    PlanError, Profile, Scene,
+    entries::PRIVATE,
+    net::{Net, NetMode},
+    settings::Reach,
+};
 use general::{Target, target};
 pub use palisade_plan::record::{Kind, Right};
 use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -83,7 +88,10 @@ struct Needs {
     workspace_read: bool,
     workspace_written: bool,
     programs: Vec<PathBuf>,
+    /// What was served or connected to on a loopback of the session's own.
     loopback: Vec<String>,
+    /// What was connected to in the host's network.
+    ports: BTreeSet<u16>,
     refused: Vec<Wanted>,
 }
 
@@ -108,7 +116,7 @@ fn gather(wide: &Profile, scene: &Scene, run: &Run) -> Result<Needs, PlanError> 
     entries.sort_by_key(|(path, _)| std::cmp::Reverse(path.components().count()));
     let mut needs = Needs::default();
     for access in &run.accesses {
-        needs.take(scene, &entries, access);
+        needs.take(scene, (&wide.settings.net, &entries), access);
     }
     needs.refused.sort();
     needs.refused.dedup();
@@ -117,9 +125,10 @@ fn gather(wide: &Profile, scene: &Scene, run: &Run) -> Result<Needs, PlanError> 
 }
 
 impl Needs {
-    fn take(&mut self, scene: &Scene, entries: &[(PathBuf, Reach)], access: &Access) {
+    fn take(&mut self, scene: &Scene, wide: (&Net, &[(PathBuf, Reach)]), access: &Access) {
+        let (net, entries) = wide;
         if access.kind == Kind::Address {
-            return self.address(access);
+            return self.address(net, access);
         }
         let path = Path::new(&access.path);
         if path.starts_with(&scene.workspace) {
@@ -156,10 +165,14 @@ impl Needs {
         }
     }
 
-    fn address(&mut self, access: &Access) {
-        let own = access.path.parse::<SocketAddr>().ok().map(|address| address.ip());
-        match own {
-            Some(ip) if ip.is_loopback() || ip.is_unspecified() => {
+    fn address(&mut self, net: &Net, access: &Access) {
+        let address = access.path.parse::<SocketAddr>().ok();
+        let own = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
+        match address {
+            Some(to) if access.right == Right::Connect && net.port(to.port()).is_some() => {
+                self.ports.insert(to.port());
+            }
+            Some(to) if own(to.ip()) && net.mode.value == NetMode::Loopback => {
                 self.loopback.push(access.path.clone());
             }
             Some(_) if access.right == Right::Connect => {

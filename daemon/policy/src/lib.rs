@@ -17,6 +17,7 @@ mod judge;
 mod keys;
 mod learn;
 mod names;
+mod net;
 mod noise;
 mod numbers;
 mod planning;

@@ -4,11 +4,11 @@ use crate::{
     Profile,
     entries::{Base, PRIVATE, PathEntry},
     names,
-    settings::{FileEntry, NetMode},
+    settings::FileEntry,
 };
 use palisade_plan::{
-    Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Network, Records, Tmpfs, ceiling,
-    names::Names, record::Recording,
+    Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Records, Tmpfs, ceiling, names::Names,
+    record::Recording,
 };
 use std::path::{Path, PathBuf};
 
@@ -135,9 +135,7 @@ impl Profile {
             tmpfs,
             grants,
             syscalls: self.syscalls.clone(),
-            network: match settings.net.value {
-                NetMode::None => Network::None,
-            },
+            network: settings.net.planned(),
             limits: Limits {
                 memory_bytes: limits.memory.bytes(),
                 processes: limits.processes.get(),

@@ -3,9 +3,10 @@
 use crate::{
     Checker, Example, Facts, Handlers, Owner, ProfileError, ProfileSet, Source,
     entries::{Base, ToolEntry},
+    net::NetMode,
     rules,
     settings::{ENDLESS, FileEntry, Reach, Settings, WorkspaceAccess},
-    syscalls::SyscallList,
+    syscalls::{SyscallError, SyscallList},
 };
 use palisade_plan::{Layer, SyscallRule};
 use palisade_protocol::{Ask, Guard, ToolName, ToolSpec};
@@ -48,13 +49,27 @@ impl Profile {
 
     /// What its settings come to.
     pub(crate) fn new(source: &Source<'_>, settings: Settings) -> Result<Self, ProfileError> {
-        let syscalls = SyscallList::builtin()?.rules();
+        let syscalls = calls(&settings)?.rules();
         let digest = digest(source.name, &settings, &syscalls)
             .map_err(|why| ProfileError::Digest(source.name.to_owned(), why))?;
         let (name, file) = (source.name.to_owned(), source.file.to_owned());
         let profile = Self { name, file, owner: source.owner, digest, settings, syscalls };
         crate::examples::check(&profile)?;
         Ok(profile)
+    }
+
+    /// Its system calls, each with its reason.
+    ///
+    /// # Errors
+    /// If the list that was built in is broken; a test of this crate shows that it is not.
+    pub fn syscalls(&self) -> Result<SyscallList, SyscallError> {
+        calls(&self.settings)
+    }
+
+    /// Whether it names domains, which no layer holds.
+    #[must_use]
+    pub const fn names_domains(&self) -> bool {
+        self.settings.net.domains.is_some()
     }
 
     /// The file that it was read from.
@@ -339,6 +354,15 @@ impl Profile {
     pub fn passed_variables(&self) -> impl Iterator<Item = &str> {
         self.settings.env.pass.iter().map(|entry| entry.0.as_str())
     }
+}
+
+/// In the host's network there are fewer.
+fn calls(settings: &Settings) -> Result<SyscallList, SyscallError> {
+    let list = SyscallList::builtin()?;
+    Ok(match settings.net.mode.value {
+        NetMode::None | NetMode::Loopback => list.clone(),
+        NetMode::Ports => list.on_ports(),
+    })
 }
 
 /// Whether a list names a tool, by its name or an alias.

@@ -1,7 +1,7 @@
 //! What the kernel's own record says was refused, told as a denial: the layer, the right, on what,
 //! which line of the profile decides and what would allow it. Pure: the record is the broker's.
 
-use crate::{Act, Decision, Explanation, Profile, Scene, SyscallList, explain, noise::is_noise};
+use crate::{Act, Decision, Explanation, Profile, Scene, explain, net::NetMode, noise::is_noise};
 use palisade_plan::Layer;
 use palisade_protocol::Denial;
 
@@ -51,7 +51,7 @@ const NEVER: &str = "no profile can allow it";
 pub fn told(profile: &Profile, scene: &Scene, refused: &Refused) -> Option<Denial> {
     match refused {
         Refused::Landlock { rights, target } => landlock(profile, scene, rights, target),
-        Refused::Seccomp(call) => seccomp(*call),
+        Refused::Seccomp(call) => seccomp(profile, *call),
     }
 }
 
@@ -79,14 +79,41 @@ fn landlock(
             ("connect", name.as_str(), why.to_owned())
         }
         Target::Address(address) => {
-            let act = if names.contains(&"net.bind_tcp") { "bind" } else { "connect" };
-            let why = "there is no network namespace here, so Landlock refuses TCP altogether";
-            (act, address.as_str(), why.to_owned())
+            return Some(on_address(profile, scene, &names, address));
         }
         Target::Unknown => ("access", "", "the record does not say on what".to_owned()),
     };
     let rule = format!("{kind}: {sentence} ({})", names.join(", "));
     Some(without_remedy(Layer::Landlock, rule, shown))
+}
+
+fn on_address(profile: &Profile, scene: &Scene, rights: &[&str], address: &str) -> Denial {
+    let named = rights.join(", ");
+    let bind = rights.contains(&"net.bind_tcp");
+    let act = if bind { "bind" } else { "connect" };
+    let told = |why: &str| format!("{act}: {why} ({named})");
+    match (profile.settings.net.mode.value, bind) {
+        (NetMode::None | NetMode::Loopback, _) => {
+            let why = "there is no network namespace here, so Landlock refuses TCP altogether";
+            without_remedy(Layer::Landlock, told(why), address)
+        }
+        (NetMode::Ports, true) => {
+            let why = "with net.mode = \"ports\" nothing is served: no port can be bound";
+            without_remedy(Layer::Landlock, told(why), address)
+        }
+        (NetMode::Ports, false) => {
+            // The port is what was refused, whatever the address.
+            let port = address.rsplit([':', ' ']).next().unwrap_or_default();
+            let explained = explain(profile, scene, Act::Connect, &format!("0.0.0.0:{port}"));
+            match explained.ok().and_then(|explained| explained.denial()) {
+                Some(denial) => {
+                    let rule = format!("{} ({named})", denial.rule);
+                    Denial { rule, target: address.to_owned(), ..denial }
+                }
+                None => without_remedy(Layer::Landlock, told("it is refused"), address),
+            }
+        }
+    }
 }
 
 fn without_remedy(layer: Layer, rule: String, target: &str) -> Denial {
@@ -146,7 +173,7 @@ fn on_path(profile: &Profile, scene: &Scene, rights: &[&str], path: &str) -> Den
     }
 }
 
-fn seccomp(call: Syscall) -> Option<Denial> {
+fn seccomp(profile: &Profile, call: Syscall) -> Option<Denial> {
     let number = match call {
         Syscall::Number(number) => number,
         Syscall::Foreign => {
@@ -156,7 +183,7 @@ fn seccomp(call: Syscall) -> Option<Denial> {
         }
     };
     // What is not in the list is answered with ENOSYS, as an older kernel would.
-    let list = SyscallList::builtin().ok()?;
+    let list = profile.syscalls().ok()?;
     let entry = list.entries().iter().find(|entry| entry.rule.number == number)?;
     if entry.otherwise == "ENOSYS" {
         return None;
@@ -171,6 +198,7 @@ fn seccomp(call: Syscall) -> Option<Denial> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SyscallList;
 
     fn profile() -> Profile {
         let (_, text) = crate::builtin()[0];
@@ -180,6 +208,33 @@ mod tests {
     fn scene() -> Scene {
         let user = "tester".to_owned();
         Scene { workspace: "/w".into(), home: None, user, uid: 1000, gid: 1000 }
+    }
+
+    const ON_PORTS: &str = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"read\"\n\
+        execute = [\"!/usr\"]\n[net]\nmode = \"ports\"\nports = [443]\n";
+
+    #[test]
+    fn in_the_hosts_network_a_port_is_told_with_its_line_and_what_would_open_it() {
+        let profile = Profile::parse("test", ON_PORTS).unwrap();
+        let on = |right: &str, address: &str| {
+            let target = Target::Address(address.into());
+            let refused = Refused::Landlock { rights: vec![right.to_owned()], target };
+            told(&profile, &scene(), &refused).unwrap()
+        };
+        for address in ["192.0.2.1:80", "2001:db8::1:80", "port 80"] {
+            let denial = on("net.connect_tcp", address);
+            assert_eq!((denial.layer.as_str(), denial.target.as_str()), ("landlock", address));
+            assert_eq!(denial.rule, "connect: net.ports has 443, and not 80 (net.connect_tcp)");
+            assert_eq!(denial.remedy, "in test.toml, add 80 to net.ports");
+            assert!(denial.opens.contains("every address"), "{}", denial.opens);
+            assert_eq!(denial.at, "test.toml:7:8");
+        }
+        let denial = on("net.bind_tcp", "port 80");
+        assert!(denial.rule.starts_with("bind: ") && denial.remedy == NEVER, "{denial:?}");
+        let listen = crate::numbers::number("listen").unwrap();
+        let refused = Refused::Seccomp(Syscall::Number(listen));
+        let denial = told(&profile, &scene(), &refused).unwrap();
+        assert_eq!((denial.layer.as_str(), denial.target.as_str()), ("seccomp", "listen"));
     }
 
     fn on(right: &str, target: Target) -> Option<Denial> {

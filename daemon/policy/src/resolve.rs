@@ -2,21 +2,23 @@
 //! says so and may. Whatever would have no effect is an error, not a silence.
 
 mod files;
+mod network;
 mod parts;
 
 use crate::{
     ProfileError,
     document::Document,
+    entries::LayerEntry,
     examples::Example,
     handlers::Handlers,
-    settings::{
-        Environment, Files, Layers, Limits, NetMode, Settings, Tools, Widening, WorkspaceAccess,
-    },
+    net::{Net, NetMode},
+    settings::{Environment, Files, Layers, Limits, Settings, Tools, Widening, WorkspaceAccess},
     source::Said,
     stack,
     transactions::Transactions,
     written::Written,
 };
+use palisade_plan::Layer;
 use palisade_protocol::{
     Ask, Guard,
     limits::{MAX_GRACE_MS, MAX_TIMEOUT_MS},
@@ -64,10 +66,14 @@ pub(crate) fn resolve(
     let fs = files::files(document, &written.fs, &base.fs, widening)?;
     let limits = limits(document, &written, &base.limits, widening)?;
     let tools = parts::tools(document, &written.tools, &base.tools, widening)?;
-    let net = written.net.mode.as_ref().map_or(base.net, |mode| Said {
-        value: *mode.get_ref(),
-        at: Some(document.origin(mode.span().start)),
-    });
+    let net = network::network(document, &written.net, &base.net, widening)?;
+    let layers = parts::layers(document, &written.layers, &base.layers, widening)?;
+    let needed = |entry: &LayerEntry| entry.0 == Layer::Network;
+    if net.mode.value == NetMode::Ports && layers.required.iter().any(needed) {
+        let why =
+            "is \"ports\", and layers.required has the network namespace that it does without";
+        return Err(document.wrong("net.mode", why, "leave one of the two out"));
+    }
     let mut settings = Settings {
         description: written.description.clone().unwrap_or_default(),
         extends,
@@ -78,7 +84,7 @@ pub(crate) fn resolve(
         net,
         env: parts::environment(document, &written.env, &base.env, widening)?,
         limits,
-        layers: parts::layers(document, &written.layers, &base.layers, widening)?,
+        layers,
         tools,
         handlers: parts::handlers(document, &written, &base.handlers, widening)?,
         transactions,
@@ -176,7 +182,7 @@ fn bare(document: &Document<'_>, written: &Written) -> Result<Settings, ProfileE
             hide: Vec::new(),
             protect: Vec::new(),
         },
-        net: Said::default(NetMode::None),
+        net: Net::default(),
         env: Environment::default(),
         limits: Limits::default(),
         layers: Layers::default(),

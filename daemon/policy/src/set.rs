@@ -28,12 +28,13 @@ pub fn builtin() -> Vec<(&'static str, &'static str)> {
     BUILTIN.iter().map(|source| (source.name, source.text)).collect()
 }
 
-const BUILTIN: [Source<'static>; 5] = [
+const BUILTIN: [Source<'static>; 6] = [
     builtin!("workspace"),
     builtin!("readonly"),
     builtin!("build"),
     builtin!("guarded"),
     builtin!("strict"),
+    builtin!("trusted-net"),
 ];
 
 static BUILTINS: LazyLock<Result<ProfileSet, ProfileError>> =
@@ -142,7 +143,7 @@ mod tests {
         let set = ProfileSet::new([]).unwrap();
         assert_eq!(
             set.names().collect::<Vec<_>>(),
-            ["build", "guarded", "readonly", "strict", "workspace"]
+            ["build", "guarded", "readonly", "strict", "trusted-net", "workspace"]
         );
         assert_eq!(set.get(DEFAULT).unwrap().name(), "workspace");
         assert_eq!(builtin()[0].0, DEFAULT);
@@ -153,7 +154,7 @@ mod tests {
     fn a_given_profile_is_added_and_can_not_replace_another() {
         let (_, text) = builtin()[0];
         let set = ProfileSet::new([source("mine", text)]).unwrap();
-        assert_eq!(set.names().count(), 6);
+        assert_eq!(set.names().count(), 7);
         assert_ne!(set.get("mine").unwrap().digest(), set.get("workspace").unwrap().digest());
         for twice in [vec![source("workspace", text)], vec![source("mine", text); 2]] {
             let name = twice[0].name.to_owned();

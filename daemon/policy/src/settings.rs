@@ -6,6 +6,7 @@ use crate::{
     examples::Example,
     handlers::Handlers,
     names::Listed,
+    net::Net,
     rules::Rule,
     size::Size,
     source::{Origin, Said},
@@ -30,7 +31,7 @@ pub(crate) struct Settings {
     /// How `bash` is held.
     pub(crate) guard: Guard,
     pub(crate) fs: Files,
-    pub(crate) net: Said<NetMode>,
+    pub(crate) net: Net,
     pub(crate) env: Environment,
     pub(crate) limits: Limits,
     pub(crate) layers: Layers,
@@ -134,14 +135,6 @@ impl WorkspaceAccess {
             Self::Write => Reach::Write,
         }
     }
-}
-
-/// What there is of the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum NetMode {
-    /// A loopback of the session's own, nothing else.
-    None,
 }
 
 /// Variables.

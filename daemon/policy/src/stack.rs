@@ -20,7 +20,7 @@ pub(crate) fn both(a: &Settings, b: &Settings) -> Settings {
         ask: a.ask.max(b.ask),
         guard: a.guard.max(b.guard),
         fs,
-        net: a.net.clone(),
+        net: a.net.both(&b.net),
         env: environment(&a.env, &b.env),
         limits: a.limits.stricter(&b.limits),
         layers: layers(&a.layers, &b.layers),

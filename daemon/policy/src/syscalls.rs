@@ -23,6 +23,9 @@ pub enum SyscallError {
     /// Two entries for one call.
     #[error("{0} is there twice")]
     Duplicate(String),
+    /// An entry for a network that takes the place of none.
+    #[error("{0} is there for a network and not for the others")]
+    Stray(String),
     /// A clause or an action that makes no sense.
     #[error("{call}: {clause:?} {why}")]
     Clause {
@@ -56,6 +59,8 @@ pub struct SyscallEntry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyscallList {
     entries: Vec<SyscallEntry>,
+    /// What takes the place of entries in the host's network.
+    on_ports: Vec<SyscallEntry>,
 }
 
 #[derive(Deserialize)]
@@ -69,7 +74,15 @@ struct ListText {
 #[serde(deny_unknown_fields)]
 struct GroupText {
     name: String,
+    /// For sessions in this network alone, in place of what stands elsewhere.
+    network: Option<NetworkText>,
     calls: Vec<CallText>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum NetworkText {
+    Ports,
 }
 
 #[derive(Deserialize)]
@@ -104,9 +117,13 @@ impl SyscallList {
     /// be understood, or an entry without a reason.
     pub fn parse(text: &str) -> Result<Self, SyscallError> {
         let list: ListText = toml::from_str(text).map_err(|e| SyscallError::Text(e.to_string()))?;
-        let mut entries = Vec::new();
-        let mut seen = BTreeSet::new();
+        let (mut entries, mut on_ports) = (Vec::new(), Vec::new());
+        let (mut seen, mut seen_on_ports) = (BTreeSet::new(), BTreeSet::new());
         for group in list.group {
+            let (entries, seen) = match group.network {
+                None => (&mut entries, &mut seen),
+                Some(NetworkText::Ports) => (&mut on_ports, &mut seen_on_ports),
+            };
             for call in group.calls {
                 if call.why.trim().is_empty() {
                     return Err(SyscallError::NoReason(call.name));
@@ -124,7 +141,20 @@ impl SyscallList {
         if entries.is_empty() {
             return Err(SyscallError::Empty);
         }
-        Ok(Self { entries })
+        match on_ports.iter().find(|entry| !seen.contains(&entry.rule.number)) {
+            Some(stray) => Err(SyscallError::Stray(stray.name.clone())),
+            None => Ok(Self { entries, on_ports }),
+        }
+    }
+
+    /// The list of sessions in the host's network.
+    #[must_use]
+    pub fn on_ports(&self) -> Self {
+        let instead = |entry: &SyscallEntry| {
+            let found = self.on_ports.iter().find(|other| other.rule.number == entry.rule.number);
+            found.unwrap_or(entry).clone()
+        };
+        Self { entries: self.entries.iter().map(instead).collect(), on_ports: Vec::new() }
     }
 
     /// Its entries, in the order of the text.

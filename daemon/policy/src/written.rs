@@ -7,8 +7,9 @@ use crate::{
     },
     handlers::Rememberable,
     names::NameEntry,
+    net::NetText,
     rules::Rule,
-    settings::{LimitsText, NetMode, WorkspaceAccess},
+    settings::{LimitsText, WorkspaceAccess},
     transactions::TransactionsText,
 };
 use palisade_protocol::{Ask, Guard};
@@ -34,7 +35,7 @@ pub(crate) struct Written {
     #[serde(default)]
     pub(crate) fs: Files,
     #[serde(default)]
-    pub(crate) net: Net,
+    pub(crate) net: NetText,
     #[serde(default)]
     pub(crate) env: Environment,
     #[serde(default)]
@@ -91,13 +92,6 @@ pub(crate) struct Files {
     pub(crate) etc: Option<List<EtcEntry>>,
     pub(crate) hide: Option<List<NameEntry>>,
     pub(crate) protect: Option<List<NameEntry>>,
-}
-
-/// `[net]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Net {
-    pub(crate) mode: Option<Spanned<NetMode>>,
 }
 
 /// `[env]`.

@@ -2,7 +2,7 @@
 //! with the plan, the change it names allows what it says, and no text is a panic.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can not go on fails")]
 
-use palisade_plan::{Access, LaunchPlan};
+use palisade_plan::{Access, LaunchPlan, Network};
 use palisade_policy::{
     Act, Commands, Decision, Explanation, Facts, Judgement, Owner, Place, Profile, ProfileSet,
     Scene, Search, Source, builtin, explain, judge,
@@ -65,7 +65,31 @@ struct Said {
     allowed: Option<Vec<&'static str>>,
     hidden: Vec<&'static str>,
     rules: Vec<(&'static str, &'static str)>,
+    net: &'static str,
 }
+
+/// What of the network a generated profile has.
+const NETS: [&str; 8] = [
+    "",
+    "mode = \"none\"\n",
+    "mode = \"loopback\"\n",
+    "mode = \"ports\"\nports = [443]\n",
+    "mode = \"ports\"\nports = [53, 80, 443]\n",
+    "mode = \"ports\"\nports = [22, 80]\n",
+    "mode = \"ports\"\nports = [443, 8080]\ndomains = [\"*.example.com\"]\n",
+    "mode = \"ports\"\nports = [443]\ndomains = [\"a.example.com\", \"crates.io\"]\n",
+];
+
+/// Addresses that are connected to.
+const ADDRESSES: [&str; 7] = [
+    "1.1.1.1:443",
+    "1.1.1.1:80",
+    "127.0.0.1:443",
+    "127.0.0.1:8080",
+    "[::1]:22",
+    "localhost:53",
+    "example.com:9",
+];
 
 const KEYS: [&str; 3] = ["read", "execute", "write"];
 
@@ -92,6 +116,7 @@ impl Said {
         if let Some(list) = &self.allowed {
             text += &format!("allow = {list:?}\n");
         }
+        text += &format!("[net]\n{}", self.net);
         for (verdict, about) in &self.rules {
             text += &format!("[[rules]]\nverdict = {verdict:?}\nwhy = \"made\"\n{about}\n");
         }
@@ -123,9 +148,10 @@ fn profile() -> impl Strategy<Value = Said> {
         subset(&["bash", "delete_file"]),
         proptest::option::of(Just(vec!["read_file", "edit"])),
         subset(&["CI", "TZ"]),
+        select(&NETS[..]),
     );
     (first, second).prop_filter_map("it loads", |((workspace, entries, rules), rest)| {
-        let (ask, memory, optional, denied, allowed, hidden) = rest;
+        let (ask, memory, optional, denied, allowed, hidden, net) = rest;
         let mut said = Said {
             workspace,
             lists: Default::default(),
@@ -136,6 +162,7 @@ fn profile() -> impl Strategy<Value = Said> {
             allowed,
             hidden,
             rules: Vec::new(),
+            net,
         };
         for (path, list) in entries {
             let mut more = said.clone();
@@ -250,6 +277,15 @@ proptest! {
                 }
             }
         }
+        for target in ADDRESSES {
+            if reaches_host(&both, Act::Connect, target) {
+                prop_assert!(reaches_host(&pa, Act::Connect, target), "{target}");
+                prop_assert!(reaches_host(&pb, Act::Connect, target), "{target}");
+            }
+        }
+        let each = stacked(&[&tb, &ta], "extends = [\"a\", \"b\"]", Owner::Other).unwrap();
+        let of = |profile: &Profile| profile.plan(&scene()).unwrap().network;
+        prop_assert_eq!(of(&both), of(&each), "in whichever order");
         for (tool, facts) in calls() {
             let strict = |profile: &Profile| strictness(profile, Ask::Never, &tool, &facts);
             let most = strict(&pa).max(strict(&pb));
@@ -274,6 +310,10 @@ proptest! {
                 for act in FILE_ACTS {
                     prop_assert!(!reaches_host(&child, act, target) || reaches_host(&pa, act, target));
                 }
+            }
+            for target in ADDRESSES {
+                let (more, less) = (reaches_host(&child, Act::Connect, target), reaches_host(&pa, Act::Connect, target));
+                prop_assert!(!more || less, "{target}");
             }
         }
     }
@@ -307,6 +347,11 @@ proptest! {
                 prop_assert_eq!(reaches_host(&profile, act, target), by_plan, "{} {}", act, target);
             }
         }
+        for target in ADDRESSES {
+            let port: u16 = target.rsplit(':').next().unwrap().parse().unwrap();
+            let by_plan = matches!(&plan.network, Network::Ports(ports) if ports.contains(&port));
+            prop_assert_eq!(reaches_host(&profile, Act::Connect, target), by_plan, "{}", target);
+        }
     }
 
     #[test]
@@ -330,6 +375,21 @@ proptest! {
     }
 
     #[test]
+    fn the_port_that_is_named_opens_it(said in profile(), target in select(&ADDRESSES[..])) {
+        let found = asked(&said.profile(), Act::Connect, target);
+        prop_assume!(found.decision == Decision::Deny);
+        let change = found.change.unwrap();
+        let net = match change.key {
+            "net.mode" => format!("mode = {:?}\n", change.value),
+            _ if said.net.contains("ports = [") => said.net.replace("ports = [", &format!("ports = [{}, ", change.value)),
+            _ => format!("mode = \"ports\"\nports = [{}]\n", change.value),
+        };
+        let text = said.text().replace(&format!("[net]\n{}", said.net), &format!("[net]\n{net}"));
+        let changed = Profile::parse("made", &text).unwrap();
+        prop_assert_eq!(asked(&changed, Act::Connect, target).decision, Decision::Allow, "{}", target);
+    }
+
+    #[test]
     fn no_text_is_a_panic(text in ".{0,400}") {
         if let Err(error) = Profile::parse("fuzz", &text) {
             prop_assert!(!error.to_string().is_empty());
@@ -338,7 +398,7 @@ proptest! {
 
     #[test]
     fn no_broken_profile_is_a_panic(
-        which in 0..4_usize,
+        which in 0..6_usize,
         cuts in vec((0..6000_usize, 0..30_usize, "[ -~\n]{0,6}"), 1..6),
     ) {
         let mut text: Vec<u8> = builtin()[which].1.into();

@@ -16,7 +16,7 @@ use nix::{
         inotify::{AddWatchFlags, InitFlags as InotifyFlags, Inotify},
         personality::{self, Persona},
         signal::kill,
-        socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket},
+        socket::{AddressFamily, Backlog, SockFlag, SockProtocol, SockType, listen, socket},
         stat::{Mode, SFlag, makedev, mknod},
         uio::{RemoteIoVec, process_vm_readv},
     },
@@ -94,6 +94,12 @@ fn others(act: &str, about: &str) -> Option<Answer> {
             Ok(address) => told(TcpStream::connect_timeout(&address, PATIENCE)),
             Err(_) => Answer::Refused(Errno::EINVAL),
         },
+        // Whether somebody is there does not matter: nothing kept it from going there.
+        "reach-tcp" => match others("connect-tcp", about)? {
+            Answer::Refused(Errno::ECONNREFUSED) => Answer::Done,
+            answer @ (Answer::Done | Answer::Refused(_) | Answer::Another) => answer,
+        },
+        "serve-tcp" => told(TcpListener::bind(about)),
         "send-udp" => {
             told(UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.send_to(b"palisade", about)))
         }
@@ -155,6 +161,10 @@ fn filtered(act: &str, about: &str) -> Option<Answer> {
         ),
         "clock" => kernel(clock_gettime(ClockId::CLOCK_REALTIME)),
         "socket" => make_socket(about),
+        "listen" => kernel(
+            socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
+                .and_then(|socket| listen(&socket, Backlog::new(1)?)),
+        ),
         _ => return None,
     })
 }

@@ -17,7 +17,7 @@ pub use attempt::{attempt, report};
 pub use deed::Deed;
 pub use names::NAMES;
 pub use places::{Names, Owner, Places, Reach};
-pub use probes::{Outside, PROBES, Probe, When};
+pub use probes::{Outside, PROBES, Probe, When, Within};
 pub use trial::{Held, Trial};
 pub use verdict::{Row, Verdict};
 

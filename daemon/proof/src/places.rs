@@ -160,13 +160,18 @@ impl Places {
         give(path, owner)
     }
 
-    /// An attempt with its places filled in; none if there is no such place here.
-    pub(crate) fn fill(&self, template: &str) -> Option<String> {
+    /// An attempt with its places filled in, those of the session's first; none if there is no such
+    /// place here.
+    pub(crate) fn fill(
+        &self,
+        template: &str,
+        session: &BTreeMap<&'static str, String>,
+    ) -> Option<String> {
         let Some((before, rest)) = template.split_once('{') else {
             return Some(template.to_owned());
         };
         let (key, after) = rest.split_once('}')?;
-        Some(format!("{before}{}{after}", self.filled.get(key)?))
+        Some(format!("{before}{}{after}", session.get(key).or_else(|| self.filled.get(key))?))
     }
 
     /// Puts a program into the workspace, for everybody to run.

@@ -21,6 +21,36 @@ pub enum When {
     AtTheEnd,
 }
 
+/// In which networks an escape is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Within {
+    /// In each.
+    Every,
+    /// In one of the session's own.
+    Own,
+    /// In one of its own in which nothing is up.
+    Nothing,
+    /// In one of its own with a loopback.
+    Loopback,
+    /// In the host's, of which the session has some ports.
+    Ports,
+}
+
+impl Within {
+    /// Whether a network is one of them, as receipts name it. What has no network namespace, by the
+    /// profile's leave, is tried as if it had one.
+    #[must_use]
+    pub fn has(self, mode: &str) -> bool {
+        match self {
+            Self::Every => true,
+            Self::Own => mode != "ports",
+            Self::Nothing => mode == "none",
+            Self::Loopback => mode != "ports" && mode != "none",
+            Self::Ports => mode == "ports",
+        }
+    }
+}
+
 /// One escape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
@@ -44,6 +74,14 @@ pub struct Probe {
     pub when: When,
     /// A scope of Landlock's without which the kernel can not stop it.
     pub(crate) scope: Option<&'static str>,
+    /// In which networks.
+    pub within: Within,
+}
+
+impl Probe {
+    const fn within(self, within: Within) -> Self {
+        Self { within, ..self }
+    }
 }
 
 pub(crate) const fn kept(
@@ -54,8 +92,19 @@ pub(crate) const fn kept(
     control: &'static str,
     outside: Outside,
 ) -> Probe {
-    let when = When::AtOnce;
-    Probe { name, tries, layer, call: None, stopped, attempt, control, outside, when, scope: None }
+    Probe {
+        name,
+        tries,
+        layer,
+        call: None,
+        stopped,
+        attempt,
+        control,
+        outside,
+        when: When::AtOnce,
+        scope: None,
+        within: Within::Every,
+    }
 }
 
 /// The filter answers before anything else in the kernel looks at the call, so a call that it
@@ -74,7 +123,7 @@ const fn filtered(
 use Outside::{Succeeds, Untried};
 
 /// What is tried of every profile, by layer.
-pub const PROBES: [Probe; 35] = [
+pub const PROBES: [Probe; 42] = [
     kept(
         "read-beside",
         "read a file beside the workspace",
@@ -179,33 +228,46 @@ pub const PROBES: [Probe; 35] = [
         "connect to an address of the internet",
         Layer::Network,
         ("connect-tcp 192.0.2.1:443", "ENETUNREACH"),
-        "loopback",
+        "{own}",
         Untried,
-    ),
+    )
+    .within(Within::Own),
     kept(
         "send-away",
         "send a datagram to an address of the internet",
         Layer::Network,
         ("send-udp 192.0.2.1:53", "ENETUNREACH"),
-        "loopback",
+        "{own}",
         Untried,
-    ),
+    )
+    .within(Within::Own),
     kept(
         "reach-metadata",
         "connect to the address at which clouds give out credentials",
         Layer::Network,
         ("connect-tcp 169.254.169.254:80", "ENETUNREACH"),
-        "loopback",
+        "{own}",
         Untried,
-    ),
+    )
+    .within(Within::Own),
     kept(
         "reach-host-loopback",
         "connect to a service on the host's loopback",
         Layer::Network,
         ("connect-tcp 127.0.0.1:{port}", "ECONNREFUSED"),
-        "loopback",
+        "{own}",
         Succeeds,
-    ),
+    )
+    .within(Within::Loopback),
+    kept(
+        "reach-any-loopback",
+        "connect to any loopback",
+        Layer::Network,
+        ("connect-tcp 127.0.0.1:{port}", "ENETUNREACH"),
+        "{own}",
+        Succeeds,
+    )
+    .within(Within::Nothing),
     kept(
         "reach-abstract-socket",
         "connect to an abstract socket outside",
@@ -213,7 +275,38 @@ pub const PROBES: [Probe; 35] = [
         ("connect-abstract {abstract}", "ECONNREFUSED"),
         "pair",
         Succeeds,
-    ),
+    )
+    .within(Within::Own),
+    kept(
+        "reach-other-port",
+        "connect to a port of the host that the profile does not have",
+        Layer::Landlock,
+        ("connect-tcp 127.0.0.1:{port}", "EACCES"),
+        "reach-tcp 127.0.0.1:{listed}",
+        Succeeds,
+    )
+    .within(Within::Ports),
+    kept(
+        "serve",
+        "serve on a port of the host",
+        Layer::Landlock,
+        ("serve-tcp 127.0.0.1:0", "EACCES"),
+        "reach-tcp 127.0.0.1:{listed}",
+        Succeeds,
+    )
+    .within(Within::Ports),
+    Probe {
+        scope: Some("AbstractUnixSocket"),
+        ..kept(
+            "reach-host-abstract",
+            "connect to an abstract socket of the network that it is in",
+            Layer::Landlock,
+            ("connect-abstract {abstract}", "EPERM"),
+            "pair",
+            Succeeds,
+        )
+        .within(Within::Ports)
+    },
     kept(
         "share-ipc",
         "be in the System V and POSIX IPC of the host",
@@ -287,6 +380,12 @@ pub const PROBES: [Probe; 35] = [
         "speak to the kernel's audit",
         "socket",
         "socket audit",
-        "socket route",
+        "socket inet",
     ),
+    filtered("send-datagram", "send a datagram", "socket", "send-udp 192.0.2.1:53", "socket inet")
+        .within(Within::Ports),
+    filtered("list-interfaces", "list interfaces", "socket", "socket route", "socket inet")
+        .within(Within::Ports),
+    filtered("listen", "be given a port of the host by listening", "listen", "listen", "pair")
+        .within(Within::Ports),
 ];

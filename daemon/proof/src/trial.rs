@@ -4,7 +4,7 @@ use crate::{
     Answer, Deed, Outside, Places, Probe, When, attempt, probes,
     verdict::{Row, Verdict},
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a session's receipt says of what is held.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +13,19 @@ pub struct Held {
     pub missing: BTreeSet<String>,
     /// The scopes that Landlock closes.
     pub scopes: BTreeSet<String>,
+    /// The network that it has, as receipts name it.
+    pub network: String,
+    /// With `ports`, which.
+    pub ports: Vec<u16>,
+}
+
+impl Held {
+    /// What an attempt says of the session itself.
+    fn filled(&self) -> BTreeMap<&'static str, String> {
+        let own = if self.network == "none" { "socket inet" } else { "loopback" };
+        let listed = self.ports.first().map(|port| ("listed", port.to_string()));
+        listed.into_iter().chain([("own", own.to_owned())]).collect()
+    }
 }
 
 /// A probe, what it comes to outside if it is tried there, and its two attempts.
@@ -37,11 +50,13 @@ impl Trial {
     pub fn new(places: &Places, held: &Held) -> Self {
         let mut trial =
             Self { ready: vec![], words: vec![], deeds: vec![], missing: held.missing.clone() };
-        for probe in probes() {
+        let session = held.filled();
+        for probe in probes().filter(|probe| probe.within.has(&held.network)) {
             if probe.scope.is_some_and(|scope| !held.scopes.contains(scope)) {
                 continue;
             }
-            let pair = (places.fill(probe.attempt), places.fill(probe.control));
+            let fill = |template| places.fill(template, &session);
+            let pair = (fill(probe.attempt), fill(probe.control));
             let (Some(word), Some(control)) = pair else { continue };
             if probe.when == When::AtTheEnd {
                 // Without the layer there is nothing that would take it back.
@@ -101,23 +116,25 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Names, Owner, Reach};
+    use crate::{Names, Owner, Reach, Within};
     use palisade_policy::SyscallList;
 
     #[test]
     fn the_filter_answers_as_the_probes_say() {
-        let list = SyscallList::builtin().unwrap();
+        let (usual, on_ports) =
+            (SyscallList::builtin().unwrap(), SyscallList::builtin().unwrap().on_ports());
         let mut checked = 0;
         for probe in probes() {
             let Some(call) = probe.call else {
                 assert_ne!(probe.layer, palisade_plan::Layer::Seccomp, "{}", probe.name);
                 continue;
             };
+            let list = if probe.within == Within::Ports { &on_ports } else { usual };
             let entry = list.entries().iter().find(|entry| entry.name == call);
             assert_eq!(entry.map(|entry| entry.otherwise.as_str()), Some(probe.stopped), "{call}");
             checked += 1;
         }
-        assert_eq!(checked, 15);
+        assert_eq!(checked, 18);
         let names: BTreeSet<_> = probes().map(|probe| probe.name).collect();
         assert_eq!(names.len(), probes().count());
     }
@@ -134,10 +151,29 @@ mod tests {
             below: some("below/kept"),
         };
         places.name(&names, Owner::Prover).unwrap();
-        let mut trial =
-            Trial::new(&places, &Held { scopes: ["Signal".to_owned()].into(), ..Held::default() });
-        let deeds = trial.deeds();
-        assert_eq!(trial.ready.len() + deeds.len(), probes().count());
+        let scopes: BTreeSet<_> = ["Signal", "AbstractUnixSocket"].map(str::to_owned).into();
+        let held = |network: &str, ports: &[u16]| {
+            let (network, ports, scopes) = (network.to_owned(), ports.to_vec(), scopes.clone());
+            Held { network, ports, scopes, ..Held::default() }
+        };
+        let mut tried = BTreeSet::new();
+        for held in [held("none", &[]), held("ports", &[9]), held("loopback", &[])] {
+            let mut trial = Trial::new(&places, &held);
+            tried.extend(trial.deeds().iter().map(|deed| deed.probe.name));
+            for ready in &trial.ready {
+                let name = ready.probe.name;
+                let succeeds = matches!(ready.probe.outside, Outside::Succeeds);
+                assert_eq!(ready.outside, succeeds.then_some(Answer::Done), "{name}");
+                tried.insert(name);
+                // Only those that must succeed anywhere are tried here.
+                let control = places.fill(ready.probe.control, &held.filled()).unwrap();
+                if !control.starts_with("make-") && !control.starts_with("append") {
+                    assert_eq!(attempt(&control), Answer::Done, "{control}");
+                }
+            }
+        }
+        assert_eq!(tried.len(), probes().count(), "each is tried somewhere");
+        let deeds = Trial::new(&places, &held("loopback", &[])).deeds();
         // Outside, each of them is done, and counts.
         for mut deed in deeds {
             places.name(&names, Owner::Prover).unwrap();
@@ -146,18 +182,6 @@ mod tests {
                 deed.told(vec!["protect".to_owned(), "hide".to_owned()]);
             }
             assert_eq!(deed.row().verdict, Verdict::Escaped, "{}", deed.probe.name);
-        }
-        places.name(&names, Owner::Prover).unwrap();
-        for ready in &trial.ready {
-            let expected = matches!(ready.probe.outside, Outside::Succeeds).then_some(Answer::Done);
-            assert_eq!(ready.outside, expected, "{}", ready.probe.name);
-        }
-        // Only those that must succeed anywhere are tried here.
-        for ready in &trial.ready {
-            let control = places.fill(ready.probe.control).unwrap();
-            if !control.starts_with("make-") && !control.starts_with("append") {
-                assert_eq!(attempt(&control), Answer::Done, "{control}");
-            }
         }
         assert_eq!(attempt("no-such-thing").to_string(), "EOPNOTSUPP");
     }

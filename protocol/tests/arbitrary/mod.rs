@@ -156,11 +156,13 @@ fn receipt() -> impl Strategy<Value = Receipt> {
         by,
     });
     let degraded = (text(), text()).prop_map(|(layer, why)| Degraded { layer, why });
+    let network =
+        (text(), vec(any::<u16>(), 0..4)).prop_map(|(mode, ports)| NetworkReceipt { mode, ports });
     (
         (text(), text(), text(), texts()),
         (option::of(landlock), option::of(seccomp)),
         (any::<[u32; 3]>(), vec(any::<u32>(), 0..4), any::<bool>()),
-        (vec(limit, 0..3), vec(degraded.clone(), 0..3), guard(), vec(degraded, 0..3)),
+        (vec(limit, 0..3), vec(degraded.clone(), 0..3), guard(), vec(degraded, 0..3), network),
     )
         .prop_map(|(texts, kernel, ids, lists)| Receipt {
             profile: texts.0,
@@ -178,6 +180,7 @@ fn receipt() -> impl Strategy<Value = Receipt> {
             degraded: lists.1,
             guard: lists.2,
             unrecorded: lists.3,
+            network: lists.4,
         })
 }
 

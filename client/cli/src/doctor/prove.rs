@@ -10,7 +10,7 @@ use crate::{
     profile::{Directories, load},
     run,
 };
-use palisade_client::{Client, Error, Open, Receipt, Session};
+use palisade_client::{Client, Error, ErrorCode, Open, Receipt, Session};
 use palisade_policy::{Profile, Samples};
 use palisade_proof::{Held, Names, Owner, Places, Reach, Row, Trial, Verdict};
 use serde_json::{Value, json};
@@ -41,12 +41,28 @@ struct Proof {
     /// Whether it is known what the profile hides and protects.
     names: Known,
     /// Why there are no rows.
-    untried: Option<(String, String)>,
+    untried: Option<Untried>,
+}
+
+/// Why a profile was not proved.
+#[derive(Debug)]
+struct Untried {
+    code: ErrorCode,
+    message: String,
+    hint: String,
 }
 
 impl Proof {
+    /// Nobody has a session of it: the launcher's ceiling leaves none.
+    fn not_permitted(&self) -> bool {
+        self.untried.as_ref().is_some_and(|untried| untried.code == ErrorCode::OverCeiling)
+    }
+
     fn holds(&self) -> bool {
-        self.untried.is_none() && self.rows.iter().all(|row| row.verdict.holds())
+        match &self.untried {
+            Some(_) => self.not_permitted(),
+            None => self.rows.iter().all(|row| row.verdict.holds()),
+        }
     }
 }
 
@@ -120,7 +136,8 @@ async fn prove(client: &Client, profile: String, here: Option<&Profile>) -> Resu
 fn untried(profile: String, error: Error) -> Result<Proof, Failure> {
     match error.wire() {
         Some(wire) => {
-            let untried = Some((wire.message.clone(), wire.hint.clone()));
+            let (message, hint) = (wire.message.clone(), wire.hint.clone());
+            let untried = Some(Untried { code: wire.code, message, hint });
             Ok(Proof { profile, rows: Vec::new(), names: Known::No, untried })
         }
         None => Err(error.into()),
@@ -138,6 +155,8 @@ fn held(receipt: &Receipt) -> Held {
     Held {
         missing: receipt.degraded.iter().map(|degraded| degraded.layer.clone()).collect(),
         scopes: receipt.landlock.iter().flat_map(|landlock| landlock.scopes.clone()).collect(),
+        network: receipt.network.mode.clone(),
+        ports: receipt.network.ports.clone(),
     }
 }
 
@@ -189,11 +208,13 @@ fn report(proofs: &[Proof]) -> Value {
     };
     let profile = |proof: &Proof| {
         let error = proof.untried.as_ref();
-        let error = error.map(|(message, hint)| json!({"message": message, "hint": hint}));
+        let error = error.map(|untried| {
+            json!({"code": untried.code, "message": untried.message, "hint": untried.hint})
+        });
         let probes: Vec<_> = proof.rows.iter().map(row).collect();
         json!({
-            "profile": proof.profile, "ok": proof.holds(), "error": error, "probes": probes,
-            "names_tried": proof.names == Known::Yes,
+            "profile": proof.profile, "ok": proof.holds(), "permitted": !proof.not_permitted(),
+            "error": error, "probes": probes, "names_tried": proof.names == Known::Yes,
         })
     };
     let profiles: Vec<_> = proofs.iter().map(profile).collect();
@@ -206,7 +227,14 @@ fn text(proof: &Proof, paint: Paint) -> String {
     let stopped = proof.rows.iter().filter(|row| row.verdict.holds()).count();
     let tried = proof.rows.len();
     match &proof.untried {
-        Some((message, hint)) => {
+        Some(Untried { message, .. }) if proof.not_permitted() => {
+            let told = format!(
+                "{profile}: not permitted by the ceiling, so not tried: {}",
+                harmless(message)
+            );
+            lines.push(paint.apply(Style::Warning, &told));
+        }
+        Some(Untried { message, hint, .. }) => {
             let told = format!("{profile}: not proved: {}", harmless(message));
             lines.push(paint.apply(Style::Error, &told));
             if !hint.is_empty() {
@@ -262,6 +290,24 @@ mod tests {
             };
         let rows = PROBES.iter().zip(answers).map(row).collect();
         Proof { profile: "mine".to_owned(), rows, names: Known::Yes, untried: None }
+    }
+
+    #[test]
+    fn what_the_ceiling_does_not_permit_is_no_failure_and_what_else_is_untried_is() {
+        let untried = |code| Proof {
+            profile: "mine".to_owned(),
+            rows: Vec::new(),
+            names: Known::No,
+            untried: Some(Untried { code, message: "no".to_owned(), hint: "do".to_owned() }),
+        };
+        let over = untried(ErrorCode::OverCeiling);
+        let shown = "mine: not permitted by the ceiling, so not tried: no\n\n";
+        assert!(over.holds());
+        assert_eq!(text(&over, Paint::Plain), shown);
+        assert_eq!(report(&[over])["profiles"][0]["permitted"], json!(false));
+        let failed = untried(ErrorCode::CellFailed);
+        assert!(!failed.holds());
+        assert_eq!(text(&failed, Paint::Plain), "mine: not proved: no\nhint: do\n\n");
     }
 
     #[test]

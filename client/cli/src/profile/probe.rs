@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use palisade_client::Session;
-use palisade_policy::{Act, Decision, Example, Place, Scene};
+use palisade_policy::{Act, Decision, Example, Explanation, Place, Scene};
 use std::{
     env, fs,
     os::unix::fs::PermissionsExt as _,
@@ -89,8 +89,9 @@ pub(super) async fn attempt(
     session: &Session,
     scratch: &Scratch,
     test: &Example,
-    place: Place,
+    told: &Explanation,
 ) -> Result<Outcome, Failure> {
+    let place = told.place;
     let target = test.target.as_str();
     if let Some(rest) = target.strip_prefix("$WORKSPACE/") {
         scratch.furnish(rest).map_err(|error| Failure::new(error.to_string(), ""))?;
@@ -109,7 +110,9 @@ pub(super) async fn attempt(
     if needed.is_some_and(|path| missing(&path)) && !private_write {
         return Ok(Outcome::Absent);
     }
-    let line = script(test.act, target, place);
+    // In the host's network its rules on ports are what refuses; all else is the network's own.
+    let on_ports = test.act == Act::Connect && told.layer.name() == "landlock";
+    let line = if on_ports { reaching(target) } else { script(test.act, target, place) };
     let result = session.bash(line).reason("palisade profile test").await?;
     if let Some(error) = &result.error
         && result.exit_code.is_none()
@@ -119,9 +122,11 @@ pub(super) async fn attempt(
     // What was done to a protected name is found when the command has ended, and not kept.
     let by_name = result.denials.iter().any(|one| matches!(one.layer.as_str(), "hide" | "protect"));
     let refused_to_connect = result.stderr.contains("Connection refused");
+    let refused_port = result.stderr.contains("Permission denied");
     let found = match (test.act, result.exit_code) {
         (Act::Write, Some(_)) if by_name => Decision::Deny,
         (_, Some(0)) => Decision::Allow,
+        (Act::Connect, Some(_)) if on_ports && !refused_port => Decision::Allow,
         // Something was there to refuse it.
         (Act::Connect, Some(_)) if refused_to_connect => Decision::Allow,
         // It ran, and did not like the option.
@@ -167,6 +172,12 @@ fn script(act: Act, target: &str, place: Place) -> String {
             format!("exec 3<> {}", quoted(&format!("/dev/tcp/{host}/{port}")))
         }
     }
+}
+
+/// A connection in the host's network, where nobody may answer.
+fn reaching(target: &str) -> String {
+    let line = script(Act::Connect, target, Place::Host);
+    format!("timeout 5 bash -c {}", quoted(&line))
 }
 
 /// A target as a word of a shell: its variable by what the session says it is.

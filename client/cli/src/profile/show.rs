@@ -4,7 +4,7 @@
 use super::{Directories, load};
 use crate::{failure::Failure, paint::harmless, print};
 use clap::Args;
-use palisade_policy::{Profile, SyscallEntry, SyscallList};
+use palisade_policy::{Profile, SyscallEntry};
 use serde_json::json;
 
 /// Show all of a profile, with its defaults and what it extends
@@ -29,7 +29,7 @@ impl Show {
         let Some(profile) = found.first() else { return Ok(0) };
         let text = match (self.seccomp, self.json) {
             (true, json) => {
-                let list = SyscallList::builtin().map_err(|e| Failure::new(e.to_string(), ""))?;
+                let list = profile.syscalls().map_err(|e| Failure::new(e.to_string(), ""))?;
                 if json { calls_json(list.entries()) } else { calls(list.entries()) }
             }
             (false, false) => whole(profile)?,
@@ -40,6 +40,7 @@ impl Show {
                     "name": profile.name(), "file": profile.file(), "digest": profile.digest(),
                     "description": profile.description(), "extends": profile.extends(),
                     "tests": tests, "canonical": canonical,
+                    "not_enforced": if profile.names_domains() { vec!["net.domains"] } else { vec![] },
                 })
                 .to_string()
                     + "\n"
@@ -56,6 +57,10 @@ fn whole(profile: &Profile) -> Result<String, Failure> {
     text += &format!("# sha256 {}\n", profile.digest());
     if !profile.extends().is_empty() {
         text += &format!("# extends {}; what they say is in here\n", profile.extends().join(", "));
+    }
+    if profile.names_domains() {
+        text +=
+            "# net.domains is data for what comes later: no layer holds a connection to a name\n";
     }
     text += "\n";
     // The text of others, of which only line ends may steer a terminal.

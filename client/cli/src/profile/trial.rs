@@ -89,10 +89,10 @@ async fn attempt(client: &Client, profile: &Profile) -> Result<u8, Failure> {
     let mut status = 0;
     for test in profile.tests() {
         let told = explain(profile, &scratch.scene(), test.act, &test.target);
-        let place = told.map(|told| told.place).map_err(|error| {
+        let told = told.map_err(|error| {
             Failure::new(error.to_string(), "the workspace of this trial is a temporary directory")
         })?;
-        let outcome = probe::attempt(&session, &scratch, test, place).await?;
+        let outcome = probe::attempt(&session, &scratch, test, &told).await?;
         tell(profile, test, &outcome, paint::stdout())?;
         match outcome {
             Outcome::Held | Outcome::Absent => {}

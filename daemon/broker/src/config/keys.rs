@@ -38,6 +38,7 @@ pub(crate) const KEYS: &[Key] = &[
     at_start("audit_sync"),
     at_start("user"),
     at_start("launcher_socket"),
+    at_start("allow_ports"),
     at_start("prove_at_start"),
     live("log"),
     live("drain_ms"),

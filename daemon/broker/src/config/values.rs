@@ -1,5 +1,6 @@
 //! Values of the configuration file that are more than text. Broker, pure.
 
+use palisade_plan::ceiling::Reach;
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, str::FromStr};
 
@@ -65,5 +66,40 @@ impl TryFrom<String> for LogFilter {
 impl From<LogFilter> for String {
     fn from(filter: LogFilter) -> Self {
         filter.0
+    }
+}
+
+/// Ports as the launcher's `--allow-ports` takes them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AllowedPorts(String);
+
+impl AllowedPorts {
+    /// As it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for AllowedPorts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse::<Reach>().map(|_| Self(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for AllowedPorts {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<AllowedPorts> for String {
+    fn from(ports: AllowedPorts) -> Self {
+        ports.0
     }
 }

@@ -131,7 +131,10 @@ async fn a_greeted_client_can_ask_what_needs_no_session() {
         let reply = client.ask(4, Request::Status).await;
         let Reply::Status(status) = reply else { panic!("{reply:?}") };
         assert!(status.launcher.starts_with("gone: it was never there"));
-        assert_eq!(status.profiles, ["build", "guarded", "readonly", "strict", "workspace"]);
+        assert_eq!(
+            status.profiles,
+            ["build", "guarded", "readonly", "strict", "trusted-net", "workspace"]
+        );
         let query = OutputQuery { call_id: "nobodys".parse().unwrap(), offset: 0, limit: None };
         assert_eq!(code(client.ask(5, Request::Output(query)).await), ErrorCode::NotFound);
         let unknown = ToolsQuery { names: vec!["bsh".parse().unwrap()] };

@@ -1,7 +1,7 @@
 //! The ceiling's rules on system calls: what no filter lets through, whoever wrote it.
 
 use super::CeilingError;
-use crate::{SyscallAction, SyscallRule};
+use crate::{Network, SyscallAction, SyscallRule};
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the ceiling's system calls are for x86_64; another architecture needs its numbers");
@@ -70,8 +70,29 @@ const NOT_WITH: [(u32, [u64; 3], &str); 16] = [
     (302, [1, 0, 0], "prlimit64 on another process"),
 ];
 
-/// Holds a filter's rules against both lists.
-pub(super) fn check(rules: &[SyscallRule]) -> Result<(), CeilingError> {
+/// Calls that are not let through with these arguments by a session in the launcher's own network:
+/// what Landlock's rules on ports do not see.
+const NOT_ON_PORTS: [(u32, [u64; 4], &str); 11] = [
+    (41, [2, 2, 0, 0], "socket(AF_INET, SOCK_DGRAM)"),
+    (41, [2, 2, 17, 0], "socket(AF_INET, SOCK_DGRAM, IPPROTO_UDP)"),
+    (41, [10, 2, 0, 0], "socket(AF_INET6, SOCK_DGRAM)"),
+    (41, [10, 2, 17, 0], "socket(AF_INET6, SOCK_DGRAM, IPPROTO_UDP)"),
+    (41, [16, 3, 0, 0], "socket(AF_NETLINK, SOCK_RAW)"),
+    (41, [16, 2, 0, 0], "socket(AF_NETLINK, SOCK_DGRAM)"),
+    (44, [0, 0, 0, 0x2000_0000], "sendto(MSG_FASTOPEN)"),
+    (46, [0, 0, 0x2000_0000, 0], "sendmsg(MSG_FASTOPEN)"),
+    (307, [0, 0, 0, 0x2000_0000], "sendmmsg(MSG_FASTOPEN)"),
+    (54, [0, 6, 30, 0], "setsockopt(TCP_FASTOPEN_CONNECT)"),
+    // A socket that is not bound is given a port by it.
+    (50, [0, 0, 0, 0], "listen"),
+];
+
+/// Holds a filter's rules against the lists.
+pub(super) fn check(rules: &[SyscallRule], network: &Network) -> Result<(), CeilingError> {
+    let on_ports = match network {
+        Network::None | Network::Loopback => &[][..],
+        Network::Ports(_) => &NOT_ON_PORTS[..],
+    };
     if !rules.iter().any(may_allow) {
         return Err(CeilingError::Empty("system calls that are allowed"));
     }
@@ -85,6 +106,12 @@ pub(super) fn check(rules: &[SyscallRule]) -> Result<(), CeilingError> {
         }
         for (_, [a, b, c], call) in NOT_WITH.iter().filter(|(not, ..)| *not == number) {
             match rule.decide(&[*a, *b, *c, 0, 0, 0]) {
+                SyscallAction::Allow => return Err(CeilingError::Syscall { call, number }),
+                SyscallAction::Errno(_) => {}
+            }
+        }
+        for (_, [a, b, c, d], call) in on_ports.iter().filter(|(not, ..)| *not == number) {
+            match rule.decide(&[*a, *b, *c, *d, 0, 0]) {
                 SyscallAction::Allow => return Err(CeilingError::Syscall { call, number }),
                 SyscallAction::Errno(_) => {}
             }

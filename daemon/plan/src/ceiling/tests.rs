@@ -335,3 +335,86 @@ fn some_calls_need_their_arguments_checked() {
     let error = CeilingError::Syscall { call: "clone(CLONE_NEWUSER)", number: 56 };
     assert_eq!(check(|plan| plan.syscalls.push(clone(0x6e02_0000))), Err(error));
 }
+
+/// A filter as a plan on ports has it: of sockets what is made in it alone.
+fn on_ports(plan: &mut LaunchPlan, ports: &[u16]) {
+    plan.network = Network::Ports(ports.to_vec());
+}
+
+fn reaching(network: Reach, change: impl FnOnce(&mut LaunchPlan)) -> Result<(), CeilingError> {
+    let mut plan = plan();
+    change(&mut plan);
+    Ceiling { network, ..Ceiling::default() }.check(&plan, USER)
+}
+
+#[test]
+fn the_launchers_network_is_opened_by_its_own_word_alone() {
+    let over = |ports: &str, most: &str| {
+        Err(CeilingError::Ports { ports: ports.to_owned(), most: most.to_owned() })
+    };
+    let two: Reach = "80,443".parse().unwrap();
+    assert_eq!(check(|plan| plan.network = Network::Loopback), Ok(()));
+    assert_eq!(check(|plan| on_ports(plan, &[443, 80])), over("80,443", "no port"));
+    assert_eq!(reaching(two.clone(), |plan| on_ports(plan, &[443, 80])), Ok(()));
+    assert_eq!(reaching(two.clone(), |plan| on_ports(plan, &[443, 22])), over("22", "80,443"));
+    assert_eq!(reaching(Reach::EveryPort, |plan| on_ports(plan, &[1, 65535])), Ok(()));
+    let told = over("22", "80,443").unwrap_err().to_string();
+    assert!(told.contains("start it with --allow-ports 22 "), "{told}");
+    for (ports, error) in [
+        (vec![], CeilingError::Empty("ports")),
+        (vec![443, 0], CeilingError::PortZero),
+        (vec![443; 257], CeilingError::Over { limit: "ports", wanted: 257, most: 256 }),
+    ] {
+        for reach in [Reach::Nothing, two.clone(), Reach::EveryPort] {
+            assert_eq!(reaching(reach, |plan| on_ports(plan, &ports)), Err(error.clone()));
+        }
+    }
+}
+
+#[test]
+fn on_ports_nothing_passes_that_landlock_does_not_see() {
+    // Unless one argument says what is sent, listened on or connected to, each is let through.
+    for (number, call) in [
+        (41, "socket(AF_INET, SOCK_DGRAM)"),
+        (44, "sendto(MSG_FASTOPEN)"),
+        (46, "sendmsg(MSG_FASTOPEN)"),
+        (307, "sendmmsg(MSG_FASTOPEN)"),
+        (54, "setsockopt(TCP_FASTOPEN_CONNECT)"),
+        (50, "listen"),
+    ] {
+        let clauses = match number {
+            41 => [262, 1].map(|protocol| refuse(2, protocol)).into_iter().chain([]).collect(),
+            _ => vec![],
+        };
+        // What no filter lets through is refused here as well.
+        let families = [17, 38, 40].map(|family| refuse(0, family));
+        let clauses = if number == 41 { [clauses, families.to_vec()].concat() } else { clauses };
+        let rule = SyscallRule { number, clauses, otherwise: SyscallAction::Allow };
+        let with = |network: Network| {
+            let rule = rule.clone();
+            move |plan: &mut LaunchPlan| {
+                plan.syscalls.push(rule);
+                plan.network = network;
+            }
+        };
+        assert_eq!(reaching(Reach::EveryPort, with(Network::Loopback)), Ok(()), "{call}");
+        let refused = Err(CeilingError::Syscall { call, number });
+        assert_eq!(reaching(Reach::EveryPort, with(Network::Ports(vec![443]))), refused);
+    }
+}
+
+fn refuse(argument: u8, value: u64) -> (Vec<Condition>, SyscallAction) {
+    let mask = u64::from(u32::MAX);
+    let condition = Condition { argument, wide: false, mask, compare: Compare::Equal, value };
+    (vec![condition], SyscallAction::Errno(1))
+}
+
+#[test]
+fn ports_are_read_as_the_option_takes_them() {
+    assert_eq!("any".parse(), Ok(Reach::EveryPort));
+    assert_eq!("none".parse(), Ok(Reach::Nothing));
+    assert_eq!("443, 80,443".parse(), Ok(Reach::Ports([80, 443].into())));
+    for bad in ["", "0", "80,", "70000", "-1", "http"] {
+        assert!(bad.parse::<Reach>().is_err(), "{bad}");
+    }
+}

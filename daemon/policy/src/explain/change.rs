@@ -97,13 +97,13 @@ pub(super) fn named(
     Change { key, value, how, opens: format!("{opens} of the session") }
 }
 
-fn set(profile: &Profile, key: &'static str, value: &str, opens: &str) -> Change {
+pub(super) fn set(profile: &Profile, key: &'static str, value: &str, opens: &str) -> Change {
     let how = how(profile, key, &format!("set {value:?} as"));
     Change { key, value: value.to_owned(), how, opens: opens.to_owned() }
 }
 
 /// What to do to which profile.
-fn how(profile: &Profile, key: &str, act: &str) -> String {
+pub(super) fn how(profile: &Profile, key: &str, act: &str) -> String {
     let name = profile.name();
     match (profile.owner, profile.settings.widening) {
         (Owner::Builtin, _) => format!(

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{Act, Decision, ProfileSet, explain};
+use palisade_plan::Network;
 
 fn scene() -> Scene {
     Scene {
@@ -188,4 +189,30 @@ fn whatever_was_typed_the_file_is_a_profile() {
     let found = learn(set.get("workspace").unwrap(), &scene(), &run).unwrap();
     Profile::parse("learned", &found.text).unwrap();
     assert!(found.text.contains("3 accesses were not kept"));
+}
+
+#[test]
+fn the_network_is_what_was_used_of_it() {
+    use Kind::Address;
+    let mode = |from: &str, accesses: &[(Right, &str, Kind)]| {
+        let (profile, found) = learned(from, accesses);
+        let refused: Vec<_> = found.refused.into_iter().map(|wanted| wanted.target).collect();
+        (profile.settings.net.planned(), refused)
+    };
+    let own = (Right::Bind, "127.0.0.1:8080", Address);
+    let away = (Right::Connect, "192.0.2.1:443", Address);
+    let other = (Right::Connect, "192.0.2.1:22", Address);
+    let refused = |port: u16| vec![format!("192.0.2.1:{port}")];
+    assert_eq!(mode("workspace", &[]), (Network::None, vec![]));
+    assert_eq!(mode("workspace", &[own]), (Network::Loopback, vec![]));
+    assert_eq!(mode("workspace", &[own, away]), (Network::Loopback, refused(443)));
+    assert_eq!(mode("strict", &[own]), (Network::None, vec![]));
+    assert_eq!(mode("trusted-net", &[own]), (Network::None, vec![]));
+    assert_eq!(mode("trusted-net", &[away, other]), (Network::Ports(vec![443]), refused(22)));
+    // What was not kept may have been a connection.
+    let set = ProfileSet::new([]).unwrap();
+    let lost = Run { lost: 1, ..run(&[]) };
+    let found = learn(set.get("trusted-net").unwrap(), &scene(), &lost).unwrap();
+    let profile = Profile::parse("learned", &found.text).unwrap();
+    assert_eq!(profile.settings.net.planned(), Network::Ports(vec![53, 80, 443]));
 }

@@ -37,8 +37,9 @@ pub(super) fn write(wide: &Profile, scene: &Scene, run: &Run, needs: &Needs) -> 
     let description = quoted(&format!("What {command} needs, learned from a run of it."));
     let extends = quoted(wide.name());
     write_all(&mut text, format_args!("description = {description}\nextends = {extends}\n\n"));
-    tests(&mut text, scene, needs);
+    tests(&mut text, wide, scene, needs);
     files(&mut text, scene, needs);
+    network(&mut text, run, needs);
     limits(&mut text, wide, run);
     text += "\n[tools]\n# It was a command.\nallow = [\"bash\"]\n";
     refused(&mut text, needs);
@@ -63,7 +64,7 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-fn tests(text: &mut String, scene: &Scene, needs: &Needs) {
+fn tests(text: &mut String, wide: &Profile, scene: &Scene, needs: &Needs) {
     text.push_str("tests = [\n");
     for program in needs.programs.iter().take(MOST_TESTS) {
         let test = quoted(&format!("exec {}: allow", named(scene, program)));
@@ -71,7 +72,12 @@ fn tests(text: &mut String, scene: &Scene, needs: &Needs) {
     }
     let written = if needs.workspace_written { "allow" } else { "deny" };
     write_all(text, format_args!("    \"write $WORKSPACE/x: {written}\",\n"));
-    text.push_str("    \"connect 1.1.1.1:443: deny\",\n]\n\n");
+    let net = &wide.settings.net;
+    let port = [443, 80, 22, 9].into_iter().find(|port| net.port(*port).is_none());
+    if let Some(port) = port {
+        write_all(text, format_args!("    \"connect 1.1.1.1:{port}: deny\",\n"));
+    }
+    text.push_str("]\n\n");
 }
 
 fn files(text: &mut String, scene: &Scene, needs: &Needs) {
@@ -102,6 +108,21 @@ fn files(text: &mut String, scene: &Scene, needs: &Needs) {
         .map(|(name, need)| (name.clone(), why_path(Path::new(name), need)))
         .collect();
     list(text, "etc", "# What was read of /etc.\n", &lines);
+}
+
+fn network(text: &mut String, run: &Run, needs: &Needs) {
+    let ports: Vec<_> = needs.ports.iter().map(u16::to_string).collect();
+    let (why, mode) = match (ports.as_slice(), needs.loopback.as_slice()) {
+        // What was not kept may have been the network's: then it stays as it was.
+        ([], []) if run.lost > 0 => return,
+        ([], []) => ("Nothing was connected to or served.".to_owned(), "none"),
+        ([], [first, ..]) => (format!("For {}.", line(first)), "loopback"),
+        (_, _) => ("What it connected to.".to_owned(), "ports"),
+    };
+    write_all(text, format_args!("\n[net]\n# {why}\nmode = \"{mode}\"\n"));
+    if !ports.is_empty() {
+        write_all(text, format_args!("ports = [{}]\n", ports.join(", ")));
+    }
 }
 
 fn list(text: &mut String, key: &str, what: &str, lines: &[(String, String)]) {

@@ -3,7 +3,8 @@
 use super::*;
 use crate::ProfileSet;
 use palisade_plan::{
-    CgroupFacts, Facts, Found, Identity, Layer, Role, Step, assemble,
+    CgroupFacts, Facts, Found, Identity, Layer, Namespace, Network, Role, Step, StepError, Tcp,
+    assemble,
     ceiling::Ceiling,
     codec::{self, MAX_PLAN},
     steps,
@@ -34,13 +35,20 @@ fn grants(plan: &LaunchPlan, path: &str) -> Vec<Access> {
 
 #[test]
 fn built_in_plans_are_under_the_ceiling_and_fit_in_a_message() {
-    for name in ["workspace", "readonly", "build", "guarded", "strict"] {
+    let trusted = Ceiling { network: "53,80,443".parse().unwrap(), ..Ceiling::default() };
+    for name in ["workspace", "readonly", "build", "guarded", "strict", "trusted-net"] {
+        let ceiling = if name == "trusted-net" { trusted.clone() } else { Ceiling::default() };
         let plan = profile(name).plan(&usual()).unwrap();
         let identity = Identity { uid: 1000, gid: 1000 };
-        assert_eq!(Ceiling::default().check(&plan, identity), Ok(()), "{name}");
+        assert_eq!(ceiling.check(&plan, identity), Ok(()), "{name}");
         assert!(codec::encode(&plan).unwrap().len() < MAX_PLAN, "{name}");
         assert!(assemble(&plan.syscalls).is_ok());
-        assert_eq!(plan.network, Network::None);
+        let network = match name {
+            "strict" => Network::None,
+            "trusted-net" => Network::Ports(vec![53, 80, 443]),
+            _ => Network::Loopback,
+        };
+        assert_eq!(plan.network, network, "{name}");
         assert_eq!(plan.optional, [Layer::Limits]);
     }
 }
@@ -136,6 +144,7 @@ fn without_a_root_of_its_own_a_session_has_no_leave_on_the_hosts_tmp_and_home() 
             records: found.clone(),
             audit_session: found.clone(),
             cgroup: CgroupFacts::default(),
+            ports: found.clone(),
         };
         let identity = Identity { uid: 1000, gid: 1000 };
         let (steps, _) = steps(&plan, &facts, identity, Role::Runner).unwrap();
@@ -218,4 +227,61 @@ fn variables_stand_for_the_scenes_own() {
     );
     let error = PlanError::NoHome("/data".to_owned());
     assert_eq!(mine.plan(&scene("/srv/p", None)), Err(error));
+}
+
+fn facts(landlock_abi: u32, network: Found) -> Facts {
+    let here = || Found::Yes(String::new());
+    let layer = |layer| (layer, if layer == Layer::Network { network.clone() } else { here() });
+    Facts {
+        kernel: String::new(),
+        privileged: false,
+        user_namespace: here(),
+        layers: Layer::ALL.map(layer).to_vec(),
+        landlock_abi,
+        landlock_errata: 0,
+        overlay: here(),
+        records: here(),
+        audit_session: here(),
+        cgroup: CgroupFacts::default(),
+        ports: here(),
+    }
+}
+
+#[test]
+fn each_network_has_its_own_steps() {
+    let identity = Identity { uid: 1000, gid: 1000 };
+    let taken = |plan: &LaunchPlan, facts: &Facts| {
+        let (steps, absent) = steps(plan, facts, identity, Role::Files).unwrap();
+        let own = steps.iter().any(
+            |step| matches!(step, Step::Namespaces(kinds) if kinds.contains(&Namespace::Network)),
+        );
+        let tcp = steps.iter().find_map(|step| {
+            if let Step::Landlock { tcp, .. } = step { Some(tcp.clone()) } else { None }
+        });
+        let absent: Vec<_> = absent.into_iter().map(|absent| absent.layer).collect();
+        (own, steps.contains(&Step::Loopback), tcp.unwrap(), absent)
+    };
+    let plan = |name: &str| {
+        let optional = vec![Layer::Network];
+        LaunchPlan { optional, ..profile(name).plan(&usual()).unwrap() }
+    };
+    let here = facts(7, Found::Yes(String::new()));
+    let gone = facts(7, Found::No("gone".to_owned()));
+    let ports = Tcp::Connect(vec![53, 80, 443]);
+    assert_eq!(taken(&plan("strict"), &here), (true, false, Tcp::NotHandled, vec![]));
+    assert_eq!(taken(&plan("workspace"), &here), (true, true, Tcp::NotHandled, vec![]));
+    for name in ["strict", "workspace"] {
+        let missing = (false, false, Tcp::Refused, vec![Layer::Network]);
+        assert_eq!(taken(&plan(name), &gone), missing, "{name}");
+    }
+    for facts in [&here, &gone] {
+        assert_eq!(taken(&plan("trusted-net"), facts), (false, false, ports.clone(), vec![]));
+    }
+    // Without the scope of abstract sockets those of the host could be reached.
+    let old =
+        steps(&plan("trusted-net"), &facts(5, gone.layer(Layer::Network)), identity, Role::Files);
+    assert!(
+        matches!(&old, Err(StepError::Missing(absent)) if absent.layer == Layer::Landlock && absent.why.contains("ABI 6")),
+        "{old:?}"
+    );
 }

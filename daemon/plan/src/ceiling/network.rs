@@ -1,0 +1,82 @@
+//! The ceiling's rule on the network: which ports of the launcher's own a session may connect to.
+
+use super::CeilingError;
+use crate::Network;
+use std::{collections::BTreeSet, fmt, str::FromStr};
+
+/// More rules than this would be a list of exceptions to none.
+const MOST_PORTS: usize = 256;
+
+/// What a session may reach of the launcher's own network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing: every session has a network of its own.
+    Nothing,
+    /// These ports, by TCP.
+    Ports(BTreeSet<u16>),
+    /// Any port, by TCP.
+    EveryPort,
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("no port"),
+            Self::Ports(ports) => f.write_str(&listed(ports)),
+            Self::EveryPort => f.write_str("every port"),
+        }
+    }
+}
+
+impl FromStr for Reach {
+    type Err = String;
+
+    /// As `--allow-ports` takes it: `53,80,443`, `any` or `none`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let port = |word: &str| match word.trim().parse::<u16>() {
+            Ok(port) if port > 0 => Ok(port),
+            Ok(_) | Err(_) => Err(format!("{word:?} is no port from 1 to 65535")),
+        };
+        match text {
+            "none" => Ok(Self::Nothing),
+            "any" => Ok(Self::EveryPort),
+            list => list.split(',').map(port).collect::<Result<_, _>>().map(Self::Ports),
+        }
+    }
+}
+
+fn listed<'a>(ports: impl IntoIterator<Item = &'a u16>) -> String {
+    let ports: Vec<_> = ports.into_iter().map(u16::to_string).collect();
+    ports.join(",")
+}
+
+impl Reach {
+    /// Holds a plan's network against it.
+    pub(super) fn check(&self, network: &Network) -> Result<(), CeilingError> {
+        let ports = match network {
+            Network::None | Network::Loopback => return Ok(()),
+            Network::Ports(ports) => ports,
+        };
+        if ports.is_empty() {
+            return Err(CeilingError::Empty("ports"));
+        }
+        if ports.len() > MOST_PORTS {
+            let wanted = u64::try_from(ports.len()).unwrap_or(u64::MAX);
+            return Err(CeilingError::Over { limit: "ports", wanted, most: MOST_PORTS as u64 });
+        }
+        if ports.contains(&0) {
+            return Err(CeilingError::PortZero);
+        }
+        let refused: BTreeSet<u16> = match self {
+            Self::Nothing => ports.iter().copied().collect(),
+            Self::Ports(most) => {
+                ports.iter().filter(|port| !most.contains(port)).copied().collect()
+            }
+            Self::EveryPort => BTreeSet::new(),
+        };
+        if refused.is_empty() {
+            return Ok(());
+        }
+        Err(CeilingError::Ports { ports: listed(&refused), most: self.to_string() })
+    }
+}
