@@ -275,8 +275,10 @@ fn the_service_proves_its_profiles_at_its_start() {
     let run = |words: &str| {
         booted.line_of("alice", &format!("palisade run {words}")).output().expect("palisade runs")
     };
-    let served = run("-- echo served");
-    assert_eq!(String::from_utf8_lossy(&served.stdout), "served\n", "{served:?}");
+    for profile in ["workspace", "guarded", "readonly"] {
+        let served = run(&format!("--profile {profile} -- echo served"));
+        assert_eq!(String::from_utf8_lossy(&served.stdout), "served\n", "{profile}: {served:?}");
+    }
     let refused = run("--profile holed -- echo served");
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!((refused.status.code(), refused.stdout.as_slice()), (Some(125), &b""[..]), "{told}");
