@@ -96,6 +96,8 @@ pub struct SessionOverview {
     pub jobs: u32,
     /// What all of its processes have in memory, where a cgroup counts it.
     pub memory_bytes: Option<u64>,
+    /// The uid of its processes: the same as `uid`, or one that nothing else has.
+    pub runs_as: u32,
 }
 
 /// One call under way.

@@ -41,6 +41,9 @@ pub struct Receipt {
     pub unrecorded: Vec<Degraded>,
     /// What of the network there is.
     pub network: NetworkReceipt,
+    /// Whom the session is for, where its uid is one that nothing else has: this user's files are the
+    /// session's own where it may write, and what it makes there is this user's.
+    pub for_uid: Option<u32>,
 }
 
 /// The network as enforced.

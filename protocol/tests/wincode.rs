@@ -89,7 +89,7 @@ wire! {
     struct KeptOverview { uid: u32, bytes: [u64; 4] }
     struct SessionOverview {
         session: String, uid: u32, pid: Option<u32>, profile: String, workspace: Vec<u8>, time_ms: u64,
-        calls: u64, in_flight: u32, jobs: u32, memory_bytes: Option<u64>,
+        calls: u64, in_flight: u32, jobs: u32, memory_bytes: Option<u64>, runs_as: u32,
     }
     struct CallOverview {
         call_id: String, session: String, tool: String, stage: CallStage, time_ms: u64,
@@ -193,7 +193,7 @@ wire! {
         seccomp: Option<(String, u32, u32)>, namespaces: Vec<String>, uid: u32, gid: u32,
         groups: Vec<u32>, capabilities: String, no_new_privs: bool, securebits: u32,
         limits: Vec<(String, u64, String)>, degraded: Vec<(String, String)>, guard: Guard,
-        unrecorded: Vec<(String, String)>, network: (String, Vec<u16>),
+        unrecorded: Vec<(String, String)>, network: (String, Vec<u16>), for_uid: Option<u32>,
     }
     struct Landlock { abi: u32, rights: Vec<String>, scopes: Vec<String>, rules: u32 }
 }

@@ -197,7 +197,7 @@ fn int_80_is_killed_by_the_filter_and_by_nothing_else() {
 fn root(world: &World) -> Step {
     let plan = plan(&world.workspace());
     Step::Root(Box::new(Root {
-        identity: own(),
+        runs: own().into(),
         workspace: plan.workspace,
         binds: plan.binds,
         tmpfs: plan.tmpfs,
@@ -248,7 +248,7 @@ fn a_workspace_reached_through_a_link_is_refused() {
     std::os::unix::fs::symlink(world.workspace(), &link).unwrap();
     let plan = plan(&link);
     let root = Root {
-        identity: own(),
+        runs: own().into(),
         workspace: Bind {
             path: link.as_path().into(),
             access: Access::Write,

@@ -107,7 +107,10 @@ pub(crate) fn confined(receipt: &Receipt) -> String {
         let ports: Vec<_> = receipt.network.ports.iter().map(u16::to_string).collect();
         parts.push(format!("the host's network on ports {}", ports.join(" ")));
     }
-    parts.push(format!("uid {}", receipt.uid));
+    parts.push(match receipt.for_uid {
+        Some(peer) => format!("uid {} for uid {peer}", receipt.uid),
+        None => format!("uid {}", receipt.uid),
+    });
     let mut holders: Vec<&str> = receipt.limits.iter().map(|limit| limit.by.as_str()).collect();
     holders.sort_unstable();
     holders.dedup();

@@ -326,6 +326,7 @@ pub(crate) mod tests {
                     profile,
                     ask,
                     workspace,
+                    runs_as: pid,
                 })
             });
         let grant = (any::<String>(), text(), option::of(any::<u64>())).prop_map(

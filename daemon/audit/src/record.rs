@@ -169,6 +169,9 @@ pub struct SessionOpen {
     pub ask: String,
     /// Where it works.
     pub workspace: CleanText,
+    /// The uid of its processes, where that is one that nothing else has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_as: Option<u32>,
 }
 
 /// A session ended.

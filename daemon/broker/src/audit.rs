@@ -139,6 +139,7 @@ impl Audit {
     pub(crate) async fn opened(&self, session: &Session) -> Result<(), Unrecorded> {
         let Peer { uid, pid, .. } = session.peer;
         let ask = serde_json::to_value(session.ask).unwrap_or_default();
+        let receipt = session.receipt();
         let record = Record::SessionOpen(SessionOpen {
             session: session.id.to_string(),
             uid,
@@ -146,6 +147,7 @@ impl Audit {
             profile: session.profile.name().to_owned(),
             ask: ask.as_str().unwrap_or_default().to_owned(),
             workspace: CleanText::new(&String::from_utf8_lossy(&session.workspace.0)),
+            runs_as: receipt.for_uid.map(|_| receipt.uid),
         });
         self.record(record).await.map(drop)
     }

@@ -1,7 +1,11 @@
 //! The configuration file: what it says, with the place of each value. Nothing is touched here but
 //! that file, and nothing is decided. Broker.
 
-use crate::{roles::Principal, scrape::Address, traces::Export};
+use crate::{
+    roles::{Identity, Principal, SessionUids},
+    scrape::Address,
+    traces::Export,
+};
 use palisade_audit::Sync;
 use serde::Deserialize;
 use std::{
@@ -41,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) user: Option<Written<String>>,
     pub(crate) launcher_socket: Option<Written<PathBuf>>,
     pub(crate) allow_ports: Option<Written<AllowedPorts>>,
+    pub(crate) identity: Option<Written<Identity>>,
+    pub(crate) session_uids: Option<Written<SessionUids>>,
     pub(crate) prove_at_start: Option<Written<bool>>,
     pub(crate) log: Option<Written<LogFilter>>,
     pub(crate) drain_ms: Option<Written<u32>>,
@@ -60,6 +66,7 @@ pub(crate) struct Roles {
     pub(crate) administer: Option<Written<Vec<Principal>>>,
     pub(crate) provide: Option<Written<Vec<Principal>>>,
     pub(crate) record: Option<Written<Vec<Principal>>>,
+    pub(crate) throwaway: Option<Written<Vec<Principal>>>,
 }
 
 /// `[quotas]`.
@@ -82,6 +89,7 @@ struct SpelledRoles {
     administer: Option<Spanned<Vec<Principal>>>,
     provide: Option<Spanned<Vec<Principal>>>,
     record: Option<Spanned<Vec<Principal>>>,
+    throwaway: Option<Spanned<Vec<Principal>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -108,6 +116,8 @@ struct Spelled {
     user: Option<Spanned<String>>,
     launcher_socket: Option<Spanned<Absolute>>,
     allow_ports: Option<Spanned<AllowedPorts>>,
+    identity: Option<Spanned<Identity>>,
+    session_uids: Option<Spanned<SessionUids>>,
     prove_at_start: Option<Spanned<bool>>,
     log: Option<Spanned<LogFilter>>,
     drain_ms: Option<Spanned<u32>>,
@@ -139,6 +149,7 @@ impl SpelledRoles {
             administer: document.written(self.administer),
             provide: document.written(self.provide),
             record: document.written(self.record),
+            throwaway: document.written(self.throwaway),
         }
     }
 }
@@ -228,6 +239,8 @@ impl Config {
             user: document.written(spelled.user),
             launcher_socket: document.path(spelled.launcher_socket),
             allow_ports: document.written(spelled.allow_ports),
+            identity: document.written(spelled.identity),
+            session_uids: document.written(spelled.session_uids),
             prove_at_start: document.written(spelled.prove_at_start),
             log: document.written(spelled.log),
             drain_ms: document.written(spelled.drain_ms),
@@ -274,6 +287,14 @@ mod tests {
                 "1:14: audit_sync: \"5s\" is neither `always` nor a time from 1ms to 60000ms",
             ),
             ("allow_ports = \"80,0\"", "1:15: allow_ports: \"0\" is no port from 1 to 65535"),
+            (
+                "identity = \"root\"",
+                "1:12: identity: unknown variant `root`, expected `peer` or `throwaway`",
+            ),
+            (
+                "session_uids = \"1-9\"",
+                "1:16: session_uids: 1 is below 1000, where the accounts of the system are",
+            ),
             ("log = \"a[\"", "1:7: log: \"a[\" is not a filter: invalid filter directive"),
             ("socket = \"/a\"\nsocket = \"/a\"\n", "2:1: duplicate key"),
             ("socket = \"/a", "1:13: invalid basic string, expected `\"`"),

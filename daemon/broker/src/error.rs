@@ -8,7 +8,7 @@ use crate::{
 };
 use palisade_plan::{
     Path,
-    cell::{FileError, FileErrorKind},
+    cell::{Fault, FileError, FileErrorKind},
     launcher::Refusal,
 };
 use palisade_policy::{AskError, EnvironmentError, GuardError, PlanError};
@@ -43,7 +43,7 @@ pub(crate) enum SessionError {
     #[error("the launcher refused the session")]
     Refused(Refusal),
     #[error("step {step:?} of the cell failed: {why}")]
-    Step { step: String, why: String, workspace: bool },
+    Step { step: String, why: String, fault: Fault },
     #[error("{0}")]
     Channel(#[from] ChannelError),
     #[error("the cell was not ready within {0} s")]
@@ -155,11 +155,19 @@ impl From<SessionError> for WireError {
             }
             SessionError::Launcher(error) => return launcher_error(error),
             SessionError::Refused(refusal) => return refusal_error(refusal),
-            SessionError::Step { workspace: true, .. } => (
+            SessionError::Step { fault: Fault::Workspace, .. } => (
                 ErrorCode::WorkspaceRefused,
                 "give a directory that exists and that you may enter".into(),
             ),
-            SessionError::Step { .. } | SessionError::Channel(_) | SessionError::Silent(_) => {
+            SessionError::Step { fault: Fault::Mount, .. } => (
+                ErrorCode::WorkspaceRefused,
+                "work in a directory on a file system that has idmapped mounts (ext4, xfs, btrfs, \
+                 tmpfs and others do; NFS, overlayfs and most of FUSE do not), unmount what is below \
+                 it, or have the operator set identity = \"peer\""
+                    .into(),
+            ),
+            SessionError::Step { fault: Fault::Host, .. }
+            | SessionError::Channel(_) | SessionError::Silent(_) => {
                 (ErrorCode::CellFailed, "`palisade doctor` shows what this host can enforce".into())
             }
             SessionError::Io(_) => (ErrorCode::CellFailed, "see the daemon's log".into()),
@@ -207,6 +215,19 @@ fn refusal_error(refusal: &Refusal) -> WireError {
             ErrorCode::LayerUnavailable,
             format!("what the command does to the workspace can not be held back: {why}"),
             "`palisade doctor` says what to do; or use a profile with another guard",
+        ),
+        Refusal::NoUid(why) => WireError::new(
+            ErrorCode::LayerUnavailable,
+            format!("the session is to have a uid of its own, and there is none to be had: {why}"),
+            "give the system's launcher a range that nobody has (--session-uids, by `systemctl edit \
+             palisade-launcher`; session_uids where the daemon starts it), or set identity = \"peer\"",
+        ),
+        Refusal::UidsTaken(why) => past(
+            format!("there is no uid left for another session: {why}"),
+            "close a session that is not needed any more, or have the range made larger \
+             (--session-uids)"
+                .to_owned(),
+            SOON,
         ),
         Refusal::Session(why) => WireError::new(ErrorCode::Internal, why.clone(), ""),
         Refusal::Spawn(why) => WireError::new(

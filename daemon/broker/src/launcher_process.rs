@@ -1,6 +1,6 @@
 //! Starts the launcher, the one process the broker ever starts.
 
-use crate::config::AllowedPorts;
+use crate::{config::AllowedPorts, roles::SessionUids};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
     io,
@@ -41,10 +41,12 @@ pub enum LauncherProcessError {
 }
 
 /// Starts the launcher that lies beside this program, or the installed one, with a place for
-/// transactions on the disk, and what of the network its sessions may reach.
+/// transactions on the disk, what of the network its sessions may reach, and uids for those that are
+/// to have one of their own.
 pub(crate) fn start(
     store: Option<&Path>,
     ports: Option<&AllowedPorts>,
+    uids: Option<SessionUids>,
 ) -> Result<LauncherProcess, LauncherProcessError> {
     let path = find()?;
     let failed = |source| LauncherProcessError::Start { path: path.clone(), source };
@@ -57,6 +59,9 @@ pub(crate) fn start(
     }
     if let Some(ports) = ports {
         command.args(["--allow-ports", ports.as_str()]);
+    }
+    if let Some(SessionUids(range)) = uids {
+        command.arg("--session-uids").arg(range.to_string());
     }
     let child = command.stdin(Stdio::from(theirs)).spawn().map_err(failed)?;
     Ok(LauncherProcess { child, socket })

@@ -2,6 +2,7 @@
 
 use caps::CapSet;
 use nix::unistd::{Gid, Group, Uid, User, setgroups, setresgid, setresuid};
+use palisade_plan::uids::DYNAMIC;
 use rustix::process::DumpableBehavior;
 use std::io;
 
@@ -15,9 +16,6 @@ const CLIENTS: &str = "palisade-users";
 const OPERATORS: &str = "palisade-operators";
 /// Whose members may connect to the provider socket.
 const PROVIDERS: &str = "palisade-providers";
-
-/// Where systemd takes its dynamic users from: never the uid of a person.
-const DYNAMIC: std::ops::RangeInclusive<u32> = 61184..=65519;
 
 /// Whom the broker runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -37,6 +37,7 @@ pub(crate) fn of_session(profile: &Profile, made: &Made) -> Receipt {
         guard: Guard::default(),
         unrecorded: Vec::new(),
         network: network(&ready.network),
+        for_uid: made.runs.is_throwaway().then_some(made.runs.peer.uid),
     }
 }
 

@@ -2,6 +2,10 @@
 //! the names of users and groups.
 
 use crate::{order::Role, who::Who};
+use palisade_plan::{
+    SessionUid,
+    uids::{RangeError, UidRange},
+};
 use palisade_protocol::{ErrorCode, Request, WireError};
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +84,38 @@ pub(crate) struct Roles {
     pub(crate) provide: Named,
     /// None: whom the daemon is, and root.
     pub(crate) record: Named,
+    /// Whose sessions have uids of their own, whatever others have.
+    pub(crate) throwaway: Named,
+}
+
+/// Whose uid sessions have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Identity {
+    /// Their peer's.
+    #[default]
+    Peer,
+    /// Each one of the launcher's range.
+    Throwaway,
+}
+
+/// The range that a launcher of the daemon's own is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct SessionUids(pub(crate) UidRange);
+
+impl TryFrom<String> for SessionUids {
+    type Error = RangeError;
+
+    fn try_from(text: String) -> Result<Self, RangeError> {
+        text.parse().map(Self)
+    }
+}
+
+impl From<SessionUids> for String {
+    fn from(uids: SessionUids) -> Self {
+        uids.0.to_string()
+    }
 }
 
 impl Roles {
@@ -99,6 +135,15 @@ impl Roles {
             None if own => Ok(()),
             None => check(&Some(Vec::new()), who, "record", "have recorded what programs use"),
             named @ Some(_) => check(named, who, "record", "have recorded what programs use"),
+        }
+    }
+
+    /// Whose uid a peer's session has.
+    pub(crate) fn uid_for(&self, who: &Who, usual: Identity) -> SessionUid {
+        let named = self.throwaway.iter().flatten().any(|principal| principal.is(who));
+        match usual {
+            Identity::Peer if !named => SessionUid::Peer,
+            Identity::Peer | Identity::Throwaway => SessionUid::Throwaway,
         }
     }
 
@@ -204,6 +249,23 @@ mod tests {
         let error = named.let_record(&who(0)).unwrap_err();
         assert_eq!(error.code, ErrorCode::Forbidden);
         assert!(error.hint.starts_with("roles.record of"), "{}", error.hint);
+    }
+
+    #[test]
+    fn a_uid_of_its_own_is_for_all_or_for_whom_the_role_names() {
+        let who = Who::known(Peer { uid: 7, gid: 8, pid: None }, vec![27], Some("agent.service"));
+        for (texts, usual, throwaway) in [
+            (None, Identity::Peer, false),
+            (None, Identity::Throwaway, true),
+            (Some(&["unit:agent.service"][..]), Identity::Peer, true),
+            (Some(&["gid:27"]), Identity::Peer, true),
+            (Some(&["uid:9"]), Identity::Peer, false),
+            (Some(&[]), Identity::Throwaway, true),
+        ] {
+            let roles = Roles { throwaway: texts.and_then(named), ..Roles::default() };
+            let expected = if throwaway { SessionUid::Throwaway } else { SessionUid::Peer };
+            assert_eq!(roles.uid_for(&who, usual), expected, "{texts:?} {usual:?}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     own::Own,
     prove::Proofs,
     quotas::{Pace, Quotas},
-    roles::Roles,
+    roles::{Identity, Roles},
     service::Standing,
     session::{Peer, Session},
     spool::Spools,
@@ -75,6 +75,8 @@ pub(crate) struct Live {
     pub(crate) drain: Duration,
     pub(crate) roles: Roles,
     pub(crate) quotas: Quotas,
+    /// Whose uid sessions have.
+    pub(crate) identity: Identity,
 }
 
 impl Live {

@@ -338,6 +338,7 @@ impl Session {
             in_flight: self.in_flight.load(Ordering::Relaxed),
             jobs: u32::try_from(jobs).unwrap_or(u32::MAX),
             memory_bytes: self.oom.memory(),
+            runs_as: self.receipt.uid,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     privilege::{self, Account, PrivilegeError},
     prove::Proving,
     quotas::Quotas,
-    roles::Roles,
+    roles::{Identity, Roles, SessionUids},
     scrape::Address,
     server::Live,
     traces::Export,
@@ -43,6 +43,10 @@ pub(crate) struct Settings {
     pub(crate) launcher_socket: Option<PathBuf>,
     /// For the launcher that is started.
     pub(crate) allow_ports: Option<AllowedPorts>,
+    /// Whose uid sessions have.
+    identity: Identity,
+    /// What a launcher of the daemon's own may give them.
+    pub(crate) session_uids: Option<SessionUids>,
     pub(crate) log: LogFilter,
     pub(crate) audit_sync: Sync,
     pub(crate) proving: Proving,
@@ -221,6 +225,10 @@ impl Settings {
         if allow_ports.is_some() && launcher_socket.is_some() {
             return Err(SettingsError::NotOurLauncher);
         }
+        let default = (Some(Identity::default()), Origin::Default);
+        let identity = effective.choose("identity", None, file.identity, default);
+        let none = (None, Origin::Default);
+        let session_uids = effective.choose("session_uids", None, file.session_uids, none);
         let prove = effective.choose(
             "prove_at_start",
             options.prove_at_start.then_some(true),
@@ -251,6 +259,8 @@ impl Settings {
             account,
             launcher_socket,
             allow_ports,
+            identity: identity.unwrap_or_default(),
+            session_uids,
             log: log.unwrap_or_default(),
             audit_sync: audit_sync.unwrap_or_default(),
             proving,
@@ -271,7 +281,8 @@ impl Settings {
     /// What a reload exchanges.
     pub(crate) fn live(&self) -> Live {
         let live = Live::new(&self.profiles, self.own());
-        Live { drain: self.drain, roles: self.roles.clone(), quotas: self.quotas, ..live }
+        let (drain, quotas, identity) = (self.drain, self.quotas, self.identity);
+        Live { drain, roles: self.roles.clone(), quotas, identity, ..live }
     }
 
     /// The places that are the daemon's own.
@@ -321,9 +332,14 @@ impl Settings {
             || "start one".to_owned(),
             |path| format!("connect to {}", path.display()),
         );
+        let sessions = match (self.identity, self.session_uids) {
+            (Identity::Peer, _) => "as who opens them".to_owned(),
+            (Identity::Throwaway, Some(SessionUids(range))) => format!("each as one of {range}"),
+            (Identity::Throwaway, None) => "each as one of the launcher's uids for them".to_owned(),
+        };
         let profiles = self.profiles.names().collect::<Vec<_>>().join(", ");
         format!(
-            "clients: {door}\noperators: {operators}\nproviders: {providers}\nrun: {user}\nlauncher: {launcher}\nspools and audit log: {state}\n\
+            "clients: {door}\noperators: {operators}\nproviders: {providers}\nrun: {user}\nlauncher: {launcher}\nsessions: {sessions}\nspools and audit log: {state}\n\
              audit log on the disk: {}\nprofiles: {profiles}\n",
             self.audit_sync
         )

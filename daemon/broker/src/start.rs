@@ -185,8 +185,8 @@ fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared,
     let launcher = match settings.launcher_socket {
         Some(path) => LauncherFrom::Socket(path),
         None => {
-            let ports = settings.allow_ports.as_ref();
-            LauncherFrom::Process(launcher_process::start(store.as_deref(), ports)?)
+            let (ports, uids) = (settings.allow_ports.as_ref(), settings.session_uids);
+            LauncherFrom::Process(launcher_process::start(store.as_deref(), ports, uids)?)
         }
     };
     raise_descriptors();

@@ -15,7 +15,7 @@ use crate::{
 use palisade_channel::{ChannelError, Datagrams};
 use palisade_plan::{
     Role,
-    cell::{Ready, Report, Setup},
+    cell::{Fault, Ready, Report, Setup},
 };
 use rustix::process::Signal;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -188,19 +188,17 @@ fn say(channels: &[Channel], ready: &Ready) -> Result<(), EnterError> {
 
 /// Tells the broker which step failed; gives the error that ends the process.
 fn fail(channels: &[Channel], error: EnterError) -> EnterError {
-    let (step, workspace) = match &error {
-        EnterError::Step { step, failure } => {
-            (*step, matches!(failure, StepFailure::Workspace { .. }))
-        }
+    let (step, fault) = match &error {
+        EnterError::Step { step, failure } => (*step, failure.fault()),
         EnterError::Launcher(_)
         | EnterError::Kernel(..)
         | EnterError::Score(_)
         | EnterError::Setup { .. }
         | EnterError::NoLayers
         | EnterError::Broker(_)
-        | EnterError::Runner(_) => ("setup", false),
+        | EnterError::Runner(_) => ("setup", Fault::Host),
     };
-    let ready = Ready::Failed { step: step.to_owned(), why: error.to_string(), workspace };
+    let ready = Ready::Failed { step: step.to_owned(), why: error.to_string(), fault };
     match say(channels, &ready) {
         Ok(()) => error,
         Err(untold) => untold,

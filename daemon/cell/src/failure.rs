@@ -1,6 +1,6 @@
 //! Why a process is not confined as it should be.
 
-use palisade_plan::Path;
+use palisade_plan::{Path, cell::Fault};
 use std::io;
 
 /// Why a step could not be taken.
@@ -22,6 +22,21 @@ pub enum StepFailure {
         /// Why not.
         why: String,
     },
+    /// A mount whose files can not be shown as the session's own.
+    #[error(
+        "{path:?} is to be written by a session with a uid of its own, and {mount:?} ({kind}) can not \
+         show its files as the session's: {why}"
+    )]
+    Mount {
+        /// What the session was to have.
+        path: Path,
+        /// The mount.
+        mount: Path,
+        /// Of which file system.
+        kind: String,
+        /// The kernel's answer.
+        why: String,
+    },
     /// What is in force afterwards is not what was asked for.
     #[error("{0}")]
     NotInForce(String),
@@ -32,5 +47,14 @@ impl StepFailure {
     pub fn kernel<E: Into<io::Error>>(act: impl Into<String>) -> impl FnOnce(E) -> Self {
         let act = act.into();
         move |source| Self::Kernel { act, source: source.into() }
+    }
+
+    /// Whose fault it was.
+    pub(crate) const fn fault(&self) -> Fault {
+        match self {
+            Self::Workspace { .. } => Fault::Workspace,
+            Self::Mount { .. } => Fault::Mount,
+            Self::Kernel { .. } | Self::NotInForce(_) => Fault::Host,
+        }
     }
 }

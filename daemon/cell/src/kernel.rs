@@ -225,12 +225,35 @@ pub fn set_mount_attributes(
     attributes: u64,
     recursive: Recursive,
 ) -> io::Result<()> {
-    let attr = libc::mount_attr {
-        attr_set: attributes,
-        attr_clr: 0,
-        propagation: libc::MS_PRIVATE,
-        userns_fd: 0,
-    };
+    let propagation = libc::MS_PRIVATE;
+    let attr = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation, userns_fd: 0 };
+    set_attributes(mount, attr, recursive)
+}
+
+/// Owners are shown as a user namespace says; `linux/mount.h` has it, and libc does not.
+const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
+
+/// The same, with the owners of files shown as a user namespace says.
+///
+/// # Errors
+/// The kernel's answer; `EINVAL` of a file system that can not do it.
+pub fn map_mount(
+    mount: BorrowedFd<'_>,
+    attributes: u64,
+    users: BorrowedFd<'_>,
+    recursive: Recursive,
+) -> io::Result<()> {
+    let userns_fd = u64::try_from(users.as_raw_fd()).map_err(io::Error::other)?;
+    let attr_set = attributes | MOUNT_ATTR_IDMAP;
+    let attr = libc::mount_attr { attr_set, attr_clr: 0, propagation: libc::MS_PRIVATE, userns_fd };
+    set_attributes(mount, attr, recursive)
+}
+
+fn set_attributes(
+    mount: BorrowedFd<'_>,
+    attr: libc::mount_attr,
+    recursive: Recursive,
+) -> io::Result<()> {
     let flags = libc::AT_EMPTY_PATH
         | match recursive {
             Recursive::Yes => libc::AT_RECURSIVE,
@@ -249,6 +272,51 @@ pub fn set_mount_attributes(
         )
     };
     check(result).map(drop)
+}
+
+/// A process that does nothing, in a user namespace of its own, which lasts for as long as it.
+#[derive(Debug)]
+pub struct Sleeper(i32);
+
+impl Sleeper {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The kernel's answer: `EPERM` or `ENOSPC` where no user namespace is to be had.
+    pub fn start() -> io::Result<Self> {
+        let flags = libc::CLONE_NEWUSER | libc::SIGCHLD;
+        // SAFETY: without CLONE_VM this is a fork: the child has a copy of this process's memory and
+        // goes on here. It makes nothing but the two system calls below, which touch no memory, so
+        // whatever a lock of another thread guards is of no matter to it.
+        let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+        if pid == 0 {
+            // SAFETY: it reads no memory.
+            unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            loop {
+                // SAFETY: it touches no memory.
+                unsafe { libc::syscall(libc::SYS_pause) };
+            }
+        }
+        let pid = check(pid)?;
+        i32::try_from(pid).map(Self).map_err(io::Error::other)
+    }
+
+    /// Its id in this process's PID namespace.
+    #[must_use]
+    pub const fn pid(&self) -> i32 {
+        self.0
+    }
+
+    /// Ends it, and waits for that.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn end(self) -> io::Result<()> {
+        let pid = nix::unistd::Pid::from_raw(self.0);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL)?;
+        nix::sys::wait::waitpid(pid, None)?;
+        Ok(())
+    }
 }
 
 /// Whether an act reaches what is below.

@@ -6,6 +6,7 @@ pub mod kernel;
 pub mod steps;
 pub mod tools;
 
+mod accounts;
 mod beginning;
 mod borrowed;
 mod detach;
@@ -14,6 +15,7 @@ mod failure;
 mod hidden;
 mod landlock;
 mod lookup;
+mod mapping;
 mod moment;
 mod mounts;
 mod namespaces;

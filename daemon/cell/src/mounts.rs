@@ -43,18 +43,35 @@ pub(crate) fn resolve_without_links(path: &Path) -> rustix::io::Result<OwnedFd> 
 
 /// A detached copy of the mounts at a descriptor, with attributes on all of them.
 pub(crate) fn copy(of: BorrowedFd<'_>, attributes: u64) -> std::io::Result<OwnedFd> {
-    let tree = rustix::mount::open_tree(
-        of,
-        "",
-        OpenTreeFlags::OPEN_TREE_CLONE
-            | OpenTreeFlags::OPEN_TREE_CLOEXEC
-            | OpenTreeFlags::AT_EMPTY_PATH
-            | OpenTreeFlags::AT_RECURSIVE,
-    )?;
+    let tree = clone_tree(of, OpenTreeFlags::AT_RECURSIVE)?;
     if attributes != 0 {
         kernel::set_mount_attributes(tree.as_fd(), attributes, Recursive::Yes)?;
     }
     Ok(tree)
+}
+
+/// The same, with the owners of files shown as a user namespace says: of all the mounts, or none.
+pub(crate) fn copy_mapped(
+    of: BorrowedFd<'_>,
+    attributes: u64,
+    users: BorrowedFd<'_>,
+) -> std::io::Result<OwnedFd> {
+    let tree = clone_tree(of, OpenTreeFlags::AT_RECURSIVE)?;
+    kernel::map_mount(tree.as_fd(), attributes, users, Recursive::Yes)?;
+    Ok(tree)
+}
+
+/// Tries that on one mount alone.
+pub(crate) fn copy_one_mapped(of: BorrowedFd<'_>, users: BorrowedFd<'_>) -> std::io::Result<()> {
+    let tree = clone_tree(of, OpenTreeFlags::empty())?;
+    kernel::map_mount(tree.as_fd(), 0, users, Recursive::No)
+}
+
+fn clone_tree(of: BorrowedFd<'_>, more: OpenTreeFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    rustix::mount::open_tree(of, "", flags | more)
 }
 
 /// A new detached file system.

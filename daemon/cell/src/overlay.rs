@@ -140,7 +140,7 @@ pub(crate) fn refuse_mounts_below(workspace: &Path) -> Result<(), StepFailure> {
 }
 
 /// A name as `/proc` writes it: blanks and backslashes as three octal digits.
-fn unescaped(text: &[u8]) -> Vec<u8> {
+pub(crate) fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, tail)) = rest.split_first() {

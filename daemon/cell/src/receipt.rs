@@ -64,6 +64,7 @@ impl Promised {
                 | Step::Namespaces(_)
                 | Step::EnterNamespaces(_)
                 | Step::Loopback
+                | Step::Mapping(_)
                 | Step::Root(_)
                 | Step::Workspace(_)
                 | Step::Proc

@@ -1,9 +1,11 @@
 //! The small root: what a session sees of the file system. Room: the cell, while it has privilege.
 
 use crate::{
+    accounts::Accounts,
     borrowed::{self, Borrowed},
     failure::StepFailure,
     kernel::{self, Recursive},
+    mapping,
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY},
 };
 use palisade_plan::{Access, Bind, Identity, MissingPath, ProcView, Root, Tmpfs};
@@ -13,6 +15,7 @@ use rustix::{
     mount::UnmountFlags,
 };
 use std::{
+    io::Write as _,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
@@ -34,52 +37,65 @@ enum Piece {
     Directory(OwnedFd),
     File(OwnedFd),
     Link(PathBuf),
+    /// A file of the root's own.
+    Text(Vec<u8>),
 }
 
-/// Makes the small root and makes it the root.
-pub(crate) fn make(root: &Root) -> Result<(), StepFailure> {
-    let mut pieces = resolve_all(root)?;
+/// How much the root itself may hold: directories, and the session's own files of accounts.
+const ROOT_BYTES: &str = "64m";
+
+/// Makes the small root and makes it the root. Where the session's uid is its own, `users` says whose
+/// files are the session's where it may write.
+pub(crate) fn make(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<(), StepFailure> {
+    if root.runs.is_throwaway() != users.is_some() {
+        return Err(StepFailure::NotInForce("nothing says whose files are the session's".into()));
+    }
+    let own = root.runs.own;
+    let mut pieces = resolve_all(root, users)?;
     for tmpfs in &root.tmpfs {
-        pieces.push((
-            tmpfs.path.as_path().to_owned(),
-            Piece::Directory(private(tmpfs, root.identity)?),
-        ));
+        pieces.push((tmpfs.path.as_path().to_owned(), Piece::Directory(private(tmpfs, own)?)));
     }
     pieces.push(("/dev".into(), Piece::Directory(dev()?)));
     pieces.push(("/proc".into(), Piece::Directory(proc(root.proc)?)));
     // What is nearer to the root goes first, so that a mount never hides one below it.
     pieces.sort_by_key(|(path, _)| path.components().count());
 
-    let new =
-        mounts::new("tmpfs", &[("mode", "0755".into()), ("size", "1m".into())], NO_SUID | NO_DEV)
-            .map_err(StepFailure::kernel("new root"))?;
+    let options = [("mode", "0755".into()), ("size", ROOT_BYTES.into())];
+    let new = mounts::new("tmpfs", &options, NO_SUID | NO_DEV)
+        .map_err(StepFailure::kernel("new root"))?;
     let here = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .map_err(StepFailure::kernel("open /"))?;
     mounts::attach(new.as_fd(), here.as_fd(), Path::new(""))
         .map_err(StepFailure::kernel("attach new root"))?;
     for (path, piece) in &pieces {
-        place(new.as_fd(), path, piece, root.identity)
+        place(new.as_fd(), path, piece, own)
             .map_err(StepFailure::kernel(format!("place {}", path.display())))?;
     }
     furnish_dev(new.as_fd())?;
-    pivot(&new)
+    pivot(&new)?;
+    match users {
+        Some(_) => mapping::check(&root.workspace.path),
+        None => Ok(()),
+    }
 }
 
-/// Resolves every bind with the rights of the session's identity, so that nobody is given a path
-/// that they could not walk to themselves.
-fn resolve_all(root: &Root) -> Result<Vec<(PathBuf, Piece)>, StepFailure> {
-    let borrowed = Borrowed::take(root.identity)?;
+/// Resolves every bind with the rights of the session's peer, so that nobody is given a path that
+/// they could not walk to themselves.
+fn resolve_all(
+    root: &Root,
+    users: Option<BorrowedFd<'_>>,
+) -> Result<Vec<(PathBuf, Piece)>, StepFailure> {
+    let borrowed = Borrowed::take(root.runs.peer)?;
     let mut pieces = Vec::with_capacity(root.binds.len() + 8);
     for bind in &root.binds {
-        match resolve(bind) {
+        match resolve(bind, root, users) {
             Ok(piece) => pieces.push((bind.path.as_path().to_owned(), piece)),
-            Err(error) if skipped(&error) && bind.missing == MissingPath::Skip => {}
-            Err(error) => {
-                return Err(StepFailure::kernel(format!("bind {:?}", bind.path))(error));
-            }
+            Err(StepFailure::Kernel { source, .. })
+                if skipped(&source) && bind.missing == MissingPath::Skip => {}
+            Err(failure) => return Err(failure),
         }
     }
-    let workspace = resolve_workspace(&root.workspace)?;
+    let workspace = resolve_workspace(&root.workspace, users)?;
     pieces.push((root.workspace.path.as_path().to_owned(), Piece::Directory(workspace)));
     borrowed.give_back()?;
     Ok(pieces)
@@ -99,30 +115,64 @@ fn attributes(access: Access) -> u64 {
     }
 }
 
-fn resolve(bind: &Bind) -> std::io::Result<Piece> {
-    let fd = mounts::resolve(bind.path.as_path())?;
-    let stat = rustix::fs::fstat(&fd)?;
-    Ok(match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Symlink => {
-            let target = rustix::fs::readlinkat(&fd, "", Vec::new())?;
+fn resolve(bind: &Bind, root: &Root, users: Option<BorrowedFd<'_>>) -> Result<Piece, StepFailure> {
+    let act = || StepFailure::kernel(format!("bind {:?}", bind.path));
+    let fd = mounts::resolve(bind.path.as_path()).map_err(act())?;
+    let stat = rustix::fs::fstat(&fd).map_err(act())?;
+    let accounts = Accounts::at(bind.path.as_path()).filter(|_| users.is_some());
+    Ok(match (FileType::from_raw_mode(stat.st_mode), accounts) {
+        (FileType::Symlink, _) => {
+            let target = rustix::fs::readlinkat(&fd, "", Vec::new()).map_err(act())?;
             Piece::Link(palisade_plan::Path(target.into_bytes()).as_path().to_owned())
         }
-        FileType::Directory => Piece::Directory(mounts::copy(fd.as_fd(), attributes(bind.access))?),
-        FileType::RegularFile
-        | FileType::Fifo
-        | FileType::Socket
-        | FileType::CharacterDevice
-        | FileType::BlockDevice
-        | FileType::Unknown => Piece::File(mounts::copy(fd.as_fd(), attributes(bind.access))?),
+        (FileType::Directory, _) => Piece::Directory(copy(bind, &fd, users)?),
+        (FileType::RegularFile, Some(accounts)) => {
+            let host = std::fs::read(bind.path.as_path())
+                .map_err(StepFailure::kernel(format!("read {:?}", bind.path)))?;
+            Piece::Text(accounts.of_session(&host, &root.runs))
+        }
+        (
+            FileType::RegularFile
+            | FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown,
+            _,
+        ) => Piece::File(copy(bind, &fd, users)?),
     })
+}
+
+/// A copy of what is bound. What the session may write is its own there; all else is somebody else's.
+fn copy(bind: &Bind, fd: &OwnedFd, users: Option<BorrowedFd<'_>>) -> Result<OwnedFd, StepFailure> {
+    let attributes = attributes(bind.access);
+    match users.filter(|_| bind.access == Access::Write) {
+        Some(users) => mapped(bind, fd, attributes, users),
+        None => mounts::copy(fd.as_fd(), attributes)
+            .map_err(StepFailure::kernel(format!("bind {:?}", bind.path))),
+    }
+}
+
+fn mapped(
+    bind: &Bind,
+    fd: &OwnedFd,
+    attributes: u64,
+    users: BorrowedFd<'_>,
+) -> Result<OwnedFd, StepFailure> {
+    mounts::copy_mapped(fd.as_fd(), attributes, users)
+        .map_err(|error| mapping::blame(&bind.path, users, &error))
 }
 
 /// The workspace is named by its real path: a link anywhere in it would make two names for one
 /// place, and only one of them would exist inside.
-fn resolve_workspace(bind: &Bind) -> Result<OwnedFd, StepFailure> {
+fn resolve_workspace(bind: &Bind, users: Option<BorrowedFd<'_>>) -> Result<OwnedFd, StepFailure> {
     let fd = find_workspace(bind)?;
-    mounts::copy(fd.as_fd(), attributes(bind.access))
-        .map_err(|error| refuse_workspace(bind, error.to_string()))
+    match users {
+        // It is the session's own to read, too.
+        Some(users) => mapped(bind, &fd, attributes(bind.access), users),
+        None => mounts::copy(fd.as_fd(), attributes(bind.access))
+            .map_err(|error| refuse_workspace(bind, error.to_string())),
+    }
 }
 
 fn refuse_workspace(bind: &Bind, why: String) -> StepFailure {
@@ -196,6 +246,12 @@ fn place(
                 Ok(()) | Err(Errno::EXIST) => Ok(()),
                 Err(error) => Err(error.into()),
             }
+        }
+        Piece::Text(text) => {
+            let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(root, path, flags, Mode::RUSR)?;
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(0o444))?;
+            std::fs::File::from(file).write_all(text)
         }
         Piece::Directory(mount) => {
             make_directories(root, path, identity)?;

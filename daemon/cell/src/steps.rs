@@ -4,7 +4,7 @@
 use crate::{
     detach,
     failure::StepFailure,
-    kernel, landlock, namespaces,
+    kernel, landlock, mapping, namespaces,
     overlay::{self, Layers},
     privilege,
     record::{self, Recorder},
@@ -12,7 +12,7 @@ use crate::{
     view::View,
 };
 use palisade_plan::{HeldLimit, MountsBelow, Namespace, Path, Step};
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
 /// What the steps leave behind for the process to use and to report.
 #[derive(Debug, Default)]
@@ -29,6 +29,8 @@ pub struct Taken {
     pub seccomp: Option<seccomp::Installed>,
     /// Limits of each process.
     pub limits: Vec<HeldLimit>,
+    /// Whose files are the session's, until its root is made.
+    pub(crate) users: Option<OwnedFd>,
     /// The workspace, once it was found.
     pub workspace: Option<Path>,
     /// A directory on the disk for a layer, until it is laid.
@@ -91,8 +93,13 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
             taken.audit_session = records::begin_session(identity.uid).ok();
             Ok(())
         }
+        Step::Mapping(runs) => {
+            taken.users = Some(mapping::make(&runs)?);
+            Ok(())
+        }
         Step::Root(root) => {
-            root::make(&root)?;
+            let users = taken.users.take();
+            root::make(&root, users.as_ref().map(|users| users.as_fd()))?;
             taken.workspace = Some(root.workspace.path);
             Ok(())
         }

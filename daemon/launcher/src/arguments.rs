@@ -1,7 +1,10 @@
 //! The command line. As a service its unit file, which only root can write, carries the ceiling.
 
-use crate::privilege::Claim;
-use palisade_plan::ceiling::{AllowRoot, Ceiling, Reach};
+use crate::{privilege::Claim, uids};
+use palisade_plan::{
+    ceiling::{AllowRoot, Ceiling, Reach},
+    uids::{RangeError, UidRange},
+};
 use std::{path::PathBuf, time::Duration};
 
 /// What `--help` prints.
@@ -22,6 +25,8 @@ Options (the ceiling: no plan may ask for more, whoever asks):
   --allow-ports PORTS    what sessions may connect to in this network, by TCP: 53,80,443, any, or none;
                          if not given, none of root's launcher and any of a user's own
   --store DIR            where transactions may keep what is too much for memory; none if not given
+  --session-uids A-B     uids that nobody has, for sessions that are to have one of their own; none if
+                         not given
   --allow-root           root may have sessions of a service, too; they have no capabilities
   --help
 ";
@@ -65,6 +70,9 @@ pub enum ArgumentError {
     /// An option without its value.
     #[error("{0} needs a value")]
     Missing(String),
+    /// Not a range of uids.
+    #[error("--session-uids: {0}")]
+    Range(#[from] RangeError),
     /// Not a number.
     #[error("{0} needs a whole number above 0, and {1:?} is none")]
     Number(String, String),
@@ -114,6 +122,7 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, Argument
                 options.allow_ports =
                     Some(ports.map_err(|why| ArgumentError::Ports(option.clone(), why))?);
             }
+            uids::OPTION => options.ceiling.session_uids = Some(value()?.parse::<UidRange>()?),
             crate::nest::INSIDE => options.inside = Some(value()?),
             crate::pulse::PULSE => {
                 options.pulse = Some(Duration::from_millis(number(value()?)?));
@@ -135,14 +144,15 @@ mod tests {
 
     #[test]
     fn takes_the_ceiling_from_the_command_line() {
-        let line =
-            "--max-memory 5 --min-uid 7 --broker-user p --store /s --allow-ports 443,53 --system";
+        let line = "--max-memory 5 --min-uid 7 --broker-user p --store /s --allow-ports 443,53 --system \
+                    --session-uids 2000-2009";
         let Ok(Parsed::Run(options)) = parsed(line) else { panic!("not parsed") };
         assert_eq!(options.claim, Claim::System);
         assert_eq!(options.store, Some("/s".into()));
         assert_eq!(options.allow_ports, Some(Reach::Ports([53, 443].into())));
         assert_eq!(options.ceiling.max_memory_bytes, 5);
         assert_eq!(options.ceiling.min_uid, 7);
+        assert_eq!(options.ceiling.session_uids.map(|range| range.count()), Some(10));
         assert_eq!(options.broker_user.as_deref(), Some("p"));
     }
 
@@ -154,6 +164,10 @@ mod tests {
             panic!("a port 0")
         };
         assert_eq!(option, "--allow-ports");
+        assert_eq!(
+            parsed("--session-uids 5").err().map(|error| error.to_string()),
+            Some("--session-uids: \"5\" is no range of uids, as 600000-665535 is one".into())
+        );
         for bad in ["0", "-1", "many", "99999999999999999999"] {
             let expected = ArgumentError::Number("--max-memory".into(), bad.into());
             assert_eq!(parsed(&format!("--max-memory {bad}")).err(), Some(expected));

@@ -15,5 +15,6 @@ mod serve;
 mod session;
 mod spawn;
 mod store;
+mod uids;
 
 pub use serve::{LauncherError, run};

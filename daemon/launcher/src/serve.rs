@@ -11,11 +11,12 @@ use crate::{
     session::{Blank, Session, Wanted},
     spawn::{Process, SpawnError, Spawner},
     store::Stores,
+    uids::{Uids, UidsError},
 };
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use palisade_channel::{ChannelError, Datagrams};
 use palisade_plan::{
-    Absent, BUILD_ID, Facts, HeldLimit, LaunchPlan, Role, StepError,
+    Absent, BUILD_ID, Facts, HeldLimit, Identity, LaunchPlan, Role, Runs, SessionUid, StepError,
     ceiling::{AllowRoot, Ceiling, Reach},
     cell::FILE_CHANNELS,
     launcher::{Refusal, Reply, Request, SessionNumber, Whose},
@@ -64,6 +65,9 @@ pub enum LauncherError {
         /// The signal that ended it.
         signal: Option<i32>,
     },
+    /// Sessions can not have uids of their own.
+    #[error(transparent)]
+    Uids(#[from] UidsError),
     /// No cell can be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
@@ -90,6 +94,7 @@ struct Launcher {
     blank: Option<Blank>,
     pulse: Pulse,
     stores: Stores,
+    uids: Uids,
     sessions: BTreeMap<SessionNumber, Session>,
 }
 
@@ -105,6 +110,7 @@ pub fn run(options: Options) -> Result<(), LauncherError> {
 }
 
 fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
+    let uids = Uids::new(options.ceiling.session_uids)?;
     // Cgroup directories are looked into by the broker.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)
@@ -138,6 +144,7 @@ fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
         blank: None,
         pulse: Pulse::new(options.pulse),
         stores,
+        uids,
         sessions: BTreeMap::new(),
     };
     let result = if listening {
@@ -383,7 +390,8 @@ impl Launcher {
         };
         identity::refuse_own(identity, self.facts.privileged)?;
         self.ceiling.check(&plan, identity).map_err(|error| Refusal::Ceiling(error.to_string()))?;
-        let absent = self.absent(&plan, identity)?;
+        let runs = self.runs(&plan, identity)?;
+        let absent = self.absent(&plan, runs)?;
         let blank = match self.blank.take() {
             Some(blank) => blank,
             None => self.make_blank().map_err(Refusal::Spawn)?,
@@ -398,19 +406,29 @@ impl Launcher {
             },
             None => Vec::<HeldLimit>::new(),
         };
-        let session = Session::start(number, blank, plan, identity, &self.facts, &fds)?;
+        let session = Session::start(number, blank, plan, runs, &self.facts, &fds)?;
         let oom_file = session.cgroups().map_or_else(String::new, |cgroups| cgroups.oom_file());
         self.sessions.insert(number, session);
-        Ok(Reply::Started { session: number, identity, limits, absent, oom_file })
+        Ok(Reply::Started { session: number, runs, limits, absent, oom_file })
+    }
+
+    /// Whom a session runs as that is for somebody.
+    fn runs(&mut self, plan: &LaunchPlan, peer: Identity) -> Result<Runs, Refusal> {
+        match plan.uid {
+            SessionUid::Peer => Ok(peer.into()),
+            SessionUid::Throwaway if self.facts.privileged => {
+                self.uids.take(peer, self.sessions.values().map(Session::uid))
+            }
+            SessionUid::Throwaway => Err(Refusal::NoUid(
+                "taking on another uid needs privilege, which an ordinary user's daemon has not"
+                    .into(),
+            )),
+        }
     }
 
     /// Refuses before anything is started if a required layer is missing.
-    fn absent(
-        &self,
-        plan: &LaunchPlan,
-        identity: palisade_plan::Identity,
-    ) -> Result<Vec<Absent>, Refusal> {
-        match steps(plan, &self.facts, identity, Role::Files) {
+    fn absent(&self, plan: &LaunchPlan, runs: Runs) -> Result<Vec<Absent>, Refusal> {
+        match steps(plan, &self.facts, runs, Role::Files) {
             Ok((_, absent)) => Ok(absent),
             Err(StepError::Missing(absent)) => Err(Refusal::LayerMissing(absent)),
             Err(error @ (StepError::Empty(_) | StepError::Transaction(_))) => {

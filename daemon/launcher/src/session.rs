@@ -6,7 +6,7 @@ use crate::{
     store::Stores,
 };
 use palisade_plan::{
-    Facts, Identity, LaunchPlan, Role, Step, StepError, Upper,
+    Facts, LaunchPlan, Role, Runs, Step, StepError, Upper,
     cell::{Report, Setup},
     launcher::{Refusal, SessionNumber},
     steps,
@@ -124,7 +124,7 @@ enum Asked {
 #[derive(Debug)]
 pub(crate) struct Session {
     plan: LaunchPlan,
-    identity: Identity,
+    runs: Runs,
     pub(crate) files: Option<Process>,
     pub(crate) runners: Vec<Runner>,
     /// Directories on the disk of transactions that are over.
@@ -148,13 +148,13 @@ impl Session {
         number: SessionNumber,
         blank: Blank,
         plan: LaunchPlan,
-        identity: Identity,
+        runs: Runs,
         facts: &Facts,
         channels: &[OwnedFd],
     ) -> Result<Self, Refusal> {
         let session = Self {
             plan,
-            identity,
+            runs,
             files: Some(blank.files),
             runners: Vec::new(),
             left: Vec::new(),
@@ -182,7 +182,7 @@ impl Session {
         channels: &[OwnedFd],
     ) -> Result<(), Refusal> {
         let spawn = |error: SpawnError| Refusal::Spawn(error.to_string());
-        let (steps, _) = steps(&self.plan, facts, self.identity, Role::Files)
+        let (steps, _) = steps(&self.plan, facts, self.runs, Role::Files)
             .map_err(|error| Refusal::Spawn(error.to_string()))?;
         let setup = Setup {
             role: Role::Files,
@@ -196,6 +196,11 @@ impl Session {
             Some(files) => files.set_up(&setup, &fds).map_err(spawn),
             None => Err(Refusal::Session("its cell is gone".into())),
         }
+    }
+
+    /// The uid of its processes.
+    pub(crate) const fn uid(&self) -> u32 {
+        self.runs.own.uid
     }
 
     pub(crate) const fn cgroups(&self) -> Option<&SessionCgroups> {
@@ -265,12 +270,11 @@ impl Session {
         if self.over {
             return Err(Refusal::Session(format!("session {number} is ending")));
         }
-        let (mut steps, _) = steps(&self.plan, facts, self.identity, wanted.role()).map_err(
-            |error| match error {
+        let (mut steps, _) =
+            steps(&self.plan, facts, self.runs, wanted.role()).map_err(|error| match error {
                 StepError::Transaction(why) => Refusal::Transaction(why),
                 StepError::Missing(_) | StepError::Empty(_) => Refusal::Spawn(error.to_string()),
-            },
-        )?;
+            })?;
         let Some(namespaces) = &self.namespaces else {
             self.waiting.push(wanted);
             return Ok(());
@@ -286,7 +290,7 @@ impl Session {
         let channels = u8::try_from(wanted.channels().len());
         let channels = channels.map_err(|error| Refusal::Spawn(error.to_string()))?;
         let stored = match (&wanted, self.plan.transactions.upper) {
-            (Wanted::Transaction(..), Upper::Disk) => stores.take(self.identity),
+            (Wanted::Transaction(..), Upper::Disk) => stores.take(self.runs.own),
             (Wanted::Transaction(..) | Wanted::Runner(_), Upper::Memory | Upper::Disk) => None,
         };
         let name = stored.as_ref().map(|store| store.name.clone());

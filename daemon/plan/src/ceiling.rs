@@ -1,6 +1,6 @@
 //! Root-owned bounds that every plan is held against by the launcher, whoever asks.
 
-use crate::{Identity, LaunchPlan, Layer, Path};
+use crate::{Identity, LaunchPlan, Layer, Path, uids::UidRange};
 use std::path::PathBuf;
 
 mod calls;
@@ -37,6 +37,8 @@ pub struct Ceiling {
     pub min_uid: u32,
     /// Whether a session may run as user 0.
     pub allow_root: AllowRoot,
+    /// Uids that are for sessions alone, one each; none: every session has its peer's.
+    pub session_uids: Option<UidRange>,
     /// Palisade's own directories: nothing of them, or that holds them, is ever in a session.
     pub never: Vec<Path>,
     /// Layers that a plan may call optional.
@@ -81,6 +83,8 @@ impl Default for Ceiling {
             min_uid: 1000,
             // Root's files are the system's; its sessions need the launcher's own decision.
             allow_root: AllowRoot::No,
+            // Which uids are nobody's is for root to say.
+            session_uids: None,
             // Configuration, sockets and state.
             never: ["/etc/palisade", "/run/palisade", "/var/lib/palisade"].map(Path::from).into(),
             // Never Landlock and seccomp: without either, what the rest holds was not shown.
@@ -173,6 +177,9 @@ pub enum CeilingError {
         /// The lowest.
         least: u32,
     },
+    /// A peer whose uid or gid sessions may get.
+    #[error("{0} is one of the uids that are for sessions alone ({1}), and so nobody's own")]
+    Throwaway(u32, UidRange),
     /// A layer may not be optional.
     #[error("layer {0} may not be optional")]
     Layer(Layer),
@@ -202,7 +209,7 @@ pub enum CeilingError {
 }
 
 impl Ceiling {
-    /// Holds a plan, and whom it is to run as, against the ceiling.
+    /// Holds a plan, and whom it is for, against the ceiling.
     ///
     /// # Errors
     /// The first thing that is over it.
@@ -219,6 +226,11 @@ impl Ceiling {
     }
 
     fn check_identity(&self, identity: Identity) -> Result<(), CeilingError> {
+        if let Some(range) = self.session_uids
+            && let Some(id) = [identity.uid, identity.gid].into_iter().find(|id| range.has(*id))
+        {
+            return Err(CeilingError::Throwaway(id, range));
+        }
         match (identity.uid, self.allow_root) {
             (0, AllowRoot::No) => Err(CeilingError::Root),
             (0, AllowRoot::Yes) => Ok(()),

@@ -69,9 +69,20 @@ pub enum Ready {
         step: String,
         /// What it was doing, and the kernel's answer.
         why: String,
-        /// The workspace was the reason, not the host.
-        workspace: bool,
+        /// Whose fault it was.
+        fault: Fault,
     },
+}
+
+/// What kept a cell from being confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Fault {
+    /// The host, or the cell itself.
+    Host,
+    /// The workspace.
+    Workspace,
+    /// A file system whose files can not be shown as the session's own.
+    Mount,
 }
 
 /// From the broker to a runner.

@@ -154,6 +154,16 @@ pub enum Records {
     Read,
 }
 
+/// Whose uid the processes of a session have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+pub enum SessionUid {
+    /// The peer's own.
+    #[default]
+    Peer,
+    /// One of the launcher's range, which nothing else has while the session lives.
+    Throwaway,
+}
+
 /// Everything about a session's confinement that the broker decides.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct LaunchPlan {
@@ -181,4 +191,6 @@ pub struct LaunchPlan {
     pub names: Names,
     /// What is to be told of what its programs are refused.
     pub records: Records,
+    /// Whose uid its processes have. Which that is, is for the launcher to say.
+    pub uid: SessionUid,
 }

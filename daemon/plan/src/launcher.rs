@@ -1,6 +1,6 @@
 //! What broker and launcher say to each other: one datagram a message.
 
-use crate::{Absent, Facts, HeldLimit, Identity, LaunchPlan};
+use crate::{Absent, Facts, HeldLimit, LaunchPlan, Runs};
 use bincode::{Decode, Encode};
 
 /// The launcher's number for a session.
@@ -68,8 +68,8 @@ pub enum Reply {
     Started {
         /// Which session.
         session: SessionNumber,
-        /// Whom it runs as.
-        identity: Identity,
+        /// Whom it runs as, and for whom.
+        runs: Runs,
         /// Limits held by cgroup.
         limits: Vec<HeldLimit>,
         /// Layers that are missing by the plan's leave.
@@ -111,4 +111,8 @@ pub enum Refusal {
     Spawn(String),
     /// What a program does to the workspace can not be held back here.
     Transaction(String),
+    /// The session is to have a uid of its own, and there is none to be had here.
+    NoUid(String),
+    /// Every uid that sessions may have is a living session's.
+    UidsTaken(String),
 }

@@ -13,6 +13,7 @@ pub mod names;
 pub mod record;
 pub mod search;
 pub mod text;
+pub mod uids;
 
 mod facts;
 mod filter;
@@ -26,13 +27,13 @@ pub use filter::{
     Compare, Condition, FilterError, Instruction, SyscallAction, SyscallRule, assemble,
 };
 pub use launch::{
-    Access, Bind, Durable, Grant, LaunchPlan, Limits, MissingPath, Network, Path, Records, Tmpfs,
-    Transactions, Upper,
+    Access, Bind, Durable, Grant, LaunchPlan, Limits, MissingPath, Network, Path, Records,
+    SessionUid, Tmpfs, Transactions, Upper,
 };
 pub use layer::Layer;
 pub use receipt::{Absent, CellReceipt, HeldLimit, HeldNetwork};
 pub use step::{
-    Identity, MountsBelow, Namespace, Overlay, ProcView, Resource, Rlimit, Role, Root, Step,
+    Identity, MountsBelow, Namespace, Overlay, ProcView, Resource, Rlimit, Role, Root, Runs, Step,
     StepError, Store, Tcp, steps,
 };
 

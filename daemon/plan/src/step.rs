@@ -34,6 +34,30 @@ pub struct Identity {
     pub gid: u32,
 }
 
+/// Whom the processes of a session are, and whom it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Runs {
+    /// Whom its processes run as.
+    pub own: Identity,
+    /// Whose it is. Where that is somebody else, this user's files are the session's own where it
+    /// may write, and what it makes there is this user's.
+    pub peer: Identity,
+}
+
+impl Runs {
+    /// Whether the uid is one that nothing else has.
+    #[must_use]
+    pub fn is_throwaway(&self) -> bool {
+        self.own != self.peer
+    }
+}
+
+impl From<Identity> for Runs {
+    fn from(identity: Identity) -> Self {
+        Self { own: identity, peer: identity }
+    }
+}
+
 /// A namespace that a step makes or enters. (The PID namespace is made by the launcher: a
 /// process can not move itself into one.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -70,8 +94,9 @@ impl Namespace {
 /// The small root.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Root {
-    /// Resolved with this identity's rights, so that nobody gets a path they could not walk to.
-    pub identity: Identity,
+    /// Resolved with the peer's rights, so that nobody gets a path they could not walk to; what is
+    /// private is the session's own.
+    pub runs: Runs,
     /// The workspace.
     pub workspace: Bind,
     /// The rest.
@@ -179,6 +204,9 @@ pub enum Step {
     EnterNamespaces(Vec<Namespace>),
     /// Bring up the loopback of the network namespace that was made.
     Loopback,
+    /// Make a user namespace that says whose files are the session's, for [`Step::Root`]'s mounts.
+    /// Nothing ever runs in it.
+    Mapping(Runs),
     /// Make the small root and make it the root.
     Root(Box<Root>),
     /// A runner's own copy of the session's mounts, with a `/proc` of its own processes.
@@ -249,6 +277,7 @@ impl Step {
             Self::Namespaces(_) => "namespaces",
             Self::EnterNamespaces(_) => "enter namespaces",
             Self::Loopback => "loopback",
+            Self::Mapping(_) => "mapping",
             Self::Root(_) => "root",
             Self::Proc => "proc",
             Self::Store(_) => "store",
@@ -293,9 +322,10 @@ const SHARED: [Namespace; 5] =
 pub fn steps(
     plan: &LaunchPlan,
     facts: &Facts,
-    identity: Identity,
+    runs: impl Into<Runs>,
     role: Role,
 ) -> Result<(Vec<Step>, Vec<Absent>), StepError> {
+    let runs = runs.into();
     if plan.grants.is_empty() {
         return Err(StepError::Empty("Landlock rules"));
     }
@@ -309,11 +339,17 @@ pub fn steps(
         (_, Network::None | Network::Loopback | Network::Ports(_)) => has(namespace.layer()),
     };
     let shared: Vec<_> = SHARED.into_iter().filter(own).collect();
+    if runs.is_throwaway()
+        && let Some(missing) = absent.iter().find(|absent| absent.layer == Layer::Mount)
+    {
+        // Nothing would be the session's own, whatever the plan lets be missing.
+        return Err(StepError::Missing(missing.clone()));
+    }
 
     let own_proc = has(Layer::Mount) && has(Layer::Pid);
     let mut steps = vec![Step::Detach];
     if plan.records == Records::Read && matches!(role, Role::Runner | Role::Transaction) {
-        steps.push(Step::AuditSession(identity));
+        steps.push(Step::AuditSession(runs.peer));
     }
     match role {
         Role::Trial | Role::Sweep => {}
@@ -323,9 +359,12 @@ pub fn steps(
             if own_network && plan.network == Network::Loopback {
                 steps.push(Step::Loopback);
             }
+            if runs.is_throwaway() {
+                steps.push(Step::Mapping(runs));
+            }
             if has(Layer::Mount) {
                 steps.push(Step::Root(Box::new(Root {
-                    identity,
+                    runs,
                     workspace: plan.workspace.clone(),
                     binds: plan.binds.clone(),
                     tmpfs: plan.tmpfs.clone(),
@@ -341,7 +380,7 @@ pub fn steps(
             }
         }
         Role::Transaction => {
-            let overlay = overlay(plan, facts, identity)?;
+            let overlay = overlay(plan, facts, runs.own)?;
             if !own_proc {
                 let why = "it needs a mount namespace and a PID namespace";
                 return Err(StepError::Transaction(why.to_owned()));
@@ -353,7 +392,7 @@ pub fn steps(
     }
     steps.push(Step::Rlimits(rlimits(&plan.limits, facts)));
     if facts.privileged {
-        steps.push(Step::Identity(identity));
+        steps.push(Step::Identity(runs.own));
     }
     steps.push(Step::Capabilities);
     steps.push(Step::NoNewPrivileges);

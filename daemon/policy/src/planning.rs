@@ -7,8 +7,8 @@ use crate::{
     settings::FileEntry,
 };
 use palisade_plan::{
-    Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Records, Tmpfs, ceiling, names::Names,
-    record::Recording,
+    Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Records, SessionUid, Tmpfs, ceiling,
+    names::Names, record::Recording,
 };
 use std::path::{Path, PathBuf};
 
@@ -153,6 +153,8 @@ impl Profile {
             },
             // Whoever opens a session knows whether there are any.
             records: Records::Unread,
+            // And who they are.
+            uid: SessionUid::Peer,
         })
     }
 

@@ -161,7 +161,7 @@ fn receipt() -> impl Strategy<Value = Receipt> {
     (
         (text(), text(), text(), texts()),
         (option::of(landlock), option::of(seccomp)),
-        (any::<[u32; 3]>(), vec(any::<u32>(), 0..4), any::<bool>()),
+        (any::<[u32; 3]>(), vec(any::<u32>(), 0..4), any::<bool>(), option::of(any::<u32>())),
         (vec(limit, 0..3), vec(degraded.clone(), 0..3), guard(), vec(degraded, 0..3), network),
     )
         .prop_map(|(texts, kernel, ids, lists)| Receipt {
@@ -181,6 +181,7 @@ fn receipt() -> impl Strategy<Value = Receipt> {
             guard: lists.2,
             unrecorded: lists.3,
             network: lists.4,
+            for_uid: ids.3,
         })
 }
 

@@ -245,7 +245,7 @@ pub(super) fn kept() -> impl Strategy<Value = KeptOverview> {
 fn overview() -> impl Strategy<Value = Overview> {
     let session = (
         (name(), any::<u32>(), option::of(any::<u32>()), text(), path()),
-        (any::<[u64; 2]>(), any::<[u32; 2]>(), option::of(any::<u64>())),
+        (any::<[u64; 2]>(), any::<[u32; 3]>(), option::of(any::<u64>())),
     )
         .prop_map(
             |((session, uid, pid, profile, workspace), (times, counts, memory_bytes))| {
@@ -260,6 +260,7 @@ fn overview() -> impl Strategy<Value = Overview> {
                     in_flight: counts[0],
                     jobs: counts[1],
                     memory_bytes,
+                    runs_as: counts[2],
                 }
             },
         );

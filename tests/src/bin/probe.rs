@@ -105,6 +105,7 @@ fn name(errno: i32) -> String {
         (libc::EBADF, "EBADF"),
         (libc::EFAULT, "EFAULT"),
         (libc::ENXIO, "ENXIO"),
+        (libc::EOVERFLOW, "EOVERFLOW"),
         (libc::ELOOP, "ELOOP"),
         (libc::ENOTTY, "ENOTTY"),
         (libc::EAGAIN, "EAGAIN"),

@@ -21,10 +21,11 @@ fn matter(record: &Record) -> (Option<Style>, String) {
         Record::Start(start) => {
             (None, format!("pid {}, uid {}, build {}", start.pid, start.uid, start.build))
         }
-        Record::SessionOpen(open) => (
-            None,
-            format!("{} uid {} {} in {}", open.session, open.uid, open.profile, open.workspace),
-        ),
+        Record::SessionOpen(open) => {
+            let runs_as = open.runs_as.map(|uid| format!(" as {uid}")).unwrap_or_default();
+            let who = format!("{} uid {}{runs_as}", open.session, open.uid);
+            (None, format!("{who} {} in {}", open.profile, open.workspace))
+        }
         Record::SessionClose(close) => {
             (None, format!("{} after {} calls", close.session, close.calls))
         }

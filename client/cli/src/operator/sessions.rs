@@ -71,12 +71,14 @@ pub(super) fn summary(overview: &Overview) -> String {
 
 /// A row for each session below the names of its columns.
 pub(super) fn sessions(sessions: &[SessionOverview]) -> Vec<Vec<String>> {
-    let head = ["SESSION", "UID", "PID", "PROFILE", "TIME", "CALLS", "BUSY", "JOBS", "MEMORY"];
+    let head =
+        ["SESSION", "UID", "AS", "PID", "PROFILE", "TIME", "CALLS", "BUSY", "JOBS", "MEMORY"];
     let mut rows = vec![row(head.iter().chain(&["WORKSPACE"]))];
     rows.extend(sessions.iter().map(|session| {
         vec![
             session.session.to_string(),
             session.uid.to_string(),
+            session.runs_as.to_string(),
             session.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
             harmless(&session.profile),
             time(session.time_ms),
@@ -182,6 +184,7 @@ pub(super) mod tests {
                 in_flight: 1,
                 jobs: 2,
                 memory_bytes: Some(4096),
+                runs_as: 600_000,
             }],
             calls: vec![CallOverview {
                 call_id: "c-1".parse().unwrap(),
@@ -205,8 +208,8 @@ pub(super) mod tests {
         let overview = overview();
         assert_eq!(
             table(&sessions(&overview.sessions), Paint::Plain),
-            "SESSION  UID   PID  PROFILE    TIME   CALLS  BUSY  JOBS  MEMORY  WORKSPACE\n\
-             s-1      1000  42   workspace  1m01s  3      1     2     4K      /home/me/a\u{fffd}[2J\n"
+            "SESSION  UID   AS      PID  PROFILE    TIME   CALLS  BUSY  JOBS  MEMORY  WORKSPACE\n\
+             s-1      1000  600000  42   workspace  1m01s  3      1     2     4K      /home/me/a\u{fffd}[2J\n"
         );
         assert_eq!(
             table(&calls(&overview.calls), Paint::Plain),

@@ -74,8 +74,9 @@ fn job_end(end: &JobEnd, time: &str) -> String {
 
 fn session(open: &SessionOpen, time: &str) -> String {
     let SessionOpen { session, uid, profile, ask, workspace, .. } = open;
+    let runs_as = open.runs_as.map(|uid| format!(" as uid {uid}")).unwrap_or_default();
     format!(
-        "# Session {}\n\n{time}, uid {uid}, profile {}, asks {}, workspace {}\n\n",
+        "# Session {}\n\n{time}, uid {uid}{runs_as}, profile {}, asks {}, workspace {}\n\n",
         span(session),
         span(profile),
         span(ask),

@@ -57,6 +57,7 @@ fn history() -> Vec<Entry> {
             profile: "workspace".into(),
             ask: "destructive".into(),
             workspace: "/w".into(),
+            runs_as: None,
         }),
         call("c1", "{\"command\":\"ls\"}", Some("to look")),
         call("c2", "{\"argv\":[\"x\"]}", None),

@@ -23,7 +23,7 @@ use crate::{
     who::Who,
 };
 use palisade_plan::{
-    Found, Records,
+    Found, Records, Runs, SessionUid,
     cell::{FILE_CHANNELS, Ready},
     launcher::{Reply, Request, SessionNumber, Whose},
     record::Recording,
@@ -74,7 +74,9 @@ pub(crate) async fn open(
     let scene = scene::of(peer, &request.workspace).await?;
     let client = Some(client);
     let recording = if request.options.record { Recording::Yes } else { Recording::No };
-    begin(server, profile, Opening { peer, client, ask, guard, survival, scene, recording }).await
+    let uid = live.roles.uid_for(who, live.identity);
+    let opening = Opening { peer, client, ask, guard, survival, scene, recording, uid };
+    begin(server, profile, opening).await
 }
 
 /// Makes a session of the daemon's own, to try what one can do. Nobody is asked about its calls.
@@ -85,8 +87,8 @@ pub(crate) async fn open_own(
 ) -> Result<Arc<Session>, SessionError> {
     let peer = Peer { uid: scene.uid, gid: scene.gid, pid: None };
     let (ask, guard) = (Ask::Never, Guard::Off);
-    let recording = Recording::No;
-    let opening = Opening { peer, client: None, ask, guard, survival: None, scene, recording };
+    let (recording, uid) = (Recording::No, SessionUid::Peer);
+    let opening = Opening { peer, client: None, ask, guard, survival: None, scene, recording, uid };
     begin(server, profile, opening).await
 }
 
@@ -100,6 +102,7 @@ struct Opening<'a> {
     survival: Option<Survival>,
     scene: Scene,
     recording: Recording,
+    uid: SessionUid,
 }
 
 async fn begin(
@@ -107,7 +110,7 @@ async fn begin(
     profile: &Arc<Profile>,
     opening: Opening<'_>,
 ) -> Result<Arc<Session>, SessionError> {
-    let Opening { peer, client, ask, guard, survival, scene, recording } = opening;
+    let Opening { peer, client, ask, guard, survival, scene, recording, uid } = opening;
     let most = usize::try_from(profile.max_sessions()).unwrap_or(usize::MAX);
     let live = server.live();
     let most = most.min(live.quotas.sessions);
@@ -117,6 +120,7 @@ async fn begin(
         server.census.enroll(Counted::Session, peer.uid, most).map_err(SessionError::TooMany)?;
     let mut plan = profile.plan(&scene)?;
     plan.recording = recording;
+    plan.uid = uid;
     live.own.check(&plan)?;
 
     let launcher = server.link.launcher().await?;
@@ -202,6 +206,8 @@ fn session_id() -> Result<SessionId, SessionError> {
 pub(crate) struct Made {
     pub(crate) channels: Vec<Channel>,
     pub(crate) ready: Box<palisade_plan::CellReceipt>,
+    /// Whom it runs as, and for whom.
+    pub(crate) runs: Runs,
     pub(crate) limits: Vec<palisade_plan::HeldLimit>,
     pub(crate) absent: Vec<palisade_plan::Absent>,
     oom_file: String,
@@ -225,18 +231,21 @@ async fn make(
     drop(descriptors);
     drop(ends);
     let silent = |_| SessionError::Silent(READY.as_secs());
-    let (limits, absent, oom_file) = match timeout(READY, replies.recv()).await.map_err(silent)? {
-        Some(Reply::Started { limits, absent, oom_file, .. }) => (limits, absent, oom_file),
-        Some(Reply::Refused { refusal, .. }) => return Err(SessionError::Refused(refusal)),
-        Some(Reply::Ended { .. } | Reply::Welcome { .. } | Reply::Fatal { .. }) | None => {
-            let why = launcher.gone().unwrap_or("it ended the session").to_owned();
-            return Err(crate::launcher::LauncherError::Gone(why).into());
-        }
-    };
+    let (runs, limits, absent, oom_file) =
+        match timeout(READY, replies.recv()).await.map_err(silent)? {
+            Some(Reply::Started { runs, limits, absent, oom_file, .. }) => {
+                (runs, limits, absent, oom_file)
+            }
+            Some(Reply::Refused { refusal, .. }) => return Err(SessionError::Refused(refusal)),
+            Some(Reply::Ended { .. } | Reply::Welcome { .. } | Reply::Fatal { .. }) | None => {
+                let why = launcher.gone().unwrap_or("it ended the session").to_owned();
+                return Err(crate::launcher::LauncherError::Gone(why).into());
+            }
+        };
     let first = channels.first_mut().ok_or(crate::channel::ChannelError::Closed)?;
     match timeout(READY, first.receive::<Ready>()).await.map_err(silent)?? {
-        Ready::Confined(ready) => Ok(Made { channels, ready, limits, absent, oom_file }),
-        Ready::Failed { step, why, workspace } => Err(SessionError::Step { step, why, workspace }),
+        Ready::Confined(ready) => Ok(Made { channels, ready, runs, limits, absent, oom_file }),
+        Ready::Failed { step, why, fault } => Err(SessionError::Step { step, why, fault }),
     }
 }
 

@@ -22,6 +22,7 @@ pub(super) fn roles(written: config::Roles, effective: &mut Effective) -> Roles 
         administer: named("roles.administer", written.administer),
         provide: named("roles.provide", written.provide),
         record: named("roles.record", written.record),
+        throwaway: named("roles.throwaway", written.throwaway),
     }
 }
 

@@ -174,6 +174,11 @@ fn refused(act: &str, path: &Path, errno: Errno) -> FileError {
             "the way there has a magic link of /proc, or too many symbolic links",
         ),
         Errno::ROFS => (FileErrorKind::OutsidePolicy, "it is read-only in this session"),
+        Errno::OVERFLOW => (
+            FileErrorKind::OutsidePolicy,
+            "it belongs to a user or group that this session, which has a uid of its own, has \
+             nothing of",
+        ),
         Errno::BUSY => (FileErrorKind::OutsidePolicy, "it is a mount point"),
         Errno::EXIST => (FileErrorKind::AlreadyExists, "it exists"),
         Errno::NAMETOOLONG => (FileErrorKind::Invalid, "a name or the path is too long"),

@@ -51,6 +51,7 @@ fn plan() -> LaunchPlan {
         recording: crate::record::Recording::No,
         names: crate::names::Names::default(),
         records: Records::Unread,
+        uid: crate::SessionUid::Peer,
     }
 }
 

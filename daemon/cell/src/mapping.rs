@@ -1,0 +1,158 @@
+//! Mounts that show one user's files as another's: the session's uid is its own, and what the peer
+//! has where the session may write is the session's there. Room: the cell, while it has privilege.
+
+use crate::{
+    failure::StepFailure,
+    kernel::Sleeper,
+    mounts::{self, NO_DEV, NO_EXEC, NO_SUID},
+    overlay::unescaped,
+};
+use palisade_plan::{Path, Runs};
+use rustix::{
+    fs::{Mode, OFlags},
+    process::DumpableBehavior,
+};
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    os::{
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
+};
+
+/// A user namespace in which the session's ids outside are the peer's inside. No other id is in it:
+/// what others own shows as nobody's, and can not be written.
+pub(crate) fn make(runs: &Runs) -> Result<OwnedFd, StepFailure> {
+    // Its processes are those of this process's own PID namespace, whichever the host's shows.
+    let proc = mounts::new("proc", &[], NO_SUID | NO_DEV | NO_EXEC)
+        .map_err(StepFailure::kernel("a /proc to write maps in"))?;
+    let sleeper = start().map_err(|error| StepFailure::Kernel {
+        act: "make a user namespace (a unit's RestrictNamespaces= has to allow `user`)".into(),
+        source: error,
+    })?;
+    let made = write_maps(&proc, sleeper.pid(), runs).and_then(|()| {
+        let file = format!("{}/ns/user", sleeper.pid());
+        rustix::fs::openat(&proc, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(StepFailure::kernel("open the user namespace"))
+    });
+    sleeper.end().map_err(StepFailure::kernel("end what held the user namespace"))?;
+    made
+}
+
+/// One whose namespace can be opened. A process that has become root is out of reach of others, and so
+/// would be what it starts, even to itself.
+fn start() -> io::Result<Sleeper> {
+    let before = rustix::process::dumpable_behavior()?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+    let sleeper = Sleeper::start();
+    let after = match before {
+        DumpableBehavior::Dumpable => DumpableBehavior::Dumpable,
+        // Nobody but the kernel may say the last.
+        DumpableBehavior::NotDumpable | DumpableBehavior::DumpableReadableOnlyByRoot => {
+            DumpableBehavior::NotDumpable
+        }
+    };
+    rustix::process::set_dumpable_behavior(after)?;
+    sleeper
+}
+
+fn write_maps(proc: &OwnedFd, pid: i32, runs: &Runs) -> Result<(), StepFailure> {
+    for (map, inside, outside) in
+        [("gid_map", runs.peer.gid, runs.own.gid), ("uid_map", runs.peer.uid, runs.own.uid)]
+    {
+        let file = format!("{pid}/{map}");
+        let opened =
+            rustix::fs::openat(proc, file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+                .map_err(StepFailure::kernel(format!("open {map}")))?;
+        let line = format!("{inside} {outside} 1\n");
+        File::from(opened)
+            .write_all(line.as_bytes())
+            .map_err(StepFailure::kernel(format!("write {map}")))?;
+    }
+    Ok(())
+}
+
+/// Says which mount it was that could not be mapped.
+pub(crate) fn blame(path: &Path, users: BorrowedFd<'_>, error: &io::Error) -> StepFailure {
+    let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let candidates = mounts_of(&text, path);
+    let refused = candidates.into_iter().find_map(|(point, kind)| {
+        // Where the path itself is, the mount's own root may be out of this user's reach.
+        let at = if path.as_path().starts_with(point.as_path()) { path } else { &point };
+        let found = mounts::resolve(at.as_path()).ok()?;
+        let why = mounts::copy_one_mapped(found.as_fd(), users).err()?;
+        Some((point, kind, why.to_string()))
+    });
+    let (mount, kind, why) =
+        refused.unwrap_or_else(|| (path.clone(), "unknown".to_owned(), error.to_string()));
+    StepFailure::Mount { path: path.clone(), mount, kind, why }
+}
+
+/// The mount that a path is on, and those below the path: where, and of what kind.
+fn mounts_of(mountinfo: &[u8], path: &Path) -> Vec<(Path, String)> {
+    let mut on = None;
+    let mut below = Vec::new();
+    for line in mountinfo.split(|byte| *byte == b'\n') {
+        let words: Vec<_> = line.split(|byte| *byte == b' ').collect();
+        let (Some(point), Some(dash)) = (words.get(4), words.iter().position(|word| *word == b"-"))
+        else {
+            continue;
+        };
+        let kind = words.get(dash + 1).copied().unwrap_or_default();
+        let mount = (Path(unescaped(point)), String::from_utf8_lossy(kind).into_owned());
+        let at = mount.0.as_path();
+        if path.as_path().starts_with(at) {
+            // The last of the deepest is what is on top there.
+            let depth = |(at, _): &(Path, String)| at.as_path().as_os_str().as_bytes().len();
+            if on.as_ref().is_none_or(|known| depth(known) <= depth(&mount)) {
+                on = Some(mount);
+            }
+        } else if at.starts_with(path.as_path()) {
+            below.push(mount);
+        }
+    }
+    on.into_iter().chain(below).collect()
+}
+
+/// Refuses a root in which the workspace is not what it was made to be.
+pub(crate) fn check(workspace: &Path) -> Result<(), StepFailure> {
+    let text = std::fs::read("/proc/self/mountinfo")
+        .map_err(StepFailure::kernel("read /proc/self/mountinfo"))?;
+    let mapped = text.split(|byte| *byte == b'\n').any(|line| {
+        let mut words = line.split(|byte| *byte == b' ').skip(4);
+        let here = words.next().is_some_and(|point| unescaped(point) == workspace.0);
+        let options = words.next().unwrap_or_default();
+        here && options.split(|byte| *byte == b',').any(|option| option == b"idmapped")
+    });
+    match mapped {
+        true => Ok(()),
+        false => Err(StepFailure::NotInForce("the workspace's files are not mapped".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mount_of_a_path_and_those_below_it_are_found() {
+        let text = b"1 0 8:1 / / rw - ext4 /dev/a rw\n\
+            2 1 0:9 / /home rw,relatime shared:1 - nfs4 host:/x rw\n\
+            3 2 0:10 / /home/a\\040b/p/in rw - tmpfs t rw\n\
+            4 1 0:11 / /home/a rw - xfs t rw\n\
+            5 1 0:11 / /homes rw - xfs t rw\n\
+            broken\n";
+        let found = |path: &str| -> Vec<_> {
+            let mounts = mounts_of(text, &Path::from(path));
+            mounts
+                .into_iter()
+                .map(|(at, kind)| format!("{} {kind}", at.as_path().display()))
+                .collect()
+        };
+        assert_eq!(found("/home/a b/p"), ["/home nfs4", "/home/a b/p/in tmpfs"]);
+        assert_eq!(found("/srv"), ["/ ext4"]);
+        assert_eq!(found("/home/a"), ["/home/a xfs"]);
+        assert_eq!(found("/home/a b"), ["/home nfs4", "/home/a b/p/in tmpfs"]);
+    }
+}
