@@ -447,6 +447,7 @@ fn the_launcher_is_a_user_of_its_own() {
                 serves_two_users(&booted);
                 has_no_session_of_its_own(&booted);
                 does_not_start_with_less(&booted);
+                gives_sessions_uids_of_their_own(&booted);
             }
             Mode::User => {
                 let mut launcher = Command::new(binary("palisade-launcher"));
@@ -458,6 +459,30 @@ fn the_launcher_is_a_user_of_its_own() {
             }
         }
     }
+}
+
+/// By the drop-in that the documentation has for it.
+fn gives_sessions_uids_of_their_own(booted: &Booted) {
+    let page = include_str!("../../docs/operations.md");
+    let (_, rest) = page.split_once("### Uids of sessions\n").expect("the documentation");
+    let drop_in = rest.split("```ini\n").nth(1).and_then(|rest| rest.split("```").next());
+    let write = format!(
+        "rm -rf /etc/systemd/system/{LAUNCHER}.d; mkdir /etc/systemd/system/{LAUNCHER}.d
+         cat >/etc/systemd/system/{LAUNCHER}.d/uids.conf <<'E'\n{}E
+         echo 'identity = \"throwaway\"' >/etc/palisade/palisaded.toml
+         systemctl daemon-reload; systemctl restart {LAUNCHER} {BROKER}",
+        drop_in.expect("a drop-in")
+    );
+    booted.ok(&["bash", "-euc", &write]);
+    let line = "--workspace /srv/disk/alice/work -- 'id -u; id -un; cat kept; echo own >own'";
+    assert_eq!(ok(booted, line), "600000\nalice\nkept\n");
+    let made = booted.ok(&["stat", "-c", "%U:%G %a", "/srv/disk/alice/work/own"]);
+    assert_eq!(made, "alice:alice 644");
+    // The root of this system is an overlay, which can not be mapped.
+    let refused = through(booted, "alice", "-- 'touch made'");
+    assert_eq!(refused.status.code(), Some(125), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("\"/\" (overlay) can not show"), "{refused:?}");
+    assert!(!booted.ok(&["ls", "/home/alice/work"]).contains("made"));
 }
 
 const STATE: &str = "/var/lib/palisade-launcher";
