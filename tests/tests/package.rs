@@ -12,9 +12,10 @@ use palisade_tests::{Booted, Mode, UNITS, binary, readme_blocks};
 use serde_json::Value;
 use std::{
     fs,
+    io::{BufRead as _, BufReader, Read as _},
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
@@ -256,13 +257,21 @@ fn a_machine_is_served_by_the_package_and_rid_of_it() {
     booted.ok(&["palisaded", "--check"]);
     assert_in_the_journal(&booted);
 
-    // The same again is an upgrade: the programs are others, the log goes on.
+    // A higher version while a session runs: its client is told, the sockets are the same ones, the
+    // programs are others, the log goes on.
     let pid = booted.main_pid("palisaded.service");
     let change = "s/^# drain_ms.*/drain_ms = 2000/";
     booted.ok(&["sed", "-i", change, "/etc/palisade/palisaded.toml"]);
+    booted.ok(&["systemctl", "reload", "palisaded"]);
+    let paths = ["agent", "operator", "provider"].map(|name| format!("/run/palisade/{name}.sock"));
+    let inodes = || booted.ok(&["stat", "-c", "%i", &paths[0], &paths[1], &paths[2]]);
+    let (before, mut running) = (inodes(), Waiting::begin(&booted));
     let name = packaged.package.file_name().unwrap().to_str().unwrap();
-    let install = format!("dpkg --force-confold --install /src/{name}");
-    booted.ok(&["bash", "-euc", &install]);
+    booted.ok(&["bash", "-euc", &LATER.replace("PACKAGE", &format!("/src/{name}"))]);
+    let version = booted.ok(&["dpkg-query", "-W", "-f", "${Version}", "palisade"]);
+    assert!(version.ends_with("+later"), "{version}");
+    running.assert_told();
+    assert_eq!(inodes(), before);
     assert_eq!(alice("palisade run -- cat file"), "kept\n");
     assert_ne!(booted.main_pid("palisaded.service"), pid);
     booted.ok(&["grep", "-x", "drain_ms = 2000", "/etc/palisade/palisaded.toml"]);
@@ -280,6 +289,37 @@ fn a_machine_is_served_by_the_package_and_rid_of_it() {
                 systemctl list-unit-files --no-legend '*palisade*'; true";
     assert_eq!(booted.ok(&["bash", "-c", left]), "");
     assert_eq!(booted.ok(&["stat", "-c", "%U %s", "/home/alice/work/file"]), "alice 5");
+}
+
+/// The same package with a higher version, installed over the one that is there.
+const LATER: &str = "mkdir /tmp/later; cd /tmp/later; ar x PACKAGE; mkdir control
+    tar -xf control.tar* -C control; sed -i 's/^Version: .*/&+later/' control/control
+    rm control.tar*; tar -cf control.tar -C control .
+    ar rc later.deb debian-binary control.tar data.tar*
+    dpkg --force-confold --install later.deb; rm -r /tmp/later";
+
+/// A command of somebody's that would run on.
+struct Waiting(Child);
+
+impl Waiting {
+    fn begin(booted: &Booted) -> Self {
+        let mut command = booted.line_of("alice", "palisade run -- 'echo begun; sleep 300'");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "begun\n");
+        Self(child)
+    }
+
+    /// It has ended, and says why and how to go on.
+    fn assert_told(&mut self) {
+        let status = self.0.wait().unwrap();
+        let mut said = String::new();
+        self.0.stderr.as_mut().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(status.code(), Some(125), "{said}");
+        assert!(said.contains("connect again"), "{said}");
+    }
 }
 
 /// A call and a decision are lines of the journal, with fields, and without what was run.
