@@ -4,6 +4,7 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send,
     setsockopt, socket, sockopt,
 };
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::{
     cell::RefCell,
     fs::File,
@@ -159,6 +160,31 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// Waits for the next record of this type, without a pause.
+    ///
+    /// # Panics
+    /// If none comes.
+    pub fn next(&self, kind: u16) {
+        let limit = Instant::now() + Duration::from_secs(20);
+        let mut message = [0; 8192];
+        while Instant::now() < limit {
+            let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+            rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 1, tv_nsec: 0 }))
+                .expect("poll");
+            let got = recv(self.socket.as_raw_fd(), &mut message, MsgFlags::empty());
+            if got.is_ok() && u16::from_ne_bytes([message[4], message[5]]) == kind {
+                return;
+            }
+        }
+        panic!("no record {kind} has come");
+    }
+
+    /// Forgets what has come.
+    pub fn clear(&self) {
+        while recv(self.socket.as_raw_fd(), &mut [0; 8192], MsgFlags::empty()).is_ok() {}
+        self.heard.borrow_mut().clear();
+    }
+
     /// Waits for a record of this type that has this in it, unless it has come already; gives its
     /// text.
     ///

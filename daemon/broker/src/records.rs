@@ -43,6 +43,10 @@ const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// The Landlock ABI from which on there are records of what programs are refused.
 pub(crate) const LANDLOCK_RECORDS: u32 = 7;
 
+/// What a session says whose filter refuses without a record.
+const UNLOGGED: &str = "the kernel keeps no records of what filters refuse: `errno` is missing in \
+                        /proc/sys/kernel/seccomp/actions_logged";
+
 const NONE_COME: &str = "no audit record of the kernel's comes: audit is off there, or the launcher \
                          is not in the host's network namespace";
 
@@ -61,6 +65,8 @@ struct State {
     known: Known,
     fence: Option<Fence>,
     asked: u64,
+    /// A runner's refusal did not come, though Landlock's came: filters are not recorded.
+    unlogged: bool,
 }
 
 /// Whether records come.
@@ -85,6 +91,8 @@ pub(crate) struct Told {
 pub(crate) struct Watched {
     records: Arc<Records>,
     pub(crate) mark: String,
+    /// Whether the filter of its runner leaves records.
+    logged: bool,
 }
 
 /// Whether it matters that a refusal may just be on its way.
@@ -92,8 +100,11 @@ pub(crate) struct Watched {
 pub(crate) enum Ending {
     /// All went well.
     Well,
-    /// Something failed: it should be known whether it was refused.
+    /// Something failed: it should be known whether it was refused. The runner has had something
+    /// refused to itself before it said so.
     Badly,
+    /// The runner did not say how it ended.
+    Unknown,
 }
 
 impl Records {
@@ -105,7 +116,8 @@ impl Records {
             (Found::Yes(_), None) => (None, Known::No("the launcher sent no socket".to_owned())),
             (Found::No(why), _) => (None, Known::No(why.clone())),
         };
-        let state = State { book: Book::default(), known, fence: None, asked: 0 };
+        let state =
+            State { book: Book::default(), known, fence: None, asked: 0, unlogged: false };
         let (state, over) = (Mutex::new(state), CancellationToken::new());
         let records = Arc::new(Self { stream, state, arrived: Notify::new(), over });
         if records.stream.is_some() {
@@ -158,6 +170,11 @@ impl Records {
         }
     }
 
+    /// Why what filters refuse leaves no records, if so.
+    pub(crate) fn unlogged(&self) -> Option<&'static str> {
+        self.state().unlogged.then_some(UNLOGGED)
+    }
+
     /// How many refusals are known to have been left out.
     pub(crate) fn lost(&self) -> u64 {
         self.state().book.lost
@@ -190,7 +207,8 @@ impl Records {
         let mark = mark()?;
         state.book.open(mark.clone(), audit_session);
         drop(state);
-        Some(Watched { records: Arc::clone(self), mark })
+        let logged = audit_session.is_some();
+        Some(Watched { records: Arc::clone(self), mark, logged })
     }
 
     /// Reads what has come.
@@ -216,6 +234,39 @@ impl Records {
         self.arrived.notify_waiters();
     }
 
+    /// Waits for something in the book; whether it came in time.
+    async fn comes(&self, it: impl Fn(&Book) -> bool) -> bool {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let arrived = self.arrived.notified();
+            if it(&self.state().book) {
+                return true;
+            }
+            if timeout_at(until, arrived).await.is_err() {
+                return false;
+            }
+        }
+    }
+
+    /// Waits for the refusal that a runner had made to itself after its program.
+    async fn whole(&self, mark: &str) -> Result<(), String> {
+        if self.state().unlogged {
+            return self.pass().await;
+        }
+        if self.comes(|book| book.is_whole(mark)).await {
+            return Ok(());
+        }
+        self.pass().await?;
+        let mut state = self.state();
+        if state.book.heard {
+            // The kernel dropped that one, and perhaps more.
+            state.book.lost += 1;
+            return Err("the kernel dropped records while the call ran".to_owned());
+        }
+        state.unlogged = true;
+        Ok(())
+    }
+
     /// Waits until everything that was refused before is known.
     async fn pass(&self) -> Result<(), String> {
         let number = {
@@ -226,15 +277,8 @@ impl Records {
             state.asked += 1;
             state.asked
         };
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let arrived = self.arrived.notified();
-            if self.state().book.fenced >= number {
-                return Ok(());
-            }
-            if timeout_at(until, arrived).await.is_err() {
-                break;
-            }
+        if self.comes(|book| book.fenced >= number).await {
+            return Ok(());
         }
         let mut state = self.state();
         state.known = Known::No(NONE_COME.to_owned());
@@ -251,11 +295,16 @@ impl Watched {
         let any = self.records.state().book.has_any(&self.mark);
         let mut missing = String::new();
         let mut fenced = false;
-        if any || ending == Ending::Badly {
-            match self.records.pass().await {
-                Ok(()) => fenced = true,
-                Err(why) => missing = why,
-            }
+        let all = match ending {
+            Ending::Badly if self.logged => Some(self.records.whole(&self.mark).await),
+            Ending::Badly | Ending::Unknown => Some(self.records.pass().await),
+            Ending::Well if any => Some(self.records.pass().await),
+            Ending::Well => None,
+        };
+        match all {
+            Some(Ok(())) => fenced = true,
+            Some(Err(why)) => missing = why,
+            None => {}
         }
         let until = if fenced { None } else { Some(now()) };
         let Some(Claim { refused, left_out, mixed, .. }) =

@@ -8,7 +8,7 @@ use crate::{
     moment::{self, Moment},
     overlay::Layers,
     record::{Prepared, Recorder},
-    terminal,
+    records, terminal,
     tree::Tree,
     usage::Watch,
     victim::Victim,
@@ -81,6 +81,8 @@ struct Runner {
 /// A program under way.
 struct Running {
     pid: i32,
+    /// The name of its domain.
+    mark: Option<CString>,
     /// Held until its end: between two programs on it a terminal must not look hung up.
     _terminal: Option<OwnedFd>,
 }
@@ -237,10 +239,12 @@ impl Runner {
 
     /// Starts a program, or says why it can not be started.
     fn start(&mut self, run: &Run, fds: &[OwnedFd]) -> Result<Option<Running>, RunnerError> {
+        let mark = mark(run);
         let started = match (run.streams, fds) {
             (Streams::Given, [stdin, stdout, stderr]) => {
                 let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-                self.try_start(run, streams).map(|pid| Running { pid, _terminal: None })
+                let started = self.try_start(run, mark.as_deref(), streams);
+                started.map(|pid| Running { pid, mark: mark.clone(), _terminal: None })
             }
             (Streams::Terminal(size), []) => match terminal::make(size) {
                 Ok((master, slave)) => {
@@ -248,8 +252,8 @@ impl Runner {
                         .send_with(&RunReply::Terminal, &[master.as_fd()])
                         .map_err(|e| RunnerError::Channel(e.to_string()))?;
                     drop(master);
-                    let started = self.try_start(run, [slave.as_fd(); 3]);
-                    started.map(|pid| Running { pid, _terminal: Some(slave) })
+                    let started = self.try_start(run, mark.as_deref(), [slave.as_fd(); 3]);
+                    started.map(|pid| Running { pid, mark: mark.clone(), _terminal: Some(slave) })
                 }
                 Err(error) => Err(NotStarted::errno("terminal", error)),
             },
@@ -261,13 +265,19 @@ impl Runner {
             Ok(running) => Ok(Some(running)),
             Err(NotStarted { act, errno }) => {
                 self.tree.end();
+                records::fence(mark.as_deref());
                 self.reply(&RunReply::NotStarted { act: act.to_owned(), errno })?;
                 Ok(None)
             }
         }
     }
 
-    fn try_start(&mut self, run: &Run, streams: [BorrowedFd<'_>; 3]) -> Result<i32, NotStarted> {
+    fn try_start(
+        &mut self,
+        run: &Run,
+        mark: Option<&CStr>,
+        streams: [BorrowedFd<'_>; 3],
+    ) -> Result<i32, NotStarted> {
         let image = image(run, &mut self.lookup)?;
         let script = match &run.script {
             Some(text) => Some(
@@ -278,17 +288,10 @@ impl Runner {
         // The child shares the current directory with this process, so it is set here.
         rustix::process::umask(Mode::from_raw_mode(0o022));
         rustix::process::chdir(run.cwd.as_path()).map_err(|e| NotStarted::errno("chdir", e))?;
-        let mark = match &run.mark {
-            Some(mark) => {
-                let invalid = |_| NotStarted { act: "mark", errno: libc::EINVAL };
-                Some(CString::new(mark.as_slice()).map_err(invalid)?)
-            }
-            None => None,
-        };
         let prepared = self.held.recorder.as_ref().map(|recorder| recorder.prepare(&image));
         let prepared = prepared.transpose().map_err(|e| NotStarted::io("record", &e))?;
         let ruleset = self.held.ruleset.as_ref();
-        let domain = ruleset.map(|ruleset| (ruleset.as_fd(), mark.as_deref()));
+        let domain = ruleset.map(|ruleset| (ruleset.as_fd(), mark));
         let under = Under { domain, recorded: self.held.recorder.as_ref().zip(prepared.as_ref()) };
         let mut failed = None;
         let mut child = || {
@@ -323,9 +326,11 @@ impl Runner {
                 Ok(_) | Err(nix::errno::Errno::EINTR) => continue,
                 Err(error) => return Err(kernel("waitpid")(error)),
             };
-            if running.as_ref().is_some_and(|program| program.pid == end.0) {
-                running = None;
+            if let Some(program) = running.take_if(|program| program.pid == end.0) {
                 let stragglers = self.tree.end();
+                if end.1 != End::Exit(0) {
+                    records::fence(program.mark.as_deref());
+                }
                 if let Some(recorder) = &mut self.held.recorder {
                     let recorded = RunReply::Recorded(Box::new(recorder.finish()));
                     self.reply(&recorded)?;
@@ -338,6 +343,12 @@ impl Runner {
     fn reply(&self, reply: &RunReply) -> Result<(), RunnerError> {
         self.channel.send(reply).map_err(|e| RunnerError::Channel(e.to_string()))
     }
+}
+
+/// The name of a program's domain. One that can not be a name is none: its records are then missed,
+/// which the broker notices.
+fn mark(run: &Run) -> Option<CString> {
+    run.mark.as_ref().and_then(|mark| CString::new(mark.as_slice()).ok())
 }
 
 /// Where the program was when it ended; none if that is gone.

@@ -110,7 +110,9 @@ pub struct Run {
     /// What its three streams are.
     pub streams: Streams,
     /// The name under which the program's Landlock domain is made, at most 15 bytes: the kernel's
-    /// records of what it refuses tell it. None if there are no records to be.
+    /// records of what it refuses tell it. None if there are no records to be. A runner whose program
+    /// did not end with status 0 has a system call refused to itself under that name before it
+    /// answers: the record of that is the last of the program's.
     pub mark: Option<Vec<u8>>,
 }
 

@@ -109,25 +109,23 @@ impl Scene {
     }
 }
 
+/// What of the file system a session reaches.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    pub(crate) workspace: Bind,
+    pub(crate) binds: Vec<Bind>,
+    pub(crate) tmpfs: Vec<Tmpfs>,
+    pub(crate) grants: Vec<Grant>,
+}
+
 impl Profile {
     /// The plan for a session.
     ///
     /// # Errors
     /// If the workspace can not be one, or the profile requires what the scene does not have.
     pub fn plan(&self, scene: &Scene) -> Result<LaunchPlan, PlanError> {
-        scene.check()?;
+        let Reach { workspace, binds, tmpfs, grants } = self.reach(scene)?;
         let settings = &self.settings;
-        let access = settings.fs.workspace.value.reach().access();
-        let workspace =
-            Bind { path: (&scene.workspace).into(), access, missing: MissingPath::Refuse };
-        let binds: Vec<Bind> = self.placed(scene)?.into_iter().map(|(bind, _)| bind).collect();
-        let tmpfs = self.tmpfs(scene);
-        let mut grants: Vec<Grant> =
-            std::iter::once(&workspace).chain(&binds).map(grant_of).collect();
-        grants.push(grant("/proc", Access::Read));
-        grants.push(grant("/dev", Access::Device));
-        let private = tmpfs.iter().filter(|tmpfs| tmpfs.path.as_path() != Path::new("/run"));
-        grants.extend(private.map(|tmpfs| grant(tmpfs.path.as_path(), Access::Write)));
         let limits = &settings.limits;
         Ok(LaunchPlan {
             workspace,
@@ -156,6 +154,24 @@ impl Profile {
             // And who they are.
             uid: SessionUid::Peer,
         })
+    }
+
+    /// What of the file system a session reaches: as much of a plan as an explanation needs.
+    pub(crate) fn reach(&self, scene: &Scene) -> Result<Reach, PlanError> {
+        scene.check()?;
+        let settings = &self.settings;
+        let access = settings.fs.workspace.value.reach().access();
+        let workspace =
+            Bind { path: (&scene.workspace).into(), access, missing: MissingPath::Refuse };
+        let binds: Vec<Bind> = self.placed(scene)?.into_iter().map(|(bind, _)| bind).collect();
+        let tmpfs = self.tmpfs(scene);
+        let mut grants: Vec<Grant> =
+            std::iter::once(&workspace).chain(&binds).map(grant_of).collect();
+        grants.push(grant("/proc", Access::Read));
+        grants.push(grant("/dev", Access::Device));
+        let private = tmpfs.iter().filter(|tmpfs| tmpfs.path.as_path() != Path::new("/run"));
+        grants.extend(private.map(|tmpfs| grant(tmpfs.path.as_path(), Access::Write)));
+        Ok(Reach { workspace, binds, tmpfs, grants })
     }
 
     /// What of the host the session sees beside its workspace, each with the entry that says so.

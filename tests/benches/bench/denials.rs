@@ -1,9 +1,10 @@
 //! What it costs to tell what a program was refused.
 
-use super::{Bench, bare, interleave, show};
+use super::{Bench, Times, bare, interleave, show};
+use landlock::{AccessFs, Ruleset, RulesetAttr as _};
 use palisade_client::Session;
 use palisade_tests::KernelAudit;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than a daemon waits to learn that no records come.
 const GIVEN_UP: Duration = Duration::from_millis(300);
@@ -26,6 +27,7 @@ impl Bench {
         let told = self.open(&other);
         let workspace = self.world.workspace();
         let refused = ": > /run/x; exit 1";
+        let ignored = ": > /run/x; true";
         let times = interleave(
             self.rounds,
             &mut [
@@ -36,6 +38,8 @@ impl Bench {
                 &mut || self.ends(&told, "exit 1", 0),
                 &mut || self.ends(&untold, refused, 0),
                 &mut || self.ends(&told, refused, 1),
+                &mut || self.ends(&untold, ignored, 0),
+                &mut || self.ends(&told, ignored, 1),
             ],
         );
         let names = [
@@ -46,10 +50,15 @@ impl Bench {
             "it fails, read",
             "it is refused, unread",
             "it is refused, and told",
+            "it is refused and ends well, unread",
+            "it is refused and ends well, and told",
         ];
         for (name, row) in names.iter().zip(&times) {
             show(&format!("  {name}"), row, times[0].median());
         }
+        let (refusal, record) = kernels_share(&audit, self.rounds);
+        show("  the kernel alone: a refusal", &refusal, times[0].median());
+        show("  the kernel alone: until its record is there", &record, times[0].median());
         drop((untold, client, told, other));
         self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
         daemon.wait().unwrap();
@@ -60,4 +69,32 @@ impl Bench {
         let result = self.runtime.block_on(async { session.bash(command).await }).unwrap();
         assert_eq!(result.denials.len(), denials, "{command}: {:?}", result.denials);
     }
+}
+
+/// What the kernel itself takes: to refuse something that leaves a record, and until a process that
+/// listens has it.
+fn kernels_share(audit: &KernelAudit, rounds: usize) -> (Times, Times) {
+    let listener = audit.listen();
+    // A domain is for good: in a thread that ends.
+    let measured = std::thread::scope(|scope| {
+        scope
+            .spawn(move || {
+                let domain = Ruleset::default().handle_access(AccessFs::ReadDir).unwrap();
+                domain.create().unwrap().restrict_self().unwrap();
+                let (mut refusals, mut records) = (Vec::new(), Vec::new());
+                for _ in 0..rounds {
+                    let start = Instant::now();
+                    std::fs::read_dir("/").unwrap_err();
+                    refusals.push(start.elapsed());
+                    listener.next(1423);
+                    records.push(start.elapsed());
+                    std::thread::sleep(Duration::from_millis(1));
+                    listener.clear();
+                }
+                (refusals, records)
+            })
+            .join()
+    });
+    let (refusals, records) = measured.unwrap();
+    (Times(refusals), Times(records))
 }

@@ -21,6 +21,8 @@ pub(super) struct Claim {
     pub(super) left_out: u64,
     /// A refusal may be of the call before.
     pub(super) mixed: bool,
+    /// The runner's own refusal after the call has come, and so has all that was before.
+    whole: bool,
 }
 
 impl Claim {
@@ -55,6 +57,8 @@ pub(super) struct Book {
     fence: Fence,
     /// How many of the fence's refusals have come.
     pub(super) fenced: u64,
+    /// Whether a runner's own refusal ever came.
+    pub(super) heard: bool,
     /// Refusals of calls that did not come, or too late.
     pub(super) lost: u64,
 }
@@ -83,6 +87,11 @@ impl Book {
     /// Whether anything was refused to a call.
     pub(super) fn has_any(&self, mark: &str) -> bool {
         self.calls.get(mark).is_some_and(|claim| !claim.refused.is_empty())
+    }
+
+    /// Whether all that was refused to a call is known, by its runner's own refusal after it.
+    pub(super) fn is_whole(&self, mark: &str) -> bool {
+        self.calls.get(mark).is_some_and(|claim| claim.whole)
     }
 
     /// A call has ended. If it is not known that all its records have come, they may until then be
@@ -126,7 +135,13 @@ impl Book {
                     self.lost += refusals.saturating_sub(known.seen);
                 }
             }
-            Record::Call { session, at, refused } => self.call(session, at, refused),
+            Record::Call { session, at, name, refused } => match self.calls.get_mut(&name) {
+                Some(claim) => {
+                    claim.whole = true;
+                    self.heard = true;
+                }
+                None => self.call(session, at, refused),
+            },
         }
     }
 
@@ -202,7 +217,12 @@ mod tests {
     }
 
     fn call(session: u32, at: u64) -> Record {
-        Record::Call { session, at, refused: Refused::Seccomp(Syscall::Number(165)) }
+        called(session, at, "bash")
+    }
+
+    fn called(session: u32, at: u64, name: &str) -> Record {
+        let (name, refused) = (name.to_owned(), Refused::Seccomp(Syscall::Number(165)));
+        Record::Call { session, at, name, refused }
     }
 
     fn paths(book: &mut Book, mark: &str) -> Vec<(Refused, u64)> {
@@ -269,6 +289,21 @@ mod tests {
         book.open("two".into(), Some(7));
         book.enter(call(7, 100));
         assert_eq!(paths(&mut book, "two").len(), 1);
+    }
+
+    #[test]
+    fn a_runners_own_refusal_ends_the_records_of_its_call_and_of_no_other() {
+        let mut book = Book::default();
+        book.open("one".into(), Some(7));
+        book.open("two".into(), Some(8));
+        book.enter(called(7, 100, "bash"));
+        assert!(!book.is_whole("one") && !book.heard);
+        book.enter(called(7, 100, "one"));
+        assert!(book.is_whole("one") && !book.is_whole("two") && book.heard);
+        // It is no refusal of the call's.
+        assert_eq!(paths(&mut book, "one").len(), 1);
+        assert_eq!(paths(&mut book, "two").len(), 0);
+        assert!(!book.is_whole("one"));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(super) enum Record {
         session: u32,
         /// Milliseconds since 1970, of a clock that is late by up to a tick.
         at: u64,
+        /// The name under which the process went.
+        name: String,
         refused: Refused,
     },
 }
@@ -44,7 +46,8 @@ impl Record {
                 let native = field(text, "arch")? == NATIVE;
                 let call = if native { number()? } else { Syscall::Foreign };
                 let session = field(text, "ses")?.parse().ok()?;
-                Some(Self::Call { session, at: millis(stamp)?, refused: Refused::Seccomp(call) })
+                let (at, name) = (millis(stamp)?, string(text, "comm")?);
+                Some(Self::Call { session, at, name, refused: Refused::Seccomp(call) })
             }
             _ => None,
         }
@@ -181,7 +184,8 @@ mod tests {
         };
         let expected = |call| {
             let refused = Refused::Seccomp(call);
-            Some(Record::Call { session: 7, at: 1_794_744_962_906, refused })
+            let name = "x".to_owned();
+            Some(Record::Call { session: 7, at: 1_794_744_962_906, name, refused })
         };
         assert_eq!(call(NATIVE), expected(Syscall::Number(165)));
         assert_eq!(call("40000003"), expected(Syscall::Foreign));

@@ -5,8 +5,9 @@ use crate::{
     Origin, Profile, Scene,
     entries::TMP,
     names::{self, Which},
+    planning::Reach,
 };
-use palisade_plan::{Access, LaunchPlan, Layer, ceiling};
+use palisade_plan::{Access, Layer, ceiling};
 use std::{
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
@@ -130,10 +131,10 @@ fn resolve(scene: &Scene, target: &str) -> Result<PathBuf, ExplainError> {
 }
 
 fn find(profile: &Profile, scene: &Scene, path: PathBuf) -> Result<Spot, ExplainError> {
-    let plan = profile.plan(scene)?;
-    let (ground, at) = ground(profile, scene, &plan, &path)?;
+    let reach = profile.reach(scene)?;
+    let (ground, at) = ground(profile, scene, &reach, &path)?;
     let over = |access: fn(Access) -> bool| {
-        let mut grants = plan.grants.iter().filter(|grant| access(grant.access));
+        let mut grants = reach.grants.iter().filter(|grant| access(grant.access));
         grants.any(|grant| path.starts_with(grant.path.as_path()))
     };
     let executes = over(|access| matches!(access, Access::Execute | Access::Write));
@@ -145,7 +146,7 @@ fn find(profile: &Profile, scene: &Scene, path: PathBuf) -> Result<Spot, Explain
 fn ground(
     profile: &Profile,
     scene: &Scene,
-    plan: &LaunchPlan,
+    reach: &Reach,
     path: &Path,
 ) -> Result<(Ground, Option<Origin>), ExplainError> {
     let mut mounts: Vec<(PathBuf, Ground, Option<Origin>)> = Vec::new();
@@ -153,10 +154,10 @@ fn ground(
         let ground = Ground::Host(bind.access);
         mounts.push((bind.path.as_path().to_owned(), ground, Some(entry.at.clone())));
     }
-    let workspace = &plan.workspace;
+    let workspace = &reach.workspace;
     let at = profile.settings.fs.workspace.at.clone();
     mounts.push((workspace.path.as_path().to_owned(), Ground::Host(workspace.access), at));
-    for tmpfs in &plan.tmpfs {
+    for tmpfs in &reach.tmpfs {
         mounts.push((tmpfs.path.as_path().to_owned(), Ground::Private, None));
     }
     mounts.push(("/dev".into(), Ground::Devices, None));
