@@ -51,7 +51,8 @@ trap tear_down EXIT
 trap 'exit 1' HUP INT TERM
 
 # Runs inside the namespaces, before there is a systemd.
-export hierarchies source below
+outer=$$
+export hierarchies source below outer
 inside() {
     set -eu
     until [ -e "$below/go" ]; do sleep 0.01; done
@@ -84,6 +85,9 @@ inside() {
     ln -s /proc/self/fd "$root/dev/fd"
     mount -t tmpfs -o mode=755 tmpfs "$root/run"
     mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+    # For a unit that has business in the host's network namespace.
+    : >"$root/run/host-network"
+    mount --bind "/proc/$outer/ns/net" "$root/run/host-network"
     mkdir "$root/src"
     mount --bind "$source" "$root/src"
     mount -o remount,bind,ro "$root/src"

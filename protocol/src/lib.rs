@@ -46,10 +46,10 @@ pub use question::{
     ReverseThinking, Target, View, ViewLine,
 };
 pub use receipt::{
-    Degraded, LandlockReceipt, LimitReceipt, NetworkReceipt, Receipt, SeccompReceipt,
+    Degraded, LandlockReceipt, LimitReceipt, NetworkReceipt, Observed, Receipt, SeccompReceipt,
 };
 pub use reply::{
-    BatchResults, Event, JobInfo, Jobs, LayerStatus, Opened, OutputPage, Reply, Resumed,
+    BatchResults, Event, JobInfo, Jobs, LayerStatus, Opened, OutputPage, RecordsStatus, Reply, Resumed,
     ServerMessage, SessionStatus, Status, Stream, Welcome,
 };
 pub use request::{

@@ -1,6 +1,6 @@
 //! What was really enforced: read back from the kernel, not copied from the request.
 
-use crate::Guard;
+use crate::{Denial, Guard};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,8 @@ pub struct Receipt {
     /// Whom the session is for, where its uid is one that nothing else has: this user's files are the
     /// session's own where it may write, and what it makes there is this user's.
     pub for_uid: Option<u32>,
+    /// The profile is observed and not enforced; none if it is enforced.
+    pub observed: Option<Observed>,
 }
 
 /// The network as enforced.
@@ -56,6 +58,16 @@ pub struct NetworkReceipt {
     pub mode: String,
     /// With `ports`, what TCP connects to, at every address.
     pub ports: Vec<u16>,
+}
+
+/// A profile that is observed and not enforced.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Observed {
+    /// The profile that is enforced in its place.
+    pub under: String,
+    /// What it would have refused to this call, and did not.
+    pub would_refuse: Vec<Denial>,
 }
 
 /// Landlock as enforced.

@@ -263,6 +263,20 @@ pub struct Status {
     pub sessions: Vec<SessionStatus>,
     /// What is kept of this peer's calls.
     pub kept: KeptOverview,
+    /// Whether the kernel's records of what programs were refused can be had.
+    pub records: RecordsStatus,
+}
+
+/// Whether the kernel's records of what programs were refused can be had.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordsStatus {
+    /// Whether they come.
+    pub available: bool,
+    /// Of what, or why not.
+    pub detail: String,
+    /// What to do if they do not.
+    pub advice: String,
 }
 
 /// One layer of confinement on this host.

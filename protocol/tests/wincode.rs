@@ -162,7 +162,7 @@ wire! {
     enum Operation { Read, Write, Edit, Delete, Execute, Invoke }
     struct Status {
         texts: [String; 6], layers: Vec<LayerStatus>, profiles: Vec<String>,
-        sessions: Vec<SessionStatus>, kept: KeptOverview,
+        sessions: Vec<SessionStatus>, kept: KeptOverview, records: (bool, String, String),
     }
     struct LayerStatus { layer: String, available: bool, detail: String, advice: String }
     struct SessionStatus {
@@ -194,6 +194,7 @@ wire! {
         groups: Vec<u32>, capabilities: String, no_new_privs: bool, securebits: u32,
         limits: Vec<(String, u64, String)>, degraded: Vec<(String, String)>, guard: Guard,
         unrecorded: Vec<(String, String)>, network: (String, Vec<u16>), for_uid: Option<u32>,
+        observed: Option<(String, Vec<[String; 6]>)>,
     }
     struct Landlock { abi: u32, rights: Vec<String>, scopes: Vec<String>, rules: u32 }
 }

@@ -11,7 +11,7 @@ use std::{
 use tempfile::TempDir;
 
 /// What the `systemd` directory holds, by name.
-pub const UNITS: [(&str, &str); 10] = [
+pub const UNITS: [(&str, &str); 11] = [
     ("palisaded.service", include_str!("../../systemd/palisaded.service")),
     ("palisaded.socket", include_str!("../../systemd/palisaded.socket")),
     ("palisade-operator.socket", include_str!("../../systemd/palisade-operator.socket")),
@@ -19,6 +19,7 @@ pub const UNITS: [(&str, &str); 10] = [
     ("palisade-launcher.service", include_str!("../../systemd/palisade-launcher.service")),
     ("palisade-launcher.socket", include_str!("../../systemd/palisade-launcher.socket")),
     ("palisade-metrics.socket", include_str!("../../systemd/palisade-metrics.socket")),
+    ("kernel-audit.conf", include_str!("../../systemd/kernel-audit.conf")),
     ("palisade.slice", include_str!("../../systemd/palisade.slice")),
     ("palisade.sysusers.conf", include_str!("../../systemd/palisade.sysusers.conf")),
     ("palisade.tmpfiles.conf", include_str!("../../systemd/palisade.tmpfiles.conf")),

@@ -152,9 +152,29 @@ fn text(status: &Status, daemon: Daemon, trial: &Trial, paint: Paint) -> String 
             }
         }
     }
+    lines.extend(records(status, paint));
     lines.push(String::new());
     lines.extend(verdict(trial, paint));
     lines.join("\n") + "\n"
+}
+
+/// Whether what programs are refused can be told, which no layer depends on.
+fn records(status: &Status, paint: Paint) -> Vec<String> {
+    let records = &status.records;
+    let mark = match records.available {
+        true => paint.apply(Style::Good, "yes"),
+        false => paint.apply(Style::Warning, "no "),
+    };
+    let mut lines = vec![format!("{mark} {}", field("records", &records.detail, paint))];
+    lines.push(
+        "              the kernel's own, of what it refuses to programs; nothing is let through \
+         without them"
+            .to_owned(),
+    );
+    if !records.advice.is_empty() {
+        lines.push(format!("              {}", harmless(&records.advice)));
+    }
+    lines
 }
 
 /// What a layer gives the profiles that require it.
@@ -220,6 +240,9 @@ yes mount     mount detail
 NO  limits    limits detail
               memory, processes and CPU are bounded for the session as a whole
               limits advice
+no  records   records detail
+              the kernel's own, of what it refuses to programs; nothing is let through without them
+              records advice
 
 the default profile can not be kept on this host, so calls are refused
 error: no limits here

@@ -5,6 +5,7 @@ use crate::{
     print,
 };
 use palisade_client::{CallResult, ErrorCode, Receipt};
+use palisade_protocol::Observed;
 
 /// How many refusals are shown before the rest is only counted.
 const DENIALS: usize = 5;
@@ -44,10 +45,31 @@ fn lines(result: &CallResult, detail: Detail, paint: Paint) -> Vec<String> {
             lines.push(format!("note: what {layer} refuses programs is not known: {why}"));
         }
     }
+    lines.extend(observed(&result.receipt));
     for missing in &result.receipt.degraded {
         let label = paint.apply(Style::Warning, "warning:");
         let (layer, why) = (harmless(&missing.layer), harmless(&missing.why));
         lines.push(format!("{label} {layer} is not enforced: {why}"));
+    }
+    lines
+}
+
+/// What a profile that is only observed would have refused, and that it is.
+fn observed(receipt: &Receipt) -> Vec<String> {
+    let Some(Observed { under, would_refuse }) = &receipt.observed else { return Vec::new() };
+    let (profile, under) = (harmless(&receipt.profile), harmless(under));
+    let mut lines =
+        vec![format!("observed, not enforced: profile {profile}; what holds is {under}")];
+    for would in would_refuse.iter().take(DENIALS) {
+        let (layer, target) = (harmless(&would.layer), harmless(&would.target));
+        let (rule, remedy) = (harmless(&would.rule), harmless(&would.remedy));
+        lines.push(format!("  {layer} would have refused {target}: {rule}"));
+        if !remedy.is_empty() {
+            lines.push(format!("  to allow it: {remedy}"));
+        }
+    }
+    if would_refuse.len() > DENIALS {
+        lines.push(format!("  and {} more; --json has them all", would_refuse.len() - DENIALS));
     }
     lines
 }
@@ -89,7 +111,12 @@ fn refusals(result: &CallResult, hint: &str) -> Vec<String> {
 pub(crate) fn confined(receipt: &Receipt) -> String {
     let mut parts = Vec::new();
     if !receipt.profile.is_empty() {
-        parts.push(format!("profile {}", receipt.profile));
+        parts.push(match &receipt.observed {
+            Some(observed) => {
+                format!("profile {}, OBSERVED AND NOT ENFORCED under {}", receipt.profile, observed.under)
+            }
+            None => format!("profile {}", receipt.profile),
+        });
     }
     match &receipt.landlock {
         Some(landlock) => parts.push(format!("landlock abi {}", landlock.abi)),

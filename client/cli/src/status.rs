@@ -68,6 +68,11 @@ fn text(status: &Status, daemon: Daemon, paint: Paint) -> String {
         format!("not available: {}; see palisade doctor", missing.join(", "))
     };
     lines.push(field("layers", &layers, paint));
+    let records = match status.records.available {
+        true => format!("kernel's, {}", status.records.detail),
+        false => format!("none of the kernel's: {}; see palisade doctor", status.records.detail),
+    };
+    lines.push(field("records", &records, paint));
     for session in &status.sessions {
         let workspace = session.workspace.as_path().display();
         let told = format!(
@@ -131,6 +136,11 @@ pub(crate) mod tests {
                 undo_bytes: 8192,
                 undo_most: 1 << 30,
             },
+            records: palisade_protocol::RecordsStatus {
+                available: false,
+                detail: "records detail".to_owned(),
+                advice: "records advice".to_owned(),
+            },
         }
     }
 
@@ -145,6 +155,7 @@ broker    pid 1
 launcher  pid 2
 profiles  readonly, workspace
 layers    not available: limits; see palisade doctor
+records   none of the kernel's: records detail; see palisade doctor
 session   s1 in /srv/a, profile workspace, 3 calls, 1 under way
 kept      0B of 256M in spools, 8K of 1024M for undo
 ";

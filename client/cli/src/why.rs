@@ -18,7 +18,10 @@ use serde_json::json;
 From the audit log, so that no daemon needs to be running. Only what a layer of Palisade is known
 to have refused is told: a program's own failures are in its output.
 
-Exit status: 0 something was refused, and is told; 1 nothing was, or there is no such call.
+What a profile that is only observed would have refused is told as such.
+
+Exit status: 0 something was refused, or would have been, and is told; 1 nothing was, or there is no
+such call.
 
 Examples:
   palisade why CALL_ID
@@ -45,11 +48,12 @@ impl Why {
             Ok(())
         })?;
         let denials = found.as_ref().map_or(&[][..], |result| &result.denials);
+        let observed = found.as_ref().map_or(&[][..], |result| &result.observed);
         if self.json {
             let message = found.as_ref().and_then(|result| result.message.as_ref());
             print::json(&json!({
                 "call_id": self.call_id, "found": found.is_some(), "message": message,
-                "denials": denials,
+                "denials": denials, "observed": observed,
             }))?;
         } else {
             match &found {
@@ -60,12 +64,12 @@ impl Why {
                 }
             }
         }
-        Ok(if denials.is_empty() { TOOL } else { 0 })
+        Ok(if denials.is_empty() && observed.is_empty() { TOOL } else { 0 })
     }
 }
 
 fn text(result: &CallResult, paint: Paint) -> String {
-    if result.denials.is_empty() {
+    if result.denials.is_empty() && result.observed.is_empty() {
         let told = match (&result.message, result.success) {
             (_, true) => "the call succeeded".to_owned(),
             (Some(message), false) => format!("the call failed: {}", harmless(message.as_str())),
@@ -73,11 +77,14 @@ fn text(result: &CallResult, paint: Paint) -> String {
         };
         return format!("{told}\nno layer is known to have refused anything of it\n");
     }
-    result.denials.iter().map(|denial| refusal(denial, paint)).collect::<Vec<_>>().join("\n")
+    let refused = result.denials.iter().map(|denial| refusal("refused", denial, paint));
+    let word = "would be refused, were the profile enforced";
+    let observed = result.observed.iter().map(|denial| refusal(word, denial, paint));
+    refused.chain(observed).collect::<Vec<_>>().join("\n")
 }
 
-fn refusal(denial: &Denied, paint: Paint) -> String {
-    let head = format!("refused: {}", harmless(denial.target.as_str()));
+fn refusal(word: &str, denial: &Denied, paint: Paint) -> String {
+    let head = format!("{word}: {}", harmless(denial.target.as_str()));
     let line = |name: &str, value: &str| format!("  {name:10} {}\n", harmless(value));
     let at = match denial.at.as_str() {
         "" => "no line of a profile says otherwise",
@@ -117,6 +124,7 @@ mod tests {
             omitted_bytes: 0,
             duration_us: 1,
             denials,
+            observed: Vec::new(),
         }
     }
 
@@ -139,7 +147,11 @@ refused: /srv/x
   to allow   add \"/srv/x\" to fs.read
   opens      /srv/x could be read
 ";
-        assert_eq!(text(&result(vec![denial]), Paint::Plain), expected);
+        assert_eq!(text(&result(vec![denial.clone()]), Paint::Plain), expected);
+        let observed = CallResult { observed: vec![denial], ..result(Vec::new()) };
+        let expected =
+            expected.replacen("refused:", "would be refused, were the profile enforced:", 1);
+        assert_eq!(text(&observed, Paint::Plain), expected);
         let nothing = text(&result(Vec::new()), Paint::Plain);
         assert_eq!(
             nothing,

@@ -46,6 +46,7 @@ fn result(id: &str, output: &str) -> Record {
         omitted_bytes: 0,
         duration_us: 900,
         denials: Vec::new(),
+        observed: Vec::new(),
     })
 }
 

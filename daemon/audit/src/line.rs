@@ -173,6 +173,7 @@ pub(crate) mod tests {
             omitted_bytes: 0,
             duration_us: 0,
             denials: Vec::new(),
+            observed: Vec::new(),
         })
     }
 
@@ -268,6 +269,7 @@ pub(crate) mod tests {
                     omitted_bytes: n,
                     duration_us: n,
                     denials: Vec::new(),
+            observed: Vec::new(),
                 })
             },
         )

@@ -296,6 +296,9 @@ pub struct CallResult {
     /// What was refused, by which layer, and what would allow it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denials: Vec<Denied>,
+    /// What a profile that is only observed would have refused, and did not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observed: Vec<Denied>,
 }
 
 /// What a layer refused.

@@ -38,6 +38,7 @@ mod listen;
 mod metrics;
 mod moment;
 mod news;
+mod observe;
 mod observers;
 mod oom;
 mod options;

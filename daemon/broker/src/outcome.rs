@@ -35,6 +35,8 @@ pub(crate) struct Outcome {
     pub(crate) denials: Vec<Denial>,
     /// Why more may have been refused than `denials` tells; empty if there is nothing of that.
     pub(crate) unrecorded: String,
+    /// What the profile would have refused, were it enforced.
+    pub(crate) observed: Vec<Denial>,
     pub(crate) checkpoint: Option<Checkpoint>,
     /// What a program used.
     pub(crate) recorded: Option<Box<Recorded>>,
@@ -99,6 +101,9 @@ impl Slip {
         if !outcome.unrecorded.is_empty() {
             let (layer, why) = ("records".to_owned(), outcome.unrecorded);
             self.receipt.unrecorded.push(Degraded { layer, why });
+        }
+        if let Some(observed) = &mut self.receipt.observed {
+            observed.would_refuse = outcome.observed;
         }
         if let Some(fault) = self.fault.0.get() {
             outcome.error = Some(fault.clone());

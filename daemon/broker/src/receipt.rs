@@ -4,7 +4,8 @@ use crate::session::Made;
 use palisade_plan::{CellReceipt, HeldLimit, HeldNetwork};
 use palisade_policy::Profile;
 use palisade_protocol::{
-    Degraded, Guard, LandlockReceipt, LimitReceipt, NetworkReceipt, Receipt, SeccompReceipt,
+    Degraded, Guard, LandlockReceipt, LimitReceipt, NetworkReceipt, Observed, Receipt,
+    SeccompReceipt,
 };
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
@@ -38,6 +39,9 @@ pub(crate) fn of_session(profile: &Profile, made: &Made) -> Receipt {
         unrecorded: Vec::new(),
         network: network(&ready.network),
         for_uid: made.runs.is_throwaway().then_some(made.runs.peer.uid),
+        observed: profile
+            .observed_under()
+            .map(|under| Observed { under: under.to_owned(), would_refuse: Vec::new() }),
     }
 }
 

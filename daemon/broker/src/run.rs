@@ -298,5 +298,6 @@ pub(crate) fn finish(ended: Ended, directory: Directory, context: &Context, outc
     outcome.error = ended.error;
     outcome.recorded = ended.recorded;
     outcome.denials = ended.denials;
+    outcome.observed = ended.observed;
     outcome.unrecorded = ended.unrecorded;
 }

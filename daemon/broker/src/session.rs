@@ -26,6 +26,7 @@ use palisade_plan::{
     Found, Layer, Records,
     cell::Version,
     launcher::{Reply, Request, SessionNumber},
+    record::Recording,
 };
 use palisade_policy::{Facts, Profile, Scene};
 use palisade_protocol::{
@@ -107,6 +108,8 @@ pub(crate) struct Session {
     launcher: Arc<Launcher>,
     /// Whether its filter was to leave records.
     logged: Records,
+    /// Whether its client asked what programs use.
+    pub(crate) recording: Recording,
     state: watch::Receiver<State>,
     _enrolled: Enrolled,
 }
@@ -211,7 +214,10 @@ impl Session {
                 vec![layer(Layer::Seccomp, why)]
             }
             (Records::Read, Found::No(why)) => vec![layer(Layer::Seccomp, why)],
-            (Records::Read, Found::Yes(_)) => Vec::new(),
+            (Records::Read, Found::Yes(_)) => {
+                let unlogged = self.launcher.records().unlogged();
+                unlogged.map(|why| layer(Layer::Seccomp, why)).into_iter().collect()
+            }
         }
     }
 
@@ -306,6 +312,15 @@ impl Session {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).contains(&version)
     }
 
+    /// Its profile, and whether that is only observed.
+    fn profile_shown(&self) -> String {
+        let name = self.profile.name();
+        match self.profile.observed_under() {
+            Some(under) => format!("{name} (observed under {under}, not enforced)"),
+            None => name.to_owned(),
+        }
+    }
+
     /// Remembers a file that the session made, or wrote over one of its own.
     pub(crate) fn note_written(&self, version: Version) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -318,7 +333,7 @@ impl Session {
         SessionStatus {
             session: self.id.clone(),
             workspace: self.workspace.clone(),
-            profile: self.profile.name().to_owned(),
+            profile: self.profile_shown(),
             calls: self.calls.load(Ordering::Relaxed),
             in_flight: self.in_flight.load(Ordering::Relaxed),
         }
@@ -331,7 +346,7 @@ impl Session {
             session: self.id.clone(),
             uid: self.peer.uid,
             pid: self.peer.pid,
-            profile: self.profile.name().to_owned(),
+            profile: self.profile_shown(),
             workspace: self.workspace.clone(),
             time_ms: u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX),
             calls: self.calls.load(Ordering::Relaxed),

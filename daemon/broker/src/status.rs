@@ -1,12 +1,16 @@
 //! What the daemon is and what this host can enforce, with advice for what is missing. Broker.
 
 use crate::server::{NAME, Server};
-use palisade_plan::{BUILD_ID, Facts, Found, Layer};
-use palisade_protocol::{LayerStatus, Status};
+use palisade_plan::{BUILD_ID, Facts, Found, KERNEL_RECORDS, Layer};
+use palisade_protocol::{LayerStatus, RecordsStatus, Status};
 
 /// The status as a user may see it.
 pub(crate) fn of(server: &Server, uid: u32) -> Status {
     let launcher = server.link.state();
+    let records = match &launcher {
+        Ok(launcher) => records(launcher.facts(), launcher.records().unknown()),
+        Err(why) => RecordsStatus { detail: why.clone(), ..RecordsStatus::default() },
+    };
     let (facts, launcher) = match &launcher {
         Ok(launcher) => (Some(launcher.facts()), "connected, of the same build".to_owned()),
         Err(why) => (None, format!("gone: {why}; nothing can be confined, so nothing runs")),
@@ -22,7 +26,39 @@ pub(crate) fn of(server: &Server, uid: u32) -> Status {
         profiles: server.live().profiles.keys().cloned().collect(),
         sessions: server.sessions_of(uid).iter().map(|session| session.status()).collect(),
         kept: server.kept_of(uid),
+        records,
     }
+}
+
+/// Whether the kernel's records of refusals come, and what to do if not.
+fn records(facts: &Facts, unknown: Option<String>) -> RecordsStatus {
+    let Some(why) = unknown else {
+        let detail = match &facts.audit_session {
+            Found::Yes(_) => "of Landlock and of the system call filter".to_owned(),
+            Found::No(why) => format!("of Landlock; not of the system call filter: {why}"),
+        };
+        return RecordsStatus { available: true, detail, advice: String::new() };
+    };
+    let advice = match &facts.records {
+        Found::No(_) if !facts.privileged => {
+            "an ordinary user's daemon can not read the kernel's audit records: run it as a system \
+             service"
+        }
+        Found::No(_) => {
+            "give the launcher CAP_AUDIT_READ and leave --kernel-audit at `use`; for the service, \
+             the drop-in kernel-audit.conf of its examples does"
+        }
+        Found::Yes(_) => {
+            "turn audit on, by `auditctl -e 1` or by a launcher with --kernel-audit enable, and keep \
+             the launcher in the host's network namespace; for the service, the drop-in \
+             kernel-audit.conf of its examples does both"
+        }
+    };
+    let detail = match &facts.records {
+        Found::Yes(more) if more != KERNEL_RECORDS => format!("{why}; {more}"),
+        Found::Yes(_) | Found::No(_) => why,
+    };
+    RecordsStatus { available: false, detail, advice: advice.to_owned() }
 }
 
 const fn mode(facts: &Facts) -> &'static str {
@@ -167,6 +203,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn missing_records_have_their_reason_and_the_remedy() {
+        let mut facts = facts(false, Layer::Uts);
+        let why = || Some("why".to_owned());
+        let user = records(&facts, why());
+        assert!(!user.available && user.advice.contains("system service"), "{user:?}");
+        facts.privileged = true;
+        assert!(records(&facts, why()).advice.contains("CAP_AUDIT_READ"));
+        facts.records = Found::Yes(KERNEL_RECORDS.to_owned());
+        let off = records(&facts, why());
+        assert!(off.advice.contains("--kernel-audit enable") && off.detail == "why", "{off:?}");
+        facts.records = Found::Yes("not turned on: EPERM".to_owned());
+        assert_eq!(records(&facts, why()).detail, "why; not turned on: EPERM");
+        let there = records(&facts, None);
+        assert!(there.available && there.advice.is_empty());
+        assert_eq!(there.detail, "of Landlock; not of the system call filter: not here");
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use crate::{
     channel::{Channel, ChannelError},
     error::CallError,
+    observe,
     records::{Ending, Told, Watched},
     session::Session,
     why,
 };
 use palisade_plan::{
     cell::{End, RunReply, RunRequest},
-    record::Recorded,
+    record::{Recorded, Recording},
 };
 use palisade_protocol::{Denial, WireError};
 use std::{io, time::Duration};
@@ -61,6 +62,8 @@ pub(crate) struct Ended {
     pub(crate) recorded: Option<Box<Recorded>>,
     /// What the kernel refused it.
     pub(crate) denials: Vec<Denial>,
+    /// What the profile would have refused it, were it enforced.
+    pub(crate) observed: Vec<Denial>,
     /// Why there may be more of that; empty if there are none.
     pub(crate) unrecorded: String,
 }
@@ -120,8 +123,13 @@ impl Watchdog {
         // Before its runner has another program.
         let told = match self.watched {
             Some(watched) => {
-                let well = matches!(end, Ok(RunReply::Ended { end: End::Exit(0), .. }));
-                watched.end(if well { Ending::Well } else { Ending::Badly }).await
+                watched
+                    .end(match &end {
+                        Ok(RunReply::Ended { end: End::Exit(0), .. }) => Ending::Well,
+                        Ok(RunReply::Ended { .. } | RunReply::NotStarted { .. }) => Ending::Badly,
+                        Ok(RunReply::Terminal | RunReply::Recorded(_)) | Err(_) => Ending::Unknown,
+                    })
+                    .await
             }
             None => Told::default(),
         };
@@ -141,8 +149,11 @@ impl Watchdog {
             }
         };
         ended.oom = session.oom.grew();
-        ended.recorded = self.recorded;
         ended.unrecorded = told.missing;
+        if let Some(recorded) = &self.recorded {
+            observe::used(session, recorded, &mut ended);
+        }
+        ended.recorded = self.recorded.filter(|_| session.recording == Recording::Yes);
         ended.denials = why::told(session, &told.refused);
         (ended, channel)
     }

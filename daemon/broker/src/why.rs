@@ -19,6 +19,13 @@ use std::path::Path;
 #[derive(Debug, Default)]
 pub(crate) struct Touched(Vec<(Act, Vec<u8>)>);
 
+impl Touched {
+    /// Each with what is done to it.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Act, &[u8])> {
+        self.0.iter().map(|(act, path)| (*act, path.as_slice()))
+    }
+}
+
 /// What a task is about.
 pub(crate) fn touched(task: &Task) -> Touched {
     let read = |path: &[u8]| vec![(Act::Read, path.to_vec())];

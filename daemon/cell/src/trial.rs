@@ -2,14 +2,14 @@
 //! host gives before anybody asks. Room: the cell.
 
 use crate::{kernel, mounts, namespaces, overlay, records};
-use palisade_plan::{Found, Layer, Namespace, cell::Report};
+use palisade_plan::{Found, KERNEL_RECORDS, Layer, Namespace, cell::Report};
 use std::os::fd::OwnedFd;
 
 /// Tries everything and says what was found; also a socket with the kernel's records, if there is one.
 pub(crate) fn run() -> (Report, Option<OwnedFd>) {
     // Before this process is in another network namespace, where no records come.
     let (records, socket) = match records::listen() {
-        Ok(socket) => (Found::Yes("audit records".into()), Some(socket)),
+        Ok(socket) => (Found::Yes(KERNEL_RECORDS.into()), Some(socket)),
         Err(error) => (Found::No(format!("listen for audit records: {error}")), None),
     };
     let audit_session = match (&socket, records::begin_session(rustix::process::geteuid().as_raw()))

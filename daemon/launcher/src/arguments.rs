@@ -5,7 +5,7 @@ use palisade_plan::{
     ceiling::{AllowRoot, Ceiling, Reach},
     uids::{RangeError, UidRange},
 };
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, str::FromStr, time::Duration};
 
 /// What `--help` prints.
 pub const HELP: &str = "\
@@ -27,9 +27,36 @@ Options (the ceiling: no plan may ask for more, whoever asks):
   --store DIR            where transactions may keep what is too much for memory; none if not given
   --session-uids A-B     uids that nobody has, for sessions that are to have one of their own; none if
                          not given
+  --kernel-audit WORD    the kernel's records of what it refuses to programs: use them where audit is on
+                         (the default), enable audit for as long as this program lives (which takes
+                         CAP_AUDIT_CONTROL), or off. PALISADE_KERNEL_AUDIT says the same
   --allow-root           root may have sessions of a service, too; they have no capabilities
   --help
 ";
+
+/// What is done with the kernel's audit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum KernelAudit {
+    /// Its records are read where it is on.
+    #[default]
+    Use,
+    /// It is turned on, and off again at the end.
+    Enable,
+    /// Its records are not read.
+    Off,
+}
+
+impl FromStr for KernelAudit {
+    type Err = ArgumentError;
+    fn from_str(word: &str) -> Result<Self, ArgumentError> {
+        match word {
+            "use" => Ok(Self::Use),
+            "enable" => Ok(Self::Enable),
+            "off" => Ok(Self::Off),
+            _ => Err(ArgumentError::KernelAudit(word.to_owned())),
+        }
+    }
+}
 
 /// How the launcher runs.
 #[derive(Debug, Clone)]
@@ -46,6 +73,10 @@ pub struct Options {
     pub allow_ports: Option<Reach>,
     /// Where transactions may be kept on the disk.
     pub store: Option<PathBuf>,
+    /// What is done with the kernel's audit.
+    pub kernel_audit: KernelAudit,
+    /// Why it could not be turned on, said by the outer launcher to the inner one.
+    pub(crate) audit_trouble: Option<String>,
     /// Set by the outer launcher for the inner one; see `nest`.
     pub(crate) inside: Option<String>,
     /// The same, of `pulse`.
@@ -57,6 +88,8 @@ pub struct Options {
 pub enum Parsed {
     /// To run.
     Run(Box<Options>),
+    /// To keep the kernel's audit on until the end of its input; said by a launcher to itself.
+    KeepAudit,
     /// To print [`HELP`].
     Help,
 }
@@ -79,13 +112,19 @@ pub enum ArgumentError {
     /// Not a list of ports.
     #[error("{0} needs ports such as 53,80,443, or any, or none: {1}")]
     Ports(String, String),
+    /// Not a word.
+    #[error("--kernel-audit takes use, enable or off, and {0:?} is none of them")]
+    KernelAudit(String),
 }
 
-/// Reads the command line.
+/// Reads the command line; `kernel_audit` is what the environment says of that.
 ///
 /// # Errors
 /// If it has anything that [`HELP`] does not.
-pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, ArgumentError> {
+pub fn parse(
+    arguments: impl Iterator<Item = String>,
+    kernel_audit: Option<String>,
+) -> Result<Parsed, ArgumentError> {
     let mut options = Options {
         claim: Claim::Unsaid,
         cell: None,
@@ -93,6 +132,8 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, Argument
         ceiling: Ceiling::default(),
         allow_ports: None,
         store: None,
+        kernel_audit: kernel_audit.map_or(Ok(KernelAudit::default()), |word| word.parse())?,
+        audit_trouble: None,
         inside: None,
         pulse: None,
     };
@@ -123,6 +164,9 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed, Argument
                     Some(ports.map_err(|why| ArgumentError::Ports(option.clone(), why))?);
             }
             uids::OPTION => options.ceiling.session_uids = Some(value()?.parse::<UidRange>()?),
+            "--kernel-audit" => options.kernel_audit = value()?.parse()?,
+            crate::nest::KEEP_AUDIT => return Ok(Parsed::KeepAudit),
+            crate::nest::AUDIT_TROUBLE => options.audit_trouble = Some(value()?),
             crate::nest::INSIDE => options.inside = Some(value()?),
             crate::pulse::PULSE => {
                 options.pulse = Some(Duration::from_millis(number(value()?)?));
@@ -139,7 +183,7 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<Parsed, ArgumentError> {
-        parse(line.split_whitespace().map(str::to_owned))
+        parse(line.split_whitespace().map(str::to_owned), None)
     }
 
     #[test]
@@ -154,6 +198,22 @@ mod tests {
         assert_eq!(options.ceiling.min_uid, 7);
         assert_eq!(options.ceiling.session_uids.map(|range| range.count()), Some(10));
         assert_eq!(options.broker_user.as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn audit_is_as_the_command_line_says_and_else_as_the_environment_does() {
+        let said = |line: &str, environment: Option<&str>| {
+            let words = line.split_whitespace().map(str::to_owned);
+            match parse(words, environment.map(str::to_owned)) {
+                Ok(Parsed::Run(options)) => Ok(options.kernel_audit),
+                Ok(Parsed::Help | Parsed::KeepAudit) => panic!("not run"),
+                Err(error) => Err(error),
+            }
+        };
+        assert_eq!(said("", None), Ok(KernelAudit::Use));
+        assert_eq!(said("", Some("enable")), Ok(KernelAudit::Enable));
+        assert_eq!(said("--kernel-audit off", Some("enable")), Ok(KernelAudit::Off));
+        assert_eq!(said("", Some("on")), Err(ArgumentError::KernelAudit("on".into())));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! holds each against the ceiling, and starts the cells that take the steps. One thread.
 
 pub mod arguments;
+pub mod audit;
 
 mod cgroup;
 mod facts;

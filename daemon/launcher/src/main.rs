@@ -5,8 +5,10 @@ use palisade_launcher::arguments::{self, Parsed};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let options = match arguments::parse(std::env::args().skip(1)) {
+    let kernel_audit = std::env::var("PALISADE_KERNEL_AUDIT").ok();
+    let options = match arguments::parse(std::env::args().skip(1), kernel_audit) {
         Ok(Parsed::Run(options)) => options,
+        Ok(Parsed::KeepAudit) => return ended(palisade_launcher::audit::keep()),
         Ok(Parsed::Help) => {
             print!("{}", arguments::HELP);
             return ExitCode::SUCCESS;
@@ -16,7 +18,11 @@ fn main() -> ExitCode {
             return ExitCode::from(64);
         }
     };
-    match palisade_launcher::run(*options) {
+    ended(palisade_launcher::run(*options))
+}
+
+fn ended<E: std::fmt::Display>(result: Result<(), E>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("palisade-launcher: {error}");

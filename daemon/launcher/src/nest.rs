@@ -4,8 +4,8 @@
 #![allow(clippy::disallowed_methods)]
 
 use crate::{
-    arguments::Options,
-    cgroup,
+    arguments::{KernelAudit, Options},
+    audit, cgroup,
     privilege::{self, Privilege},
     pulse::{Manager, PULSE},
     serve::LauncherError,
@@ -14,12 +14,17 @@ use nix::sched::{CloneFlags, unshare};
 use palisade_plan::Found;
 use rustix::{io::Errno, process::Signal};
 use std::{
+    io::{BufRead as _, BufReader, Read as _},
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
-    process::{Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
 };
 
 /// Tells the inner launcher that it is one, and what privilege the outer one settled for.
 pub(crate) const INSIDE: &str = "--inside";
+/// Makes a process of this program that keeps the kernel's audit on.
+pub(crate) const KEEP_AUDIT: &str = "--keep-audit";
+/// Tells the inner launcher why the kernel's audit could not be turned on.
+pub(crate) const AUDIT_TROUBLE: &str = "--audit-trouble";
 const SYSTEM: &str = "system";
 const USER: &str = "user";
 
@@ -28,7 +33,46 @@ pub(crate) enum Nest {
     /// Outside: the inner launcher has ended with this.
     Ended(ExitStatus),
     /// Inside, or without a namespace to go into: go on.
-    Here(Privilege),
+    Here(Privilege, Option<Keeper>),
+}
+
+/// Keeps the kernel's audit on; puts it back when this is dropped, or this process ends.
+#[derive(Debug)]
+pub(crate) struct Keeper(Child);
+
+impl Keeper {
+    /// Starts it, while there is still the privilege for that.
+    fn start() -> Result<Self, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut keeper = Command::new(program)
+            .arg0("palisade-launcher")
+            .arg(KEEP_AUDIT)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let mut said = String::new();
+        if let Some(out) = keeper.stdout.take() {
+            BufReader::new(out).read_line(&mut said).map_err(|error| error.to_string())?;
+        }
+        if said.trim() == audit::ON {
+            return Ok(Self(keeper));
+        }
+        let mut why = String::new();
+        if let Some(mut err) = keeper.stderr.take() {
+            err.read_to_string(&mut why).map_err(|error| error.to_string())?;
+        }
+        keeper.wait().map_err(|error| error.to_string())?;
+        Err(why.trim().trim_start_matches("palisade-launcher: ").to_owned())
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().map(drop).unwrap_or_default();
+    }
 }
 
 /// Settles privilege, then goes inside.
@@ -36,13 +80,25 @@ pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
     if let Some(settled) = &options.inside {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|e| LauncherError::Kernel("parent death signal", e))?;
-        return Ok(Nest::Here(told(settled)));
+        return Ok(Nest::Here(told(settled), None));
     }
-    let privilege = privilege::settle(options.claim)?;
+    // First: whatever is started from here on must not be in the group that is shared out.
     cgroup::step_aside();
+    let keeper = match options.kernel_audit {
+        KernelAudit::Enable => Some(Keeper::start()),
+        KernelAudit::Use | KernelAudit::Off => None,
+    };
+    let (keeper, trouble) = match keeper.transpose() {
+        Ok(keeper) => (keeper, None),
+        Err(why) => {
+            eprintln!("palisade-launcher: the kernel's audit is not turned on: {why}");
+            (None, Some(why))
+        }
+    };
+    let privilege = privilege::settle(options.claim)?;
     // Where there are no PID namespaces, facts and receipts say so; a profile must allow it.
     if !privilege.user_namespace.is_yes() || unshare(CloneFlags::CLONE_NEWPID).is_err() {
-        return Ok(Nest::Here(privilege));
+        return Ok(Nest::Here(privilege, keeper));
     }
     let program = std::env::current_exe().map_err(LauncherError::Nest)?;
     let manager = Manager::of_environment().map_err(LauncherError::Nest)?;
@@ -51,6 +107,9 @@ pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
         .arg0("palisade-launcher")
         .args(std::env::args_os().skip(1))
         .args([INSIDE, if privilege.privileged { SYSTEM } else { USER }]);
+    if let Some(why) = &trouble {
+        command.args([AUDIT_TROUBLE, why]);
+    }
     if let Some(manager) = &manager {
         command.args([PULSE, &manager.millis()]).stdout(Stdio::piped());
     }
@@ -61,6 +120,7 @@ pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
     if let (Some(manager), Some(said)) = (&manager, inner.stdout.take()) {
         manager.relay(said);
     }
+    // What keeps the audit on ends with this, after the cells.
     Ok(Nest::Ended(match inner.wait() {
         Ok(ended) => ended,
         // Whoever started the daemon ignored SIGCHLD: the kernel has collected the inner launcher

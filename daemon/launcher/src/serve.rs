@@ -1,7 +1,7 @@
 //! Serves one broker at a time: what it asks, in order; and what its cells do meanwhile.
 
 use crate::{
-    arguments::Options,
+    arguments::{KernelAudit, Options},
     cgroup::Cgroups,
     facts, identity,
     nest::{self, Nest},
@@ -16,7 +16,8 @@ use crate::{
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use palisade_channel::{ChannelError, Datagrams};
 use palisade_plan::{
-    Absent, BUILD_ID, Facts, HeldLimit, Identity, LaunchPlan, Role, Runs, SessionUid, StepError,
+    Absent, BUILD_ID, Facts, Found, HeldLimit, Identity, LaunchPlan, Role, Runs, SessionUid,
+    StepError,
     ceiling::{AllowRoot, Ceiling, Reach},
     cell::FILE_CHANNELS,
     launcher::{Refusal, Reply, Request, SessionNumber, Whose},
@@ -105,7 +106,7 @@ struct Launcher {
 pub fn run(options: Options) -> Result<(), LauncherError> {
     match nest::enter(&options)? {
         Nest::Ended(ended) => nest::status(ended),
-        Nest::Here(privilege) => serve(options, &privilege),
+        Nest::Here(privilege, _keeper) => serve(options, &privilege),
     }
 }
 
@@ -126,7 +127,17 @@ fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| LauncherError::Kernel("undumpable", e))?;
     let spawner = Spawner::new(&cell, privilege.cells_begin())?;
-    let (spawner, mut facts, records) = facts::find(privilege, spawner, &cgroups)?;
+    let (spawner, mut facts, mut records) = facts::find(privilege, spawner, &cgroups)?;
+    match (options.kernel_audit, options.audit_trouble) {
+        (KernelAudit::Off, _) => {
+            records = None;
+            facts.records = Found::No("--kernel-audit is off".to_owned());
+        }
+        (KernelAudit::Enable, Some(why)) if facts.records.is_yes() => {
+            facts.records = Found::Yes(format!("audit could not be turned on: {why}"));
+        }
+        (KernelAudit::Use | KernelAudit::Enable, _) => {}
+    }
     let mut ceiling = options.ceiling;
     if !listening {
         // Not a service: whoever started this may have sessions, root among them.

@@ -3,6 +3,9 @@
 use crate::Layer;
 use bincode::{Decode, Encode};
 
+/// What is said of the kernel's audit records where they can be listened for.
+pub const KERNEL_RECORDS: &str = "audit records";
+
 /// Whether something is there, and its version or the reason why not.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Found {

@@ -22,7 +22,7 @@ mod layer;
 mod receipt;
 mod step;
 
-pub use facts::{CgroupFacts, CgroupVersion, Facts, Found};
+pub use facts::{CgroupFacts, CgroupVersion, Facts, Found, KERNEL_RECORDS};
 pub use filter::{
     Compare, Condition, FilterError, Instruction, SyscallAction, SyscallRule, assemble,
 };

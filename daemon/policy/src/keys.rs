@@ -51,6 +51,7 @@ pub const KEYS: &[Key] = &[
     key("description"),
     key("extends"),
     key("widen"),
+    key("observe"),
     words("ask", &["never", "destructive", "sensitive", "always"]),
     words("guard", &["off", "text", "auto", "transaction"]),
     key("tests"),

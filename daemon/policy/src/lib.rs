@@ -20,6 +20,7 @@ mod names;
 mod net;
 mod noise;
 mod numbers;
+mod observe;
 mod planning;
 mod profile;
 pub mod refused;
@@ -49,6 +50,7 @@ pub use judge::{
 };
 pub use keys::{Enforced, KEYS, Key, Takes, nearest};
 pub use learn::{Access, Kind, Learned, Right, Run, Wanted, learn};
+pub use observe::{would_refuse, would_refuse_tool};
 pub use planning::{PlanError, Scene};
 pub use profile::{Profile, User};
 pub use samples::Samples;

@@ -6,6 +6,7 @@ use crate::{
     net::NetMode,
     rules,
     settings::{ENDLESS, FileEntry, Reach, Settings, WorkspaceAccess},
+    stack,
     syscalls::{SyscallError, SyscallList},
 };
 use palisade_plan::{Layer, SyscallRule};
@@ -22,6 +23,15 @@ pub struct Profile {
     digest: String,
     pub(crate) settings: Settings,
     pub(crate) syscalls: Vec<SyscallRule>,
+    /// What it says, if that is only observed; its settings are then what is enforced instead.
+    observed: Option<Box<Observed>>,
+}
+
+/// A profile that is only observed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Observed {
+    under: String,
+    meant: Profile,
 }
 
 /// Who opens a session, as the kernel says.
@@ -53,7 +63,8 @@ impl Profile {
         let digest = digest(source.name, &settings, &syscalls)
             .map_err(|why| ProfileError::Digest(source.name.to_owned(), why))?;
         let (name, file) = (source.name.to_owned(), source.file.to_owned());
-        let profile = Self { name, file, owner: source.owner, digest, settings, syscalls };
+        let (owner, observed) = (source.owner, None);
+        let profile = Self { name, file, owner, digest, settings, syscalls, observed };
         crate::examples::check(&profile)?;
         Ok(profile)
     }
@@ -70,6 +81,30 @@ impl Profile {
     #[must_use]
     pub const fn names_domains(&self) -> bool {
         self.settings.net.domains.is_some()
+    }
+
+    /// The same, observed under another: what that allows is allowed, but for what this one denies
+    /// by name.
+    pub(crate) fn observed(self, under: &Self) -> Result<Self, ProfileError> {
+        let settings = stack::observed(&under.settings, &self.settings);
+        let whole = format!("{} under {} {}", self.name, under.digest, self.digest);
+        let syscalls = calls(&settings)?.rules();
+        let digest = digest(&whole, &settings, &syscalls)
+            .map_err(|why| ProfileError::Digest(self.name.clone(), why))?;
+        let observed = Observed { under: under.name.clone(), meant: self.clone() };
+        Ok(Self { digest, settings, syscalls, observed: Some(Box::new(observed)), ..self })
+    }
+
+    /// The profile that holds instead, if this one is only observed.
+    #[must_use]
+    pub fn observed_under(&self) -> Option<&str> {
+        self.observed.as_ref().map(|observed| observed.under.as_str())
+    }
+
+    /// What it says: itself, unless it is only observed.
+    #[must_use]
+    pub fn meant(&self) -> &Self {
+        self.observed.as_ref().map_or(self, |observed| &observed.meant)
     }
 
     /// The file that it was read from.
@@ -121,8 +156,12 @@ impl Profile {
     /// # Errors
     /// If it has no canonical form; no profile that was loaded lacks one.
     pub fn canonical(&self) -> Result<String, ProfileError> {
-        toml::to_string_pretty(&self.settings)
-            .map_err(|error| ProfileError::Digest(self.name.clone(), error.to_string()))
+        let text = toml::to_string_pretty(&self.meant().settings)
+            .map_err(|error| ProfileError::Digest(self.name.clone(), error.to_string()))?;
+        Ok(match self.observed_under() {
+            Some(under) => format!("observe = {under:?}\n{text}"),
+            None => text,
+        })
     }
 
     /// Its name.

@@ -80,10 +80,19 @@ impl ProfileSet {
                 .parents()
                 .iter()
                 .filter_map(|parent| self.profiles.get(parent))
-                .map(|profile| &profile.settings)
+                // What is extended is what it says, and not what is enforced while it is observed.
+                .map(|profile| &profile.meant().settings)
                 .collect();
+            let under = written.under().and_then(|under| self.profiles.get(under)).cloned();
             let settings = resolve(&document, written, &parents)?;
-            let profile = Profile::new(document.source(), settings)?;
+            let mut profile = Profile::new(document.source(), settings)?;
+            if let Some(under) = under {
+                if under.observed_under().is_some() {
+                    let why = format!("{:?} is only observed itself", under.name());
+                    return Err(document.wrong("observe", why, "name one that is enforced"));
+                }
+                profile = profile.observed(&under)?;
+            }
             self.profiles.insert(name.to_owned(), profile);
         }
         Ok(self)
@@ -96,11 +105,15 @@ impl ProfileSet {
     ) -> Result<Option<&'a str>, ProfileError> {
         let mut waits = None;
         for (name, (document, written)) in files {
-            let missing =
-                written.parents().iter().find(|parent| !self.profiles.contains_key(*parent));
-            let Some(parent) = missing else { return Ok(Some(*name)) };
-            let at = written.extends.as_ref().map_or(0, |extends| extends.span().start);
-            let wrong = |why, hint| document.wrong_at(at, "extends", why, hint);
+            let extends = written.parents().iter().map(|parent| ("extends", parent));
+            let needed = extends.chain(written.under().map(|under| ("observe", under)));
+            let missing = needed.into_iter().find(|(_, one)| !self.profiles.contains_key(*one));
+            let Some((key, parent)) = missing else { return Ok(Some(*name)) };
+            let at = match key {
+                "extends" => written.extends.as_ref().map(|extends| extends.span().start),
+                _ => written.observe.as_ref().map(|under| under.span().start),
+            };
+            let wrong = |why, hint| document.wrong_at(at.unwrap_or(0), key, why, hint);
             if !files.contains_key(parent.as_str()) {
                 let known = self.names().chain(files.keys().copied()).filter(|known| known != name);
                 let known: Vec<&str> = known.collect();
@@ -111,8 +124,11 @@ impl ProfileSet {
                 return Err(wrong(format!("there is no profile {parent:?}"), hint));
             }
             waits.get_or_insert_with(|| {
-                let why = format!("{parent:?} extends {name:?} in turn");
-                wrong(why, "a profile can not extend itself".to_owned())
+                let (why, hint) = match key {
+                    "extends" => ("extends", "a profile can not extend itself"),
+                    _ => ("needs", "a profile is observed under another"),
+                };
+                wrong(format!("{parent:?} {why} {name:?} in turn"), hint.to_owned())
             });
         }
         waits.map_or(Ok(None), Err)

@@ -34,6 +34,27 @@ pub(crate) fn both(a: &Settings, b: &Settings) -> Settings {
     }
 }
 
+/// What holds while a profile is observed under a base: the base's files, network and tools, and all
+/// that either denies by name, asks or bounds.
+pub(crate) fn observed(base: &Settings, meant: &Settings) -> Settings {
+    let both = both(base, meant);
+    Settings {
+        description: meant.description.clone(),
+        extends: meant.extends.clone(),
+        widening: meant.widening,
+        fs: Files {
+            workspace: base.fs.workspace.clone(),
+            allow_delete: base.fs.allow_delete,
+            entries: base.fs.entries.clone(),
+            ..both.fs
+        },
+        net: base.net.clone(),
+        tools: Tools { allow: base.tools.allow.clone(), ..both.tools },
+        diagnostics: meant.diagnostics.clone(),
+        ..both
+    }
+}
+
 /// What is allowed at a path: the innermost mount says whether it can be changed, and Landlock
 /// adds up what all that lie over it let be read and run.
 pub(crate) fn reach(files: &Files, path: &PathEntry) -> Option<Reach> {

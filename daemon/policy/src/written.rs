@@ -28,6 +28,7 @@ pub(crate) struct Written {
     pub(crate) description: Option<String>,
     pub(crate) extends: Option<Spanned<Extends>>,
     pub(crate) widen: Option<Spanned<bool>>,
+    pub(crate) observe: Option<Spanned<String>>,
     pub(crate) ask: Option<Ask>,
     pub(crate) guard: Option<Guard>,
     #[serde(default)]
@@ -77,6 +78,11 @@ impl Written {
     /// The profiles that it extends.
     pub(crate) fn parents(&self) -> &[String] {
         self.extends.as_ref().map_or(&[], |extends| extends.get_ref().names())
+    }
+
+    /// The profile under which it is observed, if it is.
+    pub(crate) fn under(&self) -> Option<&String> {
+        self.observe.as_ref().map(Spanned::get_ref)
     }
 }
 

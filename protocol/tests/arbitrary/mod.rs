@@ -158,11 +158,20 @@ fn receipt() -> impl Strategy<Value = Receipt> {
     let degraded = (text(), text()).prop_map(|(layer, why)| Degraded { layer, why });
     let network =
         (text(), vec(any::<u16>(), 0..4)).prop_map(|(mode, ports)| NetworkReceipt { mode, ports });
+    let observed = (text(), vec(denial(), 0..3))
+        .prop_map(|(under, would_refuse)| Observed { under, would_refuse });
     (
         (text(), text(), text(), texts()),
         (option::of(landlock), option::of(seccomp)),
         (any::<[u32; 3]>(), vec(any::<u32>(), 0..4), any::<bool>(), option::of(any::<u32>())),
-        (vec(limit, 0..3), vec(degraded.clone(), 0..3), guard(), vec(degraded, 0..3), network),
+        (
+            vec(limit, 0..3),
+            vec(degraded.clone(), 0..3),
+            guard(),
+            vec(degraded, 0..3),
+            network,
+            option::of(observed),
+        ),
     )
         .prop_map(|(texts, kernel, ids, lists)| Receipt {
             profile: texts.0,
@@ -182,6 +191,7 @@ fn receipt() -> impl Strategy<Value = Receipt> {
             unrecorded: lists.3,
             network: lists.4,
             for_uid: ids.3,
+            observed: lists.5,
         })
 }
 
@@ -202,8 +212,8 @@ fn finding() -> impl Strategy<Value = Finding> {
     )
 }
 
-fn result() -> impl Strategy<Value = CallResult> {
-    let denial = (text(), text(), text(), text(), text(), text()).prop_map(
+fn denial() -> impl Strategy<Value = Denial> {
+    (text(), text(), text(), text(), text(), text()).prop_map(
         |(layer, rule, target, remedy, at, opens)| Denial {
             layer,
             rule,
@@ -212,7 +222,10 @@ fn result() -> impl Strategy<Value = CallResult> {
             at,
             opens,
         },
-    );
+    )
+}
+
+fn result() -> impl Strategy<Value = CallResult> {
     let checkpoint = (text(), text(), text()).prop_map(|(decision, by, reason)| Checkpoint {
         decision,
         by,
@@ -222,7 +235,7 @@ fn result() -> impl Strategy<Value = CallResult> {
         (name(), name(), option::of(name()), option::of(text())),
         (text(), text(), text(), option::of(error()), option::of(object())),
         (any::<[bool; 7]>(), any::<[u64; 2]>(), any::<[Option<i32>; 2]>()),
-        (vec(finding(), 0..3), vec(denial, 0..3), option::of(checkpoint), receipt()),
+        (vec(finding(), 0..3), vec(denial(), 0..3), option::of(checkpoint), receipt()),
     )
         .prop_map(|(names, texts, numbers, lists)| CallResult {
             call_id: names.0,
@@ -299,8 +312,9 @@ fn status() -> impl Strategy<Value = Status> {
         vec(layer, 0..3),
         texts(),
         (vec(session, 0..3), operator::kept()),
+        (any::<bool>(), text(), text()),
     )
-        .prop_map(|(host, rooms, layers, profiles, (sessions, kept))| Status {
+        .prop_map(|(host, rooms, layers, profiles, (sessions, kept), records)| Status {
             server: host.0,
             build_id: host.1,
             kernel: host.2,
@@ -311,6 +325,11 @@ fn status() -> impl Strategy<Value = Status> {
             profiles,
             sessions,
             kept,
+            records: RecordsStatus {
+                available: records.0,
+                detail: records.1,
+                advice: records.2,
+            },
         })
 }
 

@@ -40,6 +40,8 @@ impl Compare {
     pub(crate) fn perform(self) -> Result<u8, Failure> {
         let found = load::find(&self.directories, [self.first.as_str(), self.second.as_str()])?;
         let [first, second] = found.as_slice() else { return Ok(0) };
+        // What they say, also where that is only observed.
+        let (first, second) = (first.meant(), second.meant());
         let differences = diff(first, second);
         for difference in &differences {
             if self.json {

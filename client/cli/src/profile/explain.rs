@@ -78,9 +78,15 @@ impl Explain {
         let found = load::find(&self.directories, [self.profile.as_str()])?;
         let scene = self.place.scene()?;
         let Some(profile) = found.first() else { return Ok(0) };
-        let answer = explain(profile, &scene, self.act, &self.target).map_err(|error| {
+        // What it says, also where that is only observed.
+        let meant = profile.meant();
+        let mut answer = explain(meant, &scene, self.act, &self.target).map_err(|error| {
             Failure::absent(error.to_string(), "see palisade profile explain --help")
         })?;
+        if let Some(under) = profile.observed_under() {
+            let semicolon = if answer.note.is_empty() { "" } else { "; " };
+            answer.note += &format!("{semicolon}observed, not enforced: what holds is {under}");
+        }
         if self.json {
             print::json(&answer)?;
         } else {

@@ -41,6 +41,7 @@ impl Show {
                     "description": profile.description(), "extends": profile.extends(),
                     "tests": tests, "canonical": canonical,
                     "not_enforced": if profile.names_domains() { vec!["net.domains"] } else { vec![] },
+                    "observed_under": profile.observed_under(),
                 })
                 .to_string()
                     + "\n"
@@ -55,6 +56,9 @@ fn whole(profile: &Profile) -> Result<String, Failure> {
     let canonical = profile.canonical().map_err(|error| load::bad(&error))?;
     let mut text = format!("# {} ({})\n", profile.name(), harmless(profile.file()));
     text += &format!("# sha256 {}\n", profile.digest());
+    if let Some(under) = profile.observed_under() {
+        text += &format!("# OBSERVED, NOT ENFORCED: what holds is {under}\n");
+    }
     if !profile.extends().is_empty() {
         text += &format!("# extends {}; what they say is in here\n", profile.extends().join(", "));
     }

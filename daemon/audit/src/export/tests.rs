@@ -44,6 +44,7 @@ fn result(id: &str, error: Option<&str>, output: &str) -> Record {
         omitted_bytes: 0,
         duration_us: 1500,
         denials: Vec::new(),
+        observed: Vec::new(),
     })
 }
 

@@ -62,6 +62,7 @@ pub(super) struct Ending {
     omitted_bytes: u64,
     duration_us: u64,
     denials: Vec<Denial>,
+    observed: Vec<Denial>,
     keeps: Keeps,
 }
 
@@ -91,6 +92,11 @@ impl Ending {
             omitted_bytes: result.omitted_bytes,
             duration_us,
             denials: result.denials.clone(),
+            observed: result
+                .receipt
+                .observed
+                .as_ref()
+                .map_or_else(Vec::new, |observed| observed.would_refuse.clone()),
             keeps,
         }
     }
@@ -112,6 +118,7 @@ impl Ending {
             omitted_bytes: 0,
             duration_us,
             denials: Vec::new(),
+            observed: Vec::new(),
             keeps: Keeps::Output,
         }
     }
@@ -134,6 +141,7 @@ impl Ending {
             omitted_bytes: self.omitted_bytes,
             duration_us: self.duration_us,
             denials: self.denials.iter().map(denied).collect(),
+            observed: self.observed.iter().map(denied).collect(),
         })
     }
 }

@@ -72,6 +72,9 @@ pub(super) fn described(job: &Job) -> Value {
         if !ended.denials.is_empty() {
             data["denials"] = json!(ended.denials);
         }
+        if !ended.observed.is_empty() {
+            data["observed"] = json!(ended.observed);
+        }
     }
     data
 }

@@ -119,8 +119,11 @@ async fn begin(
     let enrolled =
         server.census.enroll(Counted::Session, peer.uid, most).map_err(SessionError::TooMany)?;
     let mut plan = profile.plan(&scene)?;
-    plan.recording = recording;
     plan.uid = uid;
+    plan.recording = match profile.observed_under() {
+        Some(_) => Recording::Yes,
+        None => recording,
+    };
     live.own.check(&plan)?;
 
     let launcher = server.link.launcher().await?;
@@ -188,6 +191,7 @@ async fn begin(
         untold: Mutex::default(),
         number,
         logged,
+        recording,
         launcher,
         state,
         _enrolled: enrolled,

@@ -12,6 +12,7 @@ use crate::{
     guard::Route,
     invoke::{self, Asking},
     job,
+    observe,
     observers::Audience,
     outcome::Outcome,
     provider::left,
@@ -46,6 +47,7 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
         None
     };
     let touched = why::touched(&task);
+    let observed = observe::asked(&session, &tool.spec, &touched);
     if let (Some(transaction), Task::Run(program)) = (transaction, &task) {
         let program = program.clone();
         let cwd = None;
@@ -63,7 +65,8 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
         };
         let mut outcome = unsettled.run(program, deadline).await;
         why::explain(&session, &touched, &mut outcome);
-        let outcome = Outcome { findings, checkpoint, ..outcome };
+        let mut outcome = Outcome { findings, checkpoint, ..outcome };
+        outcome.observed.splice(0..0, observed);
         return Ok(Executed { outcome, reviewed, unsettled: Some(Box::new(unsettled)) });
     }
     let change = Changing::begin(&session, &tool.spec.metadata);
@@ -90,7 +93,8 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
     };
     drop(change);
     why::explain(&session, &touched, &mut outcome);
-    let outcome = Outcome { findings, checkpoint, ..outcome };
+    let mut outcome = Outcome { findings, checkpoint, ..outcome };
+    outcome.observed.splice(0..0, observed);
     Ok(Executed { outcome, reviewed, unsettled: None })
 }
 

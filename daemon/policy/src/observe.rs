@@ -1,0 +1,105 @@
+//! What a profile that is only observed would have refused, had it been enforced. From the same
+//! explanations as any other answer: what is refused for real is none of it.
+
+use crate::{Act, Decision, Profile, Scene, explain};
+use palisade_protocol::{AuditOperation, Denial, ToolSpec};
+
+/// What it would have refused of an access that is allowed; none if the profile is enforced, would
+/// have allowed it, or what holds refuses it too.
+#[must_use]
+pub fn would_refuse(profile: &Profile, scene: &Scene, act: Act, target: &str) -> Option<Denial> {
+    profile.observed_under()?;
+    let would = explain(profile.meant(), scene, act, target).ok()?.denial()?;
+    let holds = explain(profile, scene, act, target).ok()?;
+    (holds.decision == Decision::Allow).then_some(would)
+}
+
+/// The same of a tool.
+#[must_use]
+pub fn would_refuse_tool(profile: &Profile, tool: &ToolSpec) -> Option<Denial> {
+    profile.observed_under()?;
+    let meant = profile.meant();
+    let deletes = tool.metadata.audit_operation == AuditOperation::Delete;
+    let (rule, remedy) = if !meant.allows_tool(tool) && profile.allows_tool(tool) {
+        ("tools.allow", format!("add {:?} to tools.allow", tool.name.as_str()))
+    } else if deletes && !meant.allow_delete() && profile.allow_delete() {
+        ("fs.allow_delete", "set fs.allow_delete to true".to_owned())
+    } else {
+        return None;
+    };
+    Some(Denial {
+        layer: "policy".to_owned(),
+        rule: rule.to_owned(),
+        target: tool.name.to_string(),
+        remedy: format!("in {}, {remedy}", meant.file()),
+        at: String::new(),
+        opens: format!("{} could be called", tool.name),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Owner, ProfileSet, Source};
+
+    const CANDIDATE: &str = r#"
+version = 1
+description = "What we would like to enforce."
+extends = "strict"
+observe = "workspace"
+
+[fs]
+workspace = "read"
+hide = [".env"]
+
+[tools]
+deny = ["undo"]
+
+[[rules]]
+verdict = "deny"
+why = "a person pushes"
+command = ["git", "push"]
+"#;
+
+    fn set(text: &str) -> Result<ProfileSet, crate::ProfileError> {
+        let owner = Owner::Other;
+        ProfileSet::new([Source { name: "tried", file: "tried.toml", text, owner }])
+    }
+
+    fn scene() -> Scene {
+        let user = "tester".to_owned();
+        Scene { workspace: "/w".into(), home: Some("/home/t".into()), user, uid: 1, gid: 1 }
+    }
+
+    #[test]
+    fn what_it_would_refuse_is_told_and_what_it_denies_by_name_holds() {
+        let set = set(CANDIDATE).unwrap();
+        let tried = set.get("tried").unwrap();
+        assert_eq!(tried.observed_under(), Some("workspace"));
+        // The base's reach holds; the candidate's does not.
+        assert!(tried.writes_workspace() && !tried.meant().writes_workspace());
+        let would = would_refuse(tried, &scene(), Act::Write, "/w/file").unwrap();
+        assert_eq!((would.layer.as_str(), would.target.as_str()), ("mount", "/w/file"));
+        assert_eq!(would_refuse(tried, &scene(), Act::Read, "/w/file"), None);
+        // The base refuses it, and so it is no would-be.
+        assert_eq!(would_refuse(tried, &scene(), Act::Write, "/srv/x"), None);
+        // What is hidden is hidden.
+        let hidden = explain(tried, &scene(), Act::Read, "/w/.env").unwrap();
+        assert_eq!(hidden.decision, Decision::Deny);
+        assert_eq!(would_refuse(tried, &scene(), Act::Read, "/w/.env"), None);
+        assert!(!tried.allows_name("undo") && tried.has_rules());
+        assert_eq!(would_refuse(set.get("strict").unwrap(), &scene(), Act::Write, "/w/x"), None);
+        assert!(tried.canonical().unwrap().starts_with("observe = \"workspace\"\n"));
+        assert_ne!(tried.digest(), tried.meant().digest());
+    }
+
+    #[test]
+    fn a_base_is_another_profile_that_is_enforced() {
+        let wrong = |base: &str| {
+            let text = CANDIDATE.replace("\"workspace\"\n\n[fs]", &format!("{base:?}\n\n[fs]"));
+            set(&text).unwrap_err().to_string()
+        };
+        assert!(wrong("none-such").contains("there is no profile \"none-such\""));
+        assert!(wrong("tried").contains("a profile is observed under another"));
+    }
+}
