@@ -11,7 +11,7 @@ use std::{
 use tempfile::TempDir;
 
 /// What the `systemd` directory holds, by name.
-pub const UNITS: [(&str, &str); 11] = [
+pub const UNITS: [(&str, &str); 10] = [
     ("palisaded.service", include_str!("../../systemd/palisaded.service")),
     ("palisaded.socket", include_str!("../../systemd/palisaded.socket")),
     ("palisade-operator.socket", include_str!("../../systemd/palisade-operator.socket")),
@@ -19,10 +19,22 @@ pub const UNITS: [(&str, &str); 11] = [
     ("palisade-launcher.service", include_str!("../../systemd/palisade-launcher.service")),
     ("palisade-launcher.socket", include_str!("../../systemd/palisade-launcher.socket")),
     ("palisade-metrics.socket", include_str!("../../systemd/palisade-metrics.socket")),
-    ("kernel-audit.conf", include_str!("../../systemd/kernel-audit.conf")),
     ("palisade.slice", include_str!("../../systemd/palisade.slice")),
     ("palisade.sysusers.conf", include_str!("../../systemd/palisade.sysusers.conf")),
     ("palisade.tmpfiles.conf", include_str!("../../systemd/palisade.tmpfiles.conf")),
+];
+/// The drop-ins by which the kernel's records are had: unit, name, text.
+pub const KERNEL_AUDIT: [(&str, &str, &str); 2] = [
+    (
+        "palisade-launcher.service",
+        "kernel-audit.conf",
+        include_str!("../../systemd/kernel-audit.conf"),
+    ),
+    (
+        "palisaded.service",
+        "kernel-audit-broker.conf",
+        include_str!("../../systemd/kernel-audit-broker.conf"),
+    ),
 ];
 const README: &str = include_str!("../../systemd/README.md");
 const BOOT: &str = include_str!("../boot-systemd.sh");

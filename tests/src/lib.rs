@@ -23,7 +23,7 @@ pub mod rooms;
 
 pub use answers::{both_views, data, profile_never_asking, profile_reading, profile_with};
 pub use beside::{fill, listed, unconfined};
-pub use booted::{Booted, UNITS, readme_blocks};
+pub use booted::{Booted, KERNEL_AUDIT, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan, run};
 pub use desk::{Desk, destructive, handlers};
 pub use effort::{Dice, effort, percentiles, report, resident, setting};

@@ -8,7 +8,7 @@
     reason = "a test that can not go on fails"
 )]
 
-use palisade_tests::{Booted, Mode, UNITS, binary, readme_blocks};
+use palisade_tests::{Booted, KERNEL_AUDIT, Mode, UNITS, binary, readme_blocks};
 use serde_json::Value;
 use std::{
     fs,
@@ -76,7 +76,8 @@ impl Packaged {
             fs::create_dir_all(at(name).parent().unwrap()).unwrap();
             fs::write(at(name), text).unwrap();
         }
-        for (name, text) in UNITS {
+        let drop_ins = KERNEL_AUDIT.map(|(_, name, text)| (name, text));
+        for (name, text) in UNITS.into_iter().chain(drop_ins) {
             fs::write(at("systemd").join(name), text).unwrap();
         }
         fs::create_dir_all(at("target/release")).unwrap();
@@ -134,6 +135,8 @@ fn everything_is_in_the_package_and_belongs_to_root() {
         "/usr/lib/sysusers.d/palisade.conf",
         "/usr/lib/tmpfiles.d/palisade.conf",
         "/etc/palisade/palisaded.toml",
+        "/usr/share/doc/palisade/examples/kernel-audit.conf",
+        "/usr/share/doc/palisade/examples/kernel-audit-broker.conf",
         "/usr/share/man/man5/palisaded.toml.5.gz",
         "/usr/share/man/man5/palisade-profiles.5.gz",
         "/usr/share/bash-completion/completions/palisade",

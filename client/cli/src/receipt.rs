@@ -113,7 +113,10 @@ pub(crate) fn confined(receipt: &Receipt) -> String {
     if !receipt.profile.is_empty() {
         parts.push(match &receipt.observed {
             Some(observed) => {
-                format!("profile {}, OBSERVED AND NOT ENFORCED under {}", receipt.profile, observed.under)
+                format!(
+                    "profile {}, OBSERVED AND NOT ENFORCED under {}",
+                    receipt.profile, observed.under
+                )
             }
             None => format!("profile {}", receipt.profile),
         });

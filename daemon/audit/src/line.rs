@@ -269,7 +269,7 @@ pub(crate) mod tests {
                     omitted_bytes: n,
                     duration_us: n,
                     denials: Vec::new(),
-            observed: Vec::new(),
+                    observed: Vec::new(),
                 })
             },
         )

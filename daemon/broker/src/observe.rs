@@ -77,7 +77,11 @@ mod tests {
             (Right::Execute, Kind::File, Some(Act::Execute)),
             (Right::Connect, Kind::Address, Some(Act::Connect)),
         ] {
-            assert_eq!(act(&noted(right, kind)).map(|(act, _)| act), expected, "{right:?} {kind:?}");
+            assert_eq!(
+                act(&noted(right, kind)).map(|(act, _)| act),
+                expected,
+                "{right:?} {kind:?}"
+            );
         }
         let note = Noted { right: Right::Read, path: Path(b"/\xff".to_vec()), kind: Kind::File };
         assert_eq!(act(&note), None);

@@ -43,9 +43,7 @@ const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// The Landlock ABI from which on there are records of what programs are refused.
 pub(crate) const LANDLOCK_RECORDS: u32 = 7;
 
-/// What a session says whose filter refuses without a record.
-const UNLOGGED: &str = "the kernel keeps no records of what filters refuse: `errno` is missing in \
-                        /proc/sys/kernel/seccomp/actions_logged";
+const CHANGED: &str = "the kernel's audit was turned off, or given other rules";
 
 const NONE_COME: &str = "no audit record of the kernel's comes: audit is off there, or the launcher \
                          is not in the host's network namespace";
@@ -65,7 +63,7 @@ struct State {
     known: Known,
     fence: Option<Fence>,
     asked: u64,
-    /// A runner's refusal did not come, though Landlock's came: filters are not recorded.
+    /// A runner's refusal did not come, though this process's own did: filters are not recorded.
     unlogged: bool,
 }
 
@@ -116,8 +114,7 @@ impl Records {
             (Found::Yes(_), None) => (None, Known::No("the launcher sent no socket".to_owned())),
             (Found::No(why), _) => (None, Known::No(why.clone())),
         };
-        let state =
-            State { book: Book::default(), known, fence: None, asked: 0, unlogged: false };
+        let state = State { book: Book::default(), known, fence: None, asked: 0, unlogged: false };
         let (state, over) = (Mutex::new(state), CancellationToken::new());
         let records = Arc::new(Self { stream, state, arrived: Notify::new(), over });
         if records.stream.is_some() {
@@ -170,11 +167,6 @@ impl Records {
         }
     }
 
-    /// Why what filters refuse leaves no records, if so.
-    pub(crate) fn unlogged(&self) -> Option<&'static str> {
-        self.state().unlogged.then_some(UNLOGGED)
-    }
-
     /// How many refusals are known to have been left out.
     pub(crate) fn lost(&self) -> u64 {
         self.state().book.lost
@@ -212,8 +204,9 @@ impl Records {
     }
 
     /// Reads what has come.
-    fn drain(&self) {
+    fn drain(self: &Arc<Self>) {
         let Some(stream) = &self.stream else { return };
+        let mut changed = false;
         let mut state = self.state();
         let mut buffer = [0; LONGEST];
         loop {
@@ -221,6 +214,7 @@ impl Records {
                 Ok((_, length)) => {
                     let message = buffer.get(..length).unwrap_or_default();
                     if let Some(record) = Record::parse(message) {
+                        changed |= record == Record::Changed;
                         state.book.enter(record);
                     }
                 }
@@ -229,6 +223,11 @@ impl Records {
                 Err(Errno::NOBUFS) => state.book.overflow(),
                 Err(_) => break,
             }
+        }
+        if changed {
+            // A filter's records come all the same: only another of Landlock's shows that all do.
+            state.known = Known::No(CHANGED.to_owned());
+            tokio::spawn(Arc::clone(self).try_out());
         }
         drop(state);
         self.arrived.notify_waiters();
@@ -307,12 +306,14 @@ impl Watched {
             None => {}
         }
         let until = if fenced { None } else { Some(now()) };
-        let Some(Claim { refused, left_out, mixed, .. }) =
+        let Some(Claim { refused, left_out, mixed, unsettled, .. }) =
             self.records.state().book.close(&self.mark, until)
         else {
             return Told::default();
         };
-        if left_out > 0 {
+        if unsettled {
+            missing = CHANGED.to_owned();
+        } else if left_out > 0 {
             missing = format!("{left_out} refusals of this call were left out");
         } else if mixed {
             missing = "a system call that was refused as the call began may be its or that of the \

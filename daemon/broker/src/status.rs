@@ -46,12 +46,12 @@ fn records(facts: &Facts, unknown: Option<String>) -> RecordsStatus {
         }
         Found::No(_) => {
             "give the launcher CAP_AUDIT_READ and leave --kernel-audit at `use`; for the service, \
-             the drop-in kernel-audit.conf of its examples does"
+             the drop-ins kernel-audit*.conf of its examples do"
         }
         Found::Yes(_) => {
             "turn audit on, by `auditctl -e 1` or by a launcher with --kernel-audit enable, and keep \
-             the launcher in the host's network namespace; for the service, the drop-in \
-             kernel-audit.conf of its examples does both"
+             the launcher in the host's network namespace; for the service, the drop-ins \
+             kernel-audit*.conf of its examples do both"
         }
     };
     let detail = match &facts.records {

@@ -11,9 +11,9 @@ use std::{
     os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
 };
 
-/// Refusals of a filter, refusals of Landlock, and whose domain that was. Nothing else of a host's
-/// audit log is any business of the broker's.
-const TYPES: [u16; 3] = [1326, 1423, 1424];
+/// Changes of the audit's own settings, refusals of a filter, refusals of Landlock, and whose domain
+/// that was. Nothing else of a host's audit log is any business of the broker's.
+const TYPES: [u16; 4] = [1305, 1326, 1423, 1424];
 
 /// The group that hears all records.
 const READ_LOG: u32 = 1;
@@ -40,7 +40,7 @@ fn filter() -> Vec<libc::sock_filter> {
     const RETURN: u16 = 0x06;
     let instruction = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
     let mut filter = vec![instruction(LOAD_HALF, 0, 4)];
-    for (kind, after) in TYPES.into_iter().zip((1..=3).rev()) {
+    for (kind, after) in TYPES.into_iter().zip((1..=4).rev()) {
         // Loaded as if it came from a network, and written as this machine does.
         filter.push(instruction(JUMP_EQUAL, after, kind.to_be().into()));
     }

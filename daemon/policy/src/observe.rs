@@ -1,7 +1,8 @@
 //! What a profile that is only observed would have refused, had it been enforced. From the same
 //! explanations as any other answer: what is refused for real is none of it.
 
-use crate::{Act, Decision, Profile, Scene, explain};
+use crate::{Act, Decision, Explanation, Place, Profile, Scene, explain};
+use palisade_plan::Layer;
 use palisade_protocol::{AuditOperation, Denial, ToolSpec};
 
 /// What it would have refused of an access that is allowed; none if the profile is enforced, would
@@ -9,9 +10,20 @@ use palisade_protocol::{AuditOperation, Denial, ToolSpec};
 #[must_use]
 pub fn would_refuse(profile: &Profile, scene: &Scene, act: Act, target: &str) -> Option<Denial> {
     profile.observed_under()?;
-    let would = explain(profile.meant(), scene, act, target).ok()?.denial()?;
+    let would = explain(profile.meant(), scene, act, target).ok()?;
     let holds = explain(profile, scene, act, target).ok()?;
-    (holds.decision == Decision::Allow).then_some(would)
+    let moved = holds.place == Place::Host && would.place == Place::Session;
+    match (holds.decision, would.decision) {
+        (Decision::Deny, _) => None,
+        (Decision::Allow, Decision::Deny) => would.denial(),
+        // It would be done, but not to what is the host's.
+        (Decision::Allow, Decision::Allow) if moved => {
+            let why = "it would go to a private file system of the session's, and end with it";
+            let rule = format!("{why}: the host's {} would not be there", would.target);
+            Explanation { decision: Decision::Deny, layer: Layer::Mount, rule, ..would }.denial()
+        }
+        (Decision::Allow, Decision::Allow) => None,
+    }
 }
 
 /// The same of a tool.
@@ -81,6 +93,18 @@ command = ["git", "push"]
         let would = would_refuse(tried, &scene(), Act::Write, "/w/file").unwrap();
         assert_eq!((would.layer.as_str(), would.target.as_str()), ("mount", "/w/file"));
         assert_eq!(would_refuse(tried, &scene(), Act::Read, "/w/file"), None);
+        let text = CANDIDATE.replace("[fs]", "[fs]\nread = []").replace("strict", "wide");
+        let wide = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"write\"\n\
+                    execute = [\"/usr\"]\nwrite = [\"/tmp/shared\"]\n";
+        let text = text.replace("observe = \"workspace\"", "observe = \"wide\"");
+        let text = text.replace("[fs]\n", "[fs]\nwrite = []\n");
+        let of = |name, file, text| Source { name, file, text, owner: Owner::Other };
+        let two = [of("wide", "wide.toml", wide), of("tried", "tried.toml", &text)];
+        let two = ProfileSet::new(two).unwrap();
+        let moved = would_refuse(two.get("tried").unwrap(), &scene(), Act::Write, "/tmp/shared/x");
+        let moved = moved.unwrap();
+        assert_eq!(moved.layer, "mount");
+        assert!(moved.rule.starts_with("write: it would go to a private file"), "{}", moved.rule);
         // The base refuses it, and so it is no would-be.
         assert_eq!(would_refuse(tried, &scene(), Act::Write, "/srv/x"), None);
         // What is hidden is hidden.

@@ -325,11 +325,7 @@ fn status() -> impl Strategy<Value = Status> {
             profiles,
             sessions,
             kept,
-            records: RecordsStatus {
-                available: records.0,
-                detail: records.1,
-                advice: records.2,
-            },
+            records: RecordsStatus { available: records.0, detail: records.1, advice: records.2 },
         })
 }
 

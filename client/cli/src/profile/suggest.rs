@@ -25,7 +25,9 @@ const MOST_TARGETS: usize = 5;
 Refusals with the same smallest change are one suggestion, with how often it was met and what the
 change would open. Nothing is changed: whether a refusal was right is yours to say.
 
-Exit status: 0 there is something to suggest; 1 nothing was refused.
+What a profile that is only observed would have refused is said to be that.
+
+Exit status: 0 there is something to suggest; 1 nothing was refused, or would have been.
 
 Examples:
   palisade profile suggest
@@ -48,15 +50,26 @@ pub(super) struct Suggest {
 /// What refusals have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Change {
+    met: Met,
     profile: String,
     remedy: String,
     opens: String,
     layer: String,
 }
 
+/// How a refusal was met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Met {
+    /// It was one.
+    Refused,
+    /// The profile is only observed.
+    WouldBe,
+}
+
 /// What a change would have allowed.
 #[derive(Debug, Default)]
-struct Met {
+struct Allowed {
     times: u64,
     calls: BTreeSet<String>,
     targets: BTreeSet<String>,
@@ -64,6 +77,7 @@ struct Met {
 
 #[derive(Debug, Serialize)]
 struct Suggestion<'a> {
+    met: Met,
     profile: &'a str,
     layer: &'a str,
     remedy: &'a str,
@@ -75,7 +89,7 @@ struct Suggestion<'a> {
 
 /// Refusals by what would allow them.
 #[derive(Debug, Default)]
-struct Refusals(BTreeMap<Change, Met>);
+struct Refusals(BTreeMap<Change, Allowed>);
 
 impl Suggest {
     pub(super) fn perform(self) -> Result<u8, Failure> {
@@ -89,7 +103,10 @@ impl Suggest {
                 let profile = profiles.get(&end.session).cloned().unwrap_or_default();
                 if self.profile.as_ref().is_none_or(|wanted| *wanted == profile) {
                     for denial in &end.denials {
-                        refusals.add(&profile, &end.call_id, denial);
+                        refusals.add(&profile, &end.call_id, denial, Met::Refused);
+                    }
+                    for would in &end.observed {
+                        refusals.add(&profile, &end.call_id, would, Met::WouldBe);
                     }
                 }
             }
@@ -111,8 +128,9 @@ impl Suggest {
 }
 
 impl Refusals {
-    fn add(&mut self, profile: &str, call: &str, denial: &Denied) {
+    fn add(&mut self, profile: &str, call: &str, denial: &Denied, met: Met) {
         let change = Change {
+            met,
             profile: profile.to_owned(),
             remedy: denial.remedy.as_str().to_owned(),
             opens: denial.opens.as_str().to_owned(),
@@ -126,7 +144,7 @@ impl Refusals {
 
     /// Most met first.
     fn suggestions(&self) -> Vec<Suggestion<'_>> {
-        let one = |(change, met): (&'_ Change, &'_ Met)| (change.clone(), met.times);
+        let one = |(change, met): (&'_ Change, &'_ Allowed)| (change.clone(), met.times);
         let mut order: Vec<_> = self.0.iter().map(one).collect();
         order.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
         let of = |change: &Change| self.0.get_key_value(change);
@@ -134,6 +152,7 @@ impl Refusals {
             .iter()
             .filter_map(|(change, _)| of(change))
             .map(|(change, met)| Suggestion {
+                met: change.met,
                 profile: &change.profile,
                 layer: &change.layer,
                 remedy: &change.remedy,
@@ -158,7 +177,16 @@ fn text(suggestion: &Suggestion<'_>, paint: Paint) -> String {
     let shown: Vec<_> = suggestion.targets.iter().take(MOST_TARGETS).copied().collect();
     let more = suggestion.targets.len().saturating_sub(MOST_TARGETS);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    text += &line("refused", &format!("{}{more}, by layer {layer}", shown.join(", ")));
+    let word = match suggestion.met {
+        Met::Refused => "refused",
+        Met::WouldBe => "would be",
+    };
+    let refused = match suggestion.met {
+        Met::Refused => "",
+        Met::WouldBe => " refused, were it enforced: ",
+    };
+    let shown = format!("{refused}{}{more}, by layer {layer}", shown.join(", "));
+    text += &line(word, shown.trim_start());
     if !suggestion.opens.is_empty() {
         text += &line("opens", suggestion.opens);
     }
@@ -185,12 +213,18 @@ mod tests {
     #[test]
     fn refusals_with_one_change_are_one_suggestion_and_the_most_met_is_first() {
         let mut refusals = Refusals::default();
-        refusals.add("workspace", "c1", &denial("/srv/x", "add \"/srv/x\" to fs.read"));
+        refusals.add(
+            "workspace",
+            "c1",
+            &denial("/srv/x", "add \"/srv/x\" to fs.read"),
+            Met::Refused,
+        );
         for call in ["c1", "c2", "c2"] {
             let of = denial("/srv/y", "add \"/srv/y\" to fs.read");
-            refusals.add("workspace", call, &of);
+            refusals.add("workspace", call, &of, Met::Refused);
         }
-        refusals.add("strict", "c3", &denial("/srv/y", "add \"/srv/y\" to fs.read"));
+        let of = denial("/srv/y", "add \"/srv/y\" to fs.read");
+        refusals.add("strict", "c3", &of, Met::WouldBe);
         let suggestions = refusals.suggestions();
         let told: Vec<_> = suggestions.iter().map(|s| (s.profile, s.times, s.calls)).collect();
         assert_eq!(told, [("workspace", 3, 2), ("strict", 1, 1), ("workspace", 1, 1)]);
@@ -199,5 +233,8 @@ mod tests {
             "add \"/srv/y\" to fs.read\n  met        3 times in 2 calls, with profile workspace\n  \
              refused    /srv/y, by layer mount\n  opens      it could be read\n"
         );
+        let would = text(suggestions.iter().find(|s| s.profile == "strict").unwrap(), Paint::Plain);
+        let expected = "  would be   refused, were it enforced: /srv/y, by layer mount\n";
+        assert!(would.contains(expected), "{would}");
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Claim {
     pub(super) left_out: u64,
     /// A refusal may be of the call before.
     pub(super) mixed: bool,
+    /// The audit's settings changed while it ran.
+    pub(super) unsettled: bool,
     /// The runner's own refusal after the call has come, and so has all that was before.
     whole: bool,
 }
@@ -129,6 +131,7 @@ impl Book {
         match record {
             Record::Access { domain, refused } => self.access(domain, refused),
             Record::Domain { domain, name } => self.domain(domain, name),
+            Record::Changed => self.calls.values_mut().for_each(|claim| claim.unsettled = true),
             Record::Over { domain, refusals } => {
                 self.unclaimed.retain(|(unclaimed, _)| *unclaimed != domain);
                 if let Some(known) = self.domains.remove(&domain) {
@@ -304,6 +307,16 @@ mod tests {
         assert_eq!(paths(&mut book, "one").len(), 1);
         assert_eq!(paths(&mut book, "two").len(), 0);
         assert!(!book.is_whole("one"));
+    }
+
+    #[test]
+    fn a_call_during_which_the_audit_changed_is_not_sure_of_its_records() {
+        let mut book = Book::default();
+        book.open("one".into(), None);
+        book.enter(Record::Changed);
+        book.open("two".into(), None);
+        assert!(book.close("one", None).unwrap().unsettled);
+        assert!(!book.close("two", None).unwrap().unsettled);
     }
 
     #[test]

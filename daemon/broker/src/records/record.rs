@@ -2,6 +2,7 @@
 
 use palisade_policy::refused::{Refused, Syscall, Target};
 
+const CONFIG_CHANGE: u16 = 1305;
 const SECCOMP: u16 = 1326;
 const LANDLOCK_ACCESS: u16 = 1423;
 const LANDLOCK_DOMAIN: u16 = 1424;
@@ -30,6 +31,8 @@ pub(super) enum Record {
         name: String,
         refused: Refused,
     },
+    /// The audit was turned off, or has other rules.
+    Changed,
 }
 
 impl Record {
@@ -39,6 +42,7 @@ impl Record {
         let text = String::from_utf8_lossy(message.get(HEADER..)?);
         let (stamp, text) = text.trim_end_matches('\0').split_once("): ")?;
         match kind {
+            CONFIG_CHANGE => Some(Self::Changed),
             LANDLOCK_ACCESS => access(text),
             LANDLOCK_DOMAIN => domain(text),
             SECCOMP => {
@@ -187,6 +191,8 @@ mod tests {
             let name = "x".to_owned();
             Some(Record::Call { session: 7, at: 1_794_744_962_906, name, refused })
         };
+        let off = Record::parse(&message(1305, "op=set audit_enabled=0 old=1 auid=0 ses=1 res=1"));
+        assert_eq!(off, Some(Record::Changed));
         assert_eq!(call(NATIVE), expected(Syscall::Number(165)));
         assert_eq!(call("40000003"), expected(Syscall::Foreign));
     }
