@@ -69,5 +69,6 @@ fn result_record() -> Record {
         omitted_bytes: 0,
         duration_us: 1500,
         denials: Vec::new(),
+        observed: Vec::new(),
     })
 }
