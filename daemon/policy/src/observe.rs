@@ -62,7 +62,7 @@ observe = "workspace"
 
 [fs]
 workspace = "read"
-hide = [".env"]
+hide = ["of-ours"]
 
 [tools]
 deny = ["undo"]
@@ -108,9 +108,9 @@ command = ["git", "push"]
         // The base refuses it, and so it is no would-be.
         assert_eq!(would_refuse(tried, &scene(), Act::Write, "/srv/x"), None);
         // What is hidden is hidden.
-        let hidden = explain(tried, &scene(), Act::Read, "/w/.env").unwrap();
+        let hidden = explain(tried, &scene(), Act::Read, "/w/of-ours").unwrap();
         assert_eq!(hidden.decision, Decision::Deny);
-        assert_eq!(would_refuse(tried, &scene(), Act::Read, "/w/.env"), None);
+        assert_eq!(would_refuse(tried, &scene(), Act::Read, "/w/of-ours"), None);
         assert!(!tried.allows_name("undo") && tried.has_rules());
         assert_eq!(would_refuse(set.get("strict").unwrap(), &scene(), Act::Write, "/w/x"), None);
         assert!(tried.canonical().unwrap().starts_with("observe = \"workspace\"\n"));

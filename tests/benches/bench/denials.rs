@@ -27,7 +27,6 @@ impl Bench {
         let told = self.open(&other);
         let workspace = self.world.workspace();
         let refused = ": > /run/x; exit 1";
-        let ignored = ": > /run/x; true";
         let times = interleave(
             self.rounds,
             &mut [
@@ -38,8 +37,6 @@ impl Bench {
                 &mut || self.ends(&told, "exit 1", 0),
                 &mut || self.ends(&untold, refused, 0),
                 &mut || self.ends(&told, refused, 1),
-                &mut || self.ends(&untold, ignored, 0),
-                &mut || self.ends(&told, ignored, 1),
             ],
         );
         let names = [
@@ -50,8 +47,6 @@ impl Bench {
             "it fails, read",
             "it is refused, unread",
             "it is refused, and told",
-            "it is refused and ends well, unread",
-            "it is refused and ends well, and told",
         ];
         for (name, row) in names.iter().zip(&times) {
             show(&format!("  {name}"), row, times[0].median());
