@@ -142,7 +142,7 @@ impl Refusals {
         met.targets.insert(denial.target.as_str().to_owned());
     }
 
-    /// Most met first.
+    /// Most met first, and of those met as often what was refused first.
     fn suggestions(&self) -> Vec<Suggestion<'_>> {
         let one = |(change, met): (&'_ Change, &'_ Allowed)| (change.clone(), met.times);
         let mut order: Vec<_> = self.0.iter().map(one).collect();
@@ -227,7 +227,7 @@ mod tests {
         refusals.add("strict", "c3", &of, Met::WouldBe);
         let suggestions = refusals.suggestions();
         let told: Vec<_> = suggestions.iter().map(|s| (s.profile, s.times, s.calls)).collect();
-        assert_eq!(told, [("workspace", 3, 2), ("strict", 1, 1), ("workspace", 1, 1)]);
+        assert_eq!(told, [("workspace", 3, 2), ("workspace", 1, 1), ("strict", 1, 1)]);
         assert_eq!(
             text(&suggestions[0], Paint::Plain),
             "add \"/srv/y\" to fs.read\n  met        3 times in 2 calls, with profile workspace\n  \
