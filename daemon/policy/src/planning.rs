@@ -76,7 +76,9 @@ impl Scene {
     pub(crate) fn resolve(&self, entry: &PathEntry) -> Result<Option<PathBuf>, PlanError> {
         let rest = entry.rest.as_str();
         let below = |base: &Path| base.join(rest.strip_prefix('/').unwrap_or(rest));
-        match (entry.base, self.private_home(), entry.missing) {
+        // Looked at for those that need it alone: it is dear, and a plan has many entries.
+        let home = (entry.base == Base::Home).then(|| self.private_home()).flatten();
+        match (entry.base, home, entry.missing) {
             (Base::Root, ..) => Ok(Some(PathBuf::from(rest))),
             (Base::Workspace, ..) if rest.is_empty() => Ok(Some(self.workspace.clone())),
             (Base::Workspace, ..) => Ok(Some(below(&self.workspace))),

@@ -2,12 +2,26 @@
 
 use super::{Bench, Times, bare, interleave, show};
 use landlock::{AccessFs, Ruleset, RulesetAttr as _};
-use palisade_client::Session;
+use palisade_client::{Client, Session};
 use palisade_tests::KernelAudit;
-use std::time::{Duration, Instant};
+use std::{
+    process::Child,
+    time::{Duration, Instant},
+};
 
-/// Longer than a daemon waits to learn that no records come.
-const GIVEN_UP: Duration = Duration::from_millis(300);
+/// Runs a daemon beside a launcher that does not read the kernel's records.
+const DEAF: &str = r#"
+from=$(dirname "$1") to=off
+mkdir "$to"
+cp "$from/palisaded" "$from/palisade-analyst" "$to"
+cat > "$to/palisade-launcher" <<END
+#!/bin/sh
+exec "$from/palisade-launcher" --kernel-audit off --cell "$from/palisade-cell" "\$@"
+END
+chmod 755 "$to/palisade-launcher"
+shift
+exec "$PWD/$to/palisaded" "$@"
+"#;
 
 impl Bench {
     /// The same commands in a session that reads the kernel's records, and in one that does not.
@@ -17,12 +31,8 @@ impl Bench {
             Ok(audit) => audit,
             Err(why) => return println!("  not to be had here: {why}"),
         };
-        audit.pause();
-        let (client, mut daemon) = self.client();
+        let (client, mut daemon) = self.deaf();
         let untold = self.open(&client);
-        self.ends(&untold, ": > /run/x; exit 1", 0);
-        std::thread::sleep(GIVEN_UP);
-        audit.resume();
         let (other, mut second) = self.client();
         let told = self.open(&other);
         let workspace = self.world.workspace();
@@ -58,6 +68,16 @@ impl Bench {
         self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
         daemon.wait().unwrap();
         second.wait().unwrap();
+    }
+
+    fn deaf(&self) -> (Client, Child) {
+        let (stream, daemon) = self.world.embedded_by(self.world.mode, DEAF);
+        let client = self.runtime.block_on(async {
+            stream.set_nonblocking(true).unwrap();
+            let stream = tokio::net::UnixStream::from_std(stream).unwrap();
+            Client::from_stream(stream).await.unwrap()
+        });
+        (client, daemon)
     }
 
     fn ends(&self, session: &Session, command: &str, denials: usize) {
