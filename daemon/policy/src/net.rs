@@ -60,7 +60,7 @@ impl TryFrom<String> for DomainEntry {
         }
         if name.contains(['/', ':', '@']) {
             return wrong(
-                "it is the name of a host alone, such as \"crates.io\" or \"*.crates.io\"",
+                "it is the name of a host alone, such as \"packages.example\" or \"*.packages.example\"",
             );
         }
         if name.contains('*') {
@@ -172,8 +172,13 @@ mod tests {
 
     #[test]
     fn a_domain_is_a_name_and_nothing_else() {
-        for good in ["crates.io", "*.crates.io", "localhost", "a-b.x9.org", "xn--bcher-kva.example"]
-        {
+        for good in [
+            "packages.example",
+            "*.packages.example",
+            "localhost",
+            "a-b.x9.org",
+            "xn--bcher-kva.example",
+        ] {
             assert!(domain(good).is_ok(), "{good}");
         }
         let long = format!("{}.example", "a".repeat(64));
@@ -191,9 +196,9 @@ mod tests {
             "a_b.io",
             "1.2.3.4",
             "::1",
-            "https://crates.io",
-            "crates.io:443",
-            "me@crates.io",
+            "https://packages.example",
+            "packages.example:443",
+            "me@packages.example",
             "a.*.io",
             "*a.io",
             &long,
@@ -205,8 +210,8 @@ mod tests {
     #[test]
     fn what_two_lists_have_in_common_is_the_narrower() {
         let list = |names: &[&str]| names.iter().map(|n| domain(n).unwrap()).collect::<Vec<_>>();
-        let a = list(&["*.example.com", "crates.io"]);
-        let b = list(&["a.example.com", "*.b.example.com", "*.crates.io", "example.com"]);
+        let a = list(&["*.example.com", "packages.example"]);
+        let b = list(&["a.example.com", "*.b.example.com", "*.packages.example", "example.com"]);
         assert_eq!(common(&a, &b), list(&["*.b.example.com", "a.example.com"]));
         assert_eq!(common(&b, &a), common(&a, &b));
     }

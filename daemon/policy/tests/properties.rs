@@ -77,7 +77,7 @@ const NETS: [&str; 8] = [
     "mode = \"ports\"\nports = [53, 80, 443]\n",
     "mode = \"ports\"\nports = [22, 80]\n",
     "mode = \"ports\"\nports = [443, 8080]\ndomains = [\"*.example.com\"]\n",
-    "mode = \"ports\"\nports = [443]\ndomains = [\"a.example.com\", \"crates.io\"]\n",
+    "mode = \"ports\"\nports = [443]\ndomains = [\"a.example.com\", \"packages.example\"]\n",
 ];
 
 /// Addresses that are connected to.

@@ -162,13 +162,13 @@ mod tests {
     #[test]
     fn a_list_of_domains_is_never_taken_for_a_promise() {
         let text = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"read\"\nexecute = [\"/usr\"]\n\
-                    [net]\nmode = \"ports\"\nports = [443]\ndomains = [\"crates.io\"]\n";
+                    [net]\nmode = \"ports\"\nports = [443]\ndomains = [\"packages.example\"]\n";
         let profile = Profile::parse("mine", text).unwrap();
         assert!(profile.names_domains());
         for (target, decision) in [
-            ("crates.io:443", Decision::Allow),
+            ("packages.example:443", Decision::Allow),
             ("example.com:443", Decision::Allow),
-            ("crates.io:80", Decision::Deny),
+            ("packages.example:80", Decision::Deny),
         ] {
             let found = told(&profile, target);
             assert_eq!(found.decision, decision, "{target}");
