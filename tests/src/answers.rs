@@ -115,3 +115,9 @@ pub fn profile_reading(path: &std::path::Path) -> String {
 pub fn profile_never_asking() -> String {
     profile_with(&[("ask = \"destructive\"", "ask = \"never\"")])
 }
+
+/// What a program printed.
+#[must_use]
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,7 +1,7 @@
 //! A systemd of a test's own, with the service installed in it as its README says.
 #![allow(clippy::disallowed_methods)]
 
-use crate::{binary, world::BINARIES};
+use crate::{answers::text, binary, world::BINARIES};
 use std::{
     fs,
     io::{BufRead as _, BufReader},
@@ -110,6 +110,21 @@ impl Booted {
         let output = self.run(argv);
         let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
         assert!(output.status.success(), "{argv:?}: {}\n{}", output.status, text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// `palisade run` of a user's, through the service, with these words behind it.
+    #[must_use]
+    pub fn through(&self, user: &str, words: &str) -> Output {
+        let run = format!("palisade run --socket /run/palisade/agent.sock {words}");
+        self.line_of(user, &run).stdin(Stdio::null()).output().expect("nsenter")
+    }
+
+    /// The same by alice, and it must succeed; gives its standard output.
+    #[must_use]
+    pub fn served(&self, words: &str) -> String {
+        let output = self.through("alice", words);
+        assert!(output.status.success(), "{words}: {}\n{}", output.status, text(&output.stderr));
         text(&output.stdout)
     }
 

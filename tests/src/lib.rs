@@ -21,7 +21,7 @@ pub mod processes;
 pub mod raw;
 pub mod rooms;
 
-pub use answers::{both_views, data, profile_never_asking, profile_reading, profile_with};
+pub use answers::{both_views, data, profile_never_asking, profile_reading, profile_with, text};
 pub use beside::{fill, listed, unconfined};
 pub use booted::{Booted, KERNEL_AUDIT, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan, run};

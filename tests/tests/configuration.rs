@@ -8,7 +8,7 @@
     reason = "a test that can not go on fails"
 )]
 
-use palisade_tests::{Mode, World};
+use palisade_tests::{Mode, World, text};
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt as _,
@@ -56,10 +56,6 @@ impl Configured {
         assert_eq!(text(&output.stdout), "");
         text(&output.stderr)
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]

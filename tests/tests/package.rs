@@ -8,7 +8,7 @@
     reason = "a test that can not go on fails"
 )]
 
-use palisade_tests::{Booted, KERNEL_AUDIT, Mode, UNITS, binary, readme_blocks};
+use palisade_tests::{Booted, KERNEL_AUDIT, Mode, UNITS, binary, readme_blocks, text};
 use serde_json::Value;
 use std::{
     fs,
@@ -49,10 +49,6 @@ const SOURCES: [(&str, &str); 23] = [
 const OPERATIONS: &str = include_str!("../../docs/operations.md");
 const PROGRAMS: [&str; 5] =
     ["palisade", "palisade-analyst", "palisade-cell", "palisade-launcher", "palisaded"];
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// Runs something that must succeed and has nothing to complain of.
 fn quiet(command: &mut Command) -> String {

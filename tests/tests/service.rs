@@ -13,6 +13,7 @@ use palisade_client::Open;
 use palisade_tests::{
     Booted, Mode, Sandbox, UNITS, World, binary, processes, readme_blocks,
     rooms::{awaited, until},
+    text,
 };
 use serde_json::Value;
 use std::{
@@ -29,22 +30,6 @@ const SETS: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
 /// DAC_OVERRIDE, DAC_READ_SEARCH, KILL, SETGID, SETUID, SETPCAP, NET_ADMIN, SYS_CHROOT, SYS_ADMIN.
 const LAUNCHERS: u64 =
     1 << 1 | 1 << 2 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 12 | 1 << 18 | 1 << 21;
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Runs a line of a user's through the service.
-fn through(booted: &Booted, user: &str, line: &str) -> Output {
-    let run = format!("palisade run --socket /run/palisade/agent.sock {line}");
-    booted.line_of(user, &run).stdin(Stdio::null()).output().expect("nsenter")
-}
-
-fn ok(booted: &Booted, line: &str) -> String {
-    let output = through(booted, "alice", line);
-    assert!(output.status.success(), "{line}: {}\n{}", output.status, text(&output.stderr));
-    text(&output.stdout)
-}
 
 /// An ordinary user's daemon that the service manager's helper starts with a socket.
 struct Activated {
@@ -123,15 +108,15 @@ fn served_by_the_service() {
     let output = booted.line_of("alice", line).output().expect("nsenter");
     let expected = "uid=4343(alice) gid=4343(alice) groups=4343(alice)\n42\n";
     assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
-    assert_eq!(ok(&booted, "-- 'echo kept >file; stat -c %u:%a file'"), "4343:644\n");
+    assert_eq!(booted.served("-- 'echo kept >file; stat -c %u:%a file'"), "4343:644\n");
     assert_eq!(booted.ok(&["stat", "-c", "%u %s", "/home/alice/work/file"]), "4343 5");
     // A home that only its owner may enter; and inside, nothing of the daemon's.
-    let seen = ok(&booted, "-- 'ls -A /run; ls /var/lib/palisade 2>/dev/null; ls ~'");
+    let seen = booted.served("-- 'ls -A /run; ls /var/lib/palisade 2>/dev/null; ls ~'");
     assert_eq!(seen, "work\n");
     booted.ok(&["chmod", "700", "/home/alice", "/home/alice/work"]);
-    assert_eq!(ok(&booted, "-- cat file"), "kept\n");
+    assert_eq!(booted.served("-- cat file"), "kept\n");
 
-    let refused = through(&booted, "bob", "-- 'touch made'");
+    let refused = booted.through("bob", "-- 'touch made'");
     assert_eq!(refused.status.code(), Some(125), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("Permission denied (os error 13)"), "{refused:?}");
     assert_eq!(booted.ok(&["ls", "/home/bob/work"]), "");
@@ -268,10 +253,9 @@ fn limits_are_held_below_the_launchers_delegated_cgroup() {
         "mkdir -p /etc/palisade/profiles; cat >/etc/palisade/profiles/small.toml <<'E'\n{small}\nE"
     );
     booted.ok(&["bash", "-euc", &write]);
-    assert_eq!(ok(&booted, "--profile small -- 'echo fits'"), "fits\n");
+    assert_eq!(booted.served("--profile small -- 'echo fits'"), "fits\n");
     let launcher = booted.main_pid(LAUNCHER).expect("the launcher runs");
-    let hog =
-        through(&booted, "alice", "--json --profile small -- 'head -c 200M /dev/zero | tail'");
+    let hog = booted.through("alice", "--json --profile small -- 'head -c 200M /dev/zero | tail'");
     let result: Value = serde_json::from_slice(&hog.stdout).expect("JSON");
     assert_eq!(result["oom"], true, "{result}");
     let limits = result["receipt"]["limits"].as_array().expect("limits");
@@ -281,7 +265,7 @@ fn limits_are_held_below_the_launchers_delegated_cgroup() {
         assert!(held["by"].as_str().unwrap().starts_with("cgroup v"), "{held}");
     }
     assert_eq!(booted.main_pid(LAUNCHER), Some(launcher), "the same launcher as before");
-    assert_eq!(ok(&booted, "--profile small -- 'echo fits'"), "fits\n");
+    assert_eq!(booted.served("--profile small -- 'echo fits'"), "fits\n");
     // Nothing of a session stays, nor of the service when it is stopped.
     let groups = || booted.ok(&["find", "/sys/fs/cgroup", "-path", "*palisade-launcher.service/*"]);
     assert!(groups().contains("/palisade-launcher.service/palisade-"), "{}", groups());
@@ -325,7 +309,7 @@ fn outlived_by_nothing(booted: &Booted, seconds: u32, kill: impl FnOnce()) {
     until("the call's processes are gone", || running() == 0);
     let status = client.wait().expect("wait");
     assert!(!status.success(), "the call did not end well: {status}");
-    assert_eq!(ok(booted, "-- 'echo back'"), "back\n");
+    assert_eq!(booted.served("-- 'echo back'"), "back\n");
 }
 
 #[test]
@@ -355,7 +339,7 @@ fn a_killed_room_takes_the_cells_with_it_and_comes_back() {
 
 fn killed_in_the_service() {
     let booted = Booted::with_service();
-    assert_eq!(ok(&booted, "-- 'echo first'"), "first\n");
+    assert_eq!(booted.served("-- 'echo first'"), "first\n");
     let pids = || (booted.main_pid(BROKER), booted.main_pid(LAUNCHER));
     let kill = |pid: u32| drop(booted.ok(&["kill", "-KILL", &pid.to_string()]));
     let mut seconds = 100_000 + std::process::id() % 10_000;
@@ -433,211 +417,4 @@ fn systemd_has_nothing_to_say_against_the_units() {
             }
         }
     }
-}
-
-/// The launcher's user is nobody's but its own, it starts with all that it needs or not at all, and
-/// what it does for sessions it does without being root.
-#[test]
-fn the_launcher_is_a_user_of_its_own() {
-    for mode in Mode::all() {
-        match mode {
-            Mode::System => {
-                let booted = Booted::with_service();
-                takes_over_what_a_launcher_of_roots_left(&booted);
-                serves_two_users(&booted);
-                has_no_session_of_its_own(&booted);
-                does_not_start_with_less(&booted);
-                gives_sessions_uids_of_their_own(&booted);
-            }
-            Mode::User => {
-                let mut launcher = Command::new(binary("palisade-launcher"));
-                launcher.arg("--system").stdin(Stdio::null());
-                let refused = mode.act(|| launcher.output().expect("it starts"));
-                assert_eq!(refused.status.code(), Some(1));
-                let why = "(--system) and lacks CAP_SYS_ADMIN, CAP_SYS_CHROOT, CAP_SETUID, ";
-                assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
-            }
-        }
-    }
-}
-
-/// By the drop-in that the documentation has for it.
-fn gives_sessions_uids_of_their_own(booted: &Booted) {
-    let page = include_str!("../../docs/operations.md");
-    let (_, rest) = page.split_once("### Uids of sessions\n").expect("the documentation");
-    let drop_in = rest.split("```ini\n").nth(1).and_then(|rest| rest.split("```").next());
-    let write = format!(
-        "rm -rf /etc/systemd/system/{LAUNCHER}.d; mkdir /etc/systemd/system/{LAUNCHER}.d
-         cat >/etc/systemd/system/{LAUNCHER}.d/uids.conf <<'E'\n{}E
-         echo 'identity = \"throwaway\"' >/etc/palisade/palisaded.toml
-         systemctl daemon-reload; systemctl restart {LAUNCHER} {BROKER}",
-        drop_in.expect("a drop-in")
-    );
-    booted.ok(&["bash", "-euc", &write]);
-    let line = "--workspace /srv/disk/alice/work -- 'id -u; id -un; cat kept; echo own >own'";
-    assert_eq!(ok(booted, line), "600000\nalice\nkept\n");
-    let made = booted.ok(&["stat", "-c", "%U:%G %a", "/srv/disk/alice/work/own"]);
-    assert_eq!(made, "alice:alice 644");
-    // The root of this system is an overlay, which can not be mapped.
-    let refused = through(booted, "alice", "-- 'touch made'");
-    assert_eq!(refused.status.code(), Some(125), "{}", text(&refused.stderr));
-    assert!(text(&refused.stderr).contains("\"/\" (overlay) can not show"), "{refused:?}");
-    assert!(!booted.ok(&["ls", "/home/alice/work"]).contains("made"));
-}
-
-const STATE: &str = "/var/lib/palisade-launcher";
-
-fn takes_over_what_a_launcher_of_roots_left(booted: &Booted) {
-    let leave = format!(
-        "install -d -m 711 {STATE} && install -d -m 700 {STATE}/3/7/upper && cd {STATE}/3/7 && \
-         touch upper/file && chown -R alice: . && chmod 0 upper"
-    );
-    booted.ok(&["bash", "-euc", &leave]);
-    assert_eq!(ok(booted, "-- 'echo first'"), "first\n");
-    until("what was left is removed", || booted.ok(&["ls", "-A", STATE]).is_empty());
-    let owned = booted.ok(&["stat", "-c", "%U:%G %a", STATE]);
-    assert_eq!(owned, "palisade-launcher:palisade-launcher 711");
-}
-
-/// The launcher's command line in a drop-in, with these options besides.
-fn with_options(booted: &Booted, options: &str) {
-    let command = "/usr/bin/palisade-launcher --system --broker-user palisade";
-    let write = format!(
-        "mkdir -p /etc/systemd/system/{LAUNCHER}.d
-         printf '[Service]\\nExecStart=\\nExecStart=%s\\n' '{command} {options}' \
-             >/etc/systemd/system/{LAUNCHER}.d/options.conf
-         systemctl daemon-reload; systemctl restart {LAUNCHER} {BROKER} || true"
-    );
-    booted.ok(&["bash", "-euc", &write]);
-}
-
-/// What the broker answers to a client that names a workspace without having looked at it.
-fn opened(booted: &Booted, user: &str, whose: &str) -> String {
-    let ask = format!(
-        "import json, socket
-s = socket.socket(socket.AF_UNIX); s.connect('/run/palisade/agent.sock'); f = s.makefile('rw')
-for id, method, params in [(1, 'hello', {{'version': 1, 'client': 'test'}}),
-                           (2, 'open', {{'workspace': '/srv/disk/{whose}/work'}})]:
-    f.write(json.dumps({{'jsonrpc': '2.0', 'id': id, 'method': method, 'params': params}}) + chr(10))
-    f.flush(); said = json.loads(f.readline())
-print(said['result']['kind'] if 'result' in said else json.dumps(said['error']))"
-    );
-    let ids = ["setpriv", "--reuid", user, "--regid", user, "--init-groups"];
-    booted.ok(&[&ids[..], &["python3", "-c", &ask]].concat())
-}
-
-/// Calls, jobs, hidden names, and transactions in memory and on the disk, each as who asked.
-fn serves_two_users(booted: &Booted) {
-    let profile = palisade_tests::profile_with(&[
-        ("[transactions]\n", "[transactions]\nupper = \"disk\"\n"),
-        ("[fs]\n", "[fs]\nhide = [\".env\"]\n"),
-    ]);
-    // A file system that both the store and the workspaces are on, and that layers can be on.
-    let prepare = format!(
-        "usermod --append --groups palisade-users bob
-         mkdir -p /etc/palisade/profiles /srv/disk
-         cat >/etc/palisade/profiles/disk.toml <<'E'\n{profile}\nE
-         mount -t tmpfs tmpfs /srv/disk
-         install -d -m 711 -o palisade-launcher /srv/disk/store
-         for who in alice bob; do
-             install -d -m 700 -o $who -g $who /srv/disk/$who /srv/disk/$who/work
-             cd /srv/disk/$who/work
-             echo secret >.env; echo kept >kept
-             echo 'import os; os.remove(\"kept\")' >wipe.py
-             printf 'echo here\\nexec sleep 1000\\n' >wait.sh
-             chown $who: .env *
-         done"
-    );
-    booted.ok(&["bash", "-euc", &prepare]);
-    with_options(booted, "--store /srv/disk/store");
-    for (user, other, uid) in [("alice", "bob", "4343"), ("bob", "alice", "4344")] {
-        let run = |options: &str, line: &str| {
-            through(
-                booted,
-                user,
-                &format!("--workspace /srv/disk/{user}/work {options} -- '{line}'"),
-            )
-        };
-        for (profile, env) in [("--profile disk", ""), ("", "secret\n")] {
-            let said = run(profile, "id -u; id -G; cat .env; echo mine >>made; stat -c %u:%g made");
-            let expected = format!("{uid}\n{uid}\n{env}{uid}:{uid}\n");
-            assert_eq!(text(&said.stdout), expected, "{}", text(&said.stderr));
-            let denied = run(profile, "python3 wipe.py");
-            assert_eq!(denied.status.code(), Some(126), "{}", text(&denied.stderr));
-            assert_eq!(booted.ok(&["cat", &format!("/srv/disk/{user}/work/kept")]), "kept");
-        }
-        // With the session's rights, not with the launcher's: what is another's stays so.
-        assert_eq!(opened(booted, user, user), "opened");
-        let denied = opened(booted, user, other);
-        assert!(denied.contains("the session's user may not go there"), "{denied}");
-        let job = r#"palisade call bash --json --args '{"command": "id -u; sleep 100", "background": true}'"#;
-        let job = booted.line_of(user, job).stdin(Stdio::null()).output().expect("nsenter");
-        let job: Value = serde_json::from_slice(&job.stdout).expect("JSON");
-        assert_eq!(
-            (&job["success"], &job["receipt"]["uid"].to_string()),
-            (&true.into(), &uid.to_owned()),
-            "{job}"
-        );
-    }
-    let line = "exec palisade run --socket /run/palisade/agent.sock --workspace /srv/disk/alice/work \
-                --profile disk -- 'sh wait.sh'";
-    let mut call = booted.line_of("alice", line);
-    let call = call.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut call = call.spawn().expect("nsenter");
-    let kept = || {
-        let find = ["find", "/srv/disk/store", "-mindepth", "1", "-maxdepth", "2"];
-        let kept = booted.ok(&[&find[..], &["-printf", "%d %u %m\n"]].concat());
-        kept.lines().map(str::to_owned).collect::<Vec<_>>()
-    };
-    let layers = |kept: &[String]| kept.iter().filter(|one| *one == "2 alice 700").count();
-    until("a layer is on the disk", || {
-        let kept = kept();
-        layers(&kept) > 0 && layers(&kept) + 1 == kept.len()
-    });
-    booted.ok(&["pkill", "-f", "^palisade run .*wait.sh"]);
-    assert!(!call.wait().expect("wait").success());
-    until("it is removed with its call", || kept() == ["1 palisade-launcher 700"]);
-}
-
-/// Whatever the ceiling says.
-fn has_no_session_of_its_own(booted: &Booted) {
-    let prepare = "useradd --system low; for who in palisade-launcher low; do
-                   install -d -o $who /srv/disk/own-$who; done";
-    booted.ok(&["bash", "-euc", prepare]);
-    let run = |user: &str| {
-        let line = format!(
-            "cd /srv/disk/own-{user} && palisade run --socket /run/palisade/agent.sock -- 'touch made; id -un'"
-        );
-        let ids = ["setpriv", "--reuid", user, "--regid", "palisade-users", "--clear-groups"];
-        booted.run(&[&ids[..], &["bash", "-c", &line]].concat())
-    };
-    let refused = |user: &str, why: &str| {
-        let refused = run(user);
-        assert_eq!(refused.status.code(), Some(125), "{}", text(&refused.stderr));
-        assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
-        assert_eq!(booted.ok(&["ls", &format!("/srv/disk/own-{user}")]), "");
-    };
-    refused("low", "the ceiling's lowest is 1000");
-    with_options(booted, "--min-uid 1");
-    assert_eq!(text(&run("low").stdout), "low\n");
-    refused("palisade-launcher", "is whom the launcher runs as, and no session does");
-    // Nor is it the broker.
-    with_options(booted, "--broker-user palisade-launcher");
-    let journal = || booted.ok(&["journalctl", "--no-pager", "-u", LAUNCHER]);
-    let why = "palisade-launcher is whom the launcher runs as; the broker's user must be another";
-    until("it says why", || journal().contains(why));
-    booted.ok(&["rm", "-r", &format!("/etc/systemd/system/{LAUNCHER}.d")]);
-}
-
-fn does_not_start_with_less(booted: &Booted) {
-    let write = format!(
-        "mkdir -p /etc/systemd/system/{LAUNCHER}.d
-         printf '[Service]\\nAmbientCapabilities=~CAP_KILL CAP_SETPCAP\\n' \
-             >/etc/systemd/system/{LAUNCHER}.d/less.conf
-         systemctl daemon-reload; systemctl stop {LAUNCHER} {BROKER}"
-    );
-    booted.ok(&["bash", "-euc", &write]);
-    assert_ne!(booted.run(&["systemctl", "start", LAUNCHER]).status.code(), Some(0));
-    let journal = booted.ok(&["journalctl", "--no-pager", "-u", LAUNCHER]);
-    assert!(journal.contains("(--system) and lacks CAP_SETPCAP, CAP_KILL; "), "{journal}");
 }

@@ -12,18 +12,15 @@
 use palisade_tests::{
     Booted, Mode, UNITS, profile_with,
     rooms::{awaited, until},
+    text,
 };
 use std::{
-    process::{Child, Output, Stdio},
+    process::{Child, Stdio},
     time::Duration,
 };
 
 const BROKER: &str = "palisaded.service";
 const LAUNCHER: &str = "palisade-launcher.service";
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// A systemd with the service; none for an ordinary user, who sees that the units ask for what the
 /// test is about.
@@ -35,19 +32,7 @@ fn booted(wanted: &[(&str, &str)]) -> Option<Booted> {
     Mode::all().contains(&Mode::System).then(Booted::with_service)
 }
 
-/// A line of alice's through the service.
-fn through(booted: &Booted, line: &str) -> Output {
-    let run = format!("palisade run --socket /run/palisade/agent.sock -- {line}");
-    booted.line_of("alice", &run).stdin(Stdio::null()).output().expect("nsenter")
-}
-
-fn ok(booted: &Booted, line: &str) -> String {
-    let output = through(booted, line);
-    assert!(output.status.success(), "{line}: {}\n{}", output.status, text(&output.stderr));
-    text(&output.stdout)
-}
-
-/// The same, begun and not waited for.
+/// A line of alice's through the service, begun and not waited for.
 fn begin(booted: &Booted, line: &str) -> Child {
     let run = format!("exec palisade run --socket /run/palisade/agent.sock -- {line}");
     booted
@@ -195,7 +180,7 @@ fn a_room_that_hangs_is_ended_and_started_again() {
     let wanted = [(BROKER, "WatchdogSec=30s"), (LAUNCHER, "WatchdogSec=30s")];
     let Some(booted) = booted(&wanted) else { return };
     impatient(&booted);
-    assert_eq!(ok(&booted, "echo first"), "first\n");
+    assert_eq!(booted.served("-- echo first"), "first\n");
     let restarts = |unit| property(&booted, unit, "NRestarts").parse::<u32>().expect("a number");
     // Alive for as long as it is: many times the watchdog's patience.
     let (broker, launcher) = (booted.main_pid(BROKER), booted.main_pid(LAUNCHER));
@@ -206,12 +191,12 @@ fn a_room_that_hangs_is_ended_and_started_again() {
     let stop = |pid: u32| drop(booted.ok(&["kill", "-STOP", &pid.to_string()]));
     stop(broker.unwrap());
     until("another broker", || restarts(BROKER) == 1);
-    assert_eq!(ok(&booted, "echo second"), "second\n");
+    assert_eq!(booted.served("-- echo second"), "second\n");
     // The launcher that serves; the outer one, whom systemd knows, is well.
     let outer = booted.main_pid(LAUNCHER).expect("a launcher").to_string();
     stop(booted.ok(&["pgrep", "--parent", &outer]).parse().expect("one child"));
     until("another launcher", || restarts(LAUNCHER) == 1);
-    assert_eq!(ok(&booted, "echo third"), "third\n");
+    assert_eq!(booted.served("-- echo third"), "third\n");
 }
 
 #[test]
@@ -222,7 +207,7 @@ fn the_service_is_reloaded_whole_or_not_at_all() {
             format!("mkdir -p /etc/palisade; printf '{text}' >/etc/palisade/palisaded.toml");
         booted.ok(&["bash", "-euc", &write]);
     };
-    assert_eq!(ok(&booted, "echo first"), "first\n");
+    assert_eq!(booted.served("-- echo first"), "first\n");
     let broker = booted.main_pid(BROKER);
     let status = || property(&booted, BROKER, "StatusText");
     until("a status line", || status().ends_with(" questions open"));
@@ -240,7 +225,7 @@ fn the_service_is_reloaded_whole_or_not_at_all() {
     // The signal without the check says it, too, and goes on as before.
     booted.ok(&["systemctl", "kill", "--signal=HUP", "--kill-who=main", BROKER]);
     until("the status says why", || status().contains(why));
-    assert_eq!(ok(&booted, "echo second"), "second\n");
+    assert_eq!(booted.served("-- echo second"), "second\n");
     assert_eq!(booted.main_pid(BROKER), broker, "the same broker");
     assert_eq!(property(&booted, BROKER, "ActiveState"), "active");
     // Such a file does not start one either, and is not tried again and again.
@@ -248,7 +233,7 @@ fn the_service_is_reloaded_whole_or_not_at_all() {
     assert_eq!(property(&booted, BROKER, "ExecMainStatus"), "78");
     write("log = \\\"info\\\"\\n");
     booted.ok(&["systemctl", "restart", BROKER]);
-    assert_eq!(ok(&booted, "echo third"), "third\n");
+    assert_eq!(booted.served("-- echo third"), "third\n");
 }
 
 #[test]
@@ -259,7 +244,7 @@ fn a_stop_lets_calls_end_and_loses_no_client() {
             booted.run(&["pgrep", "-f", &format!("^sleep {mark}$")]).status.success().then_some(())
         });
     };
-    assert_eq!(ok(&booted, "echo first"), "first\n");
+    assert_eq!(booted.served("-- echo first"), "first\n");
     let call = begin(&booted, "'sleep 4.25; echo whole'");
     running(&booted, "4.25");
     booted.ok(&["systemctl", "restart", "--no-block", BROKER]);
@@ -292,7 +277,7 @@ fn a_stop_lets_calls_end_and_loses_no_client() {
         journal()
     );
     // The sockets are systemd's: the next client starts another broker.
-    assert_eq!(ok(&booted, "echo again"), "again\n");
+    assert_eq!(booted.served("-- echo again"), "again\n");
 }
 
 /// A role by unit: the same user is let in by the one, and not by a shell.
@@ -315,7 +300,7 @@ fn a_role_goes_by_the_unit_of_the_process_that_connects() {
     assert_eq!((text(&other.stdout).as_str(), other.status.code()), ("", Some(125)));
     let expected = "(uid 4343, gid 4343, unit other.service) may not connect as an agent";
     assert!(text(&other.stderr).contains(expected), "{}", text(&other.stderr));
-    let shell = through(&booted, "id -u");
+    let shell = booted.through("alice", "-- id -u");
     assert_eq!((text(&shell.stdout).as_str(), shell.status.code()), ("", Some(125)));
 }
 
@@ -324,7 +309,7 @@ fn a_role_goes_by_the_unit_of_the_process_that_connects() {
 fn the_service_is_scraped_where_its_socket_says() {
     let wanted = [("palisade-metrics.socket", "FileDescriptorName=metrics")];
     let Some(booted) = booted(&wanted) else { return };
-    assert_eq!(ok(&booted, "echo first"), "first\n");
+    assert_eq!(booted.served("-- echo first"), "first\n");
     assert_ne!(booted.run(&["test", "-e", "/run/palisade/metrics.sock"]).status.code(), Some(0));
     booted.ok(&["systemctl", "stop", BROKER]);
     let scrape = |connect: &str| {
@@ -337,7 +322,7 @@ fn the_service_is_scraped_where_its_socket_says() {
     booted.ok(&["systemctl", "start", "palisade-metrics.socket"]);
     let mode = booted.ok(&["stat", "-c", "%a %U %G", "/run/palisade/metrics.sock"]);
     assert_eq!(mode, "660 root palisade-operators");
-    assert_eq!(ok(&booted, "echo second"), "second\n");
+    assert_eq!(booted.served("-- echo second"), "second\n");
     let unix = "socket.socket(socket.AF_UNIX); s.connect('/run/palisade/metrics.sock')";
     let line = "palisade_calls_total{tool=\"bash\",outcome=\"ok\"} 1";
     assert!(scrape(unix).lines().any(|found| found == line), "{}", scrape(unix));
@@ -349,7 +334,7 @@ fn the_service_is_scraped_where_its_socket_says() {
     );
     booted.ok(&["bash", "-euc", &write]);
     booted.ok(&["systemctl", "start", "palisade-metrics.socket"]);
-    assert_eq!(ok(&booted, "echo third"), "third\n");
+    assert_eq!(booted.served("-- echo third"), "third\n");
     let tcp = scrape("socket.create_connection(('127.0.0.1', 9464))");
     assert!(tcp.lines().any(|found| found == line), "{tcp}");
 }

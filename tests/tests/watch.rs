@@ -13,6 +13,7 @@ use palisade_protocol::ErrorCode;
 use palisade_tests::{
     Daemon, Mode, Sandbox, UNASKED, World, processes,
     rooms::{awaited, until},
+    text,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -67,10 +68,6 @@ impl Watched {
             Some(call["call_id"].as_str().unwrap().to_owned())
         })
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{Bench, interleave, show};
 use palisade_audit::{
-    Call, CallResult, CleanJson, CleanText, Hash, Judgement, Log, Options, Record,
+    Call, CallResult, CleanJson, CleanText, Hash, Judgement, Log, Options, Record, Sync,
 };
 use std::{fs, io::Write as _};
 
@@ -29,6 +29,11 @@ impl Bench {
         );
         show("  two lines of 600 bytes, bare", &times[0], times[0].median());
         show("  call and result", &times[1], times[0].median());
+        let always = Options { sync: Sync::Always, ..Options::new("bench") };
+        let log = Log::open(&directory.join("always"), always).unwrap();
+        let forced = &mut || drop(log.append(&call_record()).unwrap());
+        let forced = interleave(self.rounds, &mut [forced]);
+        show("  a call, forced to the disk", &forced[0], times[0].median());
     }
 }
 
