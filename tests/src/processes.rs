@@ -1,6 +1,9 @@
 //! What runs on the host, seen from outside.
 
-use std::fs;
+use std::{
+    fs,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 /// A process as `/proc` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +53,15 @@ pub fn tree(root: i32) -> Vec<Process> {
         next += 1;
     }
     found
+}
+
+/// A word that no other process on the host has in its arguments, not even as the beginning of a
+/// longer one: all of a test program are of one length.
+#[must_use]
+pub fn mark() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    format!("palisade-mark-{}-{number:06}", std::process::id())
 }
 
 /// The processes whose arguments contain `mark`.

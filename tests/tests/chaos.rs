@@ -220,7 +220,7 @@ fn worlds() -> Vec<World> {
 /// One daemon's life with a blow somewhere in it; how many calls were done.
 fn live(room: Room, fate: Fate, world: &World, (round, moment): (usize, Duration)) -> usize {
     let before = Before::look();
-    let mark = format!("mark-{room:?}-{round}-{}", std::process::id());
+    let mark = processes::mark();
     let (stream, mut child) = world.embedded(&["--log", "off"]);
     let broker = i32::try_from(child.id()).unwrap();
     let striker = std::thread::spawn(move || strike(room, fate, broker, moment));

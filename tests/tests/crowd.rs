@@ -230,7 +230,7 @@ fn cancelling_one_call_ends_its_processes_and_no_other() {
         let sandbox = world.open();
         let neighbour = World::new(mode);
         let beside = neighbour.open();
-        let mark = format!("marked-{}", std::process::id());
+        let mark = processes::mark();
         let start = |sandbox: &Sandbox, command: String| -> Running {
             let call = sandbox.session.bash(command).timeout(Duration::from_secs(300));
             sandbox.wait(async { call.start().await }).unwrap()

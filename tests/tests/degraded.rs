@@ -242,7 +242,7 @@ fn code(result: &CallResult) -> ErrorCode {
 fn without_a_pid_namespace_every_process_of_a_call_is_still_ended() {
     let before = Before::look();
     let world = world();
-    let mark = format!("mark-degraded-{}", std::process::id());
+    let mark = processes::mark();
     let long = Duration::from_secs(500);
     let gone = |why: &str| until(why, || processes::marked(&mark).is_empty());
     let sandbox = open(&world, 0, "lenient").unwrap();

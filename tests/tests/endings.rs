@@ -159,7 +159,7 @@ fn a_deadline_kills_and_says_so() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let sandbox = world.open();
-        let mark = format!("palisade-late-{}-{mode:?}", std::process::id());
+        let mark = processes::mark();
         let line = format!("echo before; (exec -a {mark} sleep 1000); echo after");
         let call = sandbox.session.bash(line).timeout(Duration::from_secs(2));
         let result = sandbox.wait(async { call.await }).unwrap();
@@ -186,7 +186,7 @@ fn a_call_is_cancelled_in_the_middle() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let sandbox = world.open();
-        let mark = format!("palisade-cancel-{}-{mode:?}", std::process::id());
+        let mark = processes::mark();
         let line = format!("echo up; (exec -a {mark} sleep 1000); echo after > after");
         let running = started(&sandbox, &line);
         sandbox.wait(running.cancel()).unwrap();

@@ -12,20 +12,10 @@ use palisade_client::JobStatus;
 use palisade_protocol::{CallResult, ErrorCode};
 use palisade_tests::{Mode, Sandbox, UNASKED, World, data, processes, profile_with, rooms::until};
 use serde_json::{Value, json};
-use std::{
-    fs,
-    sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
-};
+use std::{fs, time::Duration};
 
 /// Longer than any of this takes on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A word that no other process on the host has in its arguments.
-fn mark() -> String {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    format!("palisade-job-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
-}
 
 /// A line that shows itself on the host by a mark and sleeps.
 fn sleeper(mark: &str) -> String {
@@ -280,7 +270,7 @@ fn killing_a_job_leaves_no_process() {
             )
         };
         for (signal, expected) in [(None, 15), (Some(json!("KILL")), 9), (Some(json!(9)), 9)] {
-            let mark = mark();
+            let mark = processes::mark();
             let job = start(&sandbox, json!({"command": zoo(&mark)}));
             for name in ["child", "session", "deaf"] {
                 seen(&format!("{mark}-{name}"));
@@ -322,7 +312,7 @@ fn a_job_has_no_time_limit_but_its_own() {
         let sandbox = world.open_with("brief");
         let job = start(&sandbox, json!({"command": "sleep 1.5; echo done"}));
         assert_eq!(whole(&sandbox, job).0, "done\n");
-        let mark = mark();
+        let mark = processes::mark();
         for (sandbox, arguments) in [
             (&sandbox, json!({"command": sleeper(&mark), "timeout_ms": 300})),
             (&world.open_with("short"), json!({"command": sleeper(&mark)})),
@@ -368,7 +358,7 @@ fn a_call_that_outlives_its_patience_becomes_a_job_if_it_was_asked_for() {
         let page = sandbox.client.output(result.spool.as_ref().unwrap(), 0, Some(10));
         assert_eq!(sandbox.wait(page).unwrap().total, 300_000);
         // Cancelled while it is waited for, nothing of it is left.
-        let mark = mark();
+        let mark = processes::mark();
         let call = sandbox.session.bash(sleeper(&mark)).yield_after(PATIENCE);
         let running = sandbox.wait(call.start()).unwrap();
         seen(&mark);
@@ -454,7 +444,7 @@ fn jobs_end_with_their_session_and_with_the_broker() {
         for killed in [false, true] {
             let world = World::new(mode);
             let mut sandbox = world.open_with(UNASKED);
-            let mark = mark();
+            let mark = processes::mark();
             for number in 0..4 {
                 start(
                     &sandbox,
@@ -524,7 +514,7 @@ fn two_hundred_jobs_in_one_session() {
         let world = World::new(mode);
         world.add_unasked("many", &profile_with(&[("jobs = 16", "jobs = 200")]));
         let sandbox = world.open_with("many");
-        let mark = mark();
+        let mark = processes::mark();
         for number in 1..=200 {
             let line = format!("echo {number}; {}", sleeper(&mark));
             assert_eq!(start(&sandbox, json!({"command": line})), number);

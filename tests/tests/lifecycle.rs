@@ -115,9 +115,9 @@ fn a_restart_orphans_nothing_and_clients_go_on_with_the_next() {
     for mode in Mode::all() {
         let world = World::new(mode);
         world.configure("drain_ms = 100\n");
-        for n in 0..restarts {
+        for _ in 0..restarts {
             for signal in [Signal::KILL, Signal::TERM] {
-                let mark = format!("mark-life-{n}-{}-{}", signal.as_raw(), std::process::id());
+                let mark = processes::mark();
                 as_user(mode, async || restarted(&world, signal, &mark).await);
             }
         }

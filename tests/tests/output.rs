@@ -189,7 +189,7 @@ fn a_flood_is_bounded_in_memory() {
 fn a_flood_without_an_end_is_ended_by_its_deadline() {
     for mode in Mode::all() {
         let (_world, sandbox) = open(mode);
-        let mark = format!("palisade-flood-{}-{mode:?}", std::process::id());
+        let mark = processes::mark();
         let call = sandbox.session.bash(format!("yes {mark} & yes {mark} >&2"));
         let result = sandbox.wait(async { call.timeout(Duration::from_secs(2)).await }).unwrap();
         assert!(result.timed_out && result.truncated, "{mode:?}: {:?}", result.error);

@@ -357,7 +357,7 @@ fn when_the_daemon_is_killed_nothing_of_either_user_is_left() {
     for mode in Mode::all() {
         let before = Before::look();
         let mut house = House::new(mode, "");
-        let mark = format!("mark-peers-{mode:?}-{}", std::process::id());
+        let mark = processes::mark();
         let sandboxes = [&house.one, &house.two].map(|peer| peer.sandbox(&house.daemon));
         let mut undo = Vec::new();
         let running: Vec<Running> = sandboxes

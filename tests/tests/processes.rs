@@ -11,7 +11,6 @@ use palisade_tests::{Mode, Sandbox, World, effort, processes};
 use std::{
     fs,
     path::Path,
-    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -40,13 +39,6 @@ enum Ending {
     Cancel,
 }
 
-/// A word that no other process on the host has in its arguments.
-fn mark() -> String {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    format!("palisade-mark-{}-{number}", std::process::id())
-}
-
 /// Whether the host sees a process of each name, or, of no name, a crowd; before the time is over.
 /// A line has its mark in a variable, so that no name is in the arguments of the shell itself.
 fn all_seen(mark: &str, ends: &[&str], patience: Duration) -> bool {
@@ -72,7 +64,7 @@ fn end(world: &World, sandbox: &Sandbox, line: &str, ends: &[&str], ending: Endi
     // A deadline that a busy host does not meet before it shows the processes is tried again.
     for seconds in if ending == Ending::Timeout { [1, 4, 12, 60] } else { [60; 4] } {
         fs::remove_file(&go).unwrap_or_default();
-        let (mark, timeout) = (mark(), Duration::from_secs(seconds));
+        let (mark, timeout) = (processes::mark(), Duration::from_secs(seconds));
         let call = sandbox.session.bash(format!("export m={mark}\n{line}")).timeout(timeout);
         let running = sandbox.wait(call.start()).unwrap();
         let seen = all_seen(&mark, ends, timeout);
@@ -211,7 +203,7 @@ fn processes_that_fork_while_they_are_killed_are_gone_too() {
 fn a_child_that_holds_the_pipe_does_not_delay_the_result() {
     for mode in Mode::all() {
         let (_world, sandbox) = open(mode);
-        let mark = mark();
+        let mark = processes::mark();
         // Had it been waited for, the call would have timed out.
         let line = format!("(exec -a {mark} sleep 1000) & echo done");
         let result = sandbox.bash(&line);
@@ -273,7 +265,7 @@ fn the_end_of_a_session_is_the_end_of_its_calls() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let daemon = world.daemon();
-        let (mark, ends) = (mark(), ["child", "orphan", "session", "deaf", "stopped"]);
+        let (mark, ends) = (processes::mark(), ["child", "orphan", "session", "deaf", "stopped"]);
         let open =
             || palisade_client::Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open()).unwrap();

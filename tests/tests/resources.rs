@@ -113,7 +113,7 @@ fn a_fork_bomb_fills_its_own_session_only() {
         let (_world, sandbox) = open(mode);
         let other_world = World::new(mode);
         let other = other_world.open();
-        let mark = format!("palisade-bomb-{}-{mode:?}", std::process::id());
+        let mark = processes::mark();
         let line = format!("b() {{ b | b & }}; : {mark}; (b) 2>/dev/null & while :; do :; done");
         let call = sandbox.session.bash(line).timeout(Duration::from_secs(120));
         let running = sandbox.wait(call.start()).unwrap();
@@ -373,7 +373,7 @@ fn time_on_the_processor_is_shared_out() {
             continue;
         }
         assert_eq!(limit(&sandbox, "cpu").unwrap().value, 20, "{mode:?}");
-        let mark = format!("palisade-spin-{}", std::process::id());
+        let mark = processes::mark();
         // Four that never rest, until they are told to; a fifth of one processor for all.
         let line = format!(
             ": {mark}; for i in 1 2 3 4; do while [ ! -e enough ]; do :; done & done; wait"

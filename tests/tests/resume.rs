@@ -150,8 +150,7 @@ fn when_the_time_is_over_nothing_is_left() {
             (UNASKED, Some(700), 700),
             (UNASKED, Some(MAX_GRACE_MS), 30_000),
         ] {
-            let mark =
-                format!("palisade-resume-{}-{mode:?}-{granted}-{profile}", std::process::id());
+            let mark = processes::mark();
             let mut raw = Raw::greeted(daemon.connect(mode), Dialect::Frames);
             let Reply::Opened(session) = raw.ask(open(&world, profile, asked)) else {
                 panic!("not opened")

@@ -51,11 +51,6 @@ fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
-/// A mark that only this test's processes carry.
-fn mark(name: &str, mode: Mode) -> String {
-    format!("mark-{name}-{mode:?}-{}", std::process::id())
-}
-
 /// A call that is hard to get rid of: daemonised, stopped, ignoring signals, still forking.
 fn stubborn(mark: &str) -> String {
     format!(
@@ -88,7 +83,7 @@ fn ps_shows_who_is_who_and_each_has_only_what_it_needs() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let sandbox = world.open();
-        let mark = mark("who", mode);
+        let mark = processes::mark();
         let running = start(&sandbox, &format!("exec -a {mark} sleep 600"));
         until("the call is under way", || !processes::marked(&mark).is_empty());
         let broker = sandbox.daemon.as_ref().unwrap().id();
@@ -336,7 +331,7 @@ fn when_the_broker_is_killed_nothing_is_left_and_the_next_start_works() {
         let before = Before::look();
         let world = World::new(mode);
         let mut daemon = world.daemon();
-        let mark = mark("broker", mode);
+        let mark = processes::mark();
         let open = || Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         let writer = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
@@ -382,7 +377,7 @@ fn when_the_launcher_is_killed_cells_die_and_everything_is_refused() {
             let before = Before::look();
             let world = World::new(mode);
             let daemon = world.daemon();
-            let mark = mark(which, mode);
+            let mark = processes::mark();
             let open = || Open::new(world.workspace()).profile(palisade_tests::UNASKED);
             let sandbox = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
             let running = start_stubborn(&sandbox, &mark);
@@ -422,7 +417,7 @@ fn when_a_runner_is_killed_its_call_fails_and_the_next_has_another() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let daemon = world.daemon();
-        let mark = mark("runner", mode);
+        let mark = processes::mark();
         let open = || Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         let beside = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
@@ -458,7 +453,7 @@ fn when_a_cells_first_process_is_killed_its_session_is_over_and_no_other() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let daemon = world.daemon();
-        let mark = mark("files", mode);
+        let mark = processes::mark();
         let open = || Open::new(world.workspace()).profile(palisade_tests::UNASKED);
         let sandbox = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
         let beside = Sandbox::over(daemon.connect(mode), None, open()).unwrap();
@@ -492,7 +487,7 @@ fn a_session_that_is_ending_gets_no_more_processes() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let daemon = world.daemon();
-        let mark = mark("ending", mode);
+        let mark = processes::mark();
         for round in 0..20 {
             let open = Open::new(world.workspace()).profile(palisade_tests::UNASKED);
             let sandbox = Sandbox::over(daemon.connect(mode), None, open).unwrap();

@@ -131,7 +131,7 @@ fn the_end_of_a_call_on_a_terminal_leaves_no_process() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let sandbox = world.open();
-        let mark = format!("palisade-terminal-{}-{mode:?}", std::process::id());
+        let mark = processes::mark();
         let line = format!(
             "export m={mark}; (trap '' HUP TERM; exec -a $m-deaf sleep 1000) & \
              setsid -f bash -c 'exec -a $m-session sleep 1000' </dev/null; echo over"

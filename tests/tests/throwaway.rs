@@ -171,7 +171,7 @@ fn sessions_of_one_user_share_nothing() {
         let own = status(room.pid, "Uid");
         assert!(uids.iter().all(|uid| !own.contains(&uid.to_string())), "{own}");
     }
-    let mark = format!("palisade-own-{}", house.first);
+    let mark = processes::mark();
     let victims = [sleeper(&one, &format!("{mark}-1")), sleeper(&two, &format!("{mark}-2"))];
     for (victim, uid) in victims.iter().zip(uids) {
         assert_eq!(status(victim.pid, "Uid"), format!("{uid}\t{uid}\t{uid}\t{uid}"));
@@ -398,7 +398,7 @@ fn when_all_are_taken_another_has_to_wait() {
     assert!(error.message.contains("all 2 of"), "{error}");
     assert_eq!(error.retry_after_ms, Some(1000), "{error}");
     // It is taken again when nothing of its session is left, and not before.
-    let mark = format!("palisade-last-{}", house.first);
+    let mark = processes::mark();
     let process = sleeper(&two, &mark);
     assert_eq!(
         status(process.pid, "Uid").split('\t').next(),
@@ -549,7 +549,7 @@ fn a_launcher_that_is_killed_leaves_nothing() {
     let Some(house) = House::new(4) else { return };
     let before = Before::look();
     let sandbox = house.open(UNASKED);
-    let mark = format!("palisade-left-{}", house.first);
+    let mark = processes::mark();
     let victim = sleeper(&sandbox, &mark);
     assert_eq!(
         status(victim.pid, "Uid").split('\t').next(),
