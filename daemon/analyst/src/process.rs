@@ -1,11 +1,13 @@
 //! The analyst's process: found and started. The only file of this crate that starts one.
 
 use crate::error::SupervisorError;
+use nix::{time::clock_getcpuclockid, unistd::Pid};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 /// A process that answers. It is ended with this.
@@ -17,6 +19,13 @@ impl Process {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.0.id()
+    }
+
+    /// How much of a processor's time it took so far; none if the kernel does not say.
+    #[must_use]
+    pub fn worked(&self) -> Option<Duration> {
+        let pid = Pid::from_raw(i32::try_from(self.id()).ok()?);
+        Some(clock_getcpuclockid(pid).ok()?.now().ok()?.into())
     }
 }
 

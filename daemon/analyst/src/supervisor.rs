@@ -4,6 +4,7 @@
 use crate::{
     error::SupervisorError,
     message::{Answered, Asked, MAX_TEXT},
+    patience::{Patience, WAIT, WORK},
     process::{self, Process},
 };
 use palisade_channel::Channel;
@@ -17,14 +18,8 @@ use std::{
     os::fd::AsFd as _,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
-
-/// How long an answer may take.
-const WAIT: Duration = Duration::from_millis(200);
-
-/// How long a process that was just started may take: it reads its tables and confines itself.
-const FIRST_WAIT: Duration = Duration::from_secs(2);
 
 /// What came of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +32,7 @@ pub struct Analysis {
 
 /// Keeps one analyst running and asks it. One question at a time; others wait.
 ///
-/// [`Supervisor::ask`] blocks for at most 200 ms, and 2 s more when a process has to be started
+/// [`Supervisor::ask`] blocks for at most 5 s, and as long again when a process has to be started
 /// first. It is for programs that may wait; the broker, which may not, keeps processes of its own.
 #[derive(Debug)]
 pub struct Supervisor {
@@ -95,7 +90,7 @@ impl Supervisor {
                     Err(error) => return failed(text, error.to_string()),
                 },
             };
-            match running.ask(text, WAIT) {
+            match running.ask(text, WORK) {
                 Ok(made) => {
                     *slot = Some(running);
                     return Analysis { made, failure: None };
@@ -120,26 +115,26 @@ impl Running {
     fn start(program: &Path) -> Result<Self, SupervisorError> {
         let (process, socket) = process::start(program)?;
         let mut running = Self { process, channel: Channel::new(socket), next: 0 };
-        match running.ask("", FIRST_WAIT) {
+        match running.ask("", WAIT) {
             Ok(_) => Ok(running),
             Err(Broken::Before) => Err(useless(program, "it ended at once")),
             Err(Broken::After(why)) => Err(useless(program, &why)),
         }
     }
 
-    fn ask(&mut self, text: &str, wait: Duration) -> Result<Analysed, Broken> {
+    fn ask(&mut self, text: &str, work: Duration) -> Result<Analysed, Broken> {
         let number = self.next;
         self.next += 1;
-        let deadline = Instant::now() + wait;
+        let patience = Patience::new(&self.process, work);
         let after = |why: &str| Broken::After(why.to_owned());
-        let limit = set_socket_timeout(self.channel.as_fd(), Timeout::Send, Some(wait))
-            .and_then(|()| set_socket_timeout(self.channel.as_fd(), Timeout::Recv, Some(wait)));
+        let limit = set_socket_timeout(self.channel.as_fd(), Timeout::Send, Some(WAIT))
+            .and_then(|()| set_socket_timeout(self.channel.as_fd(), Timeout::Recv, Some(WAIT)));
         limit.map_err(|_| after("the channel to the analyst takes no time limit"))?;
         let asked = Asked { number, text: text.to_owned() };
         if self.channel.send(&asked).is_err() {
             return Err(Broken::Before);
         }
-        if !readable(self.channel.as_fd(), deadline) {
+        if !self.answers(&patience) {
             return Err(after("the analyst did not answer in time"));
         }
         match self.channel.receive::<Answered>() {
@@ -151,25 +146,24 @@ impl Running {
             Ok(None) | Err(_) => Err(after("the analyst died over it")),
         }
     }
+
+    /// Whether there is something to read before that is enough.
+    fn answers(&self, patience: &Patience) -> bool {
+        while let Some(left) = patience.left(&self.process) {
+            let Ok(left) = Timespec::try_from(left) else { return false };
+            let mut waiting = [PollFd::new(&self.channel, PollFlags::IN)];
+            match poll(&mut waiting, Some(&left)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return true,
+                Err(_) => return false,
+            }
+        }
+        false
+    }
 }
 
 fn useless(program: &Path, why: &str) -> SupervisorError {
     SupervisorError::Useless { path: program.to_owned(), why: why.to_owned() }
-}
-
-/// Whether there is something to read before the deadline.
-fn readable(socket: std::os::fd::BorrowedFd<'_>, deadline: Instant) -> bool {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let Ok(left) = Timespec::try_from(left) else { return false };
-        let mut waiting = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
-        match poll(&mut waiting, Some(&left)) {
-            Ok(0) => return false,
-            Ok(_) => return true,
-            Err(Errno::INTR) => {}
-            Err(_) => return false,
-        }
-    }
 }
 
 fn failed(text: &str, why: String) -> Analysis {

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use palisade_analyst::{MAX_TEXT, Supervisor};
+use palisade_analyst::{MAX_TEXT, Supervisor, WORK};
 use palisade_policy::analysis::Kind;
 use std::fs;
 
@@ -105,6 +105,29 @@ fn long_flat_texts_are_looked_at_or_hidden() {
     assert_eq!(analysis.failure, None);
     assert!(analysis.made.found.iter().any(|f| f.kind == Kind::Destructive));
     still_answers(&analyst);
+}
+
+#[test]
+fn a_busy_machine_costs_no_answer() {
+    let analyst = supervisor();
+    still_answers(&analyst);
+    let before = analyst.process_id().unwrap();
+    let pid = rustix::process::Pid::from_raw(before.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    // Several times as long as it may work, and it does not.
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(WORK * 4);
+        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    });
+    let analysis = analyst.ask("rm -rf d");
+    later.join().unwrap();
+    assert_eq!(analysis.failure, None);
+    assert_eq!(analyst.process_id(), Some(before));
+    // It is not waited for without an end either.
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    assert_eq!(is_hidden(&analyst, "ls").unwrap(), "the analyst did not answer in time");
+    still_answers(&analyst);
+    assert_ne!(analyst.process_id().unwrap(), before);
 }
 
 #[test]

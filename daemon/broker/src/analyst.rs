@@ -2,7 +2,7 @@
 //! an answer: what runs is then hidden. Broker.
 
 use crate::channel::Channel;
-use palisade_analyst::{Answered, Asked, MAX_TEXT, Process};
+use palisade_analyst::{Answered, Asked, MAX_TEXT, Patience, Process, WAIT, WORK};
 use palisade_policy::analysis::{Analysed, Found, Kind};
 use std::{
     path::{Path, PathBuf},
@@ -17,10 +17,6 @@ const NAME: &str = "palisade-analyst";
 const INSTALLED: &str = "/usr/libexec/palisade";
 /// How many there are, so that one hostile text does not hold up everybody.
 const COUNT: usize = 2;
-/// How long an answer may take.
-const WAIT: Duration = Duration::from_millis(200);
-/// How long a process that was just started may take: it reads its tables and confines itself.
-const FIRST_WAIT: Duration = Duration::from_secs(2);
 
 /// A few analysts.
 #[derive(Debug)]
@@ -35,7 +31,7 @@ pub(crate) struct Analyst {
 struct Running {
     channel: Channel,
     number: u64,
-    _process: Process,
+    process: Process,
 }
 
 /// How a question failed.
@@ -110,7 +106,7 @@ impl Analyst {
                 Some(running) => running,
                 None => Running::start(&self.program).await?,
             };
-            match running.ask(text, WAIT).await {
+            match running.ask(text, WORK).await {
                 Ok(made) => {
                     *slot = Some(running);
                     return Ok(made);
@@ -128,31 +124,38 @@ impl Running {
         let (process, socket) =
             palisade_analyst::start(program).map_err(|error| error.to_string())?;
         let channel = Channel::over(socket).map_err(|error| error.to_string())?;
-        let mut running = Self { channel, number: 0, _process: process };
+        let mut running = Self { channel, number: 0, process };
         let useless = |why| format!("{} does not come up: {why}", program.display());
-        match running.ask("", FIRST_WAIT).await {
+        match running.ask("", WAIT).await {
             Ok(_) => Ok(running),
             Err(Broken::Before) => Err(useless("it ended at once")),
             Err(Broken::After(why)) => Err(useless(why)),
         }
     }
 
-    async fn ask(&mut self, text: &str, wait: Duration) -> Result<Analysed, Broken> {
+    async fn ask(&mut self, text: &str, work: Duration) -> Result<Analysed, Broken> {
         self.number += 1;
+        let patience = Patience::new(&self.process, work);
         let asked = Asked { number: self.number, text: text.to_owned() };
         let exchange = async {
             self.channel.send(&asked, &[]).await.map_err(|_| Broken::Before)?;
             let answered = self.channel.receive::<Answered>().await;
             answered.map_err(|_| Broken::After("the analyst died over it"))
         };
-        match timeout(wait, exchange).await {
-            Ok(Ok(Answered { number, found, commands, nature })) if number == asked.number => {
-                Ok(Analysed { found, commands, nature })
+        tokio::pin!(exchange);
+        let answer = loop {
+            let Some(left) = patience.left(&self.process) else {
+                return Err(Broken::After("the analyst did not answer in time"));
+            };
+            if let Ok(answer) = timeout(left, &mut exchange).await {
+                break answer?;
             }
-            Ok(Ok(_)) => Err(Broken::After("the analyst answered something else")),
-            Ok(Err(broken)) => Err(broken),
-            Err(_) => Err(Broken::After("the analyst did not answer in time")),
+        };
+        let Answered { number, found, commands, nature } = answer;
+        if number != asked.number {
+            return Err(Broken::After("the analyst answered something else"));
         }
+        Ok(Analysed { found, commands, nature })
     }
 }
 
