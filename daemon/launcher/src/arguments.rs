@@ -34,6 +34,13 @@ Options (the ceiling: no plan may ask for more, whoever asks):
   --help
 ";
 
+/// Tells the inner launcher that it is one, and what privilege the outer one settled for.
+pub(crate) const INSIDE: &str = "--inside";
+/// Makes a process of this program that keeps the kernel's audit on.
+pub(crate) const KEEP_AUDIT: &str = "--keep-audit";
+/// Tells the inner launcher why the kernel's audit could not be turned on.
+pub(crate) const AUDIT_TROUBLE: &str = "--audit-trouble";
+
 /// What is done with the kernel's audit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum KernelAudit {
@@ -165,9 +172,9 @@ pub fn parse(
             }
             uids::OPTION => options.ceiling.session_uids = Some(value()?.parse::<UidRange>()?),
             "--kernel-audit" => options.kernel_audit = value()?.parse()?,
-            crate::nest::KEEP_AUDIT => return Ok(Parsed::KeepAudit),
-            crate::nest::AUDIT_TROUBLE => options.audit_trouble = Some(value()?),
-            crate::nest::INSIDE => options.inside = Some(value()?),
+            KEEP_AUDIT => return Ok(Parsed::KeepAudit),
+            AUDIT_TROUBLE => options.audit_trouble = Some(value()?),
+            INSIDE => options.inside = Some(value()?),
             crate::pulse::PULSE => {
                 options.pulse = Some(Duration::from_millis(number(value()?)?));
             }

@@ -5,6 +5,7 @@ pub mod arguments;
 pub mod audit;
 
 mod cgroup;
+mod error;
 mod facts;
 mod hierarchy;
 mod identity;
@@ -18,4 +19,5 @@ mod spawn;
 mod store;
 mod uids;
 
-pub use serve::{LauncherError, run};
+pub use error::LauncherError;
+pub use serve::run;

@@ -4,11 +4,11 @@
 #![allow(clippy::disallowed_methods)]
 
 use crate::{
-    arguments::{KernelAudit, Options},
+    arguments::{AUDIT_TROUBLE, INSIDE, KEEP_AUDIT, KernelAudit, Options},
     audit, cgroup,
+    error::LauncherError,
     privilege::{self, Privilege},
     pulse::{Manager, PULSE},
-    serve::LauncherError,
 };
 use nix::sched::{CloneFlags, unshare};
 use palisade_plan::Found;
@@ -19,12 +19,6 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-/// Tells the inner launcher that it is one, and what privilege the outer one settled for.
-pub(crate) const INSIDE: &str = "--inside";
-/// Makes a process of this program that keeps the kernel's audit on.
-pub(crate) const KEEP_AUDIT: &str = "--keep-audit";
-/// Tells the inner launcher why the kernel's audit could not be turned on.
-pub(crate) const AUDIT_TROUBLE: &str = "--audit-trouble";
 const SYSTEM: &str = "system";
 const USER: &str = "user";
 
