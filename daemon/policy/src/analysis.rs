@@ -4,6 +4,7 @@
 //! Every simple command is looked at, wherever it hides; what a program does is data, in the
 //! tables beside the profiles. What can not be known from the text is itself a finding.
 
+mod analyse;
 mod builtins;
 mod code;
 mod field;
@@ -26,6 +27,7 @@ mod walk;
 mod words;
 mod wrappers;
 
+pub use analyse::analyse;
 pub use finding::{
     Analysed, Existence, Found, Kind, Loss, Nature, Nowhere, Place, Started, Target, asks, settle,
 };
@@ -35,4 +37,3 @@ pub use form::{
 };
 pub use printed::unescape;
 pub use tables::{TableError, Tables};
-pub use walk::analyse;

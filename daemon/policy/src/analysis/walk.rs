@@ -2,9 +2,8 @@
 
 use super::{
     field::Field,
-    finding::{Analysed, Found, Kind, Nature, Started, Target},
+    finding::{Found, Kind, Started, Target},
     form::{Body, Node, Parse, Redirect, RedirectKind, Runs, Word},
-    reading,
     scope::{Certainty, Held, Scope},
     tables::Tables,
 };
@@ -12,16 +11,13 @@ use palisade_protocol::{Severity, Span};
 use std::collections::HashSet;
 
 /// The most commands that are looked at; a script of more is itself a finding.
-const MOST_STEPS: usize = 8192;
+pub(super) const MOST_STEPS: usize = 8192;
 
 /// How deep commands may stand in commands.
 const MOST_DEPTH: usize = 24;
 
 /// The most findings of one text.
-const MOST_FINDINGS: usize = 128;
-
-/// The most commands that are told.
-const MOST_COMMANDS: usize = 2048;
+pub(super) const MOST_FINDINGS: usize = 128;
 
 /// How many rounds of a loop are looked at one by one.
 const MOST_ROUNDS: usize = 8;
@@ -54,7 +50,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) scope: Scope,
     pub(crate) found: Vec<Found>,
     pub(crate) commands: Vec<Started>,
-    steps: usize,
+    pub(super) steps: usize,
     pub(crate) depth: usize,
     /// Where a nested text stands in the whole one.
     pub(crate) inside: Option<Span>,
@@ -62,50 +58,22 @@ pub(crate) struct Walk<'a> {
     pub(crate) calling: Vec<String>,
 }
 
-/// What a text would do.
-#[must_use]
-pub fn analyse(text: &str, parser: &dyn Parse, tables: &Tables) -> Analysed {
-    let body = match parser.parse(text) {
-        Ok(body) => body,
-        Err(error) => {
-            let why = format!("what this would run can not be told: {error}");
-            let found = vec![Found::whole(Kind::Hidden, text, &why)];
-            return Analysed { found, ..Analysed::default() };
+impl<'a> Walk<'a> {
+    /// Nothing was looked at yet.
+    pub(super) fn new(parser: &'a dyn Parse, tables: &'a Tables) -> Self {
+        Self {
+            tables,
+            parser,
+            scope: Scope::default(),
+            found: Vec::new(),
+            commands: Vec::new(),
+            steps: 0,
+            depth: 0,
+            inside: None,
+            called: HashSet::new(),
+            calling: Vec::new(),
         }
-    };
-    let mut walk = Walk {
-        tables,
-        parser,
-        scope: Scope::default(),
-        found: Vec::new(),
-        commands: Vec::new(),
-        steps: 0,
-        depth: 0,
-        inside: None,
-        called: HashSet::new(),
-        calling: Vec::new(),
-    };
-    walk.body(&body, &Input::Inherited);
-    walk.uncalled();
-    let mut found = walk.found;
-    if walk.steps > MOST_STEPS {
-        let why = "there is more in it than is looked at, so it may do anything";
-        found.push(Found::whole(Kind::Hidden, text, why));
     }
-    found.sort_by_key(|f| (std::cmp::Reverse(f.kind), f.span.start));
-    found.dedup();
-    found.truncate(MOST_FINDINGS);
-    found.sort_by_key(|f| f.span.start);
-    let mut commands = walk.commands;
-    commands.dedup();
-    if commands.len() > MOST_COMMANDS {
-        let why = "it has more commands than can be listed";
-        found.push(Found::whole(Kind::Hidden, text, why));
-        commands.truncate(MOST_COMMANDS);
-    }
-    let proven = found.iter().all(|found| found.kind == Kind::NestedCode);
-    let nature = if proven { reading::nature(text, &body, parser, tables) } else { Nature::Acts };
-    Analysed { found, commands, nature }
 }
 
 impl Walk<'_> {
@@ -261,7 +229,7 @@ impl Walk<'_> {
     }
 
     /// Functions that nothing called: whatever would call them later runs them.
-    fn uncalled(&mut self) {
+    pub(super) fn uncalled(&mut self) {
         let defined: Vec<(String, Body)> =
             self.scope.functions.iter().map(|(name, body)| (name.clone(), body.clone())).collect();
         for (name, body) in defined {
