@@ -1,29 +1,21 @@
 //! The audit log as the broker keeps it: what is to take effect is written before, what has
 //! happened after, and nobody waits for that. Broker.
 
-mod docket;
+pub(crate) mod docket;
 mod ending;
+mod sessions;
 
-pub(crate) use docket::{Answering, Docket, Put};
-
-use crate::{
-    job::Job,
-    session::{Peer, Session},
-    watchdog::Ended,
-};
 use palisade_audit::{
-    AuditError, CleanText, Forgotten, GrantAct, JobEnd, Log, Options, Record, SessionClose,
-    SessionOpen, Sync, TakenBack, Ticket,
+    AuditError, Call, CleanText, Forgotten, GrantAct, Log, Options, Record, Sync, Ticket,
 };
 use palisade_plan::BUILD_ID;
-use palisade_protocol::{CallId, ErrorCode, Forget, Grant, WireError};
+use palisade_protocol::{ErrorCode, Forget, Grant, WireError};
 use std::{
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 /// The log, or why there is none.
@@ -135,62 +127,6 @@ impl Audit {
         }
     }
 
-    /// Records that a session was opened.
-    pub(crate) async fn opened(&self, session: &Session) -> Result<(), Unrecorded> {
-        let Peer { uid, pid, .. } = session.peer;
-        let ask = serde_json::to_value(session.ask).unwrap_or_default();
-        let receipt = session.receipt();
-        let record = Record::SessionOpen(SessionOpen {
-            session: session.id.to_string(),
-            uid,
-            pid,
-            profile: session.profile.name().to_owned(),
-            ask: ask.as_str().unwrap_or_default().to_owned(),
-            workspace: CleanText::new(&String::from_utf8_lossy(&session.workspace.0)),
-            runs_as: receipt.for_uid.map(|_| receipt.uid),
-        });
-        self.record(record).await.map(drop)
-    }
-
-    /// Records that a job ended. It has ended in any case.
-    pub(crate) async fn job_ended(
-        &self,
-        session: &Session,
-        job: &Job,
-        ended: &Ended,
-        lasted: Duration,
-    ) {
-        let record = JobEnd {
-            call_id: job.call_id.to_string(),
-            session: session.id.to_string(),
-            job: job.number,
-            exit_code: ended.exit_code,
-            signal: ended.signal,
-            error: ended.error.as_ref().map(|error| error.code.name()),
-            output_bytes: job.progress().total,
-            duration_us: u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX),
-        };
-        if let Err(error) = self.record(Record::JobEnd(record)).await {
-            self.lose();
-            tracing::error!(%error, "the end of a job is not recorded");
-        }
-    }
-
-    /// Records that what was cut off is taken back, before it is.
-    pub(crate) async fn taking_back(
-        &self,
-        session: &Session,
-        calls: &[CallId],
-        paths: usize,
-    ) -> Result<(), Unrecorded> {
-        let record = TakenBack {
-            session: session.id.to_string(),
-            calls: calls.iter().map(ToString::to_string).collect(),
-            paths: paths as u64,
-        };
-        self.record(Record::TakenBack(record)).await.map(drop)
-    }
-
     /// Records that what is kept of calls is let go of, before it is.
     pub(crate) async fn forgetting(&self, forget: &Forget, by: &str) -> Result<(), Unrecorded> {
         let record = Forgotten {
@@ -205,16 +141,20 @@ impl Audit {
 
     /// Records that an approval is not remembered any more.
     pub(crate) async fn revoked(&self, grant: &Grant, by: &str) -> Result<(), Unrecorded> {
-        self.record(docket::granted(grant, GrantAct::Revoked, by, None)).await.map(drop)
+        self.record(granted(grant, GrantAct::Revoked, by, None)).await.map(drop)
     }
+}
 
-    /// Records that a session ended. It has ended in any case.
-    pub(crate) async fn closed(&self, session: &Session) {
-        let calls = session.calls.load(Ordering::Relaxed);
-        let record = SessionClose { session: session.id.to_string(), calls };
-        if let Err(error) = self.record(Record::SessionClose(record)).await {
-            self.lose();
-            tracing::error!(%error, "the end of a session is not recorded");
-        }
-    }
+/// What is recorded of a grant.
+fn granted(grant: &Grant, act: GrantAct, by: &str, call: Option<&Call>) -> Record {
+    let session = call.map(|call| call.session.clone());
+    Record::Grant(palisade_audit::Grant {
+        grant: grant.id.to_string(),
+        act,
+        by: CleanText::new(by),
+        covers: CleanText::new(&grant.summary),
+        expires_in_ms: grant.expires_in_ms,
+        session: session.or_else(|| grant.session.as_ref().map(ToString::to_string)),
+        call_id: call.map(|call| call.call_id.clone()),
+    })
 }

@@ -1,7 +1,7 @@
 //! The life of a call: every stage in order. Nothing else calls two of them. Broker.
 
 use crate::{
-    audit::Docket,
+    audit::docket::Docket,
     cleared::{Cleared, Judged, Still},
     course::UnderWay,
     dry,
@@ -9,7 +9,7 @@ use crate::{
     news,
     outcome::{Outcome, Slip},
     server::Server,
-    stages::{self, Asked, Due, Ready},
+    stages::{self, Due, asked::Asked, ready::Ready},
 };
 use palisade_protocol::{CallResult, CallStage};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ async fn stages(
     let resolved = stages::resolve(&server.registry, asked)?;
     let call = stages::validate(resolved)?;
     let judged: Judged = stages::judge(server, call).await?;
-    docket.note(&judged);
+    docket.note(&judged.said());
     course.at(CallStage::Checkpoint);
     let cleared: Cleared = judged.checkpoint(server, docket).await?;
     let cleared = dry::run(cleared)?;
@@ -69,7 +69,7 @@ async fn settle(server: &Server, docket: &mut Docket, due: Due) -> Result<Ready,
             Still::Judge(call) => call,
         };
         let judged = stages::judge(server, call).await?;
-        docket.note(&judged);
+        docket.note(&judged.said());
         cleared = dry::run(judged.checkpoint(server, docket).await?)?;
     }
 }

@@ -2,19 +2,19 @@
 //! judge asked, and from nothing else. Broker.
 
 use crate::{
-    audit::Docket,
+    audit::docket::{Docket, Said},
     change::Leave,
-    checkpoint::{consult, consult::Consulted},
-    dry,
+    checkpoint::consult::{self, Consulted},
+    dry::report::reported,
     error::CallError,
-    gather::Gathered,
+    gather::gathered::Gathered,
     outcome::Outcome,
     seen::Seen,
     server::Server,
-    stages::Checked,
+    stages::checked::Checked,
 };
 use palisade_policy::{Grant, Judgement, is_asked};
-use palisade_protocol::{Checkpoint, Finding, ToolName};
+use palisade_protocol::{Checkpoint, Finding};
 
 /// A call and what the judge says of it.
 #[derive(Debug)]
@@ -57,20 +57,16 @@ impl Judged {
         Self { call, gathered, judgement }
     }
 
-    /// The tool, what the judge says and what was noticed, for the log.
-    pub(crate) fn summary(&self) -> (&ToolName, palisade_audit::Judgement, &[Finding]) {
-        use palisade_audit::Judgement as Said;
-        let (said, findings) = match &self.judgement {
-            Judgement::Allow(grant) => (Said::Allow, grant.findings()),
-            Judgement::Ask(question) => (Said::Ask, question.findings()),
-            Judgement::Deny(refusal) => (Said::Deny, refusal.findings.as_slice()),
+    /// What the judge says, for the log.
+    pub(crate) fn said(&self) -> Said<'_> {
+        use palisade_audit::Judgement as Word;
+        let (judgement, findings) = match &self.judgement {
+            Judgement::Allow(grant) => (Word::Allow, grant.findings()),
+            Judgement::Ask(question) => (Word::Ask, question.findings()),
+            Judgement::Deny(refusal) => (Word::Deny, refusal.findings.as_slice()),
         };
-        (self.call.tool(), said, findings)
-    }
-
-    /// Whether it changes nothing.
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.call.is_read_only()
+        let read_only = self.call.is_read_only();
+        Said { tool: self.call.tool(), judgement, findings, read_only }
     }
 
     /// What is allowed goes on. A question goes to the handlers, and only a clear yes comes back.
@@ -86,7 +82,7 @@ impl Judged {
                 Ok(Cleared { call, grant, rests_on, paths: gathered.facts.paths })
             }
             Judgement::Deny(refusal) if call.call().options.dry_run => {
-                let outcome = dry::reported(&call, "deny", Some(&refusal.error.message));
+                let outcome = reported(&call, "deny", Some(&refusal.error.message));
                 let (findings, denials) = (refusal.findings, refusal.denials);
                 Err(Box::new(Outcome { findings, denials, ..outcome }))
             }

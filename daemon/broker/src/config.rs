@@ -16,22 +16,19 @@ use std::{
 use toml::Spanned;
 
 mod document;
+mod error;
 mod keys;
+mod place;
 mod values;
 
-pub use document::Place;
+pub use error::ConfigError;
 pub(crate) use keys::{Changes, KEYS};
+pub use place::Place;
+pub(crate) use place::Written;
 pub use values::{AllowedPorts, LogFilter};
 
 use document::Document;
 use values::Absolute;
-
-/// A value that was written, and where.
-#[derive(Debug, Clone)]
-pub(crate) struct Written<T> {
-    pub(crate) value: T,
-    pub(crate) at: Place,
-}
 
 /// The whole file.
 #[derive(Debug, Default)]
@@ -165,39 +162,6 @@ impl SpelledQuotas {
             requests_per_second: document.count(self.requests_per_second),
         }
     }
-}
-
-/// Why the configuration is no good.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// It could not be read.
-    #[error("can not read {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// It says something that is not known, or not as it should be.
-    #[error("{at}: {}{why}{}", named(.key), hinted(.suggestion))]
-    Invalid {
-        /// Where.
-        at: Place,
-        /// The key with its section; empty if it can not be told.
-        key: String,
-        /// What is wrong.
-        why: String,
-        /// What to do instead; empty if there is nothing to say.
-        suggestion: String,
-    },
-}
-
-fn named(key: &str) -> String {
-    if key.is_empty() { String::new() } else { format!("{key}: ") }
-}
-
-fn hinted(suggestion: &str) -> String {
-    if suggestion.is_empty() { String::new() } else { format!("; {suggestion}") }
 }
 
 /// Whether there has to be a file.

@@ -2,15 +2,14 @@
 
 use crate::{
     census::{CONNECTIONS_OF_USER, Counted, TURNED_AWAY_OF_USER},
-    checkpoint::desk::ConnectionNumber,
-    context::Outbox,
+    lobby::Work,
     order::{Role, Stage},
-    outbox::ToClient,
+    outbox::{Outbox, ToClient},
+    peer::{ConnectionNumber, Peer},
     provider::Provider,
     quotas::SOON,
     server::Server,
-    session::{Peer, Session},
-    survival::Work,
+    session::Session,
     who::Who,
     wire::{self, Incoming, Reader},
 };
@@ -270,6 +269,9 @@ fn taken_over() -> WireError {
 }
 
 mod batch;
+mod calls;
+mod made;
+mod opening;
 mod operator;
 mod provider;
 mod requests;

@@ -1,11 +1,8 @@
 //! What a call needs besides its task: its session, its client, its deadline. Broker.
 
-mod attachment;
-
-pub(crate) use attachment::{Attachment, Tally};
-
 use crate::{
-    diagnose::Tap,
+    attachment::Attachment,
+    diagnose::tap::Tap,
     error::CallError,
     observers::{Audience, Observers},
     outbox::ToClient,
@@ -14,14 +11,8 @@ use crate::{
 };
 use palisade_protocol::{Bytes, CallId, Event, RequestId, ServerMessage, Stream};
 use std::{sync::Arc, time::Duration};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-
-/// The queue of a connection; a slow reader fills it, and then only its own calls wait.
-pub(crate) type Outbox = mpsc::Sender<ServerMessage>;
 
 /// Whether output goes to the client as it comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

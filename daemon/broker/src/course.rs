@@ -1,6 +1,6 @@
 //! Where each call is between its request and its reply: for operators, metrics and traces. Broker.
 
-use crate::stages::Asked;
+use crate::stages::asked::Asked;
 use palisade_protocol::{CallId, CallOverview, CallStage, SessionId, ToolName};
 use std::{
     collections::HashMap,

@@ -1,7 +1,9 @@
 //! `diagnostics`: runs the profile's checkers in the cell, one after another, and gives what they
 //! find in one shape. Broker.
 
+pub(crate) mod programs;
 mod read;
+pub(crate) mod tap;
 
 use crate::{
     context::{Context, Deadline},
@@ -10,12 +12,13 @@ use crate::{
     run,
     seen::SeenTarget,
     session::Session,
-    task::{Directory, Manner, Program, Typing, invalid},
-    transaction,
+    task::Program,
+    transaction::keep,
 };
 use palisade_plan::cell::{Contents, EntryKind, Link};
 use palisade_policy::{Checker, Search};
-use palisade_protocol::{ErrorCode, JsonText, Stream, ToolName, WireError};
+use palisade_protocol::{ErrorCode, JsonText, ToolName, WireError};
+use programs::{below, named, programs};
 use read::{Diagnostic, Read, Reading, Severity};
 use serde::Serialize;
 use serde_json::json;
@@ -23,16 +26,7 @@ use std::{
     fmt::Write as _,
     sync::{Arc, Mutex, PoisonError},
 };
-
-/// Hears what a program prints, all of it, while the result keeps head and tail.
-#[derive(Debug, Clone)]
-pub(crate) struct Tap(Arc<Mutex<Reading>>);
-
-impl Tap {
-    pub(crate) fn hear(&self, stream: Stream, bytes: &[u8]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).hear(stream, bytes);
-    }
-}
+use tap::Tap;
 
 /// A diagnostic and whose it is.
 #[derive(Debug, Serialize)]
@@ -57,65 +51,6 @@ enum Spoke {
     No,
 }
 
-/// The programs that a call may run: what is judged, whichever of them then has something to check.
-pub(crate) fn programs(session: &Session, paths: &[Vec<u8>]) -> Vec<(Checker, Program)> {
-    let named = named(session, paths).unwrap_or_default();
-    let checkers = session.profile.checkers().iter().filter(|checker| checker.covers(&named));
-    checkers
-        .map(|checker| {
-            let program = Program {
-                argv: checker.argv().to_vec(),
-                script: None,
-                cwd: Some(session.workspace.0.clone()),
-                environment: Default::default(),
-                stdin: None,
-                directory: Directory::Left,
-                manner: Manner::Foreground,
-                typing: Typing::Closed,
-                lifetime: None,
-                terminal: None,
-            };
-            (checker.clone(), program)
-        })
-        .collect()
-}
-
-/// The paths below the workspace; none of them if one is the workspace itself.
-fn named(session: &Session, paths: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, WireError> {
-    let mut named = Vec::new();
-    for path in paths {
-        let Some(below) = below(&session.workspace.0, &session.absolute(path)) else {
-            let why = format!("{:?} is not in the workspace", String::from_utf8_lossy(path));
-            return Err(invalid("paths", &why, "name files and directories of the workspace"));
-        };
-        if below.is_empty() {
-            return Ok(Vec::new());
-        }
-        named.push(below);
-    }
-    Ok(named)
-}
-
-/// A path from the workspace on, with `.` and `..` taken out of it as text: it only chooses between
-/// things that are said, and opens nothing.
-fn below(workspace: &[u8], path: &[u8]) -> Option<Vec<u8>> {
-    let mut names: Vec<&[u8]> = Vec::new();
-    for name in path.split(|byte| *byte == b'/') {
-        match name {
-            b"" | b"." => {}
-            b".." => drop(names.pop()),
-            name => names.push(name),
-        }
-    }
-    let plain = [b"/".as_slice(), &names.join(&b'/')].concat();
-    let rest = plain.strip_prefix(workspace)?;
-    match rest {
-        [] => Some(Vec::new()),
-        [b'/', rest @ ..] => Some(rest.to_vec()),
-        _ => None,
-    }
-}
-
 /// Runs a checker; where names are hidden or protected, so that they are from it.
 async fn checked_by(program: Program, mut context: Context, deadline: Deadline) -> Outcome {
     if !context.session.is_veiled() {
@@ -128,7 +63,7 @@ async fn checked_by(program: Program, mut context: Context, deadline: Deadline) 
     };
     let (outcome, _) = run::in_transaction(program, &mut context, deadline, &mut transaction).await;
     let Ok(tool) = ToolName::try_from("diagnostics".to_owned()) else { return outcome };
-    match transaction::keep(&transaction, &context, &tool).await {
+    match keep::keep(&transaction, &context, &tool).await {
         Ok(()) => outcome,
         Err(error) => {
             Outcome { about: error.about().cloned(), error: Some(error.into()), ..outcome }

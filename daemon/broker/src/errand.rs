@@ -12,24 +12,7 @@ use palisade_protocol::{
     arguments::{TodoItem, TodoStatus},
 };
 use serde_json::json;
-use std::{
-    fmt::Write as _,
-    sync::{Mutex, PoisonError},
-};
-
-/// A session's list of things to do.
-#[derive(Debug, Default)]
-pub(crate) struct Todos(Mutex<Vec<TodoItem>>);
-
-impl Todos {
-    fn read(&self) -> Vec<TodoItem> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn write(&self, items: Vec<TodoItem>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = items;
-    }
-}
+use std::fmt::Write as _;
 
 /// Does it.
 pub(crate) fn run(errand: Errand, session: &Session, registry: &Registry) -> Outcome {

@@ -1,5 +1,6 @@
 //! File tools that look: one exchange on a file channel of the cell each. Broker.
 
+mod exchange;
 mod media;
 mod read;
 mod search;
@@ -8,16 +9,17 @@ mod sieve;
 use crate::{
     context::{Context, Deadline},
     error::CallError,
+    escaped::escaped,
     files::Lease,
     outcome::Outcome,
     task::Task,
 };
+use exchange::{ask, done, unexpected};
 use palisade_plan::{
     Path,
     cell::{Entry, EntryKind, FileReply, FileRequest},
-    text,
 };
-use palisade_protocol::{JsonText, RawPath, ToolSpec};
+use palisade_protocol::{RawPath, ToolSpec};
 use read::Reading;
 use serde_json::json;
 use sieve::Sieve;
@@ -77,45 +79,6 @@ async fn perform(
     }
 }
 
-/// Asks the cell, and passes on how far it is until it answers.
-async fn ask(
-    request: FileRequest,
-    lease: &mut Lease,
-    context: &Context,
-) -> Result<FileReply, CallError> {
-    let failed = |error| context.session.channel_error(error);
-    lease.send(&[request]).await.map_err(failed)?;
-    loop {
-        let reply = lease.receive().await.map_err(failed)?;
-        let FileReply::Progress { done } = reply else { return Ok(reply) };
-        context.tell("looked at", done);
-    }
-}
-
-/// Any reply but the one that belongs to the request.
-fn unexpected(reply: FileReply) -> CallError {
-    match reply {
-        FileReply::Failed(failure) => CallError::File(failure),
-        FileReply::Content(_)
-        | FileReply::Read { .. }
-        | FileReply::Listed { .. }
-        | FileReply::Looked { .. }
-        | FileReply::Before(_)
-        | FileReply::Prepared(_)
-        | FileReply::Changed(_)
-        | FileReply::Globbed(_)
-        | FileReply::Scanned { .. }
-        | FileReply::Grepped(_)
-        | FileReply::Progress { .. }
-        | FileReply::Abandoned => CallError::Cell("it answered another request".to_owned()),
-    }
-}
-
-fn done(data: serde_json::Value) -> Result<Outcome, CallError> {
-    let data = JsonText::render(&data).map_err(std::io::Error::from)?;
-    Ok(Outcome { data: Some(data), ..Outcome::default() })
-}
-
 fn listed(
     path: Path,
     entries: Vec<Entry>,
@@ -152,36 +115,9 @@ fn listed(
     Ok(Outcome { output, ..done(data)? })
 }
 
-/// A name on one line, whatever bytes it has.
-pub(crate) fn escaped(name: &[u8]) -> String {
-    let mut shown = String::new();
-    for part in name.utf8_chunks() {
-        for letter in part.valid().chars() {
-            match letter {
-                '\\' => shown.push_str("\\\\"),
-                letter if text::steers(letter) => shown.extend(letter.escape_default()),
-                letter => shown.push(letter),
-            }
-        }
-        part.invalid()
-            .iter()
-            .for_each(|byte| shown.extend(std::ascii::escape_default(*byte).map(char::from)));
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_stays_on_its_line() {
-        assert_eq!(escaped(b"plain name"), "plain name");
-        assert_eq!(escaped("ünï".as_bytes()), "ünï");
-        assert_eq!(escaped(b"a\nb\x1b[31m\\"), "a\\nb\\u{1b}[31m\\\\");
-        assert_eq!(escaped(b"\xffz"), "\\xffz");
-        assert_eq!(escaped("x\u{202e}y".as_bytes()), "x\\u{202e}y");
-    }
 
     #[test]
     fn a_listing_marks_kinds_and_keeps_every_name() {

@@ -196,8 +196,8 @@ mod tests {
     use super::*;
     use palisade_plan::{
         Path,
-        cell::{Form, Made, Part, WriteMode},
-        change::{Act, Change, Keep, Prepared},
+        cell::{Form, Made, Part},
+        change::{Act, Change, Keep, Prepared, WriteMode},
         codec,
     };
     use std::{

@@ -3,38 +3,25 @@
 
 mod changes;
 mod commands;
+pub(crate) mod gathered;
+mod look;
 
 use crate::{
     analyst::Analyst,
     change::{self, DIFF},
-    diagnose,
+    diagnose::programs::programs,
     error::CallError,
     guard::{self, Route},
-    seen::{Seen, SeenTarget},
+    seen::Seen,
     session::Session,
     task::{Program, Task, Typing},
     tools::Tool,
 };
-use palisade_plan::{
-    Path,
-    cell::{Contents, FileErrorKind, Link},
-    search::Glob,
-};
-use palisade_policy::{Facts, Search};
+use gathered::Gathered;
+use look::look_if_ruled;
+use palisade_plan::{Path, search::Glob};
+use palisade_policy::Search;
 use palisade_protocol::{Finding, Severity};
-
-/// What is known of a call, and what was seen of what it would touch.
-#[derive(Debug)]
-pub(crate) struct Gathered {
-    pub(crate) facts: Facts,
-    pub(crate) seen: Seen,
-    /// Changes in the session before this was gathered.
-    pub(crate) changes: u64,
-    /// Why it can not be done, if that is known already. What is denied is not told.
-    pub(crate) failed: Option<CallError>,
-    /// How it runs, if it is a program.
-    pub(crate) route: Route,
-}
 
 /// What a call would do and touch, as somebody is to see it who is asked. `held` is what follows
 /// the call, if it is here.
@@ -90,7 +77,7 @@ pub(crate) async fn gather(
         }
         Task::Job(_) | Task::Errand(_) | Task::Provided { .. } => {}
         Task::Check { paths } => {
-            for (_, program) in diagnose::programs(session, paths) {
+            for (_, program) in programs(session, paths) {
                 let analysed = commands::analyse(analyst, &program).await;
                 facts.commands = commands::both(
                     std::mem::take(&mut facts.commands),
@@ -124,48 +111,4 @@ fn typed(program: &Program) -> Option<Finding> {
         let why = "what is typed into its terminal later can make it run anything";
         Finding::new("hidden", Severity::Warning, why.to_owned())
     })
-}
-
-/// What is only looked at is of interest to rules alone.
-async fn look_if_ruled(session: &Session, path: &[u8], seen: &mut Seen) -> Result<(), CallError> {
-    if session.profile.has_path_rules() {
-        look(session, path, Link::Target, seen).await?;
-    }
-    Ok(())
-}
-
-/// Looks at one path. What can not be looked at for a reason of its own, the tool will refuse.
-async fn look(
-    session: &Session,
-    path: &[u8],
-    link: Link,
-    seen: &mut Seen,
-) -> Result<(), CallError> {
-    let path = session.absolute(path);
-    match SeenTarget::look(session, path.clone(), link, Contents::Closed).await {
-        Ok(target) => seen.targets.push(target),
-        Err(CallError::File(failure)) if is_final(failure.kind) => {
-            seen.targets.push(SeenTarget { real: path.clone(), path, link, found: None });
-        }
-        Err(error) => return Err(error),
-    }
-    Ok(())
-}
-
-/// Whether the tool itself would be refused for the same reason.
-const fn is_final(kind: FileErrorKind) -> bool {
-    match kind {
-        FileErrorKind::NotFound
-        | FileErrorKind::OutsidePolicy
-        | FileErrorKind::NotRegular
-        | FileErrorKind::Hidden
-        | FileErrorKind::Protected
-        | FileErrorKind::Invalid => true,
-        FileErrorKind::TooLarge
-        | FileErrorKind::AlreadyExists
-        | FileErrorKind::FileSystem
-        | FileErrorKind::NoMatch
-        | FileErrorKind::Conflict
-        | FileErrorKind::Broken => false,
-    }
 }

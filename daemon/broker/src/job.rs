@@ -9,10 +9,11 @@ mod tape;
 use crate::{
     audit::Audit,
     census::{Census, Counted, Enrolled},
+    ended::Ended,
     error::CallError,
     quotas::{SOON, past},
     streams::{Sink, Window},
-    watchdog::Ended,
+    task::JobNumber,
 };
 use palisade_protocol::{CallId, JobInfo, SessionId};
 use std::{
@@ -31,9 +32,6 @@ const MOST_ENDED: usize = 256;
 
 /// How long the jobs of a session that ends may take to be accounted for.
 const ACCOUNTED: Duration = Duration::from_secs(5);
-
-/// A job's number in its session.
-pub(crate) type JobNumber = u64;
 
 /// How far a job is.
 #[derive(Debug, Clone, Default)]

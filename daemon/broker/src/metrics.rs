@@ -1,19 +1,17 @@
-//! What is counted for monitoring, and the text that a scrape gets. Broker.
+//! What is counted for monitoring. Broker.
 
-use crate::server::{NAME, Server};
+pub(crate) mod text;
+
 use palisade_protocol::{CallResult, ErrorCode};
 use std::{
     collections::BTreeMap,
-    fmt::{self, Write as _},
-    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// Upper bounds of the histogram's buckets, in milliseconds.
 const BUCKETS_MS: [u64; 12] = [1, 2, 5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000, 300_000];
 /// How many tools are told apart; providers may register any number.
 const TOOLS: usize = 256;
-/// How many users are.
-const USERS: usize = 256;
 
 /// What is counted since the start.
 #[derive(Debug, Default)]
@@ -80,137 +78,6 @@ impl Metrics {
     }
 }
 
-/// The text of a scrape.
-pub(crate) fn text(server: &Server) -> String {
-    let mut text = Text(String::new());
-    match write(&mut text, server) {
-        Ok(()) => text.0,
-        // A string takes whatever is written to it.
-        Err(fmt::Error) => String::new(),
-    }
-}
-
-fn write(text: &mut Text, server: &Server) -> fmt::Result {
-    text.head("palisade_build_info", "gauge", "The daemon's release.")?;
-    text.line("palisade_build_info", &[("release", NAME)], 1)?;
-    write_counts(text, &server.metrics.counts())?;
-    let sessions = server.sessions();
-    let running: u32 = sessions.iter().map(|s| s.in_flight.load(Ordering::Relaxed)).sum();
-    let jobs = sessions.iter().flat_map(|session| session.jobs.all());
-    let jobs = jobs.filter(|job| !job.is_over()).count();
-    let cells = sessions.iter().filter(|session| session.check().is_ok()).count();
-    for (name, help, value) in [
-        ("palisade_sessions", "Sessions that are open.", sessions.len() as u64),
-        ("palisade_calls_under_way", "Calls that wait or run.", running.into()),
-        ("palisade_jobs", "Jobs that run.", jobs as u64),
-        (
-            "palisade_checkpoints_pending",
-            "Questions that wait for an answer.",
-            server.desk.pending().len() as u64,
-        ),
-        (
-            "palisade_launcher_up",
-            "Whether there is a launcher, without which nothing runs.",
-            u64::from(server.link.state().is_ok()),
-        ),
-        (
-            "palisade_audit_up",
-            "Whether the last record could be written; without a record nothing runs.",
-            u64::from(server.audit.fault().is_none()),
-        ),
-        ("palisade_memory_bytes", "Resident memory of the broker.", resident()),
-        ("palisade_cells", "Cells that live, one for each session.", cells as u64),
-        (
-            "palisade_cells_memory_bytes",
-            "What all processes of sessions have in memory, where cgroups count it.",
-            sessions.iter().filter_map(|session| session.oom.memory()).sum(),
-        ),
-    ] {
-        text.head(name, "gauge", help)?;
-        text.line(name, &[], value)?;
-    }
-    let name = "palisade_kept_bytes";
-    text.head(name, "gauge", "What is kept of calls, by kind and by whose they were.")?;
-    // Those who have most; more would be too many lines.
-    let mut kept = server.kept();
-    kept.sort_by_key(|kept| std::cmp::Reverse(kept.spool_bytes.saturating_add(kept.undo_bytes)));
-    for kept in kept.iter().take(USERS) {
-        let uid = kept.uid.to_string();
-        text.line(name, &[("kind", "spool"), ("uid", &uid)], kept.spool_bytes)?;
-        text.line(name, &[("kind", "undo"), ("uid", &uid)], kept.undo_bytes)?;
-    }
-    let name = "palisade_calls_in_stage";
-    text.head(name, "gauge", "Calls under way, by where they are; queue is for their turn.")?;
-    for (stage, count) in server.courses.by_stage() {
-        text.line(name, &[("stage", stage.name())], count)?;
-    }
-    for (name, help, value) in [
-        (
-            "palisade_audit_lost_records_total",
-            "Records of what had happened that could not be written.",
-            server.audit.lost(),
-        ),
-        (
-            "palisade_kernel_records_lost_total",
-            "Refusals of programs whose records did not come, or too late.",
-            server.link.state().map_or(0, |launcher| launcher.records().lost()),
-        ),
-        (
-            "palisade_journal_lost_lines_total",
-            "Lines that the journal did not take.",
-            server.journal.lost(),
-        ),
-        (
-            "palisade_traces_lost_calls_total",
-            "Calls whose trace the collector did not take.",
-            server.traces.lost(),
-        ),
-    ] {
-        text.head(name, "counter", help)?;
-        text.line(name, &[], value)?;
-    }
-    Ok(())
-}
-
-fn write_counts(text: &mut Text, counts: &Counts) -> fmt::Result {
-    let name = "palisade_calls_total";
-    text.head(name, "counter", "Calls that ended, by tool and outcome: ok, or the error's code.")?;
-    for ((tool, outcome), count) in &counts.calls {
-        text.line(name, &[("tool", tool), ("outcome", outcome)], *count)?;
-    }
-    let name = "palisade_call_duration_seconds";
-    text.head(name, "histogram", "How long calls took, checkpoints included.")?;
-    for (tool, durations) in &counts.durations {
-        let bucket = format!("{name}_bucket");
-        for (most, count) in BUCKETS_MS.iter().zip(durations.buckets) {
-            text.line(&bucket, &[("tool", tool), ("le", &seconds(*most))], count)?;
-        }
-        text.line(&bucket, &[("tool", tool), ("le", "+Inf")], durations.count)?;
-        text.line(&format!("{name}_sum"), &[("tool", tool)], seconds(durations.sum_ms))?;
-        text.line(&format!("{name}_count"), &[("tool", tool)], durations.count)?;
-    }
-    let name = "palisade_denials_total";
-    text.head(name, "counter", "What was denied, by the layer that did.")?;
-    for (layer, count) in &counts.denials {
-        text.line(name, &[("layer", layer)], *count)?;
-    }
-    let name = "palisade_checkpoints_total";
-    text.head(name, "counter", "Checkpoints of calls, by how they were answered.")?;
-    for (decision, count) in &counts.checkpoints {
-        text.line(name, &[("decision", decision)], *count)?;
-    }
-    let name = "palisade_reloads_total";
-    text.head(name, "counter", "Reloads of the configuration, by how they went.")?;
-    for (result, count) in &counts.reloads {
-        text.line(name, &[("result", result)], *count)?;
-    }
-    Ok(())
-}
-
-fn seconds(millis: u64) -> String {
-    format!("{}.{:03}", millis / 1000, millis % 1000)
-}
-
 /// What this process has in memory.
 pub(crate) fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -219,47 +86,9 @@ pub(crate) fn resident() -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-/// Text in the format of Prometheus, 0.0.4.
-struct Text(String);
-
-impl Text {
-    fn head(&mut self, name: &str, kind: &str, help: &str) -> fmt::Result {
-        write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n")
-    }
-
-    fn line(
-        &mut self,
-        name: &str,
-        labels: &[(&str, &str)],
-        value: impl fmt::Display,
-    ) -> fmt::Result {
-        self.0.push_str(name);
-        for (index, (label, value)) in labels.iter().enumerate() {
-            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let open = if index == 0 { '{' } else { ',' };
-            write!(self.0, "{open}{label}=\"{value}\"")?;
-        }
-        let close = if labels.is_empty() { "" } else { "}" };
-        writeln!(self.0, "{close} {value}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_are_in_the_format() {
-        let mut text = Text(String::new());
-        text.head("a_total", "counter", "All.").unwrap();
-        text.line("a_total", &[], 3).unwrap();
-        text.line("a_total", &[("x", "a\"b\\c\n"), ("y", "z")], seconds(1_234)).unwrap();
-        assert_eq!(
-            text.0,
-            "# HELP a_total All.\n# TYPE a_total counter\na_total 3\n\
-             a_total{x=\"a\\\"b\\\\c\\n\",y=\"z\"} 1.234\n"
-        );
-    }
 
     #[test]
     fn this_process_has_something_in_memory() {

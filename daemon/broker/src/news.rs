@@ -1,6 +1,6 @@
 //! What observers, the journal, metrics and traces hear of a call from its beginning to its end. Broker.
 
-use crate::{course::Course, server::Server, session::Session, stages::Asked};
+use crate::{course::Course, server::Server, session::Session, stages::asked::Asked};
 use palisade_protocol::{
     Approval, CallEnded, CallResult, CallStarted, Denied, ErrorCode, Event, JsonText,
 };
@@ -12,7 +12,7 @@ const OUTPUT: usize = 4 * 1024;
 
 /// A call begins.
 pub(crate) fn started(server: &Server, session: &Session, asked: &Asked) {
-    server.observers.tell(session, || {
+    server.observers.tell(&session.id, || {
         let arguments = &asked.call.arguments;
         let short = arguments.as_str().len() <= ARGUMENTS;
         Event::CallStarted(CallStarted {
@@ -28,7 +28,7 @@ pub(crate) fn started(server: &Server, session: &Session, asked: &Asked) {
 /// A checkpoint has decided.
 pub(crate) fn decided(server: &Server, session: &Session, approval: Approval) {
     server.journal.decided(session, &approval);
-    server.observers.tell(session, || Event::ToolApproval(approval));
+    server.observers.tell(&session.id, || Event::ToolApproval(approval));
 }
 
 /// A call has ended; if it was refused, that is told first.
@@ -39,7 +39,7 @@ pub(crate) fn ended(server: &Server, session: &Session, course: &Course, result:
     if let Some(error) = &result.error
         && matches!(error.code, ErrorCode::Denied | ErrorCode::StaleApproval)
     {
-        server.observers.tell(session, || {
+        server.observers.tell(&session.id, || {
             Event::Denied(Denied {
                 session: session.id.clone(),
                 call_id: result.call_id.clone(),
@@ -48,7 +48,7 @@ pub(crate) fn ended(server: &Server, session: &Session, course: &Course, result:
             })
         });
     }
-    server.observers.tell(session, || {
+    server.observers.tell(&session.id, || {
         let end = result.output.floor_char_boundary(OUTPUT);
         Event::CallEnded(CallEnded {
             session: session.id.clone(),

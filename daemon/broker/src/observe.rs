@@ -1,7 +1,7 @@
 //! What a profile that is only observed would have refused to a call: of what its programs used, as
 //! their runner noted it, and of what a tool is about. Broker, pure.
 
-use crate::{session::Session, watchdog::Ended, why::Touched};
+use crate::{ended::Ended, session::Session, why::Touched};
 use palisade_plan::record::{Kind, Noted, Recorded, Right};
 use palisade_policy::{Act, would_refuse, would_refuse_tool};
 use palisade_protocol::{Denial, ToolSpec};

@@ -1,7 +1,7 @@
 //! Those who want to hear of calls and decisions as they happen. One that does not keep up loses
 //! events and is told how many; it never holds up a call. Broker.
 
-use crate::{checkpoint::desk::ConnectionNumber, context::Outbox, order::Role, session::Session};
+use crate::{order::Role, outbox::Outbox, peer::ConnectionNumber};
 use palisade_protocol::{Event, ServerMessage, SessionId};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -105,8 +105,8 @@ impl Observers {
     }
 
     /// Tells those who want to hear of this session; the event is made only if there are any.
-    pub(crate) fn tell(&self, session: &Session, event: impl FnOnce() -> Event) {
-        self.tell_of(&session.id, Audience::Everybody, event);
+    pub(crate) fn tell(&self, session: &SessionId, event: impl FnOnce() -> Event) {
+        self.tell_of(session, Audience::Everybody, event);
     }
 
     /// The same for what not everybody may hear.

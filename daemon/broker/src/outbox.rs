@@ -4,6 +4,9 @@ use palisade_protocol::ServerMessage;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
+/// The queue of a connection; a slow reader fills it, and then only its own calls wait.
+pub(crate) type Outbox = mpsc::Sender<ServerMessage>;
+
 /// The way to a client; a slow reader fills it, and then only its own calls wait.
 #[derive(Debug, Clone)]
 pub(crate) struct ToClient(Arc<Mutex<mpsc::Sender<ServerMessage>>>);

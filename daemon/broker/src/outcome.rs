@@ -1,12 +1,13 @@
 //! What became of a call, and the result that the client gets. Broker, pure.
 
-use crate::{change, error::CallError, recorded};
-use palisade_plan::{Path, record::Recorded};
+use crate::{error::CallError, recorded};
+use palisade_plan::{Path, cell::FileErrorKind, record::Recorded};
 use palisade_policy::Refusal;
 use palisade_protocol::{
     CallId, CallResult, Checkpoint, Degraded, Denial, Finding, JsonText, Receipt, ToolName,
     WireError,
 };
+use serde_json::json;
 use std::{
     sync::{Arc, OnceLock},
     time::Instant,
@@ -53,13 +54,23 @@ impl From<WireError> for Outcome {
 impl From<CallError> for Outcome {
     fn from(error: CallError) -> Self {
         Self {
-            data: change::conflict(&error),
+            data: conflict(&error),
             about: error.about().cloned(),
             timed_out: matches!(error, CallError::TimedOut(_)),
             cancelled: matches!(error, CallError::Cancelled),
             ..Self::from(WireError::from(error))
         }
     }
+}
+
+/// What a conflict is about, for `data`: the diff that the cell made of it.
+fn conflict(error: &CallError) -> Option<JsonText> {
+    let (CallError::File(failure) | CallError::Changing { failure, .. }) = error else {
+        return None;
+    };
+    let (_, diff) = failure.message.split_once('\n')?;
+    (failure.kind == FileErrorKind::Conflict)
+        .then(|| JsonText::render(&json!({"conflict": {"diff": diff}})).ok())?
 }
 
 impl From<Refusal> for Outcome {

@@ -1,9 +1,6 @@
 //! What goes on now, as operators see it. Broker.
 
-use crate::{
-    metrics,
-    server::{NAME, Server},
-};
+use crate::{metrics, release::NAME, server::Server};
 use palisade_protocol::Overview;
 
 /// Everything that goes on.

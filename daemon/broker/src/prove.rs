@@ -1,6 +1,8 @@
 //! Proves profiles before they are served: escapes, tried in a session of the daemon's own that
 //! goes the way of every call. Broker.
 
+pub(crate) mod proofs;
+
 use crate::{
     call,
     context::{Context, Streaming},
@@ -9,8 +11,8 @@ use crate::{
     outbox::ToClient,
     outcome::Fault,
     server::Server,
-    session::{self, Session},
-    stages::Asked,
+    session::{Session, make::open_own},
+    stages::asked::Asked,
 };
 use palisade_plan::launcher::Refusal;
 use palisade_policy::{Profile, Samples, Scene};
@@ -18,8 +20,8 @@ use palisade_proof::{Held, Names, Owner, Places, Reach, Row, Trial};
 use palisade_protocol::{
     Call, CallId, CallOptions, CallResult, JsonText, Receipt, ToolName, arguments::Bash,
 };
+use proofs::{Proofs, Proving, Unproved};
 use std::{
-    collections::BTreeMap,
     fs::{self, DirBuilder},
     io,
     os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
@@ -27,7 +29,7 @@ use std::{
     sync::Arc,
     time::Instant,
 };
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Whom sessions of the system's daemon run as that are its own; see the launcher.
@@ -36,47 +38,7 @@ const NOBODY: u32 = 65534;
 /// Where programs are that a session of every profile has.
 const SYSTEM: &str = "/usr";
 
-/// Whether profiles are proved.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Proving {
-    #[default]
-    Never,
-    AtStart,
-}
-
-/// Why a profile is not proved.
-#[derive(Debug, Clone, thiserror::Error)]
-enum Unproved {
-    #[error(
-        "there is no place to try it in: {0}; set TMPDIR to a directory that everybody may enter"
-    )]
-    Place(Arc<io::Error>),
-    #[error("it could not be tried: {0}")]
-    Untried(String),
-    #[error(
-        "{probe} ({tries}) was not stopped by {layer}: {verdict}, the kernel's answer is {answer}"
-    )]
-    Row {
-        probe: &'static str,
-        tries: &'static str,
-        layer: &'static str,
-        verdict: String,
-        answer: String,
-    },
-}
-
-/// What was proved so far, by the digests of the profiles.
-#[derive(Debug, Default)]
-pub(crate) struct Proofs {
-    proving: Proving,
-    done: Mutex<BTreeMap<String, Result<(), Unproved>>>,
-}
-
 impl Proofs {
-    pub(crate) fn new(proving: Proving) -> Self {
-        Self { proving, done: Mutex::default() }
-    }
-
     /// Proves every profile that there is, and says in the log what came of it.
     pub(crate) async fn at_start(&self, server: &Server) {
         for (name, profile) in &server.live().profiles {
@@ -150,7 +112,7 @@ async fn prove(server: &Server, profile: &Arc<Profile>) -> Result<(), Unproved> 
     let owner = if own { Owner::Prover } else { Owner::Another };
     places.name(&Names { hidden, made, protected, below }, owner).map_err(place)?;
     let unasked = Arc::new(profile.for_proof());
-    let session = session::open_own(server, &unasked, scene).await;
+    let session = open_own(server, &unasked, scene).await;
     let session = match session {
         Ok(session) => session,
         // Nobody has a session of it, and whoever asks for one is told why.

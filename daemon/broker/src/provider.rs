@@ -1,7 +1,7 @@
 //! A process that provides tools: what it is asked, and what it answers. It is told of a call what
 //! the call says, and of the session a label. Broker.
 
-use crate::{checkpoint::desk::ConnectionNumber, context::Outbox, error::CallError};
+use crate::{error::CallError, outbox::Outbox, peer::ConnectionNumber};
 use palisade_protocol::{
     ErrorCode, Event, Invocation, InvokeCancelled, InvokeProgress, InvokeResult, ServerMessage,
     SessionId, WireError,

@@ -14,6 +14,12 @@ pub(crate) const SOON: Duration = Duration::from_secs(1);
 /// How many users' paces are known before those that stand still are forgotten.
 const KNOWN: usize = 1024;
 
+/// How much one user's spools may hold, if nothing else is said: sixteen calls that print as much as
+/// is kept.
+pub(crate) const SPOOL_BYTES: u64 = 1 << 30;
+/// The same of what can be undone: four sessions that fill what a profile gives them by default.
+pub(crate) const UNDO_BYTES: u64 = 1 << 30;
+
 /// What one user may have; none: whatever sessions and profiles allow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quotas {
@@ -47,8 +53,8 @@ impl Default for Quotas {
             sessions: SESSIONS_OF_USER,
             calls: None,
             jobs: None,
-            spools: Bound { bytes: crate::spool::USER_BYTES, past: Past::Refused },
-            undo: Bound { bytes: crate::undo::USER_BYTES, past: Past::Refused },
+            spools: Bound { bytes: SPOOL_BYTES, past: Past::Refused },
+            undo: Bound { bytes: UNDO_BYTES, past: Past::Refused },
             requests_per_second: None,
         }
     }

@@ -1,6 +1,6 @@
 //! The receipt of a session: what the cell read back from the kernel, in the client's words. Broker.
 
-use crate::session::Made;
+use crate::session::made::Made;
 use palisade_plan::{CellReceipt, HeldLimit, HeldNetwork};
 use palisade_policy::Profile;
 use palisade_protocol::{

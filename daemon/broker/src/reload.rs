@@ -6,6 +6,7 @@ use crate::{
     server::Server,
     service,
     settings::{Settings, SettingsError, StartedBy},
+    standing::notify,
 };
 use sd_notify::NotifyState;
 use std::{
@@ -66,8 +67,8 @@ impl Reloader {
     async fn attend(self, mut hangup: Signal, server: Arc<Server>) {
         while hangup.recv().await.is_some() {
             match NotifyState::monotonic_usec_now() {
-                Ok(now) => service::notify(&[NotifyState::Reloading, now]),
-                Err(_) => service::notify(&[NotifyState::Reloading]),
+                Ok(now) => notify(&[NotifyState::Reloading, now]),
+                Err(_) => notify(&[NotifyState::Reloading]),
             }
             let result = self.reload(&server).await;
             server.metrics.reloaded(if result.is_ok() { "ok" } else { "refused" });
@@ -79,8 +80,8 @@ impl Reloader {
                 ),
             }
             server.standing.reloaded(result.map_err(|error| chain(&error)));
-            service::notify(&[NotifyState::Ready]);
-            server.standing.tell(&server);
+            notify(&[NotifyState::Ready]);
+            service::tell(&server);
         }
     }
 

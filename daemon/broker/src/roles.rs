@@ -198,7 +198,7 @@ fn check(named: &Named, who: &Who, key: &str, act: &str) -> Result<(), WireError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Peer;
+    use crate::peer::Peer;
 
     fn named(texts: &[&str]) -> Named {
         Some(texts.iter().map(|text| Principal::try_from((*text).to_owned()).unwrap()).collect())

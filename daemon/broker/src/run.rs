@@ -1,18 +1,19 @@
 //! Runs a program in the cell: started, followed to its end, and what that end means. Broker.
 
 use crate::{
+    attachment::Attachment,
     channel::{Channel, ChannelError},
-    context::{Attachment, Context, Deadline},
+    context::{Context, Deadline},
+    ended::Ended,
     error::CallError,
-    job,
     outcome::Outcome,
     output::Output,
     records::Watched,
     runner::RunnerError,
     streams::{self, Pipes, Sink, Source, Window},
-    task::{Directory, Manner, Program},
+    task::{Directory, Program},
     transaction::Transaction,
-    watchdog::{Ended, Runner, Watchdog},
+    watchdog::{Runner, Watchdog},
 };
 use palisade_plan::{
     Path,
@@ -41,19 +42,14 @@ pub(crate) enum Via<'a> {
     Transaction(&'a mut Transaction),
 }
 
-/// Runs a program, to its end or until it has become a job.
+/// Runs a program to its end.
 pub(crate) async fn run(
     program: Program,
     context: Context,
     deadline: Deadline,
     search: Search,
 ) -> Outcome {
-    let done = match program.manner {
-        Manner::Foreground => to_its_end(program, context, deadline, search).await,
-        Manner::Background => job::start::background(program, context, deadline).await,
-        Manner::Yield(after) => job::start::yielding(program, context, deadline, after).await,
-    };
-    done.unwrap_or_else(Outcome::from)
+    to_its_end(program, context, deadline, search).await.unwrap_or_else(Outcome::from)
 }
 
 async fn to_its_end(

@@ -1,6 +1,6 @@
 //! Who opens a session, from the accounts of the host. Broker.
 
-use crate::session::Peer;
+use crate::peer::Peer;
 use nix::unistd::{Uid, User};
 use palisade_policy::Scene;
 use palisade_protocol::RawPath;

@@ -159,7 +159,7 @@ async fn answer(
     let line = String::from_utf8_lossy(line);
     let mut words = line.split(' ');
     let (status, body) = match (words.next(), words.next()) {
-        (Some("GET"), Some("/metrics")) => ("200 OK", metrics::text(server)),
+        (Some("GET"), Some("/metrics")) => ("200 OK", metrics::text::of(server)),
         (Some("GET"), _) => ("404 Not Found", "there is /metrics\n".to_owned()),
         (_, _) => ("405 Method Not Allowed", "GET /metrics\n".to_owned()),
     };

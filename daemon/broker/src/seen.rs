@@ -4,7 +4,8 @@
 use crate::{change::Preview, error::CallError, session::Session};
 use palisade_plan::{
     Path,
-    cell::{Contents, EntryKind, FileReply, FileRequest, Link, Looked, Version},
+    cell::{Contents, EntryKind, FileReply, FileRequest, Link, Looked},
+    change::Version,
 };
 use sha2::{Digest as _, Sha256};
 

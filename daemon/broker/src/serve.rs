@@ -2,7 +2,7 @@
 
 use crate::{
     census::CONNECTIONS, closed::Closed, connection, listen::Bound, moment::Moment, order::Role,
-    server::Server, service, session::Peer,
+    peer::Peer, server::Server, standing::notify,
 };
 use sd_notify::NotifyState;
 use std::{io, os::unix::net, path::PathBuf, sync::Arc, time::Duration};
@@ -120,7 +120,7 @@ pub(crate) async fn serve(listener: Listener, beside: Beside, server: Arc<Server
         Listener::Socket { listener, bound } => {
             let until = Until { accepting: &stop.gently, serving: &stop.now };
             accept(&listener, &server, Role::Agent, &mut connections, until).await;
-            service::notify(&[NotifyState::Stopping]);
+            notify(&[NotifyState::Stopping]);
             drop(listener);
             remove(bound);
             drain(&server, &mut connections, &stop).await;

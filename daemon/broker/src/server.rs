@@ -4,20 +4,21 @@ use crate::{
     analyst::Analyst,
     audit::Audit,
     census::Census,
-    checkpoint::desk::{ConnectionNumber, Desk},
+    checkpoint::desk::Desk,
     course::Courses,
     journal::Journal,
     link::Link,
+    lobby::Lobby,
     metrics::Metrics,
     observers::Observers,
     own::Own,
-    prove::Proofs,
+    peer::{ConnectionNumber, Peer},
+    prove::proofs::Proofs,
     quotas::{Pace, Quotas},
     roles::{Identity, Roles},
-    service::Standing,
-    session::{Peer, Session},
+    session::Session,
     spool::Spools,
-    survival::Lobby,
+    standing::Standing,
     tools::{Registry, RegistryError},
     traces::Traces,
     undo::Undos,
@@ -35,9 +36,6 @@ use std::{
     time::Duration,
 };
 use tokio_util::sync::CancellationToken;
-
-/// The daemon's name and release.
-pub(crate) const NAME: &str = concat!("palisaded ", env!("CARGO_PKG_VERSION"));
 
 /// Who connects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,37 +1,38 @@
 //! A session: made by the launcher, held here by its channels, ended with its connection. Broker.
 
-mod open;
-
-pub(crate) use open::{Made, open, open_own};
+mod enforced;
+pub(crate) mod made;
+pub(crate) mod make;
+pub(crate) mod open;
+mod veiled;
 
 use crate::{
     audit::Audit,
     census::Enrolled,
-    errand::Todos,
     error::CallError,
     files::FileChannels,
     job::Jobs,
     kept::Kept,
     launcher::Launcher,
     oom::OomCounter,
-    records::{LANDLOCK_RECORDS, Watched},
+    peer::Peer,
     runner::Runners,
     survival::Survival,
+    todos::Todos,
     transaction::Transactions,
     turn::Turns,
     undo::{Owner, Undos},
     veil::Search,
 };
 use palisade_plan::{
-    Found, Layer, Records,
-    cell::Version,
+    Records,
+    change::Version,
     launcher::{Reply, Request, SessionNumber},
     record::Recording,
 };
 use palisade_policy::{Facts, Profile, Scene};
 use palisade_protocol::{
-    Ask, Degraded, Finding, Guard, RawPath, Receipt, SessionId, SessionOverview, SessionStatus,
-    limits,
+    Ask, Finding, Guard, RawPath, Receipt, SessionId, SessionOverview, SessionStatus, limits,
 };
 use std::{
     collections::HashSet,
@@ -52,15 +53,6 @@ const ENDED: Duration = Duration::from_secs(10);
 
 /// How many files a session knows as its own; what it does not know is asked about.
 const MOST_WRITTEN: usize = 65_536;
-
-/// Whose a connection is, as the kernel said when it was accepted.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    /// None where it can not be seen from here.
-    pub(crate) pid: Option<u32>,
-}
 
 /// How far a session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,64 +150,6 @@ impl Session {
     /// What a result is to say besides.
     pub(crate) fn untold(&self) -> Vec<Finding> {
         std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// How `bash` is held; by text where there are no transactions.
-    pub(crate) fn guard(&self) -> Guard {
-        match self.transactions.none() {
-            Some(_) => self.guard.min(Guard::Text),
-            None => self.guard,
-        }
-    }
-
-    /// What is enforced.
-    pub(crate) fn receipt(&self) -> Receipt {
-        let mut receipt = Receipt { guard: self.guard(), ..self.receipt.clone() };
-        if let Some(why) = self.transactions.none().filter(|_| self.guard >= Guard::Auto) {
-            let (layer, why) = ("transaction".to_owned(), why.to_owned());
-            receipt.degraded.push(Degraded { layer, why });
-        }
-        if let Some(why) = self.transactions.none() {
-            for layer in self.profile.veiling() {
-                let layer = layer.to_string();
-                if !receipt.degraded.iter().any(|known| known.layer == layer) {
-                    receipt.degraded.push(Degraded { layer, why: why.to_owned() });
-                }
-            }
-        }
-        receipt.unrecorded = self.unrecorded();
-        receipt
-    }
-
-    /// Gathers what a program of a runner will be refused, if there are records of that.
-    pub(crate) fn watch(&self, audit_session: Option<u32>) -> Option<Watched> {
-        let abi = self.receipt.landlock.as_ref().map_or(0, |landlock| landlock.abi);
-        self.launcher.records().watch(abi, audit_session)
-    }
-
-    /// The layers whose refusals to programs are not told, and why.
-    fn unrecorded(&self) -> Vec<Degraded> {
-        let layer = |layer: Layer, why: &str| Degraded {
-            layer: layer.name().to_owned(),
-            why: why.to_owned(),
-        };
-        if let Some(why) = self.launcher.records().unknown() {
-            return vec![layer(Layer::Landlock, &why), layer(Layer::Seccomp, &why)];
-        }
-        let abi = self.receipt.landlock.as_ref().map_or(0, |landlock| landlock.abi);
-        if abi < LANDLOCK_RECORDS {
-            let why = "this kernel's Landlock keeps no records: they came with its ABI 7";
-            return vec![layer(Layer::Landlock, why), layer(Layer::Seccomp, why)];
-        }
-        match (self.logged, &self.launcher.facts().audit_session) {
-            (Records::Unread, _) => {
-                let why =
-                    "audit came on after the session was opened, or it notes what programs use";
-                vec![layer(Layer::Seccomp, why)]
-            }
-            (Records::Read, Found::No(why)) => vec![layer(Layer::Seccomp, why)],
-            (Records::Read, Found::Yes(_)) => Vec::new(),
-        }
     }
 
     pub(crate) const fn uid(&self) -> u32 {

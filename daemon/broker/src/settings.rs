@@ -2,29 +2,34 @@
 //! and when it reloads.
 
 use crate::{
-    config::{AllowedPorts, Config, ConfigError, LogFilter, Presence},
+    config::{AllowedPorts, Config, LogFilter, Presence},
     effective::{Effective, Origin},
     options::Options,
     own::Own,
-    ownership::{self, UnsafePlace},
-    privilege::{self, Account, PrivilegeError},
-    prove::Proving,
+    ownership::{self},
+    privilege::{self, Account},
+    prove::proofs::Proving,
     quotas::Quotas,
     roles::{Identity, Roles, SessionUids},
     scrape::Address,
     server::Live,
-    traces::Export,
 };
 use palisade_audit::Sync;
-use palisade_policy::{ProfileError, ProfileSet};
+use palisade_policy::ProfileSet;
 use std::{
-    env, io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 mod choose;
+mod doors;
+mod error;
 mod profiles;
+mod started;
+
+pub(crate) use doors::{Door, OperatorDoor, Telling};
+pub use error::SettingsError;
+pub(crate) use started::StartedBy;
 
 /// How long calls that run have when the daemon stops.
 const DRAIN_MS: u32 = 10_000;
@@ -63,35 +68,6 @@ pub(crate) struct Settings {
     configured: Vec<PathBuf>,
 }
 
-/// What is told of calls besides the audit log.
-#[derive(Debug, Default)]
-pub(crate) struct Telling {
-    /// The journal has a line for each.
-    pub(crate) journal: bool,
-    /// A collector has a trace of each.
-    pub(crate) traces: Option<Export>,
-}
-
-/// How clients come in.
-#[derive(Debug)]
-pub(crate) enum Door {
-    /// By a socket at a path, or the one that the service manager hands over.
-    Socket(PathBuf),
-    /// One client, connected to standard input.
-    Embedded,
-}
-
-/// How operators come in.
-#[derive(Debug)]
-pub(crate) enum OperatorDoor {
-    /// By a socket at a path, or the one that the service manager hands over.
-    Socket(PathBuf),
-    /// One operator, connected to standard output.
-    Stdout,
-    /// Not at all: whatever would be asked is denied.
-    None,
-}
-
 /// Where spools go.
 #[derive(Debug)]
 pub(crate) enum State {
@@ -101,86 +77,6 @@ pub(crate) enum State {
     Usual(PathBuf),
     /// This user has no place for it.
     Nowhere,
-}
-
-/// Why the settings are no good.
-#[derive(Debug, thiserror::Error)]
-pub enum SettingsError {
-    /// The configuration file.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// A directory of profiles can not be read.
-    #[error("can not read {path}")]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// Others could change the configuration or a profile.
-    #[error(transparent)]
-    Place(#[from] UnsafePlace),
-    /// A profile; the error names its file.
-    #[error(transparent)]
-    Profiles(#[from] ProfileError),
-    /// Whom to become.
-    #[error(transparent)]
-    Privilege(#[from] PrivilegeError),
-    /// Ports for a launcher that somebody else starts.
-    #[error(
-        "allow_ports is for a launcher that this daemon starts, and launcher_socket names another: \
-         give --allow-ports to that one, in its unit"
-    )]
-    NotOurLauncher,
-    /// There is no place for the socket.
-    #[error(
-        "XDG_RUNTIME_DIR is not set, so there is no place for the agent socket; give one with --socket"
-    )]
-    NoRuntimeDirectory,
-}
-
-/// Who started the daemon, which its defaults follow; it may be somebody else by now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StartedBy {
-    Root,
-    User,
-}
-
-impl StartedBy {
-    /// Whoever this process is now.
-    pub(crate) fn now() -> Self {
-        if rustix::process::geteuid().is_root() { Self::Root } else { Self::User }
-    }
-
-    /// A directory's usual place: root's, or a user's own.
-    fn directory(
-        self,
-        root: &str,
-        variable: &'static str,
-        in_home: &str,
-    ) -> (Option<PathBuf>, Origin) {
-        match (self, absolute_variable(variable)) {
-            (Self::Root, _) => (Some(PathBuf::from(root)), Origin::Default),
-            (Self::User, Some(base)) => {
-                (Some(base.join("palisade")), Origin::Environment(variable))
-            }
-            (Self::User, None) => {
-                let home = absolute_variable("HOME");
-                (home.map(|home| home.join(in_home).join("palisade")), Origin::Environment("HOME"))
-            }
-        }
-    }
-
-    fn socket(self) -> (Option<PathBuf>, Origin) {
-        match self {
-            Self::Root => (Some(PathBuf::from("/run/palisade/agent.sock")), Origin::Default),
-            Self::User => {
-                let directory = absolute_variable("XDG_RUNTIME_DIR");
-                let socket = directory.map(|directory| directory.join("palisade/agent.sock"));
-                (socket, Origin::Environment("XDG_RUNTIME_DIR"))
-            }
-        }
-    }
 }
 
 impl Settings {
@@ -344,10 +240,6 @@ impl Settings {
             self.audit_sync
         )
     }
-}
-
-fn absolute_variable(name: &str) -> Option<PathBuf> {
-    env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 /// The configuration file, if there is one, and nobody else can change it.

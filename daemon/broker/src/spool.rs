@@ -6,11 +6,11 @@ mod shelf;
 
 use crate::{
     moment::{Age, Moment},
-    quotas::{Bound, Full, Kept, Past},
+    quotas::{Bound, Full, Kept, Past, SPOOL_BYTES},
 };
 use files::{Meta, read_page, scan, write_meta};
 use palisade_protocol::{CallId, ErrorCode, OutputPage, OutputQuery, WireError};
-use shelf::{Hold, OVERHEAD, Shelf};
+use shelf::{Hold, MAX_AGE, OVERHEAD, Shelf};
 use std::{
     fs::{self, OpenOptions},
     io,
@@ -21,13 +21,8 @@ use std::{
 };
 use tokio::io::AsyncWriteExt as _;
 
-/// How long a spool is kept.
-pub(crate) const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// How much all spools together may hold: those of four users who have as much as they may.
-const MAX_TOTAL: u64 = 4 * USER_BYTES;
-/// How much one user's may, if nothing else is said: sixteen calls that print as much as is kept.
-pub(crate) const USER_BYTES: u64 = 1 << 30;
-
+const MAX_TOTAL: u64 = 4 * SPOOL_BYTES;
 /// The directory of spools.
 #[derive(Debug, Clone)]
 pub(crate) struct Spools {
@@ -57,7 +52,7 @@ pub(crate) struct Spool {
 
 impl Spools {
     pub(crate) fn new(directory: Option<PathBuf>) -> Self {
-        let of_user = Mutex::new(Bound { bytes: USER_BYTES, past: Past::Refused });
+        let of_user = Mutex::new(Bound { bytes: SPOOL_BYTES, past: Past::Refused });
         Self { shared: Arc::new(Shared { directory, shelf: Mutex::new(None), of_user }) }
     }
 

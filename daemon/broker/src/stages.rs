@@ -1,44 +1,34 @@
 //! The stages of a call, each from one value to the next. `call.rs` has their order. Broker.
 
-mod checked;
+pub(crate) mod asked;
+pub(crate) mod checked;
 mod execute;
+pub(crate) mod ready;
 
 pub(crate) use execute::{effects, execute, review};
 
 use crate::{
-    audit::Docket,
-    change::{Leave, Preview},
+    audit::docket::Docket,
     cleared::{Cleared, Judged},
-    context::Context,
     dry,
     error::CallError,
     gather,
     guard::Route,
-    outcome::{Fault, Outcome, Slip},
+    outcome::Outcome,
     server::Server,
-    task::{self, Task, Validated},
+    task::Task,
     thinking,
     tools::{Registry, Tool, believed},
-    transaction::{Purpose, Transaction},
-    turn::{Place, Turn},
+    transaction::settle::Purpose,
+    turn::Turn,
     why,
 };
-use palisade_audit::Ticket;
+use asked::Asked;
+use checked::{Checked, validated};
 use palisade_policy::{Judgement, Search};
-use palisade_protocol::{Call, Checkpoint, Finding, Receipt, WireError};
-use serde_json::Value;
-use std::{sync::Arc, time::Instant};
-
-/// A call as it was asked for.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) call: Call,
-    pub(crate) context: Context,
-    /// Where it stands among the calls of its session.
-    pub(crate) place: Place,
-    pub(crate) started: Instant,
-    pub(crate) fault: Fault,
-}
+use palisade_protocol::WireError;
+use ready::{Ready, Ticketed};
+use std::sync::Arc;
 
 /// A call of a tool that exists.
 #[derive(Debug)]
@@ -47,66 +37,11 @@ pub(crate) struct Resolved {
     tool: Arc<Tool>,
 }
 
-/// A call whose arguments make sense.
-#[derive(Debug)]
-pub(crate) struct Checked {
-    call: Call,
-    context: Context,
-    /// Until it was its turn.
-    place: Option<Place>,
-    tool: Arc<Tool>,
-    validated: Validated,
-    /// What a change would do, in a dry run.
-    preview: Option<Preview>,
-    /// How a program runs.
-    route: Route,
-    /// The report of a dry run whose program is tried.
-    report: Option<Value>,
-    /// Where it runs, once that is made.
-    transaction: Option<Transaction>,
-}
-
 /// A cleared call whose turn it is.
 #[derive(Debug)]
 pub(crate) struct Due {
     pub(crate) cleared: Cleared,
     pub(crate) turn: Option<Turn>,
-}
-
-/// A call whose turn it is, and whose clearance still holds.
-#[derive(Debug)]
-pub(crate) struct Ready {
-    context: Context,
-    call: Call,
-    tool: Arc<Tool>,
-    validated: Validated,
-    findings: Vec<Finding>,
-    checkpoint: Option<Checkpoint>,
-    leave: Leave,
-    route: Route,
-    purpose: Purpose,
-    transaction: Option<Transaction>,
-    turn: Option<Turn>,
-}
-
-/// A call that is in the audit log. It can not be made without the log's ticket.
-#[derive(Debug)]
-pub(crate) struct Ticketed {
-    ready: Ready,
-    _ticket: Ticket,
-}
-
-impl Asked {
-    /// What the result will say whatever happens.
-    pub(crate) fn slip(&self) -> Slip {
-        Slip {
-            call_id: self.context.call_id.clone(),
-            tool: self.call.tool.clone(),
-            receipt: Receipt::default(),
-            started: self.started,
-            fault: self.fault.clone(),
-        }
-    }
 }
 
 /// Finds the tool.
@@ -126,7 +61,7 @@ pub(crate) fn validate(resolved: Resolved) -> Result<Checked, Box<Outcome>> {
     let Resolved { asked: Asked { call, context, place, .. }, tool } = resolved;
     let profile = &context.session.profile;
     let checked =
-        thinking::check(&tool, &call, profile).and_then(|()| task::validate(&tool, &call, profile));
+        thinking::check(&tool, &call, profile).and_then(|()| validated(&tool, &call, profile));
     match checked {
         Ok(validated) => {
             let (place, route) = (Some(place), Route::Direct(Search::Whole));
@@ -196,7 +131,7 @@ pub(crate) fn go_on(cleared: Cleared, turn: Option<Turn>) -> Ready {
     let purpose = match (checked.is_tried(), checked.report.take()) {
         (false, _) => Purpose::Real,
         (true, Some(report)) => Purpose::Trial(report),
-        (true, None) => Purpose::Trial(dry::report(&checked, "allow", None)),
+        (true, None) => Purpose::Trial(dry::report::report(&checked, "allow", None)),
     };
     let Checked { context, call, tool, validated, route, transaction, .. } = checked;
     Ready {

@@ -2,32 +2,32 @@
 //! is given up, and only then clients are heard. Broker.
 
 mod doors;
+mod error;
+
+pub use error::StartError;
 
 use crate::{
-    analyst::{Analyst, NoAnalyst},
+    analyst::Analyst,
     audit::Audit,
     journal::{self, Journal},
-    launcher::LauncherError,
-    launcher_process::{self, LauncherProcess, LauncherProcessError},
+    launcher_process::{self, LauncherProcess},
     link::Link,
-    listen::{self, ListenError},
+    listen,
     options::Options,
-    privilege::{self, PrivilegeError},
-    prove::Proofs,
+    privilege,
+    prove::proofs::Proofs,
     reload::{Filter, Reloader},
     scrape,
     serve::{self, Beside, Listener, Stop},
     server::{Clients, Live, Operators, Server},
     service,
-    settings::{Door, OperatorDoor, Settings, SettingsError, StartedBy, State, Telling},
+    settings::{Door, OperatorDoor, Settings, StartedBy, State, Telling},
     spool::Spools,
     state::{self, Places, StateError},
-    tools::RegistryError,
     traces::Traces,
     undo::Undos,
 };
 use doors::{Besides, Entrance};
-use palisade_audit::AuditError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     io::{self, IsTerminal as _},
@@ -36,79 +36,8 @@ use std::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-/// `EX_CONFIG`: the status for a bad configuration.
-const BAD_CONFIGURATION: u8 = 78;
-
 /// More than all connections and their sessions need.
 const DESCRIPTORS: u64 = 65536;
-
-/// Why the daemon did not start, or stopped serving.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The options or the configuration.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// The agent socket.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// Standard input.
-    #[error("with --embedded, standard input must be a connected Unix stream socket")]
-    NotEmbedded,
-    /// Standard output.
-    #[error("with --operator-stdout, standard output must be a connected Unix stream socket")]
-    NotOperator,
-    /// The service manager.
-    #[error("the service manager handed over sockets, but not the agents'; name it `agent`")]
-    NotHanded,
-    /// The state directory.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// The audit log.
-    #[error("{0}; nothing runs that is not recorded")]
-    Audit(#[from] AuditError),
-    /// The analyst.
-    #[error(transparent)]
-    Analyst(#[from] NoAnalyst),
-    /// The launcher's process.
-    #[error(transparent)]
-    Process(#[from] LauncherProcessError),
-    /// The launcher.
-    #[error(transparent)]
-    Launcher(#[from] LauncherError),
-    /// Privilege that is left.
-    #[error(transparent)]
-    Privilege(#[from] PrivilegeError),
-    /// A defect in the tools.
-    #[error(transparent)]
-    Tools(#[from] RegistryError),
-    /// The runtime.
-    #[error("can not {0}")]
-    Io(&'static str, #[source] io::Error),
-}
-
-impl StartError {
-    /// The exit status.
-    #[must_use]
-    pub fn status(&self) -> u8 {
-        match self {
-            Self::Settings(_) => BAD_CONFIGURATION,
-            Self::Listen(error) if error.is_unsafe() => BAD_CONFIGURATION,
-            Self::State(StateError::NotOwn { .. } | StateError::Place(_)) => BAD_CONFIGURATION,
-            Self::Listen(_)
-            | Self::NotEmbedded
-            | Self::NotOperator
-            | Self::NotHanded
-            | Self::State(_)
-            | Self::Audit(_)
-            | Self::Analyst(_)
-            | Self::Process(_)
-            | Self::Launcher(_)
-            | Self::Privilege(_)
-            | Self::Tools(_)
-            | Self::Io(..) => 1,
-        }
-    }
-}
 
 /// A daemon without privilege that has everything it needs to serve.
 #[derive(Debug)]

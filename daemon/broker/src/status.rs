@@ -1,6 +1,6 @@
 //! What the daemon is and what this host can enforce, with advice for what is missing. Broker.
 
-use crate::server::{NAME, Server};
+use crate::{release::NAME, server::Server};
 use palisade_plan::{BUILD_ID, Facts, Found, KERNEL_RECORDS, Layer};
 use palisade_protocol::{LayerStatus, RecordsStatus, Status};
 

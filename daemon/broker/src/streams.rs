@@ -1,7 +1,7 @@
 //! The streams of a program: pipes, or a terminal that its cell made. Broker.
 
 use crate::{
-    context::Attachment,
+    attachment::Attachment,
     task::{Content, Program, Typing},
 };
 use palisade_plan::cell::Size;

@@ -1,14 +1,12 @@
 //! What a call will do: its arguments, parsed once. Broker, pure.
 
 mod change;
+mod content;
 
 pub(crate) use change::{ChangeTask, Edited, Kept, Undone};
+pub(crate) use content::Content;
 
-use crate::{
-    checkpoint::desk::ConnectionNumber,
-    job::JobNumber,
-    tools::{Parsed, Tool},
-};
+use crate::peer::ConnectionNumber;
 use palisade_plan::{
     cell::{Part, Size},
     change::Replacement,
@@ -16,7 +14,7 @@ use palisade_plan::{
 };
 use palisade_policy::Profile;
 use palisade_protocol::{
-    Call, ErrorCode, JsonText, RawPath, WireError,
+    Call, ErrorCode, JsonText, RawPath, ToolSpec, WireError,
     arguments::{Encoding, TodoItem},
     limits::{MAX_PATH, MAX_TIMEOUT_MS},
 };
@@ -74,6 +72,9 @@ pub(crate) enum Numbering {
     None,
     Lines,
 }
+
+/// A job's number in its session.
+pub(crate) type JobNumber = u64;
 
 /// What is asked of the jobs of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,11 +152,18 @@ pub(crate) enum Directory {
     Left,
 }
 
-/// Bytes that came with the call, or that will follow it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Content {
-    Inline(String),
-    Attached,
+/// What the arguments say.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) task: Task,
+    /// How long it may take, where that is an argument.
+    pub(crate) timeout_ms: Option<u64>,
+}
+
+impl From<Task> for Parsed {
+    fn from(task: Task) -> Self {
+        Self { task, timeout_ms: None }
+    }
 }
 
 /// A call's task and how long it may take.
@@ -165,13 +173,14 @@ pub(crate) struct Validated {
     pub(crate) timeout: Duration,
 }
 
-/// Reads a call's arguments.
+/// Holds what a call's arguments say to what its profile allows.
 pub(crate) fn validate(
-    tool: &Tool,
+    tool: &ToolSpec,
     call: &Call,
+    parsed: Parsed,
     profile: &Profile,
 ) -> Result<Validated, WireError> {
-    let Parsed { mut task, timeout_ms } = tool.parse(call)?;
+    let Parsed { mut task, timeout_ms } = parsed;
     let asked = [("options.timeout_ms", call.options.timeout_ms), ("timeout_ms", timeout_ms)];
     if call.options.attach && !takes_attachment(&task) {
         return Err(invalid("attach", "this call has no use for an attachment", "leave it out"));
@@ -188,11 +197,11 @@ pub(crate) fn validate(
 /// A job's time is another than a call's. What has to be reviewed before it is seen can be none.
 fn as_job(
     program: &mut Program,
-    tool: &Tool,
+    tool: &ToolSpec,
     asked: &[(&str, Option<u64>)],
     profile: &Profile,
 ) -> Result<(), WireError> {
-    if profile.reviews_output(&tool.spec) {
+    if profile.reviews_output(tool) {
         return Err(WireError::new(
             ErrorCode::InvalidArguments,
             "the output of this tool is reviewed before it is seen, and a job's can not be",

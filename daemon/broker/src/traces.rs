@@ -7,7 +7,7 @@ pub(crate) use export::Export;
 
 use crate::{
     course::{Course, Span},
-    server::NAME,
+    release::NAME,
     session::Session,
 };
 use palisade_protocol::{CallResult, ErrorCode};

@@ -3,16 +3,12 @@
 
 mod changes;
 mod ending;
-mod keep;
+pub(crate) mod keep;
 mod part;
-mod resolve;
+pub(crate) mod resolve;
 mod review;
-mod settle;
+pub(crate) mod settle;
 mod told;
-
-pub(crate) use keep::keep;
-pub(crate) use resolve::resolve;
-pub(crate) use settle::{Consent, Purpose, Unsettled, settle};
 
 use crate::{
     channel::Channel,
@@ -28,8 +24,12 @@ use palisade_plan::{
 use std::{
     os::fd::AsFd as _,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 use tokio::{sync::Mutex, time::timeout};
+
+/// How long it may take to find out what was changed, and to have it done.
+const SETTLE: Duration = Duration::from_secs(120);
 
 /// The process of one transaction. Dropped, it ends, and what was changed is gone.
 #[derive(Debug)]

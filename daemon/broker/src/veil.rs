@@ -1,10 +1,7 @@
 //! What a profile hides in a workspace: looked for by the cell before each program, and remembered
 //! from one session to the next. Broker.
 
-use crate::{
-    error::CallError, files::FileChannels, runner::RunnerError, session::Session,
-    transaction::Transaction,
-};
+use crate::files::{FileChannels, Lease};
 use palisade_plan::cell::FileReply;
 use std::{
     collections::HashMap,
@@ -72,7 +69,7 @@ impl Search {
     }
 
     /// Has the cell look for what is hidden now.
-    async fn look(&self, files: &FileChannels) -> Result<Scanned, ScanError> {
+    pub(crate) async fn look(&self, files: &FileChannels) -> Result<Scanned, ScanError> {
         let first = !self.begun.swap(true, Ordering::Relaxed);
         let known = first.then(|| self.scans.get(&self.key)).flatten();
         let (files, scans, key) = (files.clone(), self.scans.clone(), self.key.clone());
@@ -101,13 +98,13 @@ enum Wanted {
 
 /// Why nothing was found out.
 #[derive(Debug)]
-enum ScanError {
+pub(crate) enum ScanError {
     Channel,
     Failed(palisade_plan::cell::FileError),
 }
 
 async fn ask(
-    lease: &mut crate::files::Lease,
+    lease: &mut Lease,
     wanted: Wanted,
     known: Option<&OwnedFd>,
 ) -> Result<(Scanned, u64), ScanError> {
@@ -118,43 +115,5 @@ async fn ask(
         }
         (FileReply::Failed(failure), _) => Err(ScanError::Failed(failure)),
         (_, _) => Err(ScanError::Channel),
-    }
-}
-
-impl Session {
-    /// Whether programs are kept from names of the workspace.
-    pub(crate) fn is_veiled(&self) -> bool {
-        self.profile.veils() && self.transactions.none().is_none()
-    }
-
-    /// What is hidden now.
-    pub(crate) async fn scanned(&self) -> Result<Scanned, CallError> {
-        self.search.look(&self.files).await.map_err(|error| match error {
-            ScanError::Channel => self.channel_error("it did not say what is hidden"),
-            ScanError::Failed(failure) => CallError::File(failure),
-        })
-    }
-
-    /// A transaction, in which nothing is seen that is hidden now.
-    pub(crate) async fn transaction(&self) -> Result<Transaction, CallError> {
-        let scanned = match self.profile.hides() {
-            true => Some(self.scanned().await?),
-            false => None,
-        };
-        let taken = self.transactions.take(scanned).await;
-        taken.map_err(|error| self.unveiled(&error))
-    }
-
-    /// What it means that there is no transaction.
-    fn unveiled(&self, error: &RunnerError) -> CallError {
-        match self.check() {
-            Err(over) => over,
-            Ok(()) => CallError::Transaction(error.to_string()),
-        }
-    }
-
-    /// Whether a program may run without one.
-    pub(crate) fn may_do_without(&self) -> bool {
-        !self.profile.veils() || self.profile.veils_at_will()
     }
 }

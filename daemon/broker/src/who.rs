@@ -1,7 +1,7 @@
 //! Who a peer is beyond its credentials: its groups and its systemd unit, read of the very process
 //! that connected. Broker.
 
-use crate::session::Peer;
+use crate::peer::Peer;
 use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{

@@ -1,7 +1,8 @@
 use super::*;
 use crate::tools::testing::{Broker, content, pair, writing, written};
 use palisade_plan::{
-    cell::{CHUNK, FILE_CHANNELS, Form, Part, WriteMode},
+    cell::{CHUNK, FILE_CHANNELS, Form, Part},
+    change::WriteMode,
     codec,
     search::Choice,
 };

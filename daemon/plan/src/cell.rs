@@ -302,17 +302,6 @@ pub enum Made {
     },
 }
 
-/// What a write does with what is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub enum WriteMode {
-    /// Replace it.
-    Overwrite,
-    /// Add to its end.
-    Append,
-    /// Refuse.
-    Create,
-}
-
 /// From a cell's file channel to the broker.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum FileReply {
@@ -378,17 +367,6 @@ pub enum FileReply {
         /// The same number as before if the same is hidden, and nothing else changed around it.
         generation: u64,
     },
-}
-
-/// One state of one file: device, inode, and when anything of it changed last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
-pub struct Version {
-    /// Device.
-    pub dev: u64,
-    /// Inode.
-    pub ino: u64,
-    /// In seconds and nanoseconds; no program can set it.
-    pub ctime: (i64, u32),
 }
 
 /// What is at a path: enough to notice that it is something else later.

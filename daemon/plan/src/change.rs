@@ -14,10 +14,7 @@
 //! and a move nothing at its old one; and `Absent` for a path that no effect names, as what was
 //! below a deleted directory. All of it is held against what is there before any of it is done.
 
-use crate::{
-    Path,
-    cell::{Version, WriteMode},
-};
+use crate::Path;
 use bincode::{Decode, Encode};
 
 /// A change to prepare. Paths are absolute.
@@ -113,6 +110,17 @@ pub enum Act {
         /// what had not begun is cleared away.
         begun: Option<Vec<[u8; 32]>>,
     },
+}
+
+/// What a write does with what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum WriteMode {
+    /// Replace it.
+    Overwrite,
+    /// Add to its end.
+    Append,
+    /// Refuse.
+    Create,
 }
 
 /// What becomes of paths that the program changed and somebody else too, meanwhile.
@@ -339,4 +347,15 @@ pub struct Changed {
     pub resolved: Vec<[u8; 32]>,
     /// What else there is to say, in sentences.
     pub notes: Vec<String>,
+}
+
+/// One state of one file: device, inode, and when anything of it changed last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+pub struct Version {
+    /// Device.
+    pub dev: u64,
+    /// Inode.
+    pub ino: u64,
+    /// In seconds and nanoseconds; no program can set it.
+    pub ctime: (i64, u32),
 }

@@ -2,33 +2,8 @@
 //!
 //! It names no identity: the launcher takes that from the client's own socket.
 
-use crate::{Layer, SyscallRule, names::Names, record::Recording};
+use crate::{Layer, Path, SyscallRule, names::Names, record::Recording};
 use bincode::{Decode, Encode};
-use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt as _};
-
-/// A path of any bytes but NUL.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
-pub struct Path(pub Vec<u8>);
-
-impl Path {
-    /// As the standard library sees it.
-    #[must_use]
-    pub fn as_path(&self) -> &std::path::Path {
-        std::path::Path::new(OsStr::from_bytes(&self.0))
-    }
-}
-
-impl fmt::Debug for Path {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_path().fmt(f)
-    }
-}
-
-impl<P: AsRef<OsStr>> From<P> for Path {
-    fn from(path: P) -> Self {
-        Self(path.as_ref().as_bytes().to_vec())
-    }
-}
 
 /// What a session may do below a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]

@@ -19,6 +19,8 @@ mod facts;
 mod filter;
 mod launch;
 mod layer;
+mod namespace;
+mod path;
 mod receipt;
 mod step;
 
@@ -27,14 +29,16 @@ pub use filter::{
     Compare, Condition, FilterError, Instruction, SyscallAction, SyscallRule, assemble,
 };
 pub use launch::{
-    Access, Bind, Durable, Grant, LaunchPlan, Limits, MissingPath, Network, Path, Records,
-    SessionUid, Tmpfs, Transactions, Upper,
+    Access, Bind, Durable, Grant, LaunchPlan, Limits, MissingPath, Network, Records, SessionUid,
+    Tmpfs, Transactions, Upper,
 };
 pub use layer::Layer;
+pub use namespace::Namespace;
+pub use path::Path;
 pub use receipt::{Absent, CellReceipt, HeldLimit, HeldNetwork};
 pub use step::{
-    Identity, MountsBelow, Namespace, Overlay, ProcView, Resource, Rlimit, Role, Root, Runs, Step,
-    StepError, Store, Tcp, steps,
+    Identity, MountsBelow, Overlay, ProcView, Resource, Rlimit, Role, Root, Runs, Step, StepError,
+    Store, Tcp, steps,
 };
 
 /// Shared by all rooms of one build; rooms of different builds refuse each other.

@@ -5,7 +5,7 @@ mod kept;
 mod pattern;
 
 pub use kept::{Kept, KeptDirectory};
-pub use pattern::{Pattern, PatternError};
+pub use pattern::{Kind, Pattern, PatternError};
 
 use bincode::{Decode, Encode};
 
@@ -21,17 +21,6 @@ pub struct Names {
 /// Patterns in order; of those that match, the last decides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct NameList(pub Vec<String>);
-
-/// What an entry is, as far as a pattern asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A directory.
-    Directory,
-    /// Anything else.
-    Other,
-    /// It is not known: what is true of either is true of it.
-    Either,
-}
 
 /// Which pattern matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //! reader sees all of it and a test can leave one out.
 
 use crate::{
-    Absent, Access, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, MissingPath, Network,
-    Path, Records, SyscallRule, Tmpfs, Transactions,
+    Absent, Access, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, MissingPath, Namespace,
+    Network, Path, Records, SyscallRule, Tmpfs, Transactions,
     names::{NameList, Names},
     record::Recording,
 };
@@ -55,39 +55,6 @@ impl Runs {
 impl From<Identity> for Runs {
     fn from(identity: Identity) -> Self {
         Self { own: identity, peer: identity }
-    }
-}
-
-/// A namespace that a step makes or enters. (The PID namespace is made by the launcher: a
-/// process can not move itself into one.)
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub enum Namespace {
-    /// Mounts.
-    Mount,
-    /// Process ids.
-    Pid,
-    /// Network.
-    Network,
-    /// System V and POSIX IPC.
-    Ipc,
-    /// Host name.
-    Uts,
-    /// Cgroup root.
-    Cgroup,
-}
-
-impl Namespace {
-    /// Its name in receipts, and the layer it stands for.
-    #[must_use]
-    pub const fn layer(self) -> Layer {
-        match self {
-            Self::Mount => Layer::Mount,
-            Self::Pid => Layer::Pid,
-            Self::Network => Layer::Network,
-            Self::Ipc => Layer::Ipc,
-            Self::Uts => Layer::Uts,
-            Self::Cgroup => Layer::Cgroup,
-        }
     }
 }
 

@@ -7,10 +7,7 @@ use crate::{
     rules::{self, Ruling},
     transactions::Held,
 };
-use palisade_plan::{
-    cell::Version,
-    change::{Effect, EffectKind, Print},
-};
+use palisade_plan::change::{Effect, EffectKind, Print, Version};
 use palisade_protocol::{Ask, Finding, Severity, ToolName, ToolSpec};
 
 /// The kind of a finding of what somebody else changed as well.

@@ -1,12 +1,9 @@
 //! What a change did or would do, for programs and in words. Broker, pure.
 
 use super::preview::Preview;
-use crate::{error::CallError, file::escaped, task::ChangeTask};
-use palisade_plan::{
-    cell::FileErrorKind,
-    change::{Effect, EffectKind, Print},
-};
-use palisade_protocol::{FileChange, JsonText, RawPath};
+use crate::{escaped::escaped, task::ChangeTask};
+use palisade_plan::change::{Effect, EffectKind, Print};
+use palisade_protocol::{FileChange, RawPath};
 use serde_json::{Value, json};
 
 /// How many effects are named in words.
@@ -128,14 +125,4 @@ fn line(effect: &Effect) -> String {
         | EffectKind::Edited
         | EffectKind::Deleted { .. }) => format!("{} {path}\n", word(kind)),
     }
-}
-
-/// What a conflict is about, for `data`: the diff that the cell made of it.
-pub(crate) fn conflict(error: &CallError) -> Option<JsonText> {
-    let (CallError::File(failure) | CallError::Changing { failure, .. }) = error else {
-        return None;
-    };
-    let (_, diff) = failure.message.split_once('\n')?;
-    (failure.kind == FileErrorKind::Conflict)
-        .then(|| JsonText::render(&json!({"conflict": {"diff": diff}})).ok())?
 }

@@ -2,8 +2,8 @@
 
 use super::wanted::Source;
 use crate::{
+    attachment::Attachment,
     channel::ChannelError,
-    context::Attachment,
     error::CallError,
     files::Lease,
     session::Session,

@@ -1,21 +1,24 @@
 //! A change that is prepared and held: nothing of it is done, and what it would replace is kept. It
 //! is then done, or let go of. Broker.
 
-use super::{Leave, Preview, exchange, explained, left, note, wanted::Wanted};
+use super::{exchange, explained::explained, leave::Leave, preview::Preview, wanted::Wanted};
 use crate::{
-    context::{Attachment, Context, Deadline},
+    attachment::Attachment,
+    context::{Context, Deadline},
     error::CallError,
     files::{FileChannels, Lease},
     outcome::Outcome,
+    session::Session,
     task::ChangeTask,
     undo::{Begun, CALL_ENTRIES, Term, Writing},
 };
 use palisade_plan::{
+    Path,
     cell::{FileReply, FileRequest},
-    change::{Change, Changed, Keep},
+    change::{Change, Changed, Effect, EffectKind, Keep, Print},
 };
 use palisade_protocol::ToolName;
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 
 /// How long the cell has beyond the call's own time to do what was prepared. It is not stopped
@@ -71,7 +74,7 @@ impl Held {
         let Some(mut lease) = files.lease().await else {
             return Err(session.channel_error("all its file channels are broken"));
         };
-        let change = Change { act: wanted.act, most: task.most(session), keep, diff: 0 };
+        let change = Change { act: wanted.act, most: task.most(&session.profile), keep, diff: 0 };
         let prepared =
             exchange::prepare(&mut lease, session, change, wanted.source, input, writing.as_mut())
                 .await
@@ -134,5 +137,45 @@ impl Held {
             }
         }
         Ok(Done::Changed { changed, undo })
+    }
+}
+
+/// What an effect leaves at its path, and where something was moved from.
+fn left(effect: &Effect) -> Vec<(Path, Print)> {
+    let there = (effect.path.clone(), effect.print.clone());
+    match &effect.kind {
+        EffectKind::Moved { from } => vec![(from.clone(), Print::Absent), there],
+        EffectKind::Created
+        | EffectKind::Replaced
+        | EffectKind::Appended
+        | EffectKind::Edited
+        | EffectKind::Deleted { .. }
+        | EffectKind::Mode
+        | EffectKind::Touched => vec![there],
+        EffectKind::Special => Vec::new(),
+    }
+}
+
+/// Files whose contents are all the session's own are its own until somebody changes them.
+fn note(session: &Session, task: &ChangeTask, changed: &Changed) {
+    // What is put back is what somebody else had there.
+    if matches!(task, ChangeTask::Undo { .. }) {
+        return;
+    }
+    let effects: HashMap<&Path, &Effect> =
+        changed.effects.iter().map(|effect| (&effect.path, effect)).collect();
+    for (path, version) in &changed.wrote {
+        let Some(effect) = effects.get(path) else { continue };
+        let own = || effect.replaces.is_some_and(|before| session.wrote(before));
+        let is_own = match effect.kind {
+            EffectKind::Created | EffectKind::Replaced => true,
+            EffectKind::Appended | EffectKind::Edited | EffectKind::Mode | EffectKind::Touched => {
+                own()
+            }
+            EffectKind::Moved { .. } | EffectKind::Deleted { .. } | EffectKind::Special => false,
+        };
+        if is_own {
+            session.note_written(*version);
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! What a change was cleared for, held against what it turns out to do. Broker.
 
-use super::{Preview, losses, preview::touched};
+use super::{
+    losses,
+    preview::{Preview, touched},
+};
 use crate::{error::CallError, session::Session, task::ChangeTask};
 use palisade_plan::change::{EffectKind, Print};
 use palisade_protocol::{Ask, Finding, ToolName};

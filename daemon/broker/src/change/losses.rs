@@ -2,10 +2,7 @@
 
 use super::wanted::Author;
 use crate::session::Session;
-use palisade_plan::{
-    cell::Version,
-    change::{Effect, EffectKind},
-};
+use palisade_plan::change::{Effect, EffectKind, Version};
 use palisade_protocol::{Finding, Severity, ToolName};
 
 /// Findings for whatever would be lost. Edits name what they replace, and lose nothing unseen; what

@@ -2,7 +2,8 @@
 //! Broker.
 
 use super::{
-    exchange, explained,
+    exchange,
+    explained::explained,
     wanted::{Source, Wanted},
 };
 use crate::{error::CallError, files::FileChannels, session::Session, task::ChangeTask};
@@ -83,7 +84,7 @@ pub(crate) async fn preview_on(
     let Some(mut lease) = files.lease().await else {
         return Err(session.channel_error("all its file channels are broken"));
     };
-    let change = Change { act, most: task.most(session), keep: Keep::Nothing, diff };
+    let change = Change { act, most: task.most(&session.profile), keep: Keep::Nothing, diff };
     let prepared = exchange::prepare(&mut lease, session, change, source, None, None)
         .await
         .map_err(|error| explained(task, error))?;

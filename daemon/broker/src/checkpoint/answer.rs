@@ -2,24 +2,17 @@
 //! is refused. Broker.
 
 use super::{
-    desk::{ConnectionNumber, Desk, Open, State, Verdict},
+    desk::Desk,
     grants::{Kept, Memory},
-    poll::{Asked, Standing},
+    open::{Open, State},
+    poll::{Answerer, Asked, Standing},
+    verdict::Verdict,
 };
 use palisade_protocol::{
     Answer, Answered, Decision, Deny, ErrorCode, FileChange, GrantId, HandlerId, Modified, Part,
     QuestionId, RawPath, Remember, Replace, Review, WireError, Withhold,
 };
 use tokio::time::Instant;
-
-/// Who answers, as the kernel says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Answerer {
-    pub(crate) connection: ConnectionNumber,
-    pub(crate) uid: u32,
-    /// None where it can not be seen from here.
-    pub(crate) pid: Option<u32>,
-}
 
 /// What an answer comes to.
 enum Vote {

@@ -1,22 +1,19 @@
 //! Asks about one call: memory first, then the handlers, and what they say is recorded and told
 //! before anything comes of it. Broker.
 
-use super::{
-    desk::{Inquiry, Verdict},
-    grants::Kept,
-    question::Subject,
-};
+use super::{grants::Kept, question::Subject};
 use crate::{
-    audit::{Answering, Docket, Put},
-    context::Attachment,
-    dry,
+    attachment::Attachment,
+    audit::docket::{Answering, Docket, Put},
+    checkpoint::{inquiry::Inquiry, verdict::Verdict},
+    dry::report::{rendered, report},
     error::CallError,
-    gather::{self, Gathered},
+    gather::{self, gathered::Gathered},
     news,
     outcome::Outcome,
     seen::Seen,
     server::Server,
-    stages::Checked,
+    stages::checked::Checked,
 };
 use palisade_policy::{Grant, Judgement, Question};
 use palisade_protocol::{
@@ -166,7 +163,7 @@ pub(crate) fn would_ask(
     question: &Question,
 ) -> Value {
     let claim = subject(call, gathered, &gathered.seen, question).claim();
-    let mut report = dry::report(call, "ask", Some(question.rule()));
+    let mut report = report(call, "ask", Some(question.rule()));
     report["covered_by"] = server.desk.covering(&claim).map(|id| id.to_string()).into();
     report
 }
@@ -174,7 +171,7 @@ pub(crate) fn would_ask(
 /// A report as the end of a dry run.
 pub(crate) fn told_dry(report: &Value, question: &Question) -> Box<Outcome> {
     let findings = question.findings().to_vec();
-    Box::new(Outcome { findings, ..dry::rendered(report) })
+    Box::new(Outcome { findings, ..rendered(report) })
 }
 
 /// The call with the approver's arguments: validated and judged again. What the approver wrote is

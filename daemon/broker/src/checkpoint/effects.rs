@@ -1,10 +1,11 @@
 //! Asks about what a command did in its transaction. The question shows the change set, the answer
 //! is bound to its digest, and is recorded before anything comes of it. Broker.
 
-use super::{consult, desk::Verdict, question::Subject};
+use super::{consult, question::Subject};
 use crate::{
-    audit::{Answering, Docket},
+    audit::docket::{Answering, Docket},
     change::Preview,
+    checkpoint::verdict::Verdict,
     error::CallError,
     news,
     outcome::Outcome,

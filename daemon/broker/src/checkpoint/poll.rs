@@ -1,9 +1,18 @@
 //! Counts what handlers say to one question: any denial denies, the highest priority that was
 //! asked decides, and a profile may want several. Broker, pure.
 
-use super::answer::Answerer;
+use crate::peer::ConnectionNumber;
 use palisade_protocol::HandlerId;
 use tokio::time::Instant;
+
+/// Who answers, as the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Answerer {
+    pub(crate) connection: ConnectionNumber,
+    pub(crate) uid: u32,
+    /// None where it can not be seen from here.
+    pub(crate) pid: Option<u32>,
+}
 
 /// Somebody who was asked.
 #[derive(Debug, Clone)]

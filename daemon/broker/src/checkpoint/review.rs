@@ -1,9 +1,10 @@
 //! Output review: what a call gave is seen by a handler before the agent sees it, where the profile
 //! says so. Anything but a clear yes withholds it. Broker.
 
-use super::{consult, desk::Verdict, question::Subject};
+use super::{consult, question::Subject};
 use crate::{
-    audit::{Answering, Docket},
+    audit::docket::{Answering, Docket},
+    checkpoint::verdict::Verdict,
     news,
     outcome::Outcome,
     seen::Seen,

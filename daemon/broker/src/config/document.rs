@@ -1,9 +1,13 @@
 //! A configuration's text as a tree with places: unknown keys are found here, and whatever goes
 //! wrong is located by it. Broker, pure.
 
-use super::{ConfigError, Written, keys, values::Absolute};
+use super::{
+    error::ConfigError,
+    keys,
+    place::{Place, Written},
+    values::Absolute,
+};
 use std::{
-    fmt,
     num::NonZeroU32,
     ops::Range,
     path::{Path, PathBuf},
@@ -13,23 +17,6 @@ use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
-
-/// A place in a configuration file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file.
-    pub file: Arc<Path>,
-    /// The line, from 1.
-    pub line: usize,
-    /// The column, from 1, in characters.
-    pub column: usize,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.file.display(), self.line, self.column)
-    }
-}
 
 /// A text that is TOML with known keys only.
 #[derive(Debug)]

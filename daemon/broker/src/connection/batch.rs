@@ -2,7 +2,7 @@
 
 use super::{
     Connection,
-    requests::{Made, send},
+    made::{Made, send},
 };
 use crate::{
     flight::{Flight, Landing},

@@ -1,7 +1,7 @@
 //! What an operator may ask, one by one. Broker.
 
 use super::Connection;
-use crate::{checkpoint::answer::Answerer, observers::Subscriber, order::Role, undo::UndoError};
+use crate::{checkpoint::poll::Answerer, observers::Subscriber, order::Role, undo::UndoError};
 use palisade_protocol::{
     Answer, CallId, ErrorCode, Forget, Forgotten, GrantId, Pending, Question, Register, Registered,
     Reply, SessionId, Subscribe, WireError, limits::MAX_FRAME,

@@ -1,7 +1,13 @@
 //! `read_file`: pieces from the cell become text, numbered text, bytes or events. Broker.
 
-use super::{done, escaped, media, unexpected};
-use crate::{context::Context, error::CallError, files::Lease, outcome::Outcome, task::Numbering};
+use super::{
+    exchange::{done, unexpected},
+    media,
+};
+use crate::{
+    context::Context, error::CallError, escaped::escaped, files::Lease, outcome::Outcome,
+    task::Numbering,
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use palisade_plan::{
     Path,

@@ -1,7 +1,10 @@
 //! `glob` and `grep`: what the cell found, as text and as data. Broker.
 
-use super::{Sieve, ask, done, escaped, unexpected};
-use crate::{context::Context, error::CallError, files::Lease, outcome::Outcome};
+use super::{
+    exchange::{ask, done, unexpected},
+    sieve::Sieve,
+};
+use crate::{context::Context, error::CallError, escaped::escaped, files::Lease, outcome::Outcome};
 use palisade_plan::{
     Path,
     cell::{FileReply, FileRequest},

@@ -1,7 +1,7 @@
 //! Finds out what a change is about, for the judge. What it needs to know decides how far to look:
 //! most changes are prepared once, when they are made. Broker.
 
-use super::{Gathered, look};
+use super::{gathered::Gathered, look::look};
 use crate::{
     change::{self, Author, DIFF},
     error::CallError,
@@ -10,7 +10,7 @@ use crate::{
     task::{ChangeTask, Undone},
     tools::Tool,
 };
-use palisade_plan::cell::{Link, WriteMode};
+use palisade_plan::{cell::Link, change::WriteMode};
 use palisade_protocol::{Ask, Finding, Severity};
 
 /// Adds what is known of a change.

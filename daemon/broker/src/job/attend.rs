@@ -2,13 +2,14 @@
 
 use super::{Job, tape::Recorder};
 use crate::{
-    context::{Attachment, Context, Deadline},
+    attachment::Attachment,
+    context::{Context, Deadline},
     error::CallError,
     run::Begun,
     session::Session,
     streams::{self, Piece, Taker},
     task::Content,
-    transaction::{self, Transaction},
+    transaction::{Transaction, keep},
     watchdog::{Runner, Watchdog},
 };
 use palisade_protocol::{ToolName, WireError};
@@ -47,7 +48,7 @@ impl Held {
     async fn keep(&self) -> Result<(), CallError> {
         let tool = ToolName::try_from("bash".to_owned());
         let tool = tool.map_err(|error| CallError::Cell(error.to_string()))?;
-        transaction::keep(&self.transaction, &self.context, &tool).await
+        keep::keep(&self.transaction, &self.context, &tool).await
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
 };
 use palisade_protocol::JsonText;
 use serde_json::{Value, json};
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{fmt::Write as _, sync::Arc};
 use tokio::time::{Instant, timeout_at};
 
 /// Does what is asked of a job.
@@ -193,6 +193,3 @@ fn list(session: &Session, which: Which) -> Result<Outcome, CallError> {
     }
     outcome(text, &json!({ "jobs": jobs }))
 }
-
-/// The longest that `job_output` waits.
-pub(crate) const MOST_WAIT: Duration = Duration::from_secs(600);

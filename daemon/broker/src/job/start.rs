@@ -1,6 +1,6 @@
 //! Starts jobs: at once, or when a call has outlived its patience. Broker.
 
-use super::{Job, JobNumber, Progress, attend, serve, tape::Tape};
+use super::{Job, Progress, attend, serve, tape::Tape};
 use crate::{
     context::{Context, Deadline},
     error::CallError,
@@ -8,7 +8,7 @@ use crate::{
     output::Output,
     run::{self, Begun, Via},
     streams::{PIECES, Piece, Taker as _},
-    task::{Directory, Program, Typing},
+    task::{Directory, JobNumber, Program, Typing},
 };
 use palisade_policy::Search;
 use palisade_protocol::JsonText;

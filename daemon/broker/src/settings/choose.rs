@@ -1,6 +1,10 @@
 //! Several keys at once, each from what was typed, written or is usual. Broker.
 
-use super::{Door, OperatorDoor, SettingsError, StartedBy, Telling};
+use super::{
+    doors::{Door, OperatorDoor, Telling},
+    error::SettingsError,
+    started::StartedBy,
+};
 use crate::{
     config::{self, Config, Written},
     effective::{Effective, Origin},

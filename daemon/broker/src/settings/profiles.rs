@@ -1,6 +1,6 @@
 //! The profiles of the configured directories. Broker, before it serves and when it reloads.
 
-use super::SettingsError;
+use super::error::SettingsError;
 use crate::ownership;
 use palisade_policy::{Owner, ProfileSet, Source};
 use std::{

@@ -1,9 +1,6 @@
 //! A spool as it is on disk: what was printed, and beside it whose it is. Broker.
 
-use super::{
-    MAX_AGE,
-    shelf::{Hold, Shelf},
-};
+use super::shelf::{Hold, MAX_AGE, Shelf};
 use crate::moment::{Age, Moment};
 use palisade_protocol::{Bytes, OutputPage, OutputQuery, limits};
 use serde::{Deserialize, Serialize};

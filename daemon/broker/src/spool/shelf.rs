@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+/// How long a spool is kept.
+pub(super) const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// What a spool takes besides what is in it.
 pub(super) const OVERHEAD: u64 = 4096;
 

@@ -1,21 +1,41 @@
-//! What other stages may know of a call whose arguments make sense, and how it runs. Broker.
+//! A call whose arguments make sense: what other stages may know of it, and how it runs. Broker.
 
-use super::Checked;
 use crate::{
+    attachment::Attachment,
     change::Preview,
-    context::Attachment,
+    context::Context,
     guard::Route,
     outcome::Outcome,
     session::Session,
-    task::{self, Manner, Task},
+    task::{self, Manner, Task, Validated},
     tools::Tool,
     transaction::Transaction,
+    turn::Place,
 };
-use palisade_policy::{Grant, Search, UpFront};
-use palisade_protocol::{Call, CallId, Guard, ToolName};
+use palisade_policy::{Grant, Profile, Search, UpFront};
+use palisade_protocol::{Call, CallId, Guard, ToolName, WireError};
 use serde_json::Value;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
+
+/// A call whose arguments make sense.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(super) call: Call,
+    pub(super) context: Context,
+    /// Until it was its turn.
+    pub(super) place: Option<Place>,
+    pub(super) tool: Arc<Tool>,
+    pub(super) validated: Validated,
+    /// What a change would do, in a dry run.
+    pub(super) preview: Option<Preview>,
+    /// How a program runs.
+    pub(super) route: Route,
+    /// The report of a dry run whose program is tried.
+    pub(super) report: Option<Value>,
+    /// Where it runs, once that is made.
+    pub(super) transaction: Option<Transaction>,
+}
 
 impl Checked {
     /// The tool's own name.
@@ -140,9 +160,18 @@ impl Checked {
 
     /// The same with another's arguments, which must fit as well.
     pub(crate) fn with(self, call: Call) -> Result<Self, Box<Outcome>> {
-        match task::validate(&self.tool, &call, &self.context.session.profile) {
+        match validated(&self.tool, &call, &self.context.session.profile) {
             Ok(validated) => Ok(Self { call, validated, ..self }),
             Err(error) => Err(Box::new(error.into())),
         }
     }
+}
+
+/// The task of a call, and how long it may take.
+pub(super) fn validated(
+    tool: &Tool,
+    call: &Call,
+    profile: &Profile,
+) -> Result<Validated, WireError> {
+    task::validate(&tool.spec, call, tool.parse(call)?, profile)
 }

@@ -1,8 +1,8 @@
 //! The stages in which a call is done, what it did is settled, and its output reviewed. Broker.
 
-use super::{Ready, Ticketed};
+use super::ready::{Ready, Ticketed};
 use crate::{
-    audit::Docket,
+    audit::docket::Docket,
     change,
     checkpoint::{consult, review::Reviewed},
     context::{Context, Deadline, Streaming},
@@ -18,9 +18,12 @@ use crate::{
     run,
     server::Server,
     session::Session,
-    task::{Task, Validated},
+    task::{Manner, Program, Task, Validated},
     tools::Tool,
-    transaction::{self, Consent, Unsettled},
+    transaction::{
+        settle,
+        settle::{Consent, Unsettled},
+    },
     why,
 };
 use palisade_policy::Search;
@@ -71,8 +74,8 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
     let change = Changing::begin(&session, &tool.spec.metadata);
     let mut outcome = match task {
         Task::Run(program) => match route {
-            Route::Direct(search) => run::run(program, context, deadline, search).await,
-            Route::Veiled => run::run(program, context, deadline, Search::Whole).await,
+            Route::Direct(search) => run(program, context, deadline, search).await,
+            Route::Veiled => run(program, context, deadline, Search::Whole).await,
             Route::Transaction => CallError::Cell("it has no transaction".to_owned()).into(),
         },
         Task::Job(task) => job::serve::run(task, context, deadline).await,
@@ -97,6 +100,16 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
     Ok(Executed { outcome, reviewed, unsettled: None })
 }
 
+/// Runs a program, to its end or until it has become a job.
+async fn run(program: Program, context: Context, deadline: Deadline, search: Search) -> Outcome {
+    let begun = match program.manner {
+        Manner::Foreground => return run::run(program, context, deadline, search).await,
+        Manner::Background => job::start::background(program, context, deadline).await,
+        Manner::Yield(after) => job::start::yielding(program, context, deadline, after).await,
+    };
+    begun.unwrap_or_else(Outcome::from)
+}
+
 /// A call that ran.
 #[derive(Debug)]
 pub(crate) struct Executed {
@@ -114,7 +127,7 @@ pub(crate) async fn effects(server: &Server, docket: &mut Docket, executed: Exec
     };
     let session = Arc::clone(&unsettled.context.session);
     session.changed();
-    let outcome = transaction::settle(server, docket, *unsettled, outcome).await;
+    let outcome = settle::settle(server, docket, *unsettled, outcome).await;
     session.changed();
     Executed { outcome, reviewed, unsettled: None }
 }

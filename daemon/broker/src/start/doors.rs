@@ -1,7 +1,7 @@
 //! The doors of a daemon: sockets of its own, those that the service manager hands over, or standard
 //! input and output. Broker, before privilege is given up.
 
-use super::StartError;
+use super::error::StartError;
 use crate::{
     listen::{self, Audience, Bound},
     privilege::{self, PrivilegeError},

@@ -1,11 +1,8 @@
 //! What a call will change. Broker, pure.
 
-use super::Content;
-use crate::session::Session;
-use palisade_plan::{
-    cell::WriteMode,
-    change::{Conflicts, Replacement},
-};
+use super::content::Content;
+use palisade_plan::change::{Conflicts, Replacement, WriteMode};
+use palisade_policy::Profile;
 use palisade_protocol::CallId;
 
 /// What a call will change. Paths are as they were given.
@@ -100,7 +97,7 @@ impl ChangeTask {
     }
 
     /// How large a file may be afterwards.
-    pub(crate) fn most(&self, session: &Session) -> u64 {
+    pub(crate) fn most(&self, profile: &Profile) -> u64 {
         match self {
             // A program's files are bounded by limits.file_size and limits.transaction.
             Self::Settle { .. } => u64::MAX,
@@ -110,7 +107,7 @@ impl ChangeTask {
             | Self::Delete { .. }
             | Self::Move { .. }
             | Self::MakeDir { .. }
-            | Self::Undo { .. } => session.profile.file_bytes(),
+            | Self::Undo { .. } => profile.file_bytes(),
         }
     }
 }

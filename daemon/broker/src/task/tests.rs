@@ -22,7 +22,8 @@ fn validate_with(
         reason: None,
         options,
     };
-    validate(&registry.resolve(&call.tool).unwrap(), &call, profiles.get(DEFAULT).unwrap())
+    let tool = registry.resolve(&call.tool).unwrap();
+    validate(&tool.spec, &call, tool.parse(&call)?, profiles.get(DEFAULT).unwrap())
 }
 
 fn task(tool: &str, arguments: &str) -> Result<Task, WireError> {

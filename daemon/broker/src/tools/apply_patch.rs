@@ -1,8 +1,13 @@
 //! `apply_patch`: applies a patch to any number of files, all or nothing. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{ChangeTask, Task, invalid};
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{ChangeTask, Parsed, Task, invalid};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "apply_patch",
@@ -16,7 +21,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "diff hunk unified git change several files",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::ApplyPatch = schema::parse(tool, call)?;
     if arguments.patch.is_empty() {
         return Err(invalid("patch", "it is empty", "give a unified diff or *** Begin Patch text"));

@@ -1,9 +1,13 @@
 //! `bash`: a shell line, or a program without a shell. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{Content, Directory, Manner, Program, Task, Typing, invalid, path, size};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{Content, Directory, Manner, Parsed, Program, Task, Typing, invalid, path, size};
 use palisade_protocol::{
-    AuditOperation, Call, CallOptions, ErrorCode, PermissionClass, WireError, arguments as wire,
+    AuditOperation, Call, CallOptions, ErrorCode, PermissionClass, ToolSpec, WireError,
+    arguments as wire,
 };
 use std::time::Duration;
 
@@ -34,7 +38,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "run command shell terminal execute program script",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::Bash = schema::parse(tool, call)?;
     let timeout_ms = arguments.timeout_ms;
     Ok(Parsed { task: Task::Run(program(arguments, &call.options)?), timeout_ms })

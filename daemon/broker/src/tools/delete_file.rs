@@ -1,8 +1,13 @@
 //! `delete_file`: removes a file, a link or a tree. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{ChangeTask, Kept, Task, path};
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{ChangeTask, Kept, Parsed, Task, path};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "delete_file",
@@ -15,7 +20,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "remove rm unlink file directory",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::DeleteFile = schema::parse(tool, call)?;
     let path = path("path", arguments.path)?;
     let kept = if arguments.permanent { Kept::Not } else { Kept::ForUndo };

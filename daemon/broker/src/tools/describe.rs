@@ -1,6 +1,6 @@
 //! How a built-in describes itself. Broker, pure.
 
-use super::{Origin, Parse, RegistryError, Tool};
+use super::tool::{Origin, Parse, RegistryError, Tool};
 use palisade_protocol::{AuditOperation, JsonText, PermissionClass, ToolMetadata, ToolSpec};
 use schemars::{JsonSchema, schema_for};
 

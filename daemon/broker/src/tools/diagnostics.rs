@@ -1,8 +1,13 @@
 //! `diagnostics`: runs the profile's checkers. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{Task, invalid, path};
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{Parsed, Task, invalid, path};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 
 /// How many paths a call names at most.
 const PATHS: usize = 256;
@@ -19,7 +24,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "errors warnings lint compile check type problems build",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let wire::Diagnostics { paths, timeout_ms } = schema::parse(tool, call)?;
     if paths.len() > PATHS {
         let why = format!("there are {} of at most {PATHS}", paths.len());

@@ -1,8 +1,13 @@
 //! `edit`: replaces text in a file. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{ChangeTask, Edited, Task, path, replacement};
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{ChangeTask, Edited, Parsed, Task, path, replacement};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "edit",
@@ -16,7 +21,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "replace text change modify substitute",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::Edit = schema::parse(tool, call)?;
     let edit = replacement("", arguments.old_string, arguments.new_string, arguments.replace_all)?;
     let file = Edited { path: path("path", arguments.path)?, edits: vec![edit] };

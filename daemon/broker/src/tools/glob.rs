@@ -1,13 +1,16 @@
 //! `glob`: files by their names. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{Task, invalid, path};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{Parsed, Task, invalid, path};
 use palisade_plan::{
     Path,
     search::{Choice, Glob},
 };
 use palisade_protocol::{
-    AuditOperation, Call, PermissionClass, RawPath, WireError, arguments as wire,
+    AuditOperation, Call, PermissionClass, RawPath, ToolSpec, WireError, arguments as wire,
 };
 
 /// How many files come back if the call does not say, and at most.
@@ -26,7 +29,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "find files by name pattern wildcard newest recent",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::Glob = schema::parse(tool, call)?;
     let limit = arguments.limit.unwrap_or(FILES.0);
     if !(1..=FILES.1).contains(&limit) {

@@ -1,13 +1,16 @@
 //! `grep`: lines in files. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{Task, invalid, path};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{Parsed, Task, invalid, path};
 use palisade_plan::{
     Path,
     search::{Choice, Grep, Syntax, Wanted},
 };
 use palisade_protocol::{
-    AuditOperation, Call, PermissionClass, RawPath, WireError,
+    AuditOperation, Call, PermissionClass, RawPath, ToolSpec, WireError,
     arguments::{self as wire, GrepMode},
 };
 
@@ -35,7 +38,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "search find text pattern regex ripgrep rg lines in files contents",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::Grep = schema::parse(tool, call)?;
     let pattern = arguments.pattern;
     if pattern.is_empty() || pattern.len() > PATTERN {

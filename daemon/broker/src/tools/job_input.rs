@@ -1,9 +1,13 @@
 //! `job_input`: types into a job. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{JobTask, Task, Typed, invalid, size};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{JobTask, Parsed, Task, Typed, invalid, size};
 use palisade_protocol::{
-    AuditOperation, Call, PermissionClass, WireError, arguments as wire, limits::MAX_CHUNK,
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+    limits::MAX_CHUNK,
 };
 
 pub(super) const DESCRIPTION: Description = Description {
@@ -18,7 +22,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "background process stdin type send keys terminal resize",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let wire::JobInput { job, data, end, rows, cols } = schema::parse(tool, call)?;
     let size = match (rows, cols) {
         (None, None) => None,

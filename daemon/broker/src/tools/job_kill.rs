@@ -1,8 +1,13 @@
 //! `job_kill`: signals a job. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{JobTask, Task, invalid};
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{JobTask, Parsed, Task, invalid};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "job_kill",
@@ -15,7 +20,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "background process stop terminate interrupt signal",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let wire::JobKill { job, signal } = schema::parse(tool, call)?;
     let signal = signal.map(number).transpose()?;
     Ok(Task::Job(JobTask::Kill { job, signal }).into())

@@ -1,8 +1,13 @@
 //! `job_list`: which jobs there are. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{JobTask, Task, Which};
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{JobTask, Parsed, Task, Which};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "job_list",
@@ -14,7 +19,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "background processes running jobs list",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let wire::JobList { running } = schema::parse(tool, call)?;
     let which = if running { Which::Running } else { Which::All };
     Ok(Task::Job(JobTask::List(which)).into())

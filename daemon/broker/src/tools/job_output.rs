@@ -1,12 +1,17 @@
 //! `job_output`: what a job printed. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::{
-    job::serve::MOST_WAIT,
-    task::{JobTask, Task, invalid},
+use super::{
+    describe::{Description, Traits},
+    schema,
 };
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use crate::task::{JobTask, Parsed, Task, invalid};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 use std::time::Duration;
+
+/// The longest that it waits.
+const MOST_WAIT: Duration = Duration::from_secs(600);
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "job_output",
@@ -19,7 +24,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "background process output log poll wait exit code",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let wire::JobOutput { job, cursor, wait_ms, limit } = schema::parse(tool, call)?;
     let wait = Duration::from_millis(wait_ms.unwrap_or(0));
     if wait > MOST_WAIT {

@@ -1,10 +1,13 @@
 //! `list_files`: what is in a directory. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{Task, invalid, path};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{Parsed, Task, invalid, path};
 use palisade_plan::search::Choice;
 use palisade_protocol::{
-    AuditOperation, Call, PermissionClass, RawPath, WireError, arguments as wire,
+    AuditOperation, Call, PermissionClass, RawPath, ToolSpec, WireError, arguments as wire,
 };
 
 /// How many entries a listing has if the call does not say, and at most.
@@ -22,7 +25,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "ls dir directory tree entries names",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::ListFiles = schema::parse(tool, call)?;
     let limit = arguments.limit.unwrap_or(ENTRIES.0);
     if !(1..=ENTRIES.1).contains(&limit) {

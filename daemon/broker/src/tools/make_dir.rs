@@ -1,8 +1,13 @@
 //! `make_dir`: makes a directory. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{ChangeTask, Task, path};
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{ChangeTask, Parsed, Task, path};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "make_dir",
@@ -14,7 +19,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "mkdir create folder directory",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::MakeDir = schema::parse(tool, call)?;
     Ok(Task::Change(ChangeTask::MakeDir { path: path("path", arguments.path)? }).into())
 }

@@ -1,8 +1,13 @@
 //! `move_file`: gives something another name or place. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{ChangeTask, Task, path};
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{ChangeTask, Parsed, Task, path};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "move_file",
@@ -15,7 +20,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "rename mv path",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::MoveFile = schema::parse(tool, call)?;
     let (from, to) = (path("from", arguments.from)?, path("to", arguments.to)?);
     Ok(Task::Change(ChangeTask::Move { from, to, overwrite: arguments.overwrite }).into())

@@ -1,8 +1,13 @@
 //! `multi_edit`: replaces text in one or several files, all or nothing. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{ChangeTask, Edited, Task, invalid, path, replacement};
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{ChangeTask, Edited, Parsed, Task, invalid, path, replacement};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "multi_edit",
@@ -16,7 +21,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "replace text several files batch refactor rename",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::MultiEdit = schema::parse(tool, call)?;
     let files = match (arguments.path, arguments.files) {
         (Some(path), files) if files.is_empty() => {

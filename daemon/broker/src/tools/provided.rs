@@ -1,21 +1,16 @@
 //! Tools that another process provides: made from what it says of them, and believed only as far as
 //! the profile believes it. Broker, pure.
 
-use super::{Origin, Parsed, Tool, schema};
-use crate::{provider::Provider, task::Task};
-use jsonschema::Validator;
+use super::{
+    schema,
+    tool::{Origin, Provided, Tool},
+};
+use crate::provider::Provider;
 use palisade_policy::Profile;
 use palisade_protocol::{
-    AuditOperation, Call, ErrorCode, ProvidedTool, ToolMetadata, ToolSpec, WireError,
+    AuditOperation, ErrorCode, ProvidedTool, ToolMetadata, ToolSpec, WireError,
 };
 use std::sync::Arc;
-
-/// Whose a provided tool is, and what its arguments are held against.
-#[derive(Debug, Clone)]
-pub(crate) struct Provided {
-    pub(crate) provider: Arc<Provider>,
-    pub(super) validator: Arc<Validator>,
-}
 
 /// Makes a tool of what a provider says.
 pub(super) fn tool(provider: &Arc<Provider>, from: ProvidedTool) -> Result<Tool, WireError> {
@@ -33,12 +28,6 @@ pub(super) fn tool(provider: &Arc<Provider>, from: ProvidedTool) -> Result<Tool,
     let spec = ToolSpec { name, aliases, description, schema, metadata };
     let provider = Arc::clone(provider);
     Ok(Tool { spec, origin: Origin::Provided(Provided { provider, validator }) })
-}
-
-pub(super) fn parse(tool: &Tool, provided: &Provided, call: &Call) -> Result<Parsed, WireError> {
-    schema::hold(tool, &provided.validator, call)?;
-    let provider = provided.provider.number;
-    Ok(Task::Provided { provider, arguments: call.arguments.clone() }.into())
 }
 
 /// The tool as the profile sees it. What is provided gets the careful answers, unless the profile

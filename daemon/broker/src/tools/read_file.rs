@@ -1,10 +1,13 @@
 //! `read_file`: the contents of a regular file. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{Numbering, Task, invalid, path};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{Numbering, Parsed, Task, invalid, path};
 use palisade_plan::cell::Part;
 use palisade_protocol::{
-    AuditOperation, Call, PermissionClass, WireError,
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError,
     arguments::{self as wire, Encoding},
 };
 
@@ -22,7 +25,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "open view cat show file contents text lines image pdf notebook",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::ReadFile = schema::parse(tool, call)?;
     let part = part(&arguments)?;
     let encoding = arguments.encoding;

@@ -1,7 +1,11 @@
 //! Which tools there are, by name and alias. Broker, pure.
 
-use super::{RegistryError, Tool, built_ins, provided};
-use crate::{checkpoint::desk::ConnectionNumber, provider::Provider};
+use super::{
+    built_in::built_ins,
+    provided,
+    tool::{RegistryError, Tool},
+};
+use crate::{peer::ConnectionNumber, provider::Provider};
 use palisade_protocol::{ErrorCode, ProvidedTool, ToolName, ToolSpec, WireError};
 use std::sync::{Arc, PoisonError, RwLock};
 

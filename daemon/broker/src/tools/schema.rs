@@ -1,11 +1,10 @@
 //! Arguments against a tool's JSON Schema: what fits is parsed, what does not is named, all of it.
 //! Broker, pure.
 
-use super::Tool;
 use jsonschema::{
     PatternOptions, ValidationError, Validator, error::ValidationErrorKind, paths::Location,
 };
-use palisade_protocol::{Call, ErrorCode, WireError};
+use palisade_protocol::{Call, ErrorCode, ToolSpec, WireError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -24,7 +23,7 @@ pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
 }
 
 /// Holds arguments against a schema, and names everything that is wrong with them.
-pub(super) fn hold(tool: &Tool, validator: &Validator, call: &Call) -> Result<(), WireError> {
+pub(super) fn hold(tool: &ToolSpec, validator: &Validator, call: &Call) -> Result<(), WireError> {
     let found = match serde_json::from_str(call.arguments.as_str()) {
         Ok(arguments) => against(validator, &arguments),
         Err(error) => vec![Violation { field: "arguments".to_owned(), why: error.to_string() }],
@@ -34,7 +33,7 @@ pub(super) fn hold(tool: &Tool, validator: &Validator, call: &Call) -> Result<()
 
 /// Arguments as the tool's own type. Only what does not fit is held against the schema, which can
 /// name everything that is wrong with it at once.
-pub(super) fn parse<A: DeserializeOwned>(tool: &Tool, call: &Call) -> Result<A, WireError> {
+pub(super) fn parse<A: DeserializeOwned>(tool: &ToolSpec, call: &Call) -> Result<A, WireError> {
     let mut json = serde_json::Deserializer::from_str(call.arguments.as_str());
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let field = match error.path().to_string() {
@@ -60,10 +59,10 @@ struct Violation {
     why: String,
 }
 
-fn violations(tool: &Tool, call: &Call) -> Result<Vec<Violation>, String> {
+fn violations(tool: &ToolSpec, call: &Call) -> Result<Vec<Violation>, String> {
     let arguments: Value =
         serde_json::from_str(call.arguments.as_str()).map_err(|error| error.to_string())?;
-    Ok(against(&compile(&tool.schema())?, &arguments))
+    Ok(against(&compile(&schema(tool))?, &arguments))
 }
 
 fn against(validator: &Validator, arguments: &Value) -> Vec<Violation> {
@@ -73,7 +72,7 @@ fn against(validator: &Validator, arguments: &Value) -> Vec<Violation> {
     found
 }
 
-fn refuse(tool: &Tool, found: Vec<Violation>) -> WireError {
+fn refuse(tool: &ToolSpec, found: Vec<Violation>) -> WireError {
     let rest = found.len().saturating_sub(NAMED);
     let named = found.iter().take(NAMED).map(|v| format!("`{}`: {}", v.field, v.why));
     let mut message = named.collect::<Vec<_>>().join("; ");
@@ -120,9 +119,14 @@ fn field(place: &Location) -> String {
     if field.is_empty() { "arguments".to_owned() } else { field }
 }
 
+/// The schema of a tool's arguments.
+fn schema(tool: &ToolSpec) -> Value {
+    serde_json::from_str(tool.schema.as_str()).unwrap_or_default()
+}
+
 /// What the tool takes, for a hint.
-fn takes(tool: &Tool) -> String {
-    let schema = tool.schema();
+fn takes(tool: &ToolSpec) -> String {
+    let schema = self::schema(tool);
     let names = schema["properties"].as_object().map(|p| p.keys().cloned().collect::<Vec<_>>());
-    format!("{} takes {}", tool.spec.name, names.unwrap_or_default().join(", "))
+    format!("{} takes {}", tool.name, names.unwrap_or_default().join(", "))
 }

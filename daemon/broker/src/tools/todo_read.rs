@@ -1,8 +1,13 @@
 //! `todo_read`: the session's list of things to do. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{Errand, Task};
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{Errand, Parsed, Task};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "todo_read",
@@ -14,7 +19,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "todo task list plan steps progress",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let wire::TodoRead {} = schema::parse(tool, call)?;
     Ok(Task::Errand(Errand::TodoRead).into())
 }

@@ -1,8 +1,13 @@
 //! `todo_write`: replaces the session's list of things to do. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{Errand, Task, invalid};
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{Errand, Parsed, Task, invalid};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 use std::collections::HashSet;
 
 /// How many things there are to do at most.
@@ -24,7 +29,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "todo task list plan steps progress",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let wire::TodoWrite { items } = schema::parse(tool, call)?;
     if items.len() > ITEMS {
         let why = format!("there are {} of at most {ITEMS}", items.len());

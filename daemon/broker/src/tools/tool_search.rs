@@ -1,7 +1,11 @@
 //! `tool_search`: finds tools by name, alias, hint and description. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{Errand, Task, invalid};
+use super::{
+    describe::{Description, Traits},
+    schema,
+    tool::Tool,
+};
+use crate::task::{Errand, Parsed, Task, invalid};
 use palisade_protocol::{
     AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
 };
@@ -25,7 +29,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "find discover tools capabilities help",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let wire::ToolSearch { query, limit } = schema::parse(tool, call)?;
     if query.trim().is_empty() || query.len() > QUERY {
         let why = format!("it has {} bytes, not from 1 to {QUERY}", query.len());

@@ -1,8 +1,13 @@
 //! `undo`: puts back what earlier calls changed. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{ChangeTask, Task, Undone, invalid};
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{ChangeTask, Parsed, Task, Undone, invalid};
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "undo",
@@ -16,7 +21,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "revert restore back rollback trash undelete",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::Undo = schema::parse(tool, call)?;
     let which = match (arguments.call_id, arguments.to) {
         (Some(call), None) => Undone::Call(call),

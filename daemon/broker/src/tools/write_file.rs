@@ -1,9 +1,14 @@
 //! `write_file`: a file written whole, added to, or made. Broker, pure.
 
-use super::{Description, Parsed, Tool, Traits, schema};
-use crate::task::{ChangeTask, Content, Task, invalid, path};
-use palisade_plan::cell::WriteMode;
-use palisade_protocol::{AuditOperation, Call, PermissionClass, WireError, arguments as wire};
+use super::{
+    describe::{Description, Traits},
+    schema,
+};
+use crate::task::{ChangeTask, Content, Parsed, Task, invalid, path};
+use palisade_plan::change::WriteMode;
+use palisade_protocol::{
+    AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
+};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "write_file",
@@ -17,7 +22,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "save create overwrite append file contents",
 };
 
-pub(super) fn parse(tool: &Tool, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     let arguments: wire::WriteFile = schema::parse(tool, call)?;
     let content = match (arguments.content, call.options.attach) {
         (Some(text), false) => Content::Inline(text),

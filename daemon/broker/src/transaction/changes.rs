@@ -1,7 +1,7 @@
 //! What a command changed, with what is lost by it and what somebody else changed as well. Broker,
 //! pure.
 
-use crate::{change::Preview, file::escaped, session::Session};
+use crate::{change::Preview, escaped::escaped, session::Session};
 use palisade_plan::change::{Conflict, Effect};
 use palisade_policy::{CONFLICT, Facts, losses};
 use palisade_protocol::{Finding, Severity, ToolName};

@@ -5,7 +5,7 @@ use super::{
     changes::Changes,
     told::{self, Fate},
 };
-use crate::{dry, error::CallError, outcome::Outcome};
+use crate::{dry::report, error::CallError, outcome::Outcome};
 use palisade_plan::change::Effect;
 use palisade_policy::{Judgement, Refusal};
 use palisade_protocol::{Checkpoint, JsonText, WireError};
@@ -83,6 +83,6 @@ pub(super) fn tried(
     report["exit_code"] = outcome.exit_code.into();
     report["transaction"] = told::reported(&changes.preview);
     outcome.findings.extend(changes.facts.findings.clone());
-    let told = dry::rendered(&report);
+    let told = report::rendered(&report);
     Outcome { data: told.data, error: told.error.or(outcome.error), ..outcome }
 }

@@ -1,7 +1,7 @@
 //! What a program changed counts without being asked about: of a job, or where the transaction is
 //! there for what it hides. Broker.
 
-use super::{Transaction, settle::SETTLE};
+use super::{SETTLE, Transaction};
 use crate::{
     change::{self, Done, Leave},
     context::{Context, Deadline},

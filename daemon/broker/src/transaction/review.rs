@@ -5,17 +5,18 @@ use super::{
     changes::Changes,
     ending::{denied, discarded, failed, noted, refused},
     part::{is_part, left_out},
-    settle::{SETTLE, Unsettled},
+    settle::Unsettled,
     told,
 };
 use crate::{
-    audit::Docket,
+    audit::docket::Docket,
     change::{self, Leave, Preview},
     checkpoint::effects::{self, Asking, Decided},
     error::CallError,
     outcome::Outcome,
     server::Server,
     task::{ChangeTask, Kept},
+    transaction::SETTLE,
 };
 use palisade_plan::change::Conflicts;
 use palisade_policy::{Judgement, Question};

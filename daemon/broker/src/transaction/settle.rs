@@ -2,14 +2,14 @@
 //! and then counts whole or in part or not at all. Broker.
 
 use super::{
-    Transaction,
+    SETTLE, Transaction,
     changes::{Changes, facts},
     ending::{failed, refused, rendered, tried, untold},
     resolve::{resolve, take_back},
     told::{self, Fate},
 };
 use crate::{
-    audit::Docket,
+    audit::docket::Docket,
     change::{self, Done, Held, Leave},
     context::{Context, Deadline},
     error::CallError,
@@ -28,10 +28,7 @@ use palisade_plan::{
 use palisade_policy::{Facts, Judgement, Refusal, judge_effects};
 use palisade_protocol::{Call, ErrorCode};
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
-
-/// How long it may take to find out what was changed, and to have it done.
-pub(super) const SETTLE: Duration = Duration::from_secs(120);
+use std::sync::Arc;
 
 /// What a transaction is for.
 #[derive(Debug)]

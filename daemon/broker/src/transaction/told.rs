@@ -2,7 +2,7 @@
 
 use crate::{
     change::{Preview, one},
-    file::escaped,
+    escaped::escaped,
 };
 use palisade_plan::change::{Effect, EffectKind};
 use serde_json::{Value, json};

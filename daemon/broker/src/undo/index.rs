@@ -1,6 +1,10 @@
 //! What is kept, whose it is and how much: the oldest go when it is too much. Broker, pure.
 
-use super::{ALL, Head, MAX_AGE, Owner, SESSION_RECORDS, Sum, USER_RECORDS, UndoError};
+use super::{
+    bounds::{ALL, MAX_AGE, SESSION_RECORDS, Sum, USER_RECORDS},
+    error::UndoError,
+    head::{Head, Owner},
+};
 use crate::{
     moment::{Age, Moment},
     quotas::{Bound, Full, Kept, Past},

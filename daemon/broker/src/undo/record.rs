@@ -2,8 +2,9 @@
 //! Broker.
 
 use super::{
-    Head, UndoError,
+    error::UndoError,
     frame::{self, HEADER, MAGIC, Tag},
+    head::Head,
 };
 use palisade_plan::{
     Path as CellPath,

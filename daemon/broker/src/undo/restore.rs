@@ -1,7 +1,7 @@
 //! From what is kept of calls to what puts it back: the newest first, each call in reverse, all of
 //! it in one change. Broker, pure but for reading the pieces.
 
-use super::{Record, UndoError};
+use super::{error::UndoError, record::Record};
 use palisade_plan::{
     Path,
     change::{Before, Print, Restoration, State},

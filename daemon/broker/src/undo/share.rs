@@ -1,8 +1,10 @@
 //! How much is kept of each user's calls, and who makes room for whom. Broker.
 
 use super::{
-    Head, UndoError, Undos,
+    error::UndoError,
+    head::Head,
     index::{Index, More},
+    store::Undos,
 };
 use crate::{moment::Moment, quotas::Bound};
 use std::{sync::PoisonError, time::Duration};

@@ -1,15 +1,17 @@
 //! The directory of what is kept: a file for each call, private, bounded and swept. Broker.
 
 use super::{
-    Head, MAX_AGE, Owner, Record, USER_BYTES, UndoError, Writing,
-    index::{self, Hold, Index, seconds},
-    record,
+    bounds::MAX_AGE,
+    error::UndoError,
+    head::Owner,
+    index::{self, Hold, Index},
+    record::{self, Record},
 };
 use crate::{
-    moment::{Age, Moment},
-    quotas::{Bound, Past},
+    moment::Moment,
+    quotas::{Bound, Past, UNDO_BYTES},
 };
-use palisade_protocol::{CallId, SessionId, ToolName};
+use palisade_protocol::CallId;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -33,49 +35,10 @@ pub(super) struct Shared {
     pub(super) of_user: Mutex<Bound>,
 }
 
-/// A call whose change is about to be prepared.
-#[derive(Debug)]
-pub(crate) struct Begun {
-    pub(crate) owner: Owner,
-    pub(crate) session: SessionId,
-    pub(crate) call_id: CallId,
-    pub(crate) tool: ToolName,
-    pub(crate) term: Term,
-}
-
-/// How long something is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Term {
-    /// So that it can be undone.
-    ForUndo {
-        /// What the profile lets the session hold.
-        room: u64,
-    },
-    /// While the change is done: nothing of it counts.
-    WhileDone,
-}
-
 impl Undos {
     pub(crate) fn new(directory: Option<PathBuf>) -> Self {
-        let of_user = Mutex::new(Bound { bytes: USER_BYTES, past: Past::Refused });
+        let of_user = Mutex::new(Bound { bytes: UNDO_BYTES, past: Past::Refused });
         Self { shared: Arc::new(Shared { directory, index: Mutex::new(None), of_user }) }
-    }
-
-    /// Begins to keep what a call will replace.
-    pub(crate) async fn begin(&self, begun: Begun) -> Result<Writing, UndoError> {
-        let path = self.path(&begun.call_id)?;
-        let Begun { owner, session, call_id, tool, term } = begun;
-        let head = self
-            .with(move |index| {
-                let now = Moment::now();
-                let (order, time) = (index.next(now.clock), seconds(now.clock));
-                let Owner { uid, workspace } = owner;
-                let head = Head { uid, workspace, session, call_id, tool, order, time };
-                index.insert(head.clone(), 0, (Hold::Held, Age::new(now)));
-                Ok(head)
-            })
-            .await?;
-        Ok(Writing::new(self.clone(), head, path, term))
     }
 
     /// What is kept of one call.
@@ -184,7 +147,7 @@ impl Undos {
         Ok(())
     }
 
-    fn path(&self, call: &CallId) -> Result<PathBuf, UndoError> {
+    pub(super) fn path(&self, call: &CallId) -> Result<PathBuf, UndoError> {
         let directory = self.shared.directory.as_ref();
         Ok(directory.ok_or_else(|| io::Error::other("nothing is kept"))?.join(call.as_str()))
     }
@@ -206,7 +169,7 @@ impl Undos {
         act(index.get_or_insert_default())
     }
 
-    async fn with<T: Send + 'static>(
+    pub(super) async fn with<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Index) -> Result<T, UndoError> + Send + 'static,
     ) -> Result<T, UndoError> {

@@ -2,15 +2,20 @@
 //! what the change left after it. Taken back unless the change was begun. Broker.
 
 use super::{
-    CALL_NAMES, Head, Term, UndoError, Undos,
+    bounds::CALL_NAMES,
+    error::UndoError,
     frame::{self, MAGIC, Tag},
+    head::{Head, Owner},
+    index::{Hold, seconds},
+    store::Undos,
 };
+use crate::moment::{Age, Moment};
 use palisade_plan::{
     Path as CellPath,
     change::{Before, Print, State},
     codec,
 };
-use palisade_protocol::CallId;
+use palisade_protocol::{CallId, SessionId, ToolName};
 use sha2::{Digest as _, Sha256};
 use std::{
     fs::{self, File, OpenOptions},
@@ -31,6 +36,28 @@ const PRINT: u64 = 64;
 /// What a file takes at least.
 const BLOCK: u64 = 4096;
 
+/// A call whose change is about to be prepared.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) owner: Owner,
+    pub(crate) session: SessionId,
+    pub(crate) call_id: CallId,
+    pub(crate) tool: ToolName,
+    pub(crate) term: Term,
+}
+
+/// How long something is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Term {
+    /// So that it can be undone.
+    ForUndo {
+        /// What the profile lets the session hold.
+        room: u64,
+    },
+    /// While the change is done: nothing of it counts.
+    WhileDone,
+}
+
 /// A record being written.
 #[derive(Debug)]
 pub(crate) struct Writing {
@@ -47,6 +74,25 @@ pub(crate) struct Writing {
     names: u64,
     entries: u64,
     fate: Fate,
+}
+
+impl Undos {
+    /// Begins to keep what a call will replace.
+    pub(crate) async fn begin(&self, begun: Begun) -> Result<Writing, UndoError> {
+        let path = self.path(&begun.call_id)?;
+        let Begun { owner, session, call_id, tool, term } = begun;
+        let head = self
+            .with(move |index| {
+                let now = Moment::now();
+                let (order, time) = (index.next(now.clock), seconds(now.clock));
+                let Owner { uid, workspace } = owner;
+                let head = Head { uid, workspace, session, call_id, tool, order, time };
+                index.insert(head.clone(), 0, (Hold::Held, Age::new(now)));
+                Ok(head)
+            })
+            .await?;
+        Ok(Writing::new(self.clone(), head, path, term))
+    }
 }
 
 /// Whether there is room for what is written.
@@ -92,7 +138,7 @@ impl Slot {
 }
 
 impl Writing {
-    pub(super) fn new(undos: Undos, head: Head, path: PathBuf, term: Term) -> Self {
+    fn new(undos: Undos, head: Head, path: PathBuf, term: Term) -> Self {
         let slot = Arc::new(Mutex::new(Slot { path, file: None, gone: false }));
         Self {
             undos,

@@ -5,7 +5,8 @@ use super::{checked, open, refused, refused_io};
 use crate::{hidden::kind_of, view::View};
 use palisade_plan::{
     Path,
-    cell::{CHUNK, Contents, EntryKind, FileError, FileReply, LOOK_BYTES, Link, Looked, Version},
+    cell::{CHUNK, Contents, EntryKind, FileError, FileReply, LOOK_BYTES, Link, Looked},
+    change::Version,
     names::Kind,
 };
 use rustix::{

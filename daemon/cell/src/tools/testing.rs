@@ -8,8 +8,11 @@ use crate::{
 };
 use palisade_plan::{
     Path,
-    cell::{FileError, FileReply, FileRequest, Form, Part, WriteMode},
-    change::{Act, Before, Change, Changed, EffectKind, Keep, Prepared, Print, Restoration, State},
+    cell::{FileError, FileReply, FileRequest, Form, Part},
+    change::{
+        Act, Before, Change, Changed, EffectKind, Keep, Prepared, Print, Restoration, State,
+        WriteMode,
+    },
     names::Names,
     search::Choice,
 };

@@ -1,6 +1,6 @@
 //! The ceiling's rules on system calls: what no filter lets through, whoever wrote it.
 
-use super::CeilingError;
+use super::error::CeilingError;
 use crate::{Network, SyscallAction, SyscallRule};
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -1,6 +1,6 @@
 //! The ceiling's rule on the network: which ports of the launcher's own a session may connect to.
 
-use super::CeilingError;
+use super::error::CeilingError;
 use crate::Network;
 use std::{collections::BTreeSet, fmt, str::FromStr};
 

@@ -1,6 +1,6 @@
 //! The ceiling's rules on paths: what may be seen, written and hidden.
 
-use super::{Ceiling, CeilingError};
+use super::{Ceiling, error::CeilingError};
 use crate::{Access, Bind, Grant, LaunchPlan, Tmpfs};
 use std::{
     os::unix::ffi::OsStrExt as _,

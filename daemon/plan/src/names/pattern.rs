@@ -1,6 +1,15 @@
 //! One pattern: `*`, `?` and `[a-z]` stay in one name, `**` goes over any number of names. Pure.
 
-use super::Kind;
+/// What an entry is, as far as a pattern asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A directory.
+    Directory,
+    /// Anything else.
+    Other,
+    /// It is not known: what is true of either is true of it.
+    Either,
+}
 
 /// The longest pattern.
 const LONGEST: usize = 1024;

@@ -1,11 +1,10 @@
 //! Every way a question can go: the one that is a clear yes, and all that end in a no.
 
 use super::*;
-use crate::checkpoint::answer::Answerer;
-use palisade_policy::{Facts, Profile};
+use palisade_policy::{Facts, Handlers, Profile};
 use palisade_protocol::{
-    Answer, Answered, Asker, Decision, Deny, Modified, Replace, Review, Scope, ToolName, Until,
-    View, Withhold,
+    Answer, Answered, Asker, Decision, Deny, Event, JsonText, Modified, Remember, Replace, Review,
+    Scope, ServerMessage, ToolName, Until, View, Withhold,
 };
 use std::sync::Arc;
 use tokio::{sync::mpsc, task::JoinHandle};

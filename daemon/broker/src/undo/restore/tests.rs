@@ -1,7 +1,7 @@
 //! What puts calls back, for every kind of entry and for several calls.
 
 use super::*;
-use crate::undo::{Head, record::Kept};
+use crate::undo::{head::Head, record::Kept};
 use palisade_protocol::RawPath;
 
 fn path(text: &str) -> Path {

@@ -1,7 +1,7 @@
 //! What is kept, for whom, how much of it, and what is left of it when it is torn.
 
 use super::*;
-use crate::undo::{Force, assemble};
+use crate::undo::{Begun, Force, Term, assemble};
 use palisade_plan::{
     Path as CellPath,
     change::{Before, Print, Restoration, State},

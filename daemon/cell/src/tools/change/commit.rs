@@ -1,18 +1,14 @@
 //! Doing what was worked out: all of it, or none. Room: the cell.
 
 use super::{
-    done::Done,
-    keep::changed,
-    seen::Seen,
-    settle::Journal,
-    stage::Stage,
-    step::{Step, StepError},
+    act::StepError, done::Done, keep::changed, seen::Seen, settle::journal::Journal, stage::Stage,
+    step::Step,
 };
 use crate::tools::{refused, refused_io, shown};
 use palisade_plan::{
     Path,
-    cell::{FileError, Version},
-    change::{Changed, Effect, EffectKind},
+    cell::FileError,
+    change::{Changed, Effect, EffectKind, Version},
     codec::MAX_MESSAGE,
 };
 use rustix::io::Errno;

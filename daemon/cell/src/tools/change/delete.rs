@@ -1,11 +1,11 @@
 //! `delete_file`: an entry, or a tree with all that is in it. Room: the cell.
 
 use super::{
+    act::Below,
     keep::{Kept, changed},
     seen::Seen,
     spot::Spot,
     stage::{Node, Stage},
-    step::Below,
     target::{self, Slash, Use, may_change, open_old, read_all, trimmed},
     tree::{Fingerprint, Met, Visitor, walk},
 };
@@ -17,8 +17,8 @@ use crate::{
 };
 use palisade_plan::{
     Path,
-    cell::{FileError, FileErrorKind, Version},
-    change::{EffectKind, Print},
+    cell::{FileError, FileErrorKind},
+    change::{EffectKind, Print, Version},
 };
 use rustix::{fs::FileType, io::Errno};
 use std::{os::fd::AsFd as _, rc::Rc};

@@ -1,12 +1,16 @@
 //! Steps that were done: taken back, or finished for good. Room: the cell.
 
 use super::{
+    act::{Below, StepError, exchange, put_back, set_mode, set_time},
     fresh::Fresh,
     names::rename_new,
     seen::Seen,
-    settle::{files, give_back, restore_name, staging::Staging},
+    settle::{
+        back::{give_back, restore_name},
+        staging::Staging,
+        whole::files,
+    },
     spot::{Spot, look},
-    step::{Below, StepError, exchange, put_back, set_mode, set_time},
     tree,
 };
 use palisade_plan::Path;

@@ -1,11 +1,14 @@
 //! Changes of files in two phases: worked out whole, then done whole or not at all. Room: the
 //! cell.
 
+mod act;
 mod arrange;
+mod aside;
 mod commit;
 mod delete;
 mod done;
 mod fresh;
+mod incoming;
 mod keep;
 mod names;
 mod patch;
@@ -23,65 +26,20 @@ mod write;
 
 pub(crate) use self::{names::with_free_name, tree::remove as remove_tree};
 
-use self::{arrange::Over, restore::Force, stage::Stage};
+use self::{arrange::Over, incoming::Incoming, restore::Force, stage::Stage};
 use super::{Reach, Stop, failure};
 use crate::{channel::Channel, overlay::Layers, view::View};
-use palisade_channel::ChannelError;
 use palisade_plan::{
-    cell::{FileError, FileErrorKind, FileReply, FileRequest},
+    cell::{FileError, FileErrorKind, FileReply},
     change::{Act, Change, Effect, Prepared},
     codec,
 };
-
-const OUT_OF_ORDER: &str = "another request came before the end of a change";
-
-/// What the broker sends while a change is under way.
-struct Incoming<'a> {
-    channel: &'a Channel,
-}
-
-impl Incoming<'_> {
-    /// The next message; that the call is given up is no message.
-    fn next(&self) -> Result<FileRequest, Stop> {
-        let Some((request, fds)) = self.channel.receive::<FileRequest>()? else {
-            return Err(Stop::Closed);
-        };
-        if !fds.is_empty() {
-            return Err(ChannelError::Descriptors { expected: 0, received: fds.len() }.into());
-        }
-        if request == FileRequest::Abandon {
-            return Err(Stop::Abandoned);
-        }
-        Ok(request)
-    }
-
-    /// Hands over the pieces up to the last of one content.
-    fn content(&self, mut take: impl FnMut(&[u8]) -> Result<(), FileError>) -> Result<(), Stop> {
-        loop {
-            let FileRequest::Content { data, end } = self.next()? else {
-                return Err(Stop::OutOfOrder(OUT_OF_ORDER));
-            };
-            take(&data)?;
-            if end {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Waits until what was prepared is to be done.
-    fn decision(&self) -> Result<(), Stop> {
-        if self.next()? == FileRequest::Commit {
-            return Ok(());
-        }
-        Err(Stop::OutOfOrder(OUT_OF_ORDER))
-    }
-}
 
 /// Works a change out, says what it would be, and does it if that is the answer.
 pub(crate) fn change(channel: &Channel, change: &Change, view: &View) -> Result<(), Stop> {
     let incoming = Incoming { channel };
     if let Act::Resolve { begun } = &change.act {
-        return settle::resolve(&incoming, view, begun.as_deref());
+        return settle::resolve::resolve(&incoming, view, begun.as_deref());
     }
     let mut stage = Stage::new(change, view);
     work_out(&mut stage, &incoming)?;

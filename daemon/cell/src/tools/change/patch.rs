@@ -2,11 +2,11 @@
 //! cell.
 
 use super::{
+    act::Below,
     fresh::{Facts, Fresh, Like},
     seen::Seen,
     spot::{Dir, Spot, Way},
     stage::{Node, Stage},
-    step::Below,
     target::{Use, open_old, read_all, refuse_ours},
     write::{place, present, written},
 };

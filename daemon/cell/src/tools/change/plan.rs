@@ -2,11 +2,12 @@
 //! Room: the cell.
 
 use super::{
+    act::Below,
     fresh::{Facts, Fresh},
     seen::Seen,
     spot::Spot,
     stage::{MOST_OPEN, Node, Stage, twice},
-    step::{Below, Step},
+    step::Step,
 };
 use crate::{
     hidden::kind_of,

@@ -1,6 +1,6 @@
 //! To know again what is at a spot, by what it is and what is in it. Room: the cell.
 
-use super::{seen::Seen, settle::measure, spot::Spot};
+use super::{seen::Seen, settle::whole::measure, spot::Spot};
 use palisade_plan::{
     Path,
     cell::{FileError, LOOK_BYTES},

@@ -1,15 +1,15 @@
 //! Putting back what an earlier change replaced: `undo`. Room: the cell.
 
 use super::{
-    Incoming,
+    act::Below,
     delete::tree,
     fresh::{Facts, Fresh, Like},
+    incoming::Incoming,
     keep::changed,
     print::{is, print},
     seen::Seen,
     spot::{Spot, Way},
     stage::{Node, Stage, twice},
-    step::Below,
     target::{read_all, trimmed},
     write::place,
 };

@@ -1,10 +1,7 @@
 //! One look at an entry of a directory: enough to know later whether it is still the same. Room:
 //! the cell.
 
-use palisade_plan::{
-    cell::Version,
-    change::{Print, State},
-};
+use palisade_plan::change::{Print, State, Version};
 use rustix::fs::{FileType, Stat, Statx};
 
 /// What an entry was when it was looked at.

@@ -16,8 +16,8 @@ use crate::{
 };
 use palisade_plan::{
     Path,
-    cell::{FileError, FileErrorKind, LOOK_BYTES, Version},
-    change::{Before, Change, Conflict, Effect, EffectKind, Keep, Print},
+    cell::{FileError, FileErrorKind, LOOK_BYTES},
+    change::{Before, Change, Conflict, Effect, EffectKind, Keep, Print, Version},
     names::Kind,
 };
 use rustix::{fs::FileType, io::Errno};

@@ -1,24 +1,25 @@
 //! The steps of a change, and how each is done. Room: the cell.
 
 use super::{
+    act::{Below, StepError, exchange, free, is_moved, replace_by_link, set_mode, set_time},
+    aside::remove_as,
     done::Done,
     fresh::Fresh,
     names::{random_name, rename_new, with_free_name},
     seen::Seen,
-    settle::{Source, modified, place, staging::Staging, take_away},
+    settle::{
+        copy::Source,
+        staging::Staging,
+        swap::{place, take_away},
+    },
     spot::{Handle, Spot, look},
-    tree,
 };
 use palisade_plan::cell::FileError;
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, RenameFlags},
+    fs::{AtFlags, FileType, Mode},
     io::Errno,
 };
-use std::{
-    io,
-    os::fd::{AsFd, AsRawFd as _},
-    rc::Rc,
-};
+use std::rc::Rc;
 
 /// One step. What it needs to find as it was is in it.
 #[derive(Debug)]
@@ -70,41 +71,6 @@ impl Step {
             Self::Place { old, .. } => old.as_ref().map(|(old, _)| old),
         };
         old.map(Seen::kind)
-    }
-}
-
-/// What goes together with what is removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Below {
-    /// It is no directory.
-    Nothing,
-    /// A directory that is empty by then.
-    Empty,
-    /// A directory with what is in it, known by this fingerprint.
-    Tree([u8; 32]),
-}
-
-/// Why a step was not done.
-#[derive(Debug)]
-pub(super) enum StepError {
-    /// What is there is not what it was.
-    Changed,
-    /// The same, and what was taken away for a look could not be put back: its name is taken. It
-    /// has this one.
-    Displaced(String),
-    /// The kernel refused.
-    Kernel(io::Error),
-}
-
-impl From<Errno> for StepError {
-    fn from(errno: Errno) -> Self {
-        Self::Kernel(errno.into())
-    }
-}
-
-impl From<io::Error> for StepError {
-    fn from(error: io::Error) -> Self {
-        Self::Kernel(error)
     }
 }
 
@@ -197,26 +163,6 @@ impl Step {
     }
 }
 
-/// That something is there by now is a change of what was prepared.
-pub(super) fn free(done: Result<(), Errno>) -> Result<(), StepError> {
-    match done {
-        Err(Errno::EXIST) => Err(StepError::Changed),
-        done => Ok(done?),
-    }
-}
-
-/// `chmod` of exactly what was opened, which may be a file that can not be.
-pub(super) fn set_mode(handle: &impl AsFd, mode: u32) -> Result<(), Errno> {
-    let own = format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd());
-    rustix::fs::chmodat(CWD, own, Mode::from_raw_mode(mode), AtFlags::empty())
-}
-
-/// The same for the time when its contents changed.
-pub(super) fn set_time(handle: &impl AsFd, mtime: (i64, u32)) -> Result<(), Errno> {
-    let own = format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd());
-    rustix::fs::utimensat(CWD, own, &modified(mtime), AtFlags::empty())
-}
-
 fn replace(spot: Spot, mut fresh: Fresh, old: &Seen) -> Result<Done, StepError> {
     let dir = spot.dir()?;
     let aside = fresh.give_name(&dir)?;
@@ -239,83 +185,9 @@ fn replace(spot: Spot, mut fresh: Fresh, old: &Seen) -> Result<Done, StepError> 
     Ok(Done::Aside { spot, aside, below: Below::Nothing, fresh: Some(fresh) })
 }
 
-/// On a file system that can not exchange: the old file gets a second name, and loses its first.
-pub(super) fn replace_by_link(dir: &Handle<'_>, name: &[u8], fresh: &str) -> Result<String, Errno> {
-    let linked = with_free_name(|free| rustix::fs::linkat(dir, name, dir, free, AtFlags::empty()));
-    let ((), second) = linked?;
-    rustix::fs::renameat(dir, fresh, dir, name).inspect_err(|_| {
-        rustix::fs::unlinkat(dir, second.as_str(), AtFlags::empty()).ok();
-    })?;
-    Ok(second)
-}
-
-/// Whether what has this name now is what was seen before it got it.
-fn is_moved(old: &Seen, dir: &Handle<'_>, name: &[u8]) -> bool {
-    look(dir, name).ok().flatten().is_some_and(|now| old.is_moved(&now))
-}
-
-pub(super) fn exchange(one: (impl AsFd, &[u8]), other: (impl AsFd, &[u8])) -> Result<(), Errno> {
-    rustix::fs::renameat_with(one.0, one.1, other.0, other.1, RenameFlags::EXCHANGE)
-}
-
 fn remove(spot: Spot, old: &Seen, below: Below) -> Result<Done, StepError> {
     let aside = random_name()?;
     remove_as(spot, old, below, &aside)
-}
-
-/// Takes something away by giving it another name where it is.
-pub(super) fn remove_as(
-    spot: Spot,
-    old: &Seen,
-    below: Below,
-    aside: &str,
-) -> Result<Done, StepError> {
-    let dir = spot.dir()?;
-    let aside = aside.to_owned();
-    match rename_new((&dir, spot.name.as_slice()), (&dir, aside.as_bytes())) {
-        Err(Errno::NOENT) => return Err(StepError::Changed),
-        done => done?,
-    }
-    match is_expected(&dir, aside.as_bytes(), old, below) {
-        Ok(true) => {
-            drop(dir);
-            Ok(Done::Aside { spot, aside, below, fresh: None })
-        }
-        other => {
-            put_back(&dir, &aside, &spot.name)?;
-            Err(other.err().map_or(StepError::Changed, StepError::from))
-        }
-    }
-}
-
-/// Gives what was renamed its name back. If somebody has taken that, it keeps one that says what it
-/// is.
-pub(super) fn put_back(dir: &Handle<'_>, aside: &str, name: &[u8]) -> Result<(), StepError> {
-    match rename_new((dir, aside.as_bytes()), (dir, name)) {
-        Err(Errno::EXIST) => {
-            let kept = aside.replace(".tmp", ".kept");
-            rename_new((dir, aside.as_bytes()), (dir, kept.as_bytes()))?;
-            Err(StepError::Displaced(kept))
-        }
-        done => Ok(done?),
-    }
-}
-
-/// Whether what was renamed is what was to be removed.
-pub(super) fn is_expected(
-    dir: impl AsFd,
-    name: &[u8],
-    old: &Seen,
-    below: Below,
-) -> Result<bool, Errno> {
-    let Some(now) = look(&dir, name)? else { return Ok(false) };
-    // What was in a directory may have gone by another step: that changes its times.
-    let same = (old.id(), old.kind()) == (now.id(), now.kind());
-    match below {
-        Below::Nothing => Ok(old.is_moved(&now)),
-        Below::Empty => Ok(same && tree::is_empty(&dir, name)?),
-        Below::Tree(print) => Ok(same && tree::fingerprint(&dir, name)? == Some(print)),
-    }
 }
 
 fn move_new(from: Spot, to: Spot, old: Option<&Seen>) -> Result<Done, StepError> {

@@ -1,11 +1,12 @@
 //! What no call shows: file systems that can do less, and what killed processes leave.
 
 use super::{
+    act::replace_by_link,
     fresh::{Fresh, Like},
     names::{is_ours, rename_checked},
     seen::Seen,
     spot::{Dir, Spot, Way, look},
-    step::{Step, replace_by_link},
+    step::Step,
 };
 use rustix::io::Errno;
 use std::{

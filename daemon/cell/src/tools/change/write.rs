@@ -1,8 +1,8 @@
 //! `write_file` and the edits: a file's content becomes another. Room: the cell.
 
 use super::{
-    Incoming,
     fresh::{Facts, Fresh, Like},
+    incoming::Incoming,
     seen::Seen,
     spot::Spot,
     stage::{Node, Stage, twice},
@@ -12,8 +12,8 @@ use crate::tools::{Stop, failure, refused, refused_io, shown};
 use palisade_edits::{Edit, EditError, Every};
 use palisade_plan::{
     Path,
-    cell::{FileError, FileErrorKind, WriteMode},
-    change::{EffectKind, FileEdits, Print},
+    cell::{FileError, FileErrorKind},
+    change::{EffectKind, FileEdits, Print, WriteMode},
 };
 use rustix::io::Errno;
 use std::fs::File;

@@ -4,8 +4,10 @@ use super::tree::{Kept, snapshot};
 use crate::tools::testing::{Broker, Draft, changing, content, failed};
 use palisade_plan::{
     Path,
-    cell::{FileErrorKind, FileReply, FileRequest, WriteMode},
-    change::{Act, Before, Change, EffectKind, FileEdits, Keep, Print, Replacement, State},
+    cell::{FileErrorKind, FileReply, FileRequest},
+    change::{
+        Act, Before, Change, EffectKind, FileEdits, Keep, Print, Replacement, State, WriteMode,
+    },
 };
 use rustix::{
     fs::{CWD, Mode},

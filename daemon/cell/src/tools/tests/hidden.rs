@@ -2,8 +2,8 @@
 
 use crate::tools::testing::{Broker, failed};
 use palisade_plan::{
-    cell::{Contents, FileErrorKind, FileReply, FileRequest, Link, Part, WriteMode},
-    change::{Act, FileEdits, Replacement},
+    cell::{Contents, FileErrorKind, FileReply, FileRequest, Link, Part},
+    change::{Act, FileEdits, Replacement, WriteMode},
     names::{NameList, Names},
     search::{Choice, Glob, Grep, Syntax, Wanted},
 };

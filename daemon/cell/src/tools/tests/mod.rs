@@ -18,7 +18,8 @@ mod write;
 use super::{checked, shown, split, testing::Broker};
 use palisade_plan::{
     Path,
-    cell::{FileErrorKind, Part, WriteMode},
+    cell::{FileErrorKind, Part},
+    change::WriteMode,
 };
 
 #[test]

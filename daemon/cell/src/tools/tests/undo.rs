@@ -6,8 +6,8 @@ use super::{
 };
 use crate::tools::testing::Broker;
 use palisade_plan::{
-    cell::{FileErrorKind, WriteMode},
-    change::Act,
+    cell::FileErrorKind,
+    change::{Act, WriteMode},
 };
 use proptest::prelude::*;
 use std::{

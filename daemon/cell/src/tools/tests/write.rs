@@ -3,7 +3,8 @@
 use crate::tools::testing::{Broker, Ends, content, failed, writing, written};
 use palisade_plan::{
     Path,
-    cell::{CHUNK, FileError, FileErrorKind, FileReply, FileRequest, WriteMode},
+    cell::{CHUNK, FileError, FileErrorKind, FileReply, FileRequest},
+    change::WriteMode,
 };
 use rustix::{
     fs::{CWD, Mode},

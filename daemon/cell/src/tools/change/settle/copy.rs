@@ -2,7 +2,7 @@
 //! replaced. Room: the cell.
 
 use super::{
-    super::seen::Seen,
+    super::{act::modified, seen::Seen},
     content,
     staging::Staging,
     whole::{Part, each},
@@ -10,7 +10,7 @@ use super::{
 use crate::tools::{refused, refused_io};
 use palisade_plan::{Path, cell::FileError};
 use rustix::{
-    fs::{AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid, XattrFlags},
+    fs::{AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Uid, XattrFlags},
     io::Errno,
 };
 use std::{
@@ -167,12 +167,4 @@ fn dress(from: &File, to: &File, seen: &Seen, owner: Option<(u32, u32)>) -> Resu
     }
     rustix::fs::fchmod(to, Mode::from_raw_mode(seen.mode()))?;
     rustix::fs::futimens(to, &modified(seen.mtime))
-}
-
-/// Times with this as when contents changed, and the other left alone.
-pub(in super::super) fn modified(mtime: (i64, u32)) -> Timestamps {
-    Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
-        last_modification: Timespec { tv_sec: mtime.0, tv_nsec: mtime.1.into() },
-    }
 }

@@ -3,8 +3,8 @@
 
 use super::{
     super::{seen::Seen, spot::Dir, stage::Stage, step::Step},
-    Leave,
     found::{Item, is_special},
+    leave::Leave,
     moves::Gone,
     staging::Staging,
 };

@@ -9,7 +9,7 @@ use super::{
         step::Step,
         tree::{Met, Visitor, walk},
     },
-    staging::Staging,
+    staging::{JOURNAL, Staging},
     sync::Syncing,
 };
 use crate::tools::{refused, refused_io};
@@ -30,9 +30,6 @@ use std::{
     os::fd::AsFd,
     rc::Rc,
 };
-
-/// A journal's name in the directory in which a commit works.
-pub(super) const NAME: &str = "journal";
 
 /// Its name until it is whole.
 const UNFINISHED: &str = "journal.new";
@@ -66,7 +63,7 @@ impl Journal {
         let fail = |errno| refused("end the journal in", &whole, errno);
         self.syncing.directories()?;
         let dir = self.staging.dir().map_err(fail)?;
-        rustix::fs::unlinkat(dir, NAME, AtFlags::empty()).map_err(fail)
+        rustix::fs::unlinkat(dir, JOURNAL, AtFlags::empty()).map_err(fail)
     }
 }
 
@@ -82,7 +79,7 @@ fn write(stage: &Stage<'_>, staging: &Staging, syncing: &Syncing) -> io::Result<
     }
     let file = to.into_inner().map_err(io::IntoInnerError::into_error)?;
     syncing.file(&file)?;
-    rustix::fs::renameat(dir, UNFINISHED, dir, NAME)?;
+    rustix::fs::renameat(dir, UNFINISHED, dir, JOURNAL)?;
     syncing.staging(dir)
 }
 
@@ -96,7 +93,7 @@ fn part<T: codec::Encode>(to: &mut impl io::Write, part: &T) -> io::Result<()> {
 /// Reads the journal of a directory; none if it is none, or of another form.
 pub(super) fn read(dir: impl AsFd) -> Option<(Head, Vec<Entry>)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(dir, NAME, flags, Mode::empty()).ok()?;
+    let file = rustix::fs::openat(dir, JOURNAL, flags, Mode::empty()).ok()?;
     let mut from = io::BufReader::new(File::from(file));
     let mut next = || -> Option<Vec<u8>> {
         let mut length = [0; 4];
@@ -115,11 +112,6 @@ pub(super) fn read(dir: impl AsFd) -> Option<(Head, Vec<Entry>)> {
         entries.push(codec::decode(&next()?).ok()?);
     }
     Some((head, entries))
-}
-
-/// Whether a directory has a journal.
-pub(super) fn is_in(dir: impl AsFd) -> bool {
-    look(dir, NAME.as_bytes()).is_ok_and(|found| found.is_some())
 }
 
 fn entry(step: &Step, staging: &Staging) -> io::Result<Entry> {

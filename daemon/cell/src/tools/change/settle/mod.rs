@@ -7,34 +7,28 @@
 
 mod compare;
 mod content;
-mod copy;
 mod emit;
 mod found;
-mod journal;
+mod leave;
 mod moves;
 mod place;
-mod resolve;
-mod swap;
 mod sync;
 mod tracked;
-mod whole;
 
+pub(super) mod back;
+pub(super) mod copy;
+pub(super) mod journal;
+pub(super) mod resolve;
 pub(super) mod staging;
+pub(super) mod swap;
+pub(super) mod whole;
 
-pub(super) use self::{
-    copy::{Source, modified},
-    journal::Journal,
-    resolve::resolve,
-    swap::{give_back, place, restore_name, take_away},
-    whole::{each, files, measure},
-};
-
-use self::{compare::contested, emit::Emission, found::Search};
+use self::{compare::contested, emit::Emission, found::Search, leave::Leave};
 use super::{spot::Dir, stage::Stage};
 use crate::{
     channel::Channel,
     overlay::Layers,
-    tools::{Stop, failure, invalid, refused},
+    tools::{Stop, failure, refused},
     usage::is_over,
 };
 use palisade_plan::{
@@ -99,47 +93,6 @@ fn holds_too_much(layers: &Layers) -> Result<bool, rustix::io::Errno> {
     match is_over(&layers.upper, layers.bytes) {
         Err(rustix::io::Errno::NAMETOOLONG) => Ok(false),
         over => over,
-    }
-}
-
-/// What is to be left as it is.
-struct Leave<'a> {
-    paths: Vec<(&'a Path, Known)>,
-}
-
-/// Whether a path was met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
-    Yes,
-    No,
-}
-
-impl<'a> Leave<'a> {
-    fn new(leave: &'a [Path]) -> Self {
-        Self { paths: leave.iter().map(|path| (path, Known::No)).collect() }
-    }
-
-    /// Whether a path, or one above it, is to be left.
-    fn has(&mut self, path: &Path) -> bool {
-        let mut has = false;
-        for (left, known) in &mut self.paths {
-            let rest = path.0.strip_prefix(left.0.as_slice());
-            if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/")) {
-                *known = Known::Yes;
-                has = true;
-            }
-        }
-        has
-    }
-
-    /// Refuses what no effect is about: who named it meant something else.
-    fn all_known(&self) -> Result<(), Stop> {
-        match self.paths.iter().find(|(_, known)| *known == Known::No) {
-            None => Ok(()),
-            Some((path, _)) => {
-                Err(invalid(path, "it is not among what the program changed").into())
-            }
-        }
     }
 }
 

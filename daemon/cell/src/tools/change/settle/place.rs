@@ -2,6 +2,7 @@
 
 use super::{
     super::{
+        act::Below,
         delete::{gather, gone},
         fresh::Facts,
         names::random_name,
@@ -9,7 +10,7 @@ use super::{
         seen::Seen,
         spot::Spot,
         stage::Node,
-        step::{Below, Step},
+        step::Step,
         target::{may_change, refuse_ours, too_large},
     },
     compare::{Attributes, compare, contested},

@@ -7,14 +7,15 @@
 
 use super::{
     super::{
-        Incoming,
+        act::{exchange, set_mode, set_time},
+        incoming::Incoming,
         names::{is_ours, rename_new},
         seen::Seen,
         spot::{Dir, Handle, Spot, Way, look},
-        step::{exchange, set_mode, set_time},
         tree,
     },
     journal,
+    staging::{JOURNAL, is_in, open},
 };
 use crate::{
     hidden::kind_of,
@@ -29,7 +30,7 @@ use palisade_plan::{
     names::Kind,
 };
 use rustix::{
-    fs::{AtFlags, FlockOperation, Mode, OFlags},
+    fs::{AtFlags, FlockOperation},
     io::Errno,
 };
 use sha2::{Digest as _, Sha256};
@@ -109,7 +110,7 @@ fn find(view: &View) -> Result<Vec<Cut<'_>>, FileError> {
             continue;
         }
         // One that was done, or not begun, left nothing but this.
-        if !journal::is_in(&dir) {
+        if !is_in(&dir) {
             tree::remove(&base, &name).ok();
             continue;
         }
@@ -119,11 +120,6 @@ fn find(view: &View) -> Result<Vec<Cut<'_>>, FileError> {
         }
     }
     Ok(cuts)
-}
-
-pub(super) fn open(base: &Dir, name: &[u8]) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(base, name, flags, Mode::empty())
 }
 
 fn ino(dir: impl AsFd, name: &[u8]) -> Option<u64> {
@@ -325,7 +321,7 @@ impl Cut<'_> {
         let path = Path([&self.base.real, b"/".as_slice(), &self.name].concat());
         let fail = |errno| refused("finish", &path, errno);
         if foreign.is_empty() {
-            rustix::fs::unlinkat(&self.dir, journal::NAME, AtFlags::empty()).map_err(fail)?;
+            rustix::fs::unlinkat(&self.dir, JOURNAL, AtFlags::empty()).map_err(fail)?;
             // What can not be removed has a name that says what it is.
             tree::remove(&self.base, &self.name).ok();
             return Ok(());

@@ -5,14 +5,10 @@
 //! a commit that was cut off and is to be taken back before there is another; without, nothing of
 //! worth, which goes when the next is made.
 
-use super::{
-    super::{
-        names::{is_ours, with_free_name},
-        spot::Dir,
-        tree,
-    },
-    journal,
-    resolve::open,
+use super::super::{
+    names::{is_ours, with_free_name},
+    spot::{Dir, look},
+    tree,
 };
 use crate::tools::{failure, refused, shown};
 use palisade_plan::{
@@ -20,7 +16,7 @@ use palisade_plan::{
     cell::{FileError, FileErrorKind},
 };
 use rustix::{
-    fs::{FlockOperation, Mode},
+    fs::{FlockOperation, Mode, OFlags},
     io::Errno,
 };
 use std::{
@@ -30,6 +26,9 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     rc::Rc,
 };
+
+/// A journal's name in the directory in which a commit works.
+pub(super) const JOURNAL: &str = "journal";
 
 /// How many names are looked at for what was left.
 const NAMES: usize = 100_000;
@@ -147,11 +146,22 @@ fn sweep(base: &Rc<Dir>) -> Left {
         if rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive).is_err() {
             continue;
         }
-        if journal::is_in(&dir) {
+        if is_in(&dir) {
             left = Left::CutOff;
         } else {
             tree::remove(base, name).ok();
         }
     }
     left
+}
+
+/// Opens a directory in another, whatever it is called.
+pub(super) fn open(base: &Dir, name: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(base, name, flags, Mode::empty())
+}
+
+/// Whether a directory has a journal.
+pub(super) fn is_in(dir: impl AsFd) -> bool {
+    look(dir, JOURNAL.as_bytes()).is_ok_and(|found| found.is_some())
 }

@@ -1,13 +1,15 @@
-//! Putting what the program left in its place, and back. Room: the cell.
+//! Putting what the program left in its place. Room: the cell.
 
 use super::{
     super::{
+        act::{Below, StepError, exchange, free, is_expected},
+        aside::remove_as,
         done::Done,
         names::rename_new,
         seen::Seen,
         spot::{Handle, Spot, look},
-        step::{Below, StepError, exchange, free, is_expected, remove_as},
     },
+    back::{give_back, restore_name},
     copy::Source,
     staging::Staging,
 };
@@ -67,22 +69,6 @@ fn swap_by_names(
     Ok(kept)
 }
 
-/// Gives what was replaced its name back; what replaced it goes where it was.
-pub(in super::super) fn restore_name(
-    aside: BorrowedFd<'_>,
-    kept: &[u8],
-    dir: &Handle<'_>,
-    name: &[u8],
-) -> Result<(), Errno> {
-    match exchange((aside, kept), (dir, name)) {
-        Err(Errno::INVAL) => {
-            rename_new((dir, name), (aside, &[kept, b".new"].concat()))?;
-            rename_new((aside, kept), (dir, name))
-        }
-        done => done,
-    }
-}
-
 /// What is taken away waits until all else is done.
 pub(in super::super) fn take_away(
     spot: Spot,
@@ -110,15 +96,4 @@ pub(in super::super) fn take_away(
     }
     drop(dir);
     Ok(Done::Taken { spot, staging, kept })
-}
-
-/// Gives what was taken away its name back.
-pub(in super::super) fn give_back(
-    staging: &Staging,
-    kept: &[u8],
-    dir: &Handle<'_>,
-    name: &[u8],
-) -> Result<(), Errno> {
-    let given = staging.dir().and_then(|aside| rename_new((aside, kept), (dir, name)));
-    given.inspect_err(|_| staging.keep())
 }

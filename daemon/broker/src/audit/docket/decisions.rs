@@ -1,0 +1,132 @@
+//! What the log is told of questions about a call, of their answers, and of what is remembered. Broker.
+
+use super::{Answering, Docket, Put};
+use crate::{
+    audit::{Unrecorded, granted},
+    checkpoint::inquiry::Inquiry,
+};
+use palisade_audit::{
+    Answer, By, CleanText, Decision, Digest, GrantAct, Hash, Judgement, Question, Record, Review,
+    Shown,
+};
+use palisade_protocol::{CallResult, Checkpoint, Grant, Target};
+
+/// How many targets of a question are kept.
+const TARGETS: usize = 64;
+
+impl Docket {
+    /// Writes a decision into the log; only then it counts.
+    pub(crate) async fn answer(&mut self, answering: Answering<'_>) -> Result<(), Unrecorded> {
+        let Answering { review, checkpoint, remember, asked } = answering;
+        let by = match checkpoint.by.split_once(':') {
+            Some(("remembered", id)) => By::Remembered(CleanText::new(id)),
+            Some(("handler", name)) => match name.split_once(':') {
+                Some(("person" | "operator", who)) => By::Person(CleanText::new(who)),
+                Some(("program", who)) => By::Program(CleanText::new(who)),
+                Some(_) | None => By::Program(CleanText::new(name)),
+            },
+            Some(_) | None => By::Default,
+        };
+        let decision = match checkpoint.decision.as_str() {
+            "approved" => Decision::Approve,
+            "modified" => Decision::ApproveModified,
+            "passed" => Decision::Pass,
+            "replaced" => Decision::Replace,
+            "withheld" => Decision::Withhold,
+            _ => Decision::Deny,
+        };
+        let record = Record::Answer(Answer {
+            question: asked.map(|put| put.question.to_string()),
+            call_id: self.call.call_id.clone(),
+            session: self.call.session.clone(),
+            review: kind(review),
+            decision,
+            by,
+            reason: CleanText::new(&checkpoint.reason),
+            digest: asked.and_then(|put| put.digest.parse().ok()),
+            remember: remember.map(CleanText::new),
+        });
+        self.audit.record(record).await.map(drop)?;
+        self.answered = true;
+        Ok(())
+    }
+
+    /// Writes a question into the log; only then it is put.
+    pub(crate) async fn question(
+        &self,
+        inquiry: &Inquiry,
+        handlers: &[String],
+    ) -> Result<Put, Unrecorded> {
+        let asked = &inquiry.question;
+        let lines: Vec<&str> = asked.view.lines.iter().map(|line| line.text.as_str()).collect();
+        let target = |target: &Target| {
+            let there = target.there.as_deref().unwrap_or("nothing there");
+            let lost = if target.lost { ", lost" } else { "" };
+            let path = String::from_utf8_lossy(&target.path.0);
+            CleanText::new(&format!("{path} ({there}, {} bytes{lost})", target.size))
+        };
+        let output = |output: &String| Digest {
+            bytes: output.len() as u64,
+            sha256: Hash::of(output.as_bytes()),
+        };
+        let record = Record::Question(Question {
+            question: asked.question.to_string(),
+            call_id: self.call.call_id.clone(),
+            session: self.call.session.clone(),
+            review: kind(asked.review),
+            digest: asked.digest.parse().unwrap_or(Hash::ZERO),
+            handlers: handlers.iter().map(|name| CleanText::new(name)).collect(),
+            deadline_ms: u64::try_from(inquiry.time().as_millis()).unwrap_or(u64::MAX),
+            shown: Shown {
+                why: CleanText::new(&asked.why),
+                lines: CleanText::new(&lines.join("\n")),
+                targets: asked.view.targets.iter().take(TARGETS).map(target).collect(),
+                diff: asked.view.diff.as_deref().map(CleanText::new),
+                output: asked.output.as_ref().map(output),
+            },
+        });
+        self.audit.record(record).await.map(drop)?;
+        Ok(Put { question: asked.question.clone(), digest: asked.digest.clone() })
+    }
+
+    /// Writes into the log that an approval is to be remembered; only then it is.
+    pub(crate) async fn grant(&self, grant: &Grant) -> Result<(), Unrecorded> {
+        let made = granted(grant, GrantAct::Made, &grant.by, Some(&self.call));
+        self.audit.record(made).await.map(drop)
+    }
+
+    /// Who said no, where it was not left to a handler.
+    pub(super) fn decision(&self, result: &CallResult) -> Option<Answer> {
+        let rule = || CleanText::new(result.denials.first().map_or("", |denial| &denial.rule));
+        let (by, reason) = match (&result.checkpoint, self.call.judgement) {
+            (Some(Checkpoint { decision, reason, .. }), _) if decision == "denied" => {
+                (By::Default, reason.as_str())
+            }
+            (None, Judgement::Deny) => {
+                (By::Rule(rule()), result.error.as_ref().map_or("", |error| &error.message))
+            }
+            (Some(_), _) | (None, Judgement::Allow | Judgement::Ask | Judgement::Unjudged) => {
+                return None;
+            }
+        };
+        Some(Answer {
+            question: None,
+            call_id: self.call.call_id.clone(),
+            session: self.call.session.clone(),
+            review: Review::Input,
+            decision: Decision::Deny,
+            by,
+            reason: CleanText::new(reason),
+            digest: None,
+            remember: None,
+        })
+    }
+}
+
+const fn kind(review: palisade_protocol::Review) -> Review {
+    match review {
+        palisade_protocol::Review::Input => Review::Input,
+        palisade_protocol::Review::Output => Review::Output,
+        palisade_protocol::Review::Effects => Review::Effects,
+    }
+}
