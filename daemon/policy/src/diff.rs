@@ -2,11 +2,13 @@
 
 use crate::{
     Profile,
+    access::Reach,
     entries::PathEntry,
     judge::guard_name,
+    limits::ENDLESS,
     names::Listed,
     rules::{Rule, Verdict},
-    settings::{ENDLESS, Reach, Settings},
+    settings::Settings,
     source::Said,
     stack::reach,
     transactions::{Held, Noise, Transactions},

@@ -1,8 +1,8 @@
 //! The entries of a profile's lists, each checked as it is read so that an error has its place.
 
 use crate::{
-    environment::{refused, variable_name},
     keys::nearest,
+    variables::{refused, variable_name},
 };
 use palisade_plan::{Layer, MissingPath, ceiling};
 use palisade_protocol::ToolName;

@@ -2,49 +2,23 @@
 //! function, with a reason for each line.
 
 mod general;
+mod need;
 mod text;
 
 use crate::{
     PlanError, Profile, Scene,
+    access::Reach,
     entries::PRIVATE,
     net::{Net, NetMode},
-    settings::Reach,
 };
 use general::{Target, target};
+pub use need::{Access, Run, Wanted};
+use need::{Need, Needs};
 pub use palisade_plan::record::{Kind, Right};
 use std::{
-    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
-
-/// One thing that a command used. What the session did not see is here only if the host has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Access {
-    /// How.
-    pub right: Right,
-    /// An absolute path, or an address with its port.
-    pub path: String,
-    /// What was there.
-    pub kind: Kind,
-}
-
-/// A run of a command, and what it used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
-    /// The command, as it was typed.
-    pub command: String,
-    /// What it used, each once.
-    pub accesses: Vec<Access>,
-    /// Accesses that were not kept.
-    pub lost: u64,
-    /// The most memory that one process had resident.
-    pub memory_bytes: u64,
-    /// The most processes that were seen at once.
-    pub processes: u64,
-    /// How long it took.
-    pub elapsed_ms: u64,
-}
 
 /// What a profile was learned to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,44 +29,6 @@ pub struct Learned {
     pub entries: usize,
     /// What the command was after and the wider profile has not either, most wanted first.
     pub refused: Vec<Wanted>,
-}
-
-/// Something that was refused.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Wanted {
-    /// How.
-    pub right: Right,
-    /// What: as the profile language names it, or an address.
-    pub target: String,
-}
-
-/// What is needed of one target, and why.
-#[derive(Debug, Clone, Default)]
-struct Need {
-    reach: Option<Reach>,
-    /// Names of what was used of it.
-    used: Vec<String>,
-    /// It was asked about and nothing of it was opened.
-    looked: bool,
-    /// It is a link.
-    link: bool,
-}
-
-/// What everything comes to.
-#[derive(Debug, Default)]
-struct Needs {
-    paths: BTreeMap<PathBuf, Need>,
-    etc: BTreeMap<String, Need>,
-    /// Directories that were only looked at.
-    looked: Vec<PathBuf>,
-    workspace_read: bool,
-    workspace_written: bool,
-    programs: Vec<PathBuf>,
-    /// What was served or connected to on a loopback of the session's own.
-    loopback: Vec<String>,
-    /// What was connected to in the host's network.
-    ports: BTreeSet<u16>,
-    refused: Vec<Wanted>,
 }
 
 /// The smallest profile under which a run would have gone as it did, and that names what it names as

@@ -1,6 +1,8 @@
 //! Profiles and the judge: what a session may do, decided from text and metadata alone. Pure: no
 //! files, no clock, no kernel. It runs in the broker.
 
+mod access;
+mod act;
 pub mod analysis;
 mod checkers;
 mod diff;
@@ -9,6 +11,7 @@ mod effects;
 mod entries;
 mod environment;
 mod error;
+mod example;
 mod examples;
 mod explain;
 mod facts;
@@ -16,6 +19,7 @@ mod handlers;
 mod judge;
 mod keys;
 mod learn;
+mod limits;
 mod names;
 mod net;
 mod noise;
@@ -34,15 +38,18 @@ mod source;
 mod stack;
 mod syscalls;
 mod transactions;
+mod variables;
+mod who;
 mod written;
 
+pub use act::{Act, Decision};
 pub use checkers::{Checker, CheckerFormat};
 pub use diff::{Difference, Direction, diff};
 pub use effects::{CONFLICT, entries_of, judge_effects, losses};
-pub use environment::{EnvironmentError, Search};
+pub use environment::Search;
 pub use error::ProfileError;
-pub use examples::Example;
-pub use explain::{Act, Change, Decision, ExplainError, Explanation, Place, explain};
+pub use example::Example;
+pub use explain::{Change, ExplainError, Explanation, Place, explain};
 pub use facts::{ASKED_KINDS, Commands, Facts, UpFront, is_asked};
 pub use handlers::Handlers;
 pub use judge::{
@@ -51,9 +58,10 @@ pub use judge::{
 pub use keys::{Enforced, KEYS, Key, Takes, nearest};
 pub use learn::{Access, Kind, Learned, Right, Run, Wanted, learn};
 pub use observe::{would_refuse, would_refuse_tool};
-pub use planning::{PlanError, Scene};
+pub use planning::{Scene, error::PlanError};
 pub use profile::{Profile, User};
 pub use samples::Samples;
 pub use set::{DEFAULT, ProfileSet, builtin};
 pub use source::{Origin, Owner, Source};
 pub use syscalls::{SyscallEntry, SyscallError, SyscallList};
+pub use variables::EnvironmentError;

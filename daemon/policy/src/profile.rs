@@ -1,11 +1,13 @@
 //! A profile: parsed, checked, and asked for its answers by the broker.
 
 use crate::{
-    Checker, Example, Facts, Handlers, Owner, ProfileError, ProfileSet, Source,
+    Checker, Example, Facts, Handlers, Owner, ProfileError, Source,
+    access::{Reach, WorkspaceAccess},
     entries::{Base, ToolEntry},
+    limits::ENDLESS,
     net::NetMode,
     rules,
-    settings::{ENDLESS, FileEntry, Reach, Settings, WorkspaceAccess},
+    settings::{FileEntry, Settings},
     stack,
     syscalls::{SyscallError, SyscallList},
 };
@@ -46,17 +48,6 @@ pub struct User<'a> {
 }
 
 impl Profile {
-    /// Reads a profile of no special owner that extends the built-in ones at most.
-    ///
-    /// # Errors
-    /// With line and key, if anything in it is unknown, contradictory or out of bounds.
-    pub fn parse(name: &str, text: &str) -> Result<Self, ProfileError> {
-        let file = format!("{name}.toml");
-        let source = Source { name, file: &file, text, owner: Owner::Other };
-        let set = ProfileSet::new([source])?;
-        set.get(name).cloned().ok_or_else(|| ProfileError::Duplicate(name.to_owned()))
-    }
-
     /// What its settings come to.
     pub(crate) fn new(source: &Source<'_>, settings: Settings) -> Result<Self, ProfileError> {
         let syscalls = calls(&settings)?.rules();
@@ -64,9 +55,7 @@ impl Profile {
             .map_err(|why| ProfileError::Digest(source.name.to_owned(), why))?;
         let (name, file) = (source.name.to_owned(), source.file.to_owned());
         let (owner, observed) = (source.owner, None);
-        let profile = Self { name, file, owner, digest, settings, syscalls, observed };
-        crate::examples::check(&profile)?;
-        Ok(profile)
+        Ok(Self { name, file, owner, digest, settings, syscalls, observed })
     }
 
     /// Its system calls, each with its reason.
@@ -128,7 +117,7 @@ impl Profile {
     /// Whether somebody may use it. Of each `[who]`, a user, a group or a unit must be named.
     #[must_use]
     pub fn admits(&self, user: User<'_>) -> bool {
-        let lets_in = |who: &crate::written::Who| {
+        let lets_in = |who: &crate::who::Who| {
             let unit = who.unit.iter().any(|unit| Some(unit.0.as_str()) == user.unit);
             who.uid.contains(&user.uid) || who.gid.contains(&user.gid) || unit
         };

@@ -2,22 +2,27 @@
 //! says so and may. Whatever would have no effect is an error, not a silence.
 
 mod files;
+mod laxer;
+mod names;
 mod network;
 mod parts;
 
 use crate::{
     ProfileError,
+    access::{Widening, WorkspaceAccess},
     document::Document,
     entries::LayerEntry,
-    examples::Example,
+    example::Example,
     handlers::Handlers,
+    limits::Limits,
     net::{Net, NetMode},
-    settings::{Environment, Files, Layers, Limits, Settings, Tools, Widening, WorkspaceAccess},
+    settings::{Environment, Files, Layers, Settings, Tools},
     source::Said,
     stack,
     transactions::Transactions,
     written::Written,
 };
+use laxer::laxer;
 use palisade_plan::Layer;
 use palisade_protocol::{
     Ask, Guard,
@@ -232,12 +237,3 @@ fn limits(
     }
     Ok(limits)
 }
-
-/// An error about a key that would widen.
-fn laxer(document: &Document<'_>, key: &str, why: &str) -> ProfileError {
-    document.wrong(key, why, WIDEN)
-}
-
-/// What to do about something that would widen.
-const WIDEN: &str =
-    "a profile narrows what it extends; to widen, say `widen = true` in a file of root's";

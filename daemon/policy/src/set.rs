@@ -1,8 +1,8 @@
 //! The profiles that there are: the built-in ones and those of the operator.
 
 use crate::{
-    Owner, Profile, ProfileError, Source, document::Document, keys::nearest, resolve::resolve,
-    written::Written,
+    Owner, Profile, ProfileError, Source, document::Document, examples, keys::nearest,
+    resolve::resolve, written::Written,
 };
 use palisade_protocol::ToolName;
 use std::{collections::BTreeMap, sync::LazyLock};
@@ -46,6 +46,19 @@ pub struct ProfileSet {
     profiles: BTreeMap<String, Profile>,
 }
 
+impl Profile {
+    /// Reads a profile of no special owner that extends the built-in ones at most.
+    ///
+    /// # Errors
+    /// With line and key, if anything in it is unknown, contradictory or out of bounds.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ProfileError> {
+        let file = format!("{name}.toml");
+        let source = Source { name, file: &file, text, owner: Owner::Other };
+        let set = ProfileSet::new([source])?;
+        set.get(name).cloned().ok_or_else(|| ProfileError::Duplicate(name.to_owned()))
+    }
+}
+
 impl ProfileSet {
     /// The built-in profiles and the given ones, which may extend them and each other. A given one
     /// does not stand in for another: what `workspace` means is the same on every host.
@@ -86,6 +99,7 @@ impl ProfileSet {
             let under = written.under().and_then(|under| self.profiles.get(under)).cloned();
             let settings = resolve(&document, written, &parents)?;
             let mut profile = Profile::new(document.source(), settings)?;
+            examples::check(&profile)?;
             if let Some(under) = under {
                 if under.observed_under().is_some() {
                     let why = format!("{:?} is only observed itself", under.name());

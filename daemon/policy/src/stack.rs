@@ -2,11 +2,12 @@
 //! widen, and no deny is lost.
 
 use crate::{
+    access::Reach,
     entries::PathEntry,
     handlers::Handlers,
     names,
     rules::{Rule, Verdict},
-    settings::{Environment, FileEntry, Files, Layers, Reach, Settings, Tools},
+    settings::{Environment, FileEntry, Files, Layers, Settings, Tools},
     source::Said,
 };
 

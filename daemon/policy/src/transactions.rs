@@ -1,7 +1,7 @@
 //! What a profile says of transactions: which effects of a command are asked about before they
 //! count, and which never are. Pure.
 
-use crate::{rules::glob, settings::Widening, size::Size};
+use crate::{access::Widening, rules::glob, size::Size};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 

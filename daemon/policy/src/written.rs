@@ -1,16 +1,16 @@
 //! What a profile's file says, key by key, before it is put together with what it extends.
 
 use crate::{
+    access::WorkspaceAccess,
     checkers::Checker,
-    entries::{
-        EtcEntry, LayerEntry, PathEntry, ToolEntry, UnitEntry, VariableEntry, WritableEntry,
-    },
+    entries::{EtcEntry, LayerEntry, PathEntry, ToolEntry, VariableEntry, WritableEntry},
     handlers::Rememberable,
+    limits::LimitsText,
     names::NameEntry,
     net::NetText,
     rules::Rule,
-    settings::{LimitsText, WorkspaceAccess},
     transactions::TransactionsText,
+    who::Who,
 };
 use palisade_protocol::{Ask, Guard};
 use serde::Deserialize;
@@ -145,15 +145,4 @@ pub(crate) struct HandlersText {
     pub(crate) quorum: Option<NonZeroU64>,
     pub(crate) max_pending: Option<NonZeroU64>,
     pub(crate) review_output: Vec<ToolEntry>,
-}
-
-/// `[who]`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[derive(Default)]
-pub(crate) struct Who {
-    pub(crate) uid: Vec<u32>,
-    pub(crate) gid: Vec<u32>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) unit: Vec<UnitEntry>,
 }

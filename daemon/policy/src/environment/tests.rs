@@ -136,16 +136,6 @@ fn what_runs_other_code_is_refused_with_its_reason() {
 }
 
 #[test]
-fn the_list_needs_a_reason_for_each() {
-    let list = |text: &str| parse(text).map(|_| ());
-    assert_eq!(list("refused = [{ name = \"X\", why = \"y\" }]"), Ok(()));
-    assert_eq!(list("refused = []"), Err("it is empty".to_owned()));
-    let blank = "refused = [{ name = \"X\", why = \" \" }]";
-    assert_eq!(list(blank), Err("X has no reason".to_owned()));
-    assert!(list("refused = [{ name = \"X\" }]").is_err_and(|e| e.contains("why")));
-}
-
-#[test]
 fn what_only_reads_looks_for_programs_of_the_system_alone() {
     let of = |search| {
         let found = profile().environment(&scene(Some("/home/u")), &BTreeMap::new(), search);

@@ -1,11 +1,11 @@
 //! The smallest change that would allow an access, and what it would open.
 
-use super::Act;
 use crate::{
     Profile, Scene,
+    access::{Widening, WorkspaceAccess},
+    act::Act,
     entries::{EtcEntry, PathEntry, WritableEntry},
     names::{NameEntry, Which},
-    settings::{Widening, WorkspaceAccess},
     source::{Owner, Said},
 };
 use serde::Serialize;

@@ -1,6 +1,6 @@
 //! Which entry a person would write for a path that was used.
 
-use super::{Access, Need};
+use super::need::{Access, Need};
 use crate::Scene;
 use palisade_plan::record::{Kind, Right};
 use std::{

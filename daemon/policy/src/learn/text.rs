@@ -1,10 +1,10 @@
 //! The file of a learned profile: each line with the reason why it is there.
 
 use super::{
-    Need, Needs, Run,
     general::{is_versioned, named},
+    need::{Need, Needs, Run},
 };
-use crate::{Profile, Scene, settings::Reach};
+use crate::{Profile, Scene, access::Reach};
 use std::{fmt::Write as _, path::Path};
 
 /// Memory and processes: what was used, so many times.

@@ -1,7 +1,7 @@
 //! Profiles: what is read, what is refused and how the refusal reads.
 
 use super::*;
-use crate::Origin;
+use crate::{Origin, ProfileSet};
 
 const GOOD: &str = r#"version = 1
 description = "test"

@@ -1,12 +1,16 @@
 //! `[fs]` over what a profile extends.
 
-use super::{WIDEN, laxer};
+use super::{
+    laxer::{WIDEN, laxer},
+    names,
+};
 use crate::{
     ProfileError,
+    access::{Reach, Widening, WorkspaceAccess},
     document::Document,
     entries::{Base, PathEntry},
-    names::{self, Which},
-    settings::{FileEntry, Files, Reach, Widening, WorkspaceAccess},
+    names::Which,
+    settings::{FileEntry, Files},
     source::Said,
     stack, written,
 };

@@ -1,11 +1,11 @@
 //! `[net]` over what a profile extends.
 
-use super::{WIDEN, laxer};
+use super::laxer::{WIDEN, laxer};
 use crate::{
     ProfileError,
+    access::Widening,
     document::Document,
     net::{DomainEntry, Net, NetMode, NetText, PortEntry},
-    settings::Widening,
     source::Said,
     written::List,
 };

@@ -1,13 +1,15 @@
 //! Environment, layers, tools, handlers and rules over what a profile extends.
 
-use super::{WIDEN, laxer};
+use super::laxer::{WIDEN, laxer};
 use crate::{
-    Checker, ProfileError, checkers,
+    Checker, ProfileError,
+    access::Widening,
+    checkers,
     document::Document,
     entries::ToolEntry,
     handlers::Handlers,
     rules::{Rule, Verdict},
-    settings::{Environment, Layers, Settings, Tools, Widening},
+    settings::{Environment, Layers, Settings, Tools},
     source::Said,
     stack::union,
     written::{self, List, Written},
