@@ -145,7 +145,7 @@ fn remedy(facts: &Facts, layer: Layer) -> &'static str {
         }
         Layer::Seccomp => "boot a kernel with CONFIG_SECCOMP_FILTER",
         Layer::Hide | Layer::Protect => {
-            "boot a kernel of 5.11 or later with overlayfs, or use a profile without fs.hide and \
+            "boot a kernel of 6.6 or later with overlayfs, or use a profile without fs.hide and \
              fs.protect"
         }
         Layer::Limits => {

@@ -255,6 +255,7 @@ fn attempted() -> Result<(), StepFailure> {
         .map_err(StepFailure::kernel("attach tmpfs"))?;
     let [lower, upper, work] = ["lower", "upper", "work"].map(|name| make(&under, name, 0o700));
     let (lower, upper, work) = (lower?, upper?, work?);
+    keeps_marks(&upper)?;
     rustix::fs::mkdirat(&lower, "there", Mode::RWXU).map_err(fail("make a directory"))?;
     rustix::fs::mkdirat(&lower, "there/below", Mode::RWXU).map_err(fail("make a directory"))?;
     let marks = make(&under, "marks", 0o700)?;
@@ -280,6 +281,18 @@ fn attempted() -> Result<(), StepFailure> {
     rustix::fs::statat(&lower, "there/below", rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
         .map(drop)
         .map_err(fail("look at what was under it"))
+}
+
+/// Without `user.` attributes overlayfs can not mark what it removed, and fails with no word of why.
+fn keeps_marks(upper: &OwnedFd) -> Result<(), StepFailure> {
+    let flags = rustix::fs::XattrFlags::empty();
+    match rustix::fs::fsetxattr(upper, "user.palisade", b"y", flags) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::OPNOTSUPP) => Err(StepFailure::NotInForce(
+            "overlayfs needs user attributes, which tmpfs has since Linux 6.6".into(),
+        )),
+        Err(error) => Err(StepFailure::kernel("mark a directory")(error)),
+    }
 }
 
 /// Whether what is under a directory of the upper layer does not show through it.

@@ -1,7 +1,10 @@
 //! Limits for a session as a whole, by cgroup v2 or v1. Directories are named for the launcher's
 //! pid, so that the next start can tell and sweep what a killed one left.
 
-use crate::hierarchy::{LEAF, Parents, hierarchies_v1, hierarchy_v2};
+use crate::{
+    aside::share_out,
+    hierarchy::{Parents, hierarchies_v1, hierarchy_v2},
+};
 use palisade_plan::{CgroupFacts, CgroupVersion, Found, HeldLimit, Limits};
 use std::{
     fs, io,
@@ -202,31 +205,6 @@ fn make_base(version: CgroupVersion, parent: &Path, base: &Path) -> io::Result<(
     match version {
         CgroupVersion::V2 => share_out(base),
         CgroupVersion::V1 => Ok(()),
-    }
-}
-
-/// Lets the groups below a v2 group have its controllers.
-fn share_out(group: &Path) -> io::Result<()> {
-    fs::write(group.join("cgroup.subtree_control"), "+memory +pids +cpu")
-}
-
-/// Moves this process out of the way: a v2 group with processes in it can not share out its
-/// controllers, so they stand in a leaf below it. That works where the group was delegated and
-/// holds only launchers; elsewhere everything is left as it was, and [`Cgroups::find`] says why
-/// there is no v2. Before another process is started, which then stands there, too.
-pub(crate) fn step_aside() {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let Ok(parents) = hierarchy_v2(&mounts, &own) else { return };
-    let Some((_, group)) = parents.first() else { return };
-    if share_out(group).is_ok() {
-        return;
-    }
-    let leaf = group.join(LEAF);
-    let enter = |group: &Path| fs::write(group.join("cgroup.procs"), "0");
-    fs::create_dir(&leaf).unwrap_or_default();
-    if enter(&leaf).and_then(|()| share_out(group)).is_err() && enter(group).is_ok() {
-        fs::remove_dir(&leaf).unwrap_or_default();
     }
 }
 

@@ -1,6 +1,9 @@
 //! Where this process stands in the hierarchies of cgroups, by what the kernel says of its mounts.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// The controllers that hold limits.
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
@@ -19,17 +22,20 @@ pub(crate) fn hierarchy_v2(mounts: &str, own: &str) -> Result<Parents, String> {
     let path = path.trim_matches('/');
     let path = path.strip_suffix(LEAF).filter(|p| p.is_empty() || p.ends_with('/')).unwrap_or(path);
     let parent = mount.join(path);
-    let available = fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
-    let parents: Parents = CONTROLLERS
-        .into_iter()
-        .filter(|name| available.split_whitespace().any(|a| a == *name))
-        .map(|name| (name, parent.clone()))
-        .collect();
+    let parents: Parents =
+        controllers(&parent).into_iter().map(|name| (name, parent.clone())).collect();
     if parents.iter().any(|(name, _)| *name == "memory") {
         Ok(parents)
     } else {
         Err(format!("cgroup v2 at {} has no memory controller", parent.display()))
     }
+}
+
+/// The controllers of a v2 group that hold limits.
+pub(crate) fn controllers(group: &Path) -> Vec<&'static str> {
+    let available = fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
+    let has = |name: &&str| available.split_whitespace().any(|a| a == *name);
+    CONTROLLERS.into_iter().filter(has).collect()
 }
 
 /// This process's own group in each v1 hierarchy that has a controller for us.

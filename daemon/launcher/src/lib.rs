@@ -4,6 +4,7 @@
 pub mod arguments;
 pub mod audit;
 
+mod aside;
 mod cgroup;
 mod error;
 mod facts;

@@ -5,7 +5,7 @@
 
 use crate::{
     arguments::{AUDIT_TROUBLE, INSIDE, KEEP_AUDIT, KernelAudit, Options},
-    audit, cgroup,
+    aside, audit,
     error::LauncherError,
     privilege::{self, Privilege},
     pulse::{Manager, PULSE},
@@ -77,7 +77,7 @@ pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
         return Ok(Nest::Here(told(settled), None));
     }
     // First: whatever is started from here on must not be in the group that is shared out.
-    cgroup::step_aside();
+    aside::step_aside();
     let keeper = match options.kernel_audit {
         KernelAudit::Enable => Some(Keeper::start()),
         KernelAudit::Use | KernelAudit::Off => None,

@@ -1,0 +1,98 @@
+#!/bin/bash
+# What tests/machine runs in its virtual machine, as root: the package and the service as people use them, daemons of root's and
+# of an ordinary user's with and without a delegated cgroup, then the test programs. For each a line of `results`: what, how it
+# went, seconds. All that was printed is in `logs`.
+set -u
+share=/mnt
+mkdir -p "$share/logs"
+export agent=/run/palisade/agent.sock operator=/run/palisade/operator.sock
+
+printf 'Debian %s, Linux %s, systemd %s, %s at /sys/fs/cgroup, %s cores, %s MiB, %s\n' "$(cat /etc/debian_version)" "$(uname -r)" \
+    "$(systemctl --version | awk 'NR == 1 { print $2 }')" "$(stat --file-system --format %T /sys/fs/cgroup)" "$(nproc)" \
+    "$(awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo)" "$(date -u +%F)" | tee "$share/facts"
+
+# check NAME SCRIPT: one line of the table.
+check() {
+    local log=$share/logs/${1//[^a-z_0-9-]/_} began=$EPOCHREALTIME how counted
+    if timeout --kill-after 10 1800 bash -euc "$2" > "$log" 2>&1 < /dev/null; then how=ok; else how="failed ($?)"; fi
+    # A test program says itself how many passed.
+    counted=$(awk '/^test result:/ { passed += $4; failed += $6 }
+        END { if (passed + failed) printf "%d passed%s", passed, failed ? ", failed " failed : "" }' "$log")
+    [ -z "$counted" ] || { [ "$how" = ok ] && how=$counted || how="failed: $counted"; }
+    printf '%s\t%s\t%.0f\n' "$1" "$how" "$(awk "BEGIN { print $EPOCHREALTIME - $began }")" | tee -a "$share/results"
+}
+
+# as USER COMMAND...: in a workspace of theirs.
+as() { runuser --user "$1" -- env --chdir "/home/$1/work" HOME="/home/$1" XDG_RUNTIME_DIR="/run/user/$(id -u "$1")" "${@:2}"; }
+# delegated USER COMMAND...: the same in a unit of their own systemd, which has a cgroup of its own.
+delegated() { as "$1" systemd-run --user --quiet --wait --pipe -p Delegate=yes --working-directory "/home/$1/work" "${@:2}"; }
+# holds EXPRESSION: whether it is true of the result that comes in as JSON.
+holds() {
+    python3 -c 'import json, sys
+result = json.load(sys.stdin)
+receipt = result["receipt"]
+by = {limit["name"]: limit["by"] for limit in receipt["limits"]}
+missing = {less["layer"]: less["why"] for less in receipt["degraded"]}
+print(result["error"], result["stdout"], by, missing, sep="\n")
+sys.exit(not eval(sys.argv[1]))' "$1"
+}
+export -f as delegated holds
+
+mkdir -p /etc/palisade/profiles
+# Soon full, and nobody is asked.
+sed -e 's/^ask = .*/ask = "never"/; s/^memory = .*/memory = "96 MiB"/; s/^processes = .*/processes = 40/; s/^cpu_percent = .*/cpu_percent = 50/' \
+    "$share/workspace.toml" > /etc/palisade/profiles/small.toml
+for user in alice:4343 bob:4344; do
+    useradd --create-home --shell /bin/bash --uid "${user#*:}" "${user%:*}"
+    install -d -o "${user%:*}" -g "${user%:*}" "/home/${user%:*}/work"
+    loginctl enable-linger "${user%:*}"
+done
+
+export all="by['memory'] == by['processes'] == by['cpu'] == 'cgroup v2' and 'limits' not in missing"
+export none="by['memory'] == by['processes'] == 'rlimit' and 'cpu' not in by and 'limits' in missing"
+export full='python3 -c "x = bytearray(400 << 20)"'
+
+check 'package: installed' "dpkg --install $share/palisade_*.deb; usermod --append --groups palisade-users,palisade-operators alice"
+check 'service: active' 'systemctl start palisaded; systemctl is-active palisaded palisade-launcher'
+check 'service: doctor' 'as alice palisade doctor --socket $agent; as alice palisade doctor --socket $agent --json | grep -q "cgroup v2: memory, pids, cpu"'
+check 'service: doctor --prove' 'as alice palisade doctor --socket $agent --prove build workspace'
+check 'service: a session, bounded by cgroup v2' 'as alice palisade run --socket $agent --profile small --json -- "id -u" | holds "result[\"stdout\"] == \"4343\\n\" and $all"'
+check 'service: out of memory, told' 'as alice palisade run --socket $agent --profile small --json -- "$full" | holds "result[\"oom\"] and not result[\"success\"] and $all"
+as alice palisade run --socket $agent --profile small --json -- "echo alive" | holds "result[\"success\"] and not result[\"oom\"]"'
+check 'service: a session killed, with all of its processes and its cgroup' '
+as alice palisade run --socket $agent --profile small -- "setsid sleep 98765 & sleep 98764" & run=$!
+until pgrep -f "^sleep 98765" > /dev/null && pgrep -f "^sleep 98764" > /dev/null; do sleep 0.2; done
+cgroup=/sys/fs/cgroup$(cut -d : -f 3 /proc/$(pgrep -f "^sleep 98765")/cgroup); echo $cgroup; cd $cgroup
+[[ $cgroup == /sys/fs/cgroup/palisade.slice/palisade-launcher.service/palisade-*/session-* ]]
+[ "$(cat pids.max memory.max memory.swap.max cpu.max | xargs)" = "40 100663296 0 50000 100000" ]
+cd /; palisade sessions --operator-socket $operator --json | tee /tmp/sessions
+palisade kill --operator-socket $operator "$(grep -o "\"session_id\":\"[^\"]*" /tmp/sessions | cut -d \" -f 4)"
+! wait $run
+! pgrep -f "^sleep 9876"
+for i in {1..50}; do [ -d $cgroup ] || exit 0; sleep 0.2; done; exit 1'
+check 'service: metrics and status' 'systemctl stop palisaded.service; systemctl enable --now palisade-metrics.socket
+as alice palisade run --socket $agent --profile small -- true
+curl --silent --fail --unix-socket /run/palisade/metrics.sock http://localhost/metrics | tee /dev/stderr | grep "^palisade_launcher_up 1"
+as alice palisade status --socket $agent | grep "cgroup v2\|6\.1\."'
+small="--profiles /etc/palisade/profiles --profile small --json --"
+check 'an ordinary user: no cgroup delegated, limits for each process, and it is said' "as bob palisade run $small 'id -u' | holds \"\$none\""
+check 'an ordinary user: what this kernel can not hold is refused, and says so' '
+told() { ! as bob palisade run --profile "$1" -- true > /tmp/told 2>&1; cat /tmp/told; grep -q "$2" /tmp/told; }
+told guarded "tmpfs has since Linux 6.6"
+told strict "tmpfs has since Linux 6.6"
+told readonly "tmpfs has since Linux 6.6"
+told trusted-net "takes ABI 6 (Linux 6.12), and this is 2"'
+check 'an ordinary user: in a delegated cgroup, bounded by cgroup v2' "delegated bob palisade run $small 'id -u' | holds \"\$all\"
+delegated bob palisade run $small \"\$full\" | holds 'result[\"oom\"]'"
+check 'root: private daemon, no cgroup delegated' "cd /home/bob/work; palisade run $small 'id -u' | holds \"\$none\""
+check 'root: private daemon in a delegated cgroup' "cd /home/bob/work; systemd-run --quiet --wait --pipe -p Delegate=yes --working-directory /home/bob/work palisade run $small 'id -u' | holds \"\$all\""
+check 'package: purged' 'dpkg --purge palisade; ! systemctl is-active palisaded; [ ! -e /var/lib/palisade ]'
+
+cp -r "$share/target" /srv/target
+install -d -o 4242 -g 4242 /srv/user
+export unit="--quiet --wait --pipe -p Delegate=yes -p RuntimeMaxSec=1700 -p LimitNOFILE=65536 --setenv=TMPDIR=/tmp"
+for name in $(cat "$share/tests"); do
+    check "$name, as root" "systemd-run $unit --setenv=HOME=/root --working-directory /root /srv/target/deps/$name"
+    check "$name, as an ordinary user" "systemd-run $unit --setenv=HOME=/srv/user --uid 4242 --gid 4242 --working-directory /srv/user /srv/target/deps/$name"
+done
+touch "$share/done"
