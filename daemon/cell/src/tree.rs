@@ -59,22 +59,32 @@ impl Tree {
     /// Ends every process of a call and collects it; says how many had to be killed.
     pub(crate) fn end(self) -> u32 {
         let mut ended = 0;
+        // Most programs leave nothing behind. That is asked first: everything that is left is this
+        // process's child or below one, and `kill(-1)` looks at every process of the host.
+        let mut wait = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
         loop {
-            match self {
-                Self::Namespace => ignore_gone(kill(Pid::from_raw(-1), Signal::SIGKILL)),
-                Self::Children => {
-                    for pid in children() {
-                        ignore_gone(kill(pid, Signal::SIGKILL));
-                    }
-                }
-            }
-            match waitpid(None, Some(WaitPidFlag::__WALL)) {
+            match waitpid(None, Some(wait)) {
+                Ok(WaitStatus::StillAlive) => wait = WaitPidFlag::__WALL,
                 Ok(WaitStatus::Signaled(_, Signal::SIGKILL, _)) => ended += 1,
                 // It had ended by itself and only waited to be collected.
                 Ok(_) => {}
                 Err(nix::errno::Errno::EINTR) => {}
                 // No child is left.
                 Err(_) => return ended,
+            }
+            if wait == WaitPidFlag::__WALL {
+                self.kill();
+            }
+        }
+    }
+
+    fn kill(self) {
+        match self {
+            Self::Namespace => ignore_gone(kill(Pid::from_raw(-1), Signal::SIGKILL)),
+            Self::Children => {
+                for pid in children() {
+                    ignore_gone(kill(pid, Signal::SIGKILL));
+                }
             }
         }
     }
