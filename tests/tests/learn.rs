@@ -201,6 +201,29 @@ fn npm_tests_a_small_package() {
     }
 }
 
+#[test]
+fn a_script_of_the_workspace_with_a_link_out_of_it() {
+    for mode in few() {
+        let world = World::new(mode);
+        let script = "#!/bin/bash\nset -e\nt=$(mktemp -d)\ncat > \"$t/a\" <<X\none\ntwo\nX\n\
+            ./sorter -r \"$t/a\" > sorted\ntar cf \"$t/b.tar\" sorted\n\
+            tar xf \"$t/b.tar\" -C \"$t\"\nsed -i s/two/three/ \"$t/sorted\" sorted\n\
+            f=$(mktemp ./tmp.XXXXXX)\nmv \"$f\" moved\nrm -r \"$t\"\n";
+        file(&world, "script", script);
+        let path = world.workspace().join("script");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink("/usr/bin/sort", world.workspace().join("sorter")).unwrap();
+        let text = learn(&world, "workspace", &["./script"]);
+        let sorted = fs::read_to_string(world.workspace().join("sorted")).unwrap();
+        assert_eq!(sorted, "three\none\n", "{mode:?}");
+        for program in ["bash", "sort", "tar", "sed", "mktemp"] {
+            assert!(text.contains(&format!("bin/{program}\", # it was run\n")), "{text}");
+        }
+        // Names that are made up anew each time are in no line.
+        assert!(!text.contains("/tmp") && !text.contains("tmp."), "{text}");
+    }
+}
+
 /// A session that records.
 fn recording(world: &World) -> Sandbox {
     let (stream, daemon) = world.embedded(&[]);

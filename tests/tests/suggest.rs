@@ -9,10 +9,10 @@
     reason = "a test that can not go on fails; it runs the command line"
 )]
 
-use palisade_protocol::CallResult;
+use palisade_protocol::{CallResult, ErrorCode};
 use palisade_tests::{Mode, Sandbox, World};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs, path::Path};
 
 /// A profile with these lists; of none that is there, so that it need not be root's to say more.
 fn profile(execute: &[String], read: &[String], etc: &[String], more: &str) -> String {
@@ -140,5 +140,142 @@ fn a_replay_names_the_real_calls_that_would_change() {
         };
         assert_eq!(replayed("narrow", "wide"), expected(true), "{mode:?}");
         assert_eq!(replayed("wide", "narrow"), expected(false), "{mode:?}");
+    }
+}
+
+/// A world with directories outside that a profile only reads, and names that it hides.
+fn furnished(mode: Mode) -> World {
+    let world = World::new(mode);
+    for name in ["open", "shut"] {
+        let path = world.outside().join(name);
+        fs::create_dir(&path).unwrap();
+        world.give(&path);
+    }
+    for path in [
+        world.outside().join("open/file"),
+        world.workspace().join("secret"),
+        world.workspace().join("other"),
+    ] {
+        fs::write(&path, "as it was\n").unwrap();
+        world.give(&path);
+    }
+    let read = ["open", "shut"].map(|name| world.outside().join(name).display().to_string());
+    let hide = "hide = [\"secret\", \"other\"]\n";
+    let text = profile(&[], &read, &[], "").replace("[layers]", &format!("{hide}[layers]"));
+    world.add_profile("narrow", &text);
+    world
+}
+
+/// What is refused with that profile: a new file, one that is there, a new directory, a program and
+/// a hidden name.
+fn refused(world: &World, sandbox: &Sandbox) -> Vec<(&'static str, CallResult)> {
+    let open = |name: &str| world.outside().join("open").join(name).display().to_string();
+    let write = |path: String| sandbox.call("write_file", json!({"path": path, "content": "x"}));
+    vec![
+        ("a new file", write(open("new"))),
+        ("a file", write(open("file"))),
+        ("a new directory", sandbox.call("make_dir", json!({"path": open("one/two")}))),
+        ("a program", sandbox.call("bash", json!({"argv": [PROGRAM, "--help"]}))),
+        ("a hidden name", sandbox.call("read_file", json!({"path": "secret"}))),
+    ]
+}
+
+/// What is the same and was never asked for.
+fn others(world: &World, sandbox: &Sandbox) -> Vec<CallResult> {
+    let shut = world.outside().join("shut/new").display().to_string();
+    let results = vec![
+        sandbox.call("write_file", json!({"path": shut, "content": "x"})),
+        sandbox.call("bash", json!({"argv": ["/usr/sbin/nologin"]})),
+        sandbox.call("read_file", json!({"path": "other"})),
+    ];
+    assert!(!Path::new(&shut).exists());
+    assert!(Path::new("/usr/sbin/nologin").exists(), "it is there to be refused");
+    results
+}
+
+/// Writes a profile of what was refused with another; gives what is said and the profile.
+fn suggest(world: &World, name: &str, output: &str) -> (String, String) {
+    let log = world.state().join("audit");
+    let path = world.profiles().join(format!("{output}.toml"));
+    let output = world.mode.act(|| {
+        let mut command = world.command("palisade");
+        command.args(["profile", "suggest", "--profile", name, "--dir"]).arg(&log);
+        command.arg("--profiles").arg(world.profiles()).arg("-o").arg(&path).output().unwrap()
+    });
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    (said, fs::read_to_string(path).unwrap())
+}
+
+#[test]
+fn the_profile_that_is_written_allows_the_same_and_no_more() {
+    for mode in Mode::all() {
+        let world = furnished(mode);
+        let sandbox = world.open_with("narrow");
+        let before = refused(&world, &sandbox);
+        for (what, result) in before.iter() {
+            assert!(!result.success && result.denials.len() == 1, "{mode:?}: {what}: {result:#?}");
+        }
+        let open = world.outside().join("open");
+        assert_eq!(fs::read_to_string(open.join("file")).unwrap(), "as it was\n");
+        assert!(!open.join("new").exists() && !open.join("one").exists(), "{mode:?}");
+        drop(sandbox);
+
+        let (said, text) = suggest(&world, "narrow", "wider");
+        // What is yet to be made can not be named, so its directory is, and why is said.
+        let directory = format!("add {:?} to fs.write: of ", open.display().to_string());
+        assert!(said.contains(&directory), "{said}");
+        assert!(said.contains("what is not there yet can not be named"), "{said}");
+        assert!(said.contains("written: 3 entries in "), "{said}");
+        assert!(text.contains("hide = [\"secret\", \"other\",\n    \"!/secret\", # "), "{text}");
+
+        let sandbox = world.open_with("wider");
+        for (what, result) in refused(&world, &sandbox) {
+            assert!(result.success, "{mode:?}: {what}: {:?}\n{text}", result.error);
+        }
+        assert_eq!(fs::read_to_string(open.join("file")).unwrap(), "x");
+        assert_eq!(fs::read_to_string(open.join("new")).unwrap(), "x");
+        assert!(open.join("one/two").is_dir(), "{mode:?}");
+        for result in others(&world, &sandbox) {
+            let code = result.error.as_ref().map(|error| error.code);
+            let codes = [ErrorCode::OutsidePolicy, ErrorCode::NotFound, ErrorCode::SpawnFailed];
+            assert!(codes.iter().any(|one| code == Some(*one)), "{mode:?}: {result:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_profile_that_extends_is_widened_by_one_of_roots() {
+    for mode in Mode::all() {
+        let world = furnished(mode);
+        let text = "version = 1\ndescription = \"x\"\nextends = \"narrow\"\n";
+        world.add_profile("inner", text);
+        let sandbox = world.open_with("inner");
+        let path = world.outside().join("open/new");
+        let write = |sandbox: &Sandbox| {
+            let path = path.display().to_string();
+            sandbox.call("write_file", json!({"path": path, "content": "x"}))
+        };
+        assert!(!write(&sandbox).success && !path.exists(), "{mode:?}");
+        drop(sandbox);
+        let (_, text) = suggest(&world, "inner", "wider");
+        assert!(text.contains("extends = \"inner\"\n"), "{text}");
+        assert!(text.contains("widen = true\n"), "{text}");
+        if mode == Mode::System {
+            let sandbox = world.open_with("wider");
+            assert!(write(&sandbox).success && path.exists(), "{text}");
+            assert!(others(&world, &sandbox).iter().all(|result| !result.success));
+        } else {
+            // A user's own file widens nothing, and says so.
+            let output = world.mode.act(|| {
+                let mut command = world.command("palisade");
+                command.args(["profile", "check", "--profiles"]).arg(world.profiles());
+                command.arg(world.profiles().join("wider.toml")).output().unwrap()
+            });
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            assert!(said.contains("needs a file that root alone can write"), "{said}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::{failure::Failure, paint::harmless, print};
 use clap::{Args, Subcommand};
 use palisade_audit::{Filter, ReadError, Reader, Sighted};
 use std::{
-    env,
+    env, io,
     path::{Path, PathBuf},
 };
 
@@ -41,6 +41,9 @@ enum Command {
     Stats(stats::ShowStats),
     Export(export::Export),
 }
+
+/// What to do about a log that is not to be read.
+const ANOTHERS: &str = "the log is its daemon's user's; try as that user or as root";
 
 /// Which log.
 #[derive(Debug, Args)]
@@ -78,8 +81,11 @@ impl Directory {
         let hint = "name the directory of the log with --dir; it is `audit` in the daemon's state";
         let directory = found.ok_or_else(|| Failure::new("there is no usual place", hint))?;
         match directory.metadata() {
-            Ok(_) => Ok(directory),
+            Ok(found) if found.is_dir() => Ok(directory),
+            Ok(_) => Err(Failure::new(format!("{} is not a directory", directory.display()), hint)),
             Err(error) => {
+                let denied = error.kind() == io::ErrorKind::PermissionDenied;
+                let hint = if denied { ANOTHERS } else { hint };
                 Err(Failure::new(format!("no log at {}: {error}", directory.display()), hint))
             }
         }
@@ -112,7 +118,7 @@ fn absolute(variable: &str) -> Option<PathBuf> {
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         let hint = match &error {
-            ReadError::Io { .. } => "the log is its daemon's user's; try as that user or as root",
+            ReadError::Io { .. } => ANOTHERS,
             ReadError::NotARecord { .. } => "`palisade audit verify` says what was done to the log",
         };
         Self::new(error.to_string(), hint)

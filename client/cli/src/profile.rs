@@ -3,12 +3,15 @@
 
 mod check;
 mod compare;
+mod draft;
 mod explain;
 mod history;
 mod learn;
 mod list;
 pub(crate) mod load;
 mod probe;
+mod refusals;
+mod remedy;
 mod replay;
 mod show;
 mod suggest;

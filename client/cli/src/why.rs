@@ -11,6 +11,7 @@ use crate::{
 use clap::Args;
 use palisade_audit::{CallResult, Denied, Filter, Reader, Record};
 use serde_json::json;
+use std::mem;
 
 /// Say why a call was refused something, and what would allow it
 #[derive(Debug, Args)]
@@ -18,7 +19,8 @@ use serde_json::json;
 From the audit log, so that no daemon needs to be running. Only what a layer of Palisade is known
 to have refused is told: a program's own failures are in its output.
 
-What a profile that is only observed would have refused is told as such.
+What a profile that is only observed would have refused is told as such. Of a call that became a job,
+what the job was refused is told once that has ended.
 
 Exit status: 0 something was refused, or would have been, and is told; 1 nothing was, or there is no
 such call.
@@ -40,46 +42,92 @@ impl Why {
     pub(crate) fn perform(self) -> Result<u8, Failure> {
         let mut reader = Reader::new(&self.directory.find()?);
         let filter = Filter { call_id: Some(self.call_id.clone()), ..Filter::default() };
-        let mut found = None;
+        let mut found = Found::default();
         read(&mut reader, &filter, |sighted| {
-            if let Record::Result(result) = sighted.entry.record {
-                found = Some(result);
-            }
+            found.take(sighted.entry.record);
             Ok(())
         })?;
-        let denials = found.as_ref().map_or(&[][..], |result| &result.denials);
-        let observed = found.as_ref().map_or(&[][..], |result| &result.observed);
+        let (denials, observed) = (&found.denials, &found.observed);
         if self.json {
-            let message = found.as_ref().and_then(|result| result.message.as_ref());
+            let message = found.result.as_ref().and_then(|result| result.message.as_ref());
             print::json(&json!({
-                "call_id": self.call_id, "found": found.is_some(), "message": message,
-                "denials": denials, "observed": observed,
+                "call_id": self.call_id, "found": found.result.is_some(), "message": message,
+                "denials": denials, "observed": observed, "job": found.job,
             }))?;
+        } else if found.called {
+            print::bytes(text(&found, paint::stdout()).as_bytes())?;
         } else {
-            match &found {
-                Some(result) => print::bytes(text(result, paint::stdout()).as_bytes())?,
-                None => {
-                    let id = &self.call_id;
-                    print::note(&format!("there is no result of a call {id:?} in the log"));
-                }
-            }
+            print::note(&format!("there is no call {:?} in the log", self.call_id));
+            print::note(
+                "hint: a call's id is the `call_id` of its result; palisade audit tail shows the last ones",
+            );
         }
         Ok(if denials.is_empty() && observed.is_empty() { TOOL } else { 0 })
     }
 }
 
-fn text(result: &CallResult, paint: Paint) -> String {
-    if result.denials.is_empty() && result.observed.is_empty() {
-        let told = match (&result.message, result.success) {
-            (_, true) => "the call succeeded".to_owned(),
-            (Some(message), false) => format!("the call failed: {}", harmless(message.as_str())),
-            (None, false) => "the call failed".to_owned(),
+/// What the log has of a call.
+#[derive(Debug, Default)]
+struct Found {
+    called: bool,
+    result: Option<CallResult>,
+    /// The job that it had become, once that has ended.
+    job: Option<u64>,
+    denials: Vec<Denied>,
+    observed: Vec<Denied>,
+}
+
+impl Found {
+    fn take(&mut self, record: Record) {
+        self.called = true;
+        let (denials, observed) = match record {
+            Record::Result(mut result) => {
+                let told = (mem::take(&mut result.denials), mem::take(&mut result.observed));
+                self.result = Some(result);
+                told
+            }
+            Record::JobEnd(end) => {
+                self.job = Some(end.job);
+                (end.denials, end.observed)
+            }
+            Record::Start(_)
+            | Record::SessionOpen(_)
+            | Record::SessionClose(_)
+            | Record::Call(_)
+            | Record::Question(_)
+            | Record::Answer(_)
+            | Record::Repair(_)
+            | Record::Rotate(_)
+            | Record::TakenBack(_)
+            | Record::Forgotten(_)
+            | Record::Grant(_) => return,
+        };
+        // A job that ended while its call still waited has told the same.
+        for (all, more) in [(&mut self.denials, denials), (&mut self.observed, observed)] {
+            for denial in more {
+                if !all.contains(&denial) {
+                    all.push(denial);
+                }
+            }
+        }
+    }
+}
+
+fn text(found: &Found, paint: Paint) -> String {
+    if found.denials.is_empty() && found.observed.is_empty() {
+        let told = match found.result.as_ref().map(|result| (&result.message, result.success)) {
+            None => "the call has no result yet, or its daemon ended before it".to_owned(),
+            Some((_, true)) => "the call succeeded".to_owned(),
+            Some((Some(message), false)) => {
+                format!("the call failed: {}", harmless(message.as_str()))
+            }
+            Some((None, false)) => "the call failed".to_owned(),
         };
         return format!("{told}\nno layer is known to have refused anything of it\n");
     }
-    let refused = result.denials.iter().map(|denial| refusal("refused", denial, paint));
+    let refused = found.denials.iter().map(|denial| refusal("refused", denial, paint));
     let word = "would be refused, were the profile enforced";
-    let observed = result.observed.iter().map(|denial| refusal(word, denial, paint));
+    let observed = found.observed.iter().map(|denial| refusal(word, denial, paint));
     refused.chain(observed).collect::<Vec<_>>().join("\n")
 }
 
@@ -105,10 +153,10 @@ fn refusal(word: &str, denial: &Denied, paint: Paint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_audit::{CleanText, Hash};
+    use palisade_audit::{CleanText, Hash, JobEnd};
 
-    fn result(denials: Vec<Denied>) -> CallResult {
-        CallResult {
+    fn found(denials: Vec<Denied>, observed: Vec<Denied>) -> Found {
+        let result = CallResult {
             call_id: "c".to_owned(),
             session: "s".to_owned(),
             success: false,
@@ -123,9 +171,25 @@ mod tests {
             attachment: None,
             omitted_bytes: 0,
             duration_us: 1,
+            denials: denials.clone(),
+            observed: observed.clone(),
+        };
+        // What a job told again is told once.
+        let end = JobEnd {
+            call_id: "c".to_owned(),
+            session: "s".to_owned(),
+            job: 1,
+            exit_code: Some(0),
+            signal: None,
+            error: None,
+            output_bytes: 0,
+            duration_us: 1,
             denials,
-            observed: Vec::new(),
-        }
+            observed,
+        };
+        let mut found = Found::default();
+        [Record::Result(result), Record::JobEnd(end)].into_iter().for_each(|one| found.take(one));
+        found
     }
 
     #[test]
@@ -147,12 +211,13 @@ refused: /srv/x
   to allow   add \"/srv/x\" to fs.read
   opens      /srv/x could be read
 ";
-        assert_eq!(text(&result(vec![denial.clone()]), Paint::Plain), expected);
-        let observed = CallResult { observed: vec![denial], ..result(Vec::new()) };
+        let refused = found(vec![denial.clone()], Vec::new());
+        assert_eq!((text(&refused, Paint::Plain).as_str(), refused.job), (expected, Some(1)));
+        let observed = found(Vec::new(), vec![denial]);
         let expected =
             expected.replacen("refused:", "would be refused, were the profile enforced:", 1);
         assert_eq!(text(&observed, Paint::Plain), expected);
-        let nothing = text(&result(Vec::new()), Paint::Plain);
+        let nothing = text(&found(Vec::new(), Vec::new()), Paint::Plain);
         assert_eq!(
             nothing,
             "the call failed: it is not there\nno layer is known to have refused anything of it\n"

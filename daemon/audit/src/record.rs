@@ -337,6 +337,12 @@ pub struct JobEnd {
     pub output_bytes: u64,
     /// From its start to here.
     pub duration_us: u64,
+    /// What was refused to it, by which layer, and what would allow it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denials: Vec<Denied>,
+    /// What a profile that is only observed would have refused it, and did not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observed: Vec<Denied>,
 }
 
 /// Commits of earlier calls were cut off, and what they had done is taken back.

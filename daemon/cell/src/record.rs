@@ -207,7 +207,7 @@ impl Recorder {
         let mut bytes = vec![0; length];
         let Ok(memory) = memory(asked) else { return };
         if memory.read_exact_at(&mut bytes, argument(asked, 1)).is_ok()
-            && let Some(address) = notes::address(&bytes)
+            && let Some(address) = calls::address(&bytes)
         {
             self.notes.addressed(right, address);
         }

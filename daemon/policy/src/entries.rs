@@ -18,7 +18,7 @@ pub(crate) enum Base {
 }
 
 /// The variables that may begin a path.
-const VARIABLES: [&str; 3] = ["$WORKSPACE", "$HOME", "$TMP"];
+pub(crate) const VARIABLES: [&str; 3] = ["$WORKSPACE", "$HOME", "$TMP"];
 
 /// Where `$TMP` is, in every session.
 pub(crate) const TMP: &str = "/tmp";

@@ -14,7 +14,7 @@ use crate::{
 use palisade_plan::Layer;
 use palisade_protocol::Denial;
 use serde::{Serialize, Serializer};
-use std::fmt;
+use std::{fmt, path::Path};
 
 /// Whose what is reached is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Explanation {
             return None;
         }
         let (remedy, opens) = match &self.change {
-            Some(change) => (change.how.clone(), change.opens.clone()),
+            Some(change) => (change.unseen(), change.opens.clone()),
             None => (self.note.clone(), String::new()),
         };
         Some(Denial {
@@ -102,7 +102,9 @@ pub enum ExplainError {
         why: String,
     },
     /// Not an address with a port.
-    #[error("{0:?} is not an address with its port, such as 1.1.1.1:443 or [::1]:80")]
+    #[error(
+        "{0:?} is not an address with its port (1 to 65535), such as 1.1.1.1:443, [::1]:80 or example.com:443"
+    )]
     Address(String),
 }
 
@@ -129,4 +131,34 @@ pub fn explain(
         );
     }
     Ok(found)
+}
+
+/// The same of what is the host's: what would be done to something of the session's own in its place
+/// is not done to that.
+#[must_use]
+pub fn on_host(profile: &Profile, scene: &Scene, told: Explanation) -> Explanation {
+    if told.decision == Decision::Deny || told.place == Place::Host {
+        return told;
+    }
+    let target = &told.target;
+    let (layer, rule, change) = match told.act {
+        Act::Connect => {
+            let why = "it would go to a loopback of the session's own, on which the host is not";
+            (
+                Layer::Network,
+                why.to_owned(),
+                network::opening(profile, target).ok_or_else(String::new),
+            )
+        }
+        Act::Read | Act::Write | Act::Execute => {
+            let why = "it would go to a private file system of the session's, and end with it";
+            let rule = format!("{why}: the host's {target} would not be there");
+            (Layer::Mount, rule, change::smallest(profile, scene, told.act, Path::new(target)))
+        }
+    };
+    let (change, note) = match change {
+        Ok(change) => (Some(change), String::new()),
+        Err(why) => (None, format!("no profile can allow it: {why}")),
+    };
+    Explanation { decision: Decision::Deny, layer, rule, change, note, ..told }
 }

@@ -3,6 +3,7 @@
 
 mod access;
 mod act;
+mod amend;
 pub mod analysis;
 mod checkers;
 mod diff;
@@ -43,13 +44,14 @@ mod who;
 mod written;
 
 pub use act::{Act, Decision};
+pub use amend::{Addition, amended, merged, turned, widening};
 pub use checkers::{Checker, CheckerFormat};
 pub use diff::{Difference, Direction, diff};
 pub use effects::{CONFLICT, entries_of, judge_effects, losses};
 pub use environment::Search;
 pub use error::ProfileError;
 pub use example::Example;
-pub use explain::{Change, ExplainError, Explanation, Place, explain};
+pub use explain::{Change, ExplainError, Explanation, Place, explain, on_host};
 pub use facts::{ASKED_KINDS, Commands, Facts, UpFront, is_asked};
 pub use handlers::Handlers;
 pub use judge::{

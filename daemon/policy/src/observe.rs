@@ -1,8 +1,7 @@
 //! What a profile that is only observed would have refused, had it been enforced. From the same
 //! explanations as any other answer: what is refused for real is none of it.
 
-use crate::{Act, Decision, Explanation, Place, Profile, Scene, explain};
-use palisade_plan::Layer;
+use crate::{Act, Decision, Place, Profile, Scene, explain, on_host};
 use palisade_protocol::{AuditOperation, Denial, ToolSpec};
 
 /// What it would have refused of an access that is allowed; none if the profile is enforced, would
@@ -18,9 +17,7 @@ pub fn would_refuse(profile: &Profile, scene: &Scene, act: Act, target: &str) ->
         (Decision::Allow, Decision::Deny) => would.denial(),
         // It would be done, but not to what is the host's.
         (Decision::Allow, Decision::Allow) if moved => {
-            let why = "it would go to a private file system of the session's, and end with it";
-            let rule = format!("{why}: the host's {} would not be there", would.target);
-            Explanation { decision: Decision::Deny, layer: Layer::Mount, rule, ..would }.denial()
+            on_host(profile.meant(), scene, would).denial()
         }
         (Decision::Allow, Decision::Allow) => None,
     }
@@ -105,6 +102,7 @@ command = ["git", "push"]
         let moved = moved.unwrap();
         assert_eq!(moved.layer, "mount");
         assert!(moved.rule.starts_with("write: it would go to a private file"), "{}", moved.rule);
+        assert!(moved.remedy.contains("add \"/tmp/shared/x\" to fs.write"), "{}", moved.remedy);
         // The base refuses it, and so it is no would-be.
         assert_eq!(would_refuse(tried, &scene(), Act::Write, "/srv/x"), None);
         // What is hidden is hidden.

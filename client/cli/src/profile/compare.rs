@@ -10,8 +10,9 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 With --replay the calls of the audit log since then are held against both: which tools, paths of file
-tools, programs by their path and recorded refusals would be answered differently. What a program
-does while it runs is told as far as it was refused.
+tools, programs by their path and recorded refusals would be answered differently, and what a profile
+that was only observed would have refused. What a program does while it runs is told as far as it was
+refused, or would have been.
 
 Exit status: 0 they mean the same; 1 they do not.
 
@@ -42,7 +43,13 @@ impl Compare {
         let [first, second] = found.as_slice() else { return Ok(0) };
         // What they say, also where that is only observed.
         let (first, second) = (first.meant(), second.meant());
+        if self.replay.is_some() {
+            self.log.find()?;
+        }
         let differences = diff(first, second);
+        if differences.is_empty() {
+            print::note("they mean the same");
+        }
         for difference in &differences {
             if self.json {
                 print::json(difference)?;

@@ -1,7 +1,10 @@
 //! `palisade profile explain`: what a profile answers, which line decides, and what would have to
 //! change.
 
-use super::{Directories, load};
+use super::{
+    Directories, load,
+    remedy::{self, Writing},
+};
 use crate::{
     failure::Failure,
     paint::{self, Paint, Style, harmless},
@@ -15,7 +18,8 @@ use std::{env, path::PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Nothing is run: the answer is from the plan that would confine a session. A path is taken to be there
-and to be no symbolic link; mode bits and owners are the kernel's own matter.
+and to be no symbolic link; mode bits and owners are the kernel's own matter. Only to allow writing it
+is looked for on this host: for what is yet to be made, it is its directory that a profile names.
 
 Exit status: 0 allowed; 1 denied.
 
@@ -80,12 +84,23 @@ impl Explain {
         let Some(profile) = found.first() else { return Ok(0) };
         // What it says, also where that is only observed.
         let meant = profile.meant();
-        let mut answer = explain(meant, &scene, self.act, &self.target).map_err(|error| {
-            Failure::absent(error.to_string(), "see palisade profile explain --help")
-        })?;
+        // A directory's name is often completed with a slash.
+        let target = match self.target.trim_end_matches('/') {
+            "" => self.target.as_str(),
+            bare => bare,
+        };
+        let mut answer = explain(meant, &scene, self.act, target)
+            .map_err(|error| Failure::absent(error.to_string(), hint(self.act)))?;
+        let host = remedy::there;
+        if let Some((change, note)) =
+            remedy::instead(meant, &scene, &answer, Writing::InPlace, host)
+        {
+            answer.change = change;
+            add(&mut answer.note, &note);
+        }
         if let Some(under) = profile.observed_under() {
-            let semicolon = if answer.note.is_empty() { "" } else { "; " };
-            answer.note += &format!("{semicolon}observed, not enforced: what holds is {under}");
+            let note = format!("observed, not enforced: what holds is {under}");
+            add(&mut answer.note, &note);
         }
         if self.json {
             print::json(&answer)?;
@@ -97,6 +112,24 @@ impl Explain {
             Decision::Deny => 1,
         })
     }
+}
+
+/// What a target is.
+const fn hint(act: Act) -> &'static str {
+    match act {
+        Act::Read | Act::Write | Act::Execute => {
+            "a target is a path such as /etc/hosts, '$WORKSPACE/src' or '$HOME/.ssh'"
+        }
+        Act::Connect => "a target is an address or a name with its port, and no URL",
+    }
+}
+
+/// One more thing to know.
+fn add(note: &mut String, more: &str) {
+    if !note.is_empty() && !more.is_empty() {
+        note.push_str("; ");
+    }
+    note.push_str(more);
 }
 
 fn text(answer: &Explanation, paint: Paint) -> String {

@@ -3,8 +3,11 @@
 use crate::{
     audit::{Directory, read},
     failure::Failure,
+    print,
 };
-use palisade_audit::{Call, CallResult, Filter, Reader, Record, SessionOpen, Timestamp};
+use palisade_audit::{
+    Call, CallResult, Denied, Filter, JobEnd, Reader, Record, SessionOpen, Timestamp,
+};
 use std::time::Duration;
 
 /// A record of a session.
@@ -14,8 +17,18 @@ pub(super) enum Told {
     Opened(SessionOpen),
     /// A call was made in it.
     Call(Call),
-    /// A call ended.
-    Ended(CallResult),
+    /// A call ended, or the job that it had become.
+    Ended(Ended),
+}
+
+/// What was refused to a call, or to the job that it had become.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) call_id: String,
+    pub(super) session: String,
+    pub(super) denials: Vec<Denied>,
+    /// By a profile that is only observed: it was done.
+    pub(super) observed: Vec<Denied>,
 }
 
 /// Tells what was recorded since then, in order.
@@ -25,13 +38,23 @@ pub(super) fn history(
     mut tell: impl FnMut(Told),
 ) -> Result<(), Failure> {
     let from = since.map(before);
-    let mut reader = Reader::new(&directory.find()?);
+    let path = directory.find()?;
+    let mut reader = Reader::new(&path);
+    let mut any = false;
     read(&mut reader, &Filter::default(), |sighted| {
+        any = true;
         let is_wanted = from.is_none_or(|from| sighted.entry.time >= from);
         match sighted.entry.record {
             Record::SessionOpen(open) => tell(Told::Opened(open)),
             Record::Call(call) if is_wanted => tell(Told::Call(call)),
-            Record::Result(end) if is_wanted => tell(Told::Ended(end)),
+            Record::Result(end) if is_wanted => {
+                let CallResult { call_id, session, denials, observed, .. } = end;
+                tell(Told::Ended(Ended { call_id, session, denials, observed }));
+            }
+            Record::JobEnd(end) if is_wanted => {
+                let JobEnd { call_id, session, denials, observed, .. } = end;
+                tell(Told::Ended(Ended { call_id, session, denials, observed }));
+            }
             Record::Call(_)
             | Record::Result(_)
             | Record::Start(_)
@@ -46,7 +69,11 @@ pub(super) fn history(
             | Record::Grant(_) => {}
         }
         Ok(())
-    })
+    })?;
+    if !any {
+        print::note(&format!("there are no records in {}", path.display()));
+    }
+    Ok(())
 }
 
 /// The moment so long ago.

@@ -84,11 +84,11 @@ impl Learn {
         })?;
         let wide = load::find(&self.directories, [self.from.as_str()])?;
         let Some(wide) = wide.first() else { return Ok(FAILED) };
+        self.writable()?;
         let scene = scene(&workspace);
         let first = self.go(&workspace, wide.name(), self.private(), Recording::Yes).await?;
         if !first.result.success {
-            let code = first.result.exit_code;
-            tell("nothing was learned", &failure(&first.result, code));
+            tell("nothing was learned", &failure(&first.result, None));
             return Ok(FAILED);
         }
         let Some(run) = self.recorded(&first) else {
@@ -174,13 +174,23 @@ impl Learn {
         })
     }
 
+    /// Whether what will be learned can be written, before anything is run for it.
+    fn writable(&self) -> Result<(), Failure> {
+        let Some(path) = &self.output else { return Ok(()) };
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+        match fs::metadata(above.unwrap_or(Path::new("."))) {
+            Ok(_) if path.is_dir() => Err(unwritten(path, "it is a directory")),
+            Ok(_) => Ok(()),
+            Err(error) => Err(unwritten(path, &error.to_string())),
+        }
+    }
+
     fn keep(&self, learned: &Learned) -> Result<(), Failure> {
         match &self.output {
             None => print::bytes(learned.text.as_bytes()),
-            Some(path) => fs::write(path, &learned.text).map_err(|error| {
-                let told = format!("can not write {}: {error}", path.display());
-                Failure::new(told, "name a file in a directory that can be written to")
-            }),
+            Some(path) => {
+                fs::write(path, &learned.text).map_err(|error| unwritten(path, &error.to_string()))
+            }
         }
     }
 
@@ -225,6 +235,11 @@ impl Learn {
     }
 }
 
+fn unwritten(path: &Path, why: &str) -> Failure {
+    let told = format!("can not write {}: {why}", path.display());
+    Failure::new(told, "name a file in a directory that can be written to")
+}
+
 fn access(value: &Value) -> Option<Access> {
     let text = |name: &str| value.get(name).and_then(Value::as_str);
     let right = Right::ALL.into_iter().find(|right| Some(right.name()) == text("right"))?;
@@ -239,10 +254,12 @@ fn failure(result: &CallResult, before: Option<i32>) -> String {
         None => "it failed".to_owned(),
     };
     let status = exit::of_result(result);
-    let was = before.filter(|_| !result.success).map(|code| format!(", where it was {code}"));
+    let was = before
+        .filter(|_| !result.success)
+        .map(|code| format!(" (status {status}, where it was {code})"));
     let said = result.stderr.lines().last().map(harmless).unwrap_or_default();
     let said = if said.is_empty() { said } else { format!(": {said}") };
-    format!("{told} (status {status}{}){said}", was.unwrap_or_default())
+    format!("{told}{}{said}", was.unwrap_or_default())
 }
 
 fn tell(what: &str, text: &str) {

@@ -2,9 +2,9 @@
 
 use super::Directories;
 use crate::failure::Failure;
-use palisade_policy::{Owner, Profile, ProfileError, ProfileSet, Source};
+use palisade_policy::{Owner, Profile, ProfileError, ProfileSet, Source, nearest};
 use std::{
-    env, fs,
+    env, fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
@@ -30,14 +30,35 @@ impl File {
         Ok(Self { name, path: path.to_owned(), shown, text, owner })
     }
 
+    /// One that is not written yet, as it would be in a file of root's.
+    pub(crate) fn draft(name: &str, path: &Path, text: &str) -> Self {
+        let shown = path.display().to_string();
+        let (name, text) = (name.to_owned(), text.to_owned());
+        Self { name, path: path.to_owned(), shown, text, owner: Owner::Root }
+    }
+
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.name == name
+    }
+
     fn source(&self) -> Source<'_> {
         Source { name: &self.name, file: &self.shown, text: &self.text, owner: self.owner }
     }
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let told = format!("can not read {}: {error}", path.display());
-    Failure::new(told, "name a profile's file, or a directory of them, that exists")
+    let is = |kind| error.kind() == kind;
+    let hint = if is(io::ErrorKind::IsADirectory) {
+        "name a file in it; or give the directory with --profiles, and a profile by its name"
+    } else if is(io::ErrorKind::PermissionDenied) {
+        "this user may not; try as its owner or as root"
+    } else if is(io::ErrorKind::InvalidData) {
+        "a profile is text; docs/profiles.md has examples"
+    } else {
+        "name a profile's file, or a directory of them, that exists"
+    };
+    Failure::new(told, hint)
 }
 
 /// Whether root alone can write it.
@@ -95,6 +116,26 @@ pub(crate) fn with(mut files: Vec<File>, more: Vec<File>) -> Vec<File> {
     files
 }
 
+/// Where a profile's text is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum From {
+    /// It came with the program.
+    Builtin,
+    /// One of these files.
+    File,
+}
+
+/// The text of a profile.
+pub(crate) fn text_of<'a>(profile: &Profile, files: &'a [File]) -> Option<(&'a str, From)> {
+    let own = files.iter().find(|file| file.is_named(profile.name()));
+    let own = own.map(|file| (file.text.as_str(), From::File));
+    own.or_else(|| {
+        let built_in = palisade_policy::builtin();
+        let found = built_in.into_iter().find(|(name, _)| *name == profile.name());
+        found.map(|(_, text)| (text, From::Builtin))
+    })
+}
+
 /// Whether a PROFILE is a file.
 pub(crate) fn is_file(profile: &str) -> bool {
     profile.contains('/') || Path::new(profile).extension().is_some_and(|e| e == "toml")
@@ -117,10 +158,11 @@ pub(crate) fn find<'a>(
             let name = if is_file(profile) { stem.as_ref() } else { profile };
             set.get(name).cloned().ok_or_else(|| {
                 let known = set.names().collect::<Vec<_>>().join(", ");
-                Failure::absent(
-                    format!("there is no profile {name:?}"),
-                    format!("there are {known}"),
-                )
+                let hint = match nearest(name, set.names()) {
+                    Some(near) => format!("did you mean {near:?}? There are {known}"),
+                    None => format!("there are {known}; a file is named with its .toml"),
+                };
+                Failure::absent(format!("there is no profile {name:?}"), hint)
             })
         })
         .collect()

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{audit::Directory, failure::Failure};
 use palisade_audit::{Call, Denied};
-use palisade_policy::{Act, Decision, Profile, Scene, explain};
+use palisade_policy::{Act, Decision, Explanation, Place, Profile, Scene, explain};
 use serde::Serialize;
 use std::{
     collections::HashMap,
@@ -50,7 +50,7 @@ pub(super) struct Replayed {
     pub(super) changed: Vec<Changed>,
 }
 
-/// Replays the calls of the log and what was refused to them.
+/// Replays the calls of the log, what was refused to them, and what an observed profile would have.
 pub(super) fn replay(
     directory: &Directory,
     since: Duration,
@@ -62,7 +62,7 @@ pub(super) fn replay(
     let mut replayed = Replayed::default();
     history(directory, Some(since), |told| match told {
         Told::Opened(open) => {
-            let scene = scene(open.workspace.as_str(), open.uid);
+            let scene = scene(open.workspace.as_str(), open.runs_as.unwrap_or(open.uid));
             scenes.insert(open.session, scene);
         }
         Told::Call(call) => {
@@ -76,7 +76,7 @@ pub(super) fn replay(
             let Some(scene) = scenes.get(&end.session) else { return };
             let tool = tools.get(&end.call_id).cloned().unwrap_or_default();
             let of = |denial| of_denial(first, second, scene, denial);
-            for (what, from, to) in end.denials.iter().filter_map(of) {
+            for (what, from, to) in end.denials.iter().chain(&end.observed).filter_map(of) {
                 let (call_id, tool) = (end.call_id.clone(), tool.clone());
                 let told = Changed { call_id, tool, what, from, to };
                 if !replayed.changed.contains(&told) {
@@ -88,7 +88,8 @@ pub(super) fn replay(
     Ok(replayed)
 }
 
-fn scene(workspace: &str, uid: u32) -> Scene {
+/// Where a session was.
+pub(super) fn scene(workspace: &str, uid: u32) -> Scene {
     let (workspace, home) = (PathBuf::from(workspace), home_of(uid));
     Scene { workspace, home, user: String::new(), uid, gid: uid }
 }
@@ -101,10 +102,18 @@ fn differs(
     act: Act,
     target: &str,
 ) -> Option<(String, String, String)> {
-    let answer = |profile| explain(profile, scene, act, target).ok().map(|told| told.decision);
+    let answer = |profile| explain(profile, scene, act, target).ok().map(|told| said(&told));
     let (from, to) = (answer(first)?, answer(second)?);
-    let told = |decision: Decision| decision.to_string();
-    (from != to).then(|| (format!("{act} {target}"), told(from), told(to)))
+    (from != to).then(|| (format!("{act} {target}"), from.to_owned(), to.to_owned()))
+}
+
+/// An answer in words: what is done to a private file system of the session's is not the same.
+fn said(told: &Explanation) -> &'static str {
+    match (told.decision, told.place) {
+        (Decision::Deny, Place::Host | Place::Session) => "deny",
+        (Decision::Allow, Place::Host) => "allow",
+        (Decision::Allow, Place::Session) => "allow, privately",
+    }
 }
 
 fn of_call(first: &Profile, second: &Profile, scene: &Scene, call: &Call) -> Vec<Changed> {

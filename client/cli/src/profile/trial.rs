@@ -14,9 +14,13 @@ use clap::Args;
 use palisade_client::{Client, Embedded, Open};
 use palisade_policy::{Example, Profile, explain};
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// The status if a test does not hold.
 const FAILED: u8 = 1;
+
+/// The name of an observed profile as it would be enforced.
+const ENFORCED: &str = "observed-as-enforced";
 
 /// Run the tests that a profile has in it
 #[derive(Debug, Args)]
@@ -24,7 +28,8 @@ const FAILED: u8 = 1;
 Without --kernel they are answered from the profile's text, as whenever it is loaded. With --kernel a
 private daemon opens a session with the profile in an empty directory, and each is tried with bash:
 a file is opened, appended to or run, a connection is made. What is not on this host can not be tried
-and is said to be so. The calls are approved for the occasion, whatever the profile asks.
+and is said to be so. The calls are approved for the occasion, whatever the profile asks. Tests of a
+profile that is only observed are about what it will refuse once it is enforced, and are tried so.
 
 Exit status: 0 all hold; 1 one does not, or can not be tried.
 
@@ -45,6 +50,12 @@ pub(crate) struct Trial {
 impl Trial {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
         let found = load::find(&self.directories, self.wanted.iter().map(String::as_str))?;
+        for profile in found.iter().filter(|profile| profile.tests().is_empty()) {
+            let name = profile.name();
+            print::note(&format!(
+                "{name} has no tests: write some under `tests`, docs/profiles.md"
+            ));
+        }
         if !self.kernel {
             // That it could be loaded means that they hold.
             for profile in &found {
@@ -64,10 +75,16 @@ impl Trial {
         });
         let mut status = 0;
         for profile in &found {
+            let (mut private, mut opened) = (private.clone(), profile.name());
+            let enforced = enforced(profile)?;
+            if let Some(directory) = &enforced {
+                private = private.profiles(directory.path());
+                opened = ENFORCED;
+            }
             // A connection has one session, and a private daemon one connection.
             let name = "program:palisade-profile-test";
-            let (client, approving) = own::start(private.clone(), name).await?;
-            let tried = attempt(&client, profile).await;
+            let (client, approving) = own::start(private, name).await?;
+            let tried = attempt(&client, opened, profile.meant()).await;
             drop(approving);
             status = status.max(run::end(&client, tried).await?);
         }
@@ -82,10 +99,33 @@ fn directory_of(path: &Path) -> PathBuf {
     }
 }
 
+/// A directory with a profile that says what an observed one does, and is enforced; none if this
+/// one is. What is observed allows what its base does: tried as it is, its tests would be the base's.
+fn enforced(profile: &Profile) -> Result<Option<TempDir>, Failure> {
+    let Some(under) = profile.observed_under() else { return Ok(None) };
+    let name = profile.name();
+    print::note(&format!(
+        "{name} is observed under {under}, not enforced: its tests are tried as if it were enforced"
+    ));
+    let failed = |error: std::io::Error| {
+        let told = format!("can not make a directory for {name} as it would be enforced: {error}");
+        Failure::new(told, "set TMPDIR to a directory that can be written to")
+    };
+    let directory =
+        tempfile::Builder::new().prefix("palisade-enforced-").tempdir().map_err(failed)?;
+    // What extends an observed profile takes over what that says, and is enforced.
+    let text = format!(
+        "version = 1\ndescription = \"An observed profile as it would be enforced.\"\n\
+         extends = {name:?}\n"
+    );
+    std::fs::write(directory.path().join(format!("{ENFORCED}.toml")), text).map_err(failed)?;
+    Ok(Some(directory))
+}
+
 /// Tries a profile's tests in a session of its own.
-async fn attempt(client: &Client, profile: &Profile) -> Result<u8, Failure> {
+async fn attempt(client: &Client, opened: &str, profile: &Profile) -> Result<u8, Failure> {
     let scratch = probe::Scratch::new()?;
-    let session = client.open(Open::new(scratch.path()).profile(profile.name())).await?;
+    let session = client.open(Open::new(scratch.path()).profile(opened)).await?;
     let mut status = 0;
     for test in profile.tests() {
         let told = explain(profile, &scratch.scene(), test.act, &test.target);

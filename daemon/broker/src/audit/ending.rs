@@ -146,7 +146,8 @@ impl Ending {
     }
 }
 
-fn denied(denial: &Denial) -> Denied {
+/// As the log has it: without secrets.
+pub(super) fn denied(denial: &Denial) -> Denied {
     Denied {
         layer: CleanText::new(&denial.layer),
         rule: CleanText::new(&denial.rule),

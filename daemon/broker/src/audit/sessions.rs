@@ -1,6 +1,6 @@
 //! What the log is told of sessions and their jobs. Broker.
 
-use super::{Audit, Unrecorded};
+use super::{Audit, Unrecorded, ending::denied};
 use crate::{ended::Ended, job::Job, peer::Peer, session::Session};
 use palisade_audit::{CleanText, JobEnd, Record, SessionClose, SessionOpen, TakenBack};
 use palisade_protocol::CallId;
@@ -41,6 +41,8 @@ impl Audit {
             error: ended.error.as_ref().map(|error| error.code.name()),
             output_bytes: job.progress().total,
             duration_us: u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX),
+            denials: ended.denials.iter().map(denied).collect(),
+            observed: ended.observed.iter().map(denied).collect(),
         };
         if let Err(error) = self.record(Record::JobEnd(record)).await {
             self.lose();

@@ -11,6 +11,7 @@ use crate::{
     task::Content,
     transaction::{Transaction, keep},
     watchdog::{Runner, Watchdog},
+    why,
 };
 use palisade_protocol::{ToolName, WireError};
 use std::{sync::Arc, time::Duration};
@@ -86,6 +87,7 @@ pub(super) async fn attend(attended: Attended) {
         // Without an answer of its runner there is nothing to be had of it.
         let kept = if channel.is_some() { held.keep().await } else { Ok(()) };
         if let Err(error) = kept {
+            ended.denials.extend(error.about().and_then(|path| why::changed_by(&session, path)));
             ended.error = Some(unkept(error));
         }
     }

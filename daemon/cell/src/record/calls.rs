@@ -1,6 +1,7 @@
 //! Which system calls are noted, and where their paths are. Room: the cell.
 
 use palisade_plan::{Instruction, record::Right};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Where a call's path or address is.
 #[derive(Debug, Clone, Copy)]
@@ -192,6 +193,32 @@ pub(super) fn program(own: u64) -> Vec<Instruction> {
     code
 }
 
+/// An address of the kernel's form in words; none if it is of no family that reaches others.
+pub(super) fn address(bytes: &[u8]) -> Option<String> {
+    let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
+    let port = || Some(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
+    match i32::from(family) {
+        libc::AF_INET => {
+            let octets: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
+            Some(format!("{}:{}", Ipv4Addr::from(octets), port()?))
+        }
+        libc::AF_INET6 => {
+            let octets: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
+            Some(format!("[{}]:{}", Ipv6Addr::from(octets), port()?))
+        }
+        libc::AF_UNIX => {
+            let name = bytes.get(2..)?;
+            let (sign, name) = match name {
+                [0, rest @ ..] => ("@", rest),
+                _ => ("", name),
+            };
+            let name = name.split(|byte| *byte == 0).next().filter(|name| !name.is_empty())?;
+            Some(format!("unix:{sign}{}", String::from_utf8_lossy(name)))
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,5 +271,17 @@ mod tests {
         assert_eq!(run(&code, fstatat, [3, 0, 0, 0x100, 0, 0]), NOTIFY);
         assert_eq!(run(&code, statx, [3, 0, empty, 0, 0, 0]), ALLOW);
         assert_eq!(run(&code, statx, [3, 0, 0, 0, 0, 0]), NOTIFY);
+    }
+
+    #[test]
+    fn addresses_are_told_in_words() {
+        let mut four = 2u16.to_ne_bytes().to_vec();
+        four.extend([0x01, 0xbb, 1, 1, 1, 1]);
+        assert_eq!(address(&four).as_deref(), Some("1.1.1.1:443"));
+        let mut unix = 1u16.to_ne_bytes().to_vec();
+        unix.extend(b"/run/x\0");
+        assert_eq!(address(&unix).as_deref(), Some("unix:/run/x"));
+        assert_eq!(address(&16u16.to_ne_bytes()), None);
+        assert_eq!(address(&[]), None);
     }
 }

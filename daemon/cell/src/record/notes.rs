@@ -5,14 +5,19 @@ use palisade_plan::{
     Path as Raw,
     record::{Kind, MOST_BYTES, MOST_NOTED, Noted, Recorded, Right, Used},
 };
-use rustix::{fs::FileType, io::Errno};
+use rustix::{
+    fs::{FileType, Mode, OFlags},
+    io::Errno,
+};
 use std::{
     collections::{BTreeSet, HashSet, VecDeque},
     ffi::OsString,
     fs::File,
     io::Read as _,
-    net::{Ipv4Addr, Ipv6Addr},
-    os::unix::{ffi::OsStrExt as _, fs::FileExt as _},
+    os::{
+        fd::AsRawFd as _,
+        unix::{ffi::OsStrExt as _, fs::FileExt as _},
+    },
     path::{Component, Path, PathBuf},
 };
 
@@ -106,8 +111,15 @@ impl Notes {
         let (mut at, mut kind, mut links) = (PathBuf::from("/"), Kind::Directory, 0);
         loop {
             if let Some(own) = self.own_of(&at, &ahead) {
-                self.add(right, &own, Kind::Directory);
-                return None;
+                let whole: PathBuf = std::iter::once(at.as_os_str())
+                    .chain(ahead.iter().map(OsString::as_os_str))
+                    .collect();
+                if !self.leads_out(&own, &whole, follow) {
+                    self.add(right, &own, Kind::Directory);
+                    return (right == Right::Execute).then_some((whole, Kind::File));
+                }
+                // Nothing but a link of it is used.
+                self.add(Right::Look, &own, Kind::Directory);
             }
             let Some(part) = ahead.pop_front() else { break };
             if part == ".." {
@@ -159,6 +171,23 @@ impl Notes {
         let own = self.own.iter().filter(over).max_by_key(deep)?;
         let bound = self.bound.iter().filter(over).any(|bound| bound.starts_with(own));
         (at.starts_with(own) && !bound).then(|| own.clone())
+    }
+
+    /// Whether a path into one of the session's own directories leads out of it, by a link.
+    fn leads_out(&self, own: &Path, path: &Path, follow: Follow) -> bool {
+        let last = match follow {
+            Follow::Yes => OFlags::empty(),
+            Follow::No => OFlags::NOFOLLOW,
+        };
+        let open = |path: &Path, flags: OFlags| {
+            rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC | flags, Mode::empty()).ok()
+        };
+        // What is yet to be made is where its directory is.
+        let above = || path.parent().and_then(|above| open(above, OFlags::empty()));
+        let Some(there) = open(path, last).or_else(above) else { return false };
+        let shown = format!("/proc/self/fd/{}", there.as_raw_fd());
+        let real = std::fs::read_link(shown).unwrap_or_default();
+        real.is_absolute() && self.own_of(&real, &VecDeque::new()).as_deref() != Some(own)
     }
 
     /// What the kernel itself runs to run a program: a script's interpreter, the dynamic loader.
@@ -247,32 +276,6 @@ fn processes() -> u64 {
     u64::try_from(count.saturating_sub(1)).unwrap_or(u64::MAX)
 }
 
-/// An address of the kernel's form in words; none if it is of no family that reaches others.
-pub(super) fn address(bytes: &[u8]) -> Option<String> {
-    let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
-    let port = || Some(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
-    match i32::from(family) {
-        libc::AF_INET => {
-            let octets: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
-            Some(format!("{}:{}", Ipv4Addr::from(octets), port()?))
-        }
-        libc::AF_INET6 => {
-            let octets: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
-            Some(format!("[{}]:{}", Ipv6Addr::from(octets), port()?))
-        }
-        libc::AF_UNIX => {
-            let name = bytes.get(2..)?;
-            let (sign, name) = match name {
-                [0, rest @ ..] => ("@", rest),
-                _ => ("", name),
-            };
-            let name = name.split(|byte| *byte == 0).next().filter(|name| !name.is_empty())?;
-            Some(format!("unix:{sign}{}", String::from_utf8_lossy(name)))
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,6 +337,49 @@ mod tests {
     }
 
     #[test]
+    fn a_link_out_of_what_is_own_is_followed_and_a_script_in_it_needs_its_interpreter() {
+        let top = tempfile::tempdir().unwrap();
+        let top = top.path().canonicalize().unwrap();
+        std::fs::create_dir_all(top.join("own/sub")).unwrap();
+        std::fs::create_dir(top.join("out")).unwrap();
+        std::fs::write(top.join("out/file"), "x").unwrap();
+        for (target, link) in [("../out", "own/away"), ("sub", "own/within")] {
+            std::os::unix::fs::symlink(target, top.join(link)).unwrap();
+        }
+        let name = |rest: &str| top.join(rest).display().to_string();
+        let own = || Notes::new(&[Raw::from(top.join("own"))], &[]);
+        let mut notes = own();
+        notes.used(Right::Read, &top.join("own/within/none"), Follow::Yes);
+        notes.used(Right::Look, &top.join("own/away"), Follow::No);
+        assert_eq!(
+            noted(notes),
+            [
+                (Right::Look, name("own"), Kind::Directory),
+                (Right::Read, name("own"), Kind::Directory),
+            ]
+        );
+        let mut notes = own();
+        notes.used(Right::Read, &top.join("own/away/file"), Follow::Yes);
+        notes.used(Right::Write, &top.join("own/away/new"), Follow::Yes);
+        assert_eq!(
+            noted(notes),
+            [
+                (Right::Look, name("own"), Kind::Directory),
+                (Right::Look, name("own/away"), Kind::Link),
+                (Right::Read, name("out/file"), Kind::File),
+                (Right::Write, name("out/new"), Kind::Missing),
+            ]
+        );
+        std::fs::write(top.join("own/script"), "#!/bin/sh\n").unwrap();
+        let mut notes = own();
+        notes.executed(&top.join("own/script"));
+        let executed: Vec<_> =
+            noted(notes).into_iter().filter(|(right, ..)| *right == Right::Execute).collect();
+        assert_eq!(executed.len(), 3, "the directory, the shell, its loader: {executed:?}");
+        assert!(executed.contains(&(Right::Execute, name("own"), Kind::Directory)));
+    }
+
+    #[test]
     fn a_script_needs_its_interpreter_and_that_its_loader() {
         let top = tempfile::tempdir().unwrap();
         let script = top.path().canonicalize().unwrap().join("script");
@@ -355,17 +401,5 @@ mod tests {
         }
         let recorded = notes.finish();
         assert_eq!((recorded.noted.len(), recorded.lost), (MOST_NOTED, 3));
-    }
-
-    #[test]
-    fn addresses_are_told_in_words() {
-        let mut four = 2u16.to_ne_bytes().to_vec();
-        four.extend([0x01, 0xbb, 1, 1, 1, 1]);
-        assert_eq!(address(&four).as_deref(), Some("1.1.1.1:443"));
-        let mut unix = 1u16.to_ne_bytes().to_vec();
-        unix.extend(b"/run/x\0");
-        assert_eq!(address(&unix).as_deref(), Some("unix:/run/x"));
-        assert_eq!(address(&16u16.to_ne_bytes()), None);
-        assert_eq!(address(&[]), None);
     }
 }

@@ -168,7 +168,11 @@ fn refused(act: &str, path: &Path, errno: Errno) -> FileError {
             "the kernel refused it: the file's mode does not allow it, or it is outside what this \
              session may reach",
         ),
-        Errno::XDEV => (FileErrorKind::OutsidePolicy, "the way there leaves what it may reach"),
+        Errno::XDEV => (
+            FileErrorKind::OutsidePolicy,
+            "the way there leaves what it may reach, or it is granted by itself: file tools put a new \
+             file in place of the old one, which takes a grant of the directory",
+        ),
         Errno::LOOP => (
             FileErrorKind::OutsidePolicy,
             "the way there has a magic link of /proc, or too many symbolic links",

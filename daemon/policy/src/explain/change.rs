@@ -24,6 +24,21 @@ pub struct Change {
     pub opens: String,
 }
 
+impl Change {
+    /// How, for whom the host is out of sight: what is not there is left out of a session, so that
+    /// it can not be made there.
+    #[must_use]
+    pub fn unseen(&self) -> String {
+        let how = &self.how;
+        match self.key {
+            "fs.write" => {
+                format!("{how} (or, if it is yet to be made, the nearest directory that is there)")
+            }
+            _ => how.clone(),
+        }
+    }
+}
+
 /// The smallest change, or why there is none.
 pub(super) fn smallest(
     profile: &Profile,

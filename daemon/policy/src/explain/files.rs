@@ -3,7 +3,8 @@
 use super::{Act, Decision, ExplainError, Explanation, Place, change};
 use crate::{
     Origin, Profile, Scene,
-    entries::TMP,
+    entries::{TMP, VARIABLES},
+    keys::nearest,
     names::{self, Which},
     planning::Reach,
 };
@@ -65,7 +66,12 @@ pub(super) fn explain(
         Ok(change) => (change, String::new()),
         Err(why) => (None, format!("no profile can allow it: {why}")),
     };
-    if spot.ground == Ground::Private && note.is_empty() {
+    let private = match spot.ground {
+        Ground::Private => true,
+        Ground::Between => act == Act::Write && decision == Decision::Allow,
+        Ground::Host(_) | Ground::Devices | Ground::Processes | Ground::Nothing => false,
+    };
+    if private && note.is_empty() {
         note = "it is private to the session and ends with it; the host's own is not touched"
             .to_owned();
     }
@@ -114,13 +120,22 @@ fn resolve(scene: &Scene, target: &str) -> Result<PathBuf, ExplainError> {
     let wrong = |why: &str| ExplainError::Path { target: target.to_owned(), why: why.to_owned() };
     let (variable, rest) = target.find('/').map_or((target, ""), |at| target.split_at(at));
     let base = match variable {
+        "" if rest.is_empty() => return Err(wrong("it is empty")),
         "" => PathBuf::from("/"),
         "$WORKSPACE" => scene.workspace.clone(),
         "$HOME" => {
             scene.private_home().map(Path::to_owned).ok_or_else(|| wrong("the user has no home"))?
         }
         "$TMP" => PathBuf::from(TMP),
-        _ => return Err(wrong("it is not absolute and not below $WORKSPACE, $HOME or $TMP")),
+        "~" => return Err(wrong("write $HOME in place of ~, in single quotes")),
+        _ => match nearest(variable, VARIABLES) {
+            Some(near) if variable.starts_with('$') => {
+                return Err(wrong(&format!("did you mean {near}?")));
+            }
+            Some(_) | None => {
+                return Err(wrong("it is not absolute and not below $WORKSPACE, $HOME or $TMP"));
+            }
+        },
     };
     let rest = rest.trim_start_matches('/');
     let path = if rest.is_empty() { base } else { base.join(rest) };

@@ -95,6 +95,11 @@ pub(super) fn connect(
     Ok(found)
 }
 
+/// What opens the port of an address, in the host's network.
+pub(super) fn opening(profile: &Profile, target: &str) -> Option<Change> {
+    Target::parse(target).ok().map(|target| open(profile, target.port))
+}
+
 /// A loopback of the session's own.
 fn serve(profile: &Profile) -> Change {
     let opens = "programs of the session could serve to each other";
