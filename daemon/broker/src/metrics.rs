@@ -78,12 +78,13 @@ impl Metrics {
     }
 }
 
-/// What this process has in memory.
+/// What this process has in memory. Not by pages: how large they are is in the auxiliary vector, which
+/// a process that is not dumpable can not read before Linux 6.4.
 pub(crate) fn resident() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 =
-        statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();
-    pages * rustix::param::page_size() as u64
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kibibytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kibibytes = kibibytes.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kibibytes.unwrap_or_default() * 1024
 }
 
 #[cfg(test)]
