@@ -5,6 +5,7 @@ pub mod arguments;
 pub mod audit;
 
 mod aside;
+mod blank;
 mod cgroup;
 mod error;
 mod facts;
@@ -19,6 +20,7 @@ mod session;
 mod spawn;
 mod store;
 mod uids;
+mod wanted;
 
 pub use error::LauncherError;
 pub use serve::run;

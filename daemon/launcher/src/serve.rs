@@ -5,6 +5,7 @@ mod wait;
 
 use crate::{
     arguments::{KernelAudit, Options},
+    blank::Blank,
     cgroup::Cgroups,
     error::LauncherError,
     facts, identity,
@@ -12,7 +13,7 @@ use crate::{
     phase::Phase,
     privilege::Privilege,
     pulse::Pulse,
-    session::{Blank, Session},
+    session::Session,
     spawn::{Process, Spawner},
     store::Stores,
     uids::Uids,

@@ -1,9 +1,11 @@
 //! The sessions of one broker: their processes, namespaces and cgroups.
 
 use crate::{
+    blank::Blank,
     cgroup::SessionCgroups,
     spawn::{Process, SpawnError, Spawner},
     store::Stores,
+    wanted::Wanted,
 };
 use palisade_plan::{
     Facts, LaunchPlan, Role, Runs, Step, StepError, Upper,
@@ -12,95 +14,6 @@ use palisade_plan::{
     steps,
 };
 use std::os::fd::{AsFd as _, OwnedFd};
-
-/// Processes that wait for a session, made ahead: starting them and putting them into cgroups is
-/// most of what a session costs.
-#[derive(Debug)]
-pub(crate) struct Blank {
-    pub(crate) files: Process,
-    pub(crate) runner: Process,
-    pub(crate) cgroups: Option<SessionCgroups>,
-}
-
-impl Blank {
-    pub(crate) fn make(spawner: &Spawner, cgroups: Option<SessionCgroups>) -> Result<Self, String> {
-        let mut started = Vec::with_capacity(2);
-        match Self::start_in(spawner, cgroups.as_ref(), &mut started) {
-            Ok(()) => match <[Process; 2]>::try_from(started) {
-                Ok([files, runner]) => Ok(Self { files, runner, cgroups }),
-                Err(_) => Err("a blank is two processes".into()),
-            },
-            Err(why) => {
-                end(&started, cgroups);
-                Err(why)
-            }
-        }
-    }
-
-    fn start_in(
-        spawner: &Spawner,
-        cgroups: Option<&SessionCgroups>,
-        started: &mut Vec<Process>,
-    ) -> Result<(), String> {
-        for _ in 0..2 {
-            let process = spawner.start().map_err(|error| error.to_string())?;
-            let pid = process.pid();
-            started.push(process);
-            if let Some(cgroups) = cgroups {
-                cgroups.add(pid).map_err(|error| format!("cgroup: {error}"))?;
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn end(self) {
-        end(&[self.files, self.runner], self.cgroups);
-    }
-}
-
-/// Ends processes that belong to no session, and removes their cgroups.
-fn end(processes: &[Process], cgroups: Option<SessionCgroups>) {
-    for process in processes {
-        process.kill();
-        process.collect();
-    }
-    if let Some(cgroups) = cgroups {
-        cgroups.remove();
-    }
-}
-
-/// A runner that is wanted.
-#[derive(Debug)]
-pub(crate) enum Wanted {
-    /// For programs, one after another, with its channel.
-    Runner([OwnedFd; 1]),
-    /// For one, with its channel and the one on which it is settled, and what was found of names
-    /// that are hidden from it.
-    Transaction([OwnedFd; 2], Option<OwnedFd>),
-}
-
-impl Wanted {
-    const fn role(&self) -> Role {
-        match self {
-            Self::Runner(_) => Role::Runner,
-            Self::Transaction(..) => Role::Transaction,
-        }
-    }
-
-    const fn scanned(&self) -> Option<&OwnedFd> {
-        match self {
-            Self::Runner(_) => None,
-            Self::Transaction(_, scanned) => scanned.as_ref(),
-        }
-    }
-
-    fn channels(&self) -> &[OwnedFd] {
-        match self {
-            Self::Runner(channels) => channels,
-            Self::Transaction(channels, _) => channels,
-        }
-    }
-}
 
 /// A runner, and the name of the directory on the disk that it was given.
 #[derive(Debug)]

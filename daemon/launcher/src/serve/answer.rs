@@ -1,10 +1,7 @@
 //! What the broker asks for: each plan held against the ceiling before anything is started.
 
 use super::Launcher;
-use crate::{
-    identity,
-    session::{Session, Wanted},
-};
+use crate::{identity, session::Session, wanted::Wanted};
 use palisade_plan::{
     Absent, BUILD_ID, HeldLimit, Identity, LaunchPlan, Role, Runs, SessionUid, StepError,
     cell::FILE_CHANNELS,
