@@ -102,6 +102,64 @@ fn landlock_alone_closes_signals_and_abstract_sockets() {
     assert!(listener.accept().is_err());
 }
 
+/// A program is in a domain below its runner's, also where nobody reads what it is refused.
+#[test]
+fn landlock_alone_keeps_a_programs_runner_out_of_its_reach() {
+    let world = world();
+    let mut grants = system();
+    grants.push(grant(&world.workspace(), Access::Write));
+    let steps = vec![Step::NoNewPrivileges, Step::Landlock { grants, tcp: Tcp::NotHandled }];
+    let held = Cell::with_steps(steps, Pids::Shared).unwrap();
+    let free = Cell::with_steps(vec![], Pids::Shared).unwrap();
+    let line = "kill -0 $PPID && echo runner; kill -0 $$ && echo own";
+    let [held, free] =
+        [held, free].map(|cell| cell.run(&["bash", "-c", line], &world.workspace()).1);
+    assert!(held.ends_with("own\n") && !held.contains("runner\n"), "{held}");
+    assert!(held.contains("Operation not permitted"), "{held}");
+    assert_eq!(free, "runner\nown\n");
+}
+
+/// The kernel copies every rule for every program.
+#[test]
+fn a_rule_is_left_out_if_a_directory_above_has_as_much_and_only_then() {
+    let world = world();
+    let (workspace, outside) = (world.workspace(), world.outside());
+    fs::create_dir(workspace.join("below")).unwrap();
+    fs::write(workspace.join("below/file"), "x").unwrap();
+    std::os::unix::fs::symlink(&outside, workspace.join("link")).unwrap();
+    let canary = outside.join("canary");
+    let (read, append) =
+        (format!("read:{}", canary.display()), format!("append:{}", canary.display()));
+    let attempts = [read.as_str(), &append, "read:below/file", "append:below/file"];
+    let with = |more: &[(&str, Access)]| {
+        let mut grants = system();
+        grants.push(grant(&workspace, Access::Write));
+        grants.extend(more.iter().map(|(name, access)| grant(&workspace.join(name), *access)));
+        let steps = vec![Step::NoNewPrivileges, Step::Landlock { grants, tcp: Tcp::NotHandled }];
+        let cell = Cell::with_steps(steps, Pids::Shared).unwrap();
+        let lines = cell.probe(&workspace, &attempts);
+        let answers = lines.iter().map(|line| line.rsplit('=').next().unwrap().to_owned());
+        (cell.receipt.landlock_rules, answers.collect::<Vec<_>>())
+    };
+    let (rules, answers) = with(&[]);
+    assert_eq!(answers, ["EACCES", "EACCES", "ok", "ok"]);
+    assert_eq!(with(&[("below", Access::Read), ("below/file", Access::Execute)]), (rules, answers));
+    // What is a link inside leads out of what is above it.
+    let (more, answers) = with(&[("below", Access::Read), ("link", Access::Read)]);
+    assert_eq!(
+        (more, answers),
+        (rules + 1, ["ok", "EACCES", "ok", "ok"].map(String::from).to_vec())
+    );
+    world.assert_canary_untouched();
+    // What must be there and is not refuses the cell, covered or not.
+    let mut grants = system();
+    grants.extend([grant(&workspace, Access::Write), grant(&workspace.join("none"), Access::Read)]);
+    let steps = vec![Step::NoNewPrivileges, Step::Landlock { grants, tcp: Tcp::NotHandled }];
+    let (step, why) = Cell::with_steps(steps, Pids::Shared).err().unwrap();
+    assert_eq!(step, "landlock");
+    assert!(why.contains("/none"), "{why}");
+}
+
 #[test]
 fn landlock_alone_refuses_tcp_where_there_is_no_network_namespace() {
     let world = world();

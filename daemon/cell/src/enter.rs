@@ -222,8 +222,7 @@ fn serve(
         Role::Runner => {
             let channel =
                 channels.pop().ok_or(EnterError::Setup { channels: 0, descriptors: 0 })?;
-            let ruleset = taken.landlock.map(|landlock| landlock.ruleset);
-            let held = Held { ruleset, victim, recorder: taken.recorder };
+            let held = Held { landlock: taken.landlock, victim, recorder: taken.recorder };
             runner::serve(channel, control, held, None)?;
             Ok(())
         }
@@ -233,8 +232,7 @@ fn serve(
             };
             let view = taken.seen();
             let Some(mut layers) = taken.layers else { return Err(EnterError::NoLayers) };
-            let ruleset = taken.landlock.map(|landlock| landlock.ruleset);
-            let held = Held { ruleset, victim, recorder: taken.recorder };
+            let held = Held { landlock: taken.landlock, victim, recorder: taken.recorder };
             match runner::serve(channel, control, held, Some(&layers))? {
                 Left::Nobody => return Ok(()),
                 Left::Launcher { control, since } => {

@@ -10,12 +10,15 @@ use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath,
     PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope, make_bitflags,
 };
-use palisade_plan::{Access, Grant, MissingPath, Tcp};
-use rustix::fs::FileType;
+use palisade_plan::{Access, Cover, Grant, MissingPath, Tcp};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use std::os::fd::{AsFd as _, OwnedFd};
 
 /// The newest ABI whose rights this build knows by name.
 const NEWEST: (u32, ABI) = (7, ABI::V7);
+
+/// The first ABI with scopes.
+const SCOPES_ABI: u32 = 6;
 
 /// The first ABI with rules on TCP.
 const TCP_ABI: u32 = 4;
@@ -25,6 +28,10 @@ const TCP_ABI: u32 = 4;
 pub struct Enforced {
     /// Restricts a child: one domain per call.
     pub ruleset: OwnedFd,
+    /// Restricts a child that is under the same rules already, as this process is: it puts the
+    /// child into a domain of its own, from which this process can not be reached, and the kernel
+    /// has no rule to add. None where only the rules themselves do that.
+    pub apart: Option<OwnedFd>,
     /// The kernel's ABI.
     pub abi: u32,
     /// Rights handled, by name.
@@ -89,6 +96,11 @@ pub(crate) fn enforce(
         None => None,
         Some(layers) => Some(descriptor(reaching(build(grants, abi, &tcp)?.0, layers, abi)?)?),
     };
+    let apart = match own {
+        // This process reaches more than its programs may.
+        Some(_) => None,
+        None => apart(abi_number)?,
+    };
     kernel::landlock_restrict(own.as_ref().unwrap_or(&ruleset).as_fd(), Logged::Usual)
         .map_err(StepFailure::kernel("landlock_restrict_self"))?;
     let mut rights: Vec<_> =
@@ -97,7 +109,7 @@ pub(crate) fn enforce(
         rights.extend(AccessNet::from_all(abi).iter().map(|right| format!("{right:?}")));
     }
     let scopes = Scope::from_all(abi).iter().map(|scope| format!("{scope:?}")).collect();
-    Ok(Enforced { ruleset, abi: abi_number, rights, scopes, rules, tcp })
+    Ok(Enforced { ruleset, apart, abi: abi_number, rights, scopes, rules, tcp })
 }
 
 fn fail(error: landlock::RulesetError) -> StepFailure {
@@ -107,6 +119,18 @@ fn fail(error: landlock::RulesetError) -> StepFailure {
 fn descriptor(ruleset: RulesetCreated) -> Result<OwnedFd, StepFailure> {
     Option::<OwnedFd>::from(ruleset)
         .ok_or_else(|| StepFailure::NotInForce("Landlock made no ruleset".into()))
+}
+
+/// A ruleset of scopes alone.
+fn apart(abi: u32) -> Result<Option<OwnedFd>, StepFailure> {
+    if abi < SCOPES_ABI {
+        return Ok(None);
+    }
+    let scopes = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(Scope::from_all(known(abi)))
+        .map_err(fail)?;
+    descriptor(scopes.create().map_err(fail)?).map(Some)
 }
 
 /// A ruleset, and how many rules it has. Only rights that this kernel knows are named, and each of
@@ -133,7 +157,12 @@ fn build(grants: &[Grant], abi: ABI, tcp: &Tcp) -> Result<(RulesetCreated, u32),
         created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp)).map_err(fail)?;
         rules += 1;
     }
+    let cover = Cover::of(grants);
     for grant in grants {
+        // The kernel copies every rule for every call.
+        if cover.has(grant) && is_without_links(grant) {
+            continue;
+        }
         let Some(fd) = open(grant)? else { continue };
         let stat = rustix::fs::fstat(fd.as_fd()).map_err(StepFailure::kernel("fstat"))?;
         let mut allowed = rights(grant.access, abi);
@@ -158,11 +187,34 @@ fn reaching(
         .map_err(fail)
 }
 
+/// Whether a path is there and leads nowhere else.
+fn is_without_links(grant: &Grant) -> bool {
+    let (flags, resolve) = (OFlags::PATH | OFlags::CLOEXEC, ResolveFlags::NO_SYMLINKS);
+    rustix::fs::openat2(CWD, grant.path.as_path(), flags, Mode::empty(), resolve).is_ok()
+}
+
 /// The path of a rule; none if it is not there and need not be.
 fn open(grant: &Grant) -> Result<Option<PathFd>, StepFailure> {
     match PathFd::new(grant.path.as_path()) {
         Ok(fd) => Ok(Some(fd)),
         Err(_) if grant.missing == MissingPath::Skip => Ok(None),
         Err(error) => Err(StepFailure::NotInForce(format!("rule for {:?}: {error}", grant.path))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_covers_another_access_has_all_its_rights() {
+        let all = [Access::List, Access::Read, Access::Execute, Access::Write, Access::Device];
+        for number in 1..=NEWEST.0 {
+            let abi = known(number);
+            for (a, b) in all.into_iter().flat_map(|a| all.map(|b| (a, b))) {
+                let more = rights(a, abi).contains(rights(b, abi));
+                assert!(more || !a.covers(b), "{a:?} {b:?} {number}");
+            }
+        }
     }
 }

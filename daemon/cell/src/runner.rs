@@ -4,6 +4,7 @@
 use crate::{
     channel::Channel,
     kernel::{self, ChildStack, Image, Logged},
+    landlock::Enforced,
     lookup::Lookup,
     moment::{self, Moment},
     overlay::Layers,
@@ -60,7 +61,7 @@ fn kernel<E: Into<std::io::Error>>(act: &'static str) -> impl FnOnce(E) -> Runne
 #[derive(Debug)]
 pub(crate) struct Held {
     /// The Landlock domain of each program is made of this.
-    pub(crate) ruleset: Option<OwnedFd>,
+    pub(crate) landlock: Option<Enforced>,
     /// Makes programs go first.
     pub(crate) victim: Victim,
     /// Notes what they use.
@@ -290,8 +291,7 @@ impl Runner {
         rustix::process::chdir(run.cwd.as_path()).map_err(|e| NotStarted::errno("chdir", e))?;
         let prepared = self.held.recorder.as_ref().map(|recorder| recorder.prepare(&image));
         let prepared = prepared.transpose().map_err(|e| NotStarted::io("record", &e))?;
-        let ruleset = self.held.ruleset.as_ref();
-        let domain = ruleset.map(|ruleset| (ruleset.as_fd(), mark));
+        let domain = self.held.landlock.as_ref().map(|landlock| domain(landlock, mark));
         let under = Under { domain, recorded: self.held.recorder.as_ref().zip(prepared.as_ref()) };
         let mut failed = None;
         let mut child = || {
@@ -431,6 +431,16 @@ fn become_program(
 
 /// The ruleset of a Landlock domain, and the name under which the kernel's records know it.
 type Domain<'a> = (BorrowedFd<'a>, Option<&'a CStr>);
+
+/// What the domain of a program is made of. One whose refusals are read must itself refuse them,
+/// since their records name the innermost domain that did.
+fn domain<'a>(landlock: &'a Enforced, mark: Option<&'a CStr>) -> Domain<'a> {
+    let ruleset = match mark {
+        Some(_) => &landlock.ruleset,
+        None => landlock.apart.as_ref().unwrap_or(&landlock.ruleset),
+    };
+    (ruleset.as_fd(), mark)
+}
 
 /// Makes the domain of one program. It has this process's name, which the program then loses by its
 /// execution, before anything of its own runs that could take the name for another domain.

@@ -15,6 +15,7 @@ pub mod search;
 pub mod text;
 pub mod uids;
 
+mod cover;
 mod facts;
 mod filter;
 mod launch;
@@ -24,6 +25,7 @@ mod path;
 mod receipt;
 mod step;
 
+pub use cover::Cover;
 pub use facts::{CgroupFacts, CgroupVersion, Facts, Found, KERNEL_RECORDS};
 pub use filter::{
     Compare, Condition, FilterError, Instruction, SyscallAction, SyscallRule, assemble,
