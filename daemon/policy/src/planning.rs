@@ -42,10 +42,19 @@ impl Scene {
 
     /// Where an entry of the profile leads; none if it needs a home and there is none.
     pub(crate) fn resolve(&self, entry: &PathEntry) -> Result<Option<PathBuf>, PlanError> {
+        // Looked at for those that need it alone: it is dear.
+        let home = (entry.base == Base::Home).then(|| self.private_home()).flatten();
+        self.resolve_in(home, entry)
+    }
+
+    /// The same, where the private home is known.
+    fn resolve_in(
+        &self,
+        home: Option<&Path>,
+        entry: &PathEntry,
+    ) -> Result<Option<PathBuf>, PlanError> {
         let rest = entry.rest.as_str();
         let below = |base: &Path| base.join(rest.strip_prefix('/').unwrap_or(rest));
-        // Looked at for those that need it alone: it is dear, and a plan has many entries.
-        let home = (entry.base == Base::Home).then(|| self.private_home()).flatten();
         match (entry.base, home, entry.missing) {
             (Base::Root, ..) => Ok(Some(PathBuf::from(rest))),
             (Base::Workspace, ..) if rest.is_empty() => Ok(Some(self.workspace.clone())),
@@ -81,9 +90,11 @@ impl Scene {
 
 /// What of the file system a session reaches.
 #[derive(Debug)]
-pub(crate) struct Reach {
+pub(crate) struct Reach<'a> {
     pub(crate) workspace: Bind,
     pub(crate) binds: Vec<Bind>,
+    /// Which entry each of the binds is of.
+    pub(crate) entries: Vec<&'a FileEntry>,
     pub(crate) tmpfs: Vec<Tmpfs>,
     pub(crate) grants: Vec<Grant>,
 }
@@ -94,7 +105,7 @@ impl Profile {
     /// # Errors
     /// If the workspace can not be one, or the profile requires what the scene does not have.
     pub fn plan(&self, scene: &Scene) -> Result<LaunchPlan, PlanError> {
-        let Reach { workspace, binds, tmpfs, grants } = self.reach(scene)?;
+        let Reach { workspace, binds, tmpfs, grants, .. } = self.reach(scene)?;
         let settings = &self.settings;
         let limits = &settings.limits;
         Ok(LaunchPlan {
@@ -127,13 +138,13 @@ impl Profile {
     }
 
     /// What of the file system a session reaches: as much of a plan as an explanation needs.
-    pub(crate) fn reach(&self, scene: &Scene) -> Result<Reach, PlanError> {
+    pub(crate) fn reach(&self, scene: &Scene) -> Result<Reach<'_>, PlanError> {
         scene.check()?;
         let settings = &self.settings;
         let access = settings.fs.workspace.value.reach().access();
         let workspace =
             Bind { path: (&scene.workspace).into(), access, missing: MissingPath::Refuse };
-        let binds: Vec<Bind> = self.placed(scene)?.into_iter().map(|(bind, _)| bind).collect();
+        let (binds, entries): (Vec<_>, Vec<_>) = self.placed(scene)?.into_iter().unzip();
         let tmpfs = self.tmpfs(scene);
         let mut grants: Vec<Grant> =
             std::iter::once(&workspace).chain(&binds).map(grant_of).collect();
@@ -141,14 +152,15 @@ impl Profile {
         grants.push(grant("/dev", Access::Device));
         let private = tmpfs.iter().filter(|tmpfs| tmpfs.path.as_path() != Path::new("/run"));
         grants.extend(private.map(|tmpfs| grant(tmpfs.path.as_path(), Access::Write)));
-        Ok(Reach { workspace, binds, tmpfs, grants })
+        Ok(Reach { workspace, binds, entries, tmpfs, grants })
     }
 
     /// What of the host the session sees beside its workspace, each with the entry that says so.
     pub(crate) fn placed(&self, scene: &Scene) -> Result<Vec<(Bind, &FileEntry)>, PlanError> {
-        let mut placed = Vec::new();
+        let mut placed = Vec::with_capacity(self.settings.fs.entries.len());
+        let home = scene.private_home();
         for entry in &self.settings.fs.entries {
-            if let Some(path) = scene.resolve(&entry.path)? {
+            if let Some(path) = scene.resolve_in(home, &entry.path)? {
                 let (access, missing) = (entry.reach.access(), entry.path.missing);
                 placed.push((Bind { path: path.into(), access, missing }, entry));
             }

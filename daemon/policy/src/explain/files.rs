@@ -147,45 +147,48 @@ fn resolve(scene: &Scene, target: &str) -> Result<PathBuf, ExplainError> {
 
 fn find(profile: &Profile, scene: &Scene, path: PathBuf) -> Result<Spot, ExplainError> {
     let reach = profile.reach(scene)?;
-    let (ground, at) = ground(profile, scene, &reach, &path)?;
+    let (ground, at) = ground(profile, &reach, &path);
     let over = |access: fn(Access) -> bool| {
         let mut grants = reach.grants.iter().filter(|grant| access(grant.access));
-        grants.any(|grant| path.starts_with(grant.path.as_path()))
+        grants.any(|grant| is_in(&path, grant.path.as_path()))
     };
     let executes = over(|access| matches!(access, Access::Execute | Access::Write));
     let writes = over(|access| matches!(access, Access::Write));
     Ok(Spot { ground, at, executes, writes, path })
 }
 
+/// Whether a path is a directory or below it. Both are plain, so most are told apart by their text,
+/// which is much quicker: a profile has many entries.
+fn is_in(path: &Path, directory: &Path) -> bool {
+    let text = path.as_os_str().as_bytes();
+    text.starts_with(directory.as_os_str().as_bytes()) && path.starts_with(directory)
+}
+
 /// The innermost mount over a path; of two at one place, the one that is mounted last.
-fn ground(
-    profile: &Profile,
-    scene: &Scene,
-    reach: &Reach,
-    path: &Path,
-) -> Result<(Ground, Option<Origin>), ExplainError> {
-    let mut mounts: Vec<(PathBuf, Ground, Option<Origin>)> = Vec::new();
-    for (bind, entry) in profile.placed(scene)? {
-        let ground = Ground::Host(bind.access);
-        mounts.push((bind.path.as_path().to_owned(), ground, Some(entry.at.clone())));
-    }
-    let workspace = &reach.workspace;
-    let at = profile.settings.fs.workspace.at.clone();
-    mounts.push((workspace.path.as_path().to_owned(), Ground::Host(workspace.access), at));
-    for tmpfs in &reach.tmpfs {
-        mounts.push((tmpfs.path.as_path().to_owned(), Ground::Private, None));
-    }
-    mounts.push(("/dev".into(), Ground::Devices, None));
-    mounts.push(("/proc".into(), Ground::Processes, None));
-    let leads = mounts.iter().any(|(mount, ..)| mount.starts_with(path));
-    let over = mounts.into_iter().enumerate().filter(|(_, (mount, ..))| path.starts_with(mount));
+fn ground(profile: &Profile, reach: &Reach<'_>, path: &Path) -> (Ground, Option<Origin>) {
+    let binds = reach
+        .binds
+        .iter()
+        .zip(&reach.entries)
+        .map(|(bind, entry)| (bind.path.as_path(), Ground::Host(bind.access), Some(&entry.at)));
+    let workspace = (
+        reach.workspace.path.as_path(),
+        Ground::Host(reach.workspace.access),
+        profile.settings.fs.workspace.at.as_ref(),
+    );
+    let private = reach.tmpfs.iter().map(|tmpfs| (tmpfs.path.as_path(), Ground::Private, None));
+    let own = [("/dev", Ground::Devices), ("/proc", Ground::Processes)];
+    let own = own.into_iter().map(|(path, ground)| (Path::new(path), ground, None));
+    let mounts = || binds.clone().chain([workspace]).chain(private.clone()).chain(own.clone());
+    let leads = mounts().any(|(mount, ..)| is_in(mount, path));
+    let over = mounts().enumerate().filter(|(_, (mount, ..))| is_in(path, mount));
     let innermost = over.max_by_key(|(number, (mount, ..))| (mount.components().count(), *number));
-    Ok(match innermost {
+    match innermost {
         Some((_, (mount, Ground::Private, _))) if leads || mount == path => (Ground::Between, None),
-        Some((_, (_, ground, at))) => (ground, at),
+        Some((_, (_, ground, at))) => (ground, at.cloned()),
         None if leads => (Ground::Between, None),
         None => (Ground::Nothing, None),
-    })
+    }
 }
 
 fn decide(act: Act, spot: &Spot) -> (Decision, Layer, String) {
