@@ -54,6 +54,17 @@ enum Owed {
     Reply,
     /// Nothing goes out any more, or nonsense came in.
     Broken,
+    /// Nothing comes: the cell's process has ended, and so has the session.
+    Gone,
+}
+
+impl Owed {
+    const fn after(error: &ChannelError) -> Self {
+        match error {
+            ChannelError::Closed => Self::Gone,
+            ChannelError::Io(_) | ChannelError::Codec(_) => Self::Broken,
+        }
+    }
 }
 
 impl FileChannels {
@@ -83,7 +94,7 @@ impl Lease {
     pub(crate) async fn send(&mut self, requests: &[FileRequest]) -> Result<(), ChannelError> {
         self.owed = Owed::Reply;
         let channel = self.channel.as_mut().ok_or(ChannelError::Closed)?;
-        channel.send_all(requests).await.inspect_err(|_| self.owed = Owed::Broken)
+        channel.send_all(requests).await.inspect_err(|error| self.owed = Owed::after(error))
     }
 
     async fn flush(&mut self) -> Result<(), ChannelError> {
@@ -93,7 +104,8 @@ impl Lease {
     /// The next reply.
     pub(crate) async fn receive(&mut self) -> Result<FileReply, ChannelError> {
         let channel = self.channel.as_mut().ok_or(ChannelError::Closed)?;
-        let reply = channel.receive().await.inspect_err(|_| self.owed = Owed::Broken)?;
+        let reply = channel.receive().await;
+        let reply = reply.inspect_err(|error| self.owed = Owed::after(error))?;
         match &reply {
             // A change that is prepared is not over.
             FileReply::Content(_)
@@ -126,8 +138,11 @@ impl Lease {
         self.owed = Owed::Broken;
         let channel = self.channel.as_mut().ok_or(ChannelError::Closed)?;
         let known: Vec<_> = known.iter().map(|known| known.as_fd()).collect();
-        channel.send(&FileRequest::Scan { keep }, &known).await?;
-        let reply = channel.receive_with().await?;
+        let asked = async {
+            channel.send(&FileRequest::Scan { keep }, &known).await?;
+            channel.receive_with().await
+        };
+        let reply = asked.await.inspect_err(|error| self.owed = Owed::after(error))?;
         self.owed = Owed::Nothing;
         Ok(reply)
     }
@@ -145,9 +160,10 @@ impl Lease {
             }
             Ok::<(), ChannelError>(())
         };
-        let settled = tokio::time::timeout(PATIENCE, settle).await;
-        if !matches!(settled, Ok(Ok(()))) {
-            self.owed = Owed::Broken;
+        match tokio::time::timeout(PATIENCE, settle).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.owed = Owed::after(&error),
+            Err(_) => self.owed = Owed::Broken,
         }
     }
 
@@ -163,11 +179,16 @@ impl Lease {
         }
         let mut broken = lock(&self.shared.broken);
         broken.push(channel);
-        tracing::warn!(
-            broken = broken.len(),
-            of = self.shared.all,
-            "a file channel is of no more use"
-        );
+        let (broken_now, of) = (broken.len(), self.shared.all);
+        match self.owed {
+            Owed::Broken => {
+                tracing::warn!(broken = broken_now, of, "a file channel is of no more use");
+            }
+            // A session has ended, or the daemon does.
+            Owed::Nothing | Owed::Reply | Owed::Gone => {
+                tracing::debug!(broken = broken_now, of, "a file channel ended with its session");
+            }
+        }
         if broken.len() == self.shared.all {
             self.shared.permits.close();
         }
@@ -186,7 +207,7 @@ impl Drop for Lease {
                 // A runtime that is ending drops this at once.
                 runtime.spawn(lease.put_right());
             }
-            (Owed::Reply | Owed::Broken, _, _) => self.set_aside(channel),
+            (Owed::Reply | Owed::Broken | Owed::Gone, _, _) => self.set_aside(channel),
         }
     }
 }
@@ -236,6 +257,63 @@ mod tests {
 
     fn end_of_read() -> FileReply {
         FileReply::Read { bytes: 1, size: 1, complete: true, mode: 0o644, made: Made::AsIs }
+    }
+
+    /// What is logged from the level of a warning on while this is held, in this thread.
+    struct Logged {
+        lines: Arc<Mutex<Vec<u8>>>,
+        _held: tracing::subscriber::DefaultGuard,
+    }
+
+    impl Logged {
+        fn begin() -> Self {
+            #[derive(Clone)]
+            struct Lines(Arc<Mutex<Vec<u8>>>);
+            impl std::io::Write for Lines {
+                fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                    lock(&self.0).write(bytes)
+                }
+                fn flush(&mut self) -> std::io::Result<()> {
+                    Ok(())
+                }
+            }
+            let lines = Arc::new(Mutex::default());
+            let writer = Lines(Arc::clone(&lines));
+            let logger = tracing_subscriber::fmt()
+                .with_max_level(tracing::Level::WARN)
+                .with_writer(move || writer.clone())
+                .finish();
+            Self { lines, _held: tracing::subscriber::set_default(logger) }
+        }
+
+        fn text(&self) -> String {
+            String::from_utf8(lock(&self.lines).clone()).unwrap()
+        }
+    }
+
+    const USELESS: &str = "a file channel is of no more use";
+
+    #[tokio::test]
+    async fn the_end_of_a_session_while_hidden_names_are_looked_for_is_no_warning() {
+        let (channels, mut cell) = one_channel();
+        let logged = Logged::begin();
+        let mut lease = channels.lease().await.unwrap();
+        let ended = tokio::task::spawn_blocking(move || {
+            assert_eq!(cell.hear(), FileRequest::Scan { keep: false });
+            drop(cell);
+        });
+        assert!(matches!(lease.scan(false, None).await, Err(ChannelError::Closed)));
+        ended.await.unwrap();
+        drop(lease);
+        assert!(channels.lease().await.is_none());
+        assert_eq!(logged.text(), "");
+        // The control: nonsense is one.
+        let (channels, mut cell) = one_channel();
+        let mut lease = channels.lease().await.unwrap();
+        cell.0.write_all(&[0xff; codec::HEADER]).unwrap();
+        assert!(matches!(lease.scan(false, None).await, Err(ChannelError::Codec(_))));
+        drop(lease);
+        assert!(logged.text().contains(USELESS), "{}", logged.text());
     }
 
     #[tokio::test]
