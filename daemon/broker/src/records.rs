@@ -6,6 +6,7 @@
 mod book;
 mod fence;
 mod record;
+mod stamp;
 
 use book::{Book, Claim};
 use fence::Fence;
@@ -16,11 +17,12 @@ use rustix::{
     io::Errno,
     net::{RecvFlags, recv},
 };
+use stamp::{Clocks, since_boot};
 use std::{
     io,
     os::fd::OwnedFd,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 use tokio::{
     io::Interest,
@@ -98,8 +100,8 @@ pub(crate) struct Watched {
 pub(crate) enum Ending {
     /// All went well.
     Well,
-    /// Something failed: it should be known whether it was refused. The runner has had something
-    /// refused to itself before it said so.
+    /// Something failed: it should be known whether it was refused. The runner has something
+    /// refused to itself right after it says so.
     Badly,
     /// The runner did not say how it ended.
     Unknown,
@@ -215,7 +217,7 @@ impl Records {
                     let message = buffer.get(..length).unwrap_or_default();
                     if let Some(record) = Record::parse(message) {
                         changed |= record == Record::Changed;
-                        state.book.enter(record);
+                        state.book.enter(record, Clocks::now());
                     }
                 }
                 Err(Errno::INTR) => {}
@@ -305,7 +307,7 @@ impl Watched {
             Some(Err(why)) => missing = why,
             None => {}
         }
-        let until = if fenced { None } else { Some(now()) };
+        let until = if fenced { None } else { Some(since_boot()) };
         let Some(Claim { refused, left_out, mixed, unsettled, .. }) =
             self.records.state().book.close(&self.mark, until)
         else {
@@ -326,7 +328,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.records.state().book.close(&self.mark, Some(now()));
+        self.records.state().book.close(&self.mark, Some(since_boot()));
     }
 }
 
@@ -370,9 +372,4 @@ fn mark() -> Option<String> {
     let filled = rustix::rand::getrandom(&mut bytes, flags).ok()?;
     let letter = |byte: &u8| char::from(LETTERS[usize::from(byte % 32)]);
     (filled == MARK).then(|| bytes.iter().map(letter).collect())
-}
-
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,13 +1,18 @@
 //! Which record is of which call. Broker, pure.
 
-use super::record::Record;
+use super::{record::Record, stamp::Clocks};
 use palisade_policy::refused::Refused;
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 /// How many different refusals of one call are kept; the rest is counted.
 const MOST: usize = 64;
 /// How many refusals wait to learn whose domain it was; the record of that follows at once.
 const UNCLAIMED: usize = 256;
+/// How long after a call its records may come; they take well under a millisecond.
+const LATEST: Duration = Duration::from_secs(1);
 /// How many domains and audit sessions of calls that ended are remembered.
 const REMEMBERED: usize = 1024;
 
@@ -53,8 +58,9 @@ pub(super) struct Book {
     domains: HashMap<u64, Domain>,
     /// Which call an audit session has now.
     sessions: HashMap<u32, String>,
-    /// Until when records of an audit session may be of a call that has ended, in milliseconds.
-    ended: HashMap<u32, u64>,
+    /// Until when records of an audit session may be of a call that has ended, since the start of
+    /// the host.
+    ended: HashMap<u32, Duration>,
     unclaimed: VecDeque<(u64, Refused)>,
     fence: Fence,
     /// How many of the fence's refusals have come.
@@ -98,7 +104,7 @@ impl Book {
 
     /// A call has ended. If it is not known that all its records have come, they may until then be
     /// taken for another's, and are not.
-    pub(super) fn close(&mut self, mark: &str, until: Option<u64>) -> Option<Claim> {
+    pub(super) fn close(&mut self, mark: &str, until: Option<Duration>) -> Option<Claim> {
         let claim = self.calls.remove(mark)?;
         if let Some(session) = claim.audit_session {
             self.sessions.remove(&session);
@@ -106,8 +112,7 @@ impl Book {
                 None => self.ended.remove(&session),
                 Some(until) => {
                     if self.ended.len() >= REMEMBERED {
-                        // What is older than a second has long come.
-                        self.ended.retain(|_, at| *at + 1000 > until);
+                        self.ended.retain(|_, at| *at + LATEST > until);
                     }
                     self.ended.insert(session, until)
                 }
@@ -126,8 +131,8 @@ impl Book {
         self.calls.values_mut().for_each(|claim| claim.left_out += 1);
     }
 
-    /// Enters a record.
-    pub(super) fn enter(&mut self, record: Record) {
+    /// Enters a record that came at a moment.
+    pub(super) fn enter(&mut self, record: Record, came: Clocks) {
         match record {
             Record::Access { domain, refused } => self.access(domain, refused),
             Record::Domain { domain, name } => self.domain(domain, name),
@@ -143,7 +148,7 @@ impl Book {
                     claim.whole = true;
                     self.heard = true;
                 }
-                None => self.call(session, at, refused),
+                None => self.call(session, came.stamped(at), refused),
             },
         }
     }
@@ -187,8 +192,9 @@ impl Book {
         }
     }
 
-    fn call(&mut self, session: u32, at: u64, refused: Refused) {
-        let late = self.ended.get(&session).is_some_and(|until| at <= *until);
+    fn call(&mut self, session: u32, at: Option<Duration>, refused: Refused) {
+        let ended = self.ended.get(&session);
+        let late = ended.is_some_and(|until| at.is_none_or(|at| at <= *until));
         match self.sessions.get(&session).and_then(|mark| self.calls.get_mut(mark)) {
             Some(claim) if late => {
                 claim.mixed = true;
@@ -219,13 +225,23 @@ mod tests {
         Record::Domain { domain, name: name.to_owned() }
     }
 
+    const fn millis(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    /// Enters a record that comes when the host's time of day is how long it has been up, and one
+    /// second.
+    fn enter(book: &mut Book, record: Record) {
+        book.enter(record, Clocks::at(millis(1000), millis(1000)));
+    }
+
     fn call(session: u32, at: u64) -> Record {
         called(session, at, "bash")
     }
 
     fn called(session: u32, at: u64, name: &str) -> Record {
         let (name, refused) = (name.to_owned(), Refused::Seccomp(Syscall::Number(165)));
-        Record::Call { session, at, name, refused }
+        Record::Call { session, at: millis(at), name, refused }
     }
 
     fn paths(book: &mut Book, mark: &str) -> Vec<(Refused, u64)> {
@@ -248,7 +264,7 @@ mod tests {
             access(1, "/a"),
             access(3, "/c"),
         ] {
-            book.enter(record);
+            enter(&mut book, record);
         }
         assert_eq!(paths(&mut book, "one"), [(refused("/a"), 2)]);
         assert_eq!(paths(&mut book, "two"), [(refused("/b"), 1)]);
@@ -260,7 +276,7 @@ mod tests {
         let mut book = Book::default();
         book.open("one".into(), None);
         for record in [access(1, "/a"), named(1, "one"), access(2, "/b"), named(2, "one")] {
-            book.enter(record);
+            enter(&mut book, record);
         }
         assert_eq!(paths(&mut book, "one"), [(refused("/a"), 1)]);
     }
@@ -269,15 +285,15 @@ mod tests {
     fn what_is_missing_when_a_domain_is_over_is_counted() {
         let mut book = Book::default();
         book.open("one".into(), None);
-        book.enter(access(1, "/a"));
-        book.enter(named(1, "one"));
+        enter(&mut book, access(1, "/a"));
+        enter(&mut book, named(1, "one"));
         assert!(book.close("one", None).is_some());
         // Too late for the call.
-        book.enter(access(1, "/b"));
+        enter(&mut book, access(1, "/b"));
         assert_eq!(book.lost, 1);
-        book.enter(Record::Over { domain: 1, refusals: 5 });
+        enter(&mut book, Record::Over { domain: 1, refusals: 5 });
         assert_eq!(book.lost, 4);
-        book.enter(Record::Over { domain: 9, refusals: 5 });
+        enter(&mut book, Record::Over { domain: 9, refusals: 5 });
         assert_eq!(book.lost, 4);
     }
 
@@ -285,12 +301,12 @@ mod tests {
     fn a_system_call_is_that_of_the_one_call_that_its_runner_has() {
         let mut book = Book::default();
         book.open("one".into(), Some(7));
-        book.enter(call(7, 100));
-        book.enter(call(8, 100));
+        enter(&mut book, call(7, 100));
+        enter(&mut book, call(8, 100));
         assert_eq!(paths(&mut book, "one").len(), 1);
         // All of its records had come: whatever comes now is the next call's.
         book.open("two".into(), Some(7));
-        book.enter(call(7, 100));
+        enter(&mut book, call(7, 100));
         assert_eq!(paths(&mut book, "two").len(), 1);
     }
 
@@ -299,9 +315,9 @@ mod tests {
         let mut book = Book::default();
         book.open("one".into(), Some(7));
         book.open("two".into(), Some(8));
-        book.enter(called(7, 100, "bash"));
+        enter(&mut book, called(7, 100, "bash"));
         assert!(!book.is_whole("one") && !book.heard);
-        book.enter(called(7, 100, "one"));
+        enter(&mut book, called(7, 100, "one"));
         assert!(book.is_whole("one") && !book.is_whole("two") && book.heard);
         // It is no refusal of the call's.
         assert_eq!(paths(&mut book, "one").len(), 1);
@@ -313,7 +329,7 @@ mod tests {
     fn a_call_during_which_the_audit_changed_is_not_sure_of_its_records() {
         let mut book = Book::default();
         book.open("one".into(), None);
-        book.enter(Record::Changed);
+        enter(&mut book, Record::Changed);
         book.open("two".into(), None);
         assert!(book.close("one", None).unwrap().unsettled);
         assert!(!book.close("two", None).unwrap().unsettled);
@@ -323,27 +339,51 @@ mod tests {
     fn a_record_that_may_be_of_the_call_before_is_not_claimed() {
         let mut book = Book::default();
         book.open("one".into(), Some(7));
-        assert!(book.close("one", Some(100)).is_some());
-        book.enter(call(7, 99));
+        assert!(book.close("one", Some(millis(100))).is_some());
+        enter(&mut book, call(7, 99));
         assert_eq!(book.lost, 1);
         book.open("two".into(), Some(7));
-        book.enter(call(7, 100));
+        enter(&mut book, call(7, 100));
         let claim = book.close("two", None).unwrap();
         assert!(claim.refused.is_empty() && claim.mixed);
         book.open("three".into(), Some(7));
-        book.enter(call(7, 101));
+        enter(&mut book, call(7, 101));
         assert_eq!(paths(&mut book, "three").len(), 1);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_takes_no_record_from_its_call_and_gives_none_to_another() {
+        // The host has been up for a second when the first call ends, at a time of day of 100 s.
+        let day = |seconds: u64| Duration::from_secs(seconds);
+        for set in [-90_i64, 90] {
+            let mut book = Book::default();
+            book.open("one".into(), Some(7));
+            assert!(book.close("one", Some(millis(1000))).is_some());
+            book.open("two".into(), Some(7));
+            // Two seconds later the clock is another.
+            let now = day(102_u64.checked_add_signed(set).unwrap());
+            let came = Clocks::at(millis(3000), now);
+            let (name, refused) = ("bash".to_owned(), Refused::Seccomp(Syscall::Number(165)));
+            let at =
+                |at| Record::Call { session: 7, at, name: name.clone(), refused: refused.clone() };
+            book.enter(at(now - millis(1)), came);
+            // Of the first call, and stamped before the clock was set: in no case the second's.
+            book.enter(at(day(99)), came);
+            let claim = book.close("two", None).unwrap();
+            assert_eq!(claim.refused, [(refused.clone(), 1)], "{set}");
+            assert!(claim.mixed, "{set}");
+        }
     }
 
     #[test]
     fn many_refusals_are_folded_and_bounded() {
         let mut book = Book::default();
         book.open("one".into(), None);
-        book.enter(access(1, "/0"));
-        book.enter(named(1, "one"));
+        enter(&mut book, access(1, "/0"));
+        enter(&mut book, named(1, "one"));
         for number in 0..100 {
             for _ in 0..3 {
-                book.enter(access(1, &format!("/{number}")));
+                enter(&mut book, access(1, &format!("/{number}")));
             }
         }
         let claim = book.close("one", None).unwrap();
@@ -357,11 +397,11 @@ mod tests {
         let mut book = Book::default();
         book.fence("f");
         for record in [access(1, "/"), named(1, "f"), access(1, "/")] {
-            book.enter(record);
+            enter(&mut book, record);
         }
         assert_eq!(book.fenced, 2);
         book.fence("g");
-        book.enter(access(1, "/"));
+        enter(&mut book, access(1, "/"));
         assert_eq!(book.fenced, 0);
     }
 
@@ -369,7 +409,7 @@ mod tests {
     fn what_nobody_claims_does_not_pile_up() {
         let mut book = Book::default();
         for number in 0..10_000 {
-            book.enter(access(number, "/a"));
+            enter(&mut book, access(number, "/a"));
         }
         assert_eq!(book.unclaimed.len(), UNCLAIMED);
     }

@@ -1,6 +1,7 @@
 //! One of the kernel's audit records, read from its text. Broker, pure.
 
 use palisade_policy::refused::{Refused, Syscall, Target};
+use std::time::Duration;
 
 const CONFIG_CHANGE: u16 = 1305;
 const SECCOMP: u16 = 1326;
@@ -25,8 +26,8 @@ pub(super) enum Record {
     /// The filter refused a system call to a process of an audit session.
     Call {
         session: u32,
-        /// Milliseconds since 1970, of a clock that is late by up to a tick.
-        at: u64,
+        /// Since 1970, by a clock that is late by up to a tick.
+        at: Duration,
         /// The name under which the process went.
         name: String,
         refused: Refused,
@@ -50,7 +51,7 @@ impl Record {
                 let native = field(text, "arch")? == NATIVE;
                 let call = if native { number()? } else { Syscall::Foreign };
                 let session = field(text, "ses")?.parse().ok()?;
-                let (at, name) = (millis(stamp)?, string(text, "comm")?);
+                let (at, name) = (since_1970(stamp)?, string(text, "comm")?);
                 Some(Self::Call { session, at, name, refused: Refused::Seccomp(call) })
             }
             _ => None,
@@ -58,11 +59,12 @@ impl Record {
     }
 }
 
-/// `audit(1794744962.906:1944`, in milliseconds.
-fn millis(stamp: &str) -> Option<u64> {
+/// The time of `audit(1794744962.906:1944`.
+fn since_1970(stamp: &str) -> Option<Duration> {
     let (time, _) = stamp.strip_prefix("audit(")?.split_once(':')?;
     let (seconds, millis) = time.split_once('.')?;
-    seconds.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(millis.parse().ok()?)
+    let seconds = Duration::from_secs(seconds.parse().ok()?);
+    seconds.checked_add(Duration::from_millis(millis.parse().ok()?))
 }
 
 fn access(text: &str) -> Option<Record> {
@@ -189,7 +191,8 @@ mod tests {
         let expected = |call| {
             let refused = Refused::Seccomp(call);
             let name = "x".to_owned();
-            Some(Record::Call { session: 7, at: 1_794_744_962_906, name, refused })
+            let at = Duration::from_millis(1_794_744_962_906);
+            Some(Record::Call { session: 7, at, name, refused })
         };
         let off = Record::parse(&message(1305, "op=set audit_enabled=0 old=1 auid=0 ses=1 res=1"));
         assert_eq!(off, Some(Record::Changed));
