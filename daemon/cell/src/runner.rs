@@ -266,8 +266,8 @@ impl Runner {
             Ok(running) => Ok(Some(running)),
             Err(NotStarted { act, errno }) => {
                 self.tree.end();
-                records::fence(mark.as_deref());
                 self.reply(&RunReply::NotStarted { act: act.to_owned(), errno })?;
+                records::fence(mark.as_deref());
                 Ok(None)
             }
         }
@@ -328,14 +328,15 @@ impl Runner {
             };
             if let Some(program) = running.take_if(|program| program.pid == end.0) {
                 let stragglers = self.tree.end();
-                if end.1 != End::Exit(0) {
-                    records::fence(program.mark.as_deref());
-                }
                 if let Some(recorder) = &mut self.held.recorder {
                     let recorded = RunReply::Recorded(Box::new(recorder.finish()));
                     self.reply(&recorded)?;
                 }
                 self.reply(&RunReply::Ended { end: end.1, cwd: current_directory(), stragglers })?;
+                if end.1 != End::Exit(0) {
+                    // The broker reads the rest of the output meanwhile.
+                    records::fence(program.mark.as_deref());
+                }
             }
         }
     }
