@@ -36,7 +36,11 @@ missing = {less["layer"]: less["why"] for less in receipt["degraded"]}
 print(result["error"], result["stdout"], by, missing, sep="\n")
 sys.exit(not eval(sys.argv[1]))' "$1"
 }
-export -f as delegated holds
+# The one that is open, of all that come in as JSON.
+only_session() { python3 -c 'import json, sys
+[session] = json.load(sys.stdin)["sessions"]
+print(session["session"])'; }
+export -f as delegated holds only_session
 
 mkdir -p /etc/palisade/profiles
 # Soon full, and nobody is asked.
@@ -66,7 +70,7 @@ cgroup=/sys/fs/cgroup$(cut -d : -f 3 /proc/$(pgrep -f "^sleep 98765")/cgroup); e
 [[ $cgroup == /sys/fs/cgroup/palisade.slice/palisade-launcher.service/palisade-*/session-* ]]
 [ "$(cat pids.max memory.max memory.swap.max cpu.max | xargs)" = "40 100663296 0 50000 100000" ]
 cd /; palisade sessions --operator-socket $operator --json | tee /tmp/sessions
-palisade kill --operator-socket $operator "$(grep -o "\"session_id\":\"[^\"]*" /tmp/sessions | cut -d \" -f 4)"
+palisade kill --operator-socket $operator "$(only_session < /tmp/sessions)"
 ! wait $run
 ! pgrep -f "^sleep 9876"
 for i in {1..50}; do [ -d $cgroup ] || exit 0; sleep 0.2; done; exit 1'
