@@ -64,17 +64,15 @@ impl Tree {
         let mut wait = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
         loop {
             match waitpid(None, Some(wait)) {
-                Ok(WaitStatus::StillAlive) => wait = WaitPidFlag::__WALL,
                 Ok(WaitStatus::Signaled(_, Signal::SIGKILL, _)) => ended += 1,
-                // It had ended by itself and only waited to be collected.
+                // It had ended by itself and only waited to be collected, or there is something to end.
                 Ok(_) => {}
                 Err(nix::errno::Errno::EINTR) => {}
                 // No child is left.
                 Err(_) => return ended,
             }
-            if wait == WaitPidFlag::__WALL {
-                self.kill();
-            }
+            wait = WaitPidFlag::__WALL;
+            self.kill();
         }
     }
 
