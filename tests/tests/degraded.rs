@@ -96,6 +96,9 @@ fn where_namespaces_are_forbidden_the_default_profile_is_refused() {
         assert_eq!(error.code, ErrorCode::LayerUnavailable, "{error}");
         assert!(error.message.starts_with("the profile requires mount"), "{error}");
         assert!(error.message.contains("Operation not permitted"), "{error}");
+        let why = "there is no user namespace to make it in: ";
+        let remedy = "sysctl user.max_user_namespaces is 0: set it above 0";
+        assert!(error.message.contains(why) && error.message.contains(remedy), "{error}");
         assert!(
             error.hint.contains("palisade doctor") && error.hint.contains("optional"),
             "{error}"

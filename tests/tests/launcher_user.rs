@@ -29,6 +29,7 @@ fn the_launcher_is_a_user_of_its_own() {
                 has_no_session_of_its_own(&booted);
                 does_not_start_with_less(&booted);
                 gives_sessions_uids_of_their_own(&booted);
+                says_what_keeps_it_from_making_namespaces(&booted);
             }
             Mode::User => {
                 let mut launcher = Command::new(binary("palisade-launcher"));
@@ -64,6 +65,62 @@ fn gives_sessions_uids_of_their_own(booted: &Booted) {
     assert_eq!(refused.status.code(), Some(125), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("\"/\" (overlay) can not show"), "{refused:?}");
     assert!(!booted.ok(&["ls", "/home/alice/work"]).contains("made"));
+}
+
+/// Units that forbid namespaces, the launcher's and that of an ordinary user's daemon: nothing is run with
+/// less, and who is refused is told which line of which unit has to be another.
+fn says_what_keeps_it_from_making_namespaces(booted: &Booted) {
+    let directory = format!("/etc/systemd/system/{LAUNCHER}.d");
+    let with = |drop_in: &str| {
+        let write = format!(
+            "rm -rf {directory}/less.conf; {drop_in}
+             systemctl daemon-reload; systemctl restart {LAUNCHER} {BROKER}"
+        );
+        booted.ok(&["bash", "-euc", &write]);
+    };
+    let refused = |output: std::process::Output, why: &[&str]| {
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(why.iter().all(|why| said.contains(why)), "{said}");
+        assert!(!booted.ok(&["ls", "/srv/disk/alice/work"]).contains("forbidden"), "{said}");
+    };
+    let line = "--workspace /srv/disk/alice/work -- 'touch forbidden'";
+    // Uids of their own take a user namespace, which the unit as it is does not allow.
+    with(&format!("sed -i /RestrictNamespaces=/d {directory}/uids.conf"));
+    let user = "make a user namespace (a unit's RestrictNamespaces= has to allow `user`)";
+    refused(booted.through("alice", line), &["step \"mapping\" of the cell failed: ", user]);
+    let none = format!(
+        "rm /etc/palisade/palisaded.toml {directory}/uids.conf
+         printf '[Service]\\nRestrictNamespaces=yes\\n' >{directory}/less.conf"
+    );
+    with(&none);
+    let filter =
+        "a filter of system calls is in force here: a unit's RestrictNamespaces= has to allow ";
+    let wanted = format!("{filter}cgroup, ipc, mnt, net, pid and uts");
+    refused(booted.through("alice", line), &["the profile requires mount, ", &wanted]);
+    let doctor = booted.line_of("alice", "palisade doctor").output().expect("nsenter");
+    let doctor = text(&doctor.stdout);
+    assert!(
+        doctor.contains(&wanted) && doctor.contains("`systemctl cat palisade-launcher`"),
+        "{doctor}"
+    );
+    with("true");
+    assert_eq!(booted.served("-- 'echo served'"), "served\n");
+    let own = |setting: &str| {
+        let line = "cd /srv/disk/alice/work && palisade run --profiles /etc/palisade/profiles -- \
+                    'touch forbidden; ls'";
+        let unit = ["systemd-run", "--uid=alice", "--gid=alice", "--wait", "--pipe", "--quiet"];
+        let home = ["--setenv=HOME=/home/alice", setting, "bash", "-c", line];
+        booted.run(&[&unit[..], &home].concat())
+    };
+    let wanted = format!("{filter}`user`, a container's filter unshare(2)");
+    let forbidden = own("--property=RestrictNamespaces=yes");
+    refused(
+        forbidden,
+        &["the profile requires mount, ", "no user namespace to make it in", &wanted],
+    );
+    let allowed = own("--property=RestrictNamespaces=no");
+    assert!(text(&allowed.stdout).contains("forbidden\n"), "{}", text(&allowed.stderr));
 }
 
 const STATE: &str = "/var/lib/palisade-launcher";

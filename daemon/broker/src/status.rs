@@ -108,7 +108,7 @@ fn particulars(facts: &Facts, layer: Layer) -> Option<String> {
         Layer::Landlock if facts.landlock_abi > 0 => {
             Some(format!("errata fixed: {:#x}", facts.landlock_errata))
         }
-        Layer::Pid if !facts.privileged => {
+        Layer::Pid if !facts.privileged && facts.layer(Layer::Pid).is_yes() => {
             Some(format!("user namespace: {}", facts.user_namespace.detail()))
         }
         Layer::Network => Some(match &facts.ports {
@@ -133,11 +133,13 @@ fn remedy(facts: &Facts, layer: Layer) -> &'static str {
     match layer {
         Layer::Mount | Layer::Pid | Layer::Network | Layer::Ipc | Layer::Uts | Layer::Cgroup => {
             if facts.privileged {
-                "run the daemon outside of the container, or give the container CAP_SYS_ADMIN"
+                "give the launcher's unit back what it had (RestrictNamespaces= and CAP_SYS_ADMIN: \
+                 `systemctl cat palisade-launcher`); of a container: run the daemon outside of it, or \
+                 give it CAP_SYS_ADMIN"
             } else {
                 "allow user namespaces (sysctl user.max_user_namespaces above 0, \
-                 kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0), \
-                 or run the daemon as a system service"
+                 kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0; in \
+                 a unit, RestrictNamespaces=no), or run the daemon as a system service"
             }
         }
         Layer::Landlock => {

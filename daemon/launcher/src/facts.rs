@@ -2,6 +2,7 @@
 
 use crate::{
     cgroup::Cgroups,
+    hindrance,
     privilege::Privilege,
     spawn::{SpawnError, Spawner},
 };
@@ -32,6 +33,7 @@ pub(crate) fn find(
         audit_session,
     } = try_layers(&spawner)?;
     layers.push((Layer::Pid, pid));
+    hindrance::explain(&mut layers, privilege);
     layers.push((Layer::Limits, cgroups.found()));
     layers.sort_by_key(|(layer, _)| *layer);
     let facts = Facts {

@@ -10,6 +10,7 @@ mod cgroup;
 mod error;
 mod facts;
 mod hierarchy;
+mod hindrance;
 mod identity;
 mod nest;
 mod phase;

@@ -8,7 +8,7 @@ use crate::{
     aside, audit,
     error::LauncherError,
     privilege::{self, Privilege},
-    pulse::{Manager, PULSE},
+    pulse::{Manager, PULSE, Pulse},
 };
 use nix::sched::{CloneFlags, unshare};
 use palisade_plan::Found;
@@ -27,7 +27,7 @@ pub(crate) enum Nest {
     /// Outside: the inner launcher has ended with this.
     Ended(ExitStatus),
     /// Inside, or without a namespace to go into: go on.
-    Here(Privilege, Option<Keeper>),
+    Here(Privilege, Option<Keeper>, Box<Pulse>),
 }
 
 /// Keeps the kernel's audit on; puts it back when this is dropped, or this process ends.
@@ -74,7 +74,8 @@ pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
     if let Some(settled) = &options.inside {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|e| LauncherError::Kernel("parent death signal", e))?;
-        return Ok(Nest::Here(told(settled), None));
+        let pulse = Box::new(Pulse::new(options.pulse));
+        return Ok(Nest::Here(told(settled), None, pulse));
     }
     // First: whatever is started from here on must not be in the group that is shared out.
     aside::step_aside();
@@ -90,12 +91,12 @@ pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
         }
     };
     let privilege = privilege::settle(options.claim)?;
+    let manager = Manager::of_environment().map_err(LauncherError::Nest)?;
     // Where there are no PID namespaces, facts and receipts say so; a profile must allow it.
     if !privilege.user_namespace.is_yes() || unshare(CloneFlags::CLONE_NEWPID).is_err() {
-        return Ok(Nest::Here(privilege, keeper));
+        return Ok(Nest::Here(privilege, keeper, Box::new(Pulse::alone(manager))));
     }
     let program = std::env::current_exe().map_err(LauncherError::Nest)?;
-    let manager = Manager::of_environment().map_err(LauncherError::Nest)?;
     let mut command = Command::new(program);
     command
         .arg0("palisade-launcher")

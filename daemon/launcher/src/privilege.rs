@@ -1,6 +1,6 @@
 //! Which privilege the launcher has, and giving up all of it that is not needed.
 
-use crate::spawn::Begins;
+use crate::{hindrance, spawn::Begins};
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sched::{CloneFlags, unshare};
 use palisade_plan::Found;
@@ -117,11 +117,11 @@ fn missing(effective: &CapsHashSet) -> Option<String> {
 /// A user namespace in which this user is itself and has capabilities over what it makes there.
 fn enter_user_namespace() -> Result<(), String> {
     let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
-    unshare(CloneFlags::CLONE_NEWUSER).map_err(|error| {
-        format!("unshare user namespace: {error}; see user.max_user_namespaces and the host's LSM")
-    })?;
+    let why = hindrance::of_user_namespaces;
+    unshare(CloneFlags::CLONE_NEWUSER)
+        .map_err(|error| format!("unshare user namespace: {error}; {}", why()))?;
     let write = |file: &str, text: String| {
-        std::fs::write(file, text).map_err(|error| format!("write {file}: {error}"))
+        std::fs::write(file, text).map_err(|error| format!("write {file}: {error}; {}", why()))
     };
     write("/proc/self/setgroups", "deny".into())?;
     write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;

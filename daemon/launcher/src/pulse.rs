@@ -1,5 +1,6 @@
 //! Tells the service manager that the launcher is ready and alive. The inner launcher, which does
-//! the work, beats on its standard output; the outer one, whom the manager knows, passes that on.
+//! the work, beats on its standard output; the outer one, whom the manager knows, passes that on. One
+//! that stands alone tells it itself.
 
 use rustix::event::Timespec;
 use std::{
@@ -30,12 +31,19 @@ const SELDOM: Duration = Duration::from_secs(3600);
 pub(crate) struct Pulse {
     every: Option<Duration>,
     last: Option<Instant>,
+    /// Who hears it, where there is no outer launcher to pass it on.
+    manager: Option<Manager>,
 }
 
 impl Pulse {
     /// One that beats this often, if somebody listens.
     pub(crate) const fn new(every: Option<Duration>) -> Self {
-        Self { every, last: None }
+        Self { every, last: None, manager: None }
+    }
+
+    /// That of a launcher which stands alone, since it can not go into a PID namespace.
+    pub(crate) fn alone(manager: Option<Manager>) -> Self {
+        Self { every: manager.as_ref().map(|manager| manager.every), last: None, manager }
     }
 
     /// How long the launcher may wait for something to happen.
@@ -53,6 +61,9 @@ impl Pulse {
             Some(_) => return,
         };
         self.last = Some(now);
+        if let Some(manager) = &self.manager {
+            return manager.hear(&[beat]);
+        }
         let mut stdout = io::stdout().lock();
         if let Err(error) = stdout.write_all(&[beat]).and_then(|()| stdout.flush()) {
             eprintln!("palisade-launcher: the outer launcher does not listen: {error}");
@@ -102,11 +113,16 @@ impl Manager {
                     return;
                 }
             };
-            if said.contains(&READY) {
-                self.tell("READY=1\nSTATUS=ready to start cells");
-            }
-            self.tell("WATCHDOG=1");
+            self.hear(said);
         }
+    }
+
+    /// Says what beats mean.
+    fn hear(&self, said: &[u8]) {
+        if said.contains(&READY) {
+            self.tell("READY=1\nSTATUS=ready to start cells");
+        }
+        self.tell("WATCHDOG=1");
     }
 
     fn tell(&self, state: &str) {
@@ -140,6 +156,29 @@ mod tests {
         assert_eq!(heard(), "WATCHDOG=1");
         assert_eq!(heard(), "READY=1\nSTATUS=ready to start cells");
         assert_eq!(heard(), "WATCHDOG=1");
+    }
+
+    #[test]
+    fn one_that_stands_alone_says_it_itself() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notify");
+        let listening = UnixDatagram::bind(&path).unwrap();
+        let mut pulse = Pulse::alone(Some(Manager {
+            socket: UnixDatagram::unbound().unwrap(),
+            address: SocketAddr::from_pathname(&path).unwrap(),
+            every: Duration::from_secs(3600),
+        }));
+        // The second is not due yet.
+        pulse.beat();
+        pulse.beat();
+        let mut heard = [0; 64];
+        let length = listening.recv(&mut heard).unwrap();
+        assert_eq!(&heard[..length], b"READY=1\nSTATUS=ready to start cells");
+        assert_eq!(listening.recv(&mut heard).unwrap(), "WATCHDOG=1".len());
+        listening.set_nonblocking(true).unwrap();
+        let none = listening.recv(&mut heard).unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::WouldBlock);
+        assert!(Pulse::alone(None).patience().is_none());
     }
 
     #[test]

@@ -58,11 +58,11 @@ struct Launcher {
 pub fn run(options: Options) -> Result<(), LauncherError> {
     match nest::enter(&options)? {
         Nest::Ended(ended) => nest::status(ended),
-        Nest::Here(privilege, _keeper) => serve(options, &privilege),
+        Nest::Here(privilege, _keeper, pulse) => serve(options, &privilege, *pulse),
     }
 }
 
-fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
+fn serve(options: Options, privilege: &Privilege, pulse: Pulse) -> Result<(), LauncherError> {
     let uids = Uids::new(options.ceiling.session_uids)?;
     // Cgroup directories are looked into by the broker.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
@@ -105,7 +105,7 @@ fn serve(options: Options, privilege: &Privilege) -> Result<(), LauncherError> {
         spawner,
         cgroups,
         blank: None,
-        pulse: Pulse::new(options.pulse),
+        pulse,
         stores,
         uids,
         sessions: BTreeMap::new(),

@@ -1,0 +1,127 @@
+//! What keeps namespaces from being made here, as far as the kernel's own settings tell. Launcher.
+
+use crate::privilege::Privilege;
+use palisade_plan::{Found, Layer};
+
+/// Settings of the kernel that forbid user namespaces: where, at which value, and what to do.
+const SETTINGS: [(&str, &str, &str); 3] = [
+    ("user/max_user_namespaces", "0", "set it above 0"),
+    ("kernel/unprivileged_userns_clone", "0", "set it to 1"),
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "set it to 0, or load a profile for palisade-launcher that has `userns,`",
+    ),
+];
+
+/// What is said where a filter of system calls is in force.
+const FILTER: &str = "a filter of system calls is in force here: a unit's RestrictNamespaces=";
+
+/// Why no user namespace could be made.
+pub(crate) fn of_user_namespaces() -> String {
+    told(&|file| std::fs::read_to_string(file).ok())
+}
+
+fn told(read: &dyn Fn(&str) -> Option<String>) -> String {
+    let mut found = Vec::new();
+    for (name, forbids, remedy) in SETTINGS {
+        if read(&format!("/proc/sys/{name}")).is_some_and(|value| value.trim() == forbids) {
+            found.push(format!("sysctl {} is {forbids}: {remedy}", name.replace('/', ".")));
+        }
+    }
+    if is_filtered(read) {
+        found.push(format!("{FILTER} has to allow `user`, a container's filter unshare(2)"));
+    }
+    if found.is_empty() {
+        "nothing that is known to forbid them is set; ask the host's security module".to_owned()
+    } else {
+        found.join("; ")
+    }
+}
+
+fn is_filtered(read: &dyn Fn(&str) -> Option<String>) -> bool {
+    let status = read("/proc/self/status").unwrap_or_default();
+    let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
+    mode.is_some_and(|mode| mode.trim() == "2")
+}
+
+/// Adds to what is missing for want of a namespace why that is.
+pub(crate) fn explain(layers: &mut [(Layer, Found)], privilege: &Privilege) {
+    let cause = match &privilege.user_namespace {
+        Found::No(why) => format!("there is no user namespace to make it in: {why}"),
+        Found::Yes(_) if is_filtered(&|file| std::fs::read_to_string(file).ok()) => {
+            format!("{FILTER} has to allow cgroup, ipc, mnt, net, pid and uts")
+        }
+        Found::Yes(_) => return,
+    };
+    for (layer, found) in layers {
+        if let (true, Found::No(why)) = (is_namespace(*layer), found) {
+            why.push_str("; ");
+            why.push_str(&cause);
+        }
+    }
+}
+
+const fn is_namespace(layer: Layer) -> bool {
+    match layer {
+        Layer::Mount | Layer::Pid | Layer::Network | Layer::Ipc | Layer::Uts | Layer::Cgroup => {
+            true
+        }
+        Layer::Landlock | Layer::Seccomp | Layer::Limits | Layer::Hide | Layer::Protect => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(host: &'static [(&str, &str)]) -> String {
+        told(&|file| {
+            host.iter().find(|(name, _)| *name == file).map(|(_, text)| (*text).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_setting_that_forbids_is_named_with_what_to_do() {
+        for (host, said) in [
+            (
+                &[("/proc/sys/user/max_user_namespaces", "0\n")][..],
+                "sysctl user.max_user_namespaces is 0: set it above 0",
+            ),
+            (
+                &[("/proc/sys/kernel/unprivileged_userns_clone", "0\n")],
+                "sysctl kernel.unprivileged_userns_clone is 0: set it to 1",
+            ),
+            (
+                &[("/proc/self/status", "Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t9\n")],
+                "a filter of system calls is in force here: a unit's RestrictNamespaces= has to \
+                 allow `user`, a container's filter unshare(2)",
+            ),
+            (
+                &[
+                    ("/proc/sys/user/max_user_namespaces", "96142\n"),
+                    ("/proc/sys/kernel/unprivileged_userns_clone", "1\n"),
+                    ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "0\n"),
+                    ("/proc/self/status", "Name:\tx\nSeccomp:\t0\n"),
+                ],
+                "nothing that is known to forbid them is set; ask the host's security module",
+            ),
+        ] {
+            assert_eq!(on(host), said);
+        }
+        let apparmor = on(&[("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n")]);
+        assert!(apparmor.contains("has `userns,`"), "{apparmor}");
+    }
+
+    #[test]
+    fn only_what_takes_a_namespace_is_explained_by_it() {
+        let no = || Found::No("EPERM".into());
+        let mut layers = vec![(Layer::Mount, no()), (Layer::Landlock, no())];
+        layers.push((Layer::Pid, Found::Yes("here".into())));
+        let user_namespace = Found::No("forbidden".into());
+        explain(&mut layers, &Privilege { privileged: false, user_namespace });
+        let details: Vec<&str> = layers.iter().map(|(_, found)| found.detail()).collect();
+        let mount = "EPERM; there is no user namespace to make it in: forbidden";
+        assert_eq!(details, [mount, "EPERM", "here"]);
+    }
+}
