@@ -10,13 +10,21 @@
 
 use palisade_audit::{ReadError, Reader, Sighted, Timestamp, verify};
 use palisade_client::{Answer, Open, Operator, OperatorEvent, Registration, Running};
-use palisade_protocol::{CallResult, ErrorCode, Question, Scope, Until};
-use palisade_tests::{Daemon, Mode, Sandbox, World, effort, handlers, rooms::until};
+use palisade_protocol::{
+    CallResult, ErrorCode, OpenOptions, Opened, Question, RawPath, Reply, Request, Resume, Scope,
+    Until, wire::Dialect,
+};
+use palisade_tests::{Daemon, Mode, Sandbox, World, effort, handlers, raw::Raw, rooms::until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::{
     fs,
-    os::unix::net::UnixStream,
+    os::unix::{
+        fs::PermissionsExt as _,
+        net::{UnixDatagram, UnixStream},
+    },
     path::PathBuf,
+    process::{Child, Stdio},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -30,17 +38,49 @@ struct Clocked {
     sandbox: Sandbox,
     operator: Operator,
     daemon: Daemon,
+    _memory: Memory,
+    /// What a service manager is told. It reads when it is asked to, and holds up nobody otherwise.
+    manager: UnixDatagram,
     world: World,
 }
+
+/// What the library shares among the processes of a daemon, and leaves if they are killed.
+struct Memory(u32);
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        for name in ["faketime_shm_", "sem.faketime_sem_"] {
+            // Not every version of it has both.
+            fs::remove_file(format!("/dev/shm/{name}{}", self.0)).unwrap_or_default();
+        }
+    }
+}
+
+/// The profiles of these tests.
+const PROFILES: [(&str, &str); 4] = [
+    ("asking", "[remember]\nscopes = [\"exact\"]\nms = 3600000"),
+    ("waiting", "grace_ms = 600000"),
+    ("hasty", "grace_ms = 300"),
+    ("both", "quorum = 2\ndeadline_ms = 600000"),
+];
 
 impl Clocked {
     fn new(mode: Mode, configuration: &str) -> Self {
         assert!(PathBuf::from(LIBRARY).exists(), "the package faketime is missing");
         let world = World::new(mode);
         world.configure(configuration);
-        let text = handlers("[remember]\nscopes = [\"exact\"]\nms = 3600000");
-        world.add_profile("asking", &text);
+        for (name, text) in PROFILES {
+            // Sessions that lose their connection may wait for an hour.
+            let text = handlers(text);
+            let lasting = text.replacen("\ngrace_ms = 30_000\n", "\ngrace_ms = 3_600_000\n", 1);
+            assert_ne!(lasting, text);
+            world.add_profile(name, &lasting);
+        }
         fs::write(offset(&world), "+0").unwrap();
+        let notify = world.outside().with_file_name("notify");
+        let manager = UnixDatagram::bind(&notify).unwrap();
+        manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        fs::set_permissions(&notify, fs::Permissions::from_mode(0o777)).unwrap();
         let daemon = world.configured_daemon(|command| {
             command
                 .env("LD_PRELOAD", LIBRARY)
@@ -49,8 +89,11 @@ impl Clocked {
                 // What nobody can set is not set.
                 .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
                 .env("NO_FAKE_STAT", "1")
-                .env("FAKETIME_DISABLE_SHM", "1");
+                .env("FAKETIME_DISABLE_SHM", "1")
+                .env("NOTIFY_SOCKET", notify)
+                .env("WATCHDOG_USEC", "600000");
         });
+        let memory = Memory(daemon.child.id());
         let open = Open::new(world.workspace()).profile("asking");
         let sandbox = Sandbox::over(daemon.connect(mode), None, open).unwrap();
         let stream = mode.act(|| UnixStream::connect(&daemon.operators).unwrap());
@@ -59,7 +102,7 @@ impl Clocked {
             let stream = tokio::net::UnixStream::from_std(stream).unwrap();
             Operator::from_stream(stream).await.unwrap()
         });
-        Self { sandbox, operator, daemon, world }
+        Self { sandbox, operator, daemon, _memory: memory, manager, world }
     }
 
     /// Sets the clock so far off.
@@ -84,15 +127,56 @@ impl Clocked {
     }
 
     /// Another session: calls of one wait for each other.
-    fn beside(&self) -> Sandbox {
-        let open = Open::new(self.world.workspace()).profile("asking");
+    fn beside(&self, profile: &str) -> Sandbox {
+        let open = Open::new(self.world.workspace()).profile(profile);
         Sandbox::over(self.daemon.connect(self.world.mode), None, open).unwrap()
     }
 
     /// Deletes a file, which is asked about.
     fn delete(&self, name: &str) -> Running {
-        let call = self.sandbox.session.call("delete_file", json!({ "path": name }));
-        self.sandbox.wait(call.start()).unwrap()
+        delete(&self.sandbox, name)
+    }
+
+    /// A session whose connection is gone, and that waits this long for the next.
+    fn abandoned(&self, grace: Duration) -> Opened {
+        let mut raw = Raw::greeted(self.daemon.connect(self.world.mode), Dialect::Frames);
+        let grace_ms = Some(grace.as_millis().try_into().unwrap());
+        let reply = raw.ask(Request::Open(palisade_protocol::Open {
+            workspace: RawPath::from(self.world.workspace()),
+            profile: Some("asking".to_owned()),
+            options: OpenOptions { grace_ms, ..OpenOptions::default() },
+        }));
+        let Reply::Opened(opened) = reply else { panic!("{reply:?}") };
+        *opened
+    }
+
+    /// What the daemon answers to who takes a session over.
+    fn resumed(&self, opened: &Opened) -> Reply {
+        let mut raw = Raw::greeted(self.daemon.connect(self.world.mode), Dialect::Frames);
+        let (session, token) = (opened.session.clone(), opened.token.clone().unwrap());
+        raw.ask(Request::Resume(Resume { session, token, calls: Vec::new() }))
+    }
+
+    /// A handler of another process that approves of everything.
+    fn approver(&self) -> Child {
+        let mut command = self.world.command("palisade");
+        command.args(["approve", "--policy", "approve", "--operator-socket"]);
+        command.arg(&self.daemon.operators).stdin(Stdio::null()).stdout(Stdio::null());
+        self.world.mode.act(|| command.spawn().unwrap())
+    }
+
+    /// Waits until the daemon has said so often from now on that it is alive.
+    fn beats(&self, times: usize) {
+        self.manager.set_nonblocking(true).unwrap();
+        let mut said = [0; 4096];
+        while self.manager.recv(&mut said).is_ok() {}
+        self.manager.set_nonblocking(false).unwrap();
+        let mut beats = 0;
+        while beats < times {
+            let length = self.manager.recv(&mut said).expect("the daemon is alive");
+            let said = String::from_utf8_lossy(&said[..length]);
+            beats += usize::from(said.lines().any(|line| line == "WATCHDOG=1"));
+        }
     }
 
     fn question(&self) -> Question {
@@ -125,6 +209,11 @@ impl Clocked {
     }
 }
 
+fn delete(sandbox: &Sandbox, name: &str) -> Running {
+    let call = sandbox.session.call("delete_file", json!({ "path": name }));
+    sandbox.wait(call.start()).unwrap()
+}
+
 fn offset(world: &World) -> PathBuf {
     world.outside().with_file_name("offset")
 }
@@ -153,7 +242,7 @@ fn no_deadline_comes_early_or_late() {
             let waiting = clocked.delete("asked");
             let question = clocked.question();
             let line = "sleep 1; echo on";
-            let (long, short) = (clocked.beside(), clocked.beside());
+            let (long, short) = (clocked.beside("asking"), clocked.beside("asking"));
             let job = json!({"command": "sleep 600", "background": true});
             assert!(long.done("bash", job).success);
             let call = long.session.bash(line).timeout(Duration::from_secs(300));
@@ -195,6 +284,74 @@ fn no_deadline_comes_early_or_late() {
             });
             assert_eq!(told.code, ErrorCode::LimitReached);
             assert!(told.retry_after_ms.is_some_and(|wait| wait <= 1000), "{mode:?} {by}: {told}");
+        }
+    }
+}
+
+#[test]
+fn grace_times_and_beats_go_by_no_clock_that_is_set() {
+    for (mode, apart) in Mode::all().into_iter().zip(["-1d", "+1d"]) {
+        for by in effort(vec![apart], vec!["+1d", "-1d"]) {
+            let clocked = Clocked::new(mode, "");
+            for name in ["again", "awaited", "both", "one", "nobody"] {
+                clocked.file(name, "kept");
+            }
+            clocked.register(Registration::new("person:ann"));
+            let approved = clocked.delete("again");
+            let brief = Answer::approve().remember(Scope::ExactCall, Until::Ms(1000));
+            clocked.answer(&clocked.question(), brief);
+            assert!(clocked.end(approved).success, "{mode:?} {by}");
+            clocked.sandbox.wait(clocked.operator.withdraw()).unwrap();
+            // From before: sessions and a question that wait, and a program that will not end.
+            let long = clocked.abandoned(Duration::from_secs(3600));
+            let short = clocked.abandoned(Duration::from_millis(500));
+            let waiting = clocked.beside("waiting");
+            let awaited = delete(&waiting, "awaited");
+            let stubborn = clocked.beside("asking");
+            let line = "trap '' TERM; while :; do sleep 1; done";
+            let call = stubborn.session.bash(line).timeout(Duration::from_millis(900));
+            let ignoring = stubborn.wait(call.start()).unwrap();
+            clocked.set(by);
+            clocked.beats(3);
+            // Who waits for long still does.
+            let reply = clocked.resumed(&long);
+            assert!(matches!(reply, Reply::Resumed(_)), "{mode:?} {by}: {reply:?}");
+            let mut approver = clocked.approver();
+            let awaited = waiting.wait(awaited.result()).unwrap();
+            assert!(awaited.success, "{mode:?} {by}: {:?}", awaited.error);
+            // Two are to approve: one has to be waited for as long as it may take, and no longer.
+            let both = clocked.beside("both");
+            clocked.register(Registration::new("person:ann").deadline(Duration::from_secs(600)));
+            let carried = delete(&both, "both");
+            clocked.answer(&clocked.question(), Answer::approve());
+            assert!(both.wait(carried.result()).unwrap().success, "{mode:?} {by}");
+            clocked.register(Registration::new("person:ann").deadline(Duration::from_millis(300)));
+            let one = both.wait(delete(&both, "one").result()).unwrap().error.expect("one is few");
+            assert_eq!(one.code, ErrorCode::Denied, "{mode:?} {by}: {one}");
+            assert_eq!(clocked.text("one").as_deref(), Some("kept"));
+            // And what was to be over is.
+            until("the brief approval is over", || {
+                clocked.sandbox.wait(clocked.operator.grants()).unwrap().is_empty()
+            });
+            kill_process(Pid::from_child(&approver), Signal::TERM).unwrap();
+            approver.wait().unwrap();
+            clocked.sandbox.wait(clocked.operator.withdraw()).unwrap();
+            let hasty = clocked.beside("hasty");
+            let nobody = hasty.wait(delete(&hasty, "nobody").result()).unwrap();
+            let nobody = nobody.error.expect("nobody came");
+            assert_eq!(nobody.code, ErrorCode::Denied, "{mode:?} {by}: {nobody}");
+            assert_eq!(clocked.text("nobody").as_deref(), Some("kept"));
+            until("the brief session is over", || {
+                let status = clocked.sandbox.wait(clocked.sandbox.client.status()).unwrap();
+                !status.sessions.iter().any(|open| open.session == short.session)
+            });
+            let reply = clocked.resumed(&short);
+            let Reply::Error(error) = reply else { panic!("{mode:?} {by}: {reply:?}") };
+            assert_eq!(error.code, ErrorCode::NotFound, "{mode:?} {by}: {error}");
+            let ended = stubborn.wait(ignoring.result()).unwrap();
+            assert!(ended.timed_out && ended.signal == Some(9), "{mode:?} {by}: {ended:?}");
+            assert!(ended.execution_time_ms < 120_000, "{}", ended.execution_time_ms);
+            clocked.beats(1);
         }
     }
 }
@@ -251,7 +408,7 @@ fn what_is_kept_is_not_swept_and_the_log_says_what_the_clock_said() {
         assert!(found.is_good(), "{mode:?}: {found:?}");
         // And it is all still there.
         fs::write(clocked.world.configuration(), "[quotas]\nundo_bytes = 1000000\n").unwrap();
-        clocked.daemon.signal(rustix::process::Signal::HUP);
+        clocked.daemon.signal(Signal::HUP);
         until("it is undone", || sandbox.call("undo", json!({"call_id": undo[0]})).success);
         assert!(sandbox.done("undo", json!({"call_id": undo[1]})).success);
         assert_eq!(clocked.text("a"), Some("a".repeat(40_000)), "{mode:?}");

@@ -155,6 +155,15 @@ fn the_service_manager_hears_how_it_is_and_that_it_lives() {
         }
         let session = managed.open("mine").expect("a session");
         managed.hears(|state| state == "STATUS=1 sessions, 0 calls under way, 0 questions open");
+        // A manager that does not read, and has no room for more, holds up nobody.
+        let other = UnixDatagram::unbound().unwrap();
+        other.set_nonblocking(true).unwrap();
+        let path = managed.world.outside().with_file_name("notify.sock");
+        while other.send_to(b"X_FULL=1", &path).is_ok() {}
+        let line = async { session.session.bash("sleep 1; echo on").await.unwrap().stdout };
+        let told = async { tokio::time::timeout(Duration::from_secs(60), line).await };
+        assert_eq!(session.wait(told).expect("the daemon goes on"), "on\n", "{mode:?}");
+        managed.hears(|state| state == "X_FULL=1");
         // A loop that does not turn says nothing.
         managed.daemon.signal(Signal::STOP);
         managed.manager.set_read_timeout(Some(Duration::from_millis(1500))).unwrap();

@@ -1,7 +1,10 @@
 //! What the service manager is told: that the daemon is ready, alive, reloading, stopping; and in
 //! one line how it is. Broker.
 
-use crate::{server::Server, standing::notify};
+use crate::{
+    server::Server,
+    standing::{mention, notify},
+};
 use sd_notify::NotifyState;
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -54,7 +57,8 @@ pub(crate) async fn attend(server: Arc<Server>) {
         tick.tick().await;
         tell(&server);
         if watchdog.is_some() {
-            notify(&[NotifyState::Watchdog]);
+            // One that was not heard is followed by the next.
+            mention(&NotifyState::Watchdog);
         }
     }
 }

@@ -57,7 +57,10 @@ impl State {
             vote @ (Vote::Yes | Vote::Instead(_)) => {
                 open.remember.extend(remember.map(|remember| (remember, name)));
                 match (open.poll.approve(asked), vote) {
-                    (Standing::Open, _) => return Ok(None),
+                    (Standing::Open, _) => {
+                        open.stir();
+                        return Ok(None);
+                    }
                     (Standing::Lost(why), _) => Verdict::default(why, ""),
                     (Standing::Carried(_), Vote::Instead(verdict)) => verdict,
                     (Standing::Carried(name), Vote::Yes | Vote::No { .. }) => {

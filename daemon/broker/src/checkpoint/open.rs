@@ -79,7 +79,14 @@ impl Open {
             let Register { name, priority, .. } = &attached.register;
             let (handler, name, priority) = (attached.id.clone(), name.clone(), *priority);
             self.poll.ask(Asked { handler, from: attached.from, name, priority, until });
+            self.stir();
         }
+    }
+
+    /// Who may still answer is another than before, and so is the time that it waits: whoever waits for
+    /// it has to look.
+    pub(super) fn stir(&self) {
+        self.outcome.send_modify(|_| {});
     }
 
     pub(super) fn shown(&self, until: Instant, now: Instant) -> Question {
@@ -115,7 +122,10 @@ impl State {
         while let Some(open) = self.open.get_mut(at) {
             match open.poll.leave(handler) {
                 Standing::Lost(_) => self.finish(at, Verdict::default(why, ATTACH)),
-                Standing::Open | Standing::Carried(_) => at += 1,
+                Standing::Open | Standing::Carried(_) => {
+                    open.stir();
+                    at += 1;
+                }
             }
         }
     }

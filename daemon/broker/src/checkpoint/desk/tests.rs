@@ -401,6 +401,29 @@ async fn a_quorum_needs_that_many() {
     assert!(matches!(asked.await.unwrap(), Verdict::Approved { .. }));
 }
 
+/// Who has said yes is not waited for any more, nor is who came later and fell silent.
+#[tokio::test(start_paused = true)]
+async fn a_question_waits_no_longer_than_those_who_are_left_may_take() {
+    let desk = Arc::new(Desk::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let _bob = attach(&desk, 2, Register { deadline_ms: Some(2000), ..register("bob") });
+    let begun = Instant::now();
+    let asked = ask(&desk, inquiry("d", "quorum = 2"));
+    let question = ann.question().await;
+    ann.answer(&question, Decision::Approve).unwrap();
+    assert_eq!(reason(asked.await.unwrap()), "no answer came in time");
+    assert_eq!(begun.elapsed().as_secs(), 2);
+    desk.detach(1);
+    desk.detach(2);
+    let begun = Instant::now();
+    let asked = ask(&desk, inquiry("e", "grace_ms = 60000"));
+    tokio::task::yield_now().await;
+    let _late = attach(&desk, 3, Register { heartbeat_ms: Some(3000), ..register("late") });
+    assert_eq!(reason(asked.await.unwrap()), "the handler stopped responding");
+    assert_eq!(begun.elapsed().as_secs(), 3);
+    assert_over(&desk);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_same_question_is_asked_once_and_a_flood_is_denied() {
     let desk = Arc::new(Desk::default());
