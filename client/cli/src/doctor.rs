@@ -11,7 +11,7 @@ use crate::{
     status::{field, rooms},
 };
 use clap::Args;
-use palisade_client::{Client, Error, Open, Receipt, Status};
+use palisade_client::{Client, Error, ErrorCode, Open, Receipt, Status, WireError};
 use serde_json::{Value, json};
 use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt as _, path::PathBuf};
 
@@ -59,8 +59,8 @@ pub(crate) struct Doctor {
 enum Trial {
     /// It ran, confined like this.
     Kept(Box<Receipt>),
-    /// It was refused, for this reason and with this to do about it.
-    Refused { message: String, hint: String },
+    /// It was refused.
+    Refused(Box<WireError>),
 }
 
 impl Doctor {
@@ -87,7 +87,7 @@ impl Doctor {
         }
         Ok(match trial {
             Trial::Kept(_) => 0,
-            Trial::Refused { .. } => UNHEALTHY,
+            Trial::Refused(_) => UNHEALTHY,
         })
     }
 }
@@ -115,9 +115,7 @@ async fn attempt(client: &Client, directory: &PathBuf) -> Result<Trial, Failure>
     match tried.await {
         Ok(result) => Ok(Trial::Kept(Box::new(result.receipt))),
         Err(error) => match error.wire() {
-            Some(wire) => {
-                Ok(Trial::Refused { message: wire.message.clone(), hint: wire.hint.clone() })
-            }
+            Some(wire) => Ok(Trial::Refused(Box::new(wire.clone()))),
             None => Err(error.into()),
         },
     }
@@ -126,8 +124,9 @@ async fn attempt(client: &Client, directory: &PathBuf) -> Result<Trial, Failure>
 fn report(status: &Status, daemon: Daemon, trial: &Trial) -> Value {
     let (ok, receipt, error) = match trial {
         Trial::Kept(receipt) => (true, json!(receipt), Value::Null),
-        Trial::Refused { message, hint } => {
-            (false, Value::Null, json!({"message": message, "hint": hint}))
+        Trial::Refused(error) => {
+            let error = json!({"message": error.message, "hint": error.hint, "code": error.code});
+            (false, Value::Null, error)
         }
     };
     let private = daemon == Daemon::Private;
@@ -209,8 +208,15 @@ fn verdict(trial: &Trial, paint: Paint) -> Vec<String> {
             lines.push(paint.apply(Style::Good, told));
             lines
         }
-        Trial::Refused { message, hint } => {
-            let told = "the default profile can not be kept on this host, so calls are refused";
+        Trial::Refused(error) => {
+            let WireError { code, message, hint, .. } = &**error;
+            // What the host lacks is one thing; who may have a session here is another.
+            let told = match *code == ErrorCode::LayerUnavailable {
+                true => "the default profile can not be kept on this host, so calls are refused",
+                false => {
+                    "this user was refused a session, so it was not tried; of others it says nothing"
+                }
+            };
             let mut lines = vec![paint.apply(Style::Error, told)];
             lines.push(format!("{} {}", paint.apply(Style::Error, "error:"), harmless(message)));
             if !hint.is_empty() {
@@ -226,7 +232,21 @@ mod tests {
     use super::*;
 
     fn refused() -> Trial {
-        Trial::Refused { message: "no limits here".to_owned(), hint: "delegate".to_owned() }
+        let error = WireError::new(ErrorCode::LayerUnavailable, "no limits here", "delegate");
+        Trial::Refused(Box::new(error))
+    }
+
+    #[test]
+    fn who_may_have_no_session_is_not_told_that_the_host_is_to_blame() {
+        let error = WireError::new(ErrorCode::OverCeiling, "a session may not run as root", "");
+        let lines = verdict(&Trial::Refused(Box::new(error)), Paint::Plain);
+        assert_eq!(
+            lines,
+            [
+                "this user was refused a session, so it was not tried; of others it says nothing",
+                "error: a session may not run as root"
+            ]
+        );
     }
 
     #[test]
@@ -257,7 +277,9 @@ hint: delegate
         let refusal = report(&status, Daemon::Private, &refused());
         assert_eq!(refusal["ok"], json!(false));
         assert_eq!(refusal["private"], json!(true));
-        assert_eq!(refusal["error"], json!({"message": "no limits here", "hint": "delegate"}));
+        let error =
+            json!({"message": "no limits here", "hint": "delegate", "code": "layer_unavailable"});
+        assert_eq!(refusal["error"], error);
         assert_eq!(refusal["status"]["layers"][1]["available"], json!(false));
         let kept = report(&status, Daemon::Running, &Trial::Kept(Box::default()));
         assert_eq!((&kept["ok"], &kept["error"]), (&json!(true), &Value::Null));

@@ -49,8 +49,8 @@ pub(crate) async fn connect(options: &OperatorOptions) -> Result<Operator, Failu
     }
     Err(Failure::new(
         last.unwrap_or_default(),
-        "is palisaded running, and may this user use its operator socket? Name it with \
-         --operator-socket or $PALISADE_OPERATOR_SOCKET",
+        "is palisaded running, and may this user use its operator socket (of the service: the group \
+         palisade-operators)? Name it with --operator-socket or $PALISADE_OPERATOR_SOCKET",
     ))
 }
 
