@@ -1,14 +1,13 @@
 //! A systemd of a test's own, with the service installed in it as its README says.
 #![allow(clippy::disallowed_methods)]
 
-use crate::{answers::text, binary, world::BINARIES};
+use crate::{Place, answers::text, binary, world::BINARIES};
 use std::{
     fs,
     io::{BufRead as _, BufReader},
     path::Path,
     process::{Child, Command, Output, Stdio},
 };
-use tempfile::TempDir;
 
 /// What the `systemd` directory holds, by name.
 pub const UNITS: [(&str, &str); 10] = [
@@ -45,7 +44,7 @@ const BOOT: &str = include_str!("../boot-systemd.sh");
 pub struct Booted {
     script: Child,
     pid: String,
-    _source: TempDir,
+    _source: Place,
 }
 
 impl Booted {
@@ -81,7 +80,7 @@ impl Booted {
         booted
     }
 
-    fn boot(source: TempDir) -> Self {
+    fn boot(source: Place) -> Self {
         let mut script = Command::new("bash")
             .args(["-c", BOOT, "boot-systemd.sh"])
             .arg(source.path())
@@ -171,8 +170,8 @@ impl Drop for Booted {
 }
 
 /// A source tree after a build, as far as the README needs it.
-fn source() -> TempDir {
-    let source = tempfile::Builder::new().prefix("palisade-test-").tempdir().expect("tempdir");
+fn source() -> Place {
+    let source = Place::new();
     let (built, units) = (source.path().join("target/release"), source.path().join("systemd"));
     fs::create_dir_all(&built).expect("mkdir");
     fs::create_dir(&units).expect("mkdir");

@@ -1,7 +1,7 @@
 //! A place on the host for one test: a workspace, something outside it, and a daemon.
 #![allow(clippy::disallowed_methods, unsafe_code)]
 
-use crate::{Mode, Sandbox};
+use crate::{Mode, Place, Sandbox};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
@@ -10,7 +10,6 @@ use std::{
     process::{Child, Command, Stdio},
     sync::OnceLock,
 };
-use tempfile::TempDir;
 
 /// What a daemon and its tests are made of.
 pub(crate) const BINARIES: [&str; 6] =
@@ -19,7 +18,7 @@ pub(crate) const BINARIES: [&str; 6] =
 /// The default profile for tests of what confines a call: nobody is asked about it first.
 pub const UNASKED: &str = "unasked";
 
-static STAGE: OnceLock<TempDir> = OnceLock::new();
+static STAGE: OnceLock<Place> = OnceLock::new();
 
 /// Statics are not dropped, and the binaries are large.
 extern "C" fn leave_stage() {
@@ -35,7 +34,7 @@ fn stage() -> &'static Path {
             // SAFETY: the function takes nothing and may be called once, at any time.
             let registered = unsafe { libc::atexit(leave_stage) };
             assert_eq!(registered, 0, "atexit");
-            let stage = open_directory();
+            let stage = Place::new();
             let test = std::env::current_exe().expect("the test has a path");
             let built = test.ancestors().nth(2).expect("tests are in target/PROFILE/deps");
             for name in BINARIES {
@@ -46,13 +45,6 @@ fn stage() -> &'static Path {
             stage
         })
         .path()
-}
-
-/// A temporary directory that everybody may enter.
-fn open_directory() -> TempDir {
-    let directory = tempfile::Builder::new().prefix("palisade-test-").tempdir().expect("tempdir");
-    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
-    directory
 }
 
 /// The path of one of the project's binaries, or of `probe`.
@@ -66,14 +58,14 @@ pub fn binary(name: &str) -> PathBuf {
 pub struct World {
     /// Whose daemon.
     pub mode: Mode,
-    directory: TempDir,
+    directory: Place,
 }
 
 impl World {
     /// A workspace with a `probe` in it, and an `outside` directory with a canary beside it.
     #[must_use]
     pub fn new(mode: Mode) -> Self {
-        let directory = open_directory();
+        let directory = Place::new();
         let world = Self { mode, directory };
         for made in [world.workspace(), world.outside(), world.state(), world.profiles()] {
             fs::create_dir(&made).expect("mkdir");

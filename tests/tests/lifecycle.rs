@@ -16,8 +16,10 @@ use palisade_tests::{
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use std::{
     fs::{self, File},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -140,6 +142,97 @@ const EARLIER: [(&str, &[u8]); 3] = [
         include_bytes!("../earlier/undo/01a1e015-329f-773a-bf5d-a5ba15640937"),
     ),
 ];
+
+/// An earlier build's record of a call as that build would have written it for this world's user, in its
+/// workspace and today. Who, where and when are others, and so are the digests over them; how all of it
+/// is written, and what was kept, is that build's own.
+fn addressed(record: &[u8], world: &World) -> Vec<u8> {
+    let here = world.workspace().join("notes.txt").display().to_string();
+    let there = "/tmp/palisade-earlier/workspace/notes.txt";
+    let path = |path: &str| [&[u8::try_from(path.len()).unwrap()], path.as_bytes()].concat();
+    let moved = |bytes: &[u8]| {
+        let there = path(there);
+        let at = bytes.windows(there.len()).position(|found| found == there).expect("its path");
+        [&bytes[..at], &path(&here), &bytes[at + there.len()..]].concat()
+    };
+    assert!(here.len() < 251, "a longer path is written otherwise");
+    let (magic, mut rest) = record.split_at(8);
+    let mut out = magic.to_vec();
+    while let [tag, a, b, c, d, more @ ..] = rest {
+        let (payload, after) = more.split_at(u32::from_le_bytes([*a, *b, *c, *d]) as usize);
+        rest = after;
+        let payload = match tag {
+            1 => {
+                let mut head: Value = serde_json::from_slice(payload).unwrap();
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+                head["uid"] = world.mode.uid().into();
+                head["workspace"] = world.workspace().display().to_string().into();
+                head["time"] = now.as_secs().into();
+                serde_json::to_vec(&head).unwrap()
+            }
+            2 => moved(payload),
+            4 => Sha256::digest(&out).to_vec(),
+            5 => {
+                let left = moved(&payload[32..]);
+                [Sha256::digest(&left).to_vec(), left].concat()
+            }
+            _ => payload.to_vec(),
+        };
+        out.push(*tag);
+        out.extend(u32::try_from(payload.len()).unwrap().to_le_bytes());
+        out.extend(payload);
+    }
+    out
+}
+
+/// What a call of an earlier build replaced is put back by today's.
+#[test]
+fn what_an_earlier_build_did_is_undone() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        world.configure(include_str!("../earlier/palisaded.toml"));
+        let (name, record) = EARLIER[2];
+        let call = name.trim_start_matches("undo/");
+        let file = world.state().join(name);
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        world.give(file.parent().unwrap());
+        let here = addressed(record, &world);
+        fs::write(&file, &here).unwrap();
+        world.give(&file);
+        // One of a format that nobody knows yet.
+        let unknown = call.replace("0937", "0938");
+        let later = file.with_file_name(&unknown);
+        fs::write(&later, [b"palundo9", &here[8..]].concat()).unwrap();
+        world.give(&later);
+        let notes = world.workspace().join("notes.txt");
+        let put = |text: &str| {
+            fs::write(&notes, text).unwrap();
+            fs::set_permissions(&notes, fs::Permissions::from_mode(0o644)).unwrap();
+            world.give(&notes);
+        };
+        put("somebody's own\n");
+        let daemon = world.configured_daemon(|_| {});
+        as_user(mode, async || {
+            let session = opened(&daemon, &world, UNASKED).await;
+            let undo = json!({ "call_id": call });
+            let refused = session.call("undo", &undo).await.expect("a result");
+            let conflict = refused.error.expect("it is not what that call left");
+            assert_eq!(conflict.code, ErrorCode::Conflict, "{mode:?}: {conflict}");
+            assert_eq!(fs::read_to_string(&notes).unwrap(), "somebody's own\n");
+            let refused = session.call("undo", json!({"call_id": unknown})).await;
+            let none = refused.expect("a result").error.expect("it can not be read");
+            assert_eq!(none.code, ErrorCode::NotFound, "{mode:?}: {none}");
+            assert_eq!(fs::read_to_string(&notes).unwrap(), "somebody's own\n");
+            put("the second\n");
+            let undone = done(&session, "undo", undo).await;
+            let found = fs::metadata(&notes).unwrap();
+            assert_eq!(fs::read_to_string(&notes).unwrap(), "the first\n", "{mode:?}");
+            assert_eq!((found.mode() & 0o7777, found.uid()), (0o644, mode.uid()), "{mode:?}");
+            done(&session, "undo", json!({"call_id": undone.undo})).await;
+            assert_eq!(fs::read_to_string(&notes).unwrap(), "the second\n", "{mode:?}");
+        });
+    }
+}
 
 /// An upgrade: today's daemon on what an earlier build left.
 #[test]

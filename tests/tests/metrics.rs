@@ -130,12 +130,18 @@ fn a_scrape_tells_what_happened() {
         }
         let memory = text.lines().find_map(|line| line.strip_prefix("palisade_memory_bytes "));
         assert!(memory.unwrap().parse::<u64>().unwrap() > 1 << 20, "{memory:?}");
-        // The documentation names every metric.
+        // The documentation names every metric with its kind, and no other.
         let page = include_str!("../../docs/operations.md");
-        for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
-            let name = name.split(' ').next().unwrap();
-            assert!(page.contains(&format!("`{name}`")), "{name} is not documented");
-        }
+        let row = |line: &str| {
+            let (name, rest) = line.strip_prefix("| `palisade_")?.split_once("` | ")?;
+            Some(format!("palisade_{name} {}", rest.split_once(" |")?.0))
+        };
+        let mut documented: Vec<String> = page.lines().filter_map(row).collect();
+        let told = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let mut told: Vec<String> = told.map(str::to_owned).collect();
+        documented.sort();
+        told.sort();
+        assert_eq!(told, documented);
         drop(sandbox);
         until("the session is over", || watched.scrape().contains("\npalisade_sessions 0\n"));
         // What is not a scrape is told so, and holds up nobody.

@@ -163,6 +163,84 @@ fn everything_is_in_the_package_and_belongs_to_root() {
     }
 }
 
+/// The files that a path of the metadata means, which may have a `*` in its last part.
+fn matching(top: &Path, pattern: &str) -> Vec<PathBuf> {
+    let (directory, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+    let Some((before, after)) = name.split_once('*') else { return vec![top.join(pattern)] };
+    let entries = fs::read_dir(top.join(directory)).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let is_meant = |name: &String| name.starts_with(before) && name.ends_with(after);
+    let mut found: Vec<_> = names.filter(is_meant).collect();
+    found.sort();
+    found.into_iter().map(|name| top.join(directory).join(name)).collect()
+}
+
+/// What `cargo deb` would make of its metadata, by its own rules, is what `systemd/package` makes: the
+/// same files with the same modes, the same fields, configuration files and scripts; and of the tree as
+/// it is, not only of what these tests know.
+#[test]
+fn it_is_what_the_metadata_of_cargo_deb_say() {
+    let packaged = Packaged::new();
+    let manifest = include_str!("../../daemon/broker/Cargo.toml");
+    let manifest: toml::Table = toml::from_str(manifest).unwrap();
+    let deb = &manifest["package"]["metadata"]["deb"];
+    let said = |key: &str| deb[key].as_str().unwrap();
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut expected = Vec::new();
+    for asset in deb["assets"].as_array().unwrap() {
+        let [source, to, mode] = [0, 1, 2].map(|at| asset[at].as_str().unwrap());
+        let source = source.strip_prefix("../../").unwrap_or(source);
+        let found = matching(packaged.source.path(), source);
+        if !source.starts_with("target/") {
+            let names = |paths: &[PathBuf]| -> Vec<_> {
+                paths.iter().map(|path| path.file_name().unwrap().to_owned()).collect()
+            };
+            assert_eq!(names(&found), names(&matching(tree, source)), "{source}");
+        }
+        let mode = match mode {
+            "755" => "-rwxr-xr-x",
+            "644" => "-rw-r--r--",
+            other => panic!("{other}"),
+        };
+        for path in found {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let to = if to.ends_with('/') { format!("{to}{name}") } else { to.to_owned() };
+            let end = if to.contains("/share/man/") { ".gz" } else { "" };
+            expected.push((mode.to_owned(), "root/root".to_owned(), format!("{to}{end}")));
+        }
+    }
+    let copyright = format!("/usr/share/doc/{}/copyright", said("name"));
+    expected.push(("-rw-r--r--".to_owned(), "root/root".to_owned(), copyright));
+    let mut found = contents(&packaged.package);
+    found.retain(|(mode, _, _)| !mode.starts_with('d'));
+    expected.sort();
+    found.sort();
+    assert!(found.len() > 40, "{found:?}");
+    assert_eq!(found, expected);
+    let told = |words: &[&str]| {
+        quiet(Command::new("dpkg-deb").arg(words[0]).arg(&packaged.package).args(&words[1..]))
+    };
+    for (field, key) in [
+        ("Package", "name"),
+        ("Depends", "depends"),
+        ("Section", "section"),
+        ("Priority", "priority"),
+        ("Maintainer", "maintainer"),
+    ] {
+        assert_eq!(told(&["--field", field]).trim_end(), said(key), "{field}");
+    }
+    let version = concat!(env!("CARGO_PKG_VERSION"), "-1");
+    assert_eq!(told(&["--field", "Version"]).trim_end(), version);
+    let files: Vec<_> = deb["conf-files"].as_array().unwrap().iter().map(|f| f.as_str()).collect();
+    let conffiles = told(&["--info", "conffiles"]);
+    assert_eq!(conffiles.lines().map(Some).collect::<Vec<_>>(), files);
+    let scripts = said("maintainer-scripts").strip_prefix("../../").unwrap();
+    for script in matching(tree, &format!("{scripts}/*")) {
+        let name = script.file_name().unwrap().to_str().unwrap();
+        assert_eq!(told(&["--info", name]), fs::read_to_string(&script).unwrap(), "{name}");
+    }
+}
+
 #[test]
 fn the_manual_and_the_completions_know_everything() {
     let packaged = Packaged::new();

@@ -15,7 +15,7 @@ use palisade_plan::{
     launcher::{Refusal, Reply, Request, Whose},
 };
 use palisade_tests::{
-    CHANGES, Mode, Settling, Transaction, Words as _, World, binary, furnished, picture,
+    CHANGES, Mode, Place, Settling, Transaction, Words as _, World, binary, furnished, picture,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
@@ -23,15 +23,15 @@ use std::{
     fs,
     os::{
         fd::{AsFd as _, OwnedFd},
-        unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _},
+        unix::fs::{FileExt as _, MetadataExt as _},
     },
     path::Path,
 };
 
 /// A place for transactions on the disk, as a launcher has one.
-fn store() -> tempfile::TempDir {
-    let store = tempfile::tempdir().unwrap();
-    fs::set_permissions(store.path(), fs::Permissions::from_mode(0o711)).unwrap();
+fn store() -> Place {
+    let store = Place::new();
+    store.set_mode(0o711);
     store
 }
 
@@ -70,7 +70,7 @@ fn on_the_disk_it_is_the_same_and_as_much_out_of_reach() {
 fn what_is_on_another_file_system_than_the_workspace_is_not_used() {
     let world = furnished();
     let at = world.workspace();
-    let store = tempfile::tempdir_in("/dev/shm").unwrap();
+    let store = Place::below(Path::new("/dev/shm"));
     assert_ne!(store.path().metadata().unwrap().dev(), at.metadata().unwrap().dev());
     let transaction = Transaction::stored(&palisade_tests::plan(&at), store.path(), "one").unwrap();
     assert_eq!(transaction.cell.receipt.upper, Some(Upper::Memory));
@@ -269,7 +269,7 @@ fn what_a_launcher_keeps_on_the_disk_goes_with_its_transaction_and_with_a_killed
     for mode in Mode::all() {
         let world = World::new(mode);
         let at = world.workspace();
-        let place = mode.act(|| tempfile::tempdir().unwrap());
+        let place = mode.act(Place::new);
         let store = place.path().to_owned();
         let mut plan = palisade_tests::plan(&at);
         plan.transactions.upper = Upper::Disk;

@@ -19,7 +19,8 @@ use palisade_plan::{
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::{
     ffi::OsStr,
-    os::unix::ffi::OsStrExt,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt as _},
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
@@ -29,6 +30,25 @@ pub(crate) struct Broker {
     pub(crate) server: Option<thread::JoinHandle<Result<(), FilesError>>>,
     /// The workspace.
     pub(crate) dir: tempfile::TempDir,
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        open_up(self.dir.path());
+    }
+}
+
+/// Lets its owner remove all that is in a directory: what is in one that may not be written can be
+/// removed by root alone.
+pub(crate) fn open_up(directory: &std::path::Path) {
+    let own = fs::Permissions::from_mode(0o700);
+    // What can not be opened stays, and is found by who looks for it.
+    fs::set_permissions(directory, own).unwrap_or_default();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
 }
 
 pub(crate) fn pair() -> (Channel, Channel) {

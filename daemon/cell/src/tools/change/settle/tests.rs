@@ -7,7 +7,7 @@ use crate::{
     overlay::Layers,
     tools::{
         Stop,
-        testing::{Broker, Draft, pair},
+        testing::{Broker, Draft, open_up, pair},
     },
     view::View,
 };
@@ -42,6 +42,12 @@ struct Two {
     broker: Broker,
     upper: tempfile::TempDir,
     names: Names,
+}
+
+impl Drop for Two {
+    fn drop(&mut self) {
+        open_up(self.upper.path());
+    }
 }
 
 impl Two {

@@ -13,7 +13,9 @@ fn refused_by_name(two: &Two, kind: FileErrorKind, path: &str) {
 fn named() -> Two {
     let list = |text: &[&str]| vec![NameList(text.iter().map(|one| (*one).to_owned()).collect())];
     let names = Names { hide: list(&[".env", "*.pem"]), protect: list(&["**/.git/hooks/"]) };
-    Two { names, ..Two::new() }
+    let mut two = Two::new();
+    two.names = names;
+    two
 }
 
 #[test]

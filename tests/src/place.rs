@@ -1,0 +1,84 @@
+//! A temporary directory that is gone afterwards, whatever was done in it and whoever still writes there.
+
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// How long a daemon that ends may still write.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A temporary directory that everybody may enter.
+#[derive(Debug)]
+pub struct Place(PathBuf);
+
+impl Place {
+    /// In the usual place.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::below(&std::env::temp_dir())
+    }
+
+    /// In a directory.
+    #[must_use]
+    pub fn below(parent: &Path) -> Self {
+        let made = tempfile::Builder::new().prefix("palisade-test-").tempdir_in(parent);
+        let place = Self(made.expect("tempdir").keep());
+        place.set_mode(0o755);
+        place
+    }
+
+    /// Lets others in, or not.
+    pub fn set_mode(&self, mode: u32) {
+        fs::set_permissions(&self.0, fs::Permissions::from_mode(mode)).expect("chmod");
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let until = Instant::now() + PATIENCE;
+        while let Err(error) = remove(&self.0) {
+            if Instant::now() > until {
+                // A test that goes on to its end is not failed by it; `tests/run` is.
+                return eprintln!("{} stays: {error}", self.0.display());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn remove(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(directory);
+            fs::remove_dir_all(directory)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// What is in a directory that may not be written can be removed by root alone.
+fn open_up(directory: &Path) {
+    // What can not be opened can not be removed either, which is said then.
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap_or_default();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}
