@@ -53,7 +53,7 @@ impl Drop for Place {
         let until = Instant::now() + PATIENCE;
         while let Err(error) = remove(&self.0) {
             if Instant::now() > until {
-                // A test that goes on to its end is not failed by it; `tests/run` is.
+                // What the test was about is shown all the same; this says where to look.
                 return eprintln!("{} stays: {error}", self.0.display());
             }
             std::thread::sleep(Duration::from_millis(20));
