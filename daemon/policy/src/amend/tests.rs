@@ -152,3 +152,22 @@ fn text_that_nothing_can_be_put_into_is_an_error() {
     let twice = "fs.write = \"x\"\n";
     assert!(amended(twice, &[add("fs.write", "/a")]).unwrap_err().contains("not a list"));
 }
+
+#[test]
+fn what_is_in_a_hidden_directory_is_shown_with_that() {
+    let profile = Profile::parse("mine", TEXT).unwrap();
+    let asked = |profile: &Profile, target: &str| {
+        crate::explain(profile, &crate::examples::scene(), crate::Act::Read, target).unwrap()
+    };
+    for (target, value) in
+        [("$WORKSPACE/keys/deep/one", "!/keys"), ("$WORKSPACE/sub/secret", "!/sub/secret")]
+    {
+        let change = asked(&profile, target).change.unwrap();
+        assert_eq!((change.key, change.value.as_str()), ("fs.hide", value), "{target}");
+        let text = amended(TEXT, &[add(change.key, &change.value)]).unwrap();
+        let wider = Profile::parse("mine", &text).unwrap();
+        assert_eq!(asked(&wider, target).decision, crate::Decision::Allow, "{target}");
+        let other = asked(&wider, "$WORKSPACE/other/secret");
+        assert_eq!(other.decision, crate::Decision::Deny, "{target}");
+    }
+}

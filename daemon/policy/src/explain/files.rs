@@ -101,7 +101,17 @@ fn by_name(profile: &Profile, scene: &Scene, act: Act, path: &Path) -> Option<Ex
             ),
         ),
     };
-    let change = change::named(profile, which, said, below);
+    let lists = match which {
+        Which::Hide => &files.hide,
+        Which::Protect => &files.protect,
+    };
+    // What is in a directory that is meant can not be taken back without it.
+    let mut ends = below.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    let whole = ends.find_map(|(end, _)| {
+        let above = below.get(..end)?;
+        names::deciding(lists, above).map(|_| above)
+    });
+    let change = change::named(profile, which, said, whole.unwrap_or(below));
     Some(Explanation {
         act,
         target: shown.to_string(),
