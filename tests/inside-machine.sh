@@ -59,7 +59,7 @@ export full='python3 -c "x = bytearray(400 << 20)"'
 check 'package: installed' "dpkg --install $share/palisade_*.deb; usermod --append --groups palisade-users,palisade-operators alice"
 check 'service: active' 'systemctl start palisaded; systemctl is-active palisaded palisade-launcher'
 check 'service: doctor' 'as alice palisade doctor --socket $agent; as alice palisade doctor --socket $agent --json | grep -q "cgroup v2: memory, pids, cpu"'
-check 'service: doctor --prove' 'as alice palisade doctor --socket $agent --prove build workspace'
+check 'service: doctor --prove' 'as alice palisade doctor --socket $agent --prove build workspace readonly strict'
 check 'service: a session, bounded by cgroup v2' 'as alice palisade run --socket $agent --profile small --json -- "id -u" | holds "result[\"stdout\"] == \"4343\\n\" and $all"'
 check 'service: out of memory, told' 'as alice palisade run --socket $agent --profile small --json -- "$full" | holds "result[\"oom\"] and not result[\"success\"] and $all"
 as alice palisade run --socket $agent --profile small --json -- "echo alive" | holds "result[\"success\"] and not result[\"oom\"]"'
@@ -83,9 +83,10 @@ check 'an ordinary user: no cgroup delegated, limits for each process, and it is
 check 'an ordinary user: what this kernel can not hold is refused, and says so' '
 told() { ! as bob palisade run --profile "$1" -- true > /tmp/told 2>&1; cat /tmp/told; grep -q "$2" /tmp/told; }
 told guarded "tmpfs has since Linux 6.6"
-told strict "tmpfs has since Linux 6.6"
-told readonly "tmpfs has since Linux 6.6"
 told trusted-net "takes ABI 6 (Linux 6.12), and this is 2"'
+check 'an ordinary user: names are hidden of what is only read' 'as bob bash -c "echo secret > .env; echo open > seen"
+as bob palisade run --profile readonly --json -- "cat seen .env; ls -A; touch seen" | holds "result[\"stdout\"] == \"open\\nseen\\n\" and \"Read-only\" in result[\"stderr\"]"
+[ "$(cat /home/bob/work/.env)" = secret ]; as bob rm .env seen'
 check 'an ordinary user: in a delegated cgroup, bounded by cgroup v2' "delegated bob palisade run $small 'id -u' | holds \"\$all\"
 delegated bob palisade run $small \"\$full\" | holds 'result[\"oom\"]'"
 check 'root: private daemon, no cgroup delegated' "cd /home/bob/work; palisade run $small 'id -u' | holds \"\$none\""

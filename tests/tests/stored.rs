@@ -176,7 +176,7 @@ impl Launcher {
         let launcher = Self { socket, child, _files: files };
         launcher.socket.send(&Request::Hello { build_id: BUILD_ID.to_owned() }, &[]).unwrap();
         let Some(Reply::Welcome { facts, .. }) = launcher.heard() else { panic!("{mode:?}") };
-        assert_eq!(facts.overlay, Found::Yes("overlayfs on tmpfs".to_owned()), "{mode:?}");
+        assert_eq!(facts.overlay.write, Found::Yes("overlayfs on tmpfs".to_owned()), "{mode:?}");
         let theirs: Vec<_> = launcher._files.iter().map(|(_, theirs)| theirs.as_fd()).collect();
         let request = Request::Session { session: 1, whose: Whose::Client, plan: Box::new(plan) };
         launcher.socket.send(&request, &theirs).unwrap();

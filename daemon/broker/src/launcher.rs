@@ -249,7 +249,7 @@ async fn receive(socket: &UnixStream) -> Result<Reply, LauncherError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_plan::{CgroupFacts, Found};
+    use palisade_plan::{CgroupFacts, Found, OverlayFacts};
     use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
 
     fn pair() -> (OwnedFd, OwnedFd) {
@@ -269,7 +269,7 @@ mod tests {
             layers: Vec::new(),
             landlock_abi: 7,
             landlock_errata: 0,
-            overlay: Found::Yes(String::new()),
+            overlay: OverlayFacts::both(Found::Yes(String::new())),
             records: Found::No(String::new()),
             audit_session: Found::No(String::new()),
             cgroup: CgroupFacts::default(),

@@ -115,6 +115,9 @@ fn particulars(facts: &Facts, layer: Layer) -> Option<String> {
             Found::Yes(ports) => format!("net.mode = \"ports\" is to be had: {ports}"),
             Found::No(why) => format!("net.mode = \"ports\" is not to be had: {why}"),
         }),
+        Layer::Hide if facts.overlay.read.is_yes() && !facts.overlay.write.is_yes() => {
+            Some("to be had of a workspace that is only read, as in readonly and strict".into())
+        }
         Layer::Landlock
         | Layer::Pid
         | Layer::Mount
@@ -148,7 +151,7 @@ fn remedy(facts: &Facts, layer: Layer) -> &'static str {
         Layer::Seccomp => "boot a kernel with CONFIG_SECCOMP_FILTER",
         Layer::Hide | Layer::Protect => {
             "boot a kernel of 6.6 or later with overlayfs, or use a profile without fs.hide and \
-             fs.protect"
+             fs.protect, or one that only reads the workspace"
         }
         Layer::Limits => {
             "run the daemon as a system service with Delegate=yes, or below a cgroup that was \
@@ -160,7 +163,7 @@ fn remedy(facts: &Facts, layer: Layer) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_plan::CgroupFacts;
+    use palisade_plan::{CgroupFacts, OverlayFacts};
 
     fn facts(privileged: bool, missing: Layer) -> Facts {
         Facts {
@@ -176,10 +179,10 @@ mod tests {
                 .collect(),
             landlock_abi: 7,
             landlock_errata: 0x6,
-            overlay: match is_of_overlay(missing) {
+            overlay: OverlayFacts::both(match is_of_overlay(missing) {
                 true => Found::No("EINVAL".into()),
                 false => Found::Yes("here".into()),
-            },
+            }),
             records: Found::No("not here".into()),
             audit_session: Found::No("not here".into()),
             cgroup: CgroupFacts::default(),
@@ -205,6 +208,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_can_only_be_hidden_of_what_is_read_is_said() {
+        let mut facts = facts(true, Layer::Hide);
+        facts.overlay.read = Found::Yes("here".into());
+        let told = layer_status(&facts, Layer::Hide);
+        assert!(!told.available);
+        assert_eq!(
+            told.detail,
+            "EINVAL; to be had of a workspace that is only read, as in readonly and strict"
+        );
+        assert_eq!(layer_status(&facts, Layer::Protect).detail, "EINVAL");
     }
 
     #[test]

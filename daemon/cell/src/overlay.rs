@@ -14,9 +14,9 @@ use crate::{
     view::View,
     whiteouts,
 };
-use palisade_plan::{Access, Found, Identity, Overlay, Path, Transactions, Upper};
+use palisade_plan::{Access, Found, Identity, Overlay, OverlayFacts, Path, Transactions, Upper};
 use rustix::{
-    fs::{CWD, FileType, Mode, OFlags, Stat},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat},
     mount::{FsMountFlags, FsOpenFlags, MountAttrFlags},
 };
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -237,38 +237,68 @@ fn merge(
     .map_err(fail("mount overlayfs"))
 }
 
-/// Tries all of it once, on a file system of its own, in a mount namespace of its own.
-pub(crate) fn attempt() -> Found {
-    match attempted() {
+/// Tries all of it once, on file systems of its own, in a mount namespace of its own.
+pub(crate) fn attempt() -> OverlayFacts {
+    let found = |tried: Result<(), StepFailure>| match tried {
         Ok(()) => Found::Yes("overlayfs on tmpfs".into()),
         Err(error) => Found::No(error.to_string()),
+    };
+    OverlayFacts {
+        read: found(Trial::new().and_then(reads)),
+        write: found(Trial::new().and_then(writes)),
     }
 }
 
-fn attempted() -> Result<(), StepFailure> {
-    let fail = |act: &'static str| StepFailure::kernel::<rustix::io::Errno>(act);
-    let under = mounts::new("tmpfs", &[("mode", "0700".into())], NO_SUID | NO_DEV)
-        .map_err(StepFailure::kernel("mount tmpfs"))?;
-    let root = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-        .map_err(fail("open /"))?;
-    mounts::attach(under.as_fd(), root.as_fd(), std::path::Path::new(""))
-        .map_err(StepFailure::kernel("attach tmpfs"))?;
-    let [lower, upper, work] = ["lower", "upper", "work"].map(|name| make(&under, name, 0o700));
-    let (lower, upper, work) = (lower?, upper?, work?);
-    keeps_marks(&upper)?;
-    rustix::fs::mkdirat(&lower, "there", Mode::RWXU).map_err(fail("make a directory"))?;
-    rustix::fs::mkdirat(&lower, "there/below", Mode::RWXU).map_err(fail("make a directory"))?;
-    let marks = make(&under, "marks", 0o700)?;
-    rustix::fs::mkdirat(&lower, "hidden", Mode::RWXU).map_err(fail("make a directory"))?;
-    rustix::fs::mknodat(&marks, "hidden", FileType::CharacterDevice, Mode::empty(), 0)
-        .map_err(fail("mark what is hidden"))?;
-    let writing = Some((upper.as_fd(), work.as_fd()));
-    let merged = merge(&[marks.as_fd(), lower.as_fd()], writing, Upper::Memory)?;
-    let hidden = rustix::fs::statat(&merged, "hidden", rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-    if hidden.err() != Some(rustix::io::Errno::NOENT) {
-        return Err(StepFailure::NotInForce("what is marked as hidden is there".into()));
+/// What is tried on: a lower layer, and marks that hide a name of it.
+struct Trial {
+    under: OwnedFd,
+    lower: OwnedFd,
+    marks: OwnedFd,
+}
+
+impl Trial {
+    fn new() -> Result<Self, StepFailure> {
+        let fail = |act: &'static str| StepFailure::kernel::<rustix::io::Errno>(act);
+        let under = mounts::new("tmpfs", &[("mode", "0700".into())], NO_SUID | NO_DEV)
+            .map_err(StepFailure::kernel("mount tmpfs"))?;
+        let root = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .map_err(fail("open /"))?;
+        mounts::attach(under.as_fd(), root.as_fd(), std::path::Path::new(""))
+            .map_err(StepFailure::kernel("attach tmpfs"))?;
+        let (lower, marks) = (make(&under, "lower", 0o700)?, make(&under, "marks", 0o700)?);
+        for name in ["there", "there/below", "hidden"] {
+            rustix::fs::mkdirat(&lower, name, Mode::RWXU).map_err(fail("make a directory"))?;
+        }
+        rustix::fs::mknodat(&marks, "hidden", FileType::CharacterDevice, Mode::empty(), 0)
+            .map_err(fail("mark what is hidden"))?;
+        Ok(Self { under, lower, marks })
     }
-    let remove = |name| rustix::fs::unlinkat(&merged, name, rustix::fs::AtFlags::REMOVEDIR);
+
+    /// The marks over the lower layer: what is marked is not there, and the rest is.
+    fn merge(
+        &self,
+        writing: Option<(BorrowedFd<'_>, BorrowedFd<'_>)>,
+    ) -> Result<OwnedFd, StepFailure> {
+        let merged = merge(&[self.marks.as_fd(), self.lower.as_fd()], writing, Upper::Memory)?;
+        let look = |name| rustix::fs::statat(&merged, name, AtFlags::SYMLINK_NOFOLLOW).map(drop);
+        if look("hidden") != Err(rustix::io::Errno::NOENT) {
+            return Err(StepFailure::NotInForce("what is marked as hidden is there".into()));
+        }
+        look("there/below").map_err(StepFailure::kernel("look at what is not hidden"))?;
+        Ok(merged)
+    }
+}
+
+fn reads(trial: Trial) -> Result<(), StepFailure> {
+    trial.merge(None).map(drop)
+}
+
+fn writes(trial: Trial) -> Result<(), StepFailure> {
+    let fail = |act: &'static str| StepFailure::kernel::<rustix::io::Errno>(act);
+    let (upper, work) = (make(&trial.under, "upper", 0o700)?, make(&trial.under, "work", 0o700)?);
+    keeps_marks(&upper)?;
+    let merged = trial.merge(Some((upper.as_fd(), work.as_fd())))?;
+    let remove = |name| rustix::fs::unlinkat(&merged, name, AtFlags::REMOVEDIR);
     remove("there/below").map_err(fail("remove a directory of the lower layer"))?;
     remove("there").map_err(fail("remove a directory of the lower layer"))?;
     rustix::fs::mkdirat(&merged, "there", Mode::RWXU)
@@ -278,7 +308,7 @@ fn attempted() -> Result<(), StepFailure> {
     if !is_opaque(&again).map_err(fail("read its mark"))? {
         return Err(StepFailure::NotInForce("the upper layer has no marks".into()));
     }
-    rustix::fs::statat(&lower, "there/below", rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+    rustix::fs::statat(&trial.lower, "there/below", AtFlags::SYMLINK_NOFOLLOW)
         .map(drop)
         .map_err(fail("look at what was under it"))
 }

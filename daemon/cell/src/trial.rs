@@ -2,7 +2,7 @@
 //! host gives before anybody asks. Room: the cell.
 
 use crate::{kernel, mounts, namespaces, overlay, records};
-use palisade_plan::{Found, KERNEL_RECORDS, Layer, Namespace, cell::Report};
+use palisade_plan::{Found, KERNEL_RECORDS, Layer, Namespace, OverlayFacts, cell::Report};
 use std::os::fd::OwnedFd;
 
 /// Tries everything and says what was found; also a socket with the kernel's records, if there is one.
@@ -47,8 +47,8 @@ pub(crate) fn run() -> (Report, Option<OwnedFd>) {
     }
     let overlay = match layers.iter().find(|(layer, _)| *layer == Layer::Mount) {
         Some((_, Found::Yes(_))) => overlay::attempt(),
-        Some((_, Found::No(why))) => Found::No(why.clone()),
-        None => Found::No("no mount namespace was tried".into()),
+        Some((_, Found::No(why))) => OverlayFacts::both(Found::No(why.clone())),
+        None => OverlayFacts::both(Found::No("no mount namespace was tried".into())),
     };
     let abi = kernel::landlock_query(1);
     layers.push((

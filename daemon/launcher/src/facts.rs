@@ -7,7 +7,7 @@ use crate::{
     spawn::{SpawnError, Spawner},
 };
 use palisade_plan::{
-    Facts, Found, Layer, Role,
+    Facts, Found, Layer, OverlayFacts, Role,
     ceiling::Reach,
     cell::{Report, Setup},
 };
@@ -76,7 +76,7 @@ struct Tried {
     layers: Vec<(Layer, Found)>,
     landlock_abi: u32,
     landlock_errata: u32,
-    overlay: Found,
+    overlay: OverlayFacts,
     /// And the socket on which they come.
     records: (Found, Option<OwnedFd>),
     audit_session: Found,
@@ -110,7 +110,7 @@ fn try_layers(spawner: &Spawner) -> Result<Tried, SpawnError> {
                 layers: Vec::new(),
                 landlock_abi: 0,
                 landlock_errata: 0,
-                overlay: unknown(),
+                overlay: OverlayFacts::both(unknown()),
                 records: (unknown(), None),
                 audit_session: unknown(),
             }

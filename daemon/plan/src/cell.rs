@@ -1,7 +1,7 @@
 //! What launcher and broker say to a cell, and the cell to them.
 
 use crate::{
-    CellReceipt, Found, Layer, Path, Role, Step,
+    CellReceipt, Found, Layer, OverlayFacts, Path, Role, Step,
     change::{Before, Change, Changed, Prepared},
     launcher::SessionNumber,
     record::Recorded,
@@ -50,7 +50,7 @@ pub enum Report {
         /// The kernel's bitmask of fixed errata.
         landlock_errata: u32,
         /// Whether a file system can be laid over another, and what is under it is as it was.
-        overlay: Found,
+        overlay: OverlayFacts,
         /// Whether the kernel's audit records can be listened for; the socket is the descriptor.
         records: Found,
         /// Whether a process can begin an audit session of its own.

@@ -1,6 +1,6 @@
 //! What the host can enforce: a plain value, found by the launcher, handed to whoever plans.
 
-use crate::Layer;
+use crate::{Access, Layer};
 use bincode::{Decode, Encode};
 
 /// What is said of the kernel's audit records where they can be listened for.
@@ -46,8 +46,8 @@ pub struct Facts {
     pub landlock_abi: u32,
     /// The kernel's bitmask of fixed errata.
     pub landlock_errata: u32,
-    /// Whether what a program does to a workspace can be held back by an overlay.
-    pub overlay: Found,
+    /// What can be laid over a workspace.
+    pub overlay: OverlayFacts,
     /// Whether the kernel's records of what it refuses can be listened for. That any come is for
     /// the broker to find out.
     pub records: Found,
@@ -58,6 +58,33 @@ pub struct Facts {
     pub cgroup: CgroupFacts,
     /// Which ports of its own network the launcher lets sessions connect to, or why none.
     pub ports: Found,
+}
+
+/// What can be laid over a workspace, by what programs may do in it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct OverlayFacts {
+    /// Whether names can be hidden where programs only read.
+    pub read: Found,
+    /// Whether names can be hidden and protected, and what programs do be held back, where they
+    /// write.
+    pub write: Found,
+}
+
+impl OverlayFacts {
+    /// The same of both.
+    #[must_use]
+    pub fn both(found: Found) -> Self {
+        Self { read: found.clone(), write: found }
+    }
+
+    /// For a workspace with this access.
+    #[must_use]
+    pub const fn of(&self, access: Access) -> &Found {
+        match access {
+            Access::Write => &self.write,
+            Access::List | Access::Read | Access::Execute | Access::Device => &self.read,
+        }
+    }
 }
 
 /// Which cgroup hierarchy holds the limits.
@@ -106,8 +133,8 @@ impl Facts {
     #[must_use]
     pub fn layer(&self, layer: Layer) -> Found {
         if matches!(layer, Layer::Hide | Layer::Protect) {
-            // Both are held by what lies over the workspace.
-            return self.overlay.clone();
+            // Both are held by what lies over the workspace; less is asked where it is only read.
+            return self.overlay.write.clone();
         }
         self.layers
             .iter()

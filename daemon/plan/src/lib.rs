@@ -26,7 +26,7 @@ mod receipt;
 mod step;
 
 pub use cover::Cover;
-pub use facts::{CgroupFacts, CgroupVersion, Facts, Found, KERNEL_RECORDS};
+pub use facts::{CgroupFacts, CgroupVersion, Facts, Found, KERNEL_RECORDS, OverlayFacts};
 pub use filter::{
     Compare, Condition, FilterError, Instruction, SyscallAction, SyscallRule, assemble,
 };

@@ -424,10 +424,10 @@ fn names(plan: &LaunchPlan) -> Option<Step> {
 
 /// The layer of a transaction, if there can be one.
 fn overlay(plan: &LaunchPlan, facts: &Facts, identity: Identity) -> Result<Overlay, StepError> {
-    if let Found::No(why) = &facts.overlay {
+    let access = plan.workspace.access;
+    if let Found::No(why) = facts.overlay.of(access) {
         return Err(StepError::Transaction(why.clone()));
     }
-    let access = plan.workspace.access;
     if access != Access::Write && plan.names.hide.is_empty() {
         let why = "the workspace is read-only, so there is nothing to hold back";
         return Err(StepError::Transaction(why.to_owned()));
@@ -457,7 +457,19 @@ fn absent(plan: &LaunchPlan, facts: &Facts) -> Result<Vec<Absent>, StepError> {
         if needless {
             continue;
         }
-        if let Found::No(why) = facts.layer(layer) {
+        let found = match layer {
+            Layer::Hide | Layer::Protect => facts.overlay.of(plan.workspace.access).clone(),
+            Layer::Mount
+            | Layer::Pid
+            | Layer::Network
+            | Layer::Ipc
+            | Layer::Uts
+            | Layer::Cgroup
+            | Layer::Landlock
+            | Layer::Seccomp
+            | Layer::Limits => facts.layer(layer),
+        };
+        if let Found::No(why) = found {
             let missing = Absent { layer, why };
             if !plan.optional.contains(&layer) {
                 return Err(StepError::Missing(missing));

@@ -114,7 +114,9 @@ pub(super) async fn begin(
     let runners = Runners::new(Arc::clone(&launcher), number);
     runners.prepare().await;
     let transactions = Transactions::new(Arc::clone(&launcher), number);
-    if let Found::No(why) = &launcher.facts().overlay
+    let overlay = &launcher.facts().overlay;
+    let over = if profile.writes_workspace() { &overlay.write } else { &overlay.read };
+    if let Found::No(why) = over
         && (guard >= Guard::Auto || profile.veils())
     {
         transactions.give_up(why.clone());

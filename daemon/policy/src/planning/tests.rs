@@ -3,8 +3,8 @@
 use super::*;
 use crate::ProfileSet;
 use palisade_plan::{
-    CgroupFacts, Facts, Found, Identity, Layer, Namespace, Network, Role, Step, StepError, Tcp,
-    assemble,
+    Absent, CgroupFacts, Facts, Found, Identity, Layer, Namespace, Network, OverlayFacts, Role,
+    Step, StepError, Tcp, assemble,
     ceiling::Ceiling,
     codec::{self, MAX_PLAN},
     steps,
@@ -140,7 +140,7 @@ fn without_a_root_of_its_own_a_session_has_no_leave_on_the_hosts_tmp_and_home() 
             layers: Layer::ALL.map(layer).to_vec(),
             landlock_abi: 7,
             landlock_errata: 0,
-            overlay: found.clone(),
+            overlay: OverlayFacts::both(found.clone()),
             records: found.clone(),
             audit_session: found.clone(),
             cgroup: CgroupFacts::default(),
@@ -239,12 +239,37 @@ fn facts(landlock_abi: u32, network: Found) -> Facts {
         layers: Layer::ALL.map(layer).to_vec(),
         landlock_abi,
         landlock_errata: 0,
-        overlay: here(),
+        overlay: OverlayFacts::both(here()),
         records: here(),
         audit_session: here(),
         cgroup: CgroupFacts::default(),
         ports: here(),
     }
+}
+
+/// Linux before 6.6 keeps no marks of what was removed in memory, so that nothing can be written to an
+/// overlay there; to hide names of what is only read takes none.
+#[test]
+fn names_are_hidden_of_what_is_only_read_where_writing_can_not_be_held_back() {
+    let identity = Identity { uid: 1000, gid: 1000 };
+    let here = Found::Yes(String::new());
+    let mut facts = facts(7, here.clone());
+    facts.overlay = OverlayFacts { read: here, write: Found::No("old".to_owned()) };
+    let planned =
+        |name: &str, role| steps(&profile(name).plan(&usual()).unwrap(), &facts, identity, role);
+    for name in ["readonly", "strict"] {
+        let (made, absent) = planned(name, Role::Transaction).unwrap();
+        let overlay = made.iter().find_map(|step| {
+            if let Step::Overlay(overlay) = step { Some(overlay.access) } else { None }
+        });
+        assert_eq!((overlay, absent), (Some(Access::Execute), vec![]), "{name}");
+    }
+    let missing = StepError::Missing(Absent { layer: Layer::Hide, why: "old".to_owned() });
+    assert_eq!(planned("guarded", Role::Files).unwrap_err(), missing);
+    assert_eq!(
+        planned("workspace", Role::Transaction).unwrap_err(),
+        StepError::Transaction("old".to_owned())
+    );
 }
 
 #[test]
