@@ -59,7 +59,7 @@ export full='python3 -c "x = bytearray(400 << 20)"'
 check 'package: installed' "dpkg --install $share/palisade_*.deb; usermod --append --groups palisade-users,palisade-operators alice"
 check 'service: active' 'systemctl start palisaded; systemctl is-active palisaded palisade-launcher'
 check 'service: doctor' 'as alice palisade doctor --socket $agent; as alice palisade doctor --socket $agent --json | grep -q "cgroup v2: memory, pids, cpu"'
-check 'service: doctor --prove' 'as alice palisade doctor --socket $agent --prove build workspace readonly strict'
+check 'service: doctor --prove' 'as alice palisade doctor --socket $agent --prove build workspace readonly'
 check 'service: a session, bounded by cgroup v2' 'as alice palisade run --socket $agent --profile small --json -- "id -u" | holds "result[\"stdout\"] == \"4343\\n\" and $all"'
 check 'service: out of memory, told' 'as alice palisade run --socket $agent --profile small --json -- "$full" | holds "result[\"oom\"] and not result[\"success\"] and $all"
 as alice palisade run --socket $agent --profile small --json -- "echo alive" | holds "result[\"success\"] and not result[\"oom\"]"'
@@ -94,7 +94,7 @@ check 'root: private daemon in a delegated cgroup' "cd /home/bob/work; systemd-r
 check 'package: purged' 'dpkg --purge palisade; ! systemctl is-active palisaded; [ ! -e /var/lib/palisade ]'
 
 cp -r "$share/target" /srv/target
-install -d -o 4242 -g 4242 /srv/user
+useradd --home-dir /srv/user --create-home --uid 4242 tester
 export unit="--quiet --wait --pipe -p Delegate=yes -p RuntimeMaxSec=1700 -p LimitNOFILE=65536 --setenv=TMPDIR=/tmp"
 for name in $(cat "$share/tests"); do
     check "$name, as root" "systemd-run $unit --setenv=HOME=/root --working-directory /root /srv/target/deps/$name"

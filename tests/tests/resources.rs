@@ -88,10 +88,9 @@ fn the_receipt_says_what_holds_each_limit() {
             assert_eq!((found.value, found.by.as_str()), (value, "rlimit"), "{mode:?}: {name}");
         }
         // What is held for each process only is said to be less.
-        let degraded: Vec<_> =
-            sandbox.session.receipt().degraded.iter().map(|d| d.layer.as_str()).collect();
-        let expected: &[&str] = if by_cgroup(&sandbox, "memory") { &[] } else { &["limits"] };
-        assert_eq!(degraded, expected, "{mode:?}");
+        let receipt = sandbox.session.receipt();
+        let less = receipt.degraded.iter().any(|degraded| degraded.layer == "limits");
+        assert_eq!(less, !by_cgroup(&sandbox, "memory"), "{mode:?}: {:?}", receipt.degraded);
     }
 }
 

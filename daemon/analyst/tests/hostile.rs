@@ -107,13 +107,26 @@ fn long_flat_texts_are_looked_at_or_hidden() {
     still_answers(&analyst);
 }
 
+/// Stops a process, and waits until all of it has stopped: a thread of it may run on for a while.
+fn stop(pid: rustix::process::Pid) {
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    let tasks = format!("/proc/{}/task", pid.as_raw_nonzero());
+    let has_stopped = |task: fs::DirEntry| {
+        let status = fs::read_to_string(task.path().join("status")).unwrap();
+        status.contains("State:\tT")
+    };
+    while !fs::read_dir(&tasks).unwrap().all(|task| has_stopped(task.unwrap())) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn a_busy_machine_costs_no_answer() {
     let analyst = supervisor();
     still_answers(&analyst);
     let before = analyst.process_id().unwrap();
     let pid = rustix::process::Pid::from_raw(before.cast_signed()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    stop(pid);
     // Several times as long as it may work, and it does not.
     let later = std::thread::spawn(move || {
         std::thread::sleep(WORK * 4);
@@ -124,7 +137,7 @@ fn a_busy_machine_costs_no_answer() {
     assert_eq!(analysis.failure, None);
     assert_eq!(analyst.process_id(), Some(before));
     // It is not waited for without an end either.
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    stop(pid);
     assert_eq!(is_hidden(&analyst, "ls").unwrap(), "the analyst did not answer in time");
     still_answers(&analyst);
     assert_ne!(analyst.process_id().unwrap(), before);
