@@ -17,10 +17,16 @@ use std::{
     os::unix::fs::symlink,
     path::Path,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
 };
 
 /// Where it takes longer until both outcomes were seen, on a busy machine.
 const MOST_ROUNDS: u64 = 12_000;
+
+/// How often it is swapped without a pause; even, so that what was there at first is there again.
+const BURST: u64 = 50;
+/// And how long then not.
+const REST: Duration = Duration::from_millis(5);
 
 /// Read-only, a link, changed meanwhile, or not there in that moment: there is no other reason.
 const REASONS: [ErrorCode; 6] = [
@@ -54,8 +60,13 @@ fn race(tool: &str, arguments: &Value, swap: impl Fn(&World, u64) + Sync) {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    swap(&world, swaps.load(Ordering::Relaxed));
-                    swaps.fetch_add(1, Ordering::Relaxed);
+                    let turn = swaps.fetch_add(1, Ordering::Relaxed);
+                    swap(&world, turn);
+                    // Whoever swaps without a pause never lets a change through, where it has a core
+                    // for itself. It rests with the right thing in place.
+                    if turn.is_multiple_of(BURST) {
+                        std::thread::sleep(REST);
+                    }
                 }
             });
             for round in 0..MOST_ROUNDS {
