@@ -149,6 +149,7 @@ pub(crate) fn result(output: &str) -> CallResult {
         findings: Vec::new(),
         denials: Vec::new(),
         checkpoint: None,
+        route: None,
         receipt: Receipt::default(),
     }
 }

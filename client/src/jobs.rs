@@ -1,9 +1,9 @@
 //! Jobs: programs that run on in a session after their call has been answered.
 
-use crate::{Call, Session};
+use crate::{Call, ChangeSet, Session};
 use palisade_protocol::{
     CallId, CallResult, WireError,
-    arguments::{Bash, JobInput, JobKill, JobList, JobOutput, Signal},
+    arguments::{Bash, BashRoute, JobInput, JobKill, JobList, JobOutput, Signal},
 };
 use serde::Deserialize;
 use std::time::Duration;
@@ -41,7 +41,7 @@ use std::time::Duration;
 pub struct JobStatus {
     /// Its number in the session.
     pub job: u64,
-    /// `running` or `ended`.
+    /// `running`, `in review` (its processes are gone, its changes wait for an answer) or `ended`.
     pub state: String,
     /// What it runs, in short.
     pub command: String,
@@ -69,6 +69,12 @@ pub struct JobStatus {
     /// Why it did not succeed.
     #[serde(default)]
     pub error: Option<WireError>,
+    /// What it changed in the workspace, and whether that was committed; none while it runs.
+    #[serde(default)]
+    pub transaction: Option<ChangeSet>,
+    /// An id for `undo`.
+    #[serde(default)]
+    pub undo: Option<String>,
     /// Where the next [`Session::job_output`] goes on.
     #[serde(default)]
     pub cursor: u64,
@@ -138,6 +144,19 @@ impl Session {
 }
 
 impl Call<Bash> {
+    /// Runs it in a transaction, also if it seems to read only.
+    pub fn in_transaction(mut self) -> Self {
+        self.arguments_mut().route = Some(BashRoute::Transaction);
+        self
+    }
+
+    /// Runs a job in the workspace itself: what it changes takes effect at once. An approver is asked
+    /// before it starts.
+    pub fn direct(mut self) -> Self {
+        self.arguments_mut().route = Some(BashRoute::Direct);
+        self
+    }
+
     /// Returns at once; the program goes on as a job.
     pub fn background(mut self) -> Self {
         self.arguments_mut().background = true;

@@ -54,6 +54,20 @@ pub struct Bash {
     /// Columns of the terminal, 80 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cols: Option<u16>,
+    /// Where it runs, if not where the daemon would have it: in a transaction, or (a job) directly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<BashRoute>,
+}
+
+/// Where a `bash` call asks to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum BashRoute {
+    /// On a layer over the workspace; its effects are judged before they are committed.
+    Transaction,
+    /// In the workspace itself, for a job; asked about before it starts.
+    Direct,
 }
 
 /// Arguments of `job_output`.

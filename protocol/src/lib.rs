@@ -56,5 +56,5 @@ pub use request::{
     Ask, Batch, Call, CallOptions, Cancel, Envelope, Guard, Hello, Input, Open, OpenOptions,
     OutputQuery, Request, RequestId, Resume, ToolsQuery,
 };
-pub use result::{CallResult, Checkpoint, Denial, Finding, Severity, Span};
+pub use result::{CallResult, Checkpoint, Denial, Finding, Route, Severity, Span};
 pub use tool::{AuditOperation, PermissionClass, ToolMetadata, ToolSpec};

@@ -54,8 +54,23 @@ pub struct CallResult {
     pub denials: Vec<Denial>,
     /// What the checkpoint said, if it was asked.
     pub checkpoint: Option<Checkpoint>,
+    /// Where its program ran; none if it ran none.
+    #[serde(default)]
+    pub route: Option<Route>,
     /// What was enforced.
     pub receipt: Receipt,
+}
+
+/// Where a program ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Route {
+    /// With the workspace mounted read-only.
+    Reading,
+    /// On a layer over the workspace: its effects were judged before they were committed.
+    Transaction,
+    /// In the workspace itself: its effects took place at once.
+    Direct,
 }
 
 /// Something that the analysis noticed in a call.

@@ -181,13 +181,14 @@ wire! {
         cancelled: bool, oom: bool, pipe_held: bool, omitted_bytes: u64,
         spool: Option<String>, data: Option<String>, undo: Option<String>,
         findings: Vec<Finding>, denials: Vec<[String; 6]>,
-        checkpoint: Option<[String; 3]>, receipt: Receipt,
+        checkpoint: Option<[String; 3]>, route: Option<Route>, receipt: Receipt,
     }
     struct Finding {
         kind: String, why: String, severity: Severity, program: String, arguments: Vec<String>,
         span: Option<[u32; 2]>, targets: Vec<String>,
     }
     enum Severity { Notice, Warning, Danger }
+    enum Route { Reading, Transaction, Direct }
     struct Receipt {
         profile: String, profile_digest: String, landlock: Option<Landlock>,
         seccomp: Option<(String, u32, u32)>, namespaces: Vec<String>, uid: u32, gid: u32,

@@ -192,7 +192,7 @@ fn only_what_is_lost_is_asked_about_by_default() {
 fn an_approval_is_stale_when_its_target_is_another() {
     for mode in Mode::all() {
         let desk = Desk::new(mode, &handlers(""));
-        desk.attach_for(&[Review::Input]);
+        desk.attach_for(&[Review::Input, Review::Effects]);
         let path = desk.world.workspace().join("f");
         type Change<'a> = &'a (dyn Fn() + Sync);
         let content: Change<'_> = &|| desk.file("f", "changed");
@@ -209,7 +209,9 @@ fn an_approval_is_stale_when_its_target_is_another() {
                 });
                 assert_eq!(asked.len(), 1);
                 let error = result.error.unwrap();
-                assert_eq!(error.code, ErrorCode::StaleApproval, "{tool}: {}", error.message);
+                let code =
+                    if tool == "bash" { ErrorCode::Conflict } else { ErrorCode::StaleApproval };
+                assert_eq!(error.code, code, "{tool}: {}", error.message);
                 let kept = desk.text("f");
                 assert!(matches!(kept.as_deref(), Some("changed" | "old")), "{tool}: {kept:?}");
             }
@@ -220,7 +222,7 @@ fn an_approval_is_stale_when_its_target_is_another() {
 #[test]
 fn what_the_approver_sees_is_what_would_run() {
     for mode in Mode::all() {
-        let desk = Desk::new(mode, &handlers(""));
+        let desk = Desk::asking(mode, &handlers(""), Ask::Sensitive);
         desk.attach_for(&[Review::Input]);
         desk.file("f", "one\ntwo\n");
         let inode = fs::metadata(desk.world.workspace().join("f")).unwrap().ino();

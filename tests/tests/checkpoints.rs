@@ -44,7 +44,7 @@ fn without_a_handler_nothing_is_destroyed_and_what_is_harmless_goes_on() {
 fn yes_runs_it_once_and_no_does_nothing() {
     for mode in Mode::all() {
         let desk = Desk::new(mode, &handlers(""));
-        desk.attach_for(&[Review::Input]);
+        desk.attach_for(&[Review::Input, Review::Effects]);
         for (tool, arguments) in destructive() {
             desk.file("f", "old");
             let no = |_: &Question| Some(Answer::deny("not today").guidance("use g"));

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use palisade_client::Answer;
-use palisade_protocol::ErrorCode;
-use palisade_tests::{Desk, Mode, fill, listed, profile_with, tree, unconfined};
+use palisade_protocol::{ErrorCode, RawPath};
+use palisade_tests::{Desk, Mode, data, fill, listed, profile_with, tree, unconfined};
+use serde_json::{Value, json};
 use std::{fs, path::Path};
 
 /// What there is to lose. `.git` has one commit of it all.
@@ -141,20 +142,103 @@ fn shown(directory: &Path) -> Vec<String> {
     listed(directory, |_| false)
 }
 
+/// Every form of a call that runs a program.
+const FORMS: [&str; 6] = ["line", "argv", "pty", "yield", "background", "transaction"];
+
+/// Runs a line in one of the forms, to its end. Gives the code of the error that it ended with.
+fn run_as(desk: &Desk, form: &str, line: &str) -> Option<ErrorCode> {
+    let mut arguments = json!({"command": line, "timeout_ms": 60_000});
+    match form {
+        "argv" => arguments = json!({"argv": ["bash", "-c", line], "timeout_ms": 60_000}),
+        "pty" => arguments["pty"] = true.into(),
+        "yield" => arguments["yield_ms"] = 60_000.into(),
+        "background" => arguments["background"] = true.into(),
+        "transaction" => arguments["route"] = "transaction".into(),
+        _ => {}
+    }
+    let result = desk.sandbox.call("bash", arguments);
+    if form != "background" {
+        return result.error.map(|error| error.code);
+    }
+    assert!(result.success, "{line}: {:?}", result.error);
+    let ended = job_ended(desk, &data(&result)["job"]);
+    serde_json::from_value(ended["error"]["code"].clone()).ok()
+}
+
+/// Waits for the end of a job.
+fn job_ended(desk: &Desk, job: &Value) -> Value {
+    let mut cursor = json!(0);
+    loop {
+        let asked = json!({"job": job, "cursor": cursor, "wait_ms": 20_000});
+        let told = data(&desk.sandbox.done("job_output", asked));
+        if told["state"] == "ended" {
+            return told;
+        }
+        cursor = told["cursor"].clone();
+    }
+}
+
 #[test]
-fn with_nobody_to_approve_every_byte_is_as_before() {
+fn with_nobody_to_approve_every_byte_is_as_before_in_every_form() {
     for mode in Mode::all() {
-        let desk = Desk::new(mode, &profile_with(&[]));
+        for guard in ["auto", "transaction"] {
+            let guard = format!("guard = \"{guard}\"");
+            let desk = Desk::new(mode, &profile_with(&[("guard = \"auto\"", &guard)]));
+            let workspace = desk.world.workspace();
+            reset(&desk, &workspace);
+            let before = tree(&workspace);
+            for form in FORMS {
+                for line in WAYS {
+                    let code = run_as(&desk, form, line);
+                    assert_eq!(tree(&workspace), before, "{mode:?} {guard} {form}: {line}");
+                    assert_eq!(code, Some(ErrorCode::Denied), "{mode:?} {guard} {form}: {line}");
+                }
+                if guard.contains("transaction") {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// A checker is a program like any other.
+#[test]
+fn a_checker_destroys_nothing_unasked() {
+    for mode in Mode::all() {
+        let text = profile_with(&[]);
+        let (rest, _) = text.split_once("[[diagnostics]]").unwrap();
+        let checker = "[[diagnostics]]\nname = \"wipe\"\nargv = [\"make\", \"-s\", \"clean\"]\n\
+                       format = \"gcc\"\n";
+        let desk = Desk::new(mode, &format!("{rest}{checker}"));
         let workspace = desk.world.workspace();
         reset(&desk, &workspace);
         let before = tree(&workspace);
-        for line in WAYS {
-            let result = desk.sandbox.bash(line);
-            let after = tree(&workspace);
-            assert_eq!(after, before, "{mode:?}: {line}");
-            let error =
-                result.error.unwrap_or_else(|| panic!("{mode:?}: {line} was not asked about"));
-            assert_eq!(error.code, ErrorCode::Denied, "{mode:?}: {line}: {error:?}");
+        let (code, message) = desk.sandbox.refused("diagnostics", json!({}));
+        assert_eq!((code, tree(&workspace)), (ErrorCode::Denied, before), "{mode:?}: {message}");
+        desk.attach();
+        let (result, asked) = desk.call("diagnostics", json!({}), |_| Some(Answer::approve()));
+        assert_eq!(asked.len(), 1, "{mode:?}: {:?}", result.error);
+        assert!(!workspace.join("d").exists(), "{mode:?}");
+    }
+}
+
+/// What was approved is what is lost, whatever else the command destroyed.
+#[test]
+fn an_approval_of_less_loses_no_more() {
+    for mode in Mode::all() {
+        let desk = Desk::new(mode, &profile_with(&[]));
+        desk.attach();
+        let workspace = desk.world.workspace();
+        for line in
+            ["rm a.txt; make -s clean", "rm -f a.txt b.txt; rm -r d; git rm -q --cached a.txt"]
+        {
+            reset(&desk, &workspace);
+            let kept = RawPath::from(workspace.join("d"));
+            let (result, _) = desk.bash(line, |_| Answer::approve_without([kept.clone()]));
+            assert!(result.success, "{mode:?} {line}: {:?}", result.error);
+            assert!(!workspace.join("a.txt").exists(), "{mode:?} {line}");
+            assert_eq!(desk.text("d/c.txt").as_deref(), Some("sea\n"), "{mode:?} {line}");
+            assert_eq!(desk.text("d/e.txt").as_deref(), Some(WORK[0].1), "{mode:?} {line}");
         }
     }
 }

@@ -98,21 +98,38 @@ fn a_jobs_directory_is_its_own_and_its_call_is_judged_like_any_other() {
         let job = start(&sandbox, json!({"command": "cd sub && pwd"}));
         assert_eq!(whole(&sandbox, job).0, format!("{}/sub\n", before.trim()));
         assert_eq!(sandbox.ok("pwd"), before);
-        // The default profile asks, nobody answers, nothing runs.
+        // The default profile asks, nobody answers, nothing that they changed is committed.
         fs::write(world.workspace().join("kept"), "x").unwrap();
         world.give(&world.workspace().join("kept"));
         let asking = world.open_with("workspace");
-        for arguments in [
-            json!({"command": "rm kept", "background": true}),
-            json!({"command": "rm kept", "yield_ms": 1000}),
-            json!({"command": "bash", "background": true, "input": true}),
-            json!({"command": "less kept", "background": true, "input": true, "pty": true}),
-        ] {
-            assert_eq!(asking.refused("bash", arguments).0, ErrorCode::Denied);
+        let denied = asking.refused("bash", json!({"command": "rm kept", "yield_ms": 60_000}));
+        assert_eq!(denied.0, ErrorCode::Denied);
+        for typed in ["", "rm kept; exit\n"] {
+            let command = if typed.is_empty() { "rm kept; echo gone" } else { "bash" };
+            let job = start(&asking, json!({"command": command, "input": !typed.is_empty()}));
+            if !typed.is_empty() {
+                let typed = json!({"job": job, "data": typed});
+                assert!(asking.done("job_input", typed).success);
+            }
+            let (_, ended) = whole(&asking, job);
+            let code = ended.error.as_ref().map(|error| error.code);
+            assert_eq!(code, Some(ErrorCode::Denied), "{mode:?}: {ended:?}");
+            assert!(!ended.transaction.unwrap().committed, "{mode:?}");
+            assert!(world.workspace().join("kept").exists());
         }
+        // What a job made is committed when it has ended, and can be undone.
+        let job = start(&asking, json!({"command": "echo new > made; cat kept"}));
+        let (_, ended) = whole(&asking, job);
+        assert!(ended.transaction.unwrap().committed, "{mode:?}");
+        assert!(world.workspace().join("made").exists());
+        assert!(asking.done("undo", json!({"call_id": ended.undo})).success);
+        assert!(!world.workspace().join("made").exists());
+        // In the workspace itself a job runs only after somebody approved that.
+        let direct = json!({"command": "rm kept", "background": true, "route": "direct"});
+        assert_eq!(asking.refused("bash", direct).0, ErrorCode::Denied);
+        let foreground = json!({"command": "rm kept", "route": "direct"});
+        assert_eq!(asking.refused("bash", foreground).0, ErrorCode::InvalidArguments);
         assert!(world.workspace().join("kept").exists());
-        assert_eq!(asking.done("job_list", json!({})).output, "");
-        assert!(asking.call("bash", json!({"command": "cat kept", "background": true})).success);
     }
 }
 

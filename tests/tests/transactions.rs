@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use palisade_client::{Answer, ChangeSet, Effect, Guard, Open, Question, Review};
-use palisade_protocol::{CallResult, ErrorCode, RawPath};
+use palisade_protocol::{Ask, CallResult, ErrorCode, RawPath, Route};
 use palisade_tests::{Desk, Mode, Sandbox, World, data, profile_with, tree};
 use serde_json::json;
 use std::{fs, path::Path};
@@ -27,13 +27,17 @@ fn nobody(question: &Question) -> Answer {
 /// A workspace with something to lose.
 fn filled(mode: Mode, profile: &str) -> Desk {
     let desk = Desk::new(mode, profile);
+    fill(&desk);
+    desk
+}
+
+fn fill(desk: &Desk) {
     desk.file("a.txt", "one\ntwo\n");
     desk.file("b.txt", "bee\n");
     desk.file("d/c.txt", "sea\n");
     desk.file("d/e.txt", "eh\n");
     desk.file("wipe.sh", "rm -r d\n");
     desk.file("wipe.py", "import os, shutil\nos.remove('a.txt')\nshutil.rmtree('d')\n");
-    desk
 }
 
 /// What no text tells, and what each of them destroys.
@@ -139,24 +143,21 @@ fn what_destroys_nothing_is_not_asked_about_and_can_be_undone() {
 }
 
 #[test]
-fn what_only_reads_runs_as_it_is() {
+fn what_only_reads_has_the_workspace_read_only() {
     for mode in Mode::all() {
         let desk = filled(mode, &profile());
         let result = desk.sandbox.bash("cat a.txt | wc -l; find . -name c.txt");
         assert!(result.success, "{:?}", result.error);
         assert_eq!((result.data, result.undo), (None, None));
         assert_eq!(result.stdout, "2\n./d/c.txt\n");
-        // A program of the session's own is not taken for the system's.
-        let line = "mkdir -p ~/.local/bin && python3 -c 'import os
-f = os.path.expanduser(\"~/.local/bin/cat\")
-open(f, \"w\").write(\"rm -r d\"); os.chmod(f, 0o755)'";
-        assert_eq!(desk.sandbox.ok(line), "");
-        assert_eq!(desk.sandbox.ok("cat a.txt"), "one\ntwo\n");
-        assert_eq!(desk.text("d/c.txt").as_deref(), Some("sea\n"), "{mode:?}");
-        // Where it can be reached it is held by what it does.
-        let result = desk.sandbox.bash("~/.local/bin/cat");
-        assert_eq!(result.error.unwrap().code, ErrorCode::Denied, "{mode:?}");
-        assert_eq!(desk.text("d/c.txt").as_deref(), Some("sea\n"), "{mode:?}");
+        assert_eq!(result.route, Some(Route::Reading));
+        // One that fails there is told how it can write, and has done nothing.
+        let result = desk.sandbox.bash("cat missing");
+        assert_eq!(result.route, Some(Route::Reading));
+        let hint = result.error.unwrap().hint;
+        assert!(hint.contains("route = \"transaction\""), "{mode:?}: {hint}");
+        let asked = json!({"command": "cat a.txt", "route": "transaction"});
+        assert_eq!(desk.sandbox.call("bash", asked).route, Some(Route::Transaction));
     }
 }
 
@@ -262,7 +263,7 @@ fn a_dry_run_is_a_real_one_that_leaves_nothing() {
         );
         // What would be asked about first is tried too, and nobody is asked.
         let result = desk.sandbox.wait(async { session.bash("rm b.txt").dry_run().await.unwrap() });
-        assert_eq!(data(&result)["judgement"], "ask", "{mode:?}");
+        assert_eq!(data(&result)["effects_judgement"], "ask", "{mode:?}");
         assert_eq!(set(&result).effects[0].effect, Effect::Deleted);
         assert_eq!(desk.text("b.txt").as_deref(), Some("bee\n"), "{mode:?}");
     }
@@ -301,14 +302,38 @@ fn always_in_a_transaction_nothing_is_asked_first() {
 }
 
 #[test]
-fn what_is_known_to_destroy_is_asked_about_first() {
+fn what_is_known_to_destroy_is_asked_about_by_its_effects_and_can_be_undone() {
     for mode in Mode::all() {
         let desk = filled(mode, &profile());
         desk.attach();
         let (result, asked) = desk.bash("rm b.txt", approve);
         assert!(result.success, "{:?}", result.error);
-        assert_eq!(asked.iter().map(|one| one.review).collect::<Vec<_>>(), [Review::Input]);
+        assert_eq!(asked.iter().map(|one| one.review).collect::<Vec<_>>(), [Review::Effects]);
         assert_eq!((desk.text("b.txt"), result.receipt.guard), (None, Guard::Auto), "{mode:?}");
+        assert!(desk.sandbox.done("undo", json!({"call_id": result.undo})).success);
+        assert_eq!(desk.text("b.txt").as_deref(), Some("bee\n"), "{mode:?}");
+    }
+}
+
+/// A yes to a command is a yes to the losses that it was shown with, and to no others.
+#[test]
+fn an_approved_line_loses_what_was_shown_and_nothing_else() {
+    for mode in Mode::all() {
+        let desk = Desk::asking(mode, &profile(), Ask::Sensitive);
+        fill(&desk);
+        desk.attach();
+        let reviews = |asked: &[Question]| asked.iter().map(|one| one.review).collect::<Vec<_>>();
+        let (result, asked) = desk.bash("rm b.txt", approve);
+        assert!(result.success, "{mode:?}: {:?}", result.error);
+        assert_eq!(reviews(&asked), [Review::Input], "{mode:?}");
+        let (result, asked) = desk.bash("rm a.txt; sh wipe.sh", |question| match question.review {
+            Review::Effects => Answer::deny("not that"),
+            Review::Input | Review::Output => Answer::approve(),
+        });
+        assert_eq!(reviews(&asked), [Review::Input, Review::Effects], "{mode:?}");
+        assert_eq!(result.error.unwrap().code, ErrorCode::Denied, "{mode:?}");
+        assert_eq!(desk.text("a.txt").as_deref(), Some("one\ntwo\n"), "{mode:?}");
+        assert_eq!(desk.text("d/c.txt").as_deref(), Some("sea\n"), "{mode:?}");
     }
 }
 
@@ -342,21 +367,6 @@ fn a_session_is_only_ever_stricter() {
         assert_eq!(strict.bash("true").receipt.guard, Guard::Transaction);
         let error = open(Guard::Text).unwrap_err().to_string();
         assert!(error.contains("guard = \"text\" is laxer"), "{error}");
-    }
-}
-
-#[test]
-fn jobs_and_terminals_are_asked_about_by_their_text() {
-    for mode in Mode::all() {
-        let desk = filled(mode, &profile());
-        for more in [json!({"background": true}), json!({"pty": true}), json!({"yield_ms": 5000})] {
-            let mut arguments = json!({"command": "eval \"$(cat wipe.sh)\""});
-            let fields = arguments.as_object_mut().unwrap();
-            fields.extend(more.as_object().unwrap().clone());
-            let (code, _) = desk.sandbox.refused("bash", arguments);
-            assert_eq!(code, ErrorCode::Denied, "{mode:?} {more}");
-            assert_eq!(desk.text("d/c.txt").as_deref(), Some("sea\n"), "{mode:?} {more}");
-        }
     }
 }
 

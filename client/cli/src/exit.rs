@@ -90,6 +90,7 @@ pub(crate) mod tests {
             findings: Vec::new(),
             denials: Vec::new(),
             checkpoint: None,
+            route: None,
             receipt: Receipt::default(),
         }
     }

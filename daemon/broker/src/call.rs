@@ -15,7 +15,7 @@ use palisade_protocol::{CallResult, CallStage};
 use std::sync::Arc;
 
 /// Takes a call from its request to its result. Whatever happens, there is one.
-pub(crate) async fn serve(server: &Server, asked: Asked) -> CallResult {
+pub(crate) async fn serve(server: &Arc<Server>, asked: Asked) -> CallResult {
     let slip: Slip = asked.slip();
     let session = Arc::clone(&asked.context.session);
     news::started(server, &session, &asked);
@@ -32,7 +32,7 @@ pub(crate) async fn serve(server: &Server, asked: Asked) -> CallResult {
 
 /// Each stage takes what the one before gave; an early end is an outcome too.
 async fn stages(
-    server: &Server,
+    server: &Arc<Server>,
     asked: Asked,
     docket: &mut Docket,
     course: &UnderWay<'_>,
@@ -49,7 +49,7 @@ async fn stages(
     let ready = settle(server, docket, due).await?;
     course.at(CallStage::Execute);
     let ticketed = stages::ticket(ready, docket).await?;
-    let executed = stages::execute(server, ticketed).await?;
+    let executed = stages::execute(server, docket, ticketed).await?;
     course.at(CallStage::Effects);
     let executed = stages::effects(server, docket, executed).await;
     Ok(stages::review(server, docket, executed).await)

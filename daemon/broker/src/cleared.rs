@@ -13,6 +13,7 @@ use crate::{
     server::Server,
     stages::checked::Checked,
 };
+use palisade_plan::change::Version;
 use palisade_policy::{Grant, Judgement, is_asked};
 use palisade_protocol::{Checkpoint, Finding};
 
@@ -32,6 +33,8 @@ pub(crate) struct Cleared {
     rests_on: RestsOn,
     /// The paths that were judged.
     paths: Vec<Vec<u8>>,
+    /// The files that were looked at, as they were then.
+    targets: Vec<Version>,
 }
 
 /// What a clearance rests on, and ends with.
@@ -79,7 +82,8 @@ impl Judged {
         match judgement {
             Judgement::Allow(grant) => {
                 let rests_on = RestsOn::Changes(gathered.changes);
-                Ok(Cleared { call, grant, rests_on, paths: gathered.facts.paths })
+                let targets = gathered.seen.files();
+                Ok(Cleared { call, grant, rests_on, paths: gathered.facts.paths, targets })
             }
             Judgement::Deny(refusal) if call.call().options.dry_run => {
                 let outcome = reported(&call, "deny", Some(&refusal.error.message));
@@ -96,21 +100,22 @@ impl Judged {
                 let grant = question.tried().map_err(|asked| consult::told_dry(&told, &asked))?;
                 let rests_on = RestsOn::Changes(gathered.changes);
                 let call = call.tried(told);
-                Ok(Cleared { call, grant, rests_on, paths: gathered.facts.paths })
+                let paths = gathered.facts.paths;
+                Ok(Cleared { call, grant, rests_on, paths, targets: Vec::new() })
             }
             Judgement::Ask(question) => {
-                let paths = gathered.facts.paths.clone();
+                let (paths, known) = (gathered.facts.paths.clone(), gathered.seen.files());
                 let consulted = consult::consult(server, docket, call, gathered, question).await?;
-                let (call, grant, rests_on) = match consulted {
+                let (call, grant, rests_on, targets) = match consulted {
                     Consulted::Remembered { call, grant, changes } => {
-                        (call, grant, RestsOn::Changes(changes))
+                        (call, grant, RestsOn::Changes(changes), known)
                     }
                     Consulted::Approved { call, grant, seen } => {
-                        (call, grant, RestsOn::Shown(Box::new(seen)))
+                        let targets = seen.files();
+                        (call, grant, RestsOn::Shown(Box::new(seen)), targets)
                     }
                 };
-                let call = call.approved(&grant);
-                Ok(Cleared { call, grant, rests_on, paths })
+                Ok(Cleared { call, grant, rests_on, paths, targets })
             }
         }
     }
@@ -148,8 +153,8 @@ impl Cleared {
     /// Makes the transaction that the call runs in, if it does. Where there is none to be had, the
     /// call is judged again, by its text.
     pub(crate) async fn hold(mut self) -> Result<Still, Box<Outcome>> {
-        if self.call.looks_around() && self.call.session().scanned().await?.found > 0 {
-            self.call.veil();
+        if self.call.may_see_hidden() && self.call.session().scanned().await?.found > 0 {
+            self.call.hide();
         }
         if !self.call.wants_transaction() {
             return Ok(Still::Holds(self));
@@ -181,6 +186,11 @@ impl Cleared {
             losses: known.cloned().collect(),
             paths: self.paths.clone(),
         }
+    }
+
+    /// The files whose loss was approved with the call, each in the state in which it was shown.
+    pub(crate) fn approved_losses(&self) -> Vec<Version> {
+        if self.grant.approves_losses() { self.targets.clone() } else { Vec::new() }
     }
 
     /// The call, to run it once, what was noticed about it, and what the checkpoint said.

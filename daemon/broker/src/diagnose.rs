@@ -6,18 +6,25 @@ mod read;
 pub(crate) mod tap;
 
 use crate::{
+    audit::docket::Docket,
     context::{Context, Deadline},
     error::CallError,
+    guard::{EffectsReview, Route},
     outcome::Outcome,
     run,
     seen::SeenTarget,
+    server::Server,
     session::Session,
-    task::Program,
-    transaction::keep,
+    task::{Program, Task},
+    tools::Tool,
+    transaction::{
+        settle::settle,
+        unsettled::{Purpose, Unsettled},
+    },
 };
 use palisade_plan::cell::{Contents, EntryKind, Link};
-use palisade_policy::{Checker, Search};
-use palisade_protocol::{ErrorCode, JsonText, ToolName, WireError};
+use palisade_policy::Checker;
+use palisade_protocol::{Call, ErrorCode, JsonText, WireError};
 use programs::{below, named, programs};
 use read::{Diagnostic, Read, Reading, Severity};
 use serde::Serialize;
@@ -51,28 +58,53 @@ enum Spoke {
     No,
 }
 
-/// Runs a checker; where names are hidden or protected, so that they are from it.
-async fn checked_by(program: Program, mut context: Context, deadline: Deadline) -> Outcome {
-    if !context.session.is_veiled() {
-        return run::run(program, context, deadline, Search::Whole).await;
-    }
-    let session = Arc::clone(&context.session);
-    let mut transaction = match session.transaction().await {
-        Ok(transaction) => transaction,
-        Err(error) => return error.into(),
-    };
-    let (outcome, _) = run::in_transaction(program, &mut context, deadline, &mut transaction).await;
-    let Ok(tool) = ToolName::try_from("diagnostics".to_owned()) else { return outcome };
-    match keep::keep(&transaction, &context, &tool).await {
-        Ok(()) => outcome,
-        Err(error) => {
-            Outcome { about: error.about().cloned(), error: Some(error.into()), ..outcome }
-        }
+/// What the effects of checkers are settled with.
+#[derive(Debug)]
+pub(crate) struct Settling<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) docket: &'a mut Docket,
+    pub(crate) call: Call,
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) route: Route,
+}
+
+impl Settling<'_> {
+    /// Runs a checker by its route. What it changes in the workspace is judged like what a command
+    /// changes.
+    async fn run(&mut self, program: Program, context: Context, deadline: Deadline) -> Outcome {
+        let review = match (self.route, self.route.runner()) {
+            (_, Some(kind)) => return run::run(program, context, deadline, kind).await,
+            (Route::Transaction(review), None) => review,
+            (Route::Reading | Route::Direct, None) => EffectsReview::Required,
+        };
+        let transaction = match context.session.transaction().await {
+            Ok(transaction) => transaction,
+            Err(error) => return error.into(),
+        };
+        let mut unsettled = Unsettled {
+            transaction,
+            purpose: Purpose::Real,
+            review,
+            approved: Vec::new(),
+            context,
+            call: self.call.clone(),
+            tool: Arc::clone(&self.tool),
+            task: Task::Run(program.clone()),
+            cwd: None,
+            _turn: None,
+        };
+        let outcome = unsettled.run(program, deadline).await;
+        settle(self.server, self.docket, unsettled, outcome).await
     }
 }
 
 /// Runs the checkers.
-pub(crate) async fn run(paths: &[Vec<u8>], context: Context, deadline: Deadline) -> Outcome {
+pub(crate) async fn run(
+    paths: &[Vec<u8>],
+    mut settling: Settling<'_>,
+    context: Context,
+    deadline: Deadline,
+) -> Outcome {
     let session = Arc::clone(&context.session);
     let named = match named(&session, paths) {
         Ok(named) => named,
@@ -88,7 +120,7 @@ pub(crate) async fn run(paths: &[Vec<u8>], context: Context, deadline: Deadline)
     for (done, (checker, program)) in (0..).zip(chosen) {
         context.progress(checker.name(), done, Some(total));
         let tap = Tap(Arc::new(Mutex::new(Reading::new(checker.format()))));
-        let outcome = checked_by(program, context.listening(tap.clone()), deadline).await;
+        let outcome = settling.run(program, context.listening(tap.clone()), deadline).await;
         let fresh = Reading::new(checker.format());
         let mut reading = tap.0.lock().unwrap_or_else(PoisonError::into_inner);
         let read = std::mem::replace(&mut *reading, fresh).finish();

@@ -5,7 +5,7 @@ use palisade_plan::{
     cell::{End, RunReply},
     record::Recorded,
 };
-use palisade_protocol::{Denial, WireError};
+use palisade_protocol::{Checkpoint, Denial, Finding, JsonText, WireError};
 use std::io;
 
 /// How a program ended.
@@ -29,6 +29,20 @@ pub(crate) struct Ended {
     pub(crate) observed: Vec<Denial>,
     /// Why there may be more of that; empty if there are none.
     pub(crate) unrecorded: String,
+    /// What became of its effects, if it ran in a transaction.
+    pub(crate) settled: Option<Box<Settled>>,
+}
+
+/// What became of the effects of a job.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Settled {
+    /// The effects, and whether they were committed.
+    pub(crate) data: Option<JsonText>,
+    /// An id for `undo`.
+    pub(crate) undo: Option<String>,
+    pub(crate) findings: Vec<Finding>,
+    /// The answer, if somebody had to be asked.
+    pub(crate) checkpoint: Option<Checkpoint>,
 }
 
 impl Ended {

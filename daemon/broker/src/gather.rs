@@ -14,14 +14,14 @@ use crate::{
     guard::{self, Route},
     seen::Seen,
     session::Session,
-    task::{Program, Task, Typing},
+    task::{Program, RouteChoice, Task},
     tools::Tool,
 };
 use gathered::Gathered;
 use look::look_if_ruled;
 use palisade_plan::{Path, search::Glob};
-use palisade_policy::Search;
-use palisade_protocol::{Finding, Severity};
+use palisade_policy::analysis::Nature;
+use palisade_protocol::{Ask, ErrorCode, Finding, Guard, Severity, WireError};
 
 /// What a call would do and touch, as somebody is to see it who is asked. `held` is what follows
 /// the call, if it is here.
@@ -62,18 +62,19 @@ pub(crate) async fn gather(
         seen: Seen { cwd: session.cwd(), ..Seen::default() },
         changes,
         failed: None,
-        route: Route::Direct(Search::Whole),
+        route: Route::Reading,
     };
-    let Gathered { facts, seen, route, .. } = &mut gathered;
+    let Gathered { facts, seen, route, failed, .. } = &mut gathered;
     match task {
         Task::Run(program) => {
+            *failed = unasked(session, program);
             let analysed = commands::analyse(analyst, program).await;
             facts.commands = commands::started(program, &analysed);
             let looked = commands::look_around(session, program, analysed.found).await?;
             (facts.findings, seen.targets) = (looked.findings, looked.targets);
-            facts.findings.extend(typed(program));
-            let held = guard::hold(session, program, analysed.nature, looked.reach);
-            (facts.up_front, *route) = (held.up_front, held.route);
+            facts.findings.extend(direct(program));
+            let routing = guard::route(session, program, analysed.nature, looked.reach);
+            (facts.up_front, *route) = (routing.up_front, routing.route);
         }
         Task::Job(_) | Task::Errand(_) | Task::Provided { .. } => {}
         Task::Check { paths } => {
@@ -86,6 +87,8 @@ pub(crate) async fn gather(
                 let looked = commands::look_around(session, &program, analysed.found).await?;
                 facts.findings.extend(looked.findings);
                 seen.targets.extend(looked.targets);
+                let routing = guard::route(session, &program, Nature::Acts, looked.reach);
+                (facts.up_front, *route) = (routing.up_front, routing.route);
             }
         }
         Task::Read { path, .. }
@@ -104,11 +107,23 @@ pub(crate) async fn gather(
     Ok(gathered)
 }
 
-/// Many programs run commands for whoever types into their terminal.
-fn typed(program: &Program) -> Option<Finding> {
-    let open = program.terminal.is_some() && program.typing == Typing::Open;
-    open.then(|| {
-        let why = "what is typed into its terminal later can make it run anything";
-        Finding::new("hidden", Severity::Warning, why.to_owned())
+/// Why a job can not run in the workspace itself where nobody is ever asked.
+fn unasked(session: &Session, program: &Program) -> Option<CallError> {
+    let nobody = session.ask.max(session.profile.ask()) == Ask::Never;
+    let held = session.guard() >= Guard::Auto;
+    (program.route == RouteChoice::Direct && nobody && held).then(|| {
+        let message = "a job that runs directly in the workspace needs an approval, and this \
+                       session asks nobody (ask = \"never\")";
+        let hint = "leave out `route`: the job then runs in a transaction";
+        CallError::Refused(WireError::new(ErrorCode::Denied, message, hint))
+    })
+}
+
+/// A job that is to run in the workspace itself: nobody can review what it will do there.
+fn direct(program: &Program) -> Option<Finding> {
+    (program.route == RouteChoice::Direct).then(|| {
+        let why = "it runs directly in the workspace: what it changes or deletes there takes effect \
+                   at once, is not reviewed, and can not be undone";
+        Finding::new("destructive", Severity::Danger, why.to_owned())
     })
 }

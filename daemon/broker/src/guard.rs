@@ -1,28 +1,57 @@
-//! How a `bash` call is held to the checkpoint: what is asked before it runs, and whether it runs in
-//! a transaction, where its effects are known before they count. Broker, pure.
+//! The route of a program: where it runs, and what is asked before it does. Both routes are held by
+//! the kernel; what analysis thinks of a line only chooses the faster one. Broker, pure.
 
 use crate::{
+    runner::RunnerKind,
     session::Session,
-    task::{Manner, Program},
+    task::{Program, RouteChoice},
 };
-use palisade_policy::{Search, UpFront, analysis::Nature};
-use palisade_protocol::{Ask, Guard};
+use palisade_policy::{UpFront, analysis::Nature};
+use palisade_protocol::{Guard, Route as RouteName};
 
-/// How a program runs.
+/// Where a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// What it does counts at once.
-    Direct(Search),
-    /// What it does counts when it was judged.
-    Transaction,
-    /// What it does counts when it has ended, unless it did something to what is protected: it sees
-    /// nothing of what is hidden.
-    Veiled,
+    /// With the workspace mounted read-only.
+    Reading,
+    /// On a layer over the workspace; what it changed takes effect after it ended.
+    Transaction(EffectsReview),
+    /// In the workspace itself: what it changes takes effect at once.
+    Direct,
 }
 
-/// How a call is held.
+/// Whether the effects of a transaction are judged before they are committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) enum EffectsReview {
+    Required,
+    /// The profile has chosen not to (`guard = "off"`), or the text was judged instead
+    /// (`guard = "text"`): the layer is there for what it hides.
+    Waived,
+}
+
+impl Route {
+    /// Its name in results.
+    pub(crate) const fn name(self) -> RouteName {
+        match self {
+            Self::Reading => RouteName::Reading,
+            Self::Transaction(_) => RouteName::Transaction,
+            Self::Direct => RouteName::Direct,
+        }
+    }
+
+    /// The runner of a program that has no transaction.
+    pub(crate) const fn runner(self) -> Option<RunnerKind> {
+        match self {
+            Self::Reading => Some(RunnerKind::Reading),
+            Self::Direct => Some(RunnerKind::Direct),
+            Self::Transaction(_) => None,
+        }
+    }
+}
+
+/// The route of a call, and what is asked before it is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Routing {
     pub(crate) route: Route,
     pub(crate) up_front: UpFront,
 }
@@ -36,148 +65,130 @@ pub(crate) enum Reach {
     Beyond,
 }
 
-/// What a session says of guarding.
+/// What of a session decides about routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Terms {
     guard: Guard,
-    /// Nobody is asked, whatever it did.
-    unasked: bool,
     writes_workspace: bool,
-    writes_beyond: bool,
+    /// It can change something that no transaction holds back: unguarded directories, or what is
+    /// at the other end of a network.
+    unheld: bool,
+    /// It can change directories of the host that no transaction holds back.
+    unguarded: bool,
+    /// Names of the workspace are hidden from programs or protected.
+    veiled: bool,
 }
 
-/// How a program is held.
-pub(crate) fn hold(session: &Session, program: &Program, nature: Nature, reach: Reach) -> Held {
+/// The route of a program in a session.
+pub(crate) fn route(session: &Session, program: &Program, nature: Nature, reach: Reach) -> Routing {
     let profile = &session.profile;
+    let unguarded = profile.writes_beyond();
     let terms = Terms {
         guard: session.guard(),
-        unasked: session.ask.max(profile.ask()) == Ask::Never && !profile.has_path_rules(),
         writes_workspace: profile.writes_workspace(),
-        writes_beyond: profile.writes_beyond(),
+        unheld: unguarded || profile.reaches_network(),
+        unguarded,
+        veiled: session.is_veiled(),
     };
-    let held = held(terms, program, nature, reach);
-    let fixed = !profile.writes_workspace() && !profile.hides();
-    match held.route {
-        Route::Direct(Search::Whole) if session.is_veiled() && !fixed => {
-            Held { route: Route::Veiled, ..held }
-        }
-        // Whether there is something to be hidden from what only reads is looked at when it runs.
-        Route::Direct(Search::Whole | Search::System) | Route::Transaction | Route::Veiled => held,
-    }
+    routing(terms, program.route, nature, reach)
 }
 
-fn held(terms: Terms, program: &Program, nature: Nature, reach: Reach) -> Held {
-    let direct = |up_front| Held { route: Route::Direct(Search::Whole), up_front };
-    // What runs on, or is typed into, has no end at which its effects could be judged.
-    let ends = program.manner == Manner::Foreground && program.terminal.is_none();
-    match terms.guard {
-        Guard::Off => direct(UpFront::Nothing),
-        Guard::Text => direct(UpFront::Everything),
-        Guard::Auto | Guard::Transaction if !ends => direct(UpFront::Everything),
-        Guard::Auto if nature == Nature::Reads && program.environment.is_empty() => {
-            let route = Route::Direct(Search::System);
-            Held { route, up_front: UpFront::Everything }
-        }
-        // There is nothing that it could destroy.
-        Guard::Auto | Guard::Transaction if !terms.writes_workspace => {
-            direct(if terms.writes_beyond { UpFront::Everything } else { UpFront::Known })
-        }
-        Guard::Auto if terms.unasked => direct(UpFront::Everything),
-        Guard::Auto | Guard::Transaction => {
-            let up_front = match (terms.guard, reach) {
-                // No transaction holds back what is written elsewhere.
-                (Guard::Off | Guard::Text | Guard::Auto | Guard::Transaction, _)
-                    if terms.writes_beyond =>
-                {
-                    UpFront::Everything
-                }
-                (Guard::Transaction, Reach::Workspace) => UpFront::Nothing,
-                (Guard::Off | Guard::Text | Guard::Auto | Guard::Transaction, _) => UpFront::Known,
-            };
-            Held { route: Route::Transaction, up_front }
-        }
-    }
+fn routing(terms: Terms, choice: RouteChoice, nature: Nature, reach: Reach) -> Routing {
+    let unjudged = match terms.veiled {
+        true => Route::Transaction(EffectsReview::Waived),
+        false => Route::Direct,
+    };
+    let up_front = match (terms.guard, reach) {
+        (Guard::Off, _) => UpFront::Nothing,
+        (Guard::Text, _) => UpFront::Everything,
+        (Guard::Auto | Guard::Transaction, Reach::Beyond) if terms.unheld => UpFront::Known,
+        (Guard::Auto | Guard::Transaction, Reach::Workspace | Reach::Beyond) => UpFront::Nothing,
+    };
+    let reads = nature == Nature::Reads && choice == RouteChoice::Automatic;
+    let direct = choice == RouteChoice::Direct;
+    let up_front = if direct { UpFront::Everything } else { up_front };
+    let route = match terms.guard {
+        Guard::Off | Guard::Text => unjudged,
+        Guard::Auto | Guard::Transaction if direct => unjudged,
+        Guard::Auto if reads => Route::Reading,
+        // There is nothing to hold back in the workspace, and nothing that could be.
+        Guard::Auto | Guard::Transaction if !terms.writes_workspace => match terms.unguarded {
+            true => unjudged,
+            false => Route::Reading,
+        },
+        Guard::Auto | Guard::Transaction => Route::Transaction(EffectsReview::Required),
+    };
+    Routing { route, up_front }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::{Directory, Typing};
-    use palisade_plan::cell::Size;
 
-    const TERMS: Terms =
-        Terms { guard: Guard::Auto, unasked: false, writes_workspace: true, writes_beyond: false };
-    const SYSTEM: Route = Route::Direct(Search::System);
-    const WHOLE: Route = Route::Direct(Search::Whole);
+    const TERMS: Terms = Terms {
+        guard: Guard::Auto,
+        writes_workspace: true,
+        unheld: false,
+        unguarded: false,
+        veiled: false,
+    };
+    const REVIEWED: Route = Route::Transaction(EffectsReview::Required);
 
-    fn program() -> Program {
-        Program {
-            argv: vec!["x".to_owned()],
-            script: None,
-            cwd: None,
-            environment: Default::default(),
-            stdin: None,
-            directory: Directory::Left,
-            manner: Manner::Foreground,
-            typing: Typing::Closed,
-            lifetime: None,
-            terminal: None,
-        }
-    }
-
-    fn both(terms: Terms, program: &Program) -> [(Route, UpFront); 2] {
+    /// The routes of a line that seems to read and of one that does not.
+    fn both(terms: Terms, choice: RouteChoice) -> [(Route, UpFront); 2] {
         [Nature::Reads, Nature::Acts].map(|nature| {
-            let held = held(terms, program, nature, Reach::Workspace);
-            (held.route, held.up_front)
+            let routing = routing(terms, choice, nature, Reach::Workspace);
+            (routing.route, routing.up_front)
         })
     }
 
     #[test]
-    fn what_is_proven_runs_and_the_rest_is_held_by_its_effects() {
-        use UpFront::{Everything, Known, Nothing};
-        let transaction = (Route::Transaction, Known);
-        assert_eq!(both(TERMS, &program()), [(SYSTEM, Everything), transaction]);
+    fn everything_that_may_write_runs_in_a_transaction() {
+        use UpFront::{Everything, Nothing};
+        let automatic = both(TERMS, RouteChoice::Automatic);
+        assert_eq!(automatic, [(Route::Reading, Nothing), (REVIEWED, Nothing)]);
+        assert_eq!(both(TERMS, RouteChoice::Transaction), [(REVIEWED, Nothing); 2]);
         let always = Terms { guard: Guard::Transaction, ..TERMS };
-        assert_eq!(both(always, &program()), [(Route::Transaction, Nothing); 2]);
+        assert_eq!(both(always, RouteChoice::Automatic), [(REVIEWED, Nothing); 2]);
         let text = Terms { guard: Guard::Text, ..TERMS };
-        assert_eq!(both(text, &program()), [(WHOLE, Everything); 2]);
+        assert_eq!(both(text, RouteChoice::Automatic), [(Route::Direct, Everything); 2]);
         let off = Terms { guard: Guard::Off, ..TERMS };
-        assert_eq!(both(off, &program()), [(WHOLE, Nothing); 2]);
+        assert_eq!(both(off, RouteChoice::Automatic), [(Route::Direct, Nothing); 2]);
     }
 
     #[test]
-    fn a_variable_of_the_callers_proves_nothing() {
-        let mut program = program();
-        program.environment.insert("X".to_owned(), "y".to_owned());
-        assert_eq!(both(TERMS, &program), [(Route::Transaction, UpFront::Known); 2]);
+    fn only_what_no_transaction_holds_back_is_asked_about_first() {
+        let asked =
+            |terms, reach| routing(terms, RouteChoice::Automatic, Nature::Acts, reach).up_front;
+        let unheld = Terms { unheld: true, ..TERMS };
+        assert_eq!(asked(TERMS, Reach::Beyond), UpFront::Nothing);
+        assert_eq!(asked(unheld, Reach::Workspace), UpFront::Nothing);
+        assert_eq!(asked(unheld, Reach::Beyond), UpFront::Known);
     }
 
     #[test]
-    fn what_runs_on_or_is_typed_into_is_asked_about_by_its_text() {
-        let direct = [(WHOLE, UpFront::Everything); 2];
-        let background = Program { manner: Manner::Background, ..program() };
-        assert_eq!(both(TERMS, &background), direct);
-        let terminal = Program { terminal: Some(Size { rows: 24, cols: 80 }), ..program() };
-        assert_eq!(both(TERMS, &terminal), direct);
+    fn a_job_runs_directly_only_after_it_was_asked_about() {
+        for guard in [Guard::Off, Guard::Text, Guard::Auto, Guard::Transaction] {
+            let terms = Terms { guard, ..TERMS };
+            let asked = both(terms, RouteChoice::Direct);
+            assert_eq!(asked, [(Route::Direct, UpFront::Everything); 2]);
+        }
     }
 
     #[test]
-    fn what_no_transaction_holds_back_is_asked_about_first() {
-        let beyond = Terms { writes_beyond: true, ..TERMS };
-        let everything = (Route::Transaction, UpFront::Everything);
-        assert_eq!(both(beyond, &program()), [(SYSTEM, UpFront::Everything), everything]);
-        let always = Terms { guard: Guard::Transaction, ..TERMS };
-        let held = held(always, &program(), Nature::Acts, Reach::Beyond);
-        assert_eq!((held.route, held.up_front), (Route::Transaction, UpFront::Known));
-    }
-
-    #[test]
-    fn where_nothing_can_be_changed_or_nobody_is_asked_there_is_nothing_to_hold() {
+    fn a_workspace_that_is_only_read_has_nothing_to_hold_back() {
         let fixed = Terms { writes_workspace: false, ..TERMS };
-        assert_eq!(both(fixed, &program())[1], (WHOLE, UpFront::Known));
-        let unasked = Terms { unasked: true, ..TERMS };
-        assert_eq!(both(unasked, &program())[1], (WHOLE, UpFront::Everything));
-        let always = Terms { guard: Guard::Transaction, ..unasked };
-        assert_eq!(both(always, &program())[1].0, Route::Transaction);
+        assert_eq!(both(fixed, RouteChoice::Automatic)[1].0, Route::Reading);
+        let beyond = Terms { unguarded: true, unheld: true, ..fixed };
+        assert_eq!(both(beyond, RouteChoice::Automatic)[1].0, Route::Direct);
+    }
+
+    #[test]
+    fn hidden_names_are_hidden_whatever_the_guard() {
+        for guard in [Guard::Off, Guard::Text] {
+            let veiled = Terms { guard, veiled: true, ..TERMS };
+            let waived = Route::Transaction(EffectsReview::Waived);
+            assert_eq!(both(veiled, RouteChoice::Automatic).map(|(route, _)| route), [waived; 2]);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The jobs of a session: programs that run on after their call has been answered. Broker.
 
 mod attend;
+pub(crate) mod place;
 mod ring;
 pub(crate) mod serve;
 pub(crate) mod start;
@@ -38,6 +39,8 @@ const ACCOUNTED: Duration = Duration::from_secs(5);
 pub(crate) struct Progress {
     /// Bytes printed so far.
     pub(crate) total: u64,
+    /// Its processes are gone, and its effects are being settled.
+    pub(crate) settling: bool,
     /// Set once everything of it is gone.
     pub(crate) ended: Option<Arc<Ended>>,
     /// How long it ran.
@@ -78,7 +81,7 @@ impl Job {
     }
 
     fn info(&self, session: &SessionId) -> JobInfo {
-        let Progress { total, ended, lasted } = self.progress();
+        let Progress { total, ended, lasted, .. } = self.progress();
         let time = lasted.unwrap_or_else(|| self.started.elapsed());
         JobInfo {
             session: session.clone(),

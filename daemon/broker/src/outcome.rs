@@ -4,7 +4,7 @@ use crate::{error::CallError, recorded};
 use palisade_plan::{Path, cell::FileErrorKind, record::Recorded};
 use palisade_policy::Refusal;
 use palisade_protocol::{
-    CallId, CallResult, Checkpoint, Degraded, Denial, Finding, JsonText, Receipt, ToolName,
+    CallId, CallResult, Checkpoint, Degraded, Denial, Finding, JsonText, Receipt, Route, ToolName,
     WireError,
 };
 use serde_json::json;
@@ -43,6 +43,8 @@ pub(crate) struct Outcome {
     pub(crate) recorded: Option<Box<Recorded>>,
     /// The name that is hidden or protected, where that is what is wrong.
     pub(crate) about: Option<Path>,
+    /// Where its program ran.
+    pub(crate) route: Option<Route>,
 }
 
 impl From<WireError> for Outcome {
@@ -145,6 +147,7 @@ impl Slip {
             findings: outcome.findings,
             denials: outcome.denials,
             checkpoint: outcome.checkpoint,
+            route: outcome.route,
             call_id: self.call_id,
             tool: self.tool,
             receipt: self.receipt,

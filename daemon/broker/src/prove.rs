@@ -40,7 +40,7 @@ const SYSTEM: &str = "/usr";
 
 impl Proofs {
     /// Proves every profile that there is, and says in the log what came of it.
-    pub(crate) async fn at_start(&self, server: &Server) {
+    pub(crate) async fn at_start(&self, server: &Arc<Server>) {
         for (name, profile) in &server.live().profiles {
             match self.require(server, profile).await {
                 Ok(()) if self.proving == Proving::Never => return,
@@ -53,7 +53,7 @@ impl Proofs {
     /// An error if a profile is to be proved and is not. One that was not tried yet is tried now.
     pub(crate) async fn require(
         &self,
-        server: &Server,
+        server: &Arc<Server>,
         profile: &Arc<Profile>,
     ) -> Result<(), SessionError> {
         if self.proving == Proving::Never {
@@ -98,7 +98,7 @@ impl Drop for Top {
 }
 
 /// Tries every escape in a session of a profile.
-async fn prove(server: &Server, profile: &Arc<Profile>) -> Result<(), Unproved> {
+async fn prove(server: &Arc<Server>, profile: &Arc<Profile>) -> Result<(), Unproved> {
     let place = |error| Unproved::Place(Arc::new(error));
     let top = Top::new().map_err(place)?;
     // A service has no network itself.
@@ -169,7 +169,7 @@ fn held(receipt: &Receipt) -> Held {
 }
 
 async fn attempt(
-    server: &Server,
+    server: &Arc<Server>,
     session: &Arc<Session>,
     program: &Path,
     places: &Places,
@@ -202,7 +202,7 @@ async fn attempt(
 
 /// Runs a program in the session, by the way of every call.
 async fn run(
-    server: &Server,
+    server: &Arc<Server>,
     session: &Arc<Session>,
     argv: Vec<String>,
 ) -> Result<CallResult, String> {

@@ -9,7 +9,7 @@ use crate::{
     outcome::Outcome,
     output::Output,
     records::Watched,
-    runner::RunnerError,
+    runner::{RunnerError, RunnerKind},
     streams::{self, Pipes, Sink, Source, Window},
     task::{Directory, Program},
     transaction::Transaction,
@@ -36,8 +36,8 @@ pub(crate) struct Begun {
 /// Where a program runs.
 #[derive(Debug)]
 pub(crate) enum Via<'a> {
-    /// In the session's runner, with programs looked for there.
-    Runners(Search),
+    /// In the session's runner of this kind.
+    Runners(RunnerKind),
     /// In a transaction.
     Transaction(&'a mut Transaction),
 }
@@ -47,20 +47,20 @@ pub(crate) async fn run(
     program: Program,
     context: Context,
     deadline: Deadline,
-    search: Search,
+    kind: RunnerKind,
 ) -> Outcome {
-    to_its_end(program, context, deadline, search).await.unwrap_or_else(Outcome::from)
+    to_its_end(program, context, deadline, kind).await.unwrap_or_else(Outcome::from)
 }
 
 async fn to_its_end(
     program: Program,
     mut context: Context,
     deadline: Deadline,
-    search: Search,
+    kind: RunnerKind,
 ) -> Result<Outcome, CallError> {
     let input = context.input.take();
     let (outcome, cwd, _) =
-        followed(program, &context, input, deadline, &mut Via::Runners(search)).await?;
+        followed(program, &context, input, deadline, &mut Via::Runners(kind)).await?;
     if let Some(cwd) = cwd {
         context.session.set_cwd(cwd);
     }
@@ -101,7 +101,7 @@ async fn followed(
     let begun = begin(&program, context, deadline, via).await?;
     let (name, directory) = (program.name(), program.directory);
     let runner = match via {
-        Via::Runners(_) => Runner::Shared,
+        Via::Runners(kind) => Runner::Shared(*kind),
         Via::Transaction(_) => Runner::Once,
     };
     let feed = async {
@@ -122,13 +122,9 @@ pub(crate) async fn begin(
     via: &mut Via<'_>,
 ) -> Result<Begun, CallError> {
     let session = &context.session;
-    let search = match via {
-        Via::Runners(search) => *search,
-        Via::Transaction(_) => Search::Whole,
-    };
     let mut request = RunRequest::Run(Run {
         argv: argv(program),
-        environment: environment(program, context, search)?,
+        environment: environment(program, context)?,
         cwd: Path(program.cwd.as_ref().map_or_else(|| session.cwd(), |cwd| session.absolute(cwd))),
         script: program.script.clone().map(String::into_bytes),
         streams: program.terminal.map_or(cell::Streams::Given, cell::Streams::Terminal),
@@ -138,13 +134,16 @@ pub(crate) async fn begin(
         None => Some(Pipes::new(program)?),
         Some(_) => None,
     };
-    let shared = matches!(via, Via::Runners(_));
+    let shared = match via {
+        Via::Runners(kind) => Some(*kind),
+        Via::Transaction(_) => None,
+    };
     let send = async {
         // A runner that died while it was idle is noticed only now; nothing was started yet.
         let mut again = true;
         loop {
             let taken = match via {
-                Via::Runners(_) => session.runners.take().await,
+                Via::Runners(kind) => session.runners(*kind).take().await,
                 Via::Transaction(one) => match one.run.take() {
                     Some(channel) => Ok(channel),
                     None => {
@@ -195,15 +194,15 @@ async fn terminal(
     mut channel: Channel,
     program: &Program,
     context: &Context,
-    shared: bool,
+    shared: Option<RunnerKind>,
 ) -> Result<(Channel, Option<(Sink, Source, Window)>), CallError> {
     let session = &context.session;
     let reply = channel.receive_with::<RunReply>().await;
     match reply.map_err(|error| session.channel_error(error))? {
         (RunReply::Terminal, Some(master)) => Ok((channel, Some(streams::terminal(master)?))),
         (RunReply::NotStarted { act, errno }, _) => {
-            if shared {
-                session.runners.give_back(channel).await;
+            if let Some(kind) = shared {
+                session.runners(kind).give_back(channel).await;
             }
             let errno = io::Error::from_raw_os_error(errno);
             Err(CallError::NotStarted { program: program.name(), act, errno })
@@ -227,11 +226,7 @@ fn argv(program: &Program) -> Vec<Vec<u8>> {
 }
 
 /// What the profile passes on from the daemon's own environment, and what the call adds.
-fn environment(
-    program: &Program,
-    context: &Context,
-    search: Search,
-) -> Result<Vec<Vec<u8>>, CallError> {
+fn environment(program: &Program, context: &Context) -> Result<Vec<Vec<u8>>, CallError> {
     let session = &context.session;
     let mut extra: BTreeMap<String, String> = session
         .profile
@@ -242,7 +237,7 @@ fn environment(
         extra.insert("TERM".to_owned(), "xterm-256color".to_owned());
     }
     extra.extend(program.environment.clone());
-    Ok(session.profile.environment(&session.scene, &extra, search)?)
+    Ok(session.profile.environment(&session.scene, &extra, Search::Whole)?)
 }
 
 /// Follows a program that was started until it and everything it started is gone.

@@ -1,4 +1,4 @@
-//! The process of a session that runs its programs: asked for ahead, replaced when it is lost.
+//! The processes of a session that run its programs: asked for ahead, replaced when they are lost.
 //! Broker.
 
 use crate::{
@@ -39,22 +39,36 @@ enum Slot {
     Ready(Channel),
 }
 
-/// The runner of a session.
+/// Which of a session's runners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunnerKind {
+    /// Its programs change the workspace at once.
+    Direct,
+    /// Its programs have the workspace read-only.
+    Reading,
+}
+
+/// The runner of one kind of a session.
 #[derive(Debug)]
 pub(crate) struct Runners {
     launcher: Arc<Launcher>,
     session: SessionNumber,
+    kind: RunnerKind,
     slot: Mutex<Option<Slot>>,
 }
 
 impl Runners {
-    pub(crate) fn new(launcher: Arc<Launcher>, session: SessionNumber) -> Self {
-        Self { launcher, session, slot: Mutex::new(None) }
+    pub(crate) fn new(launcher: Arc<Launcher>, session: SessionNumber, kind: RunnerKind) -> Self {
+        Self { launcher, session, kind, slot: Mutex::new(None) }
     }
 
     async fn ask(&self) -> Result<Channel, RunnerError> {
         let (channel, end) = Channel::pair()?;
-        let request = Request::Runner { session: self.session };
+        let session = self.session;
+        let request = match self.kind {
+            RunnerKind::Direct => Request::Runner { session },
+            RunnerKind::Reading => Request::Reader { session },
+        };
         self.launcher.send(&request, &[end.as_fd()]).await?;
         Ok(channel)
     }

@@ -85,6 +85,14 @@ impl SeenTarget {
 }
 
 impl Seen {
+    /// The files among the targets, as they were. A directory's state says nothing of what is below.
+    pub(crate) fn files(&self) -> Vec<Version> {
+        let files = self.targets.iter().filter(|target| {
+            target.found.as_ref().is_some_and(|found| found.kind != EntryKind::Directory)
+        });
+        files.filter_map(SeenTarget::version).collect()
+    }
+
     /// Looks at all of it again, and into the files.
     pub(crate) async fn closely(&self, session: &Session) -> Result<Self, CallError> {
         if self.change.is_some() {

@@ -16,7 +16,7 @@ use crate::{
     launcher::Launcher,
     oom::OomCounter,
     peer::Peer,
-    runner::Runners,
+    runner::{RunnerKind, Runners},
     survival::Survival,
     todos::Todos,
     transaction::Transactions,
@@ -75,7 +75,8 @@ pub(crate) struct Session {
     pub(crate) turns: Turns,
     pub(crate) todos: Todos,
     pub(crate) files: FileChannels,
-    pub(crate) runners: Runners,
+    runners: Runners,
+    readers: Runners,
     pub(crate) transactions: Transactions,
     pub(crate) search: Search,
     pub(crate) jobs: Jobs,
@@ -150,6 +151,14 @@ impl Session {
     /// What a result is to say besides.
     pub(crate) fn untold(&self) -> Vec<Finding> {
         std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Its runners of one kind.
+    pub(crate) const fn runners(&self, kind: RunnerKind) -> &Runners {
+        match kind {
+            RunnerKind::Direct => &self.runners,
+            RunnerKind::Reading => &self.readers,
+        }
     }
 
     pub(crate) const fn uid(&self) -> u32 {

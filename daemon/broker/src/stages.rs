@@ -19,13 +19,13 @@ use crate::{
     task::Task,
     thinking,
     tools::{Registry, Tool, believed},
-    transaction::settle::Purpose,
+    transaction::unsettled::Purpose,
     turn::Turn,
     why,
 };
 use asked::Asked;
 use checked::{Checked, validated};
-use palisade_policy::{Judgement, Search};
+use palisade_policy::Judgement;
 use palisade_protocol::WireError;
 use ready::{Ready, Ticketed};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub(crate) fn validate(resolved: Resolved) -> Result<Checked, Box<Outcome>> {
         thinking::check(&tool, &call, profile).and_then(|()| validated(&tool, &call, profile));
     match checked {
         Ok(validated) => {
-            let (place, route) = (Some(place), Route::Direct(Search::Whole));
+            let (place, route) = (Some(place), Route::Reading);
             let (preview, report, transaction) = (None, None, None);
             Ok(Checked {
                 call,
@@ -126,7 +126,7 @@ pub(crate) async fn take_turn(mut cleared: Cleared) -> Result<Due, Box<Outcome>>
 
 /// Nothing has happened since the call was cleared: it goes on.
 pub(crate) fn go_on(cleared: Cleared, turn: Option<Turn>) -> Ready {
-    let leave = cleared.leave();
+    let (leave, approved) = (cleared.leave(), cleared.approved_losses());
     let (mut checked, findings, checkpoint) = cleared.into_call();
     let purpose = match (checked.is_tried(), checked.report.take()) {
         (false, _) => Purpose::Real,
@@ -142,6 +142,7 @@ pub(crate) fn go_on(cleared: Cleared, turn: Option<Turn>) -> Ready {
         findings,
         checkpoint,
         leave,
+        approved,
         route,
         purpose,
         transaction,

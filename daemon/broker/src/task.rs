@@ -116,6 +116,19 @@ pub(crate) struct Program {
     pub(crate) lifetime: Option<Duration>,
     /// The size of its terminal, if it gets one.
     pub(crate) terminal: Option<Size>,
+    pub(crate) route: RouteChoice,
+}
+
+/// Where a call asks its program to run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum RouteChoice {
+    /// Wherever the profile and the analysis of its text say.
+    #[default]
+    Automatic,
+    /// In a transaction, also if it seems to read only.
+    Transaction,
+    /// In the workspace itself, as a job: that is asked about first.
+    Direct,
 }
 
 /// Whether a job's standard input stays open for what is typed into it.

@@ -3,12 +3,12 @@
 
 mod changes;
 mod ending;
-pub(crate) mod keep;
 mod part;
 pub(crate) mod resolve;
 mod review;
 pub(crate) mod settle;
 mod told;
+pub(crate) mod unsettled;
 
 use crate::{
     channel::Channel,

@@ -6,6 +6,7 @@ use crate::{
     error::CallError,
     observe,
     records::{Ending, Told, Watched},
+    runner::RunnerKind,
     session::Session,
     why,
 };
@@ -39,8 +40,8 @@ pub(crate) struct Watchdog {
 /// What becomes of a runner when its program has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Runner {
-    /// The session's next program has it.
-    Shared,
+    /// The session's next program of this kind has it.
+    Shared(RunnerKind),
     /// It was for one program; it is given to whoever asks what became of that.
     Once,
 }
@@ -111,16 +112,16 @@ impl Watchdog {
             None => Told::default(),
         };
         let (mut ended, channel) = match (end, self.runner) {
-            (Ok(reply), Runner::Shared) => {
-                session.runners.give_back(self.channel).await;
+            (Ok(reply), Runner::Shared(kind)) => {
+                session.runners(kind).give_back(self.channel).await;
                 (Ended::of(reply, self.stopped, name), None)
             }
             (Ok(reply), Runner::Once) => (Ended::of(reply, self.stopped, name), Some(self.channel)),
             (Err(error), runner) => {
                 drop(self.channel);
                 let failure = self.stopped.unwrap_or_else(|| session.channel_error(error));
-                if runner == Runner::Shared {
-                    session.runners.prepare().await;
+                if let Runner::Shared(kind) = runner {
+                    session.runners(kind).prepare().await;
                 }
                 (Ended::default().marked(failure), None)
             }

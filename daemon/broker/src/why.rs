@@ -8,7 +8,6 @@ use crate::{
     session::Session,
     task::{ChangeTask, Task},
 };
-use palisade_plan::Path as RawPath;
 use palisade_policy::{
     Act, Decision, Explanation, Place,
     refused::{self, Refused},
@@ -46,13 +45,6 @@ pub(crate) fn touched(task: &Task) -> Touched {
 
 fn changed(task: &ChangeTask) -> Vec<(Act, Vec<u8>)> {
     task.paths().into_iter().map(|path| (Act::Write, path.to_vec())).collect()
-}
-
-/// The denial of a change that a program made; none if the profile has nothing against it.
-pub(crate) fn changed_by(session: &Session, path: &RawPath) -> Option<Denial> {
-    let path = String::from_utf8(session.absolute(&path.0)).ok()?;
-    let told = palisade_policy::explain(&session.profile, &session.scene, Act::Write, &path);
-    told.ok()?.denial()
 }
 
 /// The denials that the kernel's records tell.

@@ -124,6 +124,7 @@ fn name_process(setup: &Setup) -> Result<(), EnterError> {
     let role = match setup.role {
         Role::Files => "files",
         Role::Runner => "run",
+        Role::Reader => "read",
         Role::Trial => "trial",
         Role::Transaction => "once",
         Role::Sweep => "sweep",
@@ -219,7 +220,7 @@ fn serve(
             watch(control);
             files::serve(channels, taken.seen()).map_err(|e| EnterError::Broker(e.to_string()))
         }
-        Role::Runner => {
+        Role::Runner | Role::Reader => {
             let channel =
                 channels.pop().ok_or(EnterError::Setup { channels: 0, descriptors: 0 })?;
             let held = Held { landlock: taken.landlock, victim, recorder: taken.recorder };

@@ -71,6 +71,7 @@ impl Promised {
                 | Step::Store(_)
                 | Step::Sweep { .. }
                 | Step::Names { .. }
+                | Step::ReadOnly(_)
                 | Step::Overlay(_)
                 | Step::Rlimits(_)
                 | Step::Undumpable

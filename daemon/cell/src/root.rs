@@ -10,7 +10,7 @@ use crate::{
 };
 use palisade_plan::{Access, Bind, Identity, MissingPath, ProcView, Root, Tmpfs};
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags},
     io::Errno,
     mount::UnmountFlags,
 };
@@ -348,4 +348,29 @@ pub(crate) fn own_proc() -> Result<(), StepFailure> {
         .map_err(StepFailure::kernel("mount /proc"))?;
     let stat = rustix::fs::statat(CWD, "/proc/self", AtFlags::SYMLINK_NOFOLLOW);
     stat.map(drop).map_err(StepFailure::kernel("look at own /proc"))
+}
+
+/// Makes what the session may write read-only in a runner's own copy of its mounts.
+pub(crate) fn read_only(binds: &[Bind]) -> Result<(), StepFailure> {
+    for bind in binds {
+        let act = || StepFailure::kernel(format!("read-only {:?}", bind.path));
+        let mount = match (mounts::resolve(bind.path.as_path()), bind.missing) {
+            (Ok(mount), _) => mount,
+            (Err(Errno::NOENT | Errno::NOTDIR), MissingPath::Skip) => continue,
+            (Err(error), _) => return Err(act()(error)),
+        };
+        // The host had nothing there, and what is there now is the session's own.
+        if bind.missing == MissingPath::Skip && !is_mount(&mount).map_err(act())? {
+            continue;
+        }
+        kernel::set_mount_attributes(mount.as_fd(), READ_ONLY, Recursive::Yes)
+            .map_err(StepFailure::kernel(format!("read-only {:?}", bind.path)))?;
+    }
+    Ok(())
+}
+
+/// Whether something is mounted at a descriptor, and not only below it.
+fn is_mount(fd: &OwnedFd) -> rustix::io::Result<bool> {
+    let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
+    Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }

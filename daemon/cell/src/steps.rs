@@ -119,6 +119,7 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
                 .map_err(|error| StepFailure::NotInForce(error.to_string()))?;
             Ok(())
         }
+        Step::ReadOnly(binds) => root::read_only(&binds),
         Step::Overlay(overlay) => {
             let scanned = given.scanned.take();
             taken.layers =

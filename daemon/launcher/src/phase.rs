@@ -26,6 +26,7 @@ impl Phase {
                 Self::Serving,
                 Request::Session { .. }
                 | Request::Runner { .. }
+                | Request::Reader { .. }
                 | Request::Transaction { .. }
                 | Request::End { .. },
             ) => Ok(Self::Serving),
@@ -34,6 +35,7 @@ impl Phase {
                 Self::Greeting,
                 Request::Session { .. }
                 | Request::Runner { .. }
+                | Request::Reader { .. }
                 | Request::Transaction { .. }
                 | Request::End { .. },
             ) => Err("a request before the greeting".into()),

@@ -198,13 +198,18 @@ impl Session {
         };
         self.asked = match (&wanted, self.asked) {
             (Wanted::Transaction(..), _) | (_, Asked::Transactions) => Asked::Transactions,
-            (Wanted::Runner(_), Asked::Nothing | Asked::Runners) => Asked::Runners,
+            (Wanted::Runner(_) | Wanted::Reader(_), Asked::Nothing | Asked::Runners) => {
+                Asked::Runners
+            }
         };
         let channels = u8::try_from(wanted.channels().len());
         let channels = channels.map_err(|error| Refusal::Spawn(error.to_string()))?;
         let stored = match (&wanted, self.plan.transactions.upper) {
             (Wanted::Transaction(..), Upper::Disk) => stores.take(self.runs.own),
-            (Wanted::Transaction(..) | Wanted::Runner(_), Upper::Memory | Upper::Disk) => None,
+            (
+                Wanted::Transaction(..) | Wanted::Runner(_) | Wanted::Reader(_),
+                Upper::Memory | Upper::Disk,
+            ) => None,
         };
         let name = stored.as_ref().map(|store| store.name.clone());
         if let Some(store) = stored {

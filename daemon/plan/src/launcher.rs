@@ -38,6 +38,12 @@ pub enum Request {
         /// Which session.
         session: SessionNumber,
     },
+    /// Make a runner whose programs can only read what the session may write otherwise.
+    /// Descriptors: its channel.
+    Reader {
+        /// Which session.
+        session: SessionNumber,
+    },
     /// Make a runner for one program, whose changes of the workspace are held back: a transaction.
     /// Descriptors: its channel, and the file channel on which the changes are settled, by
     /// [`crate::change::Act::Settle`] and nothing else, when the program has ended; then, if names

@@ -16,6 +16,9 @@ pub enum Role {
     Files,
     /// Enters them and runs its programs, one at a time.
     Runner,
+    /// A runner for which the workspace, and all else of the host that the session may write, is
+    /// mounted read-only.
+    Reader,
     /// Tries each namespace and says which there are, for the launcher's [`Facts`].
     Trial,
     /// A runner for one program, whose changes of the workspace are held back until they are
@@ -197,6 +200,9 @@ pub enum Step {
         /// What to do about a mount in it, over which nothing can be laid.
         mounts: MountsBelow,
     },
+    /// Makes mounts read-only, with those below them, in a runner's own copy of the session's
+    /// mounts. Private file systems stay writable: nothing in them existed before the session.
+    ReadOnly(Vec<Bind>),
     /// A layer over the workspace, in a runner's own copy of the session's mounts.
     Overlay(Overlay),
     /// Without a root of its own, by the profile's leave: find the workspace where it is.
@@ -250,6 +256,7 @@ impl Step {
             Self::Store(_) => "store",
             Self::Sweep { .. } => "sweep",
             Self::Names { .. } => "names",
+            Self::ReadOnly(_) => "read-only",
             Self::Overlay(_) => "overlay",
             Self::Workspace(_) => "workspace",
             Self::Rlimits(_) => "rlimits",
@@ -315,7 +322,8 @@ pub fn steps(
 
     let own_proc = has(Layer::Mount) && has(Layer::Pid);
     let mut steps = vec![Step::Detach];
-    if plan.records == Records::Read && matches!(role, Role::Runner | Role::Transaction) {
+    let runs_programs = matches!(role, Role::Runner | Role::Reader | Role::Transaction);
+    if plan.records == Records::Read && runs_programs {
         steps.push(Step::AuditSession(runs.peer));
     }
     match role {
@@ -346,12 +354,14 @@ pub fn steps(
                 steps.push(Step::Proc);
             }
         }
+        Role::Reader => {
+            require_own_mounts(own_proc)?;
+            steps.extend([Step::EnterNamespaces(shared), Step::Proc]);
+            steps.push(Step::ReadOnly(writable(plan)));
+        }
         Role::Transaction => {
             let overlay = overlay(plan, facts, runs.own)?;
-            if !own_proc {
-                let why = "it needs a mount namespace and a PID namespace";
-                return Err(StepError::Transaction(why.to_owned()));
-            }
+            require_own_mounts(own_proc)?;
             steps.extend([Step::EnterNamespaces(shared), Step::Proc]);
             steps.extend(names(plan));
             steps.push(Step::Overlay(overlay));
@@ -391,7 +401,7 @@ pub fn steps(
     }
     if has(Layer::Seccomp) {
         steps.push(match (plan.recording, role) {
-            (Recording::Yes, Role::Runner | Role::Transaction) => recording(plan),
+            (Recording::Yes, Role::Runner | Role::Reader | Role::Transaction) => recording(plan),
             (Recording::Yes, Role::Files | Role::Trial | Role::Sweep) | (Recording::No, _) => {
                 Step::Seccomp(plan.syscalls.clone())
             }
@@ -409,6 +419,20 @@ fn recording(plan: &LaunchPlan) -> Step {
     let inside = |path: &Path| own.iter().any(|own| path.as_path().starts_with(own.as_path()));
     let bound = plan.binds.iter().map(|bind| bind.path.clone()).filter(inside).collect();
     Step::SeccompRecording { rules: plan.syscalls.clone(), own, bound }
+}
+
+/// Both routes give a program mounts of its own.
+fn require_own_mounts(own_proc: bool) -> Result<(), StepError> {
+    if own_proc {
+        return Ok(());
+    }
+    Err(StepError::Transaction("it needs a mount namespace and a PID namespace".to_owned()))
+}
+
+/// What of the host a session may write.
+fn writable(plan: &LaunchPlan) -> Vec<Bind> {
+    let binds = std::iter::once(&plan.workspace).chain(&plan.binds);
+    binds.filter(|bind| bind.access == Access::Write).cloned().collect()
 }
 
 /// The names that are hidden and protected.

@@ -28,11 +28,19 @@ pub struct Grant {
     tool: ToolName,
     findings: Vec<Finding>,
     checkpoint: Option<Checkpoint>,
+    /// A rule allows it.
+    ruled: bool,
 }
 
 impl Grant {
     pub(crate) const fn new(tool: ToolName, findings: Vec<Finding>) -> Self {
-        Self { tool, findings, checkpoint: None }
+        Self { tool, findings, checkpoint: None, ruled: false }
+    }
+
+    /// Whether the losses that the findings name were approved, by somebody or by a rule.
+    #[must_use]
+    pub const fn approves_losses(&self) -> bool {
+        self.ruled || self.checkpoint.is_some()
     }
 
     /// The tool that may run.
@@ -104,7 +112,8 @@ impl Question {
     /// Leave, because somebody entitled to it approved.
     #[must_use]
     pub fn approved(self, checkpoint: Checkpoint) -> Grant {
-        Grant { tool: self.tool, findings: self.findings, checkpoint: Some(checkpoint) }
+        let checkpoint = Some(checkpoint);
+        Grant { tool: self.tool, findings: self.findings, checkpoint, ruled: false }
     }
 
     /// The answer where nobody can be asked.
@@ -249,7 +258,7 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
         }
         // Whoever wants to be asked more than the profile says is asked all the same.
         Ruling::Allow if ask <= profile.ask() => {
-            return Judgement::Allow(Grant { tool: name, findings, checkpoint: None });
+            return Judgement::Allow(Grant { ruled: true, ..Grant::new(name, findings) });
         }
         Ruling::Allow | Ruling::Silent => {}
     }
@@ -270,7 +279,7 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
         let rule = format!("ask = {:?}", ask_name(ask));
         Judgement::Ask(Question { tool: name, rule, findings })
     } else {
-        Judgement::Allow(Grant { tool: name, findings, checkpoint: None })
+        Judgement::Allow(Grant::new(name, findings))
     }
 }
 

@@ -198,6 +198,15 @@ impl Profile {
         self.settings.fs.entries.iter().any(|entry| entry.reach == Reach::Write && beyond(entry))
     }
 
+    /// Whether a session reaches anything by network but a loopback of its own.
+    #[must_use]
+    pub fn reaches_network(&self) -> bool {
+        match self.settings.net.mode.value {
+            NetMode::None | NetMode::Loopback => false,
+            NetMode::Ports => true,
+        }
+    }
+
     /// Whether something in the workspace is hidden from programs.
     #[must_use]
     pub const fn hides(&self) -> bool {

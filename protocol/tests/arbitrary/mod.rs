@@ -235,7 +235,13 @@ fn result() -> impl Strategy<Value = CallResult> {
         (name(), name(), option::of(name()), option::of(text())),
         (text(), text(), text(), option::of(error()), option::of(object())),
         (any::<[bool; 7]>(), any::<[u64; 2]>(), any::<[Option<i32>; 2]>()),
-        (vec(finding(), 0..3), vec(denial(), 0..3), option::of(checkpoint), receipt()),
+        (
+            vec(finding(), 0..3),
+            vec(denial(), 0..3),
+            option::of(checkpoint),
+            receipt(),
+            option::of(route()),
+        ),
     )
         .prop_map(|(names, texts, numbers, lists)| CallResult {
             call_id: names.0,
@@ -261,8 +267,13 @@ fn result() -> impl Strategy<Value = CallResult> {
             findings: lists.0,
             denials: lists.1,
             checkpoint: lists.2,
+            route: lists.4,
             receipt: lists.3,
         })
+}
+
+fn route() -> impl Strategy<Value = Route> {
+    (0..3_u8).prop_map(|number| codec::decode(&[number]).unwrap())
 }
 
 fn metadata() -> impl Strategy<Value = ToolMetadata> {

@@ -100,6 +100,21 @@ impl Docket {
         }
     }
 
+    /// For what is decided about a job after its call was answered. The job's end is recorded by
+    /// itself.
+    pub(crate) fn for_job(&self) -> Self {
+        Self {
+            audit: self.audit.clone(),
+            call: self.call.clone(),
+            session: Arc::clone(&self.session),
+            started: self.started,
+            state: State::Closed,
+            answered: self.answered,
+            keeps: self.keeps,
+            attachment: None,
+        }
+    }
+
     /// Notes the tool's own name and what the judge says.
     pub(crate) fn note(&mut self, said: &Said<'_>) {
         let finding = |finding: &palisade_protocol::Finding| Finding {

@@ -169,6 +169,7 @@ mod tests {
             typing: crate::task::Typing::Closed,
             lifetime: None,
             terminal: None,
+            route: Default::default(),
         }
     }
 

@@ -24,6 +24,7 @@ pub(crate) fn programs(session: &Session, paths: &[Vec<u8>]) -> Vec<(Checker, Pr
                 typing: Typing::Closed,
                 lifetime: None,
                 terminal: None,
+                route: Default::default(),
             };
             (checker.clone(), program)
         })

@@ -210,6 +210,7 @@ mod tests {
             typing: Typing::Closed,
             lifetime: None,
             terminal: None,
+            route: Default::default(),
         }
     }
 

@@ -1,19 +1,16 @@
 //! Attends a job from its start to its end. Broker.
 
-use super::{Job, tape::Recorder};
+use super::{Job, place::JobPlace, tape::Recorder};
 use crate::{
     attachment::Attachment,
-    context::{Context, Deadline},
+    context::Deadline,
     error::CallError,
     run::Begun,
     session::Session,
     streams::{self, Piece, Taker},
     task::Content,
-    transaction::{Transaction, keep},
     watchdog::{Runner, Watchdog},
-    why,
 };
-use palisade_protocol::{ToolName, WireError};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, watch},
@@ -33,29 +30,12 @@ pub(super) struct Attended {
     pub(super) input: (Option<Content>, Option<Attachment>),
     /// The call that still waits for it.
     pub(super) tap: Option<mpsc::Sender<Piece>>,
-    /// Where it runs, if names are hidden from it or protected.
-    pub(super) held: Option<Held>,
-}
-
-/// What a job changes in the workspace counts when it has ended.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) transaction: Transaction,
-    pub(super) context: Context,
-}
-
-impl Held {
-    /// Has it done, or says why not.
-    async fn keep(&self) -> Result<(), CallError> {
-        let tool = ToolName::try_from("bash".to_owned());
-        let tool = tool.map_err(|error| CallError::Cell(error.to_string()))?;
-        keep::keep(&self.transaction, &self.context, &tool).await
-    }
+    pub(super) place: JobPlace,
 }
 
 /// Follows a job until it and everything it started is gone.
 pub(super) async fn attend(attended: Attended) {
-    let Attended { session, job, name, begun, mut signals, deadline, input, tap, held } = attended;
+    let Attended { session, job, name, begun, mut signals, deadline, input, tap, place } = attended;
     let Begun { channel, sink, source, watched, .. } = begun;
     let recorder = Recorder::new(session.profile.spool_bytes());
     let mut taking = Taking { job: &job, recorder, tap };
@@ -67,7 +47,10 @@ pub(super) async fn attend(attended: Attended) {
     };
     let grace = Duration::from_millis(session.profile.kill_grace_ms());
     let supervise = async {
-        let runner = if held.is_some() { Runner::Once } else { Runner::Shared };
+        let runner = match &place {
+            JobPlace::Transaction(_) => Runner::Once,
+            JobPlace::Runner(kind) => Runner::Shared(*kind),
+        };
         let mut watchdog = Watchdog::new(channel, watched, grace, runner);
         let end = tokio::select! {
             end = watchdog.wait(stopped(&job, deadline), &mut signals) => end,
@@ -83,13 +66,10 @@ pub(super) async fn attend(attended: Attended) {
     });
     let (mut ended, channel) = watchdog.ended(end, &session, name).await;
     ended.stragglers |= pipe == streams::Held::Yes;
-    if let Some(held) = held {
+    if let (JobPlace::Transaction(held), Some(_)) = (place, &channel) {
         // Without an answer of its runner there is nothing to be had of it.
-        let kept = if channel.is_some() { held.keep().await } else { Ok(()) };
-        if let Err(error) = kept {
-            ended.denials.extend(error.about().and_then(|path| why::changed_by(&session, path)));
-            ended.error = Some(unkept(error));
-        }
+        job.progress.send_modify(|progress| progress.settling = true);
+        held.settle(&mut ended).await;
     }
     // A writer that waits for room lets go when it sees the end.
     job.end.cancel();
@@ -104,13 +84,6 @@ pub(super) async fn attend(attended: Attended) {
         progress.lasted = Some(lasted);
         progress.ended = Some(Arc::new(ended));
     });
-}
-
-/// What a job changed does not count.
-fn unkept(error: CallError) -> WireError {
-    let error = WireError::from(error);
-    let message = format!("nothing that the job changed was kept: {}", error.message);
-    WireError { message, ..error }
 }
 
 /// Takes in what a job prints.

@@ -52,11 +52,15 @@ fn outcome(output: String, data: &Value) -> Result<Outcome, CallError> {
 
 /// A job in a result's data.
 pub(super) fn described(job: &Job) -> Value {
-    let Progress { total, ended, lasted } = job.progress();
+    let Progress { total, settling, ended, lasted } = job.progress();
     let time = lasted.unwrap_or_else(|| job.started.elapsed());
     let mut data = json!({
         "job": job.number,
-        "state": if ended.is_some() { "ended" } else { "running" },
+        "state": match (&ended, settling) {
+            (Some(_), _) => "ended",
+            (None, true) => "in review",
+            (None, false) => "running",
+        },
         "command": job.command,
         "call_id": job.call_id,
         "output_bytes": total,
@@ -69,6 +73,13 @@ pub(super) fn described(job: &Job) -> Value {
         data["killed"] = json!(ended.cancelled);
         data["oom"] = json!(ended.oom);
         data["error"] = json!(ended.error);
+        if let Some(settled) = &ended.settled {
+            let text = settled.data.as_ref().map_or("null", JsonText::as_str);
+            let effects: Value = serde_json::from_str(text).unwrap_or_default();
+            data["transaction"] = effects["transaction"].clone();
+            data["undo"] = json!(settled.undo);
+            data["checkpoint"] = json!(settled.checkpoint);
+        }
         if !ended.denials.is_empty() {
             data["denials"] = json!(ended.denials);
         }

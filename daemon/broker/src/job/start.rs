@@ -1,8 +1,9 @@
 //! Starts jobs: at once, or when a call has outlived its patience. Broker.
 
-use super::{Job, Progress, attend, serve, tape::Tape};
+use super::{Job, Progress, attend, place::JobPlace, serve, tape::Tape};
 use crate::{
     context::{Context, Deadline},
+    ended::Settled,
     error::CallError,
     outcome::Outcome,
     output::Output,
@@ -10,7 +11,6 @@ use crate::{
     streams::{PIECES, Piece, Taker as _},
     task::{Directory, JobNumber, Program, Typing},
 };
-use palisade_policy::Search;
 use palisade_protocol::JsonText;
 use std::{
     sync::{Arc, Mutex},
@@ -32,8 +32,9 @@ pub(crate) async fn background(
     program: Program,
     mut context: Context,
     deadline: Deadline,
+    place: JobPlace,
 ) -> Result<Outcome, CallError> {
-    let job = begin(program, &mut context, deadline, None).await?;
+    let job = begin(program, &mut context, deadline, (place, None)).await?;
     let output = format!("job {} runs: {}\n", job.number, job.command);
     Ok(Outcome { output, data: Some(told(&job)?), ..Outcome::default() })
 }
@@ -47,12 +48,12 @@ pub(crate) async fn yielding(
     program: Program,
     mut context: Context,
     deadline: Deadline,
-    patience: Duration,
+    (patience, place): (Duration, JobPlace),
 ) -> Result<Outcome, CallError> {
     let directory = program.directory;
     let until = Moment::now() + patience;
     let (tap, mut pieces) = mpsc::channel::<Piece>(PIECES);
-    let job = begin(program, &mut context, deadline, Some(tap)).await?;
+    let job = begin(program, &mut context, deadline, (place, Some(tap))).await?;
     let mut output = Output::of_job(&context);
     loop {
         tokio::select! {
@@ -78,8 +79,11 @@ pub(crate) async fn yielding(
     } else if spooled {
         context.spools.remove(&context.call_id).await;
     }
-    run::finish((*ended).clone(), directory, &context, &mut outcome);
-    Ok(outcome)
+    let mut ended = (*ended).clone();
+    let settled = ended.settled.take().map(|settled| *settled).unwrap_or_default();
+    run::finish(ended, directory, &context, &mut outcome);
+    let Settled { data, undo, findings, checkpoint } = settled;
+    Ok(Outcome { data, undo, findings, checkpoint, ..outcome })
 }
 
 async fn yielded(job: &Job, output: Output<'_>) -> Result<Outcome, CallError> {
@@ -93,36 +97,33 @@ async fn begin(
     program: Program,
     context: &mut Context,
     deadline: Deadline,
-    tap: Option<mpsc::Sender<Piece>>,
+    (mut place, tap): (JobPlace, Option<mpsc::Sender<Piece>>),
 ) -> Result<Arc<Job>, CallError> {
     let session = Arc::clone(&context.session);
     let (sender, signals) = mpsc::channel(SIGNALS);
     context.room_for_output().await?;
     // Counted before anything runs.
-    let place = session.jobs.places.take()?;
+    let counted = session.jobs.places.take()?;
     let make = |number| made(number, &program, context, sender);
     let job = session.jobs.enter(make)?;
     let reserved = Reserved { context, number: Some(job.number) };
-    let mut transaction = match session.is_veiled() {
-        true => Some(session.transaction().await?),
-        false => None,
-    };
-    let mut via = match &mut transaction {
-        Some(transaction) => Via::Transaction(transaction),
-        None => Via::Runners(Search::Whole),
+    let mut via = match &mut place {
+        JobPlace::Transaction(held) => Via::Transaction(&mut held.unsettled.transaction),
+        JobPlace::Runner(kind) => Via::Runners(*kind),
     };
     let mut begun: Begun = run::begin(&program, reserved.context, deadline, &mut via).await?;
     reserved.keep();
     // The next call has its runner ready too.
-    session.runners.prepare().await;
+    match &place {
+        JobPlace::Runner(kind) => session.runners(*kind).prepare().await,
+        JobPlace::Transaction(_) => session.transactions.prepare().await,
+    }
     if program.typing == Typing::Open {
         *job.input.lock().await = begun.sink.take();
     }
     *job.window() = begun.window.take();
     let input = (program.stdin.clone(), context.input.take());
     let lifetime = program.lifetime.map(Deadline::after);
-    let held =
-        transaction.map(|transaction| attend::Held { transaction, context: context.outliving() });
     let attended = attend::Attended {
         session,
         job: Arc::clone(&job),
@@ -132,11 +133,11 @@ async fn begin(
         deadline: lifetime,
         input,
         tap,
-        held,
+        place,
     };
     tokio::spawn(async move {
         attend::attend(attended).await;
-        drop(place);
+        drop(counted);
     });
     Ok(job)
 }

@@ -13,7 +13,7 @@ use crate::{
     oom::OomCounter,
     peer::Peer,
     receipt,
-    runner::Runners,
+    runner::{RunnerKind, Runners},
     server::Server,
     survival::Survival,
     todos::Todos,
@@ -111,18 +111,24 @@ pub(super) async fn begin(
             return Err(error);
         }
     };
-    let runners = Runners::new(Arc::clone(&launcher), number);
-    runners.prepare().await;
+    let runners = Runners::new(Arc::clone(&launcher), number, RunnerKind::Direct);
+    let readers = Runners::new(Arc::clone(&launcher), number, RunnerKind::Reading);
     let transactions = Transactions::new(Arc::clone(&launcher), number);
     let overlay = &launcher.facts().overlay;
     let over = if profile.writes_workspace() { &overlay.write } else { &overlay.read };
     if let Found::No(why) = over
-        && (guard >= Guard::Auto || profile.veils())
+        && ((guard >= Guard::Auto && profile.writes_workspace()) || profile.veils())
     {
         transactions.give_up(why.clone());
     }
     if let Some(why) = &made.ready.uncovered {
         transactions.give_up(why.clone());
+    }
+    // The one that its first command will most likely need.
+    match (guard, transactions.none()) {
+        (Guard::Auto, None) => readers.prepare().await,
+        (Guard::Off | Guard::Text, _) | (_, Some(_)) => runners.prepare().await,
+        (Guard::Transaction, None) => {}
     }
     let (sender, state) = watch::channel(State::Running);
     tokio::spawn(attend(Arc::clone(&launcher), number, replies, sender));
@@ -145,6 +151,7 @@ pub(super) async fn begin(
         todos: Todos::default(),
         files: FileChannels::new(made.channels),
         runners,
+        readers,
         transactions,
         search,
         kept: Kept::default(),

@@ -13,7 +13,7 @@ use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
 
 /// Makes a session for the client at the other end of a socket.
 pub(crate) async fn open(
-    server: &Server,
+    server: &Arc<Server>,
     who: &Who,
     client: BorrowedFd<'_>,
     request: Open,

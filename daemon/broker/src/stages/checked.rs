@@ -4,7 +4,7 @@ use crate::{
     attachment::Attachment,
     change::Preview,
     context::Context,
-    guard::Route,
+    guard::{EffectsReview, Route},
     outcome::Outcome,
     session::Session,
     task::{self, Manner, Task, Validated},
@@ -12,7 +12,7 @@ use crate::{
     transaction::Transaction,
     turn::Place,
 };
-use palisade_policy::{Grant, Profile, Search, UpFront};
+use palisade_policy::Profile;
 use palisade_protocol::{Call, CallId, Guard, ToolName, WireError};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -81,7 +81,6 @@ impl Checked {
         self.call.options.dry_run
             && self.context.session.guard() >= Guard::Auto
             && program.manner == Manner::Foreground
-            && program.terminal.is_none()
             && profile.writes_workspace()
             && !profile.writes_beyond()
     }
@@ -91,43 +90,29 @@ impl Checked {
         Self { report: Some(report), ..self }
     }
 
-    /// The same that runs another way.
+    /// The same by another route: its arguments were changed.
     pub(crate) fn routed(self, route: Route) -> Self {
         Self { route, ..self }
     }
 
-    /// The same after somebody said yes: what was known to destroy, and approved, need not be held
-    /// back.
-    pub(crate) fn approved(self, grant: &Grant) -> Self {
-        let known = grant.findings().iter().any(|found| UpFront::Known.asks(found));
-        let session = &self.context.session;
-        if known && session.guard() == Guard::Auto {
-            let veiled = session.is_veiled();
-            return self.routed(if veiled { Route::Veiled } else { Route::Direct(Search::Whole) });
-        }
-        self
-    }
-
     /// Whether it runs in a transaction.
     pub(crate) fn wants_transaction(&self) -> bool {
-        // What runs on takes its own when it begins.
-        let ends =
-            matches!(&self.validated.task, Task::Run(one) if one.manner == Manner::Foreground);
-        self.route == Route::Transaction || (self.route == Route::Veiled && ends) || self.is_tried()
+        let runs = matches!(self.validated.task, Task::Run(_));
+        (runs && matches!(self.route, Route::Transaction(_))) || self.is_tried()
     }
 
-    /// Whether it is known to read only, and would be shown what is hidden.
-    pub(crate) fn looks_around(&self) -> bool {
+    /// Whether it reads where it would be shown what is hidden.
+    pub(crate) fn may_see_hidden(&self) -> bool {
         let session = &self.context.session;
         matches!(self.validated.task, Task::Run(_))
-            && matches!(self.route, Route::Direct(_))
+            && self.route == Route::Reading
             && session.is_veiled()
             && session.profile.hides()
     }
 
-    /// From here on what is hidden is hidden from it.
-    pub(crate) const fn veil(&mut self) {
-        self.route = Route::Veiled;
+    /// From here on it runs in a transaction, in which what is hidden is hidden.
+    pub(crate) const fn hide(&mut self) {
+        self.route = Route::Transaction(EffectsReview::Required);
     }
 
     /// Gives it its transaction.

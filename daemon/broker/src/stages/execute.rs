@@ -9,9 +9,13 @@ use crate::{
     diagnose, errand,
     error::CallError,
     file,
-    guard::Route,
+    guard::{EffectsReview, Route},
     invoke::{self, Asking},
-    job, observe,
+    job::{
+        self,
+        place::{JobPlace, JobTransaction},
+    },
+    observe,
     observers::Audience,
     outcome::Outcome,
     provider::left,
@@ -21,21 +25,29 @@ use crate::{
     task::{Manner, Program, Task, Validated},
     tools::Tool,
     transaction::{
-        settle,
-        settle::{Consent, Unsettled},
+        Transaction, settle,
+        unsettled::{Purpose, Unsettled},
     },
+    turn::Turn,
     why,
 };
-use palisade_policy::Search;
-use palisade_protocol::{Call, ErrorCode, ToolMetadata, WireError, arguments::Encoding};
+use palisade_plan::change::Version;
+use palisade_protocol::{
+    Call, ErrorCode, Route as RouteName, ToolMetadata, WireError, arguments::Encoding,
+};
 use std::sync::Arc;
 
 /// Does it: in the cell, unless it is about the session itself.
-pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Executed, Box<Outcome>> {
+pub(crate) async fn execute(
+    server: &Arc<Server>,
+    docket: &mut Docket,
+    ticketed: Ticketed,
+) -> Result<Executed, Box<Outcome>> {
     let Ready { mut context, call, tool, validated, findings, checkpoint, leave, route, .. } =
         ticketed.ready;
     let (purpose, transaction, turn) =
         (ticketed.ready.purpose, ticketed.ready.transaction, ticketed.ready.turn);
+    let approved = ticketed.ready.approved;
     let Validated { task, timeout } = validated;
     let deadline = Deadline::after(timeout);
     let session = Arc::clone(&context.session);
@@ -50,64 +62,125 @@ pub(crate) async fn execute(server: &Server, ticketed: Ticketed) -> Result<Execu
     };
     let touched = why::touched(&task);
     let observed = observe::asked(&session, &tool.spec, &touched);
-    if let (Some(transaction), Task::Run(program)) = (transaction, &task) {
-        let program = program.clone();
-        let cwd = None;
-        let consent = if route == Route::Veiled { Consent::Given } else { Consent::Asked };
-        let mut unsettled = Unsettled {
-            transaction,
-            purpose,
-            consent,
-            context,
-            call,
-            tool,
-            task,
-            cwd,
-            _turn: turn,
-        };
-        let mut outcome = unsettled.run(program, deadline).await;
-        why::explain(&session, &touched, &mut outcome);
-        let mut outcome = Outcome { findings, checkpoint, ..outcome };
-        outcome.observed.splice(0..0, observed);
-        return Ok(Executed { outcome, reviewed, unsettled: Some(Box::new(unsettled)) });
-    }
     let change = Changing::begin(&session, &tool.spec.metadata);
-    let mut outcome = match task {
-        Task::Run(program) => match route {
-            Route::Direct(search) => run(program, context, deadline, search).await,
-            Route::Veiled => run(program, context, deadline, Search::Whole).await,
-            Route::Transaction => CallError::Cell("it has no transaction".to_owned()).into(),
-        },
-        Task::Job(task) => job::serve::run(task, context, deadline).await,
-        Task::Errand(errand) => errand::run(errand, &session, &server.registry),
+    let (mut outcome, unsettled) = match task {
+        Task::Run(program) => {
+            let running = Running { server, docket, call, tool, approved, context, deadline };
+            let (mut outcome, unsettled) =
+                running.run(program, (route, transaction), (purpose, turn)).await;
+            outcome.route = Some(route.name());
+            hint_at_transaction(&session, &mut outcome);
+            (outcome, unsettled)
+        }
+        Task::Job(task) => (job::serve::run(task, context, deadline).await, None),
+        Task::Errand(errand) => (errand::run(errand, &session, &server.registry), None),
         Task::Provided { arguments, .. } => match tool.provider() {
             Some(provider) => {
                 let asking = Asking { tool: tool.spec.name.clone(), arguments, reason };
-                invoke::run(provider, asking, context, deadline).await
+                (invoke::run(provider, asking, context, deadline).await, None)
             }
-            None => left().into(),
+            None => (left().into(), None),
         },
-        Task::Check { paths } => diagnose::run(&paths, context, deadline).await,
-        Task::Change(task) => change::run(&task, &tool.spec.name, &leave, context, deadline).await,
+        Task::Check { paths } => {
+            let settling = diagnose::Settling { server, docket, call, tool, route };
+            let mut outcome = diagnose::run(&paths, settling, context, deadline).await;
+            outcome.route = Some(route.name());
+            (outcome, None)
+        }
+        Task::Change(task) => {
+            (change::run(&task, &tool.spec.name, &leave, context, deadline).await, None)
+        }
         task @ (Task::Read { .. } | Task::List { .. } | Task::Glob(_) | Task::Grep(_)) => {
-            file::run(task, &tool.spec, context, deadline).await
+            (file::run(task, &tool.spec, context, deadline).await, None)
         }
     };
     drop(change);
     why::explain(&session, &touched, &mut outcome);
     let mut outcome = Outcome { findings, checkpoint, ..outcome };
     outcome.observed.splice(0..0, observed);
-    Ok(Executed { outcome, reviewed, unsettled: None })
+    Ok(Executed { outcome, reviewed, unsettled })
 }
 
-/// Runs a program, to its end or until it has become a job.
-async fn run(program: Program, context: Context, deadline: Deadline, search: Search) -> Outcome {
-    let begun = match program.manner {
-        Manner::Foreground => return run::run(program, context, deadline, search).await,
-        Manner::Background => job::start::background(program, context, deadline).await,
-        Manner::Yield(after) => job::start::yielding(program, context, deadline, after).await,
-    };
-    begun.unwrap_or_else(Outcome::from)
+/// Says how a command can write that failed where it could not.
+fn hint_at_transaction(session: &Session, outcome: &mut Outcome) {
+    let chosen = session.profile.writes_workspace() && outcome.route == Some(RouteName::Reading);
+    if let Some(error) = outcome.error.as_mut().filter(|error| chosen && error.code == FAILED) {
+        error.hint = "the workspace was read-only for this command, since it seemed to read only; \
+                      if it has to write there, call again with route = \"transaction\""
+            .to_owned();
+    }
+}
+
+const FAILED: ErrorCode = ErrorCode::CommandFailed;
+
+/// A call that runs a program.
+struct Running<'a> {
+    server: &'a Arc<Server>,
+    docket: &'a Docket,
+    call: Call,
+    tool: Arc<Tool>,
+    approved: Vec<Version>,
+    context: Context,
+    deadline: Deadline,
+}
+
+impl Running<'_> {
+    /// Runs a program by its route, to its end or until it has become a job. The effects of one that
+    /// ended in a transaction are still to be settled.
+    async fn run(
+        self,
+        program: Program,
+        (route, transaction): (Route, Option<Transaction>),
+        (purpose, turn): (Purpose, Option<Turn>),
+    ) -> (Outcome, Option<Box<Unsettled>>) {
+        let Self { server, docket, call, tool, approved, context, deadline } = self;
+        let review = match route {
+            Route::Transaction(review) => review,
+            // A dry run of what seems to read.
+            Route::Reading | Route::Direct => EffectsReview::Required,
+        };
+        let (manner, task) = (program.manner, Task::Run(program.clone()));
+        let unsettled = |transaction, context, turn| Unsettled {
+            transaction,
+            purpose,
+            review,
+            approved,
+            context,
+            call,
+            tool,
+            task,
+            cwd: None,
+            _turn: turn,
+        };
+        let place = match (transaction, route.runner(), manner) {
+            (Some(transaction), _, Manner::Foreground) => {
+                let mut unsettled = Box::new(unsettled(transaction, context, turn));
+                let outcome = unsettled.run(program, deadline).await;
+                return (outcome, Some(unsettled));
+            }
+            (Some(transaction), _, Manner::Background | Manner::Yield(_)) => {
+                let unsettled = unsettled(transaction, context.outliving(), None);
+                let (server, docket) = (Arc::clone(server), docket.for_job());
+                JobPlace::Transaction(Box::new(JobTransaction { unsettled, server, docket }))
+            }
+            (None, Some(kind), _) => JobPlace::Runner(kind),
+            (None, None, _) => {
+                return (CallError::Cell("it has no transaction".to_owned()).into(), None);
+            }
+        };
+        let started = match (manner, place) {
+            (Manner::Foreground, JobPlace::Runner(kind)) => {
+                return (run::run(program, context, deadline, kind).await, None);
+            }
+            (Manner::Background | Manner::Foreground, place) => {
+                job::start::background(program, context, deadline, place).await
+            }
+            (Manner::Yield(after), place) => {
+                job::start::yielding(program, context, deadline, (after, place)).await
+            }
+        };
+        (started.unwrap_or_else(Outcome::from), None)
+    }
 }
 
 /// A call that ran.

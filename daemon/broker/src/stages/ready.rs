@@ -6,10 +6,11 @@ use crate::{
     guard::Route,
     task::Validated,
     tools::Tool,
-    transaction::{Transaction, settle::Purpose},
+    transaction::{Transaction, unsettled::Purpose},
     turn::Turn,
 };
 use palisade_audit::Ticket;
+use palisade_plan::change::Version;
 use palisade_protocol::{Call, Checkpoint, Finding};
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub(crate) struct Ready {
     pub(super) findings: Vec<Finding>,
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) leave: Leave,
+    /// The files whose loss was approved with the call.
+    pub(super) approved: Vec<Version>,
     pub(super) route: Route,
     pub(super) purpose: Purpose,
     pub(super) transaction: Option<Transaction>,

@@ -4,7 +4,9 @@ use super::{
     describe::{Description, Traits},
     schema,
 };
-use crate::task::{Content, Directory, Manner, Parsed, Program, Task, Typing, invalid, path, size};
+use crate::task::{
+    Content, Directory, Manner, Parsed, Program, RouteChoice, Task, Typing, invalid, path, size,
+};
 use palisade_protocol::{
     AuditOperation, Call, CallOptions, ErrorCode, PermissionClass, ToolSpec, WireError,
     arguments as wire,
@@ -73,6 +75,7 @@ fn program(mut arguments: wire::Bash, options: &CallOptions) -> Result<Program, 
         (false, None, Some(_)) => return Err(invalid("cols", "there is no terminal", "set `pty`")),
     };
     let cwd = arguments.cwd.map(|cwd| path("cwd", cwd)).transpose()?;
+    let route = route(arguments.route, manner)?;
     Ok(Program {
         argv,
         script,
@@ -84,6 +87,7 @@ fn program(mut arguments: wire::Bash, options: &CallOptions) -> Result<Program, 
         typing,
         lifetime: None,
         terminal,
+        route,
     })
 }
 
@@ -103,6 +107,18 @@ fn typing(
             Err(invalid("input", "only a job can be typed into", hint))
         }
         (true, Manner::Background | Manner::Yield(_)) => Ok(Typing::Open),
+    }
+}
+
+fn route(asked: Option<wire::BashRoute>, manner: Manner) -> Result<RouteChoice, WireError> {
+    match (asked, manner) {
+        (None, _) => Ok(RouteChoice::Automatic),
+        (Some(wire::BashRoute::Transaction), _) => Ok(RouteChoice::Transaction),
+        (Some(wire::BashRoute::Direct), Manner::Background) => Ok(RouteChoice::Direct),
+        (Some(wire::BashRoute::Direct), Manner::Foreground | Manner::Yield(_)) => {
+            let hint = "set `background`, or leave out `route`";
+            Err(invalid("route", "only a job can run directly", hint))
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! What a command changed, with what is lost by it and what somebody else changed as well. Broker,
 //! pure.
 
-use crate::{change::Preview, escaped::escaped, session::Session};
+use super::unsettled::Unsettled;
+use crate::{change::Preview, escaped::escaped};
 use palisade_plan::change::{Conflict, Effect};
 use palisade_policy::{CONFLICT, Facts, losses};
-use palisade_protocol::{Finding, Severity, ToolName};
+use palisade_protocol::{Finding, Severity};
 
 /// What a command changed.
 #[derive(Debug)]
@@ -14,8 +15,8 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    pub(super) fn new(session: &Session, tool: &ToolName, preview: Preview) -> Self {
-        let facts = facts(session, tool, &preview);
+    pub(super) fn new(of: &Unsettled, preview: Preview) -> Self {
+        let facts = facts(of, &preview);
         Self { preview, facts }
     }
 
@@ -31,8 +32,9 @@ impl Changes {
 }
 
 /// For the judge: the paths, and what would be lost.
-pub(super) fn facts(session: &Session, tool: &ToolName, preview: &Preview) -> Facts {
-    let own = |version| session.wrote(version);
+pub(super) fn facts(of: &Unsettled, preview: &Preview) -> Facts {
+    let (session, tool) = (&of.context.session, &of.tool.spec.name);
+    let own = |version| session.wrote(version) || of.approved.contains(&version);
     let workspace = &session.workspace.0;
     let mut findings = losses(&session.profile, tool, workspace, &preview.effects, &own);
     findings.extend(preview.conflicts.iter().map(contested));

@@ -5,8 +5,8 @@ use super::{
     changes::Changes,
     ending::{denied, discarded, failed, noted, refused},
     part::{is_part, left_out},
-    settle::Unsettled,
     told,
+    unsettled::Unsettled,
 };
 use crate::{
     audit::docket::Docket,
@@ -41,7 +41,7 @@ impl Unsettled {
     /// What was changed, to be shown.
     pub(super) async fn changes(&self, conflicts: Conflicts) -> Result<Changes, CallError> {
         let preview = self.preview(Vec::new(), conflicts).await?;
-        Ok(Changes::new(&self.context.session, &self.tool.spec.name, preview))
+        Ok(Changes::new(self, preview))
     }
 
     /// Asks about it: what it destroyed, or what somebody else changed as well.

@@ -2,23 +2,23 @@
 //! and then counts whole or in part or not at all. Broker.
 
 use super::{
-    SETTLE, Transaction,
+    SETTLE,
     changes::{Changes, facts},
     ending::{failed, refused, rendered, tried, untold},
     resolve::{resolve, take_back},
     told::{self, Fate},
+    unsettled::{Purpose, Unsettled},
 };
 use crate::{
     audit::docket::Docket,
     change::{self, Done, Held, Leave},
-    context::{Context, Deadline},
+    context::Deadline,
     error::CallError,
+    guard::EffectsReview,
     outcome::Outcome,
     run,
     server::Server,
-    task::{ChangeTask, Kept, Program, Task},
-    tools::Tool,
-    turn::Turn,
+    task::{ChangeTask, Kept, Program},
     why,
 };
 use palisade_plan::{
@@ -26,42 +26,8 @@ use palisade_plan::{
     change::{Conflicts, Effect},
 };
 use palisade_policy::{Facts, Judgement, Refusal, judge_effects};
-use palisade_protocol::{Call, ErrorCode};
-use serde_json::Value;
+use palisade_protocol::ErrorCode;
 use std::sync::Arc;
-
-/// What a transaction is for.
-#[derive(Debug)]
-pub(crate) enum Purpose {
-    /// What it changes is to count.
-    Real,
-    /// What it changes is to be told: the report so far.
-    Trial(Value),
-}
-
-/// Whether what a program destroyed is asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Consent {
-    /// It is.
-    Asked,
-    /// It was before, or need not be: it runs in a transaction for what is hidden or protected.
-    Given,
-}
-
-/// A call whose program has ended in its transaction. It holds its turn until it is settled.
-#[derive(Debug)]
-pub(crate) struct Unsettled {
-    pub(crate) transaction: Transaction,
-    pub(crate) purpose: Purpose,
-    pub(crate) consent: Consent,
-    pub(crate) context: Context,
-    pub(crate) call: Call,
-    pub(crate) tool: Arc<Tool>,
-    pub(crate) task: Task,
-    /// Where the program ended.
-    pub(crate) cwd: Option<Vec<u8>>,
-    pub(crate) _turn: Option<Turn>,
-}
 
 /// Settles a transaction. `outcome` is that of its program.
 pub(crate) async fn settle(
@@ -155,9 +121,8 @@ impl Unsettled {
         if held.preview.effects.is_empty() {
             return AtOnce::Nothing;
         }
-        let session = &self.context.session;
-        match self.judge(&facts(session, &self.tool.spec.name, &held.preview)) {
-            Judgement::Ask(_) if self.consent == Consent::Asked => AtOnce::Asks,
+        match self.judge(&facts(self, &held.preview)) {
+            Judgement::Ask(_) if self.review == EffectsReview::Required => AtOnce::Asks,
             Judgement::Allow(_) | Judgement::Ask(_) => {
                 let leave = Leave::Shown(held.preview.digest);
                 let effects = held.preview.effects.clone();
@@ -168,7 +133,7 @@ impl Unsettled {
                 }
             }
             Judgement::Deny(refusal) => {
-                let changes = Changes::new(session, &self.tool.spec.name, held.preview);
+                let changes = Changes::new(self, held.preview);
                 AtOnce::Denied(Box::new(changes), Box::new(refusal))
             }
         }

@@ -26,6 +26,10 @@ impl Launcher {
                 let wanted = <[OwnedFd; 1]>::try_from(fds).map(Wanted::Runner);
                 self.runner(session, wanted)
             }
+            Request::Reader { session } => {
+                let wanted = <[OwnedFd; 1]>::try_from(fds).map(Wanted::Reader);
+                self.runner(session, wanted)
+            }
             Request::Transaction { session } => {
                 let mut fds = fds;
                 let scanned = if fds.len() > 2 { fds.pop() } else { None };
