@@ -341,6 +341,43 @@ fn secrets_are_not_in_the_log() {
     }
 }
 
+/// Passwords by the options, headers and addresses that carry them: in a line, as words, in what a
+/// person is asked about, and in findings. What only looks like one stays readable.
+#[test]
+fn passwords_on_command_lines_are_not_in_the_log() {
+    let line = "mysql -uroot -phunter2 db; sshpass -p hunter2 ssh -p 2022 nowhere.invalid; \
+                curl -u me:hunter2 -H 'Authorization: token hunter2' https://me:hunter2@nowhere.invalid; \
+                wget --user=me --password=hunter2 nowhere.invalid; mkdir -p kept/readable; cp -pr kept copied";
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let sandbox = world.open_with("workspace");
+        let ran = sandbox.call("bash", json!({ "command": line }));
+        assert!(ran.exit_code.is_some(), "{mode:?}: {:?}", ran.error);
+        let denied = sandbox.call("bash", json!({"command": format!("rm -f probe; {line}")}));
+        assert_eq!(code(&denied), Some(ErrorCode::Denied), "{mode:?}");
+        for argv in [
+            json!(["mysql", "-phunter2"]),
+            json!(["sshpass", "-p", "hunter2", "true"]),
+            json!(["curl", "-u", "me:hunter2", "http://nowhere.invalid"]),
+            json!(["tool", "--password", "hunter2"]),
+        ] {
+            assert_eq!(sandbox.call("bash", json!({ "argv": argv })).tool.as_str(), "bash");
+        }
+        drop(sandbox);
+        let found = records(&world);
+        assert!(found.iter().any(|record| matches!(record, Record::Question(_))), "{mode:?}");
+        let mut log = String::new();
+        for entry in fs::read_dir(directory(&world)).unwrap() {
+            log.push_str(&fs::read_to_string(entry.unwrap().path()).unwrap());
+        }
+        let secret = log.lines().find(|line| line.contains("hunter2"));
+        assert_eq!(secret, None, "{mode:?}");
+        for readable in ["mkdir -p kept/readable", "cp -pr kept copied", "ssh -p 2022"] {
+            assert!(log.contains(readable), "{mode:?}: {readable}");
+        }
+    }
+}
+
 #[test]
 fn daemons_side_by_side_have_a_chain_each() {
     for mode in Mode::all() {

@@ -1,6 +1,10 @@
 //! Text and JSON of others as they may stand in the log: bounded, and without secrets. Pure.
 
-use crate::redact::{REDACTED, names_a_secret, redact};
+use crate::{
+    names::{names_a_directory, names_a_secret},
+    options::{Place, secret_in, secret_of},
+    redact::{REDACTED, redact},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -98,7 +102,7 @@ fn walk(value: Value, budget: &mut usize) -> Value {
         Value::Array(list) => {
             let whole = list.len();
             let mut kept = Vec::new();
-            for item in list {
+            for item in words(list) {
                 if spent(budget) {
                     kept.push(Value::String(format!("… [cut; {whole} entries in all]")));
                     break;
@@ -112,6 +116,33 @@ fn walk(value: Value, budget: &mut usize) -> Value {
     }
 }
 
+/// A list of words without the secrets that the words before them tell: `["mysql", "-pVALUE"]`.
+fn words(mut list: Vec<Value>) -> Vec<Value> {
+    let mut before = String::new();
+    let mut next = None;
+    for item in &mut list {
+        let Value::String(word) = item else { return list };
+        let found = match (next.take(), secret_of(&before, word)) {
+            (Some(part), _) => secret_in(word, part),
+            (None, Some((Place::Joined(at), part))) => {
+                word.get(at..).and_then(|value| secret_in(value, part)).map(|from| at + from)
+            }
+            (None, Some((Place::Next, part))) => {
+                next = Some(part);
+                None
+            }
+            (None, None) => None,
+        };
+        before.push(' ');
+        before.push_str(word);
+        if let Some(from) = found {
+            word.truncate(from);
+            word.push_str(REDACTED);
+        }
+    }
+    list
+}
+
 fn object(map: Map<String, Value>, budget: &mut usize) -> Value {
     let whole = map.len();
     let mut kept = Map::new();
@@ -121,8 +152,8 @@ fn object(map: Map<String, Value>, budget: &mut usize) -> Value {
             break;
         }
         *budget = budget.saturating_sub(key.len());
-        let hidden =
-            matches!(&value, Value::String(text) if !text.is_empty()) && names_a_secret(&key);
+        let hidden = matches!(&value, Value::String(text) if !text.is_empty() && !names_a_directory(&key, text))
+            && names_a_secret(&key);
         let value = if hidden { Value::String(REDACTED.into()) } else { walk(value, budget) };
         kept.insert(bounded(&key, TEXT), value);
     }
@@ -159,6 +190,41 @@ mod tests {
         let expected = json!({"env": {"API_TOKEN": REDACTED, "dbPassword": REDACTED, "AUTHOR": "c"},
             "l": [{"secret": REDACTED, "token": 5, "password": ""}]});
         assert_eq!(clean(&value), expected);
+    }
+
+    #[test]
+    fn secrets_are_found_by_the_words_before_them() {
+        for (argv, expected) in [
+            (
+                json!(["curl", "-u", "me:hunter 2", "h"]),
+                json!(["curl", "-u", "me:[redacted]", "h"]),
+            ),
+            (json!(["/usr/bin/mysql", "-phunter 2"]), json!(["/usr/bin/mysql", "-p[redacted]"])),
+            (
+                json!(["sshpass", "-p", "hunter2", "ssh", "-p", "22"]),
+                json!(["sshpass", "-p", "[redacted]", "ssh", "-p", "22"]),
+            ),
+            (json!(["t", "--api-key", "a b"]), json!(["t", "--api-key", "[redacted]"])),
+            (
+                json!(["curl", "-H", "Authorization: token abc"]),
+                json!(["curl", "-H", "Authorization: token [redacted]"]),
+            ),
+        ] {
+            assert_eq!(clean(&json!({"argv": argv})), json!({"argv": expected}));
+        }
+        for argv in [
+            json!(["mkdir", "-p", "x"]),
+            json!(["git", "log", "-p"]),
+            json!(["cp", "-pr", "a", "b"]),
+            json!(["docker", "run", "-u", "1000:1000", "-p", "80:80"]),
+            json!(["mysql", "-p", "db"]),
+        ] {
+            assert_eq!(clean(&argv), argv);
+        }
+        assert_eq!(
+            clean(&json!({"PWD": "/srv", "pwd": "x"})),
+            json!({"PWD": "/srv", "pwd": REDACTED})
+        );
     }
 
     #[test]

@@ -30,12 +30,15 @@ mod hash;
 mod later;
 mod line;
 mod log;
+mod names;
+mod options;
 mod read;
 mod record;
 mod redact;
 mod repair;
 mod stats;
 mod time;
+mod tokens;
 mod verify;
 mod writer;
 
