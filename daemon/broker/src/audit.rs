@@ -1,6 +1,7 @@
 //! The audit log as the broker keeps it: what is to take effect is written before, what has
 //! happened after, and nobody waits for that. Broker.
 
+mod committed;
 pub(crate) mod docket;
 mod ending;
 mod sessions;
