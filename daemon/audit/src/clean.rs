@@ -1,6 +1,7 @@
 //! Text and JSON of others as they may stand in the log: bounded, and without secrets. Pure.
 
 use crate::{
+    hash::Hash,
     names::{names_a_directory, names_a_secret},
     options::{Place, secret_in, secret_of},
     redact::{REDACTED, redact},
@@ -12,7 +13,11 @@ use std::fmt;
 /// The longest text that is kept.
 const TEXT: usize = 8 << 10;
 /// How much further is looked, so that a secret on the border is seen whole.
-const MARGIN: usize = 512;
+const MARGIN: usize = 4 << 10;
+/// Text up to here is looked at whole; of what is longer only both ends are.
+const WHOLE: usize = 64 << 10;
+/// How much is kept of a list of texts.
+const LIST: usize = 32 << 10;
 /// How much is kept of all text in one JSON value.
 const JSON: usize = 32 << 10;
 /// The longest JSON text that is taken apart; of what is longer only the beginning is looked at.
@@ -20,7 +25,8 @@ const PARSED: usize = 1 << 20;
 /// What an entry of a list or object counts beside its text.
 const ENTRY: usize = 16;
 
-/// Text without secrets, at most 8 KiB of it.
+/// Text without secrets, at most 8 KiB of it: of longer text the beginning, the end and the SHA-256
+/// of all of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CleanText(String);
@@ -35,6 +41,26 @@ impl CleanText {
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(bounded(text, TEXT))
+    }
+
+    /// The same of a list, of which at most 32 KiB are kept: its first texts and its last ones.
+    #[must_use]
+    pub fn list<T: AsRef<str>>(texts: &[T]) -> Vec<Self> {
+        let all: Vec<Self> = texts.iter().map(|text| Self::new(text.as_ref())).collect();
+        let fits = |texts: &mut dyn Iterator<Item = &Self>| {
+            let mut room = LIST / 2;
+            texts.take_while(|text| take(&mut room, text.0.len() + ENTRY)).count()
+        };
+        let (first, last) = (fits(&mut all.iter()), fits(&mut all.iter().rev()));
+        if first + last >= all.len() {
+            return all;
+        }
+        let mut hasher = Hash::begin();
+        texts.iter().for_each(|text| hasher.add(format!("{}\n", text.as_ref()).as_bytes()));
+        let cut = format!("… [cut; {} entries in all, sha256 {}] …", all.len(), hasher.end());
+        let tail = all[all.len() - last..].to_vec();
+        let head = all.into_iter().take(first);
+        head.chain([Self(cut)]).chain(tail).collect()
     }
 
     /// The text.
@@ -77,19 +103,47 @@ impl CleanJson {
     }
 }
 
+/// Text without secrets; of what is too long the beginning, the end, and the digest of all of it.
 fn bounded(text: &str, most: usize) -> String {
-    let seen = &text[..text.floor_char_boundary(most + MARGIN)];
-    let mut clean = redact(seen).into_owned();
-    if seen.len() == text.len() && clean.len() <= most {
-        return clean;
+    let (head, tail) = (most - most / 4, most / 4);
+    if text.len() > WHOLE {
+        let mut clean = redact(&text[..text.floor_char_boundary(head + MARGIN)]).into_owned();
+        clean.truncate(clean.floor_char_boundary(head));
+        return clean + &left_out(text) + last(&ending(text, tail + MARGIN), tail);
     }
-    clean.truncate(clean.floor_char_boundary(most));
-    clean.push_str(&left_out(text.len()));
-    clean
+    let clean = redact(text);
+    if clean.len() <= most {
+        return clean.into_owned();
+    }
+    format!("{}{}{}", &clean[..clean.floor_char_boundary(head)], left_out(text), last(&clean, tail))
 }
 
-fn left_out(whole: usize) -> String {
-    format!("… [cut; {whole} bytes in all]")
+fn left_out(text: &str) -> String {
+    format!("… [cut; {} bytes in all, sha256 {}] …", text.len(), Hash::of(text.as_bytes()))
+}
+
+/// The last bytes of a text.
+fn last(text: &str, most: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(most))..]
+}
+
+/// The end of a long text without secrets, from a word's beginning: what is cut in two can not be
+/// known for what it is.
+fn ending(text: &str, most: usize) -> String {
+    let start = text.ceil_char_boundary(text.len().saturating_sub(most));
+    let (before, rest) = text.split_at(start);
+    let begun = last(before, WHOLE);
+    let open = |text: &str, end: &str| {
+        text.rfind("-----BEGIN ").is_some_and(|at| !text[at..].contains(end))
+    };
+    let rest = match rest.find("-----END ") {
+        // A private key that began before.
+        Some(end) if open(begun, "-----END ") => &rest[end..],
+        None if open(begun, "-----END ") => "",
+        Some(_) | None => rest,
+    };
+    let word = rest.find(|c: char| c.is_whitespace() || "\"',;&".contains(c)).unwrap_or(rest.len());
+    redact(&rest[word..]).into_owned()
 }
 
 fn walk(value: Value, budget: &mut usize) -> Value {
@@ -160,6 +214,13 @@ fn object(map: Map<String, Value>, budget: &mut usize) -> Value {
     Value::Object(kept)
 }
 
+/// Takes so much off a budget; whether there was as much.
+const fn take(room: &mut usize, bytes: usize) -> bool {
+    let fits = *room >= bytes;
+    *room = room.saturating_sub(bytes);
+    fits
+}
+
 /// Takes an entry off the budget; whether there was none left.
 fn spent(budget: &mut usize) -> bool {
     let over = *budget == 0;
@@ -228,23 +289,65 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_cut_on_a_border_and_says_so() {
-        let text = format!("x{}", "é".repeat(TEXT));
-        let kept = CleanText::new(&text);
-        assert!(kept.as_str().starts_with("xé"));
-        let end = format!("é… [cut; {} bytes in all]", text.len());
-        assert!(kept.as_str().ends_with(&end), "{kept}");
-        assert!(kept.as_str().len() <= TEXT + end.len());
+    fn of_long_text_both_ends_and_the_digest_of_all_are_kept() {
+        for length in [TEXT + 1, WHOLE, WHOLE + 1, 20 * WHOLE] {
+            let text = format!("first {}last", "é ".repeat(length / 3));
+            let kept = CleanText::new(&text);
+            assert!(kept.as_str().starts_with("first é é"), "{length}: {kept}");
+            assert!(kept.as_str().ends_with("é é last"), "{length}: {kept}");
+            let cut =
+                format!("[cut; {} bytes in all, sha256 {}]", text.len(), Hash::of(text.as_bytes()));
+            assert!(kept.as_str().contains(&cut), "{length}: {kept}");
+            assert!(kept.as_str().len() <= TEXT + cut.len() + 16, "{length}");
+        }
+        let exact = "x".repeat(TEXT);
+        assert_eq!(CleanText::new(&exact).as_str(), exact);
     }
 
     #[test]
-    fn a_secret_on_the_border_is_not_cut_in_half() {
+    fn a_secret_on_a_border_is_not_cut_in_half() {
         let secret = format!("ghp_{}", "a".repeat(36));
-        for before in TEXT - 50..=TEXT + 1 {
-            let text = format!("{} {secret} {}", "x".repeat(before - 1), "y".repeat(TEXT));
-            let kept = CleanText::new(&text);
-            assert!(!kept.as_str().contains("ghp_"), "at {before}");
+        for whole in [2 * TEXT, 2 * WHOLE] {
+            for border in [TEXT - TEXT / 4, whole - TEXT / 4] {
+                for before in border - 50..=border + 1 {
+                    let rest = whole - before - secret.len();
+                    let text =
+                        format!("{} {secret} {}", "x".repeat(before - 1), "y ".repeat(rest / 2));
+                    let kept = CleanText::new(&text);
+                    assert!(!kept.as_str().contains("aaaa"), "{whole} at {before}");
+                }
+            }
         }
+    }
+
+    #[test]
+    fn a_long_secret_is_not_in_the_end_of_a_text() {
+        let lines = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ\n";
+        for (body, end) in
+            [(100, "-----END RSA PRIVATE KEY-----\nafter the key"), (100, ""), (20, "")]
+        {
+            let key = format!("-----BEGIN RSA PRIVATE KEY-----\n{}{end}", lines.repeat(body));
+            let text = format!("{}\n{key}", "x ".repeat(WHOLE));
+            let kept = CleanText::new(&text);
+            assert!(!kept.as_str().contains("MIIE"), "{kept}");
+            assert!(end.is_empty() || kept.as_str().ends_with("after the key"), "{kept}");
+        }
+        let value = format!("{} token={}", "x ".repeat(WHOLE), "aB3".repeat(TEXT));
+        assert!(!CleanText::new(&value).as_str().contains("aB3"));
+    }
+
+    #[test]
+    fn a_long_list_keeps_both_ends() {
+        let texts: Vec<String> = (0..10_000).map(|n| format!("entry {n}")).collect();
+        let kept = CleanText::list(&texts);
+        assert_eq!((kept[0].as_str(), kept.last().unwrap().as_str()), ("entry 0", "entry 9999"));
+        assert!(
+            kept.iter()
+                .any(|text| text.as_str().starts_with("… [cut; 10000 entries in all, sha256 "))
+        );
+        assert!(kept.iter().map(|text| text.as_str().len()).sum::<usize>() < LIST + TEXT);
+        assert_eq!(CleanText::list(&texts[..50]).len(), 50);
+        assert_eq!(CleanText::list(&[] as &[&str]), []);
     }
 
     #[test]

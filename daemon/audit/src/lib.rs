@@ -18,6 +18,7 @@
 //! What they can not do is make one that holds a head (`SEQ:HASH`) that was noted elsewhere:
 //! [`verify`] takes such an anchor.
 
+mod account;
 mod chain;
 mod clean;
 mod decision;
@@ -43,6 +44,7 @@ mod tokens;
 mod verify;
 mod writer;
 
+pub use account::Account;
 pub use chain::Chain;
 pub use clean::{CleanJson, CleanText};
 pub use decision::{Answer, By, Decision, Grant, GrantAct, Question, Review, Shown};

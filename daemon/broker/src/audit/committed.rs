@@ -1,6 +1,6 @@
 //! What the log is told of a change before it is committed, whether anybody was asked or not. Broker.
 
-use super::{Audit, Unrecorded};
+use super::{Audit, Charged, Unrecorded};
 use crate::{change, session::Session};
 use palisade_audit::{CleanText, CommittedEffect, Effects, Hash, Record};
 use palisade_plan::{
@@ -20,7 +20,7 @@ impl Audit {
         let ids = (call.to_string(), session.id.to_string());
         let effects = Effects::new(ids, Hash::from(digest), effects.iter().map(committed))
             .map_err(|error| Unrecorded(error.to_string()))?;
-        self.record(Record::Effects(effects)).await.map(drop)
+        self.record(Charged::User(session.peer.uid), Record::Effects(effects)).await.map(drop)
     }
 }
 

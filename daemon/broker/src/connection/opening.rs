@@ -15,8 +15,10 @@ use std::os::fd::AsFd as _;
 impl Connection {
     /// Opens a session.
     pub(super) async fn open(&mut self, open: Open, reader: &Reader) -> Result<Reply, WireError> {
+        let live = self.server.live();
+        self.server.audit.room(self.peer.uid, live.quotas.audit_per_day)?;
         if open.options.record {
-            self.server.live().roles.let_record(&self.who)?;
+            live.roles.let_record(&self.who)?;
         }
         let client = reader.stream().as_ref().as_fd();
         let session = open::open(&self.server, &self.who, client, open).await?;
