@@ -65,6 +65,12 @@ impl Open {
         self
     }
 
+    /// What a session that was resumed had been opened with.
+    pub(crate) fn from_wire(open: palisade_protocol::Open) -> Self {
+        let palisade_protocol::Open { workspace, profile, options } = open;
+        Self { workspace: workspace.as_path().to_owned(), profile, options }
+    }
+
     pub(crate) fn to_wire(&self) -> Result<palisade_protocol::Open, Error> {
         let workspace = std::path::absolute(&self.workspace)
             .map_err(|source| Error::Workspace { path: self.workspace.clone(), source })?;

@@ -24,8 +24,8 @@ impl fmt::Debug for Token {
 pub struct Resumed {
     /// The session, on its new connection.
     pub session: Session,
-    /// Calls that are under way, and calls that ended meanwhile: await their results. Dropped, a
-    /// call that is under way is cancelled.
+    /// Calls that are under way, and calls that ended meanwhile: await their results. Calls whose
+    /// results came before are not among them. Dropped, a call that is under way is cancelled.
     pub calls: Vec<Running>,
 }
 
@@ -46,20 +46,25 @@ impl Session {
     pub async fn resume(&self) -> Result<Resumed, Error> {
         let token = self.token().ok_or(Error::NotResumable)?;
         let client = self.client().reconnect().await?;
-        client.take_over(&token, self.client().link().table.unanswered()).await
+        client.take_over(&token, Some(self.client().link().table.unanswered())).await
     }
 }
 
 impl Client {
-    /// Takes over a session instead of opening one.
+    /// Takes over a session instead of opening one. The calls that come with it are all whose
+    /// results the daemon still has, heard before or not: a token does not say which were.
     ///
     /// # Errors
     /// `not_found` if there is none to resume: its time is over, or the token is not its own.
     pub async fn resume(&self, token: &Token) -> Result<Resumed, Error> {
-        self.take_over(token, Vec::new()).await
+        self.take_over(token, None).await
     }
 
-    async fn take_over(&self, token: &Token, calls: Vec<RequestId>) -> Result<Resumed, Error> {
+    async fn take_over(
+        &self,
+        token: &Token,
+        calls: Option<Vec<RequestId>>,
+    ) -> Result<Resumed, Error> {
         let Token { session, secret } = token.clone();
         let request = Request::Resume(Resume { session, token: secret.clone(), calls });
         let Reply::Resumed(resumed) = self.ask(request).await? else {
@@ -75,7 +80,7 @@ impl Client {
             token: Some(secret),
             grace_ms: resumed.grace_ms,
         };
-        let open = Open::new(opened.workspace.as_path());
+        let open = Open::from_wire(resumed.terms);
         Ok(Resumed { session: Session::new(self.clone(), open, opened), calls })
     }
 

@@ -42,6 +42,13 @@ impl Session {
         &self.opened.receipt
     }
 
+    /// What it was asked to be, which [`reconnect`](Self::reconnect) asks for again. Of a resumed
+    /// session the daemon says it.
+    #[must_use]
+    pub const fn terms(&self) -> &Open {
+        &self.open
+    }
+
     /// Its connection.
     #[must_use]
     pub const fn client(&self) -> &Client {

@@ -121,9 +121,10 @@ impl Table {
         std::mem::take(&mut self.state().adopted)
     }
 
-    /// What had no answer when the connection ended.
+    /// What has no answer, or had none when the connection ended.
     pub(crate) fn unanswered(&self) -> Vec<RequestId> {
-        self.state().unanswered.clone()
+        let state = self.state();
+        state.unanswered.iter().chain(state.waiting.keys()).copied().collect()
     }
 
     /// Why nothing can be asked any more.

@@ -149,7 +149,7 @@ fn check_call(call: &Call) -> Result<(), WireError> {
 
 fn check_resume(resume: &Resume) -> Result<(), WireError> {
     at_most("token", resume.token.len(), MAX_NAME, "give the token as `opened` had it")?;
-    few("calls", resume.calls.len())
+    few("calls", resume.calls.as_ref().map_or(0, Vec::len))
 }
 
 fn check_batch(batch: &Batch) -> Result<(), WireError> {

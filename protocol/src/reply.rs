@@ -2,7 +2,7 @@
 
 use crate::{
     Answered, Approval, Bytes, CallEnded, CallId, CallResult, CallStarted, Denied, Forgotten,
-    Grants, Invoke, InvokeCancelled, KeptOverview, Overview, Pending, Provided, Question,
+    Grants, Invoke, InvokeCancelled, KeptOverview, Open, Overview, Pending, Provided, Question,
     QuestionOver, RawPath, Receipt, Registered, RequestId, SessionId, ToolSpec, WireError,
 };
 use bincode::{Decode, Encode};
@@ -105,6 +105,8 @@ pub struct Resumed {
     pub receipt: Receipt,
     /// How long it outlives its connection.
     pub grace_ms: u64,
+    /// What it was opened with: a session that replaces it asks for exactly this.
+    pub terms: Open,
     /// Calls that are still under way; their replies come under these ids.
     pub running: Vec<RequestId>,
     /// Calls that have ended; their replies follow at once, under these ids.

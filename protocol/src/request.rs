@@ -215,9 +215,9 @@ pub struct Resume {
     pub session: SessionId,
     /// From `Opened`.
     pub token: String,
-    /// The ids of the calls whose replies are still wanted; all that are kept if there are none.
-    #[serde(default, deserialize_with = "object::list")]
-    pub calls: Vec<RequestId>,
+    /// The ids of the calls whose replies are still wanted; all that are kept if absent.
+    #[serde(default, deserialize_with = "object::optional_list")]
+    pub calls: Option<Vec<RequestId>>,
 }
 
 /// Several calls. They run as if sent one after another, and can neither stream nor attach.

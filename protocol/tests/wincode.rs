@@ -37,7 +37,7 @@ wire! {
     struct InvokeResult {
         invocation: u64, output: String, data: Option<String>, error: Option<String>,
     }
-    struct Resume { session: String, token: String, calls: Vec<u64> }
+    struct Resume { session: String, token: String, calls: Option<Vec<u64>> }
     struct Register {
         name: String, reviews: Vec<Review>, tools: Vec<String>, priority: i32,
         deadline_ms: Option<u64>, heartbeat_ms: Option<u64>,
@@ -96,8 +96,8 @@ wire! {
     }
     enum CallStage { Judge, Checkpoint, Queue, Execute, Effects, Reply }
     struct Resumed {
-        session: String, workspace: Vec<u8>, receipt: Receipt, grace_ms: u64, running: Vec<u64>,
-        finished: Vec<u64>,
+        session: String, workspace: Vec<u8>, receipt: Receipt, grace_ms: u64, terms: Open,
+        running: Vec<u64>, finished: Vec<u64>,
     }
     struct JobInfo {
         session: String, job: u64, call_id: String, command: String, running: bool,

@@ -9,11 +9,11 @@
 )]
 
 use palisade_audit::{
-    By, Decision, Digest, Hash, Judgement, ReadError, Reader, Record, Sighted, verify,
+    By, Decision, Digest, Effects, Hash, Judgement, ReadError, Reader, Record, Sighted, verify,
 };
-use palisade_client::Open;
+use palisade_client::{Guard, Open};
 use palisade_protocol::{CallResult, ErrorCode};
-use palisade_tests::{Mode, Sandbox, World};
+use palisade_tests::{Mode, Sandbox, UNASKED, World, rooms::awaited};
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use serde_json::json;
 use std::{
@@ -338,6 +338,176 @@ fn secrets_are_not_in_the_log() {
         }
         assert!(log.contains("[redacted]") && log.contains("seen"), "{mode:?}");
         assert!(!log.contains(&token) && !log.contains("hunter2"), "{mode:?}: {log}");
+    }
+}
+
+/// A session of which every command is a transaction, and nobody is asked.
+fn transacting(world: &World) -> Sandbox {
+    let (stream, daemon) = world.embedded(&[]);
+    let open = Open::new(world.workspace()).profile(UNASKED).guard(Guard::Transaction);
+    Sandbox::over(stream, Some(daemon), open).unwrap()
+}
+
+fn effects_of(world: &World, call: &str) -> Vec<Effects> {
+    let found = records(world).into_iter().filter_map(|record| match record {
+        Record::Effects(effects) if effects.call_id == call => Some(effects),
+        _ => None,
+    });
+    found.collect()
+}
+
+/// What was committed of a call, with nobody asked: kind, name, size and digest of each path.
+fn told(world: &World, result: &CallResult) -> Vec<(String, String, u64, Option<Hash>)> {
+    let [effects] = &effects_of(world, result.call_id.as_str())[..] else {
+        panic!("{:?}: {:?}", world.mode, result)
+    };
+    let told = effects.effects.iter().map(|effect| {
+        let name = PathBuf::from(effect.path.as_str());
+        let name = name.strip_prefix(world.workspace()).unwrap().display().to_string();
+        (effect.effect.clone(), name, effect.size, effect.sha256)
+    });
+    told.collect()
+}
+
+#[test]
+fn committed_effects_are_recorded_where_nobody_was_asked() {
+    let digest = |text: &str| Some(Hash::of(text.as_bytes()));
+    let one = |effect: &str, name: &str, text: &str| {
+        (effect.to_owned(), name.to_owned(), text.len() as u64, digest(text))
+    };
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let sandbox = transacting(&world);
+        let write = sandbox.done("write_file", json!({"path": "a", "content": "first"}));
+        let edit = sandbox
+            .done("edit", json!({"path": "a", "old_string": "first", "new_string": "second"}));
+        let bash = sandbox.bash("echo third > a; echo new > b; rm probe");
+        assert!(bash.success, "{mode:?}: {:?}", bash.error);
+        let undo = sandbox.done("undo", json!({"call_id": bash.call_id}));
+        let many = sandbox.bash("for n in $(seq 300); do echo $n > many-$n; done");
+        assert!(many.success, "{mode:?}: {:?}", many.error);
+        let nothing = sandbox.bash("cat a");
+        let dry =
+            sandbox.wait(async { sandbox.session.bash("rm a").dry_run().await.expect("a report") });
+        drop(sandbox);
+        assert_whole(&world);
+        assert_eq!(told(&world, &write), [one("created", "a", "first")], "{mode:?}");
+        assert_eq!(told(&world, &edit), [one("edited", "a", "second")], "{mode:?}");
+        let mut found = told(&world, &bash);
+        found.sort_by_key(|(effect, ..)| effect.clone());
+        let deleted = ("deleted".to_owned(), "probe".to_owned(), 0, None);
+        let expected = [one("created", "b", "new\n"), deleted, one("replaced", "a", "third\n")];
+        assert_eq!(found, expected, "{mode:?}");
+        let found = told(&world, &undo);
+        assert!(found.contains(&one("replaced", "a", "second")), "{mode:?}: {found:?}");
+        let [effects] = &effects_of(&world, many.call_id.as_str())[..] else { panic!("{mode:?}") };
+        assert_eq!(effects.counts["created"], 300, "{mode:?}");
+        assert_eq!((effects.effects.len(), effects.last.len()), (64, 64), "{mode:?}");
+        assert_eq!(effects.left_out, 300 - 128, "{mode:?}");
+        for result in [nothing, dry] {
+            assert_eq!(effects_of(&world, result.call_id.as_str()), [], "{mode:?}");
+        }
+        // In the order in which it happened.
+        let kinds: Vec<_> = records(&world)
+            .iter()
+            .filter(|record| record.call_id() == Some(bash.call_id.as_str()))
+            .map(|record| record.kind().to_string())
+            .collect();
+        assert_eq!(kinds, ["call", "effects", "result"], "{mode:?}");
+        let mut show = world.command("palisade");
+        show.args(["audit", "show", bash.call_id.as_str(), "--dir"]).arg(directory(&world));
+        let shown = mode.act(|| show.output().expect("palisade"));
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        assert!(shown.contains("1 created, 1 deleted, 1 replaced"), "{mode:?}: {shown}");
+        assert!(shown.contains(&Hash::of(b"third\n").to_string()), "{mode:?}: {shown}");
+    }
+}
+
+/// How long the log is once all that happened is in it: so many records.
+fn length(world: &World, records: usize) -> u64 {
+    let path = directory(world).join("c0000-000000000001.jsonl");
+    awaited("the result is recorded", || {
+        let text = fs::read(&path).unwrap();
+        let lines = text.iter().filter(|byte| **byte == b'\n').count();
+        (lines == records).then_some(text.len() as u64)
+    })
+}
+
+#[test]
+fn what_can_not_be_recorded_is_not_committed() {
+    for mode in Mode::all() {
+        for (tool, first, second) in [
+            (
+                "write_file",
+                json!({"path": "a", "content": "1"}),
+                json!({"path": "a", "content": "2"}),
+            ),
+            ("bash", json!({"command": "echo 1 > a"}), json!({"command": "echo 2 > a"})),
+        ] {
+            let world = World::new(mode);
+            let sandbox = transacting(&world);
+            let done = sandbox.done(tool, first);
+            // Start, open, call, effects, result.
+            let written = length(&world, 5);
+            let log = fs::read(directory(&world).join("c0000-000000000001.jsonl")).unwrap();
+            let lines: Vec<&[u8]> = log.split_inclusive(|byte| *byte == b'\n').collect();
+            let (call, effects) = (lines[2].len() as u64, lines[3].len() as u64);
+            // There is room for the next call, and not for what it changes.
+            let before = fs::read(world.workspace().join("a")).unwrap();
+            limit_files(&sandbox, &(written + call + effects / 2).to_string());
+            let refused = sandbox.call(tool, second.clone());
+            assert_eq!(code(&refused), Some(ErrorCode::AuditFailed), "{mode:?} {tool}");
+            assert_eq!(fs::read(world.workspace().join("a")).unwrap(), before, "{mode:?} {tool}");
+            let undo = json!({"call_id": done.call_id});
+            let refused = sandbox.call("undo", undo.clone());
+            assert_eq!(code(&refused), Some(ErrorCode::AuditFailed), "{mode:?} undo of {tool}");
+            assert_eq!(fs::read(world.workspace().join("a")).unwrap(), before, "{mode:?} {tool}");
+            // With room again it is.
+            limit_files(&sandbox, "unlimited");
+            assert!(sandbox.done("undo", undo).success);
+            assert!(!world.workspace().join("a").exists(), "{mode:?} {tool}");
+            assert!(sandbox.done(tool, second).success);
+            assert!(world.workspace().join("a").exists(), "{mode:?} {tool}");
+            drop(sandbox);
+            assert_whole(&world);
+        }
+    }
+}
+
+/// Passwords by the options, headers and addresses that carry them: in a line, as words, in what a
+/// person is asked about, and in findings. What only looks like one stays readable.
+#[test]
+fn passwords_on_command_lines_are_not_in_the_log() {
+    let line = "mysql -uroot -phunter2 db; sshpass -p hunter2 ssh -p 2022 nowhere.invalid; \
+                curl -u me:hunter2 -H 'Authorization: token hunter2' https://me:hunter2@nowhere.invalid; \
+                wget --user=me --password=hunter2 nowhere.invalid; mkdir -p kept/readable; cp -pr kept copied";
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let sandbox = world.open_with("workspace");
+        let ran = sandbox.call("bash", json!({ "command": line }));
+        assert!(ran.exit_code.is_some(), "{mode:?}: {:?}", ran.error);
+        let denied = sandbox.call("bash", json!({"command": format!("rm -f probe; {line}")}));
+        assert_eq!(code(&denied), Some(ErrorCode::Denied), "{mode:?}");
+        for argv in [
+            json!(["mysql", "-phunter2"]),
+            json!(["sshpass", "-p", "hunter2", "true"]),
+            json!(["curl", "-u", "me:hunter2", "http://nowhere.invalid"]),
+            json!(["tool", "--password", "hunter2"]),
+        ] {
+            assert_eq!(sandbox.call("bash", json!({ "argv": argv })).tool.as_str(), "bash");
+        }
+        drop(sandbox);
+        let found = records(&world);
+        assert!(found.iter().any(|record| matches!(record, Record::Question(_))), "{mode:?}");
+        let mut log = String::new();
+        for entry in fs::read_dir(directory(&world)).unwrap() {
+            log.push_str(&fs::read_to_string(entry.unwrap().path()).unwrap());
+        }
+        let secret = log.lines().find(|line| line.contains("hunter2"));
+        assert_eq!(secret, None, "{mode:?}");
+        for readable in ["mkdir -p kept/readable", "cp -pr kept copied", "ssh -p 2022"] {
+            assert!(log.contains(readable), "{mode:?}: {readable}");
+        }
     }
 }
 

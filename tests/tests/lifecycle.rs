@@ -8,10 +8,12 @@
     reason = "a test that can not go on fails"
 )]
 
-use palisade_client::{Client, Error, Open, Session};
-use palisade_protocol::{CallResult, ErrorCode};
+use palisade_client::{Ask, Client, Error, Guard, Open, Session};
+use palisade_protocol::{CallResult, ErrorCode, Reply, Request, Resume, wire::Dialect};
 use palisade_tests::{
-    Daemon, Mode, UNASKED, World, data, effort, processes, profile_with, report,
+    Daemon, Mode, UNASKED, World, data, effort, processes, profile_with,
+    raw::Raw,
+    report,
     rooms::{Before, until},
 };
 use rustix::process::Signal;
@@ -130,6 +132,99 @@ fn a_restart_orphans_nothing_and_clients_go_on_with_the_next() {
         let unfinished = found["chains"][0]["unfinished"].as_array().unwrap().len();
         assert!(unfinished >= restarts, "{mode:?}: {found}");
         report(&format!("{mode:?}: restarts with a call and a job under way"), restarts * 2);
+    }
+}
+
+/// Whether a session writes a file that is not there yet.
+async fn writes(session: &Session, name: &str) -> bool {
+    let written = session.call("write_file", json!({"path": name, "content": "new"})).await;
+    written.expect("a result").success
+}
+
+#[test]
+fn resumed_session_is_reopened_with_the_terms_of_the_first() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        world.configure("");
+        let strict = Open::new(world.workspace())
+            .profile("readonly")
+            .ask(Ask::Always)
+            .guard(Guard::Transaction)
+            .resumable(Duration::from_secs(30));
+        as_user(mode, async || {
+            let daemon = world.configured_daemon(|_| {});
+            let client = Client::connect(&daemon.socket).await.expect("a client");
+            let plain = client.open(Open::new(world.workspace())).await.expect("a session");
+            assert!(writes(&plain, "control").await, "{mode:?}");
+            let client = Client::connect(&daemon.socket).await.expect("a client");
+            let first = client.open(strict.clone()).await.expect("a session");
+            // By its own handle, and by its token from elsewhere.
+            let resumed = first.resume().await.expect("the session").session;
+            assert_eq!((resumed.id(), resumed.terms()), (first.id(), &strict), "{mode:?}");
+            let client = Client::connect(&daemon.socket).await.expect("a client");
+            let token = resumed.token().expect("it can be resumed");
+            let elsewhere = client.resume(&token).await.expect("the session").session;
+            assert_eq!(elsewhere.terms(), &strict, "{mode:?}");
+            for (n, session) in [resumed, elsewhere.clone()].into_iter().enumerate() {
+                let fresh = session.reconnect().await.expect("a new session");
+                assert_ne!(fresh.id(), first.id());
+                assert_eq!(fresh.receipt().profile, "readonly", "{mode:?}");
+                assert_eq!(fresh.terms(), &strict, "{mode:?}");
+                assert!(!writes(&fresh, &format!("lax-{n}")).await, "{mode:?}");
+            }
+            // The daemon is another: the session is lost, its terms are not.
+            drop(daemon);
+            let daemon = world.configured_daemon(|_| {});
+            let lost = elsewhere.resume().await.expect_err("its session ended with the broker");
+            assert_eq!(lost.code(), Some(ErrorCode::NotFound), "{lost}");
+            let fresh = elsewhere.reconnect().await.expect("a new session");
+            assert_eq!(fresh.receipt().profile, "readonly", "{mode:?}");
+            assert!(!writes(&fresh, "lax-later").await, "{mode:?}");
+            drop(daemon);
+        });
+        let left = fs::read_dir(world.workspace()).unwrap().map(|entry| entry.unwrap().file_name());
+        let lax: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("lax")).collect();
+        assert_eq!(lax, Vec::<std::ffi::OsString>::new(), "{mode:?}");
+    }
+}
+
+#[test]
+fn resume_hands_back_calls_that_ended_meanwhile_once() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        world.configure("");
+        let daemon = world.configured_daemon(|_| {});
+        as_user(mode, async || {
+            let session = opened(&daemon, &world, UNASKED).await;
+            done(&session, "bash", json!({"command": "echo heard"})).await;
+            let line = "touch started; until [ -e go ]; do sleep 0.02; done; echo ended";
+            let running = session.bash(line).start().await.unwrap();
+            while !world.workspace().join("started").exists() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            // Its connection loses the session to another, which ends at once.
+            let token = session.token().expect("it can be resumed");
+            let mut raw = Raw::greeted(daemon.connect(mode), Dialect::Frames);
+            let resume =
+                Resume { session: token.session, token: token.secret, calls: Some(Vec::new()) };
+            let Reply::Resumed(told) = raw.ask(Request::Resume(resume)) else { panic!("resumed") };
+            assert_eq!((told.running.len(), told.finished.len()), (0, 0), "{mode:?}");
+            drop(raw);
+            assert!(running.result().await.is_err(), "{mode:?}");
+            fs::write(world.workspace().join("go"), "").unwrap();
+            let client = Client::connect(&daemon.socket).await.expect("a client");
+            while client.status().await.expect("a status").sessions[0].in_flight > 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            let resumed = session.resume().await.expect("the session");
+            let mut outputs = Vec::new();
+            for call in resumed.calls {
+                outputs.push(call.result().await.expect("a result").stdout);
+            }
+            assert_eq!(outputs, ["ended\n"], "{mode:?}");
+            let again = resumed.session.resume().await.expect("the session");
+            assert_eq!(again.calls.len(), 0, "{mode:?}: {:?}", again.calls);
+        });
     }
 }
 

@@ -42,7 +42,7 @@ fn resume(opened: &Opened, calls: &[RequestId]) -> Request {
     Request::Resume(Resume {
         session: opened.session.clone(),
         token: opened.token.clone().unwrap(),
-        calls: calls.to_vec(),
+        calls: (!calls.is_empty()).then(|| calls.to_vec()),
     })
 }
 
@@ -190,11 +190,7 @@ fn nobody_else_gets_a_session() {
         drop(raw);
         let token = session.token.clone().unwrap();
         let attempt = |name: &SessionId, token: &str| {
-            Request::Resume(Resume {
-                session: name.clone(),
-                token: token.to_owned(),
-                calls: vec![],
-            })
+            Request::Resume(Resume { session: name.clone(), token: token.to_owned(), calls: None })
         };
         let mut other = token.clone().into_bytes();
         other[63] = if other[63] == b'0' { b'1' } else { b'0' };

@@ -268,6 +268,55 @@ fn neighbour(configured: &Configured) -> Option<(World, Sandbox)> {
 }
 
 #[test]
+fn what_one_user_adds_to_the_audit_log_has_a_bound() {
+    for mode in Mode::all() {
+        let configured = Configured::new(mode, "[quotas]\naudit_per_day = \"64 KiB\"\n");
+        let log = configured.world.state().join("audit/c0000-000000000001.jsonl");
+        let length = || fs::metadata(&log).unwrap().len();
+        let sandbox = configured.sandbox(&configured.world);
+        let neighbour = neighbour(&configured);
+        // Long text is recorded by its ends and its digest, so that a call does not take much.
+        let command = format!(": {}", "x ".repeat(50_000));
+        let mut made = 0;
+        let refused = loop {
+            let bash = sandbox.session.bash(command.as_str());
+            match sandbox.wait(async { bash.await }) {
+                Ok(result) => assert!(result.success, "{mode:?}: {:?}", result.error),
+                Err(error) => break error,
+            }
+            made += 1;
+            assert!(made < 50, "{mode:?}: {} bytes", length());
+        };
+        assert!(made >= 5, "{mode:?}: {made} calls");
+        let told = refused.wire().expect("the daemon's own answer").clone();
+        assert_eq!(told.code, ErrorCode::LimitReached, "{mode:?}: {told}");
+        assert!(told.hint.starts_with("quotas.audit_per_day"), "{mode:?}: {told}");
+        let day = 24 * 60 * 60 * 1000;
+        assert!(told.retry_after_ms.is_some_and(|wait| wait >= 1000 && wait < day), "{told}");
+        // Nothing of what is refused is recorded: neither calls, nor batches, nor sessions.
+        let results = || fs::read_to_string(&log).unwrap().matches("\"kind\":\"result\"").count();
+        until("all results are recorded", || results() == made);
+        let before = length();
+        assert!(before < 128 << 10, "{mode:?}: {before}");
+        let refused = sandbox.wait(async { sandbox.session.bash("touch late").await });
+        assert_eq!(refused.unwrap_err().code(), Some(ErrorCode::LimitReached), "{mode:?}");
+        let client = configured.client().expect("a client");
+        let open = Open::new(configured.world.workspace()).profile(UNASKED);
+        let refused = configured.wait(client.open(open)).unwrap_err();
+        assert_eq!(refused.code(), Some(ErrorCode::LimitReached), "{mode:?}");
+        assert_eq!(length(), before, "{mode:?}");
+        assert!(!configured.world.workspace().join("late").exists());
+        // Another user notices nothing.
+        if let Some((place, other)) = neighbour {
+            assert_eq!(other.ok("touch theirs; echo on"), "on\n");
+            assert!(place.workspace().join("theirs").exists());
+        }
+        configured.reload("[quotas]\naudit_per_day = \"1 MiB\"\n");
+        assert_eq!(sandbox.ok("echo on"), "on\n", "{mode:?}");
+    }
+}
+
+#[test]
 fn what_can_be_undone_of_one_user_has_a_bound_and_nothing_is_lost_for_it() {
     const FULL: (&str, &str) = ("quotas.undo_bytes", "undo");
     for mode in Mode::all() {

@@ -2,6 +2,7 @@
 
 use crate::{
     approve::asking,
+    escape::Controls,
     exit,
     failure::Failure,
     options::SessionOptions,
@@ -18,7 +19,8 @@ use std::{io::Read as _, path::PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Prints the text that a model would read; --json the whole result; --raw the bytes of a file or a
-command's standard output exactly. `palisade tools` lists the tools and their arguments.
+command's standard output exactly. On a terminal, text shows control sequences other than colours
+and cursor movement (␛]0;title␇); --raw passes all. `palisade tools` lists the tools and their arguments.
 
 Exit status: 0 it succeeded; 1 the tool could not do it; for bash the command's own; 124 it ran
 out of time; 125 Palisade failed; 126 denied by policy or a checkpoint; 130 interrupted.
@@ -92,7 +94,7 @@ impl CallTool {
 
     async fn call(&self, session: &Session, arguments: JsonText) -> Result<u8, Failure> {
         let mut call = configured(session.call(&self.tool, arguments), &self.session);
-        let bytes = if self.raw { Bytes::Shown } else { Bytes::Left };
+        let bytes = if self.raw { Bytes::Shown(Controls::Passed) } else { Bytes::Left };
         if self.raw || (Progress::is_seen() && !self.session.json) {
             call = call.stream();
         }
@@ -103,7 +105,8 @@ impl CallTool {
             report(&result)?;
         } else if !self.raw && !result.output.is_empty() {
             let newline = if result.output.ends_with('\n') { "" } else { "\n" };
-            print::bytes(format!("{}{newline}", result.output).as_bytes())?;
+            let text = format!("{}{newline}", result.output);
+            print::output(text.as_bytes(), Controls::Shown)?;
             if let (true, Some(spool)) = (result.truncated, &result.spool) {
                 let omitted = result.omitted_bytes;
                 print::note(&format!(

@@ -10,6 +10,7 @@ mod completions;
 mod connect;
 mod doctor;
 mod duration;
+mod escape;
 mod exit;
 mod failure;
 mod interrupt;

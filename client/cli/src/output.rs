@@ -1,6 +1,12 @@
 //! `palisade output`: what an earlier call printed, all of it.
 
-use crate::{connect, failure::Failure, options::Connection, print, run};
+use crate::{
+    connect,
+    escape::{Controls, Escaper},
+    failure::Failure,
+    options::Connection,
+    print, run,
+};
 use clap::Args;
 use palisade_client::{CallId, Client};
 
@@ -8,6 +14,8 @@ use palisade_client::{CallId, Client};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A result shows the head and the tail of a long output; `spool` in it is the CALL_ID to give here.
+A file or a pipe gets every byte. On a terminal, control sequences other than colours and cursor
+movement are shown as text; --raw passes all.
 The daemon keeps spools for a day, up to their limit, and shows them to the user who made the call.
 
 Examples:
@@ -22,6 +30,9 @@ pub(crate) struct Output {
     /// How many bytes at most; all if not given
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
+    /// Pass on all control sequences to a terminal, not only colours and cursor movement
+    #[arg(long)]
+    raw: bool,
     #[command(flatten)]
     connection: Connection,
 }
@@ -35,6 +46,7 @@ impl Output {
 
     async fn page(&self, client: &Client) -> Result<u8, Failure> {
         let (mut offset, mut left) = (self.offset, self.limit.unwrap_or(u64::MAX));
+        let mut escaper = Escaper::stdout(Controls::of(self.raw));
         while left > 0 {
             let limit = self.limit.map(|_| left);
             let page = client.output(&self.call_id, offset, limit).await?;
@@ -48,10 +60,11 @@ impl Output {
                 }
                 break;
             }
-            print::bytes(&page.data.0)?;
+            print::bytes(&escaper.push(&page.data.0))?;
             offset += length;
             left = left.saturating_sub(length);
         }
+        print::bytes(&escaper.finish())?;
         Ok(0)
     }
 }

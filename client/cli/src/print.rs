@@ -1,6 +1,10 @@
 //! Writing to the two standard streams without ever panicking over it.
 
-use crate::{failure::Failure, paint};
+use crate::{
+    escape::{Controls, Escaper},
+    failure::Failure,
+    paint,
+};
 use serde::Serialize;
 use std::io::{self, Write as _};
 
@@ -13,6 +17,13 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
 pub(crate) fn bytes(data: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(data).and_then(|()| stdout.flush()).map_err(|error| Failure::output(&error))
+}
+
+/// What a program or a tool said to standard output; on a terminal with these control sequences.
+pub(crate) fn output(data: &[u8], controls: Controls) -> Result<(), Failure> {
+    let mut escaper = Escaper::stdout(controls);
+    bytes(&escaper.push(data))?;
+    bytes(&escaper.finish())
 }
 
 /// A value as one line of JSON to standard output.

@@ -2,6 +2,7 @@
 
 use crate::{
     approve::asking,
+    escape::Controls,
     exit,
     failure::Failure,
     options::SessionOptions,
@@ -24,6 +25,10 @@ failure that has no result is {\"success\": false, \"error\": {code, message, hi
 
 The command sees no standard input unless --stdin is given: a script that runs `palisade run` in
 a loop keeps its own. Ctrl-C ends the command; a second one does not wait for that.
+
+On a terminal, colours and cursor movement of the command's output pass; other control sequences
+(titles, clipboard, links, screen and key modes) are shown as text, such as ␛]0;title␇. --raw
+passes all. Files and pipes always get every byte.
 
 What needs an approval is asked here if this is a terminal and the daemon a private one; else a
 handler answers (see palisade approve), and without one it is denied.
@@ -53,6 +58,9 @@ pub(crate) struct Run {
     /// Run it in a transaction that is discarded, and print the diff of what it changed
     #[arg(long)]
     diff: bool,
+    /// Pass on all control sequences to a terminal, not only colours and cursor movement
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
     /// A shell line, or a program and its arguments
     #[arg(required = true, trailing_var_arg = true)]
     command: Vec<String>,
@@ -108,18 +116,19 @@ impl Run {
         if self.diff {
             call = call.dry_run();
         }
+        let controls = Controls::of(self.raw);
         let tried = self.diff || self.session.dry_run;
         // With --json the output is in the result alone; that of a trial is not what is asked for.
         if !self.session.json && !tried {
             call = call.stream();
         }
-        let (result, shown) = stream::watch(call.start().await?, Bytes::Shown).await?;
+        let (result, shown) = stream::watch(call.start().await?, Bytes::Shown(controls)).await?;
         if self.session.json {
             print::json(&result)?;
         } else if tried {
             self.tried(&result)?;
         } else if shown == Shown::Nothing && result.success {
-            print::bytes(result.output.as_bytes())?;
+            print::output(result.output.as_bytes(), controls)?;
         }
         receipt::tell(&result, self.session.verbose.into(), paint::stderr());
         asking::advise(&result, paint::stderr());
@@ -138,7 +147,8 @@ impl Run {
             if set.diff_complete == Some(false) {
                 print::note("note: the diff is longer than is shown");
             }
-            return print::bytes(set.diff.unwrap_or_default().as_bytes());
+            let diff = set.diff.unwrap_or_default();
+            return print::output(diff.as_bytes(), Controls::of(self.raw));
         }
         let base = self.session.workspace.canonicalize().unwrap_or_default();
         set.short(&base).iter().try_for_each(|line| print::line(&visible(line)))
@@ -169,11 +179,12 @@ pub(crate) fn configured<A>(mut call: Call<A>, options: &SessionOptions) -> Call
 
 /// What a dry run found: its text, and what would be done.
 pub(crate) fn report(result: &CallResult) -> Result<(), Failure> {
-    print::bytes(result.output.as_bytes())?;
+    print::output(result.output.as_bytes(), Controls::Shown)?;
     let Some(data) = &result.data else { return Ok(()) };
     let plan = serde_json::from_str::<serde_json::Value>(data.as_str())
         .and_then(|value| serde_json::to_string_pretty(&value));
-    print::line(plan.as_deref().unwrap_or(data.as_str()))
+    let plan = format!("{}\n", plan.as_deref().unwrap_or(data.as_str()));
+    print::output(plan.as_bytes(), Controls::Shown)
 }
 
 /// Ends the connection, and a private daemon with it, whatever became of the call.

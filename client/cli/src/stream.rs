@@ -4,9 +4,14 @@ mod progress;
 
 pub(crate) use progress::Progress;
 
-use crate::{failure::Failure, interrupt::Interrupts};
+use crate::{
+    approve::terminal,
+    escape::{Controls, Escaper},
+    failure::Failure,
+    interrupt::Interrupts,
+};
 use palisade_client::{CallResult, Event, Running, Stream};
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _, Stderr, Stdout};
 
 /// Whether anything of the call was shown while it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,21 +23,25 @@ pub(crate) enum Shown {
 /// What is made of the bytes of a call's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bytes {
-    /// They go to the standard streams.
-    Shown,
+    /// They go to the standard streams, with these control sequences.
+    Shown(Controls),
     /// They are in the result.
     Left,
 }
 
-/// Watches a call to its end. The bytes of its events, if they are to be shown, go to the two standard streams byte for byte, each
-/// written out before the next is taken, so that a slow reader slows the command.
-/// How far it is goes to a terminal on standard error.
+/// Watches a call to its end. The bytes of its events, if they are to be shown, go to the two
+/// standard streams, each written out before the next is taken, so that a slow reader slows the
+/// command. Files and pipes have them byte for byte; a terminal as [`Escaper`] says, and not while
+/// an approval request is on it. How far it is goes to a terminal on standard error.
 pub(crate) async fn watch(
     mut running: Running,
     bytes: Bytes,
 ) -> Result<(CallResult, Shown), Failure> {
     let interrupts = Interrupts::watch()?;
-    let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
+    let mut sinks = match bytes {
+        Bytes::Shown(controls) => Some(Sinks::new(controls)),
+        Bytes::Left => None,
+    };
     let mut shown = Shown::Nothing;
     let mut progress = Progress::new();
     loop {
@@ -43,29 +52,67 @@ pub(crate) async fn watch(
                 continue;
             }
         };
-        match event {
-            Some(Event::Progress { message, done, total }) => progress.tell(&message, done, total),
-            Some(Event::Output { .. }) if bytes == Bytes::Left => {}
-            Some(Event::Output { stream: Stream::Stdout | Stream::Content, data }) => {
+        let _turn = terminal::SCREEN.lock().await;
+        match (event, &mut sinks) {
+            (Some(Event::Progress { message, done, total }), _) => {
+                progress.tell(&message, done, total);
+            }
+            (Some(Event::Output { stream, data }), Some(sinks)) => {
                 progress.clear();
-                write(&mut stdout, &data).await?;
+                sinks.write(stream, &data).await?;
                 shown = Shown::Something;
             }
-            Some(Event::Output { stream: Stream::Stderr, data }) => {
+            (Some(_), _) => {}
+            (None, sinks) => {
                 progress.clear();
-                write(&mut stderr, &data).await?;
-                shown = Shown::Something;
-            }
-            Some(_) => {}
-            None => {
-                progress.clear();
+                if let Some(sinks) = sinks {
+                    sinks.finish().await?;
+                }
                 return Ok((running.result().await?, shown));
             }
         }
     }
 }
 
+/// The two standard streams.
+struct Sinks {
+    stdout: (Stdout, Escaper),
+    stderr: (Stderr, Escaper),
+}
+
+impl Sinks {
+    fn new(controls: Controls) -> Self {
+        Self {
+            stdout: (tokio::io::stdout(), Escaper::stdout(controls)),
+            stderr: (tokio::io::stderr(), Escaper::stderr(controls)),
+        }
+    }
+
+    async fn write(&mut self, stream: Stream, data: &[u8]) -> Result<(), Failure> {
+        match stream {
+            Stream::Stdout | Stream::Content => {
+                let (stdout, escaper) = &mut self.stdout;
+                write(stdout, &escaper.push(data)).await
+            }
+            Stream::Stderr => {
+                let (stderr, escaper) = &mut self.stderr;
+                write(stderr, &escaper.push(data)).await
+            }
+        }
+    }
+
+    /// Writes what was held back.
+    async fn finish(&mut self) -> Result<(), Failure> {
+        let ((stdout, out), (stderr, err)) = (&mut self.stdout, &mut self.stderr);
+        write(stdout, &out.finish()).await?;
+        write(stderr, &err.finish()).await
+    }
+}
+
 async fn write<W: AsyncWrite + Unpin>(stream: &mut W, data: &[u8]) -> Result<(), Failure> {
+    if data.is_empty() {
+        return Ok(());
+    }
     let written = async {
         stream.write_all(data).await?;
         stream.flush().await

@@ -98,6 +98,7 @@ impl Found {
             | Record::Answer(_)
             | Record::Repair(_)
             | Record::Rotate(_)
+            | Record::Effects(_)
             | Record::TakenBack(_)
             | Record::Forgotten(_)
             | Record::Grant(_) => return,

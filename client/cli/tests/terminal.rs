@@ -11,8 +11,8 @@ mod fake;
 
 use fake::{Daemon, question};
 use palisade_protocol::{
-    CallResult, Decision, Deny, Envelope, ErrorCode, Modified, Opened, Receipt, Reply, Request,
-    Scope, Until, WireError,
+    Bytes, CallResult, Decision, Deny, Envelope, ErrorCode, Event, Modified, Opened, Receipt,
+    Reply, Request, RequestId, Scope, ServerMessage, Stream, Until, WireError,
 };
 use std::{
     os::unix::net::UnixListener,
@@ -268,28 +268,148 @@ fn a_terminal_that_is_gone_denies() {
     }
 }
 
+/// A command at a terminal with a private daemon, up to its call.
+struct Own {
+    screen: Screen,
+    agent: Daemon,
+    operator: Daemon,
+    call: RequestId,
+}
+
+impl Own {
+    /// Runs `palisade run`, with more words before its command and after it.
+    fn run(before: &str, after: &str) -> Self {
+        let screen = Screen::new();
+        let agents = UnixListener::bind(screen.path("agent.sock")).unwrap();
+        std::fs::write(screen.path("daemon"), include_str!("bridge.py")).unwrap();
+        let program = env!("CARGO_BIN_EXE_palisade");
+        screen.line("chmod +x daemon; unset PALISADE_SOCKET; echo do''ne");
+        screen.shows("done");
+        let variables = "XDG_RUNTIME_DIR= PALISADE_DAEMON=$PWD/daemon";
+        let command = format!("{variables} {program} run {before} -- 'rm -r build' {after}");
+        screen.line(&format!("{command}; echo sta''tus=$?"));
+        let mut agent = Daemon::accept(&agents);
+        let mut operator = Daemon::accept(&screen.listener);
+        assert!(operator.registered().name.starts_with("person:"));
+        let Envelope { id, request } = agent.next().unwrap();
+        let Request::Open(open) = request else { panic!("{request:?}") };
+        let (session, receipt) = ("s-1".parse().unwrap(), Receipt::default());
+        let (token, grace_ms) = (None, 0);
+        let opened = Opened { session, workspace: open.workspace, receipt, token, grace_ms };
+        agent.reply(id, Reply::Opened(Box::new(opened)));
+        let Envelope { id: call, request } = agent.next().unwrap();
+        assert!(matches!(request, Request::Call(_)), "{request:?}");
+        Self { screen, agent, operator, call }
+    }
+
+    /// The command prints something.
+    fn prints(&mut self, data: &[u8]) {
+        let (stream, data) = (Stream::Stdout, Bytes(data.to_vec()));
+        let output = Event::Output { call: self.call, stream, data };
+        self.agent.send(&ServerMessage::Event(output));
+    }
+
+    /// What tmux says of the terminal.
+    fn is(&self, format: &str) -> String {
+        self.screen.tmux(&["display-message", "-p", format]).trim_end().to_owned()
+    }
+
+    /// The command ends well; what the screen then has.
+    fn ends(mut self) -> (Screen, String) {
+        let result: CallResult = serde_json::from_str(include_str!("result.json")).unwrap();
+        self.agent.reply(self.call, Reply::Result(Box::new(result)));
+        assert_eq!(self.agent.next(), None);
+        drop(self.agent);
+        let shown = self.screen.shows("status=");
+        (self.screen, shown)
+    }
+}
+
+/// Title, clipboard, link, device control, alternate screen, hidden cursor, scroll region, line
+/// drawing, concealed text, clearing; some of it with 8-bit controls, one cut in two.
+const HOSTILE: [&[u8]; 5] = [
+    b"\x1b]0;owned\x07\x1b]52;c;Zm9v\x07\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\r\n",
+    b"\x1bP1$r0m\x1b\\\x1b_Gf=24\x1b\\\x1b[?1049h\x1b[?25l\r\n\x1b[2;4r\x1b[?6h\x1b[2J",
+    "\u{9b}2J\x1b(0\x0e\x1b[8m\r\n\x1b[1;1Hhome\x1b[".as_bytes(),
+    b"?7l\x1b[4h\x9b2J",
+    b"\x1b]0;never ended",
+];
+
+#[test]
+fn control_sequences_of_a_program_are_shown_and_an_approval_request_is_readable() {
+    let mut own = Own::run("", "");
+    let title = own.is("#{pane_title}");
+    HOSTILE.iter().for_each(|data| own.prints(data));
+    own.prints(b"\x1b[31mred\x1b[0m ordinary end\r\n");
+    let shown = own.screen.shows("ordinary end");
+    for text in ["␛[?7l␛[4h<9B>2J␛]0;never endedred ordinary end", "home"] {
+        assert!(shown.contains(text), "no {text:?} in:\n{shown}");
+    }
+    let history = own.screen.tmux(&["capture-pane", "-p", "-e", "-S", "-"]);
+    assert!(history.contains("\x1b[31mred"), "{history}");
+    own.operator.ask(&question("q-1"));
+    let card = own.screen.shows(PROMPT);
+    assert!(card.contains("bash wants to run ── q-1"), "{card}");
+    // What comes while it is shown waits until it is answered.
+    own.prints(b"\x1b[20Aoverwritten\r\nlate\r\n");
+    own.operator.ask(&question("q-2"));
+    own.screen.shows("+ q-2 waits");
+    assert_eq!(own.is("#{alternate_on} #{cursor_flag} #{wrap_flag}"), "0 1 1");
+    assert_eq!(own.is("#{pane_title}"), title);
+    assert_eq!(own.screen.tmux(&["list-buffers"]), "");
+    let shown = own.screen.tmux(&["capture-pane", "-p", "-J"]);
+    assert!(shown.contains("bash wants to run ── q-1") && !shown.contains("late"), "{shown}");
+    for question in ["q-1", "q-2"] {
+        own.screen.shows(&format!("wants to run ── {question}"));
+        own.screen.shows(PROMPT);
+        own.screen.keys(&["y"]);
+        assert_eq!(own.operator.answer().decision, Decision::Approve);
+    }
+    own.screen.shows("late");
+    let (screen, shown) = own.ends();
+    assert!(shown.contains("status=0"), "{shown}");
+    screen.is_restored();
+}
+
+#[test]
+fn with_raw_a_program_steers_the_terminal_and_an_approval_request_takes_it_back() {
+    let mut own = Own::run("--raw", "");
+    HOSTILE.iter().for_each(|data| own.prints(data));
+    let start = Instant::now();
+    while own.is("#{alternate_on} #{cursor_flag} #{wrap_flag}") != "1 0 0" {
+        assert!(start.elapsed() < Duration::from_secs(20), "nothing was passed on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    own.operator.ask(&question("q-1"));
+    let card = own.screen.shows(PROMPT);
+    for text in ["bash wants to run ── q-1", "will be lost: /home/me/project/build"] {
+        assert!(card.contains(text), "no {text:?} in:\n{card}");
+    }
+    let state = "#{alternate_on} #{cursor_flag} #{wrap_flag} #{origin_flag} #{insert_flag} \
+                 #{scroll_region_upper}-#{scroll_region_lower}";
+    assert_eq!(own.is(state), "0 1 1 0 0 0-59");
+    let cells = own.screen.tmux(&["capture-pane", "-p", "-e"]);
+    assert!(!cells.contains("\x1b[8m"), "{cells:?}");
+    own.screen.keys(&["y"]);
+    assert_eq!(own.operator.answer().decision, Decision::Approve);
+    let (screen, _) = own.ends();
+    screen.is_restored();
+}
+
+#[test]
+fn a_file_or_a_pipe_gets_every_byte() {
+    for after in ["> out", "| cat > out"] {
+        let mut own = Own::run("", after);
+        HOSTILE.iter().for_each(|data| own.prints(data));
+        let (screen, _) = own.ends();
+        assert_eq!(std::fs::read(screen.path("out")).unwrap(), HOSTILE.concat(), "{after}");
+    }
+}
+
 /// Runs a command with a private daemon that asks, types this key, and says what was answered and
 /// what the screen had.
 fn own_question(key: &str) -> (Decision, String) {
-    let screen = Screen::new();
-    let agents = UnixListener::bind(screen.path("agent.sock")).unwrap();
-    std::fs::write(screen.path("daemon"), include_str!("bridge.py")).unwrap();
-    let program = env!("CARGO_BIN_EXE_palisade");
-    screen.line("chmod +x daemon; unset PALISADE_SOCKET; echo do''ne");
-    screen.shows("done");
-    let variables = "XDG_RUNTIME_DIR= PALISADE_DAEMON=$PWD/daemon";
-    screen.line(&format!("{variables} {program} run -- 'rm -r build'; echo sta''tus=$?"));
-    let mut agent = Daemon::accept(&agents);
-    let mut operator = Daemon::accept(&screen.listener);
-    assert!(operator.registered().name.starts_with("person:"));
-    let Envelope { id, request } = agent.next().unwrap();
-    let Request::Open(open) = request else { panic!("{request:?}") };
-    let (session, receipt) = ("s-1".parse().unwrap(), Receipt::default());
-    let (token, grace_ms) = (None, 0);
-    let opened = Opened { session, workspace: open.workspace, receipt, token, grace_ms };
-    agent.reply(id, Reply::Opened(Box::new(opened)));
-    let Envelope { id, request } = agent.next().unwrap();
-    assert!(matches!(request, Request::Call(_)), "{request:?}");
+    let Own { screen, mut agent, mut operator, call: id } = Own::run("", "");
     operator.ask(&question("q-1"));
     screen.shows(PROMPT);
     screen.keys(&[key]);

@@ -1,6 +1,11 @@
 //! Text and JSON of others as they may stand in the log: bounded, and without secrets. Pure.
 
-use crate::redact::{REDACTED, names_a_secret, redact};
+use crate::{
+    hash::Hash,
+    names::{names_a_directory, names_a_secret},
+    options::{Place, secret_in, secret_of},
+    redact::{REDACTED, redact},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -8,7 +13,11 @@ use std::fmt;
 /// The longest text that is kept.
 const TEXT: usize = 8 << 10;
 /// How much further is looked, so that a secret on the border is seen whole.
-const MARGIN: usize = 512;
+const MARGIN: usize = 4 << 10;
+/// Text up to here is looked at whole; of what is longer only both ends are.
+const WHOLE: usize = 64 << 10;
+/// How much is kept of a list of texts.
+const LIST: usize = 32 << 10;
 /// How much is kept of all text in one JSON value.
 const JSON: usize = 32 << 10;
 /// The longest JSON text that is taken apart; of what is longer only the beginning is looked at.
@@ -16,7 +25,8 @@ const PARSED: usize = 1 << 20;
 /// What an entry of a list or object counts beside its text.
 const ENTRY: usize = 16;
 
-/// Text without secrets, at most 8 KiB of it.
+/// Text without secrets, at most 8 KiB of it: of longer text the beginning, the end and the SHA-256
+/// of all of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CleanText(String);
@@ -31,6 +41,26 @@ impl CleanText {
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(bounded(text, TEXT))
+    }
+
+    /// The same of a list, of which at most 32 KiB are kept: its first texts and its last ones.
+    #[must_use]
+    pub fn list<T: AsRef<str>>(texts: &[T]) -> Vec<Self> {
+        let all: Vec<Self> = texts.iter().map(|text| Self::new(text.as_ref())).collect();
+        let fits = |texts: &mut dyn Iterator<Item = &Self>| {
+            let mut room = LIST / 2;
+            texts.take_while(|text| take(&mut room, text.0.len() + ENTRY)).count()
+        };
+        let (first, last) = (fits(&mut all.iter()), fits(&mut all.iter().rev()));
+        if first + last >= all.len() {
+            return all;
+        }
+        let mut hasher = Hash::begin();
+        texts.iter().for_each(|text| hasher.add(format!("{}\n", text.as_ref()).as_bytes()));
+        let cut = format!("… [cut; {} entries in all, sha256 {}] …", all.len(), hasher.end());
+        let tail = all[all.len() - last..].to_vec();
+        let head = all.into_iter().take(first);
+        head.chain([Self(cut)]).chain(tail).collect()
     }
 
     /// The text.
@@ -73,19 +103,47 @@ impl CleanJson {
     }
 }
 
+/// Text without secrets; of what is too long the beginning, the end, and the digest of all of it.
 fn bounded(text: &str, most: usize) -> String {
-    let seen = &text[..text.floor_char_boundary(most + MARGIN)];
-    let mut clean = redact(seen).into_owned();
-    if seen.len() == text.len() && clean.len() <= most {
-        return clean;
+    let (head, tail) = (most - most / 4, most / 4);
+    if text.len() > WHOLE {
+        let mut clean = redact(&text[..text.floor_char_boundary(head + MARGIN)]).into_owned();
+        clean.truncate(clean.floor_char_boundary(head));
+        return clean + &left_out(text) + last(&ending(text, tail + MARGIN), tail);
     }
-    clean.truncate(clean.floor_char_boundary(most));
-    clean.push_str(&left_out(text.len()));
-    clean
+    let clean = redact(text);
+    if clean.len() <= most {
+        return clean.into_owned();
+    }
+    format!("{}{}{}", &clean[..clean.floor_char_boundary(head)], left_out(text), last(&clean, tail))
 }
 
-fn left_out(whole: usize) -> String {
-    format!("… [cut; {whole} bytes in all]")
+fn left_out(text: &str) -> String {
+    format!("… [cut; {} bytes in all, sha256 {}] …", text.len(), Hash::of(text.as_bytes()))
+}
+
+/// The last bytes of a text.
+fn last(text: &str, most: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(most))..]
+}
+
+/// The end of a long text without secrets, from a word's beginning: what is cut in two can not be
+/// known for what it is.
+fn ending(text: &str, most: usize) -> String {
+    let start = text.ceil_char_boundary(text.len().saturating_sub(most));
+    let (before, rest) = text.split_at(start);
+    let begun = last(before, WHOLE);
+    let open = |text: &str, end: &str| {
+        text.rfind("-----BEGIN ").is_some_and(|at| !text[at..].contains(end))
+    };
+    let rest = match rest.find("-----END ") {
+        // A private key that began before.
+        Some(end) if open(begun, "-----END ") => &rest[end..],
+        None if open(begun, "-----END ") => "",
+        Some(_) | None => rest,
+    };
+    let word = rest.find(|c: char| c.is_whitespace() || "\"',;&".contains(c)).unwrap_or(rest.len());
+    redact(&rest[word..]).into_owned()
 }
 
 fn walk(value: Value, budget: &mut usize) -> Value {
@@ -98,7 +156,7 @@ fn walk(value: Value, budget: &mut usize) -> Value {
         Value::Array(list) => {
             let whole = list.len();
             let mut kept = Vec::new();
-            for item in list {
+            for item in words(list) {
                 if spent(budget) {
                     kept.push(Value::String(format!("… [cut; {whole} entries in all]")));
                     break;
@@ -112,6 +170,33 @@ fn walk(value: Value, budget: &mut usize) -> Value {
     }
 }
 
+/// A list of words without the secrets that the words before them tell: `["mysql", "-pVALUE"]`.
+fn words(mut list: Vec<Value>) -> Vec<Value> {
+    let mut before = String::new();
+    let mut next = None;
+    for item in &mut list {
+        let Value::String(word) = item else { return list };
+        let found = match (next.take(), secret_of(&before, word)) {
+            (Some(part), _) => secret_in(word, part),
+            (None, Some((Place::Joined(at), part))) => {
+                word.get(at..).and_then(|value| secret_in(value, part)).map(|from| at + from)
+            }
+            (None, Some((Place::Next, part))) => {
+                next = Some(part);
+                None
+            }
+            (None, None) => None,
+        };
+        before.push(' ');
+        before.push_str(word);
+        if let Some(from) = found {
+            word.truncate(from);
+            word.push_str(REDACTED);
+        }
+    }
+    list
+}
+
 fn object(map: Map<String, Value>, budget: &mut usize) -> Value {
     let whole = map.len();
     let mut kept = Map::new();
@@ -121,12 +206,19 @@ fn object(map: Map<String, Value>, budget: &mut usize) -> Value {
             break;
         }
         *budget = budget.saturating_sub(key.len());
-        let hidden =
-            matches!(&value, Value::String(text) if !text.is_empty()) && names_a_secret(&key);
+        let hidden = matches!(&value, Value::String(text) if !text.is_empty() && !names_a_directory(&key, text))
+            && names_a_secret(&key);
         let value = if hidden { Value::String(REDACTED.into()) } else { walk(value, budget) };
         kept.insert(bounded(&key, TEXT), value);
     }
     Value::Object(kept)
+}
+
+/// Takes so much off a budget; whether there was as much.
+const fn take(room: &mut usize, bytes: usize) -> bool {
+    let fits = *room >= bytes;
+    *room = room.saturating_sub(bytes);
+    fits
 }
 
 /// Takes an entry off the budget; whether there was none left.
@@ -162,23 +254,100 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_cut_on_a_border_and_says_so() {
-        let text = format!("x{}", "é".repeat(TEXT));
-        let kept = CleanText::new(&text);
-        assert!(kept.as_str().starts_with("xé"));
-        let end = format!("é… [cut; {} bytes in all]", text.len());
-        assert!(kept.as_str().ends_with(&end), "{kept}");
-        assert!(kept.as_str().len() <= TEXT + end.len());
+    fn secrets_are_found_by_the_words_before_them() {
+        for (argv, expected) in [
+            (
+                json!(["curl", "-u", "me:hunter 2", "h"]),
+                json!(["curl", "-u", "me:[redacted]", "h"]),
+            ),
+            (json!(["/usr/bin/mysql", "-phunter 2"]), json!(["/usr/bin/mysql", "-p[redacted]"])),
+            (
+                json!(["sshpass", "-p", "hunter2", "ssh", "-p", "22"]),
+                json!(["sshpass", "-p", "[redacted]", "ssh", "-p", "22"]),
+            ),
+            (json!(["t", "--api-key", "a b"]), json!(["t", "--api-key", "[redacted]"])),
+            (
+                json!(["curl", "-H", "Authorization: token abc"]),
+                json!(["curl", "-H", "Authorization: token [redacted]"]),
+            ),
+        ] {
+            assert_eq!(clean(&json!({"argv": argv})), json!({"argv": expected}));
+        }
+        for argv in [
+            json!(["mkdir", "-p", "x"]),
+            json!(["git", "log", "-p"]),
+            json!(["cp", "-pr", "a", "b"]),
+            json!(["docker", "run", "-u", "1000:1000", "-p", "80:80"]),
+            json!(["mysql", "-p", "db"]),
+        ] {
+            assert_eq!(clean(&argv), argv);
+        }
+        assert_eq!(
+            clean(&json!({"PWD": "/srv", "pwd": "x"})),
+            json!({"PWD": "/srv", "pwd": REDACTED})
+        );
     }
 
     #[test]
-    fn a_secret_on_the_border_is_not_cut_in_half() {
-        let secret = format!("ghp_{}", "a".repeat(36));
-        for before in TEXT - 50..=TEXT + 1 {
-            let text = format!("{} {secret} {}", "x".repeat(before - 1), "y".repeat(TEXT));
+    fn of_long_text_both_ends_and_the_digest_of_all_are_kept() {
+        for length in [TEXT + 1, WHOLE, WHOLE + 1, 20 * WHOLE] {
+            let text = format!("first {}last", "é ".repeat(length / 3));
             let kept = CleanText::new(&text);
-            assert!(!kept.as_str().contains("ghp_"), "at {before}");
+            assert!(kept.as_str().starts_with("first é é"), "{length}: {kept}");
+            assert!(kept.as_str().ends_with("é é last"), "{length}: {kept}");
+            let cut =
+                format!("[cut; {} bytes in all, sha256 {}]", text.len(), Hash::of(text.as_bytes()));
+            assert!(kept.as_str().contains(&cut), "{length}: {kept}");
+            assert!(kept.as_str().len() <= TEXT + cut.len() + 16, "{length}");
         }
+        let exact = "x".repeat(TEXT);
+        assert_eq!(CleanText::new(&exact).as_str(), exact);
+    }
+
+    #[test]
+    fn a_secret_on_a_border_is_not_cut_in_half() {
+        let secret = format!("ghp_{}", "a".repeat(36));
+        for whole in [2 * TEXT, 2 * WHOLE] {
+            for border in [TEXT - TEXT / 4, whole - TEXT / 4] {
+                for before in border - 50..=border + 1 {
+                    let rest = whole - before - secret.len();
+                    let text =
+                        format!("{} {secret} {}", "x".repeat(before - 1), "y ".repeat(rest / 2));
+                    let kept = CleanText::new(&text);
+                    assert!(!kept.as_str().contains("aaaa"), "{whole} at {before}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_secret_is_not_in_the_end_of_a_text() {
+        let lines = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ\n";
+        for (body, end) in
+            [(100, "-----END RSA PRIVATE KEY-----\nafter the key"), (100, ""), (20, "")]
+        {
+            let key = format!("-----BEGIN RSA PRIVATE KEY-----\n{}{end}", lines.repeat(body));
+            let text = format!("{}\n{key}", "x ".repeat(WHOLE));
+            let kept = CleanText::new(&text);
+            assert!(!kept.as_str().contains("MIIE"), "{kept}");
+            assert!(end.is_empty() || kept.as_str().ends_with("after the key"), "{kept}");
+        }
+        let value = format!("{} token={}", "x ".repeat(WHOLE), "aB3".repeat(TEXT));
+        assert!(!CleanText::new(&value).as_str().contains("aB3"));
+    }
+
+    #[test]
+    fn a_long_list_keeps_both_ends() {
+        let texts: Vec<String> = (0..10_000).map(|n| format!("entry {n}")).collect();
+        let kept = CleanText::list(&texts);
+        assert_eq!((kept[0].as_str(), kept.last().unwrap().as_str()), ("entry 0", "entry 9999"));
+        assert!(
+            kept.iter()
+                .any(|text| text.as_str().starts_with("… [cut; 10000 entries in all, sha256 "))
+        );
+        assert!(kept.iter().map(|text| text.as_str().len()).sum::<usize>() < LIST + TEXT);
+        assert_eq!(CleanText::list(&texts[..50]).len(), 50);
+        assert_eq!(CleanText::list(&[] as &[&str]), []);
     }
 
     #[test]

@@ -34,6 +34,27 @@ impl Hash {
     }
 }
 
+impl Hash {
+    /// The hash of bytes that come piece by piece.
+    pub(crate) fn begin() -> Hasher {
+        Hasher(<Sha256 as sha2::Digest>::new())
+    }
+}
+
+/// A hash that is not complete yet.
+#[derive(Debug)]
+pub(crate) struct Hasher(Sha256);
+
+impl Hasher {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        sha2::Digest::update(&mut self.0, bytes);
+    }
+
+    pub(crate) fn end(self) -> Hash {
+        Hash(sha2::Digest::finalize(self.0).into())
+    }
+}
+
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -1,7 +1,7 @@
 //! Records of what has happened already: nobody waits until they are made and written. They keep
 //! their order, among themselves and with all others. Broker.
 
-use crate::{error::AuditError, record::Record, writer::Writer};
+use crate::{account::Account, error::AuditError, record::Record, writer::Writer};
 use std::{
     collections::VecDeque,
     fmt,
@@ -21,10 +21,13 @@ enum Waiting {
     Made(Box<Record>),
 }
 
+/// A record that waits, and who it is counted for.
+type Deferred = (Account, Waiting);
+
 /// Records that wait to be written.
 #[derive(Default)]
 pub(crate) struct Later {
-    waiting: Mutex<VecDeque<Waiting>>,
+    waiting: Mutex<VecDeque<Deferred>>,
 }
 
 impl fmt::Debug for Later {
@@ -34,7 +37,7 @@ impl fmt::Debug for Later {
 }
 
 impl Later {
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Deferred>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -44,12 +47,12 @@ impl Later {
     }
 
     /// Adds one; whether there was room.
-    pub(crate) fn push(&self, maker: Maker) -> Result<(), Maker> {
+    pub(crate) fn push(&self, account: Account, maker: Maker) -> Result<(), (Account, Maker)> {
         let mut waiting = self.waiting();
         if waiting.len() >= MOST {
-            return Err(maker);
+            return Err((account, maker));
         }
-        waiting.push_back(Waiting::Unmade(maker));
+        waiting.push_back((account, Waiting::Unmade(maker)));
         Ok(())
     }
 
@@ -57,14 +60,17 @@ impl Later {
     pub(crate) fn catch_up(&self, writer: &mut Writer) -> Result<(), AuditError> {
         loop {
             // The writer is held: nobody else takes from the queue meanwhile.
-            let Some(next) = self.waiting().pop_front() else { return Ok(()) };
+            let Some((account, next)) = self.waiting().pop_front() else { return Ok(()) };
             let record = match next {
                 Waiting::Unmade(maker) => Box::new(maker()),
                 Waiting::Made(record) => record,
             };
-            if let Err(error) = writer.append(&record).map(drop) {
-                self.waiting().push_front(Waiting::Made(record));
-                return Err(error);
+            match writer.append(&record) {
+                Ok(ticket) => account.add(ticket.bytes()),
+                Err(error) => {
+                    self.waiting().push_front((account, Waiting::Made(record)));
+                    return Err(error);
+                }
             }
         }
     }

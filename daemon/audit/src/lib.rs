@@ -18,10 +18,12 @@
 //! What they can not do is make one that holds a head (`SEQ:HASH`) that was noted elsewhere:
 //! [`verify`] takes such an anchor.
 
+mod account;
 mod chain;
 mod clean;
 mod decision;
 mod diagnose;
+mod effects;
 mod error;
 mod export;
 mod files;
@@ -30,19 +32,24 @@ mod hash;
 mod later;
 mod line;
 mod log;
+mod names;
+mod options;
 mod read;
 mod record;
 mod redact;
 mod repair;
 mod stats;
 mod time;
+mod tokens;
 mod verify;
 mod writer;
 
+pub use account::Account;
 pub use chain::Chain;
 pub use clean::{CleanJson, CleanText};
 pub use decision::{Answer, By, Decision, Grant, GrantAct, Question, Review, Shown};
 pub use diagnose::{Bad, What};
+pub use effects::{CommittedEffect, Effects};
 pub use error::{AuditError, ReadError};
 pub use export::{Markdown, Messages, Style};
 pub use files::Head;

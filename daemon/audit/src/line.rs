@@ -105,7 +105,14 @@ pub(crate) fn steers(c: char) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{clean::*, decision::*, files::Head, hash::Digest, record::*};
+    use crate::{
+        clean::*,
+        decision::*,
+        effects::{CommittedEffect, Effects},
+        files::Head,
+        hash::Digest,
+        record::*,
+    };
     use proptest::{collection::vec, option, prelude::*};
 
     fn entry(record: Record) -> Entry {
@@ -344,7 +351,21 @@ pub(crate) mod tests {
                 })
             },
         );
-        prop_oneof![call(), result(), question, answer, repair, start, opened, grant]
+        let effects = (any::<String>(), text(), option::of(hash()), any::<u64>()).prop_map(
+            |(id, path, sha256, size)| {
+                let effect = CommittedEffect {
+                    path,
+                    effect: "moved".to_owned(),
+                    from: sha256.map(|_| CleanText::default()),
+                    size,
+                    sha256,
+                    ..CommittedEffect::default()
+                };
+                let all = vec![effect; 3].into_iter();
+                Record::Effects(Effects::new((id.clone(), id), Hash::ZERO, all).unwrap())
+            },
+        );
+        prop_oneof![call(), result(), question, answer, repair, start, opened, grant, effects]
     }
 
     proptest! {

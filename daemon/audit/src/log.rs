@@ -1,6 +1,7 @@
 //! The log that many write to at once: records, and those of what has happened already. Broker.
 
 use crate::{
+    account::Account,
     chain::Chain,
     error::AuditError,
     files::{Directory, Head, Lock},
@@ -83,6 +84,16 @@ impl Log {
         writer.append(record)
     }
 
+    /// Writes a record as [`Log::append`] does, and counts its bytes.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
+    pub fn append_for(&self, account: &Account, record: &Record) -> Result<Ticket, AuditError> {
+        let ticket = self.append(record)?;
+        account.add(ticket.bytes());
+        Ok(ticket)
+    }
+
     /// Has a record made and written later, of what has happened already: at the latest before the
     /// next record, and when the log is dropped; [`Log::catch_up`] writes it sooner. It is bounded:
     /// with too many that wait, they are written first.
@@ -90,9 +101,21 @@ impl Log {
     /// # Errors
     /// If too many wait and can not be written; the record is then lost.
     pub fn defer(&self, make: impl FnOnce() -> Record + Send + 'static) -> Result<(), AuditError> {
-        match self.later.push(Box::new(make)) {
+        self.defer_for(Account::default(), make)
+    }
+
+    /// Defers a record as [`Log::defer`] does, and counts its bytes when it is written.
+    ///
+    /// # Errors
+    /// As [`Log::defer`].
+    pub fn defer_for(
+        &self,
+        account: Account,
+        make: impl FnOnce() -> Record + Send + 'static,
+    ) -> Result<(), AuditError> {
+        match self.later.push(account, Box::new(make)) {
             Ok(()) => Ok(()),
-            Err(make) => self.append(&make()).map(drop),
+            Err((account, make)) => self.append_for(&account, &make()).map(drop),
         }
     }
 

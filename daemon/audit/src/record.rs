@@ -4,6 +4,7 @@
 use crate::{
     clean::{CleanJson, CleanText},
     decision::{Answer, Grant, Question},
+    effects::Effects,
     files::Head,
     hash::{Digest, Hash},
 };
@@ -26,6 +27,8 @@ pub enum Record {
     Answer(Answer),
     /// A call, before it takes effect.
     Call(Call),
+    /// What it changes, before that is committed.
+    Effects(Effects),
     /// What became of it.
     Result(CallResult),
     /// What a start found amiss at the end of the log.
@@ -53,6 +56,7 @@ pub enum Kind {
     Question,
     Answer,
     Call,
+    Effects,
     Result,
     Repair,
     Rotate,
@@ -71,6 +75,7 @@ impl fmt::Display for Kind {
             Self::Question => "question",
             Self::Answer => "answer",
             Self::Call => "call",
+            Self::Effects => "effects",
             Self::Result => "result",
             Self::Repair => "repair",
             Self::Rotate => "rotate",
@@ -93,6 +98,7 @@ impl Record {
             Self::Question(_) => Kind::Question,
             Self::Answer(_) => Kind::Answer,
             Self::Call(_) => Kind::Call,
+            Self::Effects(_) => Kind::Effects,
             Self::Result(_) => Kind::Result,
             Self::Repair(_) => Kind::Repair,
             Self::Rotate(_) => Kind::Rotate,
@@ -112,6 +118,7 @@ impl Record {
             Self::Question(record) => Some(&record.session),
             Self::Answer(record) => Some(&record.session),
             Self::Call(record) => Some(&record.session),
+            Self::Effects(record) => Some(&record.session),
             Self::Result(record) => Some(&record.session),
             Self::JobEnd(record) => Some(&record.session),
             Self::Grant(record) => record.session.as_deref(),
@@ -127,6 +134,7 @@ impl Record {
             Self::Question(record) => Some(&record.call_id),
             Self::Answer(record) => Some(&record.call_id),
             Self::Call(record) => Some(&record.call_id),
+            Self::Effects(record) => Some(&record.call_id),
             Self::Result(record) => Some(&record.call_id),
             Self::JobEnd(record) => Some(&record.call_id),
             Self::Grant(record) => record.call_id.as_deref(),

@@ -70,6 +70,7 @@ impl Stats {
             | Record::Repair(_)
             | Record::JobEnd(_)
             | Record::Rotate(_)
+            | Record::Effects(_)
             | Record::TakenBack(_)
             | Record::Forgotten(_)
             | Record::Grant(_) => {}

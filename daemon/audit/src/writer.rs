@@ -37,6 +37,7 @@ impl Options {
 #[must_use = "what was recorded is now to be done"]
 pub struct Ticket {
     head: Head,
+    bytes: u64,
 }
 
 impl Ticket {
@@ -44,6 +45,11 @@ impl Ticket {
     #[must_use]
     pub const fn head(&self) -> Head {
         self.head
+    }
+
+    /// How long the line is.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 
@@ -174,12 +180,13 @@ impl Writer {
             }
             return Err(error);
         }
-        (self.head, self.length) = (head, self.length + line.len() as u64);
+        let bytes = line.len() as u64;
+        (self.head, self.length) = (head, self.length + bytes);
         if let Err(error) = self.force() {
             self.failed = Some(error.to_string());
             return Err(error);
         }
-        Ok(Ticket { head })
+        Ok(Ticket { head, bytes })
     }
 
     fn store(&self, head: Head) -> Result<(), AuditError> {

@@ -1,14 +1,17 @@
 //! The audit log as the broker keeps it: what is to take effect is written before, what has
 //! happened after, and nobody waits for that. Broker.
 
+mod committed;
 pub(crate) mod docket;
 mod ending;
 mod sessions;
+mod volume;
 
 use palisade_audit::{
-    AuditError, Call, CleanText, Forgotten, GrantAct, Log, Options, Record, Sync, Ticket,
+    Account, AuditError, Call, CleanText, Forgotten, GrantAct, Log, Options, Record, Sync, Ticket,
 };
 use palisade_plan::BUILD_ID;
+use palisade_policy::Size;
 use palisade_protocol::{ErrorCode, Forget, Grant, WireError};
 use std::{
     path::Path,
@@ -16,7 +19,9 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Instant,
 };
+use volume::Volumes;
 
 /// The log, or why there is none.
 #[derive(Debug, Clone)]
@@ -26,6 +31,15 @@ pub(crate) struct Audit {
     lost: Arc<AtomicU64>,
     /// Why the last record was not written, if it was not.
     fault: Arc<Mutex<Option<String>>>,
+    volumes: Arc<Volumes>,
+}
+
+/// Whose share of the log a record is counted against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Charged {
+    User(u32),
+    /// What operators do.
+    Nobody,
 }
 
 /// Why something was not recorded, and so was not done.
@@ -54,13 +68,15 @@ impl Audit {
     /// Opens the log of a directory.
     pub(crate) fn open(directory: &Path, sync: Sync) -> Result<Self, AuditError> {
         let log = Log::open(directory, Options { sync, ..Options::new(BUILD_ID) })?;
-        Ok(Self { log: Ok(Arc::new(log)), sync, lost: Arc::default(), fault: Arc::default() })
+        let (lost, fault, volumes) = (Arc::default(), Arc::default(), Arc::default());
+        Ok(Self { log: Ok(Arc::new(log)), sync, lost, fault, volumes })
     }
 
     /// No log: nothing can be recorded, so nothing runs.
     pub(crate) fn none(why: &str) -> Self {
         let fault = Arc::new(Mutex::new(Some(why.to_owned())));
-        Self { log: Err(why.into()), sync: Sync::default(), lost: Arc::default(), fault }
+        let (lost, volumes) = (Arc::default(), Arc::default());
+        Self { log: Err(why.into()), sync: Sync::default(), lost, fault, volumes }
     }
 
     /// A record of what had happened already could not be written.
@@ -78,22 +94,34 @@ impl Audit {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    fn account(&self, charged: Charged) -> Account {
+        match charged {
+            Charged::User(uid) => self.volumes.account(uid, Instant::now()),
+            Charged::Nobody => Account::default(),
+        }
+    }
+
+    /// Refuses what would be recorded of a user who has filled their share of the log.
+    pub(crate) fn room(&self, uid: u32, per_day: Size) -> Result<(), WireError> {
+        self.volumes.check(uid, per_day, Instant::now())
+    }
+
     /// Writes a record, and remembers whether that could be done.
-    async fn record(&self, record: Record) -> Result<Ticket, Unrecorded> {
-        let written = self.write(record).await;
+    async fn record(&self, charged: Charged, record: Record) -> Result<Ticket, Unrecorded> {
+        let written = self.write(self.account(charged), record).await;
         let fault = written.as_ref().err().map(|Unrecorded(why)| why.clone());
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
         written
     }
 
     /// That does not wait for the disk, unless it is to; then not on this thread.
-    async fn write(&self, record: Record) -> Result<Ticket, Unrecorded> {
+    async fn write(&self, account: Account, record: Record) -> Result<Ticket, Unrecorded> {
         let log = self.log.as_ref().map_err(|why| Unrecorded(why.to_string()))?;
         let written = match self.sync {
-            Sync::Within(_) => log.append(&record),
+            Sync::Within(_) => log.append_for(&account, &record),
             Sync::Always => {
                 let log = Arc::clone(log);
-                tokio::task::spawn_blocking(move || log.append(&record))
+                tokio::task::spawn_blocking(move || log.append_for(&account, &record))
                     .await
                     .map_err(|error| Unrecorded(error.to_string()))?
             }
@@ -102,9 +130,13 @@ impl Audit {
     }
 
     /// Has a record of what has happened already made and written later, in its order.
-    fn defer(&self, make: impl FnOnce() -> Record + Send + 'static) -> Result<(), Unrecorded> {
+    fn defer(
+        &self,
+        charged: Charged,
+        make: impl FnOnce() -> Record + Send + 'static,
+    ) -> Result<(), Unrecorded> {
         let log = self.log.as_ref().map_err(|why| Unrecorded(why.to_string()))?;
-        log.defer(make).map_err(|error| Unrecorded(error.to_string()))
+        log.defer_for(self.account(charged), make).map_err(|error| Unrecorded(error.to_string()))
     }
 
     /// What writes deferred records whenever the daemon has nothing else to do: between a reply and
@@ -136,12 +168,12 @@ impl Audit {
             undo: forget.undo,
             older_than_ms: forget.older_than_ms,
         };
-        self.record(Record::Forgotten(record)).await.map(drop)
+        self.record(Charged::Nobody, Record::Forgotten(record)).await.map(drop)
     }
 
     /// Records that an approval is not remembered any more.
     pub(crate) async fn revoked(&self, grant: &Grant, by: &str) -> Result<(), Unrecorded> {
-        self.record(granted(grant, GrantAct::Revoked, by, None)).await.map(drop)
+        self.record(Charged::Nobody, granted(grant, GrantAct::Revoked, by, None)).await.map(drop)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     traces::Export,
 };
 use palisade_audit::Sync;
+use palisade_policy::Size;
 use serde::Deserialize;
 use std::{
     fs, io,
@@ -74,6 +75,7 @@ pub(crate) struct Quotas {
     pub(crate) jobs: Option<Written<u32>>,
     pub(crate) spool_bytes: Option<Written<u64>>,
     pub(crate) undo_bytes: Option<Written<u64>>,
+    pub(crate) audit_per_day: Option<Written<Size>>,
     pub(crate) requests_per_second: Option<Written<u32>>,
 }
 
@@ -97,6 +99,7 @@ struct SpelledQuotas {
     jobs: Option<Spanned<NonZeroU32>>,
     spool_bytes: Option<Spanned<u64>>,
     undo_bytes: Option<Spanned<u64>>,
+    audit_per_day: Option<Spanned<Size>>,
     requests_per_second: Option<Spanned<NonZeroU32>>,
 }
 
@@ -159,6 +162,7 @@ impl SpelledQuotas {
             jobs: document.count(self.jobs),
             spool_bytes: document.written(self.spool_bytes),
             undo_bytes: document.written(self.undo_bytes),
+            audit_per_day: document.written(self.audit_per_day),
             requests_per_second: document.count(self.requests_per_second),
         }
     }

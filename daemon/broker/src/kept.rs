@@ -143,12 +143,12 @@ impl Kept {
         state.order.retain(|other| other != key);
     }
 
-    /// The replies to these requests, or to all; the last of each.
-    pub(crate) fn replies(&self, wanted: &[RequestId]) -> Vec<(RequestId, Arc<Reply>)> {
+    /// The replies to these requests, or to all if none are named; the last of each.
+    pub(crate) fn replies(&self, wanted: Option<&[RequestId]>) -> Vec<(RequestId, Arc<Reply>)> {
         let state = self.state();
         let mut found: Vec<(RequestId, Arc<Reply>)> = Vec::new();
         for Entry { id, reply, .. } in &state.replies {
-            if wanted.is_empty() || wanted.contains(id) {
+            if wanted.is_none_or(|wanted| wanted.contains(id)) {
                 found.retain(|(other, _)| other != id);
                 found.push((*id, Arc::clone(reply)));
             }
@@ -260,18 +260,18 @@ mod tests {
         let reply = |size| Reply::Result(Box::new(result("x".repeat(size))));
         kept.settle("k", &result(String::new()));
         kept.keep(1, vec!["k".into()], &reply(1 << 20));
-        assert_eq!(kept.replies(&[1]).len(), 1);
+        assert_eq!((kept.replies(Some(&[1])).len(), kept.replies(Some(&[])).len()), (1, 0));
         for id in 2..100 {
             kept.keep(id, Vec::new(), &reply(1 << 20));
             let state = kept.state();
             assert!(state.bytes <= MOST_BYTES && state.replies.len() <= MOST_REPLIES);
         }
-        assert_eq!(kept.replies(&[]).last().map(|(id, _)| *id), Some(99));
-        assert!(kept.replies(&[1]).is_empty());
+        assert_eq!(kept.replies(None).last().map(|(id, _)| *id), Some(99));
+        assert!(kept.replies(Some(&[1])).is_empty());
         let Ok(Turn::Again(repeat)) = kept.begin(&first) else { panic!("again") };
         assert_eq!(repeat.result().await.unwrap_err().code, ErrorCode::NotFound);
         kept.keep(100, Vec::new(), &reply(MOST_BYTES));
-        assert!(kept.replies(&[100]).is_empty());
+        assert!(kept.replies(Some(&[100])).is_empty());
         for number in 0..2 * MOST_KEYS {
             kept.begin(&call(Some(&format!("n{number}")), "{}")).unwrap();
         }

@@ -49,7 +49,8 @@ pub(crate) struct Lobby {
     came: Notify,
 }
 
-fn refused() -> WireError {
+/// The one answer to all that can not be resumed, whatever the reason.
+pub(crate) fn refused() -> WireError {
     WireError::new(
         ErrorCode::NotFound,
         "there is no such session to resume",

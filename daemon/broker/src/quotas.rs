@@ -1,6 +1,7 @@
 //! What one user may have at once and ask in a second, and what they are told past it. Broker.
 
 use crate::census::SESSIONS_OF_USER;
+use palisade_policy::Size;
 use palisade_protocol::{ErrorCode, Request, WireError};
 use std::{
     collections::HashMap,
@@ -12,13 +13,17 @@ use std::{
 /// When to try again after what ends at a time that nobody knows.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 /// How many users' paces are known before those that stand still are forgotten.
-const KNOWN: usize = 1024;
+pub(crate) const KNOWN: usize = 1024;
 
 /// How much one user's spools may hold, if nothing else is said: sixteen calls that print as much as
 /// is kept.
 pub(crate) const SPOOL_BYTES: u64 = 1 << 30;
 /// The same of what can be undone: four sessions that fill what a profile gives them by default.
 pub(crate) const UNDO_BYTES: u64 = 1 << 30;
+
+/// How much of the audit log one user may fill in a day, if nothing else is said: half a million
+/// small calls.
+const AUDIT_PER_DAY: Size = Size::gib(1);
 
 /// What one user may have; none: whatever sessions and profiles allow.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +33,8 @@ pub(crate) struct Quotas {
     pub(crate) jobs: Option<u32>,
     pub(crate) spools: Bound,
     pub(crate) undo: Bound,
+    /// How much the records of one user's calls may take in a day; a day's worth may come at once.
+    pub(crate) audit_per_day: Size,
     pub(crate) requests_per_second: Option<u32>,
 }
 
@@ -55,6 +62,7 @@ impl Default for Quotas {
             jobs: None,
             spools: Bound { bytes: SPOOL_BYTES, past: Past::Refused },
             undo: Bound { bytes: UNDO_BYTES, past: Past::Refused },
+            audit_per_day: AUDIT_PER_DAY,
             requests_per_second: None,
         }
     }

@@ -1,5 +1,6 @@
 //! A session's right to outlive its connection. Broker.
 
+use palisade_protocol::Open;
 use std::{fmt::Write as _, io, mem::MaybeUninit, time::Duration};
 use tokio::sync::Notify;
 
@@ -8,12 +9,14 @@ use tokio::sync::Notify;
 pub(crate) struct Survival {
     pub(crate) token: String,
     pub(crate) grace: Duration,
+    /// What the session was opened with; whoever resumes it is told.
+    pub(crate) terms: Open,
     /// Its connection is to let go of it.
     pub(crate) taken: Notify,
 }
 
 impl Survival {
-    pub(crate) fn new(grace: Duration) -> io::Result<Self> {
+    pub(crate) fn new(grace: Duration, terms: Open) -> io::Result<Self> {
         let mut random = [MaybeUninit::uninit(); 32];
         let (random, _) =
             rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty())?;
@@ -24,7 +27,7 @@ impl Survival {
         if token.len() != 64 {
             return Err(io::Error::other("the kernel gave too little that is random"));
         }
-        Ok(Self { token, grace, taken: Notify::new() })
+        Ok(Self { token, grace, terms, taken: Notify::new() })
     }
 
     /// Whether this is the token; how long that takes says nothing about where they differ.

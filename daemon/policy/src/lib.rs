@@ -64,6 +64,7 @@ pub use planning::{Scene, error::PlanError};
 pub use profile::{Profile, User};
 pub use samples::Samples;
 pub use set::{DEFAULT, ProfileSet, builtin};
+pub use size::Size;
 pub use source::{Origin, Owner, Source};
 pub use syscalls::{SyscallEntry, SyscallError, SyscallList};
 pub use variables::EnvironmentError;

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A number of bytes that is not zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Size(u64);
+pub struct Size(u64);
 
 impl Size {
     pub(crate) const fn kib(n: u32) -> Self {
@@ -16,11 +16,15 @@ impl Size {
         Self((n as u64) << 20)
     }
 
-    pub(crate) const fn gib(n: u32) -> Self {
+    /// So many GiB.
+    #[must_use]
+    pub const fn gib(n: u32) -> Self {
         Self((n as u64) << 30)
     }
 
-    pub(crate) const fn bytes(self) -> u64 {
+    /// In bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
         self.0
     }
 

@@ -87,30 +87,33 @@ fn guard() -> impl Strategy<Value = Guard> {
     prop_oneof![Just(Guard::Off), Just(Guard::Text), Just(Guard::Auto), Just(Guard::Transaction)]
 }
 
-fn request() -> impl Strategy<Value = Request> {
+fn open() -> impl Strategy<Value = Open> {
     let ask = prop_oneof![
         Just(Ask::Never),
         Just(Ask::Destructive),
         Just(Ask::Sensitive),
         Just(Ask::Always)
     ];
+    let options = (option::of(ask), option::of(any::<u64>()), option::of(guard()), any::<bool>());
+    (path(), option::of(text()), options).prop_map(
+        |(workspace, profile, (ask, grace_ms, guard, record))| {
+            let options = OpenOptions { ask, grace_ms, guard, record };
+            Open { workspace, profile, options }
+        },
+    )
+}
+
+fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
         (any::<u16>(), text(), texts()).prop_map(|(version, client, capabilities)| {
             Request::Hello(Hello { version, client, capabilities })
         }),
-        (
-            (path(), option::of(text())),
-            (option::of(ask), option::of(any::<u64>()), option::of(guard()), any::<bool>())
-        )
-            .prop_map(|((workspace, profile), (ask, grace_ms, guard, record))| {
-                let options = OpenOptions { ask, grace_ms, guard, record };
-                Request::Open(Open { workspace, profile, options })
-            }),
+        open().prop_map(Request::Open),
         call().prop_map(Request::Call),
         vec(call(), 0..4).prop_map(|calls| Request::Batch(Batch { calls })),
-        (name(), text(), vec(any::<u64>(), 0..4)).prop_map(|(session, token, calls)| {
-            Request::Resume(Resume { session, token, calls })
-        }),
+        (name(), text(), option::of(vec(any::<u64>(), 0..4))).prop_map(
+            |(session, token, calls)| { Request::Resume(Resume { session, token, calls }) }
+        ),
         Just(Request::Jobs),
         (any::<u64>(), bytes(), any::<bool>())
             .prop_map(|(call, data, end)| Request::Input(Input { call, data, end })),
@@ -365,11 +368,24 @@ fn reply() -> impl Strategy<Value = Reply> {
                 Reply::Opened(Box::new(Opened { session, workspace, receipt, token, grace_ms }))
             }
         ),
-        (name(), path(), receipt(), any::<u64>(), vec(any::<u64>(), 0..3), vec(any::<u64>(), 0..3))
-            .prop_map(|(session, workspace, receipt, grace_ms, running, finished)| {
-                let resumed = Resumed { session, workspace, receipt, grace_ms, running, finished };
-                Reply::Resumed(Box::new(resumed))
-            }),
+        (
+            (name(), path(), receipt(), any::<u64>(), open()),
+            vec(any::<u64>(), 0..3),
+            vec(any::<u64>(), 0..3)
+        )
+            .prop_map(
+                |((session, workspace, receipt, grace_ms, terms), running, finished)| {
+                    Reply::Resumed(Box::new(Resumed {
+                        session,
+                        workspace,
+                        receipt,
+                        grace_ms,
+                        terms,
+                        running,
+                        finished,
+                    }))
+                }
+            ),
         vec(result(), 0..3).prop_map(|results| Reply::Batch(BatchResults { results })),
         vec(job(), 0..3).prop_map(|jobs| Reply::Jobs(Jobs { jobs })),
         result().prop_map(|result| Reply::Result(Box::new(result))),

@@ -17,6 +17,7 @@ use std::{
     io::{self, Write as _},
     time::Instant,
 };
+use tokio::sync::MutexGuard;
 
 /// What brings a person to the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub(crate) struct Person {
     duty: Duty,
     paint: Paint,
     raw: Option<Raw>,
+    /// While a question is shown nothing else is written.
+    screen: Option<MutexGuard<'static, ()>>,
 }
 
 /// Whether to go on.
@@ -47,7 +50,7 @@ enum Next {
 impl Person {
     pub(crate) fn new(operator: Operator, terminal: Terminal, duty: Duty) -> Self {
         let desk = Desk::new(Instant::now());
-        Self { operator, terminal, desk, duty, paint: paint::terminal(), raw: None }
+        Self { operator, terminal, desk, duty, paint: paint::terminal(), raw: None, screen: None }
     }
 
     /// Shows and answers questions until the person leaves or the daemon goes; the exit status. A
@@ -66,7 +69,7 @@ impl Person {
         });
         let mut beat = tokio::time::interval(BEAT);
         loop {
-            self.face().map_err(|error| gone(&error))?;
+            self.face().await.map_err(|error| gone(&error))?;
             let wake = tokio::time::Instant::from_std(self.desk.wake(Instant::now()));
             let listens = self.raw.is_some();
             let next = tokio::select! {
@@ -93,12 +96,16 @@ impl Person {
     }
 
     /// Puts the question in front on the screen, if it is not there, and the prompt below.
-    fn face(&mut self) -> io::Result<()> {
-        let now = Instant::now();
+    async fn face(&mut self) -> io::Result<()> {
         if self.duty == Duty::Own && self.desk.front().is_none() {
             self.raw = None;
+            self.screen = None;
             return Ok(());
         }
+        if self.screen.is_none() {
+            self.screen = Some(terminal::SCREEN.lock().await);
+        }
+        let now = Instant::now();
         if self.raw.is_none() {
             self.raw = Some(self.terminal.raw()?);
         }
@@ -106,6 +113,7 @@ impl Person {
             let shown = card::render(question, left, self.paint);
             // What was typed before it was shown was not meant for it.
             self.terminal.discard()?;
+            self.terminal.reset()?;
             self.terminal.write(&format!("{CLEAR}\n{shown}"))?;
         }
         let prompt = self.desk.prompt(self.terminal.width(), now);

@@ -1,6 +1,7 @@
 //! The terminal of whoever types: keys one by one while a question is shown, and everything as it
 //! was on any way out.
 
+use crate::escape;
 use rustix::termios::{
     InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush,
     tcgetattr, tcgetwinsize, tcsetattr,
@@ -18,6 +19,20 @@ static KEPT: Mutex<Option<(Arc<File>, Termios)>> = Mutex::new(None);
 
 /// Takes back the line that the prompt is on.
 pub(crate) const CLEAR: &str = "\r\x1b[K";
+
+/// Held by whoever writes to the terminal: a program's output waits while a question is shown.
+pub(crate) static SCREEN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// Ends what a program may have left: a sequence that is not whole (CAN), a scroll region (the
+/// cursor stays where it is), colours, character sets, a hidden cursor, the alternate screen.
+const RESET: &str = "\x18\x1b[?1047l\x1b7\x1b[r\x1b8\x1b[0m\x1b(B\x1b)B\x0f\x1b[?25h";
+
+/// Ends more of it: origin, insert and no-wrap modes, reverse video, the alternate screen by its
+/// other name, reports of mouse, focus and pastes, other encodings of keys. Some of these move the
+/// cursor, and the program did: what follows begins below everything.
+const RESET_STEERED: &str = "\x1b[?1049l\x1b[?6l\x1b[4l\x1b[?7h\x1b[?5l\x1b[?69l\x1b[?1l\x1b>\
+     \x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[>4m\x1b[=0u\x1b[r\x1b[0m\
+     \x1b[999;1H\n";
 
 /// The controlling terminal.
 #[derive(Debug)]
@@ -94,6 +109,12 @@ impl Terminal {
 
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         (&*self.tty).write_all(text.as_bytes())
+    }
+
+    /// Undoes what a program may have done to it, so that what is written next is seen as it is.
+    pub(crate) fn reset(&self) -> io::Result<()> {
+        self.write(RESET)?;
+        if escape::take_steered() { self.write(RESET_STEERED) } else { Ok(()) }
     }
 
     /// How many columns it has now.

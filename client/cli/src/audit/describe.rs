@@ -37,6 +37,9 @@ fn matter(record: &Record) -> (Option<Style>, String) {
             format!("{} {} by {}: {}", answer.call_id, answer.decision, answer.by, answer.reason),
         ),
         Record::Call(call) => (None, of_call(call)),
+        Record::Effects(effects) => {
+            (None, format!("{} changes: {}", effects.call_id, effects.summary()))
+        }
         Record::Result(result) => of_result(result),
         Record::JobEnd(end) => (None, of_job(end)),
         Record::Repair(repair) => (Some(Style::Warning), of_repair(repair)),

@@ -6,7 +6,7 @@ use clap::Args;
 use palisade_audit::{Filter, Kind, Markdown, Reader};
 use serde_json::{Value, json};
 
-/// Show everything about one call: arguments, decision, result
+/// Show everything about one call: arguments, decision, changes, result
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A call's id is in its result (`call_id`) and in `palisade audit tail`.

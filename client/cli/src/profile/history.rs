@@ -64,6 +64,7 @@ pub(super) fn history(
             | Record::Repair(_)
             | Record::Rotate(_)
             | Record::JobEnd(_)
+            | Record::Effects(_)
             | Record::TakenBack(_)
             | Record::Forgotten(_)
             | Record::Grant(_) => {}

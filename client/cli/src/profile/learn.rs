@@ -4,6 +4,7 @@
 use super::{Directories, load};
 use crate::{
     approve::own,
+    escape::Controls,
     exit,
     failure::Failure,
     paint::{self, Style, harmless},
@@ -140,7 +141,7 @@ impl Learn {
             let call = call.reason("palisade profile learn").stream();
             // Standard output is the profile's, if it has no file; and once is enough.
             let shown = match (&self.output, recording) {
-                (Some(_), Recording::Yes) => Bytes::Shown,
+                (Some(_), Recording::Yes) => Bytes::Shown(Controls::Shown),
                 (Some(_) | None, _) => Bytes::Left,
             };
             let (result, _) = stream::watch(call.start().await?, shown).await?;

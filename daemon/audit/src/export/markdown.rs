@@ -3,6 +3,7 @@
 use crate::{
     clean::CleanText,
     decision::{Answer, Grant, Question},
+    effects::{CommittedEffect, Effects},
     line::{Entry, steers},
     record::{Call, CallResult, Finding, JobEnd, Record, SessionOpen, Thinking},
 };
@@ -29,6 +30,7 @@ impl Markdown {
             }
             Record::Question(question) => asked(question),
             Record::Answer(answer) => answered(answer),
+            Record::Effects(effects) => changed(effects),
             Record::Result(result) => outcome(result),
             Record::JobEnd(end) => job_end(end, &time.to_string()),
             Record::Repair(repair) => {
@@ -54,6 +56,37 @@ impl Markdown {
             Record::Start(_) | Record::Rotate(_) => String::new(),
         }
     }
+}
+
+fn changed(effects: &Effects) -> String {
+    let mut text = format!("**Changes**: {}\n\n", effects.summary());
+    let mut list = |effects: &[CommittedEffect]| {
+        for effect in effects {
+            let from = effect.from.as_ref().map(|from| format!(" from {}", span(from.as_str())));
+            let to = effect.target.as_ref().map(|to| format!(" to {}", span(to.as_str())));
+            let entries = effect.entries.map(|count| format!(", {count} entries"));
+            let digest = effect.sha256.map(|sha256| format!(", sha256 {sha256}"));
+            text.push_str(&format!(
+                "- {} {}{}{}: {} → {} bytes{}{}\n",
+                effect.effect,
+                span(effect.path.as_str()),
+                from.unwrap_or_default(),
+                to.unwrap_or_default(),
+                effect.size_before,
+                effect.size,
+                entries.unwrap_or_default(),
+                digest.unwrap_or_default()
+            ));
+        }
+    };
+    list(&effects.effects);
+    list(&effects.last);
+    if effects.left_out > 0 {
+        let left_out = effects.left_out;
+        text.push_str(&format!("- {left_out} more in between, of {}\n", effects.digest));
+    }
+    text.push('\n');
+    text
 }
 
 fn job_end(end: &JobEnd, time: &str) -> String {

@@ -52,6 +52,7 @@ impl Messages {
             | Record::Repair(_)
             | Record::JobEnd(_)
             | Record::Rotate(_)
+            | Record::Effects(_)
             | Record::TakenBack(_)
             | Record::Forgotten(_)
             | Record::Grant(_) => {}

@@ -4,7 +4,7 @@
 mod decisions;
 
 use super::{
-    Audit, Unrecorded,
+    Audit, Charged, Unrecorded,
     ending::{Ending, Keeps, Of},
 };
 use crate::{attachment::Tally, peer::Peer, session::Session, stages::asked::Asked};
@@ -13,6 +13,9 @@ use palisade_audit::{
 };
 use palisade_protocol::{CallResult, Checkpoint, QuestionId, ReverseThinking, Severity, ToolName};
 use std::{sync::Arc, time::Instant};
+
+/// How many findings of a call are recorded.
+const FINDINGS: usize = 64;
 
 /// How far a docket is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,14 +120,10 @@ impl Docket {
 
     /// Notes the tool's own name and what the judge says.
     pub(crate) fn note(&mut self, said: &Said<'_>) {
-        let finding = |finding: &palisade_protocol::Finding| Finding {
-            kind: finding.kind.clone(),
-            why: CleanText::new(&finding.why),
-        };
         self.call.tool = said.tool.to_string();
         self.call.judgement = said.judgement;
         self.keeps = if said.read_only { Keeps::Digest } else { Keeps::Output };
-        self.call.findings = said.findings.iter().map(finding).collect();
+        self.call.findings = noticed(said.findings);
     }
 
     /// Notes the arguments that an approver gave the call.
@@ -136,7 +135,7 @@ impl Docket {
     /// Writes the call into the log; only then it may take effect.
     pub(crate) async fn ticket(&mut self) -> Result<Ticket, Unrecorded> {
         self.call.cwd = self.cwd();
-        let ticket = self.audit.record(Record::Call(self.call.clone())).await?;
+        let ticket = self.audit.record(self.charged(), Record::Call(self.call.clone())).await?;
         self.state = State::Ticketed;
         Ok(ticket)
     }
@@ -162,13 +161,17 @@ impl Docket {
         if self.state == State::Blank {
             self.call.cwd = self.cwd();
             let call = self.call.clone();
-            self.audit.defer(move || Record::Call(call))?;
+            self.audit.defer(self.charged(), move || Record::Call(call))?;
             if let Some(answer) = self.decision(result).filter(|_| !self.answered) {
-                self.audit.defer(move || Record::Answer(answer))?;
+                self.audit.defer(self.charged(), move || Record::Answer(answer))?;
             }
         }
         let ending = Ending::new(self.of(), result);
-        self.audit.defer(move || ending.record())
+        self.audit.defer(self.charged(), move || ending.record())
+    }
+
+    const fn charged(&self) -> Charged {
+        Charged::User(self.call.uid)
     }
 
     fn cwd(&self) -> CleanText {
@@ -193,7 +196,7 @@ impl Drop for Docket {
             return;
         }
         let ending = Ending::abandoned(self.of());
-        if let Err(error) = self.audit.defer(move || ending.record()) {
+        if let Err(error) = self.audit.defer(self.charged(), move || ending.record()) {
             self.audit.lose();
             tracing::error!(%error, "the end of an abandoned call is not recorded");
         }
@@ -201,11 +204,26 @@ impl Drop for Docket {
     }
 }
 
+/// What was noticed, as far as a record has room for it: the first and the last.
+fn noticed(findings: &[palisade_protocol::Finding]) -> Vec<Finding> {
+    let finding = |finding: &palisade_protocol::Finding| Finding {
+        kind: finding.kind.clone(),
+        why: CleanText::new(&finding.why),
+    };
+    if findings.len() <= FINDINGS {
+        return findings.iter().map(finding).collect();
+    }
+    let why = format!("… [cut; {} findings in all] …", findings.len());
+    let cut = Finding { kind: "cut".to_owned(), why: CleanText::new(&why) };
+    let (first, last) =
+        (findings.iter().take(FINDINGS / 2), &findings[findings.len() - FINDINGS / 2..]);
+    first.map(finding).chain([cut]).chain(last.iter().map(finding)).collect()
+}
+
 fn thinking(thinking: &ReverseThinking) -> Thinking {
-    let each = |texts: &[String]| texts.iter().map(|text| CleanText::new(text)).collect();
     Thinking {
-        assumptions: each(&thinking.assumptions),
-        failure_scenarios: each(&thinking.failure_scenarios),
+        assumptions: CleanText::list(&thinking.assumptions),
+        failure_scenarios: CleanText::list(&thinking.failure_scenarios),
         verdict: CleanText::new(&thinking.verdict),
         verdict_reason: CleanText::new(&thinking.verdict_reason),
     }

@@ -1,6 +1,6 @@
 //! What the log is told of sessions and their jobs. Broker.
 
-use super::{Audit, Unrecorded, ending::denied};
+use super::{Audit, Charged, Unrecorded, ending::denied};
 use crate::{ended::Ended, job::Job, peer::Peer, session::Session};
 use palisade_audit::{CleanText, JobEnd, Record, SessionClose, SessionOpen, TakenBack};
 use palisade_protocol::CallId;
@@ -21,7 +21,7 @@ impl Audit {
             workspace: CleanText::new(&String::from_utf8_lossy(&session.workspace.0)),
             runs_as: receipt.for_uid.map(|_| receipt.uid),
         });
-        self.record(record).await.map(drop)
+        self.record(charged(session), record).await.map(drop)
     }
 
     /// Records that a job ended. It has ended in any case.
@@ -44,7 +44,7 @@ impl Audit {
             denials: ended.denials.iter().map(denied).collect(),
             observed: ended.observed.iter().map(denied).collect(),
         };
-        if let Err(error) = self.record(Record::JobEnd(record)).await {
+        if let Err(error) = self.record(charged(session), Record::JobEnd(record)).await {
             self.lose();
             tracing::error!(%error, "the end of a job is not recorded");
         }
@@ -62,16 +62,20 @@ impl Audit {
             calls: calls.iter().map(ToString::to_string).collect(),
             paths: paths as u64,
         };
-        self.record(Record::TakenBack(record)).await.map(drop)
+        self.record(charged(session), Record::TakenBack(record)).await.map(drop)
     }
 
     /// Records that a session ended. It has ended in any case.
     pub(crate) async fn closed(&self, session: &Session) {
         let calls = session.calls.load(Ordering::Relaxed);
         let record = SessionClose { session: session.id.to_string(), calls };
-        if let Err(error) = self.record(Record::SessionClose(record)).await {
+        if let Err(error) = self.record(charged(session), Record::SessionClose(record)).await {
             self.lose();
             tracing::error!(%error, "the end of a session is not recorded");
         }
     }
+}
+
+fn charged(session: &Session) -> Charged {
+    Charged::User(session.peer.uid)
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const NAMED: usize = 20;
 
 /// What happens to a path, in a word.
-const fn word(kind: &EffectKind) -> &'static str {
+pub(crate) const fn word(kind: &EffectKind) -> &'static str {
     match kind {
         EffectKind::Created => "created",
         EffectKind::Replaced => "replaced",

@@ -98,6 +98,13 @@ impl Held {
                 ready = writing.ready(&self.preview.digest) => ready?,
                 stop = Context::stopped(&context.cancel, deadline) => return Err(stop),
             }
+        }
+        if !self.preview.effects.is_empty() {
+            let change = (self.preview.effects.as_slice(), self.preview.digest);
+            let recorded = session.audit.committing(session, &context.call_id, change).await;
+            recorded.map_err(|error| CallError::Refused(error.into()))?;
+        }
+        if let Some(writing) = &mut self.writing {
             writing.keep();
         }
         let digest = self.preview.digest;

@@ -57,6 +57,7 @@ pub(crate) const KEYS: &[Key] = &[
     live("quotas.jobs"),
     live("quotas.spool_bytes"),
     live("quotas.undo_bytes"),
+    live("quotas.audit_per_day"),
     live("quotas.requests_per_second"),
     at_start("metrics.listen"),
     at_start("traces.export"),

@@ -37,6 +37,7 @@ impl Connection {
             .retry_after(SOON));
         }
         let live = self.server.live();
+        self.server.audit.room(self.peer.uid, live.quotas.audit_per_day)?;
         if live.quotas.calls.is_none() {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 
 use super::{Connection, Next};
 use crate::{
+    lobby,
     session::{Session, open},
     transaction::resolve,
     wire::Reader,
@@ -14,8 +15,10 @@ use std::os::fd::AsFd as _;
 impl Connection {
     /// Opens a session.
     pub(super) async fn open(&mut self, open: Open, reader: &Reader) -> Result<Reply, WireError> {
+        let live = self.server.live();
+        self.server.audit.room(self.peer.uid, live.quotas.audit_per_day)?;
         if open.options.record {
-            self.server.live().roles.let_record(&self.who)?;
+            live.roles.let_record(&self.who)?;
         }
         let client = reader.stream().as_ref().as_fd();
         let session = open::open(&self.server, &self.who, client, open).await?;
@@ -49,17 +52,19 @@ impl Connection {
         let session = self.server.session(&resume.session);
         self.work = self.server.lobby.take(session, &resume, self.peer).await?;
         let session = self.session()?;
-        let wanted = |id: &RequestId| resume.calls.is_empty() || resume.calls.contains(id);
+        let calls = resume.calls.as_deref();
+        let wanted = |id: &RequestId| calls.is_none_or(|calls| calls.contains(id));
         let mut running = self.work.flights.ids();
         running.retain(wanted);
         let mut finished: Vec<RequestId> =
-            session.kept.replies(&resume.calls).into_iter().map(|(id, _)| id).collect();
+            session.kept.replies(calls).into_iter().map(|(id, _)| id).collect();
         finished.retain(|id| !running.contains(id));
         let resumed = Resumed {
             session: session.id.clone(),
             workspace: session.workspace.clone(),
             receipt: session.receipt(),
             grace_ms: grace_ms(&session),
+            terms: terms(&session)?,
             running: running.clone(),
             finished: finished.clone(),
         };
@@ -80,7 +85,7 @@ impl Connection {
         if wanted.is_empty() {
             return next;
         }
-        let (kept, outbox) = (session.kept.replies(wanted), self.outbox.clone());
+        let (kept, outbox) = (session.kept.replies(Some(wanted)), self.outbox.clone());
         self.work.calls.spawn(async move {
             for (id, reply) in kept {
                 let message = ServerMessage::Reply { id: Some(id), reply: Reply::clone(&reply) };
@@ -95,4 +100,10 @@ impl Connection {
 fn grace_ms(session: &Session) -> u64 {
     let grace = session.survival.as_ref().map_or_else(Default::default, |survival| survival.grace);
     u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What a session was opened with that was resumed, and so can be.
+fn terms(session: &Session) -> Result<Open, WireError> {
+    let survival = session.survival.as_ref().ok_or_else(lobby::refused)?;
+    Ok(survival.terms.clone())
 }

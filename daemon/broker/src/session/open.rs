@@ -34,7 +34,10 @@ pub(crate) async fn open(
     let grace = request.options.grace_ms.unwrap_or(0).min(server.grace_ms(profile));
     let survival = match grace {
         0 => None,
-        grace => Some(Survival::new(Duration::from_millis(grace))?),
+        grace => {
+            let terms = Open { profile: Some(name.to_owned()), ..request.clone() };
+            Some(Survival::new(Duration::from_millis(grace), terms)?)
+        }
     };
     let scene = scene::of(peer, &request.workspace).await?;
     let client = Some(client);

@@ -54,12 +54,16 @@ pub(super) fn quotas(written: config::Quotas, door: &Door, effective: &mut Effec
     };
     let spools = bound("quotas.spool_bytes", written.spool_bytes, usual.spools);
     let undo = bound("quotas.undo_bytes", written.undo_bytes, usual.undo);
+    let per_day = (Some(usual.audit_per_day), Origin::Default);
+    let audit_per_day =
+        effective.choose("quotas.audit_per_day", None, written.audit_per_day, per_day);
     Quotas {
         sessions: sessions.map_or(usual.sessions, |sessions| sessions as usize),
         calls,
         jobs,
         spools,
         undo,
+        audit_per_day: audit_per_day.unwrap_or(usual.audit_per_day),
         requests_per_second,
     }
 }

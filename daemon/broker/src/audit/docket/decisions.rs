@@ -11,9 +11,6 @@ use palisade_audit::{
 };
 use palisade_protocol::{CallResult, Checkpoint, Grant, Target};
 
-/// How many targets of a question are kept.
-const TARGETS: usize = 64;
-
 impl Docket {
     /// Writes a decision into the log; only then it counts.
     pub(crate) async fn answer(&mut self, answering: Answering<'_>) -> Result<(), Unrecorded> {
@@ -46,7 +43,7 @@ impl Docket {
             digest: asked.and_then(|put| put.digest.parse().ok()),
             remember: remember.map(CleanText::new),
         });
-        self.audit.record(record).await.map(drop)?;
+        self.audit.record(self.charged(), record).await.map(drop)?;
         self.answered = true;
         Ok(())
     }
@@ -63,7 +60,7 @@ impl Docket {
             let there = target.there.as_deref().unwrap_or("nothing there");
             let lost = if target.lost { ", lost" } else { "" };
             let path = String::from_utf8_lossy(&target.path.0);
-            CleanText::new(&format!("{path} ({there}, {} bytes{lost})", target.size))
+            format!("{path} ({there}, {} bytes{lost})", target.size)
         };
         let output = |output: &String| Digest {
             bytes: output.len() as u64,
@@ -75,24 +72,26 @@ impl Docket {
             session: self.call.session.clone(),
             review: kind(asked.review),
             digest: asked.digest.parse().unwrap_or(Hash::ZERO),
-            handlers: handlers.iter().map(|name| CleanText::new(name)).collect(),
+            handlers: CleanText::list(handlers),
             deadline_ms: u64::try_from(inquiry.time().as_millis()).unwrap_or(u64::MAX),
             shown: Shown {
                 why: CleanText::new(&asked.why),
                 lines: CleanText::new(&lines.join("\n")),
-                targets: asked.view.targets.iter().take(TARGETS).map(target).collect(),
+                targets: CleanText::list(
+                    &asked.view.targets.iter().map(target).collect::<Vec<_>>(),
+                ),
                 diff: asked.view.diff.as_deref().map(CleanText::new),
                 output: asked.output.as_ref().map(output),
             },
         });
-        self.audit.record(record).await.map(drop)?;
+        self.audit.record(self.charged(), record).await.map(drop)?;
         Ok(Put { question: asked.question.clone(), digest: asked.digest.clone() })
     }
 
     /// Writes into the log that an approval is to be remembered; only then it is.
     pub(crate) async fn grant(&self, grant: &Grant) -> Result<(), Unrecorded> {
         let made = granted(grant, GrantAct::Made, &grant.by, Some(&self.call));
-        self.audit.record(made).await.map(drop)
+        self.audit.record(self.charged(), made).await.map(drop)
     }
 
     /// Who said no, where it was not left to a handler.

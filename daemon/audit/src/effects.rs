@@ -1,0 +1,168 @@
+//! What is recorded of a change before it is committed: each path as far as there is room, and exact
+//! counts and one digest of all of them. Pure.
+
+use crate::{clean::CleanText, hash::Hash};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How many effects are kept from the beginning of a list, and how many from its end.
+const ENTRIES: usize = 64;
+/// How many bytes of them, at each end.
+const BYTES: usize = 16 << 10;
+
+/// What a call is about to change. Written before it is committed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effects {
+    /// Which call.
+    pub call_id: String,
+    /// Its session.
+    pub session: String,
+    /// Of the change as a whole; where somebody was asked, what the approval is bound to.
+    pub change: Hash,
+    /// How many effects there are, by kind.
+    pub counts: BTreeMap<String, u64>,
+    /// The first of them, in order.
+    pub effects: Vec<CommittedEffect>,
+    /// How many are left out after those.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+    /// The last of them, if some are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last: Vec<CommittedEffect>,
+    /// SHA-256 over all of them, each as compact JSON with a newline behind it.
+    pub digest: Hash,
+}
+
+/// One path that changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommittedEffect {
+    /// Where it is afterwards, or was if it is gone.
+    pub path: CleanText,
+    /// What happens to it: `created`, `replaced`, `deleted` and so on.
+    pub effect: String,
+    /// Where it was before, if it is moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<CleanText>,
+    /// Where it leads, if it is a symbolic link afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<CleanText>,
+    /// Entries in all, of a directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<u64>,
+    /// Bytes before, of a file.
+    pub size_before: u64,
+    /// Bytes afterwards.
+    pub size: u64,
+    /// Permission bits afterwards, of a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
+    /// SHA-256 of what is there afterwards: a file's contents, or names, kinds, modes and contents
+    /// of a tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<Hash>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Effects {
+    /// Keeps of a list what there is room for.
+    ///
+    /// # Errors
+    /// If an effect has no JSON.
+    pub fn new(
+        (call_id, session): (String, String),
+        change: Hash,
+        all: impl Iterator<Item = CommittedEffect>,
+    ) -> Result<Self, serde_json::Error> {
+        let mut hasher = Hash::begin();
+        let mut counts = BTreeMap::new();
+        let (mut effects, mut room) = (Vec::new(), BYTES);
+        let mut last: VecDeque<(CommittedEffect, usize)> = VecDeque::new();
+        let (mut held, mut left_out) = (0, 0);
+        for effect in all {
+            let mut line = serde_json::to_vec(&effect)?;
+            line.push(b'\n');
+            hasher.add(&line);
+            *counts.entry(effect.effect.clone()).or_default() += 1;
+            if left_out == 0 && last.is_empty() && effects.len() < ENTRIES && line.len() <= room {
+                room -= line.len();
+                effects.push(effect);
+                continue;
+            }
+            held += line.len();
+            last.push_back((effect, line.len()));
+            while last.len() > ENTRIES || held > BYTES {
+                let Some((_, bytes)) = last.pop_front() else { break };
+                (held, left_out) = (held - bytes, left_out + 1);
+            }
+        }
+        let last: Vec<_> = last.into_iter().map(|(effect, _)| effect).collect();
+        // With none left out it is one list.
+        let (rest, last) = if left_out == 0 { (last, Vec::new()) } else { (Vec::new(), last) };
+        effects.extend(rest);
+        let digest = hasher.end();
+        Ok(Self { call_id, session, change, counts, effects, left_out, last, digest })
+    }
+
+    /// The counts in words: `2 created, 1 deleted`.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let each = |(kind, count): (&String, &u64)| format!("{count} {kind}");
+        self.counts.iter().map(each).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect(path: &str, effect: &str) -> CommittedEffect {
+        let (path, effect) = (CleanText::new(path), effect.to_owned());
+        CommittedEffect { path, effect, size: 1, ..CommittedEffect::default() }
+    }
+
+    fn recorded(all: &[CommittedEffect]) -> Effects {
+        let ids = ("c".to_owned(), "s".to_owned());
+        Effects::new(ids, Hash::ZERO, all.iter().cloned()).unwrap()
+    }
+
+    #[test]
+    fn a_short_list_is_whole_and_its_digest_can_be_computed_again() {
+        let all = [effect("/w/a", "created"), effect("/w/b", "deleted"), effect("/w/c", "created")];
+        let found = recorded(&all);
+        assert_eq!((found.effects.as_slice(), found.left_out), (all.as_slice(), 0));
+        assert_eq!(found.summary(), "2 created, 1 deleted");
+        let lines: Vec<String> =
+            all.iter().map(|one| format!("{}\n", serde_json::to_string(one).unwrap())).collect();
+        assert_eq!(found.digest, Hash::of(lines.concat().as_bytes()));
+        assert!(!serde_json::to_string(&found).unwrap().contains("left_out"));
+    }
+
+    #[test]
+    fn a_long_list_keeps_both_ends_exact_counts_and_the_digest_of_all() {
+        let all: Vec<_> = (0..50_000).map(|n| effect(&format!("/w/{n}"), "created")).collect();
+        let found = recorded(&all);
+        assert_eq!(found.effects, all[..ENTRIES]);
+        assert_eq!(found.last, all[50_000 - ENTRIES..]);
+        assert_eq!(found.left_out, 50_000 - 2 * ENTRIES as u64);
+        assert_eq!(found.counts["created"], 50_000);
+        let mut other = all.clone();
+        other[25_000] = effect("/w/other", "created");
+        assert_ne!(recorded(&other).digest, found.digest, "what is left out is in the digest");
+        // Just as many as there is room for.
+        let found = recorded(&all[..2 * ENTRIES]);
+        assert_eq!((found.effects.len(), found.left_out), (2 * ENTRIES, 0));
+    }
+
+    #[test]
+    fn long_paths_do_not_make_a_long_record() {
+        let all: Vec<_> = (0..300).map(|n| effect(&format!("/{n:04000}"), "deleted")).collect();
+        let found = recorded(&all);
+        assert!(serde_json::to_string(&found).unwrap().len() < 3 * BYTES);
+        assert_eq!(found.effects.len() + found.last.len() + found.left_out as usize, 300);
+        assert_eq!(found.last.last(), all.last());
+    }
+}
