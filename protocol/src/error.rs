@@ -87,6 +87,8 @@ pub enum ErrorCode {
     Unproved,
     /// The profile asks for more than the launcher's ceiling, which is root's, leaves any session.
     OverCeiling,
+    /// The private daemon of this client could not start; the message says why.
+    NotStarted,
 }
 
 impl ErrorCode {
@@ -137,7 +139,8 @@ impl ErrorCode {
             | Self::Conflict
             | Self::ProviderFailed
             | Self::Unproved
-            | Self::OverCeiling => -32000 - self as i32,
+            | Self::OverCeiling
+            | Self::NotStarted => -32000 - self as i32,
         }
     }
 }

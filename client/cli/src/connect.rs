@@ -100,6 +100,9 @@ async fn running(path: &Path) -> Result<Option<Client>, Error> {
                 source.kind(),
                 ErrorKind::NotFound
                     | ErrorKind::ConnectionRefused
+                    // The listener went away while the connection waited to be accepted, as when a
+                    // daemon ends.
+                    | ErrorKind::ConnectionReset
                     | ErrorKind::PermissionDenied
                     | ErrorKind::NotADirectory
             ) =>
