@@ -167,10 +167,11 @@ impl WireError {
         Self { code, message, hint, retry_after_ms: None }
     }
 
-    /// The same with the time after which it may be asked again; at least a millisecond.
+    /// The same with the time after which it may be asked again, in whole milliseconds: never less, so
+    /// that who waits so long does not come too soon.
     #[must_use]
     pub fn retry_after(self, time: Duration) -> Self {
-        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
+        let millis = u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1);
         Self { retry_after_ms: Some(millis), ..self }
     }
 }
