@@ -85,6 +85,7 @@ inside() {
     ln -s /proc/self/fd "$root/dev/fd"
     mount -t tmpfs -o mode=755 tmpfs "$root/run"
     mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+    mount -t tmpfs -o mode=1777 tmpfs "$root/var/tmp"
     # For a unit that has business in the host's network namespace.
     : >"$root/run/host-network"
     mount --bind "/proc/$outer/ns/net" "$root/run/host-network"

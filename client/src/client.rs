@@ -11,6 +11,7 @@ use palisade_protocol::{
     ToolSpec, ToolsQuery, Welcome, limits::VERSION,
 };
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -114,7 +115,14 @@ impl Client {
         patience: Patience,
     ) -> Result<Self, Error> {
         let (link, news) = Link::start(stream, patience);
-        let welcome = greet(&link, hello.clone()).await?;
+        let welcome = match (greet(&link, hello.clone()).await, &origin) {
+            // Nobody accepted the connection: the listener was closed before, as by a daemon's end.
+            (Err(_), Origin::Path(path)) if link.table.was_reset() => {
+                let source = io::ErrorKind::ConnectionReset.into();
+                return Err(Error::Connect { path: path.clone(), source });
+            }
+            (welcome, _) => welcome?,
+        };
         let (link, news) = (Arc::new(link), Mutex::new(news));
         Ok(Self { inner: Arc::new(Inner { link, origin, hello, welcome, daemon, news }) })
     }

@@ -2,6 +2,7 @@
 //! The only file of this crate that starts a process.
 
 use crate::{Client, Error, Operator, link::Link};
+use palisade_programs::{INSTALLED, NotFound, Search};
 use std::{
     ffi::{OsStr, OsString},
     os::fd::OwnedFd,
@@ -18,8 +19,8 @@ use tokio::{
 /// The daemon's program.
 const DAEMON: &str = "palisaded";
 
-/// Where it is installed.
-const INSTALLED: [&str; 2] = ["/usr/bin", "/usr/libexec/palisade"];
+/// Where packages put what people start themselves.
+const COMMANDS: &str = "/usr/bin";
 
 /// Where a debug build was made; a release knows nothing of the machine that built it.
 const BUILT: Option<&str> = option_env!("PALISADE_BUILD_DIRECTORY");
@@ -204,29 +205,21 @@ fn find(
     if let Some(path) = named {
         return Ok(PathBuf::from(path));
     }
-    search(DAEMON, running, built).map_err(|looked| Error::DaemonNotFound { looked })
+    Ok(search(running, built).open(DAEMON)?.path().to_owned())
 }
 
 /// A program that comes with Palisade, found where the daemon is looked for. Never on `$PATH`.
 ///
 /// # Errors
 /// Where it was looked for, if it is nowhere.
-pub fn companion(name: &str) -> Result<PathBuf, Vec<PathBuf>> {
-    search(name, std::env::current_exe().ok(), BUILT)
+pub fn companion(name: &str) -> Result<PathBuf, NotFound> {
+    let found = search(std::env::current_exe().ok(), BUILT).open(name)?;
+    Ok(found.path().to_owned())
 }
 
-fn search(
-    name: &str,
-    running: Option<PathBuf>,
-    built: Option<&str>,
-) -> Result<PathBuf, Vec<PathBuf>> {
-    let beside = running.iter().flat_map(|program| program.ancestors().skip(1).take(3));
-    let looked: Vec<PathBuf> = beside
-        .chain(built.map(Path::new))
-        .chain(INSTALLED.iter().map(Path::new))
-        .map(|directory| directory.join(name))
-        .collect();
-    looked.iter().find(|path| path.is_file()).cloned().ok_or(looked)
+fn search(running: Option<PathBuf>, built: Option<&str>) -> Search {
+    let near = Search::around(running.as_deref(), 3);
+    built.into_iter().fold(near, Search::and).and(COMMANDS).and(INSTALLED)
 }
 
 #[cfg(test)]
@@ -247,7 +240,8 @@ mod tests {
         let program = deep.join("test-1234");
         std::fs::write(root.path().join(DAEMON), "").unwrap();
         match find(None, Some(program.clone()), Some("/build")) {
-            Err(Error::DaemonNotFound { looked }) => {
+            Err(Error::DaemonNotFound(NotFound { looked, .. })) => {
+                let looked: Vec<_> = looked.into_iter().map(|looked| looked.path).collect();
                 let near = ["a/b/c", "a/b", "a"].map(|name| root.path().join(name).join(DAEMON));
                 assert_eq!(looked[..3], near);
                 let far = ["/build", "/usr/bin", "/usr/libexec/palisade"];

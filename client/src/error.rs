@@ -1,5 +1,6 @@
 //! Everything that can keep a request from being answered. Runs in the agent's process.
 
+use palisade_programs::NotFound;
 use palisade_protocol::{CallResult, ErrorCode, NameError, WireError, limits::MAX_FRAME};
 use std::{io, path::PathBuf, time::Duration};
 
@@ -20,15 +21,8 @@ pub enum Error {
         source: io::Error,
     },
     /// There is no daemon to embed.
-    #[error(
-        "palisaded was not found (looked at {}); build or install it, or name it in \
-         $PALISADE_DAEMON",
-        shown(looked)
-    )]
-    DaemonNotFound {
-        /// Every place that was looked at.
-        looked: Vec<PathBuf>,
-    },
+    #[error("{0}; build or install it, or name it in $PALISADE_DAEMON")]
+    DaemonNotFound(#[from] NotFound),
     /// The daemon to embed could not be started.
     #[error("can not start {}: {source}; is it a program this user may run?", path.display())]
     DaemonNotStarted {
@@ -105,7 +99,7 @@ impl Error {
             Self::Remote(error) => Some(error),
             Self::Failed(result) => result.error.as_ref(),
             Self::Connect { .. }
-            | Self::DaemonNotFound { .. }
+            | Self::DaemonNotFound(_)
             | Self::DaemonNotStarted { .. }
             | Self::DaemonStuck(_)
             | Self::Socket(_)
@@ -134,10 +128,6 @@ impl Error {
     pub fn is_only_not_remembered(&self) -> bool {
         matches!(self, Self::Remote(error) if error.code == ErrorCode::Denied)
     }
-}
-
-fn shown(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn failed(result: &CallResult) -> String {

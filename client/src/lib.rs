@@ -82,6 +82,7 @@ pub use jobs::JobStatus;
 pub use news::OperatorEvent;
 pub use open::Open;
 pub use operator::Operator;
+pub use palisade_programs::NotFound as ProgramNotFound;
 pub use palisade_protocol::{
     Approval, Ask, Asker, CallEnded, CallId, CallOverview, CallResult, CallStage, CallStarted,
     Checkpoint, CommandPrefix, Decision, Degraded, Denial, Denied, ErrorCode, FileChange, Finding,

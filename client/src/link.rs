@@ -246,6 +246,7 @@ async fn read_all(socket: OwnedReadHalf, table: &Table, patience: Duration, news
                 }
             }
             Ok(Incoming::End(why)) => return Ending::Gone(why),
+            Ok(Incoming::Reset(why)) => return Ending::Reset(why),
             Err(what) => return Ending::Nonsense(what),
         }
     }

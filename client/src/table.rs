@@ -43,6 +43,8 @@ pub(crate) enum Ending {
     Nonsense(String),
     /// It is just gone.
     Gone(String),
+    /// It is gone, and has not read everything.
+    Reset(String),
 }
 
 impl Ending {
@@ -50,7 +52,7 @@ impl Ending {
         match self {
             Self::Refused(error) => Error::Remote(error.clone()),
             Self::Nonsense(what) => Error::Protocol(what.clone()),
-            Self::Gone(why) => Error::Disconnected(why.clone()),
+            Self::Gone(why) | Self::Reset(why) => Error::Disconnected(why.clone()),
         }
     }
 }
@@ -185,6 +187,11 @@ impl Table {
         if let Some(waiting) = self.state().waiting.get(&id) {
             waiting.lost.fetch_add(bytes as u64, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the daemon is gone without having read everything.
+    pub(crate) fn was_reset(&self) -> bool {
+        matches!(self.state().ending, Some(Ending::Reset(_)))
     }
 
     /// Ends everything that waits, and all that will be asked.

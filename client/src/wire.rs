@@ -24,26 +24,28 @@ pub(crate) enum Incoming {
     Message(ServerMessage),
     /// Its end, between two messages or inside one.
     End(String),
+    /// The daemon is gone without having read everything.
+    Reset(String),
 }
 
 /// The daemon's next message, or why its bytes are none.
 pub(crate) async fn read<R: AsyncRead + Unpin>(stream: &mut R) -> Result<Incoming, String> {
     let mut prefix = [0; 4];
     if let Err(error) = stream.read_exact(&mut prefix).await {
-        return Ok(Incoming::End(reason(&error)));
+        return Ok(end(&error));
     }
     let length = codec::frame_length(prefix).map_err(|error| error.message)?;
     let mut body = vec![0; length];
     if let Err(error) = stream.read_exact(&mut body).await {
-        return Ok(Incoming::End(reason(&error)));
+        return Ok(end(&error));
     }
     codec::decode(&body).map(Incoming::Message).map_err(|error| error.to_string())
 }
 
-fn reason(error: &std::io::Error) -> String {
-    if error.kind() == ErrorKind::UnexpectedEof {
-        "the daemon closed it".to_owned()
-    } else {
-        error.to_string()
+fn end(error: &std::io::Error) -> Incoming {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => Incoming::End("the daemon closed it".to_owned()),
+        ErrorKind::ConnectionReset => Incoming::Reset(error.to_string()),
+        _ => Incoming::End(error.to_string()),
     }
 }

@@ -87,6 +87,8 @@ pub enum ErrorCode {
     Unproved,
     /// The profile asks for more than the launcher's ceiling, which is root's, leaves any session.
     OverCeiling,
+    /// The private daemon of this client could not start; the message says why.
+    NotStarted,
 }
 
 impl ErrorCode {
@@ -137,7 +139,8 @@ impl ErrorCode {
             | Self::Conflict
             | Self::ProviderFailed
             | Self::Unproved
-            | Self::OverCeiling => -32000 - self as i32,
+            | Self::OverCeiling
+            | Self::NotStarted => -32000 - self as i32,
         }
     }
 }
@@ -164,10 +167,11 @@ impl WireError {
         Self { code, message, hint, retry_after_ms: None }
     }
 
-    /// The same with the time after which it may be asked again; at least a millisecond.
+    /// The same with the time after which it may be asked again, in whole milliseconds: never less, so
+    /// that who waits so long does not come too soon.
     #[must_use]
     pub fn retry_after(self, time: Duration) -> Self {
-        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
+        let millis = u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1);
         Self { retry_after_ms: Some(millis), ..self }
     }
 }

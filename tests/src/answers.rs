@@ -105,7 +105,7 @@ pub fn profile_with(changes: &[(&str, &str)]) -> String {
 /// The default profile with a directory that is read beside what it reads, and that asks nobody.
 #[must_use]
 pub fn profile_reading(path: &std::path::Path) -> String {
-    let last = "    \"$HOME/.local/lib\",\n";
+    let last = "    \"$HOME/.cargo/git\",\n";
     let reading = format!("{last}    \"!{}\",\n", path.display());
     profile_with(&[(last, &reading), ("ask = \"destructive\"", "ask = \"never\"")])
 }

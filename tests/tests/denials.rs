@@ -16,7 +16,7 @@ use palisade_tests::{Cell, KernelAudit, Mode, Pids, Sandbox, World};
 use serde_json::json;
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::MetadataExt as _,
     path::Path,
     time::{Duration, Instant},
 };
@@ -150,15 +150,13 @@ fn a_refused_system_call_is_told_with_its_reason() {
 #[test]
 fn a_path_that_landlock_refused_is_told_with_right_line_and_change() {
     audited(|world| {
-        // Readable, and not to be run: Landlock alone refuses that.
-        // Not below /tmp, which is the session's own.
-        let own = env!("CARGO_TARGET_TMPDIR");
-        fs::create_dir_all(own).unwrap();
-        let shelf = tempfile::Builder::new().prefix("shelf-").tempdir_in(own).unwrap();
-        let shelf = shelf.path();
-        let program = shelf.join("program");
-        fs::copy(world.workspace().join("probe"), &program).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        // Readable, and not to be run. Only Landlock refuses that, since it is neither below /tmp nor
+        // in anybody's home; so it is something that every host of the tests has.
+        let shelf = Path::new("/var/lib/dpkg/info");
+        let scripts = fs::read_dir(shelf).unwrap().map(|entry| entry.unwrap().path());
+        let mut runnable = scripts
+            .filter(|path| fs::metadata(path).unwrap().mode() & 0o111 == 0o111 && path.is_file());
+        let program = runnable.next().expect("a package with a script");
         let text = fs::read_to_string(world.profiles().join("unasked.toml")).unwrap();
         let text = text.replacen("read = [", &format!("read = [\n    {shelf:?},"), 1);
         world.add_profile("shelf", &text);
@@ -185,7 +183,8 @@ fn a_path_that_landlock_refused_is_told_with_right_line_and_change() {
             } else {
                 assert!(denial.remedy.contains(change), "{attempt}: {}", denial.remedy);
                 assert!(denial.opens.contains(target), "{attempt}: {}", denial.opens);
-                let line = 1 + text.lines().position(|line| line.contains("shelf-")).unwrap();
+                let line =
+                    1 + text.lines().position(|line| line.contains("/var/lib/dpkg/info")).unwrap();
                 assert!(denial.at.contains(&format!("shelf.toml:{line}:")), "{}", denial.at);
             }
         }

@@ -37,12 +37,13 @@ const STARTERS: [&str; 6] = [
 ];
 
 /// What each crate of the workspace may see of the others; a new one is entered here first.
-const SEES: [(&str, &[&str]); 14] = [
+const SEES: [(&str, &[&str]); 15] = [
     ("palisade-protocol", &[]),
     ("palisade-edits", &[]),
     ("palisade-plan", &[]),
-    ("palisade-audit", &["palisade-protocol"]),
-    ("palisade-client", &["palisade-protocol"]),
+    ("palisade-programs", &[]),
+    ("palisade-audit", &["palisade-programs", "palisade-protocol"]),
+    ("palisade-client", &["palisade-programs", "palisade-protocol"]),
     (
         "palisade-cli",
         &[
@@ -59,9 +60,15 @@ const SEES: [(&str, &[&str]); 14] = [
     ("palisade-channel", &["palisade-plan"]),
     (
         "palisade-analyst",
-        &["palisade-channel", "palisade-plan", "palisade-policy", "palisade-protocol"],
+        &[
+            "palisade-channel",
+            "palisade-plan",
+            "palisade-policy",
+            "palisade-programs",
+            "palisade-protocol",
+        ],
     ),
-    ("palisade-launcher", &["palisade-channel", "palisade-plan"]),
+    ("palisade-launcher", &["palisade-channel", "palisade-plan", "palisade-programs"]),
     ("palisade-cell", &["palisade-channel", "palisade-edits", "palisade-plan"]),
     (
         "palisade-broker",
@@ -71,6 +78,7 @@ const SEES: [(&str, &[&str]); 14] = [
             "palisade-channel",
             "palisade-plan",
             "palisade-policy",
+            "palisade-programs",
             "palisade-proof",
             "palisade-protocol",
         ],

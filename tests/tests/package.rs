@@ -361,10 +361,14 @@ fn a_machine_is_served_by_the_package_and_rid_of_it() {
     booted.ok(&["test", "-e", "/var/lib/palisade/audit"]);
     booted.ok(&["test", "-e", "/etc/palisade/palisaded.toml"]);
     booted.ok(&["dpkg", "--purge", "palisade"]);
-    let left = "find /etc /usr /var /run /dev /tmp -iname '*palisade*'; \
-                systemctl list-units --all --plain --no-legend '*palisade*'; \
+    let left = "systemctl list-units --all --plain --no-legend '*palisade*'; \
                 systemctl list-unit-files --no-legend '*palisade*'; true";
     assert_eq!(booted.ok(&["bash", "-c", left]), "");
+    let left =
+        booted.ok(&["bash", "-c", "find /etc /usr /var /run /dev /tmp -iname '*palisade*' -prune"]);
+    // The machine stands on an overlay of this host, which may have something of the name: a checkout.
+    let left: Vec<_> = left.lines().filter(|path| !Path::new(path).exists()).collect();
+    assert_eq!(left, Vec::<&str>::new());
     assert_eq!(booted.ok(&["stat", "-c", "%U %s", "/home/alice/work/file"]), "alice 5");
 }
 

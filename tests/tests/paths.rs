@@ -9,7 +9,7 @@
 
 use palisade_client::{Error, Open};
 use palisade_protocol::ErrorCode;
-use palisade_tests::{Mode, Sandbox, World, both_views, profile_reading, profile_with};
+use palisade_tests::{Mode, Sandbox, World, binary, both_views, profile_reading, profile_with};
 use serde_json::json;
 use std::{
     fs,
@@ -182,7 +182,7 @@ fn a_read_only_part_of_the_workspace_stays_as_it_is() {
         for path in [&vendor, &vendor.join("kept")] {
             world.give(path);
         }
-        let last = "    \"$HOME/.local/lib\",\n";
+        let last = "    \"$HOME/.cargo/git\",\n";
         let text = format!("{last}    \"!$WORKSPACE/vendor\",\n");
         let changes = [(last, text.as_str()), ("ask = \"destructive\"", "ask = \"never\"")];
         world.add_unasked("vendored", &profile_with(&changes));
@@ -206,6 +206,35 @@ fn a_read_only_part_of_the_workspace_stays_as_it_is() {
             fs::read_dir(&vendor).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["kept"]);
         assert_eq!(fs::read_to_string(vendor.join("kept")).unwrap(), "kept");
+    }
+}
+
+/// Landlock's rule of a private directory holds below it, too, whatever is mounted there.
+#[test]
+fn what_may_only_be_read_can_not_be_run_below_a_private_directory() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        for name in ["read", "run"] {
+            let directory = world.outside().join(name);
+            fs::create_dir(&directory).unwrap();
+            fs::copy(binary("probe"), directory.join("program")).unwrap();
+        }
+        assert!(world.outside().starts_with(std::env::temp_dir()), "it is below a private one");
+        let (read, run) = (world.outside().join("read"), world.outside().join("run"));
+        let (reads, runs) = ("    \"$HOME/.cargo/git\",\n", "    \"$HOME/go/pkg/mod\",\n");
+        let text = profile_with(&[
+            (reads, &format!("{reads}    \"!{}\",\n", read.display())),
+            (runs, &format!("{runs}    \"!{}\",\n", run.display())),
+        ]);
+        world.add_unasked("shelves", &text);
+        let sandbox = world.open_with("shelves");
+        let attempts = ["read", "exec"].map(|act| format!("{act}:{}/program", read.display()));
+        assert_eq!(sandbox.told(&attempts), ["ok", "EACCES"], "{mode:?}");
+        // The control: the same where programs run.
+        let ran = sandbox.bash(&format!("{}/program read:/dev/null", run.display()));
+        assert_eq!(ran.stdout, "read:/dev/null=ok\n", "{mode:?}: {}", ran.stderr);
+        let ran = sandbox.bash(&format!("{}/program read:/dev/null", read.display()));
+        assert_eq!((ran.exit_code, ran.stdout.as_str()), (Some(126), ""), "{mode:?}");
     }
 }
 

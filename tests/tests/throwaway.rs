@@ -305,7 +305,7 @@ fn programs_work_as_they_do() {
 #[test]
 fn what_is_somebody_elses_stays_theirs() {
     let Some(house) = House::with(8, |world, place| {
-        let last = "    \"$HOME/.local/lib\",\n";
+        let last = "    \"$HOME/.cargo/git\",\n";
         let read = format!("{last}    \"!{}\",\n", place.outside().join("reading").display());
         let write = format!("write = [\"!{}\"]", place.outside().join("cache").display());
         let changes = [(last, read.as_str()), ("write = []", &write), NEVER];

@@ -412,7 +412,7 @@ fn without_an_overlay_commands_are_held_by_their_text() {
         let inner = world.workspace().join("vendor");
         fs::create_dir(&inner).unwrap();
         world.give(&inner);
-        let read = "    \"$HOME/.local/lib\",\n";
+        let read = "    \"$HOME/.cargo/git\",\n";
         let more = format!("{read}    \"$WORKSPACE/vendor\",\n");
         world.add_profile("asking", &profile_with(&[(read, &more)]));
         let wipe = world.workspace().join("wipe.sh");

@@ -146,7 +146,7 @@ fn deleting_a_tree_follows_no_link_and_leaves_no_mount() {
         ] {
             symlink(target, tree.join(name)).unwrap();
         }
-        let last = "    \"$HOME/.local/lib\",\n";
+        let last = "    \"$HOME/.cargo/git\",\n";
         let read =
             format!("{last}    \"!{}\", \"!$WORKSPACE/tree/vendor\",\n", world.outside().display());
         let ask = ("ask = \"destructive\"", "ask = \"never\"");

@@ -130,10 +130,8 @@ impl Analyze {
 
 impl Judge {
     fn new(workspace: Option<PathBuf>) -> Result<Self, Failure> {
-        let program = companion(ANALYST).map_err(|looked| {
-            let looked: Vec<_> = looked.iter().map(|path| path.display().to_string()).collect();
-            let told = format!("{ANALYST} is in none of {}", looked.join(", "));
-            Failure::new(told, "build or install the whole of Palisade")
+        let program = companion(ANALYST).map_err(|missing| {
+            Failure::new(missing.to_string(), "build or install the whole of Palisade")
         })?;
         let analyst = Supervisor::new(program);
         analyst.start().map_err(|error| Failure::new(error.to_string(), ""))?;

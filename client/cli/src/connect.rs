@@ -100,6 +100,9 @@ async fn running(path: &Path) -> Result<Option<Client>, Error> {
                 source.kind(),
                 ErrorKind::NotFound
                     | ErrorKind::ConnectionRefused
+                    // The listener went away while the connection waited to be accepted, as when a
+                    // daemon ends.
+                    | ErrorKind::ConnectionReset
                     | ErrorKind::PermissionDenied
                     | ErrorKind::NotADirectory
             ) =>
@@ -145,8 +148,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("agent.sock");
         assert!(running(&path).await.unwrap().is_none());
-        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         assert!(path.exists());
+        // It goes away while the connection waits to be accepted.
+        let (found, ()) = tokio::join!(running(&path), async {
+            // Once: the other one has connected and waits for an answer by now.
+            tokio::task::yield_now().await;
+            drop(listener);
+        });
+        assert!(found.unwrap().is_none());
         assert!(running(&path).await.unwrap().is_none());
     }
 }

@@ -104,8 +104,11 @@ mod tests {
         assert_eq!(failure.status, 125);
         assert_eq!(failure.message, "the connection to the daemon ended (why)");
         assert_eq!(failure.hint, "the daemon's own messages say why; run the command again");
-        let failure = Failure::from(Error::DaemonNotFound { looked: vec!["/usr/bin/p".into()] });
-        assert_eq!(failure.message, "palisaded was not found (looked at /usr/bin/p)");
+        let missing = palisade_client::companion("no-such-program").unwrap_err();
+        let failure = Failure::from(Error::DaemonNotFound(missing));
+        let last = ", /usr/libexec/palisade/no-such-program does not exist)";
+        assert!(failure.message.starts_with("no-such-program was not found ("), "{failure:?}");
+        assert!(failure.message.ends_with(last), "{failure:?}");
         assert_eq!(failure.hint, "build or install it, or name it in $PALISADE_DAEMON");
     }
 

@@ -4,6 +4,8 @@
 use std::{os::fd::AsFd as _, process::ExitCode};
 
 fn main() -> ExitCode {
+    // It is started by a descriptor, whose number the kernel takes for its name.
+    rustix::thread::set_name(c"palisade-analyst").unwrap_or_default();
     let socket = match std::io::stdin().as_fd().try_clone_to_owned() {
         Ok(socket) => socket,
         Err(error) => {

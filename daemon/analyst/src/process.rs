@@ -1,14 +1,17 @@
-//! The analyst's process: found and started. The only file of this crate that starts one.
+//! The analyst's process: started and ended. The only file of this crate that starts one.
 
 use crate::error::SupervisorError;
 use nix::{time::clock_getcpuclockid, unistd::Pid};
+use palisade_programs::Program;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
-    os::fd::OwnedFd,
-    path::{Path, PathBuf},
+    os::{fd::OwnedFd, unix::process::CommandExt as _},
     process::{Child, Command, Stdio},
     time::Duration,
 };
+
+/// What `ps` shows.
+const NAME: &str = "palisade-analyst";
 
 /// A process that answers. It is ended with this.
 #[derive(Debug)]
@@ -41,8 +44,8 @@ impl Drop for Process {
 ///
 /// # Errors
 /// If it can not be started.
-pub fn start(program: &Path) -> Result<(Process, OwnedFd), SupervisorError> {
-    let failed = |source| SupervisorError::Start { path: PathBuf::from(program), source };
+pub fn start(program: &Program) -> Result<(Process, OwnedFd), SupervisorError> {
+    let failed = |source| SupervisorError::Start { path: program.path().to_owned(), source };
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(|errno| failed(errno.into()))?;
@@ -56,8 +59,8 @@ pub fn start(program: &Path) -> Result<(Process, OwnedFd), SupervisorError> {
 }
 
 #[allow(clippy::disallowed_methods, reason = "this is the file that starts the analyst")]
-fn command(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.env_clear().current_dir("/");
+fn command(program: &Program) -> Command {
+    let mut command = Command::new(program.entry());
+    command.arg0(NAME).env_clear().current_dir("/");
     command
 }

@@ -9,6 +9,7 @@ use crate::{
 };
 use palisade_channel::Channel;
 use palisade_policy::analysis::{Analysed, Found, Kind};
+use palisade_programs::Program;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -113,7 +114,9 @@ enum Broken {
 
 impl Running {
     fn start(program: &Path) -> Result<Self, SupervisorError> {
-        let (process, socket) = process::start(program)?;
+        let opened = Program::at(program)
+            .map_err(|source| SupervisorError::Start { path: program.to_owned(), source })?;
+        let (process, socket) = process::start(&opened)?;
         let mut running = Self { process, channel: Channel::new(socket), next: 0 };
         match running.ask("", WAIT) {
             Ok(_) => Ok(running),

@@ -9,6 +9,7 @@ use crate::{
     error::{AuditError, ReadError},
     hash::Hash,
 };
+use palisade_programs::named;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -89,7 +90,7 @@ pub(crate) fn failed<'a>(
     act: &'static str,
     path: &'a Path,
 ) -> impl Fn(io::Error) -> AuditError + 'a {
-    move |source| AuditError::Io { act, path: path.to_owned(), source }
+    move |source| AuditError::Io { act, path: named(path), source }
 }
 
 /// For `map_err` when reading.
@@ -97,7 +98,7 @@ pub(crate) fn unread<'a>(
     act: &'static str,
     path: &'a Path,
 ) -> impl Fn(io::Error) -> ReadError + 'a {
-    move |source| ReadError::Io { act, path: path.to_owned(), source }
+    move |source| ReadError::Io { act, path: named(path), source }
 }
 
 impl Directory {

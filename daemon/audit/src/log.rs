@@ -9,6 +9,7 @@ use crate::{
     record::Record,
     writer::{Options, Ticket, Writer},
 };
+use palisade_programs::named;
 use std::{
     path::Path,
     sync::{Mutex, MutexGuard, PoisonError, TryLockError},
@@ -38,7 +39,7 @@ impl Log {
                 return Self::with_lock(made, chain, lock, options);
             }
         }
-        Err(AuditError::NoFreeChain(CHAINS, directory.to_owned()))
+        Err(AuditError::NoFreeChain(CHAINS, named(directory)))
     }
 
     /// The same with a certain chain.

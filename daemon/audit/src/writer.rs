@@ -11,6 +11,7 @@ use crate::{
     repair,
     time::Timestamp,
 };
+use palisade_programs::named;
 use std::{fs::File, io::Write as _, os::unix::fs::MetadataExt as _, sync::Arc};
 
 /// How a log is written.
@@ -139,7 +140,7 @@ impl Writer {
             found if found.len() > self.length => "added to",
             _ => return Ok(()),
         };
-        Err(AuditError::Disturbed { path: path(), what })
+        Err(AuditError::Disturbed { path: named(&path()), what })
     }
 
     fn rotate(&mut self) -> Result<(), AuditError> {
@@ -148,7 +149,7 @@ impl Writer {
         let file = Arc::new(self.directory.open_segment(&name)?);
         let length = file.metadata().map_err(failed("look at", &self.directory.path(&name)))?.len();
         if length > 0 {
-            let path = self.directory.path(&name);
+            let path = named(&self.directory.path(&name));
             return Err(AuditError::Disturbed { path, what: "made" });
         }
         let before = (std::mem::replace(&mut self.name, name), Arc::clone(&self.file), self.length);

@@ -4,24 +4,21 @@
 use crate::channel::Channel;
 use palisade_analyst::{Answered, Asked, MAX_TEXT, Patience, Process, WAIT, WORK};
 use palisade_policy::analysis::{Analysed, Found, Kind};
+use palisade_programs::Program;
 use std::{
-    path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 use tokio::{sync::Mutex, time::timeout};
 
-/// Its file name.
-const NAME: &str = "palisade-analyst";
-/// Where packages put it.
-const INSTALLED: &str = "/usr/libexec/palisade";
 /// How many there are, so that one hostile text does not hold up everybody.
 const COUNT: usize = 2;
 
 /// A few analysts.
 #[derive(Debug)]
 pub(crate) struct Analyst {
-    program: PathBuf,
+    /// None: nothing is analysed.
+    program: Option<Program>,
     running: [Mutex<Option<Running>>; COUNT],
     next: AtomicUsize,
 }
@@ -42,24 +39,10 @@ enum Broken {
     After(&'static str),
 }
 
-/// There is no program to analyse with.
-#[derive(Debug, thiserror::Error)]
-#[error("no {NAME} in {}; build or install the whole of Palisade", .0.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(" or "))]
-pub struct NoAnalyst(Vec<PathBuf>);
-
 impl Analyst {
-    /// The analyst that lies beside this program, or the installed one.
-    pub(crate) fn find() -> Result<Self, NoAnalyst> {
-        let exe = std::env::current_exe().ok();
-        let beside = exe.and_then(|exe| exe.parent().map(Path::to_path_buf));
-        let places: Vec<_> = beside.into_iter().chain([PathBuf::from(INSTALLED)]).collect();
-        let found = places.iter().map(|place| place.join(NAME)).find(|path| path.is_file());
-        Ok(Self::at(&found.ok_or(NoAnalyst(places))?))
-    }
-
-    /// The analyst at a path.
-    pub(crate) fn at(program: &Path) -> Self {
-        let (program, running) = (program.to_owned(), [const { Mutex::const_new(None) }; COUNT]);
+    /// Analysts of a program; without one every shell line is hidden.
+    pub(crate) fn new(program: Option<Program>) -> Self {
+        let running = [const { Mutex::const_new(None) }; COUNT];
         Self { program, running, next: AtomicUsize::new(0) }
     }
 
@@ -69,7 +52,7 @@ impl Analyst {
         for slot in &self.running {
             let mut slot = slot.lock().await;
             if slot.is_none() {
-                match Running::start(&self.program).await {
+                match Running::start(self.program.as_ref()).await {
                     Ok(running) => *slot = Some(running),
                     Err(error) => tracing::warn!(
                         error,
@@ -104,7 +87,7 @@ impl Analyst {
         for _ in 0..2 {
             let mut running = match slot.take() {
                 Some(running) => running,
-                None => Running::start(&self.program).await?,
+                None => Running::start(self.program.as_ref()).await?,
             };
             match running.ask(text, WORK).await {
                 Ok(made) => {
@@ -120,12 +103,13 @@ impl Analyst {
 }
 
 impl Running {
-    async fn start(program: &Path) -> Result<Self, String> {
+    async fn start(program: Option<&Program>) -> Result<Self, String> {
+        let program = program.ok_or("there is no analyst")?;
         let (process, socket) =
             palisade_analyst::start(program).map_err(|error| error.to_string())?;
         let channel = Channel::over(socket).map_err(|error| error.to_string())?;
         let mut running = Self { channel, number: 0, process };
-        let useless = |why| format!("{} does not come up: {why}", program.display());
+        let useless = |why| format!("{} does not come up: {why}", program.path().display());
         match running.ask("", WAIT).await {
             Ok(_) => Ok(running),
             Err(Broken::Before) => Err(useless("it ended at once")),
@@ -165,7 +149,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_analyst_is_an_answer() {
-        let analyst = Analyst::at(Path::new("/nonexistent/palisade-analyst"));
+        let analyst = Analyst::new(None);
         analyst.start().await;
         let made = analyst.ask("true".to_owned()).await;
         assert_eq!(made.found.iter().map(|found| found.kind).collect::<Vec<_>>(), [Kind::Hidden]);

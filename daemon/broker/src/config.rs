@@ -2,6 +2,7 @@
 //! that file, and nothing is decided. Broker.
 
 use crate::{
+    reach::{self, Reach},
     roles::{Identity, Principal, SessionUids},
     scrape::Address,
     traces::Export,
@@ -179,15 +180,22 @@ pub(crate) enum Presence {
 
 impl Config {
     /// Reads a file; none if the usual one is not there.
-    pub(crate) fn read(path: &Path, presence: Presence) -> Result<Option<Self>, ConfigError> {
-        match fs::read_to_string(path) {
+    pub(crate) fn read(
+        path: &Path,
+        presence: Presence,
+        reach: &Reach,
+    ) -> Result<Option<Self>, ConfigError> {
+        match fs::read_to_string(reach.enter(path)) {
             Ok(text) => Self::parse(path, &text).map(Some),
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound && presence == Presence::Usual =>
             {
                 Ok(None)
             }
-            Err(source) => Err(ConfigError::Read { path: path.to_owned(), source }),
+            Err(error) => {
+                let source = reach::explain(path, error);
+                Err(ConfigError::Read { path: path.to_owned(), source })
+            }
         }
     }
 
@@ -274,8 +282,8 @@ mod tests {
     #[test]
     fn only_the_usual_file_may_be_missing() {
         let missing = Path::new("/nonexistent/palisaded.toml");
-        assert!(Config::read(missing, Presence::Usual).unwrap().is_none());
-        let named = Config::read(missing, Presence::Named);
+        assert!(Config::read(missing, Presence::Usual, &Reach::default()).unwrap().is_none());
+        let named = Config::read(missing, Presence::Named, &Reach::default());
         assert!(matches!(named, Err(ConfigError::Read { .. })));
     }
 }

@@ -73,7 +73,7 @@ pub enum LauncherError {
         theirs: String,
     },
     /// It answered something else.
-    #[error("the launcher refused the greeting: {0}")]
+    #[error("the launcher can not serve: {0}")]
     Refused(String),
 }
 
@@ -84,7 +84,8 @@ impl Launcher {
         let socket = std::os::unix::net::UnixStream::from(socket);
         socket.set_nonblocking(true)?;
         let socket = UnixStream::from_std(socket)?;
-        send(&socket, &Request::Hello { build_id: BUILD_ID.to_owned() }, &[]).await?;
+        // A launcher that has ended already has said why before.
+        let greeted = send(&socket, &Request::Hello { build_id: BUILD_ID.to_owned() }, &[]).await;
         let mut came = Vec::new();
         let reply = timeout(GREETING, receive_first(&socket, &mut came))
             .await
@@ -99,6 +100,7 @@ impl Launcher {
                 return Err(LauncherError::Refused(format!("it answered {other:?}")));
             }
         };
+        greeted?;
         let records = Records::read(&facts.records, came.pop());
         let launcher = Arc::new(Self {
             socket,

@@ -1,19 +1,17 @@
 //! Starts the launcher, the one process the broker ever starts.
 
 use crate::{config::AllowedPorts, roles::SessionUids};
+use palisade_programs::{NotFound, Program, Search};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
     io,
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
 /// The launcher's file name.
 const NAME: &str = "palisade-launcher";
-
-/// Where packages put it.
-const INSTALLED: &str = "/usr/libexec/palisade";
 
 /// A launcher that was started, and the socket to it.
 #[derive(Debug)]
@@ -28,8 +26,8 @@ pub(crate) struct LauncherProcess {
 #[derive(Debug, thiserror::Error)]
 pub enum LauncherProcessError {
     /// In none of the places.
-    #[error("no {NAME} in {}; build or install the whole of Palisade", .0.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(" or "))]
-    NotFound(Vec<PathBuf>),
+    #[error("{0}; build or install the whole of Palisade")]
+    NotFound(#[from] NotFound),
     /// It could not be started.
     #[error("can not start {path}")]
     Start {
@@ -48,12 +46,12 @@ pub(crate) fn start(
     ports: Option<&AllowedPorts>,
     uids: Option<SessionUids>,
 ) -> Result<LauncherProcess, LauncherProcessError> {
-    let path = find()?;
-    let failed = |source| LauncherProcessError::Start { path: path.clone(), source };
+    let program = Search::usual().open(NAME)?;
+    let failed = |source| LauncherProcessError::Start { path: program.path().to_owned(), source };
     let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let (socket, theirs) = socketpair(kind.0, kind.1, SocketFlags::CLOEXEC, None)
         .map_err(|errno| failed(errno.into()))?;
-    let mut command = command(&path);
+    let mut command = command(&program);
     if let Some(store) = store {
         command.arg("--store").arg(store);
     }
@@ -68,15 +66,8 @@ pub(crate) fn start(
 }
 
 #[allow(clippy::disallowed_methods, reason = "this is the file that starts the launcher")]
-fn command(path: &Path) -> Command {
-    let mut command = Command::new(path);
-    command.env_clear().current_dir("/");
+fn command(program: &Program) -> Command {
+    let mut command = Command::new(program.entry());
+    command.arg0(NAME).env_clear().current_dir("/");
     command
-}
-
-fn find() -> Result<PathBuf, LauncherProcessError> {
-    let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf));
-    let places: Vec<_> = beside.into_iter().chain([PathBuf::from(INSTALLED)]).collect();
-    let found = places.iter().map(|place| place.join(NAME)).find(|path| path.is_file());
-    found.ok_or(LauncherProcessError::NotFound(places))
 }

@@ -59,6 +59,7 @@ mod privilege;
 mod prove;
 mod provider;
 mod quotas;
+mod reach;
 mod receipt;
 mod recorded;
 mod records;

@@ -2,19 +2,16 @@
 
 use clap::Parser as _;
 use palisade_broker::{Options, StartError, start};
-use std::{error::Error as _, process::ExitCode};
+use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match run(Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let mut text = error.to_string();
-            let mut source = error.source();
-            while let Some(cause) = source {
-                text = format!("{text}: {cause}");
-                source = cause.source();
+            // Who was told has it shown to whom it concerns.
+            if !matches!(error, StartError::Told(_)) {
+                eprintln!("palisaded: {}", error.text());
             }
-            eprintln!("palisaded: {text}");
             ExitCode::from(error.status())
         }
     }

@@ -2,6 +2,7 @@
 //! says. The launcher's ceiling knows the usual ones; these are where this daemon was told to keep
 //! its things. Broker.
 
+use crate::reach::Reach;
 use palisade_plan::{Access, Bind, LaunchPlan};
 use std::path::{Path, PathBuf};
 
@@ -25,8 +26,8 @@ pub(crate) enum OwnError {
 
 impl Own {
     /// Takes the places as they are named, and looks up where they really are.
-    pub(crate) fn new(hidden: Vec<PathBuf>, kept: Vec<PathBuf>) -> Self {
-        let real = |paths: Vec<PathBuf>| paths.iter().map(|path| real(path)).collect();
+    pub(crate) fn new(hidden: Vec<PathBuf>, kept: Vec<PathBuf>, reach: &Reach) -> Self {
+        let real = |paths: Vec<PathBuf>| paths.iter().map(|path| real(path, reach)).collect();
         Self { hidden: real(hidden), kept: real(kept) }
     }
 
@@ -55,9 +56,9 @@ impl Own {
 }
 
 /// A path with links resolved as far as it exists.
-fn real(path: &Path) -> PathBuf {
+fn real(path: &Path, reach: &Reach) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let there = path.ancestors().find_map(|above| Some((above, reach.real(above)?)));
     match there {
         Some((above, found)) => match path.strip_prefix(above) {
             Ok(rest) if rest.as_os_str().is_empty() => found,
@@ -93,7 +94,8 @@ mod tests {
         // Named by a link, and not made yet.
         let state = directory.join("real/state");
         let profiles = directory.join("profiles");
-        let own = Own::new(vec![link.join("state")], vec![profiles.clone(), "/usr/share".into()]);
+        let kept = vec![profiles.clone(), "/usr/share".into()];
+        let own = Own::new(vec![link.join("state")], kept, &Reach::default());
         let elsewhere = directory.join("elsewhere");
         let fine = elsewhere.to_str().unwrap();
         for path in [&state, &state.join("spool"), &directory.join("real"), &directory, &profiles] {

@@ -1,6 +1,7 @@
 //! Who could change the daemon's own files: nobody but root and the daemon's user may, or it does
 //! not start. Broker.
 
+use crate::reach::{self, Reach};
 use palisade_policy::Owner;
 use std::{
     fs::{self, Metadata},
@@ -43,8 +44,8 @@ pub enum UnsafePlace {
 }
 
 /// Refuses what others than root and this user can change; says whether root alone can.
-pub(crate) fn check(path: &Path) -> Result<Owner, UnsafePlace> {
-    let found = look(path)?;
+pub(crate) fn check(path: &Path, reach: &Reach) -> Result<Owner, UnsafePlace> {
+    let found = look(path, reach)?;
     let own = rustix::process::geteuid().as_raw();
     let owner = found.uid();
     if owner != 0 && owner != own {
@@ -60,16 +61,16 @@ pub(crate) fn check(path: &Path) -> Result<Owner, UnsafePlace> {
     if mode & 0o020 != 0 && found.gid() != 0 && !own_group {
         return Err(writable("g-w"));
     }
-    check_above(path)?;
+    check_above(path, reach)?;
     let roots = owner == 0 && (mode & 0o020 == 0 || found.gid() == 0);
     Ok(if roots { Owner::Root } else { Owner::Other })
 }
 
 /// Refuses a place that could be exchanged for another, because a directory above it can be
 /// written by everybody.
-pub(crate) fn check_above(path: &Path) -> Result<(), UnsafePlace> {
+pub(crate) fn check_above(path: &Path, reach: &Reach) -> Result<(), UnsafePlace> {
     for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
-        let mode = look(above)?.mode() & 0o7777;
+        let mode = look(above, reach)?.mode() & 0o7777;
         if mode & 0o1002 == 0o002 {
             return Err(UnsafePlace::Writable { path: above.to_owned(), mode, fix: "o-w" });
         }
@@ -77,14 +78,21 @@ pub(crate) fn check_above(path: &Path) -> Result<(), UnsafePlace> {
     Ok(())
 }
 
-fn look(path: &Path) -> Result<Metadata, UnsafePlace> {
-    fs::metadata(path).map_err(|source| UnsafePlace::Look { path: path.to_owned(), source })
+fn look(path: &Path, reach: &Reach) -> Result<Metadata, UnsafePlace> {
+    fs::metadata(reach.enter(path)).map_err(|error| {
+        let source = reach::explain(path, error);
+        UnsafePlace::Look { path: path.to_owned(), source }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::{fs::Permissions, os::unix::fs::PermissionsExt as _};
+
+    fn checked(path: &Path) -> Result<Owner, UnsafePlace> {
+        check(path, &Reach::default())
+    }
 
     #[test]
     fn what_others_can_change_is_refused_with_the_fix() {
@@ -95,10 +103,10 @@ mod tests {
             fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         };
         set(&file, 0o644);
-        check(&file).unwrap();
+        checked(&file).unwrap();
         for (mode, fix) in [(0o646, "chmod o-w"), (0o666, "chmod go-w")] {
             set(&file, mode);
-            let error = check(&file).unwrap_err().to_string();
+            let error = checked(&file).unwrap_err().to_string();
             let path = file.display();
             assert_eq!(
                 error,
@@ -109,11 +117,11 @@ mod tests {
         }
         set(&file, 0o600);
         set(directory.path(), 0o777);
-        let error = check(&file).unwrap_err();
+        let error = checked(&file).unwrap_err();
         assert!(matches!(error, UnsafePlace::Writable { mode: 0o777, .. }), "{error}");
         set(directory.path(), 0o1777);
-        check(&file).unwrap();
-        let missing = check(&directory.path().join("missing"));
+        checked(&file).unwrap();
+        let missing = checked(&directory.path().join("missing"));
         assert!(matches!(missing, Err(UnsafePlace::Look { .. })));
     }
 
@@ -121,19 +129,19 @@ mod tests {
     fn another_users_file_is_refused() {
         if !rustix::process::geteuid().is_root() {
             // A file of root's is fine for everybody.
-            assert_eq!(check(Path::new("/etc/passwd")).unwrap(), Owner::Root);
+            assert_eq!(checked(Path::new("/etc/passwd")).unwrap(), Owner::Root);
             return;
         }
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();
-        assert_eq!(check(&file).unwrap(), Owner::Root);
+        assert_eq!(checked(&file).unwrap(), Owner::Root);
         std::os::unix::fs::chown(&file, Some(4242), Some(4242)).unwrap();
-        let error = check(&file).unwrap_err();
+        let error = checked(&file).unwrap_err();
         assert!(matches!(error, UnsafePlace::Owner { owner: 4242, wanted: 0, .. }), "{error}");
         std::os::unix::fs::chown(&file, Some(0), Some(4242)).unwrap();
         fs::set_permissions(&file, Permissions::from_mode(0o660)).unwrap();
-        let error = check(&file).unwrap_err();
+        let error = checked(&file).unwrap_err();
         assert!(matches!(error, UnsafePlace::Writable { fix: "g-w", .. }), "{error}");
     }
 }

@@ -103,7 +103,7 @@ async fn prove(server: &Arc<Server>, profile: &Arc<Profile>) -> Result<(), Unpro
     let top = Top::new().map_err(place)?;
     // A service has no network itself.
     let mut places = Places::furnish(&top.0, Reach::NoNetwork).map_err(place)?;
-    let program = program(&places).map_err(place)?;
+    let program = program(server, &places).map_err(place)?;
     let untried = |why: String| Unproved::Untried(why);
     let scene =
         scene(server, places.workspace()).await.map_err(|error| untried(error.to_string()))?;
@@ -143,9 +143,13 @@ async fn prove(server: &Arc<Server>, profile: &Arc<Profile>) -> Result<(), Unpro
 }
 
 /// This program, where a session can run it.
-fn program(places: &Places) -> io::Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    if own.starts_with(SYSTEM) { Ok(own) } else { places.install(Path::new("/proc/self/exe")) }
+fn program(server: &Server, places: &Places) -> io::Result<PathBuf> {
+    let own = server.proofs.program.as_ref().ok_or(io::ErrorKind::NotFound)?;
+    if own.path().starts_with(SYSTEM) {
+        Ok(own.path().to_owned())
+    } else {
+        places.install(&own.entry())
+    }
 }
 
 /// Who it is tried by: nobody, where the launcher can be somebody else.

@@ -3,6 +3,7 @@
 use crate::{
     effective::Effective,
     options::Options,
+    reach::Reach,
     server::Server,
     service,
     settings::{Settings, SettingsError, StartedBy},
@@ -25,6 +26,7 @@ pub(crate) type Filter = Arc<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sy
 pub(crate) struct Reloader {
     options: Options,
     by: StartedBy,
+    reach: Reach,
     effective: Arc<Mutex<Effective>>,
     filter: Filter,
 }
@@ -53,10 +55,11 @@ impl Reloader {
     pub(crate) fn new(
         options: Options,
         by: StartedBy,
+        reach: Reach,
         effective: Effective,
         filter: Filter,
     ) -> Self {
-        Self { options, by, effective: Arc::new(Mutex::new(effective)), filter }
+        Self { options, by, reach, effective: Arc::new(Mutex::new(effective)), filter }
     }
 
     /// Reloads whenever SIGHUP comes, and for one that came while the daemon started.
@@ -86,16 +89,20 @@ impl Reloader {
     }
 
     async fn reload(&self, server: &Server) -> Result<(), ReloadError> {
-        let (options, by) = (self.options.clone(), self.by);
-        let settings =
-            tokio::task::spawn_blocking(move || Settings::resolve(options, by)).await??;
+        let (options, by, reach) = (self.options.clone(), self.by, self.reach.clone());
+        let read = move || {
+            let settings = Settings::resolve(options, by, &reach)?;
+            let live = settings.live(&reach);
+            Ok::<_, SettingsError>((settings, live))
+        };
+        let (settings, live) = tokio::task::spawn_blocking(read).await??;
         let mut effective = self.effective.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(key) = effective.needs_start(&settings.effective) {
             return Err(ReloadError::NeedsStart(key));
         }
         // The only act here that can fail, so it comes first.
         (self.filter)(EnvFilter::new(settings.log.as_str())).map_err(ReloadError::Filter)?;
-        server.replace(settings.live());
+        server.replace(live);
         *effective = settings.effective;
         Ok(())
     }

@@ -28,7 +28,6 @@ use palisade_policy::{Profile, ProfileSet};
 use palisade_protocol::{KeptOverview, SessionId};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
     sync::{
         Arc, Mutex, PoisonError, RwLock, Weak,
         atomic::{AtomicU64, Ordering},
@@ -135,7 +134,7 @@ impl Server {
             undos: Undos::new(None),
             census: Census::default(),
             audit: Audit::none("none was opened"),
-            analyst: Analyst::at(Path::new("/nonexistent")),
+            analyst: Analyst::new(None),
             desk: Desk::default(),
             operators: Operators::Own(rustix::process::geteuid().as_raw()),
             observers: Arc::default(),

@@ -6,10 +6,11 @@ use crate::{
     effective::{Effective, Origin},
     options::Options,
     own::Own,
-    ownership::{self},
+    ownership,
     privilege::{self, Account},
     prove::proofs::Proving,
     quotas::Quotas,
+    reach::Reach,
     roles::{Identity, Roles, SessionUids},
     scrape::Address,
     server::Live,
@@ -80,11 +81,15 @@ pub(crate) enum State {
 }
 
 impl Settings {
-    /// Finds out what the options mean here.
-    pub(crate) fn resolve(options: Options, by: StartedBy) -> Result<Self, SettingsError> {
+    /// Finds out what the options mean here. What is in `reach` is read wherever it is.
+    pub(crate) fn resolve(
+        options: Options,
+        by: StartedBy,
+        reach: &Reach,
+    ) -> Result<Self, SettingsError> {
         let (config, _) = by.directory("/etc/palisade", "XDG_CONFIG_HOME", ".config");
         let mut configured: Vec<_> = config.iter().chain(&options.config).cloned().collect();
-        let file = read(options.config.as_deref(), config.as_deref())?;
+        let file = read(options.config.as_deref(), config.as_deref(), reach)?;
         let mut effective = Effective::default();
         let (door, operator_door, provider_door) =
             choose::doors(&options, &file, by, &mut effective)?;
@@ -150,7 +155,7 @@ impl Settings {
             door,
             operator_door,
             provider_door,
-            profiles: profiles::load(&given, usual.as_deref())?,
+            profiles: profiles::load(&given, usual.as_deref(), reach)?,
             state,
             account,
             launcher_socket,
@@ -175,14 +180,29 @@ impl Settings {
     }
 
     /// What a reload exchanges.
-    pub(crate) fn live(&self) -> Live {
-        let live = Live::new(&self.profiles, self.own());
+    pub(crate) fn live(&self, reach: &Reach) -> Live {
+        let live = Live::new(&self.profiles, self.own(reach));
         let (drain, quotas, identity) = (self.drain, self.quotas, self.identity);
         Live { drain, roles: self.roles.clone(), quotas, identity, ..live }
     }
 
+    /// Holds what a reload reads or looks at, before the right to enter it is given up.
+    pub(crate) fn reach(&self) -> Reach {
+        let mut reach = Reach::default();
+        if self.account.is_some() {
+            let hidden = self.hidden();
+            self.configured.iter().chain(&hidden).for_each(|path| reach.hold(path));
+        }
+        reach
+    }
+
     /// The places that are the daemon's own.
-    fn own(&self) -> Own {
+    fn own(&self, reach: &Reach) -> Own {
+        Own::new(self.hidden(), self.configured.clone(), reach)
+    }
+
+    /// Those of which a session sees nothing.
+    fn hidden(&self) -> Vec<PathBuf> {
         let state = match &self.state {
             State::Given(path) | State::Usual(path) => Some(path),
             State::Nowhere => None,
@@ -197,8 +217,7 @@ impl Settings {
         };
         let sockets = socket.into_iter().chain(operator).chain(&self.provider_door);
         let sockets = sockets.chain(&self.launcher_socket);
-        let hidden = state.into_iter().chain(sockets);
-        Own::new(hidden.cloned().collect(), self.configured.clone())
+        state.into_iter().chain(sockets).cloned().collect()
     }
 
     /// What would be done, for `--check`.
@@ -243,16 +262,20 @@ impl Settings {
 }
 
 /// The configuration file, if there is one, and nobody else can change it.
-fn read(named: Option<&Path>, usual: Option<&Path>) -> Result<Config, SettingsError> {
+fn read(
+    named: Option<&Path>,
+    usual: Option<&Path>,
+    reach: &Reach,
+) -> Result<Config, SettingsError> {
     let (path, presence) = match (named, usual) {
         (Some(path), _) => (path.to_owned(), Presence::Named),
         (None, Some(directory)) => (directory.join("palisaded.toml"), Presence::Usual),
         (None, None) => return Ok(Config::default()),
     };
-    let Some(config) = Config::read(&path, presence)? else { return Ok(Config::default()) };
-    ownership::check(&path)?;
+    let Some(config) = Config::read(&path, presence, reach)? else { return Ok(Config::default()) };
+    ownership::check(&path, reach)?;
     if let Some(directory) = path.parent().filter(|_| presence == Presence::Usual) {
-        ownership::check(directory)?;
+        ownership::check(directory, reach)?;
     }
     Ok(config)
 }

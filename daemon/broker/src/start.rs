@@ -3,6 +3,8 @@
 
 mod doors;
 mod error;
+mod farewell;
+mod kept;
 
 pub use error::StartError;
 
@@ -10,27 +12,32 @@ use crate::{
     analyst::Analyst,
     audit::Audit,
     journal::{self, Journal},
+    launcher::LauncherError,
     launcher_process::{self, LauncherProcess},
     link::Link,
     listen,
     options::Options,
-    privilege,
-    prove::proofs::Proofs,
+    privilege::{self, Account},
+    prove::proofs::{Proofs, Proving},
+    reach::Reach,
     reload::{Filter, Reloader},
     scrape,
     serve::{self, Beside, Listener, Stop},
     server::{Clients, Live, Operators, Server},
     service,
-    settings::{Door, OperatorDoor, Settings, StartedBy, State, Telling},
+    settings::{Door, OperatorDoor, Settings, StartedBy, Telling},
     spool::Spools,
-    state::{self, Places, StateError},
+    state,
     traces::Traces,
     undo::Undos,
 };
 use doors::{Besides, Entrance};
+use kept::Kept;
+use palisade_programs::{Program, Search};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     io::{self, IsTerminal as _},
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -46,6 +53,8 @@ pub struct Started {
     beside: Besides,
     prepared: Prepared,
     reloader: Reloader,
+    /// The one client, to be told if it can not be served after all.
+    client: Option<UnixStream>,
 }
 
 /// What a daemon needs besides its doors.
@@ -61,6 +70,8 @@ struct Prepared {
     analyst: Analyst,
     proofs: Proofs,
     telling: Telling,
+    /// What the others have directories of.
+    reach: Reach,
 }
 
 /// Where the launcher comes from.
@@ -70,14 +81,31 @@ enum LauncherFrom {
     Socket(PathBuf),
 }
 
+impl LauncherFrom {
+    async fn link(self) -> Result<Link, LauncherError> {
+        match self {
+            Self::Process(LauncherProcess { child, socket }) => Link::child(child, socket).await,
+            Self::Socket(path) => Link::path(&path).await,
+        }
+    }
+}
+
 /// Starts the daemon; with `--check` says what would be done instead, and returns none.
 ///
 /// # Errors
 /// Each with what to do about it.
 pub fn start(options: Options) -> Result<Option<Started>, StartError> {
+    let client = if options.embedded { doors::client() } else { None };
+    match prepare_to_serve(options) {
+        Ok(started) => Ok(started.map(|started| Started { client, ..started })),
+        Err(error) => Err(error.tell(client)),
+    }
+}
+
+fn prepare_to_serve(options: Options) -> Result<Option<Started>, StartError> {
     let (check, dump) = (options.check, options.dump_config);
     let by = StartedBy::now();
-    let settings = Settings::resolve(options.clone(), by)?;
+    let settings = Settings::resolve(options.clone(), by, &Reach::default())?;
     if dump {
         print!("{}", settings.effective.text());
         return Ok(None);
@@ -89,43 +117,73 @@ pub fn start(options: Options) -> Result<Option<Started>, StartError> {
     }
     let filter = log_to_stderr(&settings);
     let (entrance, beside) = doors::open(&settings)?;
-    let reloader = Reloader::new(options, by, settings.effective.clone(), filter);
-    match prepare(settings, beside.operators.as_ref()) {
-        Ok(prepared) => Ok(Some(Started { entrance, beside, prepared, reloader })),
-        Err(error) => {
-            // The client sees the end of the connection only with the end of this process, which
-            // has said why by then.
-            std::mem::forget((entrance, beside));
-            Err(error)
-        }
-    }
+    let reach = settings.reach();
+    let effective = settings.effective.clone();
+    let reloader = Reloader::new(options, by, reach.clone(), effective, filter);
+    let prepared = prepare(settings, beside.operators.as_ref(), reach)?;
+    Ok(Some(Started { entrance, beside, prepared, reloader, client: None }))
 }
 
 /// Everything but the doors; privilege is given up on the way.
-fn prepare(settings: Settings, operators: Option<&Entrance>) -> Result<Prepared, StartError> {
+fn prepare(
+    settings: Settings,
+    operators: Option<&Entrance>,
+    mut reach: Reach,
+) -> Result<Prepared, StartError> {
     let operated_by = match (operators, settings.account) {
         (Some(Entrance::Activated(_)), _) | (_, Some(_)) => Operators::System,
         (Some(Entrance::Bound(_) | Entrance::Embedded(_)) | None, None) => {
             Operators::Own(rustix::process::geteuid().as_raw())
         }
     };
-    let (spools, undos, store, log) = places(&settings)?;
-    let live = settings.live();
-    let launcher = match settings.launcher_socket {
-        Some(path) => LauncherFrom::Socket(path),
+    let kept = Kept::make(&settings, &mut reach)?;
+    let live = settings.live(&reach);
+    let launcher = match &settings.launcher_socket {
+        Some(path) => LauncherFrom::Socket(path.clone()),
         None => {
             let (ports, uids) = (settings.allow_ports.as_ref(), settings.session_uids);
-            LauncherFrom::Process(launcher_process::start(store.as_deref(), ports, uids)?)
+            LauncherFrom::Process(launcher_process::start(kept.transactions(), ports, uids)?)
         }
     };
+    let (analyst, proofs) = programs(&settings)?;
     raise_descriptors();
     privilege::give_up(settings.account)?;
-    let audit = audit(log, &settings.door, settings.audit_sync)?;
-    // Started by whom the broker has become, and again whenever it dies.
-    let analyst = Analyst::find()?;
-    let proofs = Proofs::new(settings.proving);
+    let (spools, undos) = kept.stores(&reach);
+    let audit = kept.audit(&settings, &reach)?;
     let telling = settings.telling;
-    Ok(Prepared { operated_by, launcher, live, spools, undos, audit, analyst, proofs, telling })
+    Ok(Prepared {
+        operated_by,
+        launcher,
+        live,
+        spools,
+        undos,
+        audit,
+        analyst,
+        proofs,
+        telling,
+        reach,
+    })
+}
+
+/// The programs that are started by whom the broker becomes, opened while they can be reached: the
+/// analyst, again whenever it dies, and this one for proofs.
+fn programs(settings: &Settings) -> Result<(Analyst, Proofs), StartError> {
+    let for_account = |program: Program| match settings.account {
+        Some(Account { uid, gid }) => program.for_user(uid, gid),
+        None => Ok(program),
+    };
+    let analyst = Search::usual().open("palisade-analyst").map_err(StartError::Analyst)?;
+    let analyst =
+        for_account(analyst).map_err(|error| StartError::Io("copy palisade-analyst", error))?;
+    let prover = match settings.proving {
+        Proving::Never => None,
+        Proving::AtStart => Some(
+            Program::own()
+                .and_then(for_account)
+                .map_err(|error| StartError::Io("open the daemon's own program", error))?,
+        ),
+    };
+    Ok((Analyst::new(Some(analyst)), Proofs::new(settings.proving, prover)))
 }
 
 /// What `--check` looks at besides files: directories that are there already must be safe.
@@ -164,41 +222,6 @@ fn log_to_stderr(settings: &Settings) -> Filter {
     Arc::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
 }
 
-/// The spools, what can be undone, where the launcher keeps transactions, and the directory of the
-/// log.
-type Kept = (Spools, Undos, Option<PathBuf>, Result<PathBuf, StateError>);
-
-/// What is kept. A private daemon for one client starts without them
-/// if there is no usual place, and its client is told why nothing runs.
-fn places(settings: &Settings) -> Result<Kept, StartError> {
-    match (state::prepare(&settings.state, settings.account), &settings.door, &settings.state) {
-        (Ok(Places { spool, audit, undo, transactions }), ..) => {
-            Ok((Spools::new(Some(spool)), Undos::new(Some(undo)), Some(transactions), Ok(audit)))
-        }
-        (Err(error), Door::Embedded, State::Usual(_) | State::Nowhere) => {
-            Ok((Spools::new(None), Undos::new(None), None, Err(error)))
-        }
-        (Err(error), Door::Embedded | Door::Socket(_), _) => Err(error.into()),
-    }
-}
-
-/// The log, opened by whom the broker has become.
-fn audit(
-    directory: Result<PathBuf, StateError>,
-    door: &Door,
-    sync: palisade_audit::Sync,
-) -> Result<Audit, StartError> {
-    let opened = match directory {
-        Ok(directory) => Audit::open(&directory, sync),
-        Err(error) => return Ok(Audit::none(&error.to_string())),
-    };
-    match (opened, door) {
-        (Ok(audit), _) => Ok(audit),
-        (Err(error), Door::Embedded) => Ok(Audit::none(&error.to_string())),
-        (Err(error), Door::Socket(_)) => Err(error.into()),
-    }
-}
-
 /// After the launcher was started, which keeps its own limit.
 fn raise_descriptors() {
     let now = getrlimit(Resource::Nofile);
@@ -232,7 +255,9 @@ impl Started {
     }
 
     async fn serve_until_stopped(self) -> Result<(), StartError> {
-        let Self { entrance, beside, prepared, reloader } = self;
+        let Self { entrance, beside, prepared, reloader, client } = self;
+        // Its directories are used until the very end.
+        let _reach = prepared.reach;
         let stop = Stop::default();
         serve::stop_on_signals(&stop)
             .map_err(|error| StartError::Io("listen for signals", error))?;
@@ -243,12 +268,12 @@ impl Started {
         // From here on a hang-up does not end what many are served by.
         let hangup = (clients == Clients::Many).then(|| signal(SignalKind::hangup())).transpose();
         let hangup = hangup.map_err(|error| StartError::Io("listen for signals", error))?;
-        let link = match prepared.launcher {
-            LauncherFrom::Process(LauncherProcess { child, socket }) => {
-                Link::child(child, socket).await?
-            }
-            LauncherFrom::Socket(path) => Link::path(&path).await?,
+        let link = match prepared.launcher.link().await {
+            Ok(link) => link,
+            Err(error) => return Err(StartError::from(error).tell(client)),
         };
+        // From here on the end of its connection is the daemon's, and the other way round.
+        drop(client);
         let journal = match prepared.telling.journal {
             true => Journal::to(Path::new(journal::SOCKET)),
             false => Journal::default(),

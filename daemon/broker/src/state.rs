@@ -3,6 +3,7 @@
 use crate::{
     ownership::{self, UnsafePlace},
     privilege::Account,
+    reach::Reach,
     settings::State,
 };
 use std::{
@@ -64,7 +65,7 @@ pub(crate) fn prepare(state: &State, account: Option<Account>) -> Result<Places,
     let (spool, audit, undo) = (path.join("spool"), path.join("audit"), path.join("undo"));
     for directory in [path, &spool, &audit, &undo] {
         make(directory)?;
-        ownership::check_above(directory)?;
+        ownership::check_above(directory, &Reach::default())?;
         own(directory, account)?;
     }
     if let Some(account) = account {
@@ -99,7 +100,7 @@ pub(crate) fn check(state: &State, account: Option<Account>) -> Result<(), State
     for directory in [path, &path.join("spool"), &path.join("audit"), &path.join("undo")] {
         if fs::symlink_metadata(directory).is_ok() {
             look(directory, account)?;
-            ownership::check_above(directory)?;
+            ownership::check_above(directory, &Reach::default())?;
         }
     }
     Ok(())

@@ -210,7 +210,7 @@ pub(crate) async fn write(
 }
 
 /// A message's bytes; one that is too large becomes an error under the same id.
-fn encode(dialect: Dialect, message: ServerMessage) -> Vec<u8> {
+pub(crate) fn encode(dialect: Dialect, message: ServerMessage) -> Vec<u8> {
     let encoded = match dialect {
         Dialect::Frames => codec::frame(&message).map_err(|error| error.to_string()),
         Dialect::JsonLines => match json::encode_message(&message) {

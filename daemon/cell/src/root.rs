@@ -95,7 +95,7 @@ fn resolve_all(
             Err(failure) => return Err(failure),
         }
     }
-    let workspace = resolve_workspace(&root.workspace, users)?;
+    let workspace = resolve_workspace(root, users)?;
     pieces.push((root.workspace.path.as_path().to_owned(), Piece::Directory(workspace)));
     borrowed.give_back()?;
     Ok(pieces)
@@ -106,13 +106,30 @@ fn skipped(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::EACCES))
 }
 
-fn attributes(access: Access) -> u64 {
-    match access {
-        Access::Write => NO_SUID | NO_DEV,
-        Access::List | Access::Read | Access::Execute | Access::Device => {
-            NO_SUID | NO_DEV | READ_ONLY
+fn attributes(bind: &Bind, root: &Root) -> u64 {
+    let always = NO_SUID | NO_DEV;
+    match bind.access {
+        Access::Write => always,
+        Access::Execute | Access::Device => always | READ_ONLY,
+        Access::List | Access::Read if lies_where_programs_run(bind, root) => {
+            always | READ_ONLY | NO_EXEC
         }
+        Access::List | Access::Read => always | READ_ONLY,
     }
+}
+
+/// Whether something is bound below a directory whose programs run, as the private home. Landlock goes
+/// up through mounts: its rule of that directory lets what is below be run, too, so the mount has to
+/// refuse it. Elsewhere Landlock refuses it, and leaves a record. The workspace's programs run,
+/// whether or not a part of it may be written.
+fn lies_where_programs_run(bind: &Bind, root: &Root) -> bool {
+    let is_below = |above: &palisade_plan::Path| {
+        *above != bind.path && bind.path.as_path().starts_with(above.as_path())
+    };
+    let runs =
+        root.binds.iter().filter(|other| matches!(other.access, Access::Write | Access::Execute));
+    let private = root.tmpfs.iter().map(|tmpfs| &tmpfs.path);
+    !is_below(&root.workspace.path) && runs.map(|other| &other.path).chain(private).any(is_below)
 }
 
 fn resolve(bind: &Bind, root: &Root, users: Option<BorrowedFd<'_>>) -> Result<Piece, StepFailure> {
@@ -125,7 +142,7 @@ fn resolve(bind: &Bind, root: &Root, users: Option<BorrowedFd<'_>>) -> Result<Pi
             let target = rustix::fs::readlinkat(&fd, "", Vec::new()).map_err(act())?;
             Piece::Link(palisade_plan::Path(target.into_bytes()).as_path().to_owned())
         }
-        (FileType::Directory, _) => Piece::Directory(copy(bind, &fd, users)?),
+        (FileType::Directory, _) => Piece::Directory(copy(bind, &fd, root, users)?),
         (FileType::RegularFile, Some(accounts)) => {
             let host = std::fs::read(bind.path.as_path())
                 .map_err(StepFailure::kernel(format!("read {:?}", bind.path)))?;
@@ -139,13 +156,18 @@ fn resolve(bind: &Bind, root: &Root, users: Option<BorrowedFd<'_>>) -> Result<Pi
             | FileType::BlockDevice
             | FileType::Unknown,
             _,
-        ) => Piece::File(copy(bind, &fd, users)?),
+        ) => Piece::File(copy(bind, &fd, root, users)?),
     })
 }
 
 /// A copy of what is bound. What the session may write is its own there; all else is somebody else's.
-fn copy(bind: &Bind, fd: &OwnedFd, users: Option<BorrowedFd<'_>>) -> Result<OwnedFd, StepFailure> {
-    let attributes = attributes(bind.access);
+fn copy(
+    bind: &Bind,
+    fd: &OwnedFd,
+    root: &Root,
+    users: Option<BorrowedFd<'_>>,
+) -> Result<OwnedFd, StepFailure> {
+    let attributes = attributes(bind, root);
     match users.filter(|_| bind.access == Access::Write) {
         Some(users) => mapped(bind, fd, attributes, users),
         None => mounts::copy(fd.as_fd(), attributes)
@@ -165,12 +187,14 @@ fn mapped(
 
 /// The workspace is named by its real path: a link anywhere in it would make two names for one
 /// place, and only one of them would exist inside.
-fn resolve_workspace(bind: &Bind, users: Option<BorrowedFd<'_>>) -> Result<OwnedFd, StepFailure> {
+fn resolve_workspace(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<OwnedFd, StepFailure> {
+    let bind = &root.workspace;
     let fd = find_workspace(bind)?;
+    let attributes = attributes(bind, root);
     match users {
         // It is the session's own to read, too.
-        Some(users) => mapped(bind, &fd, attributes(bind.access), users),
-        None => mounts::copy(fd.as_fd(), attributes(bind.access))
+        Some(users) => mapped(bind, &fd, attributes, users),
+        None => mounts::copy(fd.as_fd(), attributes)
             .map_err(|error| refuse_workspace(bind, error.to_string())),
     }
 }

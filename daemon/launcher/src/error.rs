@@ -2,6 +2,7 @@
 
 use crate::{privilege::PrivilegeError, spawn::SpawnError, uids::UidsError};
 use palisade_channel::ChannelError;
+use palisade_programs::NotFound;
 use rustix::io::Errno;
 
 /// Why the launcher ended.
@@ -49,7 +50,10 @@ pub enum LauncherError {
     /// The broker broke the rules.
     #[error("broker refused: {0}")]
     Refused(String),
-    /// The cell's program is not beside this one.
-    #[error("where is palisade-cell? {0}; see --cell")]
-    NoCell(std::io::Error),
+    /// There is no program to make cells of.
+    #[error("{0}; build or install the whole of Palisade, or see --cell")]
+    NoCell(#[from] NotFound),
+    /// The program that was named for cells can not be opened.
+    #[error("can not open {0}, which --cell names: {1}")]
+    CellProgram(String, #[source] std::io::Error),
 }

@@ -5,6 +5,8 @@ use palisade_launcher::arguments::{self, Parsed};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // It is started by a descriptor, whose number the kernel takes for its name.
+    rustix::thread::set_name(c"palisade-launcher").unwrap_or_default();
     let kernel_audit = std::env::var("PALISADE_KERNEL_AUDIT").ok();
     let options = match arguments::parse(std::env::args().skip(1), kernel_audit) {
         Ok(Parsed::Run(options)) => options,

@@ -22,6 +22,9 @@ use std::{
 const SYSTEM: &str = "system";
 const USER: &str = "user";
 
+/// This very program, whatever has become of its name.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// Where this process stands.
 pub(crate) enum Nest {
     /// Outside: the inner launcher has ended with this.
@@ -37,8 +40,7 @@ pub(crate) struct Keeper(Child);
 impl Keeper {
     /// Starts it, while there is still the privilege for that.
     fn start() -> Result<Self, String> {
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        let mut keeper = Command::new(program)
+        let mut keeper = Command::new(OWN_PROGRAM)
             .arg0("palisade-launcher")
             .arg(KEEP_AUDIT)
             .stdin(Stdio::piped())
@@ -96,8 +98,7 @@ pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
     if !privilege.user_namespace.is_yes() || unshare(CloneFlags::CLONE_NEWPID).is_err() {
         return Ok(Nest::Here(privilege, keeper, Box::new(Pulse::alone(manager))));
     }
-    let program = std::env::current_exe().map_err(LauncherError::Nest)?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(OWN_PROGRAM);
     command
         .arg0("palisade-launcher")
         .args(std::env::args_os().skip(1))

@@ -25,6 +25,7 @@ use palisade_plan::{
     ceiling::{AllowRoot, Ceiling, Reach},
     launcher::{Reply, Request, SessionNumber},
 };
+use palisade_programs::{Program, Search};
 use rustix::{
     event::{PollFd, PollFlags},
     io::Errno,
@@ -32,7 +33,6 @@ use rustix::{
 use std::{
     collections::BTreeMap,
     os::fd::{AsFd as _, OwnedFd},
-    path::PathBuf,
 };
 
 /// The launcher.
@@ -56,9 +56,24 @@ struct Launcher {
 /// # Errors
 /// If nothing can be served.
 pub fn run(options: Options) -> Result<(), LauncherError> {
-    match nest::enter(&options)? {
-        Nest::Ended(ended) => nest::status(ended),
-        Nest::Here(privilege, _keeper, pulse) => serve(options, &privilege, *pulse),
+    let ended = match nest::enter(&options) {
+        Ok(Nest::Ended(ended)) => nest::status(ended),
+        Ok(Nest::Here(privilege, _keeper, pulse)) => serve(options, &privilege, *pulse),
+        Err(error) => Err(error),
+    };
+    ended.inspect_err(tell_broker)
+}
+
+/// Has the broker that started this launcher know why it is not served, so that it need not guess.
+fn tell_broker(error: &LauncherError) {
+    let stdin = rustix::stdio::stdin();
+    if rustix::net::sockopt::socket_acceptconn(stdin) == Ok(false)
+        && let Ok(socket) = rustix::io::fcntl_dupfd_cloexec(stdin, 3)
+    {
+        // A broker that is gone needs no reason.
+        Datagrams::new(socket)
+            .send(&Reply::Fatal { why: error.to_string() }, &[])
+            .unwrap_or_default();
     }
 }
 
@@ -71,14 +86,15 @@ fn serve(options: Options, privilege: &Privilege, pulse: Pulse) -> Result<(), La
     let listening =
         rustix::net::sockopt::socket_acceptconn(&socket).map_err(|_| LauncherError::NoSocket)?;
     let cell = match options.cell {
-        Some(path) => path,
-        None => beside_this_program().map_err(LauncherError::NoCell)?,
+        Some(path) => Program::at(&path)
+            .map_err(|error| LauncherError::CellProgram(path.display().to_string(), error))?,
+        None => Search::usual().open("palisade-cell")?,
     };
     let cgroups = Cgroups::find();
     // Not earlier: a process that is out of reach of others can not write its own id maps either.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| LauncherError::Kernel("undumpable", e))?;
-    let spawner = Spawner::new(&cell, privilege.cells_begin())?;
+    let spawner = Spawner::new(cell, privilege.cells_begin())?;
     let (spawner, mut facts, mut records) = facts::find(privilege, spawner, &cgroups)?;
     match (options.kernel_audit, options.audit_trouble) {
         (KernelAudit::Off, _) => {
@@ -127,10 +143,6 @@ fn network(said: Option<Reach>, privilege: &Privilege) -> Reach {
         (None, true) => Reach::Nothing,
         (None, false) => Reach::EveryPort,
     }
-}
-
-fn beside_this_program() -> Result<PathBuf, std::io::Error> {
-    Ok(std::env::current_exe()?.with_file_name("palisade-cell"))
 }
 
 impl Launcher {

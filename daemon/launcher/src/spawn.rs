@@ -7,6 +7,7 @@ use nix::{
 };
 use palisade_channel::{ChannelError, Datagrams};
 use palisade_plan::cell::{BEGIN_AS_ROOT, Setup};
+use palisade_programs::Program;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::{Mode, OFlags},
@@ -16,19 +17,15 @@ use rustix::{
 use std::{
     io,
     os::{
-        fd::{AsRawFd as _, BorrowedFd, OwnedFd},
+        fd::{BorrowedFd, OwnedFd},
         unix::process::CommandExt as _,
     },
-    path::Path,
     process::{Command, Stdio},
 };
 
 /// Why a cell's process could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// The cell's program can not be opened.
-    #[error("open {0}: {1}")]
-    Program(String, #[source] rustix::io::Errno),
     /// The kernel refused an act.
     #[error("{0}: {1}")]
     Kernel(&'static str, #[source] io::Error),
@@ -65,7 +62,7 @@ pub(crate) enum Begins {
 /// Starts processes of one program, which is opened once: what was there at the start is what runs.
 #[derive(Debug)]
 pub(crate) struct Spawner {
-    program: OwnedFd,
+    program: Program,
     pids: OwnedFd,
     own_pids: OwnPids,
     begins: Begins,
@@ -73,9 +70,7 @@ pub(crate) struct Spawner {
 
 impl Spawner {
     /// Without PID namespaces, until [`Self::find_pids`] has found some.
-    pub(crate) fn new(program: &Path, begins: Begins) -> Result<Self, SpawnError> {
-        let program = rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|error| SpawnError::Program(program.display().to_string(), error))?;
+    pub(crate) fn new(program: Program, begins: Begins) -> Result<Self, SpawnError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let pids = rustix::fs::open("/proc/self/ns/pid", flags, Mode::empty())
             .map_err(kernel("open own PID namespace"))?;
@@ -108,7 +103,7 @@ impl Spawner {
         if self.own_pids == OwnPids::Yes {
             unshare(CloneFlags::CLONE_NEWPID).map_err(kernel("unshare PID namespace"))?;
         }
-        let child = Command::new(format!("/proc/self/fd/{}", self.program.as_raw_fd()))
+        let child = Command::new(self.program.entry())
             .arg0("palisade-cell")
             .args((self.begins == Begins::AsRoot).then_some(BEGIN_AS_ROOT))
             .env_clear()

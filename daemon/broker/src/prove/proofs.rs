@@ -1,5 +1,6 @@
 //! Which profiles are proved, and why others are not. Broker.
 
+use palisade_programs::Program;
 use std::{collections::BTreeMap, io, sync::Arc};
 use tokio::sync::Mutex;
 
@@ -36,11 +37,13 @@ pub(super) enum Unproved {
 #[derive(Debug, Default)]
 pub(crate) struct Proofs {
     pub(super) proving: Proving,
+    /// This daemon's own program.
+    pub(super) program: Option<Program>,
     pub(super) done: Mutex<BTreeMap<String, Result<(), Unproved>>>,
 }
 
 impl Proofs {
-    pub(crate) fn new(proving: Proving) -> Self {
-        Self { proving, done: Mutex::default() }
+    pub(crate) fn new(proving: Proving, program: Option<Program>) -> Self {
+        Self { proving, program, done: Mutex::default() }
     }
 }

@@ -1,7 +1,10 @@
 //! The profiles of the configured directories. Broker, before it serves and when it reloads.
 
 use super::error::SettingsError;
-use crate::ownership;
+use crate::{
+    ownership,
+    reach::{self, Reach},
+};
 use palisade_policy::{Owner, ProfileSet, Source};
 use std::{
     fs, io,
@@ -9,21 +12,25 @@ use std::{
 };
 
 /// Profiles of the given directories, and of the usual one if it exists.
-pub(super) fn load(given: &[PathBuf], usual: Option<&Path>) -> Result<ProfileSet, SettingsError> {
+pub(super) fn load(
+    given: &[PathBuf],
+    usual: Option<&Path>,
+    reach: &Reach,
+) -> Result<ProfileSet, SettingsError> {
     let directories: Vec<&Path> = if given.is_empty() {
-        usual.into_iter().filter(|directory| directory.is_dir()).collect()
+        usual.into_iter().filter(|directory| reach.enter(directory).is_dir()).collect()
     } else {
         given.iter().map(PathBuf::as_path).collect()
     };
     let mut files = Vec::new();
     for directory in directories {
-        let directory_owner = ownership::check(directory)?;
-        for path in files_in(directory)? {
-            let owner = match (directory_owner, ownership::check(&path)?) {
+        let directory_owner = ownership::check(directory, reach)?;
+        for path in files_in(directory, reach)? {
+            let owner = match (directory_owner, ownership::check(&path, reach)?) {
                 (Owner::Root, Owner::Root) => Owner::Root,
                 (_, Owner::Root | Owner::Other | Owner::Builtin) => Owner::Other,
             };
-            let text = fs::read_to_string(&path).map_err(unreadable(&path))?;
+            let text = fs::read_to_string(reach.enter(&path)).map_err(unreadable(&path))?;
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             files.push((name, path.display().to_string(), text, owner));
         }
@@ -34,13 +41,13 @@ pub(super) fn load(given: &[PathBuf], usual: Option<&Path>) -> Result<ProfileSet
 }
 
 fn unreadable(path: &Path) -> impl Fn(io::Error) -> SettingsError + '_ {
-    move |source| SettingsError::Read { path: path.to_owned(), source }
+    move |error| SettingsError::Read { path: path.to_owned(), source: reach::explain(path, error) }
 }
 
-fn files_in(directory: &Path) -> Result<Vec<PathBuf>, SettingsError> {
+fn files_in(directory: &Path, reach: &Reach) -> Result<Vec<PathBuf>, SettingsError> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(directory).map_err(unreadable(directory))? {
-        let path = entry.map_err(unreadable(directory))?.path();
+    for entry in fs::read_dir(reach.enter(directory)).map_err(unreadable(directory))? {
+        let path = directory.join(entry.map_err(unreadable(directory))?.file_name());
         if path.extension().is_some_and(|extension| extension == "toml") {
             files.push(path);
         }
@@ -61,7 +68,7 @@ mod tests {
         let (_, text) = palisade_policy::builtin()[0];
         fs::write(directory.path().join("mine.toml"), text).unwrap();
         fs::write(directory.path().join("notes.txt"), "not a profile").unwrap();
-        let profiles = load(&[directory.path().to_owned()], None).unwrap();
+        let profiles = load(&[directory.path().to_owned()], None, &Reach::default()).unwrap();
         assert!(profiles.get("mine").is_some());
         assert!(profiles.get("notes").is_none());
     }
@@ -71,7 +78,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("bad.toml");
         fs::write(&path, "description = \"x\"\nnonsense = 1\n").unwrap();
-        let error = load(&[directory.path().to_owned()], None).unwrap_err().to_string();
+        let error =
+            load(&[directory.path().to_owned()], None, &Reach::default()).unwrap_err().to_string();
         let expected = format!("{}:2:1: nonsense: is no key; ", path.display());
         assert!(error.starts_with(&expected), "{error}");
     }
@@ -81,13 +89,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let missing = directory.path().join("missing");
         assert!(matches!(
-            load(std::slice::from_ref(&missing), None),
+            load(std::slice::from_ref(&missing), None, &Reach::default()),
             Err(SettingsError::Place(UnsafePlace::Look { .. }))
         ));
-        load(&[], Some(&missing)).unwrap();
+        load(&[], Some(&missing), &Reach::default()).unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
         assert!(matches!(
-            load(&[directory.path().to_owned()], None),
+            load(&[directory.path().to_owned()], None, &Reach::default()),
             Err(SettingsError::Place(UnsafePlace::Writable { .. }))
         ));
     }

@@ -119,6 +119,13 @@ fn handed_scrapes(
     taken.map_err(|error| StartError::Io("use the metrics socket of the service manager", error))
 }
 
+/// A second descriptor of the client's socket on standard input, to tell it why it is not served.
+pub(super) fn client() -> Option<UnixStream> {
+    let stdin = rustix::stdio::stdin();
+    let stream = is_stream(stdin).then(|| rustix::io::fcntl_dupfd_cloexec(stdin, 3));
+    stream?.ok().map(UnixStream::from)
+}
+
 /// The client's socket from standard input, which is closed for everything else.
 fn take_stdin() -> Result<UnixStream, StartError> {
     let failed =

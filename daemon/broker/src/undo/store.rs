@@ -11,6 +11,7 @@ use crate::{
     moment::Moment,
     quotas::{Bound, Past, UNDO_BYTES},
 };
+use palisade_programs::named;
 use palisade_protocol::CallId;
 use std::{
     fs, io,
@@ -218,7 +219,7 @@ fn scan(directory: &Path, mut index: Index, now: Moment) -> io::Result<Index> {
             // Another daemon may be about to write it.
             Ok(_) | Err(_) if is_young(&path) => {}
             Ok(_) | Err(_) => {
-                tracing::warn!(path = %path.display(), "what can not be undone is removed");
+                tracing::warn!(path = %named(&path).display(), "what can not be undone is removed");
                 fs::remove_file(&path)?;
             }
         }

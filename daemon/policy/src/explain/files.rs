@@ -44,6 +44,8 @@ struct Spot {
     /// Whether Landlock's rules let it be executed, or written.
     executes: bool,
     writes: bool,
+    /// Whether it is in the workspace, whose programs run wherever they are.
+    in_workspace: bool,
 }
 
 pub(super) fn explain(
@@ -164,7 +166,8 @@ fn find(profile: &Profile, scene: &Scene, path: PathBuf) -> Result<Spot, Explain
     };
     let executes = over(|access| matches!(access, Access::Execute | Access::Write));
     let writes = over(|access| matches!(access, Access::Write));
-    Ok(Spot { ground, at, executes, writes, path })
+    let in_workspace = is_in(&path, &scene.workspace);
+    Ok(Spot { ground, at, executes, writes, in_workspace, path })
 }
 
 /// Whether a path is a directory or below it. Both are plain, so most are told apart by their text,
@@ -216,6 +219,11 @@ fn decide(act: Act, spot: &Spot) -> (Decision, Layer, String) {
             (allow, Layer::Landlock, format!("{path} can be changed"))
         }
         (Ground::Host(_), Act::Write) => mount(deny, format!("{path} is mounted read-only")),
+        (Ground::Host(Access::List | Access::Read), Act::Execute)
+            if spot.executes && !spot.in_workspace =>
+        {
+            mount(deny, format!("{path} can be read and not run: it is mounted noexec"))
+        }
         (Ground::Host(_), Act::Execute) if spot.executes => {
             (allow, Layer::Landlock, format!("{path} can be run"))
         }

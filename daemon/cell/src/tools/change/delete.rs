@@ -4,7 +4,7 @@ use super::{
     act::Below,
     keep::{Kept, changed},
     seen::Seen,
-    spot::Spot,
+    spot::{Spot, link_target},
     stage::{Node, Stage},
     target::{self, Slash, Use, may_change, open_old, read_all, trimmed},
     tree::{Fingerprint, Met, Visitor, walk},
@@ -217,9 +217,7 @@ impl Visitor for Gathering<'_> {
             return Ok(());
         }
         let link = match met.seen.kind() {
-            FileType::Symlink => {
-                Some(rustix::fs::readlinkat(met.dir, met.name, Vec::new())?.into_bytes())
-            }
+            FileType::Symlink => Some(link_target(met.dir, met.name)?),
             FileType::RegularFile
             | FileType::Directory
             | FileType::Fifo

@@ -66,9 +66,7 @@ impl Kept {
         }
         let path = spot.path();
         let target = match (seen.kind(), link) {
-            (FileType::Symlink, None) => {
-                spot.link().map_err(|e| refused("read the link", &path, e))?
-            }
+            (FileType::Symlink, None) => spot.link().map_err(|e| unread_link(&path, e))?,
             (_, link) => link.unwrap_or_default(),
         };
         let state = seen.state(|| target);
@@ -164,6 +162,11 @@ fn content(
         }
     }
     Ok(held)
+}
+
+/// The error for a link that could not be read.
+pub(super) fn unread_link(path: &Path, errno: Errno) -> FileError {
+    if errno == Errno::STALE { changed(path) } else { refused("read the link", path, errno) }
 }
 
 /// The error for what is not what it was when the change was prepared.

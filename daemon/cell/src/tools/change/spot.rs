@@ -89,6 +89,14 @@ pub(super) struct Spot {
     pub(super) name: Vec<u8>,
 }
 
+/// Where a link leads. What was a link when it was looked at and is none now has changed since.
+pub(super) fn link_target(dir: impl AsFd, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    match rustix::fs::readlinkat(dir, name, Vec::new()) {
+        Err(Errno::INVAL) => Err(Errno::STALE),
+        read => Ok(read?.into_bytes()),
+    }
+}
+
 impl Spot {
     /// The absolute path, without links but perhaps at its end.
     pub(super) fn path(&self) -> Path {
@@ -137,10 +145,9 @@ impl Spot {
         look(&dir, &self.name)
     }
 
-    /// Where the link leads.
+    /// Where the link leads; `ESTALE` if it is none any more.
     pub(super) fn link(&self) -> Result<Vec<u8>, Errno> {
-        let text = rustix::fs::readlinkat(self.dir()?, self.name.as_slice(), Vec::new())?;
-        Ok(text.into_bytes())
+        link_target(self.dir()?, &self.name)
     }
 
     /// Opens what is there, and no link.

@@ -1,7 +1,7 @@
 //! From a path to the spot that a tool means by it. Room: the cell.
 
 use super::{
-    keep::changed,
+    keep::{changed, unread_link},
     names::is_ours,
     seen::Seen,
     spot::{Dir, Spot, Way},
@@ -106,7 +106,7 @@ fn behind(stage: &mut Stage<'_>, path: &Path, spot: &Spot) -> Result<Spot, FileE
         Ok(_) | Err(Errno::NOENT) => {}
         Err(error) => return Err(refuse(error)),
     }
-    let text = spot.link().map_err(|e| refused("read the link", path, e))?;
+    let text = spot.link().map_err(|e| unread_link(path, e))?;
     let (parent, name) = split(&text);
     if matches!(name, b"" | b"." | b"..") {
         return Err(not_regular(path, FileType::Directory, ": it is a link to one"));

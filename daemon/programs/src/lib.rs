@@ -1,0 +1,179 @@
+//! The programs of Palisade: where they are looked for, and how one is kept so that it can still be
+//! started when its directory can not be entered any more. Every room, and the client.
+
+mod search;
+mod who;
+
+pub use search::{INSTALLED, Looked, NotFound, Obstacle, Search};
+pub use who::{Person, closed_directory};
+
+use rustix::{
+    fs::{FileType, MemfdFlags, Mode, OFlags, SealFlags},
+    io::Errno,
+};
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The descriptors of this process, by which what they lead to is opened again.
+const DESCRIPTORS: &str = "/proc/self/fd";
+
+/// A program that was opened. What was there then is what runs, whoever this process becomes.
+#[derive(Debug, Clone)]
+pub struct Program {
+    path: PathBuf,
+    file: Arc<OwnedFd>,
+}
+
+impl Program {
+    /// Opens the program at a path. That it may be executed shows when it is.
+    ///
+    /// # Errors
+    /// If there is no such file, or it can not be reached.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other("not a regular file"));
+        }
+        Ok(Self { path: path.to_owned(), file: Arc::new(file) })
+    }
+
+    /// The program that this process runs.
+    ///
+    /// # Errors
+    /// If `/proc` is missing.
+    pub fn own() -> io::Result<Self> {
+        let opened = Self::at(Path::new("/proc/self/exe"))?;
+        Ok(Self { path: std::env::current_exe()?, ..opened })
+    }
+
+    /// Where it was found, for people.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path by which this process and those that it starts reach the program, as long as this
+    /// value lives.
+    #[must_use]
+    pub fn entry(&self) -> PathBuf {
+        entry(&self.file)
+    }
+
+    /// The same program for a user who may be kept out by its mode, as after a build with the umask
+    /// 077: a sealed copy in memory then. Whoever calls this may read the program.
+    ///
+    /// # Errors
+    /// If it can not be read or copied.
+    pub fn for_user(self, uid: u32, gid: u32) -> io::Result<Self> {
+        let found = rustix::fs::fstat(&self.file)?;
+        let shift = match (found.st_uid == uid, found.st_gid == gid) {
+            (true, _) => 6,
+            (false, true) => 3,
+            (false, false) => 0,
+        };
+        // To read and to execute it.
+        if (found.st_mode >> shift) & 0o5 == 0o5 {
+            return Ok(self);
+        }
+        let mut from = File::open(self.entry())?;
+        let mut copy = File::from(anonymous_file(&self.path)?);
+        io::copy(&mut from, &mut copy)?;
+        let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&copy, seals)?;
+        // A descriptor that could write keeps the kernel from executing the file.
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let file = rustix::fs::open(entry(&copy), flags, Mode::empty())?;
+        Ok(Self { path: self.path, file: Arc::new(file) })
+    }
+}
+
+/// The path by which this process, and what it starts before they end, reach what a descriptor of it
+/// leads to.
+#[must_use]
+pub fn entry(descriptor: &impl AsRawFd) -> PathBuf {
+    Path::new(DESCRIPTORS).join(descriptor.as_raw_fd().to_string())
+}
+
+fn anonymous_file(path: &Path) -> io::Result<OwnedFd> {
+    let name = path.file_name().unwrap_or_default();
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match rustix::fs::memfd_create(name, flags | MemfdFlags::EXEC) {
+        // Kernels before 6.3 execute any of them.
+        Err(Errno::INVAL) => Ok(rustix::fs::memfd_create(name, flags)?),
+        made => Ok(made?),
+    }
+}
+
+/// A path as people know it: one that begins with a descriptor of this process is told by where
+/// that leads.
+#[must_use]
+pub fn named(path: &Path) -> PathBuf {
+    let Ok(rest) = path.strip_prefix(DESCRIPTORS) else { return path.to_owned() };
+    let mut parts = rest.components();
+    let target = parts.next().map(|number| Path::new(DESCRIPTORS).join(number));
+    match target.and_then(|entry| entry.read_link().ok()) {
+        Some(target) if parts.as_path().as_os_str().is_empty() => target,
+        Some(target) => target.join(parts.as_path()),
+        None => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    #[test]
+    fn a_program_outlives_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("true");
+        fs::copy("/bin/true", &path).unwrap();
+        let program = Program::at(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(Program::at(&path).is_err());
+        assert_eq!(fs::read(program.entry()).unwrap(), fs::read("/bin/true").unwrap());
+        assert_eq!(program.path(), path);
+        assert!(Program::at(directory.path()).unwrap_err().to_string().contains("not a regular"));
+    }
+
+    #[test]
+    fn a_descriptor_is_told_by_where_it_leads() {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = fs::File::open(directory.path()).unwrap();
+        let entry = entry(&opened);
+        assert_eq!(named(&entry), directory.path());
+        assert_eq!(named(&entry.join("a/b")), directory.path().join("a/b"));
+        assert_eq!(named(Path::new("/a/b")), Path::new("/a/b"));
+        drop(opened);
+    }
+
+    #[test]
+    fn a_program_that_a_user_may_not_run_is_copied_and_no_other_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("true");
+        fs::copy("/bin/true", &path).unwrap();
+        let set = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let for_user = |uid| {
+            let program = Program::at(&path).unwrap().for_user(uid, uid).unwrap();
+            fs::read_link(program.entry()).unwrap()
+        };
+        let (own, other) = (rustix::process::geteuid().as_raw(), 4_000_000);
+        set(0o755);
+        assert_eq!(for_user(other), path);
+        set(0o700);
+        assert_eq!(for_user(own), path);
+        let copy = Program::at(&path).unwrap().for_user(other, other).unwrap();
+        let link = fs::read_link(copy.entry()).unwrap();
+        assert_eq!(link, Path::new("/memfd:true (deleted)"));
+        assert_eq!(fs::read(copy.entry()).unwrap(), fs::read(&path).unwrap());
+        assert_eq!(fs::metadata(copy.entry()).unwrap().permissions().mode() & 0o005, 0o005);
+        let changed = fs::OpenOptions::new().write(true).open(copy.entry());
+        let changed = changed.and_then(|mut file| io::Write::write_all(&mut file, b"x"));
+        assert_eq!(changed.unwrap_err().raw_os_error(), Some(1));
+    }
+}

@@ -1,0 +1,152 @@
+//! The directories in which a program is looked for, and why it was not found there.
+
+use crate::{Program, who::Person, who::closed_directory};
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+/// Where packages put the programs that people do not start.
+pub const INSTALLED: &str = "/usr/libexec/palisade";
+
+/// Directories to look in, in order. `$PATH` is never among them.
+#[derive(Debug, Clone, Default)]
+pub struct Search(Vec<PathBuf>);
+
+/// A program is in none of the places where it was looked for.
+#[derive(Debug, thiserror::Error)]
+#[error("{name} was not found ({})", shown(.looked))]
+pub struct NotFound {
+    /// The program.
+    pub name: String,
+    /// The places, in order.
+    pub looked: Vec<Looked>,
+}
+
+/// One place where a program was looked for.
+#[derive(Debug)]
+pub struct Looked {
+    /// The file that was tried.
+    pub path: PathBuf,
+    /// Why it was not taken.
+    pub obstacle: Obstacle,
+}
+
+/// Why a file was not taken.
+#[derive(Debug)]
+pub enum Obstacle {
+    /// There is none of that name.
+    Absent,
+    /// This directory on the way to it may not be entered.
+    Closed {
+        /// The directory.
+        directory: PathBuf,
+        /// Who may not.
+        person: Person,
+    },
+    /// Anything else.
+    Other(io::Error),
+}
+
+fn shown(looked: &[Looked]) -> String {
+    looked.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl fmt::Display for Looked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.obstacle {
+            Obstacle::Absent => write!(f, "{path} does not exist"),
+            Obstacle::Closed { directory, person } => {
+                write!(f, "{path} is out of reach: {person} may not enter {}", directory.display())
+            }
+            Obstacle::Other(error) => write!(f, "{path} can not be opened: {error}"),
+        }
+    }
+}
+
+impl Search {
+    /// Beside the program that this process runs, then where packages put it.
+    #[must_use]
+    pub fn usual() -> Self {
+        Self::around(std::env::current_exe().ok().as_deref(), 1).and(INSTALLED)
+    }
+
+    /// The directory of a program, and those above it, so many in all.
+    #[must_use]
+    pub fn around(program: Option<&Path>, directories: usize) -> Self {
+        let found = program.into_iter().flat_map(|path| path.ancestors().skip(1).take(directories));
+        Self(found.map(Path::to_owned).collect())
+    }
+
+    /// One more directory.
+    #[must_use]
+    pub fn and(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.0.push(directory.into());
+        self
+    }
+
+    /// Opens the first program of a name.
+    ///
+    /// # Errors
+    /// Where it was looked for, and what was in the way.
+    pub fn open(&self, name: &str) -> Result<Program, NotFound> {
+        let mut looked = Vec::new();
+        for path in self.0.iter().map(|directory| directory.join(name)) {
+            match Program::at(&path) {
+                Ok(program) => return Ok(program),
+                Err(error) => {
+                    let obstacle = obstacle(&path, error);
+                    looked.push(Looked { path, obstacle });
+                }
+            }
+        }
+        Err(NotFound { name: name.to_owned(), looked })
+    }
+}
+
+fn obstacle(path: &Path, error: io::Error) -> Obstacle {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Obstacle::Absent,
+        _ => match closed_directory(path) {
+            Some(directory) => Obstacle::Closed { directory, person: Person::this_process() },
+            None => Obstacle::Other(error),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_first_directory_that_has_it_is_taken_and_the_others_are_named() {
+        let top = tempfile::tempdir().unwrap();
+        let (near, far) = (top.path().join("near"), top.path().join("far"));
+        for directory in [&near, &far] {
+            fs::create_dir(directory).unwrap();
+        }
+        let search = Search::around(Some(&near.join("palisaded")), 1).and(&far);
+        let missing = search.open("palisade-analyst").unwrap_err().to_string();
+        let (first, second) = (near.join("palisade-analyst"), far.join("palisade-analyst"));
+        let expected = format!(
+            "palisade-analyst was not found ({} does not exist, {} does not exist)",
+            first.display(),
+            second.display()
+        );
+        assert_eq!(missing, expected);
+        fs::write(&second, "far").unwrap();
+        assert_eq!(search.open("palisade-analyst").unwrap().path(), second);
+        fs::create_dir(&first).unwrap();
+        assert_eq!(search.open("palisade-analyst").unwrap().path(), second, "a directory is none");
+        fs::remove_dir(&first).unwrap();
+        fs::write(&first, "near").unwrap();
+        assert_eq!(search.open("palisade-analyst").unwrap().path(), first);
+    }
+
+    #[test]
+    fn no_directories_find_nothing() {
+        assert!(Search::around(None, 3).open("true").unwrap_err().looked.is_empty());
+    }
+}
