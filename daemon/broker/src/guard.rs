@@ -62,7 +62,9 @@ pub(crate) fn hold(session: &Session, program: &Program, nature: Nature, reach: 
             Held { route: Route::Veiled, ..held }
         }
         // Whether there is something to be hidden from what only reads is looked at when it runs.
-        Route::Direct(Search::Whole | Search::System) | Route::Transaction | Route::Veiled => held,
+        Route::Direct(Search::Whole | Search::Fixed | Search::System)
+        | Route::Transaction
+        | Route::Veiled => held,
     }
 }
 

@@ -6,6 +6,7 @@ use crate::{
     context::{Context, Deadline},
     ended::Ended,
     error::CallError,
+    lookup,
     outcome::Outcome,
     output::Output,
     records::Watched,
@@ -126,9 +127,11 @@ pub(crate) async fn begin(
         Via::Runners(search) => *search,
         Via::Transaction(_) => Search::Whole,
     };
+    let search = lookup::narrowed(program, search);
     let mut request = RunRequest::Run(Run {
         argv: argv(program),
         environment: environment(program, context, search)?,
+        search: lookup::path(program, session, search)?,
         cwd: Path(program.cwd.as_ref().map_or_else(|| session.cwd(), |cwd| session.absolute(cwd))),
         script: program.script.clone().map(String::into_bytes),
         streams: program.terminal.map_or(cell::Streams::Given, cell::Streams::Terminal),
