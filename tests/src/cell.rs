@@ -355,6 +355,7 @@ fn run_with(
     let run = RunRequest::Run(Run {
         argv: argv.iter().map(|a| a.as_bytes().to_vec()).collect(),
         environment: vec![b"PATH=/usr/bin:/bin".to_vec(), b"SHLVL=0".to_vec()],
+        search: b"/usr/bin:/bin".to_vec(),
         cwd: cwd.into(),
         script: None,
         streams: palisade_plan::cell::Streams::Given,

@@ -283,6 +283,10 @@ impl Draft {
                     let (to, from) = (from.clone(), to.clone());
                     entries.push(Restoration::Rename { expect: expect(&from), from, to });
                 }
+                Before::Same { path, was, .. } => {
+                    let (path, was) = (path.clone(), *was);
+                    entries.push(Restoration::Revert { expect: expect(&path), path, was });
+                }
             }
         }
         (entries, contents)

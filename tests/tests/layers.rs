@@ -259,6 +259,7 @@ fn root(world: &World) -> Step {
         workspace: plan.workspace,
         binds: plan.binds,
         tmpfs: plan.tmpfs,
+        empty: plan.empty,
         proc: ProcView::Own,
     }))
 }
@@ -314,6 +315,7 @@ fn a_workspace_reached_through_a_link_is_refused() {
         },
         binds: plan.binds,
         tmpfs: vec![Tmpfs { path: "/tmp".into(), bytes: 1 << 20, mode: 0o1777 }],
+        empty: Vec::new(),
         proc: ProcView::Own,
     };
     let steps = vec![Step::Namespaces(vec![Namespace::Mount]), Step::Root(Box::new(root))];

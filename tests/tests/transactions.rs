@@ -158,6 +158,18 @@ fn what_only_reads_has_the_workspace_read_only() {
         assert!(hint.contains("route = \"transaction\""), "{mode:?}: {hint}");
         let asked = json!({"command": "cat a.txt", "route": "transaction"});
         assert_eq!(desk.sandbox.call("bash", asked).route, Some(Route::Transaction));
+        // A program of the session's own is not taken for the system's: where those are looked for it
+        // can not be put (see planted.rs).
+        let line = "mkdir -p ~/own && python3 -c 'import os
+f = os.path.expanduser(\"~/own/cat\")
+open(f, \"w\").write(\"rm -r d\"); os.chmod(f, 0o755)'";
+        assert_eq!(desk.sandbox.ok(line), "");
+        assert_eq!(desk.sandbox.ok("cat a.txt"), "one\ntwo\n");
+        assert_eq!(desk.text("d/c.txt").as_deref(), Some("sea\n"), "{mode:?}");
+        // Where it can be reached it is held by what it does.
+        let result = desk.sandbox.bash("~/own/cat");
+        assert_eq!(result.error.unwrap().code, ErrorCode::Denied, "{mode:?}");
+        assert_eq!(desk.text("d/c.txt").as_deref(), Some("sea\n"), "{mode:?}");
     }
 }
 

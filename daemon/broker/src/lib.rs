@@ -40,6 +40,7 @@ mod linger;
 mod link;
 mod listen;
 mod lobby;
+mod lookup;
 mod metrics;
 mod moment;
 mod news;

@@ -6,6 +6,7 @@ use crate::{
     context::{Context, Deadline},
     ended::Ended,
     error::CallError,
+    lookup,
     outcome::Outcome,
     output::Output,
     records::Watched,
@@ -122,9 +123,11 @@ pub(crate) async fn begin(
     via: &mut Via<'_>,
 ) -> Result<Begun, CallError> {
     let session = &context.session;
+    let search = lookup::of(program);
     let mut request = RunRequest::Run(Run {
         argv: argv(program),
-        environment: environment(program, context)?,
+        environment: environment(program, context, search)?,
+        search: lookup::path(program, session, search)?,
         cwd: Path(program.cwd.as_ref().map_or_else(|| session.cwd(), |cwd| session.absolute(cwd))),
         script: program.script.clone().map(String::into_bytes),
         streams: program.terminal.map_or(cell::Streams::Given, cell::Streams::Terminal),
@@ -226,7 +229,11 @@ fn argv(program: &Program) -> Vec<Vec<u8>> {
 }
 
 /// What the profile passes on from the daemon's own environment, and what the call adds.
-fn environment(program: &Program, context: &Context) -> Result<Vec<Vec<u8>>, CallError> {
+fn environment(
+    program: &Program,
+    context: &Context,
+    search: Search,
+) -> Result<Vec<Vec<u8>>, CallError> {
     let session = &context.session;
     let mut extra: BTreeMap<String, String> = session
         .profile
@@ -237,7 +244,7 @@ fn environment(program: &Program, context: &Context) -> Result<Vec<Vec<u8>>, Cal
         extra.insert("TERM".to_owned(), "xterm-256color".to_owned());
     }
     extra.extend(program.environment.clone());
-    Ok(session.profile.environment(&session.scene, &extra, Search::Whole)?)
+    Ok(session.profile.environment(&session.scene, &extra, search)?)
 }
 
 /// Follows a program that was started until it and everything it started is gone.

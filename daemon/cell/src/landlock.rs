@@ -30,7 +30,7 @@ pub struct Enforced {
     pub ruleset: OwnedFd,
     /// Restricts a child that is under the same rules already, as this process is: it puts the
     /// child into a domain of its own, from which this process can not be reached, and the kernel
-    /// has no rule to add. None where only the rules themselves do that.
+    /// has one rule to add. None where only the rules themselves do that.
     pub apart: Option<OwnedFd>,
     /// The kernel's ABI.
     pub abi: u32,
@@ -121,16 +121,21 @@ fn descriptor(ruleset: RulesetCreated) -> Result<OwnedFd, StepFailure> {
         .ok_or_else(|| StepFailure::NotInForce("Landlock made no ruleset".into()))
 }
 
-/// A ruleset of scopes alone.
+/// A ruleset of scopes alone, but for one right: the kernel denies renames and links between
+/// directories under every ruleset that does not grant them, whether it handles them or not.
 fn apart(abi: u32) -> Result<Option<OwnedFd>, StepFailure> {
     if abi < SCOPES_ABI {
         return Ok(None);
     }
-    let scopes = Ruleset::default()
+    let root = PathFd::new("/").map_err(|error| StepFailure::NotInForce(error.to_string()))?;
+    let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .scope(Scope::from_all(known(abi)))
+        .handle_access(AccessFs::Refer)
+        .and_then(|set| set.scope(Scope::from_all(known(abi))))
+        .and_then(Ruleset::create)
+        .and_then(|set| set.add_rule(PathBeneath::new(root, AccessFs::Refer)))
         .map_err(fail)?;
-    descriptor(scopes.create().map_err(fail)?).map(Some)
+    descriptor(ruleset).map(Some)
 }
 
 /// A ruleset, and how many rules it has. Only rights that this kernel knows are named, and each of

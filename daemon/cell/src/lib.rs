@@ -2,6 +2,7 @@
 //! serves one session's calls. Room: the cell.
 
 pub mod files;
+mod fixed;
 pub mod kernel;
 pub mod steps;
 pub mod tools;

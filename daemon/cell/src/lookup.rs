@@ -19,14 +19,12 @@ struct Known {
 }
 
 impl Lookup {
-    /// The files to try for a program's name, in order: where it was found before, then all that
-    /// the environment's `PATH` names.
-    pub(crate) fn candidates(&mut self, program: &[u8], environment: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    /// The files to try for a program's name, in order: where it was found before, then one in
+    /// each directory of the search path.
+    pub(crate) fn candidates(&mut self, program: &[u8], path: &[u8]) -> Vec<Vec<u8>> {
         if program.contains(&b'/') {
             return vec![program.to_vec()];
         }
-        let path = environment.iter().find_map(|entry| entry.strip_prefix(b"PATH=".as_slice()));
-        let path = path.unwrap_or(b"/usr/bin:/bin");
         let mut candidates: Vec<Vec<u8>> = path
             .split(|byte| *byte == b':')
             .filter(|directory| directory.starts_with(b"/"))
@@ -59,37 +57,33 @@ mod tests {
 
     #[test]
     fn a_bare_name_is_looked_up_in_the_path_given_and_only_there() {
-        let environment = vec![b"HOME=/x".to_vec(), b"PATH=/a:relative:/b".to_vec()];
-        let candidates = Lookup::default().candidates(b"ls", &environment);
+        let candidates = Lookup::default().candidates(b"ls", b"/a:relative:/b");
         assert_eq!(candidates, [b"/a/ls".to_vec(), b"/b/ls".to_vec()]);
     }
 
     #[test]
     fn a_name_with_a_slash_is_itself() {
-        assert_eq!(Lookup::default().candidates(b"./x", &[]), [b"./x".to_vec()]);
+        assert_eq!(Lookup::default().candidates(b"./x", b""), [b"./x".to_vec()]);
     }
 
     #[test]
     fn what_was_found_is_tried_first_and_the_rest_after_it() {
         let mut lookup = Lookup::default();
-        let environment = vec![b"PATH=/none:/bin:/usr/bin".to_vec()];
         for _ in 0..2 {
-            let candidates = lookup.candidates(b"sh", &environment);
+            let candidates = lookup.candidates(b"sh", b"/none:/bin:/usr/bin");
             let expected = ["/bin/sh", "/none/sh", "/usr/bin/sh"];
             assert_eq!(candidates, expected.map(|path| path.as_bytes().to_vec()));
         }
         assert_eq!(lookup.known.len(), 1);
-        // Another PATH is another question.
-        let other = vec![b"PATH=/none".to_vec()];
-        assert_eq!(lookup.candidates(b"sh", &other), [b"/none/sh".to_vec()]);
+        // Another path is another question.
+        assert_eq!(lookup.candidates(b"sh", b"/none"), [b"/none/sh".to_vec()]);
     }
 
     #[test]
     fn it_remembers_no_more_than_it_may() {
         let mut lookup = Lookup::default();
-        let environment = vec![b"PATH=/bin:/usr/bin".to_vec()];
         for program in ["sh", "ls", "cat", "env", "true", "false"] {
-            lookup.candidates(program.as_bytes(), &environment);
+            lookup.candidates(program.as_bytes(), b"/bin:/usr/bin");
         }
         assert_eq!(lookup.known.len(), MOST);
     }

@@ -4,6 +4,7 @@ use crate::{
     accounts::Accounts,
     borrowed::{self, Borrowed},
     failure::StepFailure,
+    fixed,
     kernel::{self, Recursive},
     mapping,
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY},
@@ -33,12 +34,14 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 ];
 
 /// Something to be put in place in the new root.
-enum Piece {
+pub(crate) enum Piece {
     Directory(OwnedFd),
     File(OwnedFd),
     Link(PathBuf),
     /// A file of the root's own.
     Text(Vec<u8>),
+    /// A directory that can not be renamed or removed: a mount of itself.
+    Pinned,
 }
 
 /// How much the root itself may hold: directories, and the session's own files of accounts.
@@ -55,6 +58,7 @@ pub(crate) fn make(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<(), Ste
     for tmpfs in &root.tmpfs {
         pieces.push((tmpfs.path.as_path().to_owned(), Piece::Directory(private(tmpfs, own)?)));
     }
+    fixed::add(root, &mut pieces)?;
     pieces.push(("/dev".into(), Piece::Directory(dev()?)));
     pieces.push(("/proc".into(), Piece::Directory(proc(root.proc)?)));
     // What is nearer to the root goes first, so that a mount never hides one below it.
@@ -279,6 +283,14 @@ fn place(
         }
         Piece::Directory(mount) => {
             make_directories(root, path, identity)?;
+            mounts::attach(mount.as_fd(), root, path)
+        }
+        Piece::Pinned => {
+            make_directories(root, path, identity)?;
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let open = || rustix::fs::openat(root, path, flags, Mode::empty());
+            let itself = borrowed::first_as(identity, open)??;
+            let mount = mounts::copy(itself.as_fd(), NO_SUID | NO_DEV)?;
             mounts::attach(mount.as_fd(), root, path)
         }
         Piece::File(mount) => {

@@ -387,7 +387,7 @@ fn image(run: &Run, lookup: &mut Lookup) -> Result<Image, NotStarted> {
     let Some(program) = run.argv.first().filter(|program| !program.is_empty()) else {
         return Err(NotStarted { act: "exec", errno: libc::EINVAL });
     };
-    let candidates = lookup.candidates(program, &run.environment);
+    let candidates = lookup.candidates(program, &run.search);
     let candidates = candidates.into_iter().map(|path| CString::new(path).map_err(invalid));
     Ok(Image::new(candidates.collect::<Result<_, _>>()?, argv, strings(&run.environment)?))
 }
@@ -396,7 +396,7 @@ fn image(run: &Run, lookup: &mut Lookup) -> Result<Image, NotStarted> {
 fn places(run: &Run, lookup: &mut Lookup) -> Vec<PathBuf> {
     let name = run.argv.first().map_or(&[][..], Vec::as_slice);
     let from = |path: Vec<u8>| run.cwd.as_path().join(Path(path).as_path());
-    lookup.candidates(name, &run.environment).into_iter().map(from).collect()
+    lookup.candidates(name, &run.search).into_iter().map(from).collect()
 }
 
 /// What a program is put under, beside what its runner is under.
@@ -483,6 +483,7 @@ mod tests {
         let run = |argv: &[&[u8]]| Run {
             argv: argv.iter().map(|a| a.to_vec()).collect(),
             environment: vec![],
+            search: b"/usr/bin:/bin".to_vec(),
             cwd: "/".into(),
             script: None,
             streams: Streams::Given,

@@ -67,7 +67,7 @@ pub(crate) fn is_over(tree: &OwnedFd, most: u64) -> Result<bool, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let dir = match open_with(tree, &way, flags, resolve) {
-            // Gone by now; or closed by the program, which then can not be committed either.
+            // Gone by now; or closed by the program: it is counted when it is settled.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP) => continue,
             dir => dir?,
         };

@@ -102,6 +102,9 @@ pub struct Run {
     pub argv: Vec<Vec<u8>>,
     /// All of its environment, `NAME=value` each.
     pub environment: Vec<Vec<u8>>,
+    /// Where a program that is named without a slash is looked for: directories, with colons
+    /// between them. Not the environment's own `PATH`, which may name what a session writes.
+    pub search: Vec<u8>,
     /// Where it starts; absolute.
     pub cwd: Path,
     /// A shell line too long to be an argument. It goes to a descriptor that the program reads

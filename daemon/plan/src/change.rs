@@ -9,7 +9,8 @@
 //! an `Abandon` that crosses the last answer is passed over.
 //!
 //! A change is undone by a [`Act::Restore`] with a [`Restoration`] for each [`Before`], in reverse:
-//! `State` becomes `Put`, `Moved` becomes `Rename` with the names the other way round. What is
+//! `State` becomes `Put`, `Moved` becomes `Rename` with the names the other way round, `Same` becomes
+//! `Revert`. What is
 //! expected at a path is what the effects leave there, taken in order: each its print at its path,
 //! and a move nothing at its old one; and `Absent` for a path that no effect names, as what was
 //! below a deleted directory. All of it is held against what is there before any of it is done.
@@ -208,6 +209,27 @@ pub enum Before {
         /// Its name then.
         to: Path,
     },
+    /// It will be the same regular file, with another mode or with more at its end. No content
+    /// follows.
+    Same {
+        /// Which.
+        path: Path,
+        /// What it is now.
+        was: Past,
+        /// SHA-256 of its contents now, if they can be read.
+        digest: Option<[u8; 32]>,
+    },
+}
+
+/// What a regular file was that is still the same one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Past {
+    /// Permission bits.
+    pub mode: u32,
+    /// Bytes: what it has beyond them was added.
+    pub size: u64,
+    /// When its contents changed last.
+    pub mtime: (i64, u32),
 }
 
 /// How an undone change is undone: one step.
@@ -230,6 +252,15 @@ pub enum Restoration {
         to: Path,
         /// What the change left there.
         expect: Print,
+    },
+    /// Make a regular file what it was, and leave it the same one.
+    Revert {
+        /// Which.
+        path: Path,
+        /// What the change left there; anything else is a conflict.
+        expect: Print,
+        /// What it was.
+        was: Past,
     },
 }
 

@@ -148,6 +148,9 @@ pub struct LaunchPlan {
     pub binds: Vec<Bind>,
     /// Private file systems: `/tmp`, the home, …
     pub tmpfs: Vec<Tmpfs>,
+    /// Directories in which programs are looked for. One that would be writable on a private file
+    /// system, because the host has none, is there empty and read-only.
+    pub empty: Vec<Path>,
     /// Landlock's rules.
     pub grants: Vec<Grant>,
     /// The system call filter.

@@ -73,6 +73,8 @@ pub struct Root {
     pub binds: Vec<Bind>,
     /// Private file systems.
     pub tmpfs: Vec<Tmpfs>,
+    /// Directories that are empty and read-only where they would be on a private file system.
+    pub empty: Vec<Path>,
     /// Whose processes `/proc` shows.
     pub proc: ProcView,
 }
@@ -343,6 +345,7 @@ pub fn steps(
                     workspace: plan.workspace.clone(),
                     binds: plan.binds.clone(),
                     tmpfs: plan.tmpfs.clone(),
+                    empty: plan.empty.clone(),
                     proc: if own_proc { ProcView::Own } else { ProcView::Host },
                 })));
             }

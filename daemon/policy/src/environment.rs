@@ -3,7 +3,8 @@
 use crate::{
     Profile, Scene,
     access::Reach,
-    entries::{Base, PathEntry},
+    entries::{Base, PRIVATE, PathEntry},
+    planning::error::PlanError,
     stack::reach,
     variables::{EnvironmentError, refused, variable_name},
 };
@@ -17,6 +18,9 @@ const DNS: u16 = 53;
 pub enum Search {
     /// Wherever the profile says.
     Whole,
+    /// Wherever the profile says, but for directories that the session may write: for programs
+    /// that are started by their name and not by a shell line.
+    Fixed,
     /// In directories of the system alone, where nothing of the session's can be.
     System,
 }
@@ -56,8 +60,9 @@ impl Profile {
             variables.insert("RES_OPTIONS", b"use-vc");
         }
         variables.extend(self.settings.env.set.iter().map(|(k, v)| (k.0.as_str(), v.as_bytes())));
-        if search == Search::System {
-            variables.insert("PATH", &path);
+        match search {
+            Search::System => drop(variables.insert("PATH", &path)),
+            Search::Whole | Search::Fixed => {}
         }
         for (name, value) in extra {
             variable_name(name)?;
@@ -84,25 +89,34 @@ impl Profile {
             .collect())
     }
 
-    fn search_path(&self, scene: &Scene, search: Search) -> Result<Vec<u8>, EnvironmentError> {
+    /// Where a program is looked for: directories, with colons between them.
+    ///
+    /// # Errors
+    /// If an entry needs a home, must be there, and there is none.
+    pub fn search_path(&self, scene: &Scene, search: Search) -> Result<Vec<u8>, PlanError> {
         let mut directories = Vec::new();
-        let fixed = |entry: &&PathEntry| {
-            let system =
-                ["/usr", "/bin", "/sbin"].iter().any(|top| Path::new(&entry.rest).starts_with(top));
-            entry.base == Base::Root
-                && system
-                && reach(&self.settings.fs, entry) != Some(Reach::Write)
-        };
-        for entry in self.settings.env.path.iter().filter(|e| search == Search::Whole || fixed(e)) {
-            if let Some(directory) = scene.resolve(entry)? {
-                directories.push(directory);
-            }
+        for entry in self.settings.env.path.iter().filter(|entry| self.searches(entry, search)) {
+            directories.extend(scene.resolve(entry)?);
         }
         if directories.is_empty() {
             directories = ["/usr/bin", "/bin"].map(Into::into).to_vec();
         }
         let bytes: Vec<_> = directories.iter().map(|d| OsStr::as_bytes(d.as_os_str())).collect();
         Ok(bytes.join(&b':'))
+    }
+
+    /// Whether programs are looked for in a directory.
+    fn searches(&self, entry: &PathEntry, search: Search) -> bool {
+        let path = Path::new(&entry.rest);
+        let root = entry.base == Base::Root;
+        let written = reach(&self.settings.fs, entry) == Some(Reach::Write)
+            || (root && PRIVATE.iter().any(|private| path == Path::new(private)));
+        let system = || root && ["/usr", "/bin", "/sbin"].iter().any(|top| path.starts_with(top));
+        match search {
+            Search::Whole => true,
+            Search::Fixed => !written,
+            Search::System => !written && system(),
+        }
     }
 }
 

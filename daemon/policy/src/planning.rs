@@ -96,6 +96,7 @@ pub(crate) struct Reach<'a> {
     /// Which entry each of the binds is of.
     pub(crate) entries: Vec<&'a FileEntry>,
     pub(crate) tmpfs: Vec<Tmpfs>,
+    pub(crate) empty: Vec<palisade_plan::Path>,
     pub(crate) grants: Vec<Grant>,
 }
 
@@ -105,13 +106,14 @@ impl Profile {
     /// # Errors
     /// If the workspace can not be one, or the profile requires what the scene does not have.
     pub fn plan(&self, scene: &Scene) -> Result<LaunchPlan, PlanError> {
-        let Reach { workspace, binds, tmpfs, grants, .. } = self.reach(scene)?;
+        let Reach { workspace, binds, tmpfs, empty, grants, .. } = self.reach(scene)?;
         let settings = &self.settings;
         let limits = &settings.limits;
         Ok(LaunchPlan {
             workspace,
             binds,
             tmpfs,
+            empty,
             grants,
             syscalls: self.syscalls.clone(),
             network: settings.net.planned(),
@@ -152,7 +154,23 @@ impl Profile {
         grants.push(grant("/dev", Access::Device));
         let private = tmpfs.iter().filter(|tmpfs| tmpfs.path.as_path() != Path::new("/run"));
         grants.extend(private.map(|tmpfs| grant(tmpfs.path.as_path(), Access::Write)));
-        Ok(Reach { workspace, binds, entries, tmpfs, grants })
+        let empty = self.empty(scene, &tmpfs)?;
+        Ok(Reach { workspace, binds, entries, tmpfs, empty, grants })
+    }
+
+    /// Directories in which programs are looked for, below private ones that the session may write.
+    fn empty(&self, scene: &Scene, tmpfs: &[Tmpfs]) -> Result<Vec<palisade_plan::Path>, PlanError> {
+        let mut empty = Vec::new();
+        for entry in &self.settings.env.path {
+            let Some(path) = scene.resolve(entry)? else { continue };
+            let below = |tmpfs: &Tmpfs| {
+                path != tmpfs.path.as_path() && path.starts_with(tmpfs.path.as_path())
+            };
+            if tmpfs.iter().any(below) && !path.starts_with(&scene.workspace) {
+                empty.push(path.into());
+            }
+        }
+        Ok(empty)
     }
 
     /// What of the host the session sees beside its workspace, each with the entry that says so.

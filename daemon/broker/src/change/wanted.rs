@@ -119,7 +119,7 @@ pub(crate) async fn paths_of_undo(
     let mut paths = Vec::new();
     for entry in entries {
         match entry {
-            Restoration::Put { path, .. } => paths.push(path.0),
+            Restoration::Put { path, .. } | Restoration::Revert { path, .. } => paths.push(path.0),
             Restoration::Rename { from, to, .. } => paths.extend([from.0, to.0]),
         }
     }

@@ -4,7 +4,7 @@
 use super::{error::UndoError, record::Record};
 use palisade_plan::{
     Path,
-    change::{Before, Print, Restoration, State},
+    change::{Before, Past, Print, Restoration, State},
     codec,
 };
 use palisade_protocol::CallId;
@@ -91,6 +91,9 @@ pub(crate) fn assemble(records: &[Record], force: Force) -> Result<Restore, Undo
                 Before::Moved { from, to } => {
                     steps.rename(to.clone(), from.clone(), now.expected(to, left))
                 }
+                Before::Same { path, was, .. } => {
+                    steps.revert(path.clone(), now.expected(path, left), *was)
+                }
             }
             .map_err(|path| UndoError::Entangled {
                 path: String::from_utf8_lossy(&path.0).into_owned(),
@@ -128,7 +131,7 @@ impl Steps {
         if let Some(slot) = before.and_then(|at| self.all.get_mut(*at)) {
             *slot = match slot.take() {
                 // A newer call's step for the same path goes.
-                None | Some((Restoration::Put { .. }, _)) => None,
+                None | Some((Restoration::Put { .. } | Restoration::Revert { .. }, _)) => None,
                 // It would come back and be something else then: it goes where it is instead.
                 Some((Restoration::Rename { from, to, expect }, _))
                     if to == path && expect != Print::Directory =>
@@ -140,6 +143,33 @@ impl Steps {
             };
         }
         self.all.push(Some((put, contents)));
+        Ok(())
+    }
+
+    /// Makes a file what it was, which stays the same file.
+    fn revert(&mut self, path: Path, expect: Print, was: Past) -> Result<(), Path> {
+        if self.arrives.contains_key(&path) {
+            return Err(path);
+        }
+        let step = match self.newer.get(&path).and_then(|at| self.all.get_mut(*at)) {
+            None => (Restoration::Revert { path, expect, was }, Vec::new()),
+            Some(slot) => match slot.take() {
+                Some((Restoration::Revert { path, expect, .. }, _)) => {
+                    (Restoration::Revert { path, expect, was }, Vec::new())
+                }
+                // What a newer call replaced comes back, as it was before this one.
+                Some((
+                    Restoration::Put { path, expect, state: State::File { size, .. } },
+                    kept,
+                )) if was.size <= size => {
+                    let Past { mode, size, mtime } = was;
+                    let state = State::File { mode, size, mtime };
+                    (Restoration::Put { path, expect, state }, cut(kept, size))
+                }
+                Some(_) | None => return Err(path),
+            },
+        };
+        self.all.push(Some(step));
         Ok(())
     }
 
@@ -170,7 +200,9 @@ impl Steps {
         let steps = (0..).zip(&self.all).filter_map(|(at, slot)| Some((at, &slot.as_ref()?.0)));
         self.newer = steps
             .flat_map(|(at, step)| match step {
-                Restoration::Put { path, .. } => vec![(path.clone(), at)],
+                Restoration::Put { path, .. } | Restoration::Revert { path, .. } => {
+                    vec![(path.clone(), at)]
+                }
                 Restoration::Rename { from, to, .. } => vec![(from.clone(), at), (to.clone(), at)],
             })
             .collect();
@@ -189,6 +221,22 @@ fn pieces(record: &Record, spans: &[(u64, u32)]) -> Vec<Piece> {
         None => pieces.push(Piece { file: file(), at: 0, length: 0, end: true }),
     }
     pieces
+}
+
+/// The first bytes of some pieces.
+fn cut(pieces: Vec<Piece>, size: u64) -> Vec<Piece> {
+    let mut left = size;
+    let mut first: Vec<Piece> = pieces
+        .into_iter()
+        .enumerate()
+        .map_while(|(number, piece)| {
+            let length = u32::try_from(left).unwrap_or(u32::MAX).min(piece.length);
+            left -= u64::from(length);
+            (length > 0 || number == 0).then_some(Piece { length, end: false, ..piece })
+        })
+        .collect();
+    first.iter_mut().next_back().into_iter().for_each(|last| last.end = true);
+    first
 }
 
 /// What is known of the paths of later calls: what they left there, and what was there before.
@@ -242,6 +290,10 @@ impl Now {
                     let found = print(state, kept.digest);
                     self.before.insert(path.clone(), (found, call.clone()));
                 }
+                Before::Same { path, was, digest } => {
+                    let found = digest.map(|digest| Print::File { mode: was.mode, digest });
+                    self.before.insert(path.clone(), (found, call.clone()));
+                }
                 Before::Moved { from, to } => {
                     // What was moved was the same, and only its new name has a print.
                     self.before.insert(from.clone(), (Some(last(left, to)), call.clone()));
@@ -255,7 +307,7 @@ impl Now {
 
 fn paths(record: &Record) -> impl Iterator<Item = &Path> {
     record.entries.iter().flat_map(|kept| match &kept.before {
-        Before::State { path, .. } => vec![path],
+        Before::State { path, .. } | Before::Same { path, .. } => vec![path],
         Before::Moved { from, to } => vec![from, to],
     })
 }

@@ -165,7 +165,7 @@ impl Writing {
         let entry = codec::encode(before).map_err(io::Error::other)?;
         self.missing = match before {
             Before::State { state: State::File { size, .. }, .. } => *size,
-            Before::State { .. } | Before::Moved { .. } => 0,
+            Before::State { .. } | Before::Moved { .. } | Before::Same { .. } => 0,
         };
         self.names += entry.len() as u64;
         self.entries += 1;

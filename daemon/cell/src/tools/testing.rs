@@ -175,7 +175,7 @@ impl Broker {
                     for (before, content) in &befores {
                         let size = match before {
                             Before::State { state: State::File { size, .. }, .. } => *size,
-                            Before::State { .. } | Before::Moved { .. } => 0,
+                            Before::State { .. } | Before::Moved { .. } | Before::Same { .. } => 0,
                         };
                         assert_eq!(content.len() as u64, size);
                     }
@@ -302,6 +302,10 @@ impl Draft {
                 Before::Moved { from, to } => {
                     let (to, from) = (from.clone(), to.clone());
                     entries.push(Restoration::Rename { expect: expect(&from), from, to });
+                }
+                Before::Same { path, was, .. } => {
+                    let (path, was) = (path.clone(), *was);
+                    entries.push(Restoration::Revert { expect: expect(&path), path, was });
                 }
             }
         }

@@ -29,6 +29,7 @@ fn plan() -> LaunchPlan {
         workspace: bind("/home/u/project", Access::Write),
         binds: vec![bind("/usr", Access::Execute), bind("/etc/passwd", Access::Read)],
         tmpfs: vec![tmpfs("/tmp", 1 << 20), tmpfs("/run", 1 << 20), tmpfs("/home/u", 1 << 20)],
+        empty: vec!["/home/u/.cargo/bin".into()],
         grants: vec![
             grant("/home/u/project", Access::Write),
             grant("/usr", Access::Execute),

@@ -25,6 +25,8 @@ enum Ground {
     Host(Access),
     /// A private file system, empty at first.
     Private,
+    /// A directory for programs that stays empty where the host's is not bound.
+    Empty,
     /// A directory that only leads to others.
     Between,
     /// `/dev`.
@@ -71,7 +73,9 @@ pub(super) fn explain(
     let private = match spot.ground {
         Ground::Private => true,
         Ground::Between => act == Act::Write && decision == Decision::Allow,
-        Ground::Host(_) | Ground::Devices | Ground::Processes | Ground::Nothing => false,
+        Ground::Host(_) | Ground::Empty | Ground::Devices | Ground::Processes | Ground::Nothing => {
+            false
+        }
     };
     if private && note.is_empty() {
         note = "it is private to the session and ends with it; the host's own is not touched"
@@ -80,7 +84,9 @@ pub(super) fn explain(
     let target = spot.path.display().to_string();
     let place = match spot.ground {
         Ground::Host(_) | Ground::Nothing => Place::Host,
-        Ground::Private | Ground::Between | Ground::Devices | Ground::Processes => Place::Session,
+        Ground::Private | Ground::Empty | Ground::Between | Ground::Devices | Ground::Processes => {
+            Place::Session
+        }
     };
     Ok(Explanation { act, target, decision, place, layer, at: spot.at, rule, change, note })
 }
@@ -190,9 +196,19 @@ fn ground(profile: &Profile, reach: &Reach<'_>, path: &Path) -> (Ground, Option<
         profile.settings.fs.workspace.at.as_ref(),
     );
     let private = reach.tmpfs.iter().map(|tmpfs| (tmpfs.path.as_path(), Ground::Private, None));
+    let bound = |path: &Path| reach.binds.iter().any(|bind| is_in(path, bind.path.as_path()));
+    let empty = reach.empty.iter().map(|empty| empty.as_path()).filter(|empty| !bound(empty));
+    let empty = empty.map(|empty| (empty, Ground::Empty, None));
     let own = [("/dev", Ground::Devices), ("/proc", Ground::Processes)];
     let own = own.into_iter().map(|(path, ground)| (Path::new(path), ground, None));
-    let mounts = || binds.clone().chain([workspace]).chain(private.clone()).chain(own.clone());
+    let mounts = || {
+        binds
+            .clone()
+            .chain([workspace])
+            .chain(private.clone())
+            .chain(empty.clone())
+            .chain(own.clone())
+    };
     let leads = mounts().any(|(mount, ..)| is_in(mount, path));
     let over = mounts().enumerate().filter(|(_, (mount, ..))| is_in(path, mount));
     let innermost = over.max_by_key(|(number, (mount, ..))| (mount.components().count(), *number));
@@ -236,6 +252,10 @@ fn decide(act: Act, spot: &Spot) -> (Decision, Layer, String) {
         (Ground::Between, Act::Write) if private(&spot.path) => {
             (deny, Layer::Landlock, format!("{path} is the session's own and stays empty"))
         }
+        (Ground::Empty, _) => mount(
+            deny,
+            format!("{path} is in a directory of env.path, which is empty and read-only"),
+        ),
         (Ground::Private, Act::Write) => {
             (deny, Layer::Landlock, format!("{path} is on a file system that stays empty"))
         }

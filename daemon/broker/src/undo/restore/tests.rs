@@ -47,6 +47,13 @@ fn moved(from: &str, to: &str) -> Kept {
     Kept { before, pieces: Vec::new(), digest: [0; 32] }
 }
 
+/// A file that stays the same one.
+fn same(at: &str, size: u64, digest: u8) -> Kept {
+    let was = Past { mode: 0o644, size, mtime: (0, 0) };
+    let before = Before::Same { path: path(at), was, digest: Some([digest; 32]) };
+    Kept { before, pieces: Vec::new(), digest: [0; 32] }
+}
+
 /// Each step in a word: path or names, and what is expected there.
 fn steps(restore: &Restore) -> Vec<String> {
     let text = |path: &Path| String::from_utf8(path.0.clone()).unwrap();
@@ -67,6 +74,9 @@ fn steps(restore: &Restore) -> Vec<String> {
         }
         Restoration::Rename { from, to, expect } => {
             format!("{}>{} {}", text(from), text(to), expected(expect))
+        }
+        Restoration::Revert { path, expect, was } => {
+            format!("{} {} ={}", text(path), expected(expect), was.size)
         }
     };
     restore.entries.iter().map(step).collect()
@@ -187,4 +197,31 @@ fn too_much_at_once_is_refused() {
     assert!(assemble(&[many("c1")], Force::Careful).is_ok());
     let both = assemble(&[many("c2"), many("c1")], Force::Careful);
     assert!(matches!(both, Err(UndoError::TooMuch)));
+}
+
+#[test]
+fn what_stayed_the_same_file_is_made_what_it_was_before_all_of_them() {
+    let one = || record("c1", vec![same("/w/f", 3, 1)], &[("/w/f", print(2))]);
+    let two = || record("c2", vec![same("/w/f", 5, 2)], &[("/w/f", print(3))]);
+    let both = assemble(&[two(), one()], Force::Careful).unwrap();
+    assert_eq!(steps(&both), ["/w/f 3 =3"]);
+    // What a newer call replaced has in it what an older one added, and that is left out.
+    let mut replaced = was("/w/f", 3);
+    replaced.before = Before::State {
+        path: path("/w/f"),
+        state: State::File { mode: 0o644, size: 7, mtime: (1, 0) },
+    };
+    replaced.pieces = vec![(0, 2), (2, 2), (4, 3)];
+    let three = record("c3", vec![replaced], &[("/w/f", print(4))]);
+    let all = assemble(&[three, two(), one()], Force::Careful).unwrap();
+    assert_eq!(steps(&all), ["/w/f 4 +"]);
+    let lengths: Vec<_> = all.pieces.iter().map(|piece| (piece.length, piece.end)).collect();
+    assert_eq!(lengths, [(2, false), (1, true)]);
+    let [Restoration::Put { state, .. }] = &all.entries[..] else { panic!("{all:?}") };
+    assert_eq!(*state, State::File { mode: 0o644, size: 3, mtime: (0, 0) });
+    // The other way round the older one has all of it.
+    let older = record("c0", vec![was("/w/f", 0)], &[("/w/f", print(1))]);
+    assert_eq!(steps(&assemble(&[one(), older], Force::Careful).unwrap()), ["/w/f 2 +"]);
+    let edited = record("c2", vec![same("/w/f", 5, 9)], &[("/w/f", print(3))]);
+    assert!(assemble(&[edited, one()], Force::Careful).is_err());
 }

@@ -87,7 +87,7 @@ fn refuse_names(
     if view.names.is_empty() {
         return Ok(());
     }
-    super::settle::whole::each(above, name, from, |part| {
+    super::settle::whole::each(above, name, from, None, |part| {
         let kind = kind_of(part.seen.kind());
         view.refuse(part.path, kind)?;
         let slash: &[u8] = if part.way.is_empty() { b"" } else { b"/" };

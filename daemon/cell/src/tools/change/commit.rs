@@ -8,10 +8,11 @@ use crate::tools::{refused, refused_io, shown};
 use palisade_plan::{
     Path,
     cell::FileError,
-    change::{Changed, Effect, EffectKind, Version},
+    change::{Changed, Effect, EffectKind, Print, Version},
     codec::MAX_MESSAGE,
 };
 use rustix::io::Errno;
+use std::collections::HashMap;
 
 /// How much is said of the files that were written: with the effects it is one message.
 const MOST_WROTE: usize = MAX_MESSAGE / 2 - 1024;
@@ -53,8 +54,27 @@ pub(super) fn commit(mut stage: Stage<'_>) -> Result<Changed, FileError> {
         left.is_some()
     };
     let wrote = done.iter().flat_map(of).take_while(fits).collect();
+    know_closed(&mut stage.effects, &done);
     let notes = notes(&stage.effects);
     Ok(Changed { effects: stage.effects, wrote, notes, ..Changed::default() })
+}
+
+/// What nobody may read is known again by its inode, and not by what is in it.
+fn know_closed(effects: &mut [Effect], done: &[Done]) {
+    let closed =
+        |effect: &Effect| matches!(effect.print, Print::File { mode, .. } if mode & 0o400 == 0);
+    if !effects.iter().any(closed) {
+        return;
+    }
+    let left: HashMap<Path, Print> = done
+        .iter()
+        .filter_map(|one| Some((one.path(), one.left()?.look().ok().flatten()?.node())))
+        .collect();
+    for effect in effects.iter_mut().filter(|effect| closed(effect)) {
+        if let Some(print) = left.get(&effect.path) {
+            effect.print = print.clone();
+        }
+    }
 }
 
 /// What was not done, in sentences.

@@ -82,6 +82,19 @@ impl Done {
         }
     }
 
+    /// The spot at which it left something of the program's or the call's.
+    pub(super) fn left(&self) -> Option<&Spot> {
+        match self {
+            Self::New { spot, .. }
+            | Self::Placed { spot, .. }
+            | Self::Touched { spot, .. }
+            | Self::Mode { spot, .. } => Some(spot),
+            Self::Aside { spot, fresh, .. } => fresh.as_ref().map(|_| spot),
+            Self::Moved { to, .. } | Self::MovedOver { to, .. } => Some(to),
+            Self::MadeDir { .. } | Self::Taken { .. } => None,
+        }
+    }
+
     /// What can only be done when all else is: a directory that nobody may write would else not
     /// have got what is in it.
     pub(super) fn late(&self) -> Result<(), StepError> {

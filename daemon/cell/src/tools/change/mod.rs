@@ -15,6 +15,7 @@ mod patch;
 mod plan;
 mod print;
 mod restore;
+mod revert;
 mod seen;
 mod settle;
 mod spot;

@@ -4,6 +4,7 @@
 use super::{
     act::Below,
     fresh::{Facts, Fresh, Like},
+    plan::Known,
     seen::Seen,
     spot::{Dir, Spot, Way},
     stage::{Node, Stage},
@@ -217,7 +218,7 @@ fn plan(stage: &mut Stage<'_>, part: Part) -> Result<(), FileError> {
             if seen.mode() == mode {
                 return Ok(());
             }
-            stage.mode(&spot, seen, mode)?;
+            stage.mode(&spot, seen, mode, Known::Content(Some(digest)))?;
             let print = Print::File { mode, digest };
             stage.effect(path, EffectKind::Mode, (seen.size, seen.size), print, Some(&seen));
             Ok(())

@@ -24,6 +24,15 @@ use rustix::{fs::FileType, io::Errno};
 /// The most steps.
 const MOST_STEPS: usize = 200_000;
 
+/// What gets another mode.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Known {
+    /// A regular file with contents of this digest, if they could be read.
+    Content(Option<[u8; 32]>),
+    /// A directory.
+    Directory,
+}
+
 impl Stage<'_> {
     /// Plans to put a file at a spot, whatever is there but a directory.
     pub(super) fn put(
@@ -142,12 +151,23 @@ impl Stage<'_> {
     }
 
     /// Plans another mode for a file or directory.
-    pub(super) fn mode(&mut self, spot: &Spot, old: Seen, mode: u32) -> Result<(), FileError> {
+    pub(super) fn mode(
+        &mut self,
+        spot: &Spot,
+        old: Seen,
+        mode: u32,
+        known: Known,
+    ) -> Result<(), FileError> {
         let path = spot.path();
         self.note(b"mode", &path, None);
         sha2::Digest::update(&mut self.hash, mode.to_le_bytes());
         self.note_old(&old);
-        self.keep_seen(spot, &old)?;
+        match known {
+            Known::Content(digest) => {
+                self.keep(Before::Same { path: path.clone(), was: old.past(), digest })?;
+            }
+            Known::Directory => self.keep_seen(spot, &old)?,
+        }
         self.plan(path, Some(old.kind()), Step::Mode { spot: spot.clone(), old, mode })
     }
 

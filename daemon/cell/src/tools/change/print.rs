@@ -82,7 +82,7 @@ pub(super) fn is(expect: &Print, spot: &Spot, now: Option<&Seen>) -> bool {
             let measured = spot
                 .dir()
                 .map_err(|_| Unknown)
-                .and_then(|dir| measure(&dir, &spot.name, &spot.path(), |_, _, _| Ok(())));
+                .and_then(|dir| measure(&dir, &spot.name, &spot.path(), None, |_, _, _| Ok(())));
             measured.is_ok_and(|found| (found.entries, found.digest) == (*entries, *expected))
         }
     }

@@ -6,7 +6,9 @@ use super::{
     fresh::{Facts, Fresh, Like},
     incoming::Incoming,
     keep::changed,
+    plan::Known,
     print::{is, print},
+    revert,
     seen::Seen,
     spot::{Spot, Way},
     stage::{Node, Stage, twice},
@@ -90,6 +92,14 @@ pub(super) fn restore(
                 }
                 rename(stage, channel, &old, &new, force)?;
             }
+            Restoration::Revert { path, expect, was } => {
+                let spot = spot(stage, path)?;
+                let now = present(&spot)?;
+                if force == Force::No && !is(expect, &spot, now.as_ref()) {
+                    return Err(conflict(&spot, now.as_ref(), None).into());
+                }
+                revert::revert(stage, &spot, *was)?;
+            }
         }
     }
     Ok(())
@@ -135,7 +145,7 @@ fn receive(
 }
 
 /// The error for what is not what the change left, with a diff of what undoing would do to it.
-fn conflict(spot: &Spot, now: Option<&Seen>, was: Option<&Fresh>) -> FileError {
+pub(super) fn conflict(spot: &Spot, now: Option<&Seen>, was: Option<&Fresh>) -> FileError {
     let path = spot.path();
     let there = now.map_or("nothing is there", |now| kind_name(now.kind()));
     let mut message = format!(
@@ -196,7 +206,7 @@ fn put(
         }
         (State::Directory { mode }, Node::There(now)) if now.kind() == FileType::Directory => {
             if now.mode() != *mode {
-                stage.mode(spot, now, *mode)?;
+                stage.mode(spot, now, *mode, Known::Directory)?;
                 stage.effect(spot.path(), EffectKind::Mode, (0, 0), Print::Directory, None);
             }
             Ok(())

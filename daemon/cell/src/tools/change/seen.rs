@@ -1,7 +1,7 @@
 //! One look at an entry of a directory: enough to know later whether it is still the same. Room:
 //! the cell.
 
-use palisade_plan::change::{Print, State, Version};
+use palisade_plan::change::{Past, Print, State, Version};
 use rustix::fs::{FileType, Stat, Statx};
 
 /// What an entry was when it was looked at.
@@ -56,6 +56,11 @@ impl Seen {
         self.raw_mode & 0o777
     }
 
+    /// The same with other permission bits.
+    pub(super) const fn with_mode(self, mode: u32) -> Self {
+        Self { raw_mode: (self.raw_mode & !0o7777) | mode, ..self }
+    }
+
     pub(super) const fn id(&self) -> (u64, u64) {
         (self.dev, self.ino)
     }
@@ -99,6 +104,16 @@ impl Seen {
             | FileType::BlockDevice
             | FileType::Unknown => State::Other,
         }
+    }
+
+    /// To be made this again, if it stays the same file.
+    pub(super) const fn past(&self) -> Past {
+        Past { mode: self.mode(), size: self.size, mtime: self.mtime }
+    }
+
+    /// Whether its owner may not read it.
+    pub(super) const fn is_closed(&self) -> bool {
+        self.raw_mode & 0o400 == 0
     }
 
     /// A print for what is not read.

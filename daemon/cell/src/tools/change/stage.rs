@@ -17,7 +17,7 @@ use crate::{
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind, LOOK_BYTES},
-    change::{Before, Change, Conflict, Effect, EffectKind, Keep, Print, Version},
+    change::{Act, Before, Change, Conflict, Effect, EffectKind, Keep, Print, State, Version},
     names::Kind,
 };
 use rustix::{fs::FileType, io::Errno};
@@ -263,6 +263,11 @@ impl<'a> Stage<'a> {
 
     /// Keeps what is at a spot, to be sent.
     pub(super) fn keep_seen(&mut self, spot: &Spot, seen: &Seen) -> Result<(), FileError> {
+        let undone = matches!(self.change.act, Act::Restore { .. });
+        if undone && seen.kind() == FileType::RegularFile && seen.is_closed() {
+            // A call that is undone may have left what nobody can read, and so not be kept either.
+            return self.keep(Before::State { path: spot.path(), state: State::Other });
+        }
         self.kept.spot(spot, seen, None)
     }
 

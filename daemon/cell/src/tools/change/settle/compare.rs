@@ -63,6 +63,9 @@ pub(super) fn compare(
         Some(old) => same_attributes(&new, old).map_err(|e| refused("read", &path, e))?,
         None => Attributes::Same,
     };
+    // Of a file that can not be read, so much has to do; what it really has stays as it is.
+    let untouched = lower.is_some_and(|old| (old.size, old.mtime) == (seen.size, seen.mtime));
+    let likeness = if old.is_none() && untouched { Likeness::Same } else { likeness };
     if likeness != Likeness::Same {
         show(stage, &path, (&new, seen.size), other)?;
     }

@@ -5,6 +5,7 @@ use super::{
     super::{act::modified, seen::Seen},
     content,
     staging::Staging,
+    upper::UpperLayer,
     whole::{Part, each},
 };
 use crate::tools::{refused, refused_io};
@@ -16,23 +17,23 @@ use rustix::{
 use std::{
     fs::File,
     io,
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::fs::FileExt as _,
-    },
+    os::{fd::AsFd, unix::fs::FileExt as _},
+    rc::Rc,
 };
 
 /// How much is copied at once.
 const PIECE: usize = 256 * 1024;
 
-/// The bits without which the owner of a directory can not fill or move it.
-const USABLE: u32 = 0o300;
+/// The bits without which the owner of a directory can not fill it, look at it or move it.
+const USABLE: u32 = 0o700;
 
 /// What is to be put in place: where the program left it.
 #[derive(Debug)]
 pub(in super::super) struct Source {
-    /// Its directory in the upper layer.
-    pub(super) dir: OwnedFd,
+    /// Where it is.
+    pub(super) layer: Rc<UpperLayer>,
+    /// The way to its directory there, which is opened when it is its turn: there may be very many.
+    pub(super) way: Vec<u8>,
     /// Its name.
     pub(super) name: Vec<u8>,
     /// Where it goes.
@@ -51,7 +52,8 @@ impl Source {
         let aside = staging.dir().map_err(|e| refused("write beside", &self.path, e))?;
         let (top, owner) = (self.aside.clone(), self.owner);
         let mut late = Vec::new();
-        each(&self.dir, &self.name, &self.path, |part: &Part<'_>| {
+        let dir = self.layer.directory(&self.way).map_err(|e| refused("read", &self.path, e))?;
+        each(&dir, &self.name, &self.path, Some(&self.layer), |part: &Part<'_>| {
             let mut name = top.clone();
             if !part.way.is_empty() {
                 name.push(b'/');

@@ -7,6 +7,7 @@ use super::{
     leave::Leave,
     moves::Gone,
     staging::Staging,
+    upper::UpperLayer,
 };
 use crate::{
     channel::Channel,
@@ -26,6 +27,7 @@ pub(super) struct Emission<'s, 'a> {
     pub(super) stage: &'s mut Stage<'a>,
     pub(super) channel: &'s Channel,
     pub(super) layers: &'s Layers,
+    pub(super) upper: Rc<UpperLayer>,
     pub(super) staging: Rc<Staging>,
     /// Times to be set when all else is done, by file.
     pub(super) times: BTreeMap<(u64, u64), (Path, Step)>,
@@ -35,12 +37,13 @@ impl<'s, 'a> Emission<'s, 'a> {
     pub(super) fn new(
         stage: &'s mut Stage<'a>,
         channel: &'s Channel,
-        layers: &'s Layers,
+        (layers, upper): (&'s Layers, &Rc<UpperLayer>),
         base: &Rc<Dir>,
     ) -> Self {
         let staging = Rc::new(Staging::new(base, layers.kept.durable));
         stage.staging = Some(Rc::clone(&staging));
-        Self { stage, channel, layers, staging, times: BTreeMap::new() }
+        let upper = Rc::clone(upper);
+        Self { stage, channel, layers, upper, staging, times: BTreeMap::new() }
     }
 
     pub(super) fn all(&mut self, items: Vec<Item>, left: &mut Leave<'_>) -> Result<(), Stop> {

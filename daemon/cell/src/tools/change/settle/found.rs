@@ -1,10 +1,13 @@
 //! Finds what is different between the two layers by what is in the upper one: what the program
 //! did not touch is not looked at. Room: the cell.
 
-use super::super::{
-    seen::Seen,
-    spot::{Dir, Spot, look},
-    tree,
+use super::{
+    super::{
+        seen::Seen,
+        spot::{Dir, Spot, look},
+        tree,
+    },
+    upper::UpperLayer,
 };
 use crate::{
     channel::Channel,
@@ -77,6 +80,7 @@ struct Both {
 pub(super) struct Search<'a> {
     channel: &'a Channel,
     layers: &'a Layers,
+    upper: &'a UpperLayer,
     base: &'a Rc<Dir>,
     items: Vec<Item>,
     /// What the program changed and somebody else has removed meanwhile.
@@ -86,10 +90,15 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(channel: &'a Channel, layers: &'a Layers, base: &'a Rc<Dir>) -> Self {
+    pub(super) fn new(
+        channel: &'a Channel,
+        layers: &'a Layers,
+        upper: &'a UpperLayer,
+        base: &'a Rc<Dir>,
+    ) -> Self {
         let waiting = vec![Both { way: Vec::new(), shows: Shows::Yes }];
         let (items, vanished) = (Vec::new(), Vec::new());
-        Self { channel, layers, base, items, vanished, waiting, count: 0 }
+        Self { channel, layers, upper, base, items, vanished, waiting, count: 0 }
     }
 
     /// All that the program did, what is nearer to the top before what is in it; and what of it
@@ -108,7 +117,7 @@ impl<'a> Search<'a> {
     fn directory(&mut self, both: &Both) -> Result<(), Stop> {
         let here = Path([&self.base.real, b"/".as_slice(), &both.way].concat());
         let fail = |errno| refused("look at", &here, errno);
-        let upper = directory_of(&self.layers.upper, &both.way).map_err(fail)?;
+        let upper = self.upper.directory(&both.way).map_err(fail)?;
         let lower = directory_of(&self.layers.lower, &both.way).map_err(|e| vanished(&here, e))?;
         let mut shows = both.shows;
         if is_opaque(&upper).map_err(fail)? && !both.way.is_empty() {
@@ -181,7 +190,8 @@ impl<'a> Search<'a> {
             }
             return Ok(None);
         }
-        let seen = Seen::from(&stat);
+        let seen = self.upper.seen(upper, name, &path, &stat);
+        let seen = seen.map_err(|e| refused("read", &path, e))?;
         match there {
             Some(old) if both_directories(&seen, &old) => {
                 let way = if both.way.is_empty() {

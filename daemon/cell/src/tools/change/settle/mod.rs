@@ -21,9 +21,10 @@ pub(super) mod journal;
 pub(super) mod resolve;
 pub(super) mod staging;
 pub(super) mod swap;
+pub(super) mod upper;
 pub(super) mod whole;
 
-use self::{compare::contested, emit::Emission, found::Search, leave::Leave};
+use self::{compare::contested, emit::Emission, found::Search, leave::Leave, upper::UpperLayer};
 use super::{spot::Dir, stage::Stage};
 use crate::{
     channel::Channel,
@@ -50,7 +51,10 @@ pub(super) fn settle(
     let lower = rustix::io::fcntl_dupfd_cloexec(&layers.lower, 4)
         .map_err(|e| refused("open", &workspace, e))?;
     let base = Rc::new(Dir::of(lower, &workspace.0));
-    let (items, vanished) = Search::new(channel, layers, &base).all()?;
+    let upper = rustix::io::fcntl_dupfd_cloexec(&layers.upper, 4)
+        .map_err(|e| refused("open", &workspace, e))?;
+    let upper = Rc::new(UpperLayer::new(upper, &workspace.0));
+    let (items, vanished) = Search::new(channel, layers, &upper, &base).all()?;
     let mut left = Leave::new(leave);
     for (path, new) in vanished {
         if !left.has(&path) {
@@ -60,8 +64,12 @@ pub(super) fn settle(
     for item in &items {
         tracked::refuse_loss(stage.view, layers, item)?;
     }
-    let mut emission = Emission::new(stage, channel, layers, &base);
+    let mut emission = Emission::new(stage, channel, (layers, &upper), &base);
     emission.all(items, &mut left)?;
+    if upper.was_closed() {
+        // What is in it was not counted before.
+        refuse_full(layers, &workspace)?;
+    }
     let special = |effect: &&Effect| effect.kind == EffectKind::Special;
     for effect in stage.effects.iter().filter(special) {
         left.has(&effect.path);

@@ -6,6 +6,7 @@ use super::{
         delete::{gather, gone},
         fresh::Facts,
         names::random_name,
+        plan::Known,
         print,
         seen::Seen,
         spot::Spot,
@@ -17,7 +18,7 @@ use super::{
     content::{self, Likeness},
     copy::Source,
     emit::Emission,
-    found::{Item, directory_of, is_special},
+    found::{Item, is_special},
     whole,
 };
 use crate::{
@@ -56,7 +57,7 @@ impl Emission<'_, '_> {
 
     /// The directory of a spot in the upper layer.
     fn upper(&self, spot: &Spot) -> Result<OwnedFd, FileError> {
-        directory_of(&self.layers.upper, &spot.way).map_err(|e| refused("read", &spot.path(), e))
+        self.upper.directory(&spot.way).map_err(|e| refused("read", &spot.path(), e))
     }
 
     /// What is told of and not done.
@@ -108,19 +109,20 @@ impl Emission<'_, '_> {
         let (print, bytes) = match new.kind() {
             FileType::Directory => {
                 let (channel, most) = (self.channel, self.stage.change.most);
-                let view = self.stage.view;
+                let (view, layer) = (self.stage.view, Rc::clone(&self.upper));
                 let mut specials = Vec::new();
-                let measure = whole::measure(&dir, &spot.name, &path, |path, kind, size| {
-                    go_on(channel)?;
-                    view.refuse(path, kind_of(kind))?;
-                    if is_special(kind) && specials.len() < MOST_SPECIALS {
-                        specials.push(path.clone());
-                    }
-                    if size > most {
-                        return Err(Stop::from(too_large(path, size, most)));
-                    }
-                    Ok(())
-                })?;
+                let measure =
+                    whole::measure(&dir, &spot.name, &path, Some(&layer), |path, kind, size| {
+                        go_on(channel)?;
+                        view.refuse(path, kind_of(kind))?;
+                        if is_special(kind) && specials.len() < MOST_SPECIALS {
+                            specials.push(path.clone());
+                        }
+                        if size > most {
+                            return Err(Stop::from(too_large(path, size, most)));
+                        }
+                        Ok(())
+                    })?;
                 specials.into_iter().for_each(|path| self.special(path));
                 self.stage.note(b"tree", &path, None);
                 self.stage.note_part(&measure.digest);
@@ -145,14 +147,15 @@ impl Emission<'_, '_> {
                 (Print::File { mode: new.mode(), digest: compared.digest }, new.size)
             }
         };
-        let source = self.source(spot, dir, old);
+        let source = self.source(spot, old);
         Ok(Made { print, bytes, source })
     }
 
-    fn source(&self, spot: &Spot, dir: OwnedFd, old: Option<&Seen>) -> Source {
+    fn source(&self, spot: &Spot, old: Option<&Seen>) -> Source {
         let owner = old.filter(|old| old.kind() == FileType::RegularFile).map(|old| old.owner);
+        let (layer, way) = (Rc::clone(&self.upper), spot.way.clone());
         let (name, aside) = (spot.name.clone(), self.staging.name());
-        Source { dir, name, path: spot.path(), aside, owner, late: Vec::new() }
+        Source { layer, way, name, path: spot.path(), aside, owner, late: Vec::new() }
     }
 
     fn refuse_large(&self, path: &Path, new: &Seen) -> Result<(), FileError> {
@@ -216,7 +219,7 @@ impl Emission<'_, '_> {
         let digest = compared.digest;
         let print = Print::File { mode: new.mode(), digest };
         let kind = match (compared.likeness, compared.attributes) {
-            (Likeness::Same, Attributes::Same) => return self.same(spot, old, new, print),
+            (Likeness::Same, Attributes::Same) => return self.same(spot, old, new, digest),
             (Likeness::Same, Attributes::Other) => EffectKind::Touched,
             (Likeness::Longer, _) => EffectKind::Appended,
             (Likeness::Other, _) => EffectKind::Replaced,
@@ -228,14 +231,25 @@ impl Emission<'_, '_> {
         self.stage.note_old(old);
         self.stage.keep_seen(spot, old)?;
         self.stage.effect(path, kind, (old.size, new.size), print, Some(old));
-        let source = self.source(spot, dir, Some(old));
+        let source = self.source(spot, Some(old));
         self.place(spot, FileType::RegularFile, source, Some((*old, Below::Nothing)))
     }
 
     /// A file with the content that it had.
-    fn same(&mut self, spot: &Spot, old: &Seen, new: &Seen, print: Print) -> Result<(), FileError> {
+    fn same(
+        &mut self,
+        spot: &Spot,
+        old: &Seen,
+        new: &Seen,
+        digest: [u8; 32],
+    ) -> Result<(), FileError> {
         let sizes = (old.size, new.size);
         let path = spot.path();
+        let print = match new.is_closed() {
+            // It is not read again to be known again.
+            true => Print::Node { dev: old.dev, ino: old.ino, size: old.size, mtime: new.mtime },
+            false => Print::File { mode: new.mode(), digest },
+        };
         let (mode, time) = (new.mode() != old.mode(), new.mtime != old.mtime);
         if !mode && !time {
             return Ok(());
@@ -243,7 +257,7 @@ impl Emission<'_, '_> {
         self.unchanged(&path, old, Some(new))?;
         self.stage.found.push((spot.clone(), Some(*old)));
         if mode {
-            self.stage.mode(spot, *old, new.mode())?;
+            self.stage.mode(spot, *old, new.mode(), Known::Content(Some(digest)))?;
             self.stage.effect(path.clone(), EffectKind::Mode, sizes, print.clone(), Some(old));
         }
         if time {
@@ -280,7 +294,7 @@ impl Emission<'_, '_> {
     /// A directory's mode.
     pub(super) fn mode(&mut self, spot: &Spot, old: &Seen, mode: u32) -> Result<(), FileError> {
         self.unchanged(&spot.path(), old, Some(old))?;
-        self.stage.mode(spot, *old, mode)?;
+        self.stage.mode(spot, *old, mode, Known::Directory)?;
         self.stage.effect(spot.path(), EffectKind::Mode, (0, 0), Print::Directory, Some(old));
         Ok(())
     }

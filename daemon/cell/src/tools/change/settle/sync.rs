@@ -54,7 +54,7 @@ impl Syncing {
         let dir = self.staging.dir().map_err(|e| refused("sync", first, e))?;
         let mut files = Vec::new();
         for (name, path) in tops {
-            each(dir, name, path, |part| {
+            each(dir, name, path, None, |part| {
                 if part.seen.kind() == FileType::RegularFile && files.len() <= ONE_BY_ONE {
                     let way = [name, b"/".as_slice(), part.way].concat();
                     files.push(if part.way.is_empty() { name.to_vec() } else { way });

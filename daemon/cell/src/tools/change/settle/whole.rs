@@ -5,6 +5,7 @@ use super::{
     super::{seen::Seen, spot::Spot, tree},
     content,
     found::{deep, is_nothing, is_special},
+    upper::UpperLayer,
 };
 use crate::tools::{LONGEST_PATH, failure, refused, refused_io};
 use palisade_plan::{
@@ -38,15 +39,19 @@ pub(in super::super) struct Part<'a> {
 }
 
 /// Meets every entry of a tree, a directory before what is in it, always in the same order.
+///
+/// In an upper layer it makes readable what it meets.
 pub(in super::super) fn each<E: From<FileError>>(
     above: impl AsFd,
     name: &[u8],
     top: &Path,
+    layer: Option<&UpperLayer>,
     mut meet: impl FnMut(&Part<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut waiting = vec![Vec::new()];
     let mut count = 1_u64;
-    let seen = look_at(&above, name, top)?.ok_or_else(|| refused("look at", top, Errno::NOENT))?;
+    let seen =
+        look_at(&above, name, top, layer)?.ok_or_else(|| refused("look at", top, Errno::NOENT))?;
     meet(&Part { way: b"", dir: above.as_fd(), name, seen: &seen, path: top })?;
     if seen.kind() != FileType::Directory {
         return Ok(());
@@ -71,7 +76,7 @@ pub(in super::super) fn each<E: From<FileError>>(
             if path.0.len() > LONGEST_PATH {
                 return Err(failure(FileErrorKind::TooLarge, None, deep(&path)).into());
             }
-            let Some(seen) = look_at(&dir, name, &path)? else { continue };
+            let Some(seen) = look_at(&dir, name, &path, layer)? else { continue };
             meet(&Part { way: &way, dir: dir.as_fd(), name, seen: &seen, path: &path })?;
             if seen.kind() == FileType::Directory {
                 below.push(way);
@@ -87,10 +92,19 @@ fn joined(top: &Path, way: &[u8]) -> Path {
 }
 
 /// What is there; a mark of the layer is nothing, nor is a socket.
-fn look_at(dir: impl AsFd, name: &[u8], path: &Path) -> Result<Option<Seen>, FileError> {
-    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
-        .map_err(|e| refused("look at", path, e))?;
-    Ok((!is_nothing(&stat)).then(|| Seen::from(&stat)))
+fn look_at(
+    dir: impl AsFd,
+    name: &[u8],
+    path: &Path,
+    layer: Option<&UpperLayer>,
+) -> Result<Option<Seen>, FileError> {
+    let fail = |errno| refused("look at", path, errno);
+    let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(fail)?;
+    match layer {
+        _ if is_nothing(&stat) => Ok(None),
+        Some(layer) => layer.seen(&dir, name, path, &stat).map(Some).map_err(fail),
+        None => Ok(Some(Seen::from(&stat))),
+    }
 }
 
 fn open(above: impl AsFd, way: &[u8]) -> Result<std::os::fd::OwnedFd, Errno> {
@@ -126,10 +140,11 @@ pub(in super::super) fn measure<E: From<FileError>>(
     above: impl AsFd,
     name: &[u8],
     top: &Path,
+    layer: Option<&UpperLayer>,
     mut meet: impl FnMut(&Path, FileType, u64) -> Result<(), E>,
 ) -> Result<Measure, E> {
     let (mut entries, mut bytes, mut hash) = (0, 0_u64, Sha256::new());
-    each(above, name, top, |part: &Part<'_>| -> Result<(), E> {
+    each(above, name, top, layer, |part: &Part<'_>| -> Result<(), E> {
         meet(part.path, part.seen.kind(), part.seen.file_size())?;
         if is_special(part.seen.kind()) {
             return Ok(());
@@ -170,7 +185,7 @@ pub(in super::super) fn files(spot: &Spot) -> Vec<Seen> {
     let mut found = Vec::new();
     let Ok(dir) = spot.dir() else { return found };
     // What can not be seen any more is not what was written.
-    each(&dir, &spot.name, &spot.path(), |part: &Part<'_>| -> Result<(), FileError> {
+    each(&dir, &spot.name, &spot.path(), None, |part: &Part<'_>| -> Result<(), FileError> {
         if part.seen.kind() == FileType::RegularFile {
             found.push(*part.seen);
         }
