@@ -44,7 +44,6 @@ impl Session {
 
     /// What it was asked to be, which [`reconnect`](Self::reconnect) asks for again. Of a resumed
     /// session the daemon says it.
-    #[must_use]
     pub const fn terms(&self) -> &Open {
         &self.open
     }

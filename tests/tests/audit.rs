@@ -349,9 +349,9 @@ fn transacting(world: &World) -> Sandbox {
 }
 
 fn effects_of(world: &World, call: &str) -> Vec<Effects> {
-    let found = records(world).into_iter().filter_map(|record| match record {
-        Record::Effects(effects) if effects.call_id == call => Some(effects),
-        _ => None,
+    let of_call = |record: &Record| record.call_id() == Some(call);
+    let found = records(world).into_iter().filter(of_call).filter_map(|record| {
+        if let Record::Effects(effects) = record { Some(effects) } else { None }
     });
     found.collect()
 }

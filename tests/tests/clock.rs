@@ -154,7 +154,7 @@ impl Clocked {
     fn resumed(&self, opened: &Opened) -> Reply {
         let mut raw = Raw::greeted(self.daemon.connect(self.world.mode), Dialect::Frames);
         let (session, token) = (opened.session.clone(), opened.token.clone().unwrap());
-        raw.ask(Request::Resume(Resume { session, token, calls: Vec::new() }))
+        raw.ask(Request::Resume(Resume { session, token, calls: None }))
     }
 
     /// A handler of another process that approves of everything.

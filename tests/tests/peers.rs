@@ -198,7 +198,7 @@ fn what_is_another_users_is_not_found_by_any_request() {
             other => panic!("{mode:?}: {other:?}"),
         }
         let take = |session: &SessionId| {
-            let (session, token, calls) = (session.clone(), "0".repeat(64), Vec::new());
+            let (session, token, calls) = (session.clone(), "0".repeat(64), None);
             Request::Resume(Resume { session, token, calls })
         };
         let ask =

@@ -2,12 +2,12 @@
 
 use crate::{
     approve::asking,
-    escape::Controls,
     exit,
     failure::Failure,
     options::SessionOptions,
     paint, print, receipt,
     run::{configured, end, report},
+    stream::escape::Controls,
     stream::{self, Bytes, Progress},
 };
 use clap::Args;

@@ -10,7 +10,6 @@ mod completions;
 mod connect;
 mod doctor;
 mod duration;
-mod escape;
 mod exit;
 mod failure;
 mod interrupt;

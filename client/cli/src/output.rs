@@ -2,10 +2,10 @@
 
 use crate::{
     connect,
-    escape::{Controls, Escaper},
     failure::Failure,
     options::Connection,
     print, run,
+    stream::escape::{Controls, Escaper},
 };
 use clap::Args;
 use palisade_client::{CallId, Client};

@@ -1,9 +1,9 @@
 //! Writing to the two standard streams without ever panicking over it.
 
 use crate::{
-    escape::{Controls, Escaper},
     failure::Failure,
     paint,
+    stream::escape::{Controls, Escaper},
 };
 use serde::Serialize;
 use std::io::{self, Write as _};

@@ -2,11 +2,11 @@
 
 use crate::{
     approve::asking,
-    escape::Controls,
     exit,
     failure::Failure,
     options::SessionOptions,
     paint, print, receipt,
+    stream::escape::Controls,
     stream::{self, Bytes, Shown},
     visible::visible,
 };

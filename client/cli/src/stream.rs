@@ -1,15 +1,12 @@
 //! A call watched from the command line: output as it comes, Ctrl-C, the result.
 
+pub(crate) mod escape;
 mod progress;
 
 pub(crate) use progress::Progress;
 
-use crate::{
-    approve::terminal,
-    escape::{Controls, Escaper},
-    failure::Failure,
-    interrupt::Interrupts,
-};
+use crate::{approve::terminal, failure::Failure, interrupt::Interrupts};
+use escape::{Controls, Escaper};
 use palisade_client::{CallResult, Event, Running, Stream};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _, Stderr, Stdout};
 

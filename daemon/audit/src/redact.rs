@@ -255,8 +255,7 @@ impl Scan<'_> {
             None => {
                 let port = &authority[colon + 1..];
                 let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
-                let more = rest.find('@').filter(|_| !is_port && !authority.starts_with('['))?;
-                more
+                rest.find('@').filter(|_| !is_port && !authority.starts_with('['))?
             }
         };
         if colon + 1 >= at || is_reference(&authority[colon + 1..]) {

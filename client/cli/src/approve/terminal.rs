@@ -1,7 +1,7 @@
 //! The terminal of whoever types: keys one by one while a question is shown, and everything as it
 //! was on any way out.
 
-use crate::escape;
+use crate::stream::escape;
 use rustix::termios::{
     InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush,
     tcgetattr, tcgetwinsize, tcsetattr,

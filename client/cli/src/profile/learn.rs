@@ -4,11 +4,11 @@
 use super::{Directories, load};
 use crate::{
     approve::own,
-    escape::Controls,
     exit,
     failure::Failure,
     paint::{self, Style, harmless},
     print, run,
+    stream::escape::Controls,
     stream::{self, Bytes},
 };
 use clap::Args;
