@@ -1,6 +1,6 @@
 //! What was really enforced: read back from the kernel, not copied from the request.
 
-use crate::{Denial, Guard};
+use crate::{Denial, Guard, RawPath};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,9 @@ pub struct Receipt {
     pub for_uid: Option<u32>,
     /// The profile is observed and not enforced; none if it is enforced.
     pub observed: Option<Observed>,
+    /// Directories outside of the workspace that commands may change: no transaction holds that
+    /// back, and it can not be undone.
+    pub unguarded: Vec<RawPath>,
 }
 
 /// The network as enforced.

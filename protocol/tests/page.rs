@@ -217,7 +217,8 @@ fn no_variant_is_missing_from_the_page() {
     ends::<palisade_protocol::Until>(&layout, "Until", &[]);
     ends::<palisade_protocol::Guard>(&layout, "Guard", &[]);
     ends::<palisade_protocol::CallStage>(&layout, "CallStage", &[]);
-    assert_eq!(blocks("layout")[0].matches("enum ").count(), 15);
+    ends::<palisade_protocol::Route>(&layout, "Route", &[]);
+    assert_eq!(blocks("layout")[0].matches("enum ").count(), 16);
 }
 
 /// What the page's layout reads from a frame, and what the JSON line says, brought to one shape.

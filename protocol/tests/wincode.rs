@@ -195,7 +195,7 @@ wire! {
         groups: Vec<u32>, capabilities: String, no_new_privs: bool, securebits: u32,
         limits: Vec<(String, u64, String)>, degraded: Vec<(String, String)>, guard: Guard,
         unrecorded: Vec<(String, String)>, network: (String, Vec<u16>), for_uid: Option<u32>,
-        observed: Option<(String, Vec<[String; 6]>)>,
+        observed: Option<(String, Vec<[String; 6]>)>, unguarded: Vec<Vec<u8>>,
     }
     struct Landlock { abi: u32, rights: Vec<String>, scopes: Vec<String>, rules: u32 }
 }

@@ -11,7 +11,7 @@ use clap::Args;
 use palisade_analyst::Supervisor;
 use palisade_client::{Finding, companion};
 use palisade_policy::analysis::{Existence, Nature, Nowhere, Place, Started, asks, settle};
-use palisade_policy::{DEFAULT, ProfileSet, UpFront};
+use palisade_policy::{DEFAULT, ProfileSet};
 use palisade_protocol::{Ask, Severity, Span};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -31,8 +31,9 @@ const LONGEST: u64 = 1 << 20;
 With no COMMAND, JSON lines of {\"cmd\": \"...\"} are read from standard input, and for each a JSON line
 {\"judgement\": \"allow|ask|deny\", \"guard\": {...}, \"findings\": [...]} is printed: try it on your own logs.
 
-The judgement is that of the text, under the default profile; with guard = \"auto\" what the text does
-not tell runs in a transaction instead, and `guard` says so. Nothing is looked up unless --workspace is given: every
+The judgement is that of the text alone (guard = \"text\"). With guard = \"auto\", the default, a command that
+seems to read only has the workspace read-only, and everything else runs in a transaction and is judged by its
+effects; `guard` says which. Nothing is looked up unless --workspace is given: every
 file is taken to exist, so that writing to it loses what it held.
 
 Examples:
@@ -66,7 +67,7 @@ struct Told<'a> {
 struct Guards {
     /// `allow` or `ask`.
     text: &'static str,
-    /// `direct`, `transaction` or `ask`.
+    /// `reading`, `transaction` or `ask`.
     auto: &'static str,
 }
 
@@ -155,11 +156,10 @@ impl Judge {
         let made = self.analyst.ask(command).made;
         let findings = settle(made.found, self.place.as_ref());
         let text = if asks(self.ask, &findings) { "ask" } else { "allow" };
-        let known = findings.iter().any(|finding| UpFront::Known.asks(finding));
-        let auto = match (text, made.nature) {
-            ("ask", _) if known || self.ask > Ask::Destructive => "ask",
-            (_, Nature::Reads) => "direct",
-            (_, Nature::Acts) => "transaction",
+        let auto = match made.nature {
+            _ if text == "ask" && self.ask > Ask::Destructive => "ask",
+            Nature::Reads => "reading",
+            Nature::Acts => "transaction",
         };
         Judged { guard: Guards { text, auto }, findings, commands: made.commands }
     }
@@ -234,8 +234,8 @@ fn render(command: &str, judged: &Judged, paint: Paint) -> String {
     let style = if guard.text == "allow" { Style::Good } else { Style::Warning };
     let held = match guard.auto {
         "ask" => "asked about",
-        "direct" => "proven to read only",
-        _ => "run in a transaction, and asked about if it destroyed something",
+        "reading" => "runs with the workspace read-only",
+        _ => "runs in a transaction; losses are asked about",
     };
     lines.push(format!("judgement: {}", paint.apply(style, guard.text)));
     lines.push(format!("with guard = \"auto\": {held}"));
@@ -276,7 +276,7 @@ mod tests {
         finding.program = "rm".to_owned();
         finding.arguments = vec!["-rf".to_owned(), "\x1bd".to_owned()];
         finding.span = Some(span(4, 15));
-        let guard = Guards { text: "ask", auto: "ask" };
+        let guard = Guards { text: "ask", auto: "transaction" };
         let (findings, commands) = (vec![finding], commands.to_vec());
         let text = render(command, &Judged { guard, findings, commands }, Paint::Plain);
         let expected = "\
@@ -284,7 +284,7 @@ ls
 rm -rf <U+202E>d
   destructive: removes what it names (rm -rf ␛d)
 judgement: ask
-with guard = \"auto\": asked about
+with guard = \"auto\": runs in a transaction; losses are asked about
 ";
         assert_eq!(text, expected);
     }

@@ -4,10 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use palisade_analyst::Supervisor;
-use palisade_policy::{
-    UpFront,
-    analysis::{Nature, Nowhere, asks, settle},
-};
+use palisade_policy::analysis::{Nature, Nowhere, asks, settle};
 use palisade_protocol::Ask;
 
 fn natures(lines: &[&str], expected: Nature) {
@@ -114,29 +111,25 @@ fn what_may_act() {
     );
 }
 
-/// Of the shared corpus: how many are asked about first by their text, by `auto`, and how many of
-/// the others are proven to read. The page about transactions has these numbers.
+/// Of the shared corpus: how many are asked about first by their text, and how many seem to read
+/// only. The page about transactions has these numbers.
 #[test]
 fn how_many_are_asked_about_first() {
     let analyst = Supervisor::new(env!("CARGO_BIN_EXE_palisade-analyst").into());
-    let mut counts = std::collections::BTreeMap::<String, [usize; 4]>::new();
+    let mut counts = std::collections::BTreeMap::<String, [usize; 3]>::new();
     for line in include_str!("corpus.jsonl").lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         let made = analyst.ask(line["cmd"].as_str().unwrap()).made;
         let findings = settle(made.found, &Nowhere);
         let text = asks(Ask::Destructive, &findings);
-        let auto = findings.iter().any(|finding| UpFront::Known.asks(finding));
         let reads = made.nature == Nature::Reads;
         let count = counts.entry(line["class"].as_str().unwrap().to_owned()).or_default();
-        for (place, holds) in [true, text, auto, reads].into_iter().enumerate() {
+        for (place, holds) in [true, text, reads].into_iter().enumerate() {
             count[place] += usize::from(holds);
         }
     }
     let counts: Vec<_> = counts.iter().map(|(class, count)| (class.as_str(), *count)).collect();
-    let expected = [
-        ("benign", [42, 0, 0, 21]),
-        ("destructive", [119, 119, 108, 0]),
-        ("opaque", [47, 38, 3, 0]),
-    ];
+    let expected =
+        [("benign", [42, 0, 21]), ("destructive", [119, 119, 0]), ("opaque", [47, 38, 0])];
     assert_eq!(counts, expected);
 }

@@ -4,7 +4,7 @@ use crate::session::made::Made;
 use palisade_plan::{CellReceipt, HeldLimit, HeldNetwork};
 use palisade_policy::Profile;
 use palisade_protocol::{
-    Degraded, Guard, LandlockReceipt, LimitReceipt, NetworkReceipt, Observed, Receipt,
+    Degraded, Guard, LandlockReceipt, LimitReceipt, NetworkReceipt, Observed, RawPath, Receipt,
     SeccompReceipt,
 };
 use sha2::{Digest as _, Sha256};
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 const INSTRUCTION: usize = 8;
 
 /// The receipt of a session that was made.
-pub(crate) fn of_session(profile: &Profile, made: &Made) -> Receipt {
+pub(crate) fn of_session(profile: &Profile, made: &Made, unguarded: Vec<RawPath>) -> Receipt {
     let ready = &made.ready;
     Receipt {
         profile: profile.name().to_owned(),
@@ -42,6 +42,7 @@ pub(crate) fn of_session(profile: &Profile, made: &Made) -> Receipt {
         observed: profile
             .observed_under()
             .map(|under| Observed { under: under.to_owned(), would_refuse: Vec::new() }),
+        unguarded,
     }
 }
 

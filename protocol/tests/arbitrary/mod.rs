@@ -174,6 +174,7 @@ fn receipt() -> impl Strategy<Value = Receipt> {
             vec(degraded, 0..3),
             network,
             option::of(observed),
+            vec(bytes(), 0..3),
         ),
     )
         .prop_map(|(texts, kernel, ids, lists)| Receipt {
@@ -195,6 +196,7 @@ fn receipt() -> impl Strategy<Value = Receipt> {
             network: lists.4,
             for_uid: ids.3,
             observed: lists.5,
+            unguarded: lists.6.into_iter().map(|path| RawPath(path.0)).collect(),
         })
 }
 

@@ -22,7 +22,7 @@ use crate::{
     veil::{Key, Search},
 };
 use palisade_plan::{
-    Found, Records, SessionUid,
+    Access, Found, Records, SessionUid,
     cell::{FILE_CHANNELS, Ready},
     launcher::{Reply, Request, SessionNumber, Whose},
     record::Recording,
@@ -87,6 +87,8 @@ pub(super) async fn begin(
         server.census.enroll(Counted::Session, peer.uid, most).map_err(SessionError::TooMany)?;
     let mut plan = profile.plan(&scene)?;
     plan.uid = uid;
+    let writable = plan.binds.iter().filter(|bind| bind.access == Access::Write);
+    let unguarded = writable.map(|bind| RawPath(bind.path.0.clone())).collect();
     plan.recording = match profile.observed_under() {
         Some(_) => Recording::Yes,
         None => recording,
@@ -142,7 +144,7 @@ pub(super) async fn begin(
         changes: AtomicU64::new(0),
         written: Mutex::default(),
         workspace,
-        receipt: receipt::of_session(profile, &made),
+        receipt: receipt::of_session(profile, &made, unguarded),
         profile: Arc::clone(profile),
         ask,
         guard,
