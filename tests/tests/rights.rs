@@ -13,7 +13,7 @@ use palisade_protocol::CallResult;
 use palisade_tests::{Daemon, Mode, ORDINARY, Sandbox, World, rooms::until};
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt as _, chown},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -393,5 +393,66 @@ fn a_file_that_is_closed_during_a_call_is_closed_to_the_call() {
                 "{mode_of:?} {profile}: {result:?}"
             );
         }
+    }
+}
+
+/// A workspace of the user's whose group is another, as where a web server is to read it. In a system
+/// daemon's transaction everything in it can be changed; in an ordinary user's what is new, removed or
+/// replaced, since no group can be taken on there.
+#[test]
+fn a_workspace_of_another_group_has_transactions_and_keeps_its_group() {
+    if !is_root() {
+        return;
+    }
+    for mode_of in Mode::all() {
+        let stage = Stage::new(mode_of, "workspace", |at| {
+            for name in ["kept", "lost"] {
+                file(&at.join(name), "old\n", ORDINARY, 0o664);
+                give(&at.join(name), ORDINARY, OTHER);
+            }
+            for name in ["sub", "sub/deep"] {
+                directory(&at.join(name), ORDINARY, 0o755);
+                file(&at.join(name).join("old"), "old\n", ORDINARY, 0o664);
+                give(&at.join(name), ORDINARY, OTHER);
+                mode(&at.join(name), 0o2775);
+            }
+            give(at, ORDINARY, OTHER);
+            mode(at, 0o2775);
+        });
+        let line = "import os; os.remove('lost'); os.mkdir('d'); os.remove('sub/old')
+for name in ['made', 'sub/deep/made']: open(name, 'w').write('new')";
+        let result = stage.sandbox.bash(&format!("python3 -c \"{line}\""));
+        assert!(result.success, "{mode_of:?}: {result:?}");
+        let missing: Vec<_> = result.receipt.degraded.iter().map(|less| &less.layer).collect();
+        assert!(!missing.contains(&&"transaction".to_owned()), "{mode_of:?}: {missing:?}");
+        // It was asked about: what it did was held back until then.
+        assert!(result.checkpoint.is_some(), "{mode_of:?}: {result:?}");
+        assert!(!stage.at.join("lost").exists(), "{mode_of:?}");
+        let group = |name: &str| fs::metadata(stage.at.join(name)).unwrap();
+        let like = |meta: fs::Metadata| (meta.uid(), meta.gid(), meta.mode() & 0o7777);
+        assert_eq!(like(group("")), (ORDINARY, OTHER, 0o2775), "{mode_of:?}");
+        // What is made there is of that group, as without a daemon.
+        assert_eq!(like(group("made")), (ORDINARY, OTHER, 0o644), "{mode_of:?}");
+        assert_eq!(like(group("sub/deep/made")), (ORDINARY, OTHER, 0o644), "{mode_of:?}");
+        assert_eq!(like(group("sub")), (ORDINARY, OTHER, 0o2775), "{mode_of:?}");
+        assert!(!stage.at.join("sub/old").exists(), "{mode_of:?}");
+        assert_eq!(group("d").gid(), OTHER, "{mode_of:?}");
+        // What it did is told, and nothing else.
+        let data: serde_json::Value = serde_json::from_str(result.data.unwrap().as_str()).unwrap();
+        let effects = data["transaction"]["effects"].as_array().unwrap();
+        assert_eq!(effects.len(), 5, "{mode_of:?}: {effects:?}");
+        let result = stage.sandbox.bash("python3 -c \"open('kept', 'a').write('more')\"");
+        match mode_of {
+            Mode::System => {
+                assert!(result.success, "{result:?}");
+                assert_eq!(fs::read_to_string(stage.at.join("kept")).unwrap(), "old\nmore");
+            }
+            Mode::User => {
+                let why = "Value too large for defined data type";
+                assert!(result.stderr.contains(why), "{result:?}");
+                assert_eq!(fs::read_to_string(stage.at.join("kept")).unwrap(), "old\n");
+            }
+        }
+        assert_eq!(group("kept").gid(), OTHER, "{mode_of:?}");
     }
 }

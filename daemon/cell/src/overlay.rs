@@ -6,6 +6,7 @@
 
 mod alike;
 mod merge;
+mod skeleton;
 mod trial;
 
 pub(crate) use self::{alike::Maker, trial::attempt};
@@ -106,6 +107,10 @@ fn build(
         return Err(StepFailure::Workspace { path: overlay.workspace.clone(), why });
     };
     maker.make(layer, UPPER.as_bytes(), Some(&likeness))?;
+    if overlay.rights == MountRights::Own && likeness.owner.gid != overlay.identity.gid {
+        let upper = open(layer, UPPER)?;
+        skeleton::make(maker, &overlay.workspace, lower, &upper)?;
+    }
     maker.finish(layer, UPPER.as_bytes(), Some(&likeness))?;
     maker.become_session()?;
     make(layer, WORK)?;

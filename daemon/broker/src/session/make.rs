@@ -99,6 +99,7 @@ pub(super) async fn begin(
         plan.records = Records::Read;
     }
     let logged = plan.records;
+    let most = plan.limits.transaction_bytes;
     let number = server.link.next_number();
     let mut replies = launcher.enroll(number)?;
     let whose = if client.is_some() { Whose::Client } else { Whose::Nobody };
@@ -124,6 +125,12 @@ pub(super) async fn begin(
     if let Some(why) = &made.ready.uncovered {
         transactions.give_up(why.clone());
     }
+    let mut receipt = receipt::of_session(profile, &made);
+    if let (true, Found::Yes(_), Found::No(why)) =
+        (profile.writes_workspace(), &overlay.write, &overlay.memory)
+    {
+        receipt.limits.push(receipt::of_transactions(most, why));
+    }
     let (sender, state) = watch::channel(State::Running);
     tokio::spawn(attend(Arc::clone(&launcher), number, replies, sender));
     let workspace = RawPath(made.ready.workspace.0.clone());
@@ -136,7 +143,7 @@ pub(super) async fn begin(
         changes: AtomicU64::new(0),
         written: Mutex::default(),
         workspace,
-        receipt: receipt::of_session(profile, &made),
+        receipt,
         profile: Arc::clone(profile),
         ask,
         guard,
