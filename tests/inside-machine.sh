@@ -40,7 +40,21 @@ sys.exit(not eval(sys.argv[1]))' "$1"
 only_session() { python3 -c 'import json, sys
 [session] = json.load(sys.stdin)["sessions"]
 print(session["session"])'; }
-export -f as delegated holds only_session
+# in_transaction USER OPTIONS: what a program deletes with nobody to approve it is there as before; what it makes is made; hidden
+# names are hidden of what is written, too; and it is said where that is kept.
+in_transaction() {
+    local work=/home/$1/work disk='"disk: overlayfs needs user attributes" in by["transaction"] and "transaction" not in missing'
+    as "$1" bash -c 'echo old > kept; echo secret > .env; mkdir -p sub; echo secret > sub/.env'
+    as "$1" palisade run $2 --json -- 'python3 -c "import os; os.remove(\"kept\"); open(\"gone\", \"w\")"' | holds "not result['success'] and $disk"
+    [ "$(cat "$work/kept")" = old ] && [ ! -e "$work/gone" ] || return 1
+    as "$1" palisade run $2 --json -- 'python3 -c "open(\"made\", \"w\").write(\"new\")"; printf more >> kept' | holds "result['success']"
+    [ "$(cat "$work/made") $(tr '\n' , < "$work/kept")" = 'new old,more' ] || return 1
+    as "$1" palisade run $2 --profile guarded --json -- 'cat kept .env sub/.env; ls -A sub; python3 -c "open(\"sub/second\", \"w\")"' |
+        holds "result['stdout'] == 'old\nmore' and 'sub/.env: No such file' in result['stderr']"
+    [ -e "$work/sub/second" ] && [ "$(cat "$work/sub/.env")" = secret ] || return 1
+    as "$1" rm -r kept made sub .env
+}
+export -f as delegated holds only_session in_transaction
 
 mkdir -p /etc/palisade/profiles
 # Soon full, and nobody is asked.
@@ -63,6 +77,9 @@ check 'service: doctor --prove' 'as alice palisade doctor --socket $agent --prov
 check 'service: a session, bounded by cgroup v2' 'as alice palisade run --socket $agent --profile small --json -- "id -u" | holds "result[\"stdout\"] == \"4343\\n\" and $all"'
 check 'service: out of memory, told' 'as alice palisade run --socket $agent --profile small --json -- "$full" | holds "result[\"oom\"] and not result[\"success\"] and $all"
 as alice palisade run --socket $agent --profile small --json -- "echo alive" | holds "result[\"success\"] and not result[\"oom\"]"'
+check 'service: a transaction on the disk, and names hidden in it' 'in_transaction alice "--socket $agent"'
+check 'service: what a transaction left on the disk is removed' 'for i in {1..100}; do [ -n "$(find /var/lib/palisade-launcher -mindepth 2)" ] || exit 0; sleep 0.1; done
+find /var/lib/palisade-launcher; exit 1'
 check 'service: a session killed, with all of its processes and its cgroup' '
 as alice palisade run --socket $agent --profile small -- "setsid sleep 98765 & sleep 98764" & run=$!
 until pgrep -f "^sleep 98765" > /dev/null && pgrep -f "^sleep 98764" > /dev/null; do sleep 0.2; done
@@ -82,11 +99,11 @@ small="--profiles /etc/palisade/profiles --profile small --json --"
 check 'an ordinary user: no cgroup delegated, limits for each process, and it is said' "as bob palisade run $small 'id -u' | holds \"\$none\""
 check 'an ordinary user: what this kernel can not hold is refused, and says so' '
 told() { ! as bob palisade run --profile "$1" -- true > /tmp/told 2>&1; cat /tmp/told; grep -q "$2" /tmp/told; }
-told guarded "tmpfs has since Linux 6.6"
 told trusted-net "takes ABI 6 (Linux 6.12), and this is 2"'
 check 'an ordinary user: names are hidden of what is only read' 'as bob bash -c "echo secret > .env; echo open > seen"
 as bob palisade run --profile readonly --json -- "cat seen .env; ls -A; touch seen" | holds "result[\"stdout\"] == \"open\\nseen\\n\" and \"Read-only\" in result[\"stderr\"]"
 [ "$(cat /home/bob/work/.env)" = secret ]; as bob rm .env seen'
+check 'an ordinary user: a transaction on the disk, and names hidden in it' "in_transaction bob ''"
 check 'an ordinary user: in a delegated cgroup, bounded by cgroup v2' "delegated bob palisade run $small 'id -u' | holds \"\$all\"
 delegated bob palisade run $small \"\$full\" | holds 'result[\"oom\"]'"
 check 'root: private daemon, no cgroup delegated' "cd /home/bob/work; palisade run $small 'id -u' | holds \"\$none\""

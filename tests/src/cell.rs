@@ -59,7 +59,7 @@ pub fn facts() -> Facts {
             .collect(),
         landlock_abi: 7,
         landlock_errata: 0,
-        overlay: palisade_plan::OverlayFacts::both(Found::Yes("test".to_owned())),
+        overlay: palisade_plan::OverlayFacts::all(Found::Yes("test".to_owned())),
         records: Found::No("test".to_owned()),
         audit_session: Found::No("test".to_owned()),
         cgroup: palisade_plan::CgroupFacts::default(),

@@ -85,8 +85,9 @@ fn says_what_keeps_it_from_making_namespaces(booted: &Booted) {
         assert!(!booted.ok(&["ls", "/srv/disk/alice/work"]).contains("forbidden"), "{said}");
     };
     let line = "--workspace /srv/disk/alice/work -- 'touch forbidden'";
-    // Uids of their own take a user namespace, which the unit as it is does not allow.
-    with(&format!("sed -i /RestrictNamespaces=/d {directory}/uids.conf"));
+    // Uids of their own take a user namespace, which a unit can forbid.
+    let less = "RestrictNamespaces=\\nRestrictNamespaces=cgroup ipc mnt net pid uts";
+    with(&format!("printf '[Service]\\n{less}\\n' >{directory}/less.conf"));
     let user = "make a user namespace (a unit's RestrictNamespaces= has to allow `user`)";
     refused(booted.through("alice", line), &["step \"mapping\" of the cell failed: ", user]);
     let none = format!(
@@ -96,7 +97,7 @@ fn says_what_keeps_it_from_making_namespaces(booted: &Booted) {
     with(&none);
     let filter =
         "a filter of system calls is in force here: a unit's RestrictNamespaces= has to allow ";
-    let wanted = format!("{filter}cgroup, ipc, mnt, net, pid and uts");
+    let wanted = format!("{filter}cgroup, ipc, mnt, net, pid, user and uts");
     refused(booted.through("alice", line), &["the profile requires mount, ", &wanted]);
     let doctor = booted.line_of("alice", "palisade doctor").output().expect("nsenter");
     let doctor = text(&doctor.stdout);

@@ -51,9 +51,10 @@ fn on_the_disk_it_is_the_same_and_as_much_out_of_reach() {
     );
     let (status, output) = transaction.bash(&line, &at);
     assert_eq!((status, output.as_str()), (0, "0\nfresh\n"));
-    // It is there, for the session alone; and the workspace is as it was.
+    // It is there, for who made the store alone; and the workspace is as it was.
     let meta = fs::metadata(&place).unwrap();
-    assert_eq!((meta.mode() & 0o7777, meta.uid()), (0o700, palisade_tests::own().uid));
+    let owner = fs::metadata(store.path()).unwrap().uid();
+    assert_eq!((meta.mode() & 0o7777, meta.uid()), (0o700, owner));
     assert_eq!(fs::read_to_string(place.join("upper/made")).unwrap(), "fresh\n");
     let (upper, workspace) = (place.join("upper").metadata().unwrap(), at.metadata().unwrap());
     let like = |meta: &fs::Metadata| (meta.mode(), meta.uid(), meta.gid(), meta.dev());

@@ -271,7 +271,7 @@ mod tests {
             layers: Vec::new(),
             landlock_abi: 7,
             landlock_errata: 0,
-            overlay: OverlayFacts::both(Found::Yes(String::new())),
+            overlay: OverlayFacts::all(Found::Yes(String::new())),
             records: Found::No(String::new()),
             audit_session: Found::No(String::new()),
             cgroup: CgroupFacts::default(),

@@ -77,6 +77,11 @@ fn limit(held: &HeldLimit) -> LimitReceipt {
     LimitReceipt { name: held.name.clone(), value: held.value, by: held.by.clone() }
 }
 
+/// What bounds a transaction where it can not be in memory: it is on the disk, and looked at.
+pub(crate) fn of_transactions(most: u64, why: &str) -> LimitReceipt {
+    LimitReceipt { name: "transaction".to_owned(), value: most, by: format!("disk: {why}") }
+}
+
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string does not fail.

@@ -179,7 +179,7 @@ mod tests {
                 .collect(),
             landlock_abi: 7,
             landlock_errata: 0x6,
-            overlay: OverlayFacts::both(match is_of_overlay(missing) {
+            overlay: OverlayFacts::all(match is_of_overlay(missing) {
                 true => Found::No("EINVAL".into()),
                 false => Found::Yes("here".into()),
             }),

@@ -23,18 +23,38 @@ pub(crate) fn first_as<T>(
     })
 }
 
+/// Capabilities by which the modes of files do not hold.
+const OVER_FILES: [Capability; 2] = [Capability::CAP_DAC_OVERRIDE, Capability::CAP_DAC_READ_SEARCH];
+
 /// The session's identity, borrowed.
 pub(crate) struct Borrowed {
-    own: Option<(Uid, Gid)>,
+    own: Option<Own>,
+}
+
+/// What this process was, and gets back.
+struct Own {
+    uid: Uid,
+    gid: Gid,
+    over_files: Vec<Capability>,
 }
 
 impl Borrowed {
+    /// An ordinary user's process has no other identity, and keeps its own.
     pub(crate) fn take(identity: Identity) -> Result<Self, StepFailure> {
-        if geteuid().as_raw() == identity.uid {
+        if !geteuid().is_root() && geteuid().as_raw() == identity.uid {
             return Ok(Self { own: None });
         }
-        setgroups(&[]).map_err(StepFailure::kernel("setgroups"))?;
-        let own = (geteuid(), getegid());
+        match setgroups(&[]) {
+            // In a user namespace of its own even who is called root there keeps its groups.
+            Err(nix::errno::Errno::EPERM) if geteuid().as_raw() == identity.uid => {}
+            done => done.map_err(StepFailure::kernel("setgroups"))?,
+        }
+        let mut own = Own { uid: geteuid(), gid: getegid(), over_files: Vec::new() };
+        for over_files in OVER_FILES {
+            if caps::has_cap(None, CapSet::Effective, over_files).map_err(capability(over_files))? {
+                own.over_files.push(over_files);
+            }
+        }
         setfsgid(Gid::from_raw(identity.gid));
         setfsuid(Uid::from_raw(identity.uid));
         // The only way to learn whether it worked is to ask again.
@@ -45,26 +65,27 @@ impl Borrowed {
                 "the session's identity could not be borrowed".into(),
             ));
         }
-        // The kernel takes these from a process that is root, and from nobody else.
-        for over_files in [Capability::CAP_DAC_OVERRIDE, Capability::CAP_DAC_READ_SEARCH] {
-            let kept = caps::has_cap(None, CapSet::Effective, over_files)
-                .map_err(|error| StepFailure::NotInForce(format!("read effective: {error}")))?;
-            if kept {
-                return Err(StepFailure::NotInForce(format!(
-                    "the session's identity was borrowed, and {over_files} stayed"
-                )));
-            }
+        // The kernel takes these from root that becomes somebody else, and from nobody else.
+        for over_files in OVER_FILES {
+            caps::drop(None, CapSet::Effective, over_files).map_err(capability(over_files))?;
         }
         Ok(Self { own: Some(own) })
     }
 
     pub(crate) fn give_back(self) -> Result<(), StepFailure> {
-        let Some((uid, gid)) = self.own else { return Ok(()) };
-        setfsuid(uid);
-        setfsgid(gid);
-        if setfsuid(uid) != uid {
+        let Some(own) = self.own else { return Ok(()) };
+        setfsuid(own.uid);
+        setfsgid(own.gid);
+        if setfsuid(own.uid) != own.uid || setfsgid(own.gid) != own.gid {
             return Err(StepFailure::NotInForce("own identity could not be taken back".into()));
+        }
+        for over_files in own.over_files {
+            caps::raise(None, CapSet::Effective, over_files).map_err(capability(over_files))?;
         }
         Ok(())
     }
+}
+
+fn capability(which: Capability) -> impl FnOnce(caps::errors::CapsError) -> StepFailure {
+    move |error| StepFailure::NotInForce(format!("{which}: {error}"))
 }

@@ -73,7 +73,7 @@ pub fn enter(beginning: Beginning) -> Result<(), EnterError> {
     beginning.take().map_err(|failure| EnterError::Step { step: "begin", failure })?;
     die_with_the_launcher()?;
     if setup.role == Role::Trial {
-        let (report, socket) = trial::run();
+        let (report, socket) = trial::run(setup.steps);
         let socket: Vec<_> = socket.iter().map(|socket| socket.as_fd()).collect();
         control.send(&report, &socket)?;
         return Ok(());
@@ -154,7 +154,7 @@ fn sort_out(
     let mut keep: Vec<_> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
     keep.push(control.as_fd().as_raw_fd());
     let channels = fds.into_iter().map(Channel::new).collect();
-    Ok((channels, Given { namespaces, scanned, keep }))
+    Ok((channels, Given { namespaces, overlay_users: None, scanned, keep }))
 }
 
 /// Takes the steps. As soon as the small root stands the launcher may make runners in it.

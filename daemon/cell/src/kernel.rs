@@ -88,13 +88,38 @@ impl ChildStack {
     /// # Errors
     /// The kernel's answer (`EAGAIN` at the limit of processes).
     pub fn start<F: FnMut() -> i32>(&mut self, act: &mut F) -> io::Result<i32> {
+        self.clone(libc::CLONE_FS, act)
+    }
+
+    /// Runs `act` in a child, and waits until it has ended. Memory and descriptors are this process's,
+    /// so that `act` may do whatever a function may; identity, namespaces and the current directory
+    /// that it takes on are the child's alone. This process must have one thread.
+    ///
+    /// # Errors
+    /// The kernel's answer; whatever else ended the child.
+    pub fn run_apart<F: FnMut()>(&mut self, act: &mut F) -> io::Result<()> {
+        use nix::sys::wait::{WaitStatus, waitpid};
+        let mut child = || {
+            act();
+            0
+        };
+        let pid = self.clone(libc::CLONE_FILES, &mut child)?;
+        match waitpid(nix::unistd::Pid::from_raw(pid), None)? {
+            WaitStatus::Exited(_, 0) => Ok(()),
+            ended => Err(io::Error::other(format!("the child ended: {ended:?}"))),
+        }
+    }
+
+    /// Starts a child that has this process's memory, and that much more; waits until it has
+    /// executed a program or ended.
+    fn clone<F: FnMut() -> i32>(&mut self, more: libc::c_int, act: &mut F) -> io::Result<i32> {
         extern "C" fn run<F: FnMut() -> i32>(act: *mut libc::c_void) -> libc::c_int {
-            // SAFETY: `start` passes a pointer to the `F` that it borrows until the child has
+            // SAFETY: `clone` passes a pointer to the `F` that it borrows until the child has
             // executed or ended, and does not touch it meanwhile.
             let act = unsafe { &mut *act.cast::<F>() };
             act()
         }
-        let flags = libc::CLONE_FS | libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let flags = more | libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         let top = self.0.as_mut_ptr_range().end;
         // SAFETY: the child runs on a stack of its own, aligned to 16 bytes, that nobody else uses
         // while it does: CLONE_VFORK holds this process's only thread until the child has executed

@@ -1,5 +1,6 @@
-//! Mounts that show one user's files as another's: the session's uid is its own, and what the peer
-//! has where the session may write is the session's there. Room: the cell, while it has privilege.
+//! User namespaces: for mounts that show one user's files as another's (the session's uid is its own,
+//! and what the peer has where the session may write is the session's there), and for capabilities over
+//! some users' files alone. Room: the cell, while it has privilege.
 
 use crate::{
     failure::StepFailure,
@@ -7,7 +8,7 @@ use crate::{
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID},
     overlay::unescaped,
 };
-use palisade_plan::{Path, Runs};
+use palisade_plan::{Identity, Path, Runs};
 use rustix::{
     fs::{Mode, OFlags},
     process::DumpableBehavior,
@@ -24,6 +25,39 @@ use std::{
 /// A user namespace in which the session's ids outside are the peer's inside. No other id is in it:
 /// what others own shows as nobody's, and can not be written.
 pub(crate) fn make(runs: &Runs) -> Result<OwnedFd, StepFailure> {
+    let one = |inside, outside| format!("{inside} {outside} 1\n");
+    namespace(&one(runs.peer.uid, runs.own.uid), &one(runs.peer.gid, runs.own.gid))
+}
+
+/// Every group, as it is outside.
+const EVERY_GROUP: &str = "0 0 4294967295\n";
+
+/// A user namespace with one user and every group: who has capabilities in it has them over that
+/// user's files, whichever group they are of, and over nobody else's.
+pub(crate) fn of_user(identity: Identity) -> Result<OwnedFd, StepFailure> {
+    let uid = identity.uid;
+    namespace(&format!("{uid} {uid} 1\n"), EVERY_GROUP).map_err(|failure| match failure {
+        StepFailure::Kernel { act, source }
+            if uid == 0 && source.raw_os_error() == Some(libc::EPERM) =>
+        {
+            let act = format!("{act} for root (the launcher needs CAP_SETFCAP)");
+            StepFailure::Kernel { act, source }
+        }
+        other => other,
+    })
+}
+
+/// A user namespace with every user; without root where the launcher may have no root in it.
+pub(crate) fn of_every_user() -> Result<OwnedFd, StepFailure> {
+    match namespace("0 0 4294967295\n", EVERY_GROUP) {
+        Err(StepFailure::Kernel { source, .. }) if source.raw_os_error() == Some(libc::EPERM) => {
+            namespace("1 1 4294967294\n", EVERY_GROUP)
+        }
+        made => made,
+    }
+}
+
+fn namespace(users: &str, groups: &str) -> Result<OwnedFd, StepFailure> {
     // Its processes are those of this process's own PID namespace, whichever the host's shows.
     let proc = mounts::new("proc", &[], NO_SUID | NO_DEV | NO_EXEC)
         .map_err(StepFailure::kernel("a /proc to write maps in"))?;
@@ -31,7 +65,7 @@ pub(crate) fn make(runs: &Runs) -> Result<OwnedFd, StepFailure> {
         act: "make a user namespace (a unit's RestrictNamespaces= has to allow `user`)".into(),
         source: error,
     })?;
-    let made = write_maps(&proc, sleeper.pid(), runs).and_then(|()| {
+    let made = write_maps(&proc, sleeper.pid(), users, groups).and_then(|()| {
         let file = format!("{}/ns/user", sleeper.pid());
         rustix::fs::openat(&proc, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(StepFailure::kernel("open the user namespace"))
@@ -57,17 +91,14 @@ fn start() -> io::Result<Sleeper> {
     sleeper
 }
 
-fn write_maps(proc: &OwnedFd, pid: i32, runs: &Runs) -> Result<(), StepFailure> {
-    for (map, inside, outside) in
-        [("gid_map", runs.peer.gid, runs.own.gid), ("uid_map", runs.peer.uid, runs.own.uid)]
-    {
+fn write_maps(proc: &OwnedFd, pid: i32, users: &str, groups: &str) -> Result<(), StepFailure> {
+    for (map, lines) in [("gid_map", groups), ("uid_map", users)] {
         let file = format!("{pid}/{map}");
         let opened =
             rustix::fs::openat(proc, file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
                 .map_err(StepFailure::kernel(format!("open {map}")))?;
-        let line = format!("{inside} {outside} 1\n");
         File::from(opened)
-            .write_all(line.as_bytes())
+            .write_all(lines.as_bytes())
             .map_err(StepFailure::kernel(format!("write {map}")))?;
     }
     Ok(())

@@ -65,6 +65,7 @@ impl Promised {
                 | Step::EnterNamespaces(_)
                 | Step::Loopback
                 | Step::Mapping(_)
+                | Step::OverlayUsers(_)
                 | Step::Root(_)
                 | Step::Workspace(_)
                 | Step::Proc

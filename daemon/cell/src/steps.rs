@@ -5,7 +5,7 @@ use crate::{
     detach,
     failure::StepFailure,
     kernel, landlock, mapping, namespaces,
-    overlay::{self, Layers},
+    overlay::{self, Ground, Layers},
     privilege,
     record::{self, Recorder},
     records, root, seccomp, store,
@@ -60,6 +60,8 @@ impl Taken {
 pub struct Given {
     /// Namespaces to enter.
     pub namespaces: Vec<OwnedFd>,
+    /// The user namespace in which overlays are mounted, which comes after those to enter.
+    pub overlay_users: Option<OwnedFd>,
     /// What was found of hidden names.
     pub scanned: Option<OwnedFd>,
     /// Descriptors that must stay open.
@@ -79,6 +81,8 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
             Ok(())
         }
         Step::EnterNamespaces(kinds) => {
+            let more = given.namespaces.split_off(kinds.len().min(given.namespaces.len()));
+            given.overlay_users = more.into_iter().next();
             namespaces::join(&kinds, std::mem::take(&mut given.namespaces))?;
             taken.namespaces.extend(kinds);
             Ok(())
@@ -97,6 +101,10 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
             taken.users = Some(mapping::make(&runs)?);
             Ok(())
         }
+        Step::OverlayUsers(identity) => {
+            taken.made.push(mapping::of_user(identity)?);
+            Ok(())
+        }
         Step::Root(root) => {
             let users = taken.users.take();
             root::make(&root, users.as_ref().map(|users| users.as_fd()))?;
@@ -108,7 +116,7 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
             taken.store = Some(store::make(&wanted)?);
             Ok(())
         }
-        Step::Sweep { directory, name } => store::sweep(&directory, &name),
+        Step::Sweep { directory, name, rights } => store::sweep(&directory, &name, rights),
         Step::Names { names, workspace, mounts } => {
             match (overlay::refuse_mounts_below(&workspace), mounts) {
                 (Ok(()), _) => {}
@@ -121,9 +129,13 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
         }
         Step::ReadOnly(binds) => root::read_only(&binds),
         Step::Overlay(overlay) => {
-            let scanned = given.scanned.take();
-            taken.layers =
-                Some(overlay::lay(&overlay, taken.store.take(), &taken.view, scanned.as_ref())?);
+            let ground = Ground {
+                store: taken.store.take(),
+                users: given.overlay_users.take(),
+                view: &taken.view,
+                scanned: given.scanned.take(),
+            };
+            taken.layers = Some(overlay::lay(&overlay, ground)?);
             taken.workspace = Some(overlay.workspace);
             Ok(())
         }
@@ -141,6 +153,7 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
         Step::NoNewPrivileges => privilege::no_new_privileges(),
         Step::Undumpable => privilege::undumpable(),
         Step::CloseDescriptors => {
+            given.overlay_users = None;
             let made = taken.made.iter().map(|fd| fd.as_raw_fd());
             let entered = given.namespaces.iter().map(|fd| fd.as_raw_fd());
             let layers = taken.layers.iter().flat_map(|layers| [&layers.lower, &layers.upper]);

@@ -5,27 +5,36 @@
 use crate::{
     borrowed::Borrowed,
     failure::StepFailure,
+    kernel::ChildStack,
+    mapping,
     mounts::{self, NO_DEV, NO_SUID},
     tools,
 };
 use caps::{CapSet, Capability};
-use nix::sched::{CloneFlags, unshare};
-use palisade_plan::{Path, Store};
-use rustix::{fs::Mode, io::Errno};
+use nix::sched::{CloneFlags, setns, unshare};
+use palisade_plan::{Identity, MountRights, Path, Store};
+use rustix::{
+    fs::{AtFlags, Mode},
+    io::Errno,
+};
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// Makes the directory, for nobody but the session; gives it as a mount that is nowhere yet.
+/// While a layer is made: as its users, of whom there are several.
+const OPEN: u32 = 0o777;
+
+/// Makes the directory; gives it as a mount that is nowhere yet.
 pub(crate) fn make(store: &Store) -> Result<OwnedFd, StepFailure> {
     let above = mounts::resolve_without_links(store.directory.as_path())
         .map_err(StepFailure::kernel("open the launcher's store"))?;
-    let borrowed = Borrowed::take(store.identity)?;
-    // Where it is made belongs to the launcher alone.
-    let made = override_modes().and_then(|()| {
-        rustix::fs::mkdirat(&above, store.name.as_str(), Mode::RWXU)
-            .map_err(StepFailure::kernel("make a directory in the launcher's store"))
+    let stat = rustix::fs::fstat(&above).map_err(StepFailure::kernel("look at the store"))?;
+    // Where it is made belongs to the launcher alone: nobody else comes by until it is closed.
+    let borrowed = Borrowed::take(Identity { uid: stat.st_uid, gid: stat.st_gid })?;
+    let name = store.name.as_str();
+    let made = rustix::fs::mkdirat(&above, name, Mode::RWXU).and_then(|()| {
+        rustix::fs::chmodat(&above, name, Mode::from_raw_mode(OPEN), AtFlags::empty())
     });
     borrowed.give_back()?;
-    made?;
+    made.map_err(StepFailure::kernel("make a directory in the launcher's store"))?;
     match detached(store) {
         // An ordinary user's process may only copy mounts of a namespace of its own.
         Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
@@ -37,7 +46,7 @@ pub(crate) fn make(store: &Store) -> Result<OwnedFd, StepFailure> {
     .map_err(StepFailure::kernel("copy the mount of the launcher's store"))
 }
 
-/// What is needed to work in a directory that nobody may enter, or that is somebody else's.
+/// What an ordinary user's process needs to work in a directory that nobody may enter.
 pub(crate) fn override_modes() -> Result<(), StepFailure> {
     caps::raise(None, CapSet::Effective, Capability::CAP_DAC_OVERRIDE)
         .map_err(|error| StepFailure::NotInForce(format!("CAP_DAC_OVERRIDE: {error}")))
@@ -49,11 +58,27 @@ fn detached(store: &Store) -> std::io::Result<OwnedFd> {
     mounts::copy(directory.as_fd(), NO_SUID | NO_DEV)
 }
 
-/// Removes a directory with all that is in it.
-pub(crate) fn sweep(directory: &Path, name: &str) -> Result<(), StepFailure> {
+/// Removes a directory with all that is in it. Where that belongs to other users it takes a user
+/// namespace that has them all: a right over their files that this process does not have otherwise.
+pub(crate) fn sweep(directory: &Path, name: &str, rights: MountRights) -> Result<(), StepFailure> {
     let above = mounts::resolve_without_links(directory.as_path())
         .map_err(StepFailure::kernel("open the launcher's store"))?;
-    match tools::remove_tree(&above, name.as_bytes()) {
+    if rights == MountRights::Own {
+        return remove(&above, name);
+    }
+    let users = mapping::of_every_user()?;
+    let mut removed = None;
+    let mut act = || {
+        let entered = setns(&users, CloneFlags::CLONE_NEWUSER);
+        let entered = entered.map_err(StepFailure::kernel("enter the user namespace"));
+        removed = Some(entered.and_then(|()| remove(&above, name)));
+    };
+    ChildStack::new().run_apart(&mut act).map_err(StepFailure::kernel("start what removes"))?;
+    removed.unwrap_or_else(|| Err(StepFailure::NotInForce("nothing was removed".into())))
+}
+
+fn remove(above: &OwnedFd, name: &str) -> Result<(), StepFailure> {
+    match tools::remove_tree(above, name.as_bytes()) {
         // Its transaction ended before it was made.
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(StepFailure::kernel("remove what a transaction left")(error)),

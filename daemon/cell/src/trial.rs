@@ -2,11 +2,11 @@
 //! host gives before anybody asks. Room: the cell.
 
 use crate::{kernel, mounts, namespaces, overlay, records};
-use palisade_plan::{Found, KERNEL_RECORDS, Layer, Namespace, OverlayFacts, cell::Report};
+use palisade_plan::{Found, KERNEL_RECORDS, Layer, Namespace, OverlayFacts, Step, cell::Report};
 use std::os::fd::OwnedFd;
 
-/// Tries everything and says what was found; also a socket with the kernel's records, if there is one.
-pub(crate) fn run() -> (Report, Option<OwnedFd>) {
+/// Tries everything and says what was found (for overlays, as the steps say); also a socket with the kernel's records, if there is one.
+pub(crate) fn run(steps: Vec<Step>) -> (Report, Option<OwnedFd>) {
     // Before this process is in another network namespace, where no records come.
     let (records, socket) = match records::listen() {
         Ok(socket) => (Found::Yes(KERNEL_RECORDS.into()), Some(socket)),
@@ -46,9 +46,9 @@ pub(crate) fn run() -> (Report, Option<OwnedFd>) {
         }
     }
     let overlay = match layers.iter().find(|(layer, _)| *layer == Layer::Mount) {
-        Some((_, Found::Yes(_))) => overlay::attempt(),
-        Some((_, Found::No(why))) => OverlayFacts::both(Found::No(why.clone())),
-        None => OverlayFacts::both(Found::No("no mount namespace was tried".into())),
+        Some((_, Found::Yes(_))) => overlay::attempt(steps),
+        Some((_, Found::No(why))) => OverlayFacts::all(Found::No(why.clone())),
+        None => OverlayFacts::all(Found::No("no mount namespace was tried".into())),
     };
     let abi = kernel::landlock_query(1);
     layers.push((

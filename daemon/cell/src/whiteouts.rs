@@ -5,11 +5,12 @@
 use crate::{
     failure::StepFailure,
     hidden::{self, kind_of},
+    overlay::Maker,
     view::View,
 };
 use palisade_plan::names::Kind;
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, Timestamps},
+    fs::{AtFlags, FileType, Mode, OFlags},
     io::Errno,
 };
 use std::{collections::BTreeSet, os::fd::OwnedFd};
@@ -23,7 +24,11 @@ pub(crate) fn hits(
         (true, _) => Ok(None),
         (false, Some(scanned)) => {
             let known = hidden::known(scanned);
-            known.map(Some).map_err(StepFailure::kernel("read what is hidden"))
+            let known = known.map_err(StepFailure::kernel("read what is hidden"))?;
+            match known.iter().find(|hit| !is_plain(hit)) {
+                None => Ok(Some(known)),
+                Some(_) => Err(StepFailure::NotInForce("a hidden name is no path below".into())),
+            }
         }
         (false, None) => {
             Err(StepFailure::NotInForce("names are hidden, and nobody looked for them".into()))
@@ -31,12 +36,17 @@ pub(crate) fn hits(
     }
 }
 
-/// Makes the marks in an empty directory. As the session's identity: it makes nothing that the
-/// session could not.
+/// Whether a path leads below where it begins, and nowhere else.
+fn is_plain(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').all(|name| !matches!(name, b"" | b"." | b".."))
+}
+
+/// Makes a directory of marks in a layer.
 pub(crate) fn make(
-    marks: &OwnedFd,
-    workspace: &OwnedFd,
-    view: &View,
+    maker: &mut Maker,
+    layer: &OwnedFd,
+    name: &str,
+    (workspace, view): (&OwnedFd, &View),
     hits: &[Vec<u8>],
 ) -> Result<(), StepFailure> {
     let mut directories = BTreeSet::from([Vec::new()]);
@@ -45,17 +55,28 @@ pub(crate) fn make(
         directories.extend(slashes.filter_map(|(at, _)| Some(hit.get(..at)?.to_vec())));
     }
     let fail = || StepFailure::kernel::<Errno>("mark what is hidden");
+    let at = |path: &[u8]| match path {
+        [] => name.as_bytes().to_vec(),
+        path => [name.as_bytes(), b"/", path].concat(),
+    };
+    let mut made = Vec::with_capacity(directories.len());
     // Each comes before those in it.
-    for directory in directories.iter().filter(|directory| !directory.is_empty()) {
-        rustix::fs::mkdirat(marks, &directory[..], Mode::RWXU).map_err(fail())?;
+    for directory in directories {
+        let likeness = maker.look(workspace, &directory)?;
+        maker.make(layer, &at(&directory), likeness.as_ref())?;
+        made.push((directory, likeness));
     }
+    // What is hidden is asked of the workspace as the session asks.
+    maker.become_session()?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let marks = rustix::fs::openat(layer, name, flags, Mode::empty()).map_err(fail())?;
     for hit in hits {
-        mark(marks, hit).map_err(fail())?;
+        mark(&marks, hit).map_err(fail())?;
     }
-    for directory in &directories {
-        forestall(marks, workspace, view, directory).map_err(fail())?;
+    for (directory, _) in &made {
+        forestall(&marks, workspace, view, directory).map_err(fail())?;
     }
-    directories.iter().rev().try_for_each(|one| resemble(marks, workspace, one).map_err(fail()))
+    made.iter().rev().try_for_each(|(path, like)| maker.finish(layer, &at(path), like.as_ref()))
 }
 
 fn mark(marks: &OwnedFd, path: &[u8]) -> Result<(), Errno> {
@@ -87,24 +108,4 @@ fn forestall(
         }
     }
     Ok(())
-}
-
-/// Gives a directory of marks the mode and time of what it lies over: these are what is seen.
-fn resemble(marks: &OwnedFd, workspace: &OwnedFd, directory: &[u8]) -> Result<(), Errno> {
-    let here: &[u8] = if directory.is_empty() { b"." } else { directory };
-    let stat = match rustix::fs::statat(workspace, here, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => stat,
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let made = rustix::fs::openat(marks, here, flags, Mode::empty())?;
-    rustix::fs::fchmod(&made, Mode::from_raw_mode(stat.st_mode & 0o1777))?;
-    let time =
-        rustix::fs::Timespec { tv_sec: stat.st_mtime, tv_nsec: nanoseconds(stat.st_mtime_nsec) };
-    rustix::fs::futimens(&made, &Timestamps { last_access: time, last_modification: time })
-}
-
-fn nanoseconds<N: TryInto<i64>>(value: N) -> i64 {
-    value.try_into().unwrap_or(0)
 }

@@ -2,12 +2,13 @@
 
 use crate::{
     cgroup::Cgroups,
-    hindrance,
+    hindrance, identity,
     privilege::Privilege,
     spawn::{SpawnError, Spawner},
+    store::Stores,
 };
 use palisade_plan::{
-    Facts, Found, Layer, OverlayFacts, Role,
+    Facts, Found, Layer, OverlayFacts, Role, Step,
     ceiling::Reach,
     cell::{Report, Setup},
 };
@@ -31,7 +32,7 @@ pub(crate) fn find(
         overlay,
         records: (records, socket),
         audit_session,
-    } = try_layers(&spawner)?;
+    } = try_layers(&spawner, as_session(privilege))?;
     layers.push((Layer::Pid, pid));
     hindrance::explain(&mut layers, privilege);
     layers.push((Layer::Limits, cgroups.found()));
@@ -50,6 +51,37 @@ pub(crate) fn find(
         ports: Found::No("it was not found out".into()),
     };
     Ok((spawner, facts, socket))
+}
+
+/// As whom overlays are tried, where it is not this user.
+fn as_session(privilege: &Privilege) -> Vec<Step> {
+    let nobody = identity::of_nobody(privilege.privileged);
+    privilege.privileged.then_some(Step::OverlayUsers(nobody)).into_iter().collect()
+}
+
+/// Finds out whether a transaction can be kept on the disk where it can not be in memory.
+pub(crate) fn try_disk(
+    overlay: &mut OverlayFacts,
+    privilege: &Privilege,
+    spawner: &Spawner,
+    stores: &mut Stores,
+) -> Result<(), SpawnError> {
+    if overlay.memory.is_yes() {
+        return Ok(());
+    }
+    let Some(store) = stores.take(identity::of_nobody(privilege.privileged)) else {
+        if let Found::No(why) = &mut overlay.write {
+            why.push_str("; on disk: the launcher has no directory for it (--store)");
+        }
+        return Ok(());
+    };
+    let name = store.name.clone();
+    let mut steps = as_session(privilege);
+    steps.push(Step::Store(store));
+    let tried = try_layers(spawner, steps);
+    stores.sweep(name, spawner);
+    overlay.write = tried?.overlay.write;
+    Ok(())
 }
 
 /// The interface that every network has.
@@ -83,9 +115,9 @@ struct Tried {
 }
 
 /// A trial that dies without an answer found nothing: every layer counts as missing.
-fn try_layers(spawner: &Spawner) -> Result<Tried, SpawnError> {
+fn try_layers(spawner: &Spawner, steps: Vec<Step>) -> Result<Tried, SpawnError> {
     let process = spawner.start()?;
-    let setup = Setup { role: Role::Trial, session: 0, steps: vec![], channels: 0, scanned: 0 };
+    let setup = Setup { role: Role::Trial, session: 0, steps, channels: 0, scanned: 0 };
     process.set_up(&setup, &[])?;
     let report = process.control.receive::<Report>()?;
     process.collect();
@@ -110,7 +142,7 @@ fn try_layers(spawner: &Spawner) -> Result<Tried, SpawnError> {
                 layers: Vec::new(),
                 landlock_abi: 0,
                 landlock_errata: 0,
-                overlay: OverlayFacts::both(unknown()),
+                overlay: OverlayFacts::all(unknown()),
                 records: (unknown(), None),
                 audit_session: unknown(),
             }

@@ -10,6 +10,9 @@ const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 /// Where launchers themselves stand in a v2 hierarchy.
 pub(crate) const LEAF: &str = "palisade-launcher";
 
+/// What launchers share in the root of a v1 hierarchy, in which nobody may make anything.
+const SHARED: &str = "palisade";
+
 /// The controllers to be had and the directory in which each one's base can be made.
 pub(crate) type Parents = Vec<(&'static str, PathBuf)>;
 
@@ -50,10 +53,29 @@ pub(crate) fn hierarchies_v1(mounts: &str, own: &str) -> Result<Parents, String>
             controllers.split(',').any(|name| name == controller).then_some(path)
         });
         if let (Some(mount), Some(path)) = (mount, path) {
-            parents.push((controller, mount.join(path.trim_start_matches('/'))));
+            let own = mount.join(path.trim_start_matches('/'));
+            let shared = mount.join(SHARED);
+            let parent = if path == "/" && shared.is_dir() { shared } else { own };
+            parents.push((controller, parent));
         }
     }
     if parents.is_empty() { Err("no cgroup v1 controller is mounted".into()) } else { Ok(parents) }
+}
+
+/// Makes a group for all launchers in each v1 hierarchy in whose root this process stands. Even root may
+/// make nothing there but by a capability that the launcher is about to give up; so it stays for the next.
+pub(crate) fn share_v1_roots() {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    for (_, parent) in hierarchies_v1(&mounts, &own).unwrap_or_default() {
+        let is_root = mounts
+            .lines()
+            .any(|line| mount_point(line, "cgroup", |_| true).is_some_and(|at| at == parent));
+        if is_root {
+            // Who may not is told by what it can not make later.
+            fs::create_dir(parent.join(SHARED)).unwrap_or_default();
+        }
+    }
 }
 
 /// The mount point that a line of mountinfo names, if it is of this type and its options fit.

@@ -50,7 +50,7 @@ pub(crate) fn explain(layers: &mut [(Layer, Found)], privilege: &Privilege) {
     let cause = match &privilege.user_namespace {
         Found::No(why) => format!("there is no user namespace to make it in: {why}"),
         Found::Yes(_) if is_filtered(&|file| std::fs::read_to_string(file).ok()) => {
-            format!("{FILTER} has to allow cgroup, ipc, mnt, net, pid and uts")
+            format!("{FILTER} has to allow cgroup, ipc, mnt, net, pid, user and uts")
         }
         Found::Yes(_) => return,
     };

@@ -4,6 +4,7 @@
 pub mod arguments;
 pub mod audit;
 
+mod as_root;
 mod aside;
 mod blank;
 mod cgroup;

@@ -7,6 +7,7 @@ use crate::{
     arguments::{AUDIT_TROUBLE, INSIDE, KEEP_AUDIT, KernelAudit, Options},
     aside, audit,
     error::LauncherError,
+    hierarchy,
     privilege::{self, Privilege},
     pulse::{Manager, PULSE, Pulse},
 };
@@ -92,6 +93,7 @@ pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
             (None, Some(why))
         }
     };
+    hierarchy::share_v1_roots();
     let privilege = privilege::settle(options.claim)?;
     let manager = Manager::of_environment().map_err(LauncherError::Nest)?;
     // Where there are no PID namespaces, facts and receipts say so; a profile must allow it.

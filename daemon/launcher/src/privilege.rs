@@ -3,7 +3,7 @@
 use crate::{hindrance, spawn::Begins};
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sched::{CloneFlags, unshare};
-use palisade_plan::Found;
+use palisade_plan::{Found, MountRights};
 
 /// The capabilities that the launcher and the first steps of a cell need, each for one reason.
 pub(crate) const NEEDED: [Capability; 8] = [
@@ -27,12 +27,16 @@ pub(crate) const NEEDED: [Capability; 8] = [
 
 /// Kept where they are there, and done without where they are not.
 const WELCOME: [Capability; 2] = [
-    // The directory in which overlayfs works on a transaction, which nobody may enter; and making
-    // groups in a cgroup v1 hierarchy, whose root is writable to nobody.
-    Capability::CAP_DAC_OVERRIDE,
     // Listening for the kernel's records of what it refused.
     Capability::CAP_AUDIT_READ,
+    // Root's own sessions: overlays are mounted in a user namespace that has the session's user, and one
+    // that has root takes this.
+    Capability::CAP_SETFCAP,
 ];
+
+/// Kept by an ordinary user's launcher alone, in a user namespace that has nobody else: the directory in
+/// which overlayfs works on a transaction, which nobody may enter, not even its owner.
+const OVER_OWN_FILES: Capability = Capability::CAP_DAC_OVERRIDE;
 
 /// Whose launcher the command line says that this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +62,14 @@ impl Privilege {
         Self {
             privileged: true,
             user_namespace: Found::Yes("not needed: the launcher has the capabilities".into()),
+        }
+    }
+
+    /// Whose rights its cells lay layers with.
+    pub(crate) const fn mount_rights(&self) -> MountRights {
+        match self.privileged {
+            true => MountRights::Session,
+            false => MountRights::Own,
         }
     }
 
@@ -102,7 +114,7 @@ pub(crate) fn settle(claim: Claim) -> Result<Privilege, PrivilegeError> {
         }
     };
     if privilege.user_namespace.is_yes() {
-        keep_only_needed()?;
+        keep_only_needed(privilege.privileged)?;
     }
     Ok(privilege)
 }
@@ -130,9 +142,9 @@ fn enter_user_namespace() -> Result<(), String> {
 
 /// The needed ones in every set (ambient, so that a cell has them for its first steps where the
 /// launcher is not root), and no others, not even to be had by executing.
-fn keep_only_needed() -> Result<(), PrivilegeError> {
+fn keep_only_needed(privileged: bool) -> Result<(), PrivilegeError> {
     let mut needed: CapsHashSet = NEEDED.into_iter().collect();
-    for welcome in WELCOME {
+    for welcome in WELCOME.into_iter().chain((!privileged).then_some(OVER_OWN_FILES)) {
         if caps::has_cap(None, CapSet::Permitted, welcome)? {
             needed.insert(welcome);
         }

@@ -113,7 +113,8 @@ fn serve(options: Options, privilege: &Privilege, pulse: Pulse) -> Result<(), La
     }
     ceiling.network = network(options.allow_ports, privilege);
     facts.ports = facts::ports(&facts, &ceiling.network);
-    let stores = Stores::open(options.store, &spawner);
+    let mut stores = Stores::open(options.store, &spawner, privilege.mount_rights());
+    facts::try_disk(&mut facts.overlay, privilege, &spawner, &mut stores)?;
     let mut launcher = Launcher {
         ceiling,
         facts,

@@ -204,7 +204,9 @@ impl Session {
         };
         let channels = u8::try_from(wanted.channels().len());
         let channels = channels.map_err(|error| Refusal::Spawn(error.to_string()))?;
-        let stored = match (&wanted, self.plan.transactions.upper) {
+        let access = self.plan.workspace.access;
+        let upper = facts.overlay.upper(self.plan.transactions.upper, access);
+        let stored = match (&wanted, upper) {
             (Wanted::Transaction(..), Upper::Disk) => stores.take(self.runs.own),
             (
                 Wanted::Transaction(..) | Wanted::Runner(_) | Wanted::Reader(_),

@@ -6,7 +6,7 @@
 //! as it lives; what has no lock is what a killed one left, and goes when the next one starts.
 
 use crate::spawn::{Process, Spawner};
-use palisade_plan::{Identity, Role, Step, Store, cell::Setup};
+use palisade_plan::{Identity, MountRights, Role, Step, Store, cell::Setup};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, ResolveFlags},
@@ -34,6 +34,8 @@ pub(crate) struct Stores {
     own: Option<(PathBuf, OwnedFd)>,
     next: u64,
     sweeps: Vec<Sweep>,
+    /// Whose what transactions leave is.
+    rights: MountRights,
 }
 
 /// A process that removes something.
@@ -48,7 +50,7 @@ impl Stores {
     /// Takes a place, if it is one that nobody else can write, and has removed what killed
     /// launchers left there. One that can not be used is done without: transactions are then kept
     /// in memory.
-    pub(crate) fn open(place: Option<PathBuf>, spawner: &Spawner) -> Self {
+    pub(crate) fn open(place: Option<PathBuf>, spawner: &Spawner, rights: MountRights) -> Self {
         let usable = place.filter(|place| match open(place).and_then(check) {
             Ok(()) => true,
             Err(why) => {
@@ -56,7 +58,8 @@ impl Stores {
                 false
             }
         });
-        let mut stores = Self { place: usable, own: None, next: 0, sweeps: Vec::new() };
+        let sweeps = Vec::new();
+        let mut stores = Self { place: usable, own: None, next: 0, sweeps, rights };
         for (place, name, lock) in stores.place.as_deref().map(left).unwrap_or_default() {
             stores.sweep_in(&place, name, Some(lock), spawner);
         }
@@ -85,7 +88,7 @@ impl Stores {
     }
 
     fn sweep_in(&mut self, above: &Path, name: String, lock: Option<OwnedFd>, spawner: &Spawner) {
-        let steps = vec![Step::Sweep { directory: above.into(), name }];
+        let steps = vec![Step::Sweep { directory: above.into(), name, rights: self.rights }];
         let setup = Setup { role: Role::Sweep, session: 0, steps, channels: 0, scanned: 0 };
         // What can not be removed now is removed at the next start.
         let process = match spawner.start() {

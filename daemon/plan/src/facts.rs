@@ -1,6 +1,6 @@
 //! What the host can enforce: a plain value, found by the launcher, handed to whoever plans.
 
-use crate::{Access, Layer};
+use crate::{Access, Layer, Upper};
 use bincode::{Decode, Encode};
 
 /// What is said of the kernel's audit records where they can be listened for.
@@ -68,13 +68,24 @@ pub struct OverlayFacts {
     /// Whether names can be hidden and protected, and what programs do be held back, where they
     /// write.
     pub write: Found,
+    /// Whether what programs write can be held back in memory.
+    pub memory: Found,
 }
 
 impl OverlayFacts {
-    /// The same of both.
+    /// The same of all.
     #[must_use]
-    pub fn both(found: Found) -> Self {
-        Self { read: found.clone(), write: found }
+    pub fn all(found: Found) -> Self {
+        Self { read: found.clone(), write: found.clone(), memory: found }
+    }
+
+    /// Where the layer of a transaction is that is wanted there.
+    #[must_use]
+    pub const fn upper(&self, wanted: Upper, access: Access) -> Upper {
+        match (access, &self.memory) {
+            (Access::Write, Found::No(_)) => Upper::Disk,
+            (_, _) => wanted,
+        }
     }
 
     /// For a workspace with this access.

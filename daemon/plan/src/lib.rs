@@ -39,8 +39,8 @@ pub use namespace::Namespace;
 pub use path::Path;
 pub use receipt::{Absent, CellReceipt, HeldLimit, HeldNetwork};
 pub use step::{
-    Identity, MountsBelow, Overlay, ProcView, Resource, Rlimit, Role, Root, Runs, Step, StepError,
-    Store, Tcp, steps,
+    Identity, MountRights, MountsBelow, Overlay, ProcView, Resource, Rlimit, Role, Root, Runs,
+    Step, StepError, Store, Tcp, steps,
 };
 
 /// Shared by all rooms of one build; rooms of different builds refuse each other.

@@ -3,7 +3,7 @@
 
 use crate::{
     Absent, Access, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, MissingPath, Namespace,
-    Network, Path, Records, SyscallRule, Tmpfs, Transactions,
+    Network, Path, Records, SyscallRule, Tmpfs, Transactions, Upper,
     names::{NameList, Names},
     record::Recording,
 };
@@ -101,6 +101,20 @@ pub struct Overlay {
     pub transactions: Transactions,
     /// [`Access::Write`], or the program can not write there at all.
     pub access: Access,
+    /// Where the layer is if the store is not on the workspace's own file system.
+    pub otherwise: Upper,
+    /// With whose rights overlayfs reaches what it lays over each other.
+    pub rights: MountRights,
+}
+
+/// With whose rights overlayfs reaches what it lays over each other. Never more than the session has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum MountRights {
+    /// Those of the process, which is the session's user in a user namespace that has no other.
+    Own,
+    /// Those of the session's user, whom the process takes on for it; to write, in the user namespace
+    /// that [`Step::OverlayUsers`] has made.
+    Session,
 }
 
 /// What to do about a mount in the workspace.
@@ -179,6 +193,9 @@ pub enum Step {
     /// Make a user namespace that says whose files are the session's, for [`Step::Root`]'s mounts.
     /// Nothing ever runs in it.
     Mapping(Runs),
+    /// Make a user namespace that has no user but this one, and every group: in it overlayfs has no
+    /// right over what belongs to anybody else. Only what mounts an overlay ever runs in it.
+    OverlayUsers(Identity),
     /// Make the small root and make it the root.
     Root(Box<Root>),
     /// A runner's own copy of the session's mounts, with a `/proc` of its own processes.
@@ -191,6 +208,8 @@ pub enum Step {
         directory: Path,
         /// Its name there.
         name: String,
+        /// Whose it is: this process's own user's, or other users'.
+        rights: MountRights,
     },
     /// From here on these names are hidden and protected in what the process does itself. Refuses a
     /// workspace in which a program could be shown them.
@@ -253,6 +272,7 @@ impl Step {
             Self::EnterNamespaces(_) => "enter namespaces",
             Self::Loopback => "loopback",
             Self::Mapping(_) => "mapping",
+            Self::OverlayUsers(_) => "overlay users",
             Self::Root(_) => "root",
             Self::Proc => "proc",
             Self::Store(_) => "store",
@@ -335,6 +355,10 @@ pub fn steps(
             steps.push(Step::Namespaces(shared));
             if own_network && plan.network == Network::Loopback {
                 steps.push(Step::Loopback);
+            }
+            let writes = plan.workspace.access == Access::Write;
+            if facts.privileged && writes && own_proc && facts.overlay.write.is_yes() {
+                steps.push(Step::OverlayUsers(runs.own));
             }
             if runs.is_throwaway() {
                 steps.push(Step::Mapping(runs));
@@ -460,8 +484,12 @@ fn overlay(plan: &LaunchPlan, facts: &Facts, identity: Identity) -> Result<Overl
         return Err(StepError::Transaction(why.to_owned()));
     }
     let workspace = plan.workspace.path.clone();
-    let (bytes, transactions) = (plan.limits.transaction_bytes, plan.transactions);
-    Ok(Overlay { workspace, identity, bytes, transactions, access })
+    let bytes = plan.limits.transaction_bytes;
+    let otherwise = facts.overlay.upper(Upper::Memory, access);
+    let upper = facts.overlay.upper(plan.transactions.upper, access);
+    let transactions = Transactions { upper, ..plan.transactions };
+    let rights = if facts.privileged { MountRights::Session } else { MountRights::Own };
+    Ok(Overlay { workspace, identity, bytes, transactions, access, otherwise, rights })
 }
 
 /// The layers that are missing; an error if one of them is required.

@@ -101,6 +101,7 @@ pub(super) async fn begin(
         plan.records = Records::Read;
     }
     let logged = plan.records;
+    let most = plan.limits.transaction_bytes;
     let number = server.link.next_number();
     let mut replies = launcher.enroll(number)?;
     let whose = if client.is_some() { Whose::Client } else { Whose::Nobody };
@@ -132,6 +133,12 @@ pub(super) async fn begin(
         (Guard::Off | Guard::Text, _) | (_, Some(_)) => runners.prepare().await,
         (Guard::Transaction, None) => {}
     }
+    let mut receipt = receipt::of_session(profile, &made, unguarded);
+    if let (true, Found::Yes(_), Found::No(why)) =
+        (profile.writes_workspace(), &overlay.write, &overlay.memory)
+    {
+        receipt.limits.push(receipt::of_transactions(most, why));
+    }
     let (sender, state) = watch::channel(State::Running);
     tokio::spawn(attend(Arc::clone(&launcher), number, replies, sender));
     let workspace = RawPath(made.ready.workspace.0.clone());
@@ -144,7 +151,7 @@ pub(super) async fn begin(
         changes: AtomicU64::new(0),
         written: Mutex::default(),
         workspace,
-        receipt: receipt::of_session(profile, &made, unguarded),
+        receipt,
         profile: Arc::clone(profile),
         ask,
         guard,

@@ -140,7 +140,7 @@ fn without_a_root_of_its_own_a_session_has_no_leave_on_the_hosts_tmp_and_home() 
             layers: Layer::ALL.map(layer).to_vec(),
             landlock_abi: 7,
             landlock_errata: 0,
-            overlay: OverlayFacts::both(found.clone()),
+            overlay: OverlayFacts::all(found.clone()),
             records: found.clone(),
             audit_session: found.clone(),
             cgroup: CgroupFacts::default(),
@@ -239,7 +239,7 @@ fn facts(landlock_abi: u32, network: Found) -> Facts {
         layers: Layer::ALL.map(layer).to_vec(),
         landlock_abi,
         landlock_errata: 0,
-        overlay: OverlayFacts::both(here()),
+        overlay: OverlayFacts::all(here()),
         records: here(),
         audit_session: here(),
         cgroup: CgroupFacts::default(),
@@ -254,7 +254,8 @@ fn names_are_hidden_of_what_is_only_read_where_writing_can_not_be_held_back() {
     let identity = Identity { uid: 1000, gid: 1000 };
     let here = Found::Yes(String::new());
     let mut facts = facts(7, here.clone());
-    facts.overlay = OverlayFacts { read: here, write: Found::No("old".to_owned()) };
+    let old = Found::No("old".to_owned());
+    facts.overlay = OverlayFacts { read: here, write: old.clone(), memory: old };
     let planned =
         |name: &str, role| steps(&profile(name).plan(&usual()).unwrap(), &facts, identity, role);
     for name in ["readonly", "strict"] {

@@ -1,0 +1,128 @@
+//! Mounts an overlay. With whose rights that is done decides what overlayfs may do for a program, for as
+//! long as the mount lives: it asks the program's rights of what it shows, and these of what is below.
+//! Room: the cell, while it has privilege.
+
+use super::{attach, look_at};
+use crate::{
+    failure::StepFailure,
+    kernel::ChildStack,
+    mounts::{self, NO_DEV, NO_SUID, READ_ONLY},
+};
+use nix::{
+    sched::{CloneFlags, setns, unshare},
+    unistd::{Gid, Uid, setgroups, setresgid, setresuid},
+};
+use palisade_plan::{Identity, Path, Upper};
+use rustix::{
+    fs::CWD,
+    mount::{FsMountFlags, FsOpenFlags, MountAttrFlags},
+};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+
+/// Names of the directories of a layer.
+pub(super) const UPPER: &str = "upper";
+pub(super) const WORK: &str = "work";
+pub(super) const MARKS: &str = "marks";
+
+/// What is laid over each other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parts<'a> {
+    /// At the bottom.
+    pub(super) lower: &'a OwnedFd,
+    /// A mount with the directories of the layer.
+    pub(super) layer: &'a OwnedFd,
+    /// Whether there are marks between.
+    pub(super) marked: bool,
+    /// Where what is written is, if anything is to be.
+    pub(super) writes: Option<Upper>,
+}
+
+/// Mounts it with the rights that this process has. Both parts must be mounted in its namespace.
+pub(super) fn here(parts: Parts<'_>) -> Result<OwnedFd, StepFailure> {
+    let marks = parts.marked.then(|| look_at(parts.layer, MARKS)).transpose()?;
+    let lowers: Vec<_> = marks.iter().chain([parts.lower]).map(|fd| fd.as_fd()).collect();
+    let writing = match parts.writes {
+        Some(kept) => Some((look_at(parts.layer, UPPER)?, look_at(parts.layer, WORK)?, kept)),
+        None => None,
+    };
+    let writing = writing.as_ref().map(|(upper, work, kept)| (upper.as_fd(), work.as_fd(), *kept));
+    merge(&lowers, writing)
+}
+
+/// Mounts it with the session's rights, by a child in a user namespace that has no other user; both
+/// parts come into a mount namespace of the child's own.
+pub(super) fn apart(
+    parts: Parts<'_>,
+    path: &Path,
+    users: &OwnedFd,
+    identity: Identity,
+) -> Result<OwnedFd, StepFailure> {
+    let mut merged = None;
+    let mut act = || merged = Some(in_namespaces(parts, path, users, identity));
+    ChildStack::new()
+        .run_apart(&mut act)
+        .map_err(StepFailure::kernel("start what mounts the overlay"))?;
+    merged.unwrap_or_else(|| Err(StepFailure::NotInForce("the overlay was not mounted".into())))
+}
+
+/// What the child does.
+fn in_namespaces(
+    parts: Parts<'_>,
+    path: &Path,
+    users: &OwnedFd,
+    identity: Identity,
+) -> Result<OwnedFd, StepFailure> {
+    let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
+    // The current directory is the one thing that a new mount namespace takes along.
+    rustix::process::fchdir(parts.lower).map_err(StepFailure::kernel("enter the workspace"))?;
+    setns(users, CloneFlags::CLONE_NEWUSER)
+        .map_err(StepFailure::kernel("enter the user namespace"))?;
+    unshare(CloneFlags::CLONE_NEWNS)
+        .map_err(StepFailure::kernel("unshare mounts for an overlay"))?;
+    setgroups(&[]).map_err(StepFailure::kernel("setgroups"))?;
+    setresgid(gid, gid, gid).map_err(StepFailure::kernel("setresgid"))?;
+    setresuid(uid, uid, uid).map_err(StepFailure::kernel("setresuid"))?;
+    let lower = look_at(CWD, ".")?;
+    attach(parts.layer, path)?;
+    let layer = mounts::resolve_without_links(path.as_path())
+        .map_err(StepFailure::kernel("open the layer"))?;
+    here(Parts { lower: &lower, layer: &layer, ..parts })
+}
+
+/// The overlay of directories, the first on top, not in place yet. Without one to write to and one to
+/// work in it is read-only.
+fn merge(
+    lowers: &[BorrowedFd<'_>],
+    writing: Option<(BorrowedFd<'_>, BorrowedFd<'_>, Upper)>,
+) -> Result<OwnedFd, StepFailure> {
+    let fail = |act: &'static str| StepFailure::kernel::<rustix::io::Errno>(act);
+    let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)
+        .map_err(fail("open overlayfs"))?;
+    let own = |fd: &BorrowedFd<'_>| format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let lowers: Vec<_> = lowers.iter().map(own).collect();
+    let mut options = vec![("lowerdir", lowers.join(":")), ("xino", "off".into())];
+    if let Some((upper, work, _)) = &writing {
+        options.extend([("upperdir", own(upper)), ("workdir", own(work)), ("index", "off".into())]);
+    }
+    for (key, value) in &options {
+        rustix::mount::fsconfig_set_string(context.as_fd(), *key, value.as_str())
+            .map_err(StepFailure::kernel(format!("overlayfs {key}")))?;
+    }
+    // With these marks nothing is redirected, and no file is there in part only.
+    rustix::mount::fsconfig_set_flag(context.as_fd(), "userxattr")
+        .map_err(fail("overlayfs userxattr"))?;
+    if let Some((_, _, Upper::Disk)) = writing {
+        // What the layer has is worth nothing after a crash: nothing waits for the disk.
+        rustix::mount::fsconfig_set_flag(context.as_fd(), "volatile")
+            .map_err(fail("overlayfs volatile"))?;
+    }
+    rustix::mount::fsconfig_create(context.as_fd()).map_err(fail("overlayfs"))?;
+    let read_only = if writing.is_none() { READ_ONLY } else { 0 };
+    let attributes = u32::try_from(NO_SUID | NO_DEV | read_only).unwrap_or(u32::MAX);
+    rustix::mount::fsmount(
+        context.as_fd(),
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        MountAttrFlags::from_bits_retain(attributes),
+    )
+    .map_err(fail("mount overlayfs"))
+}
