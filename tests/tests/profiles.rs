@@ -93,6 +93,7 @@ fn expected(found: &Explanation, readable: bool) -> &'static str {
         (Decision::Allow, Act::Execute, _) => "silent",
         (Decision::Allow, _, _) => "ok",
         (Decision::Deny, Act::Write, Layer::Mount) if readable => "EROFS",
+        (Decision::Deny, Act::Execute, Layer::Mount) if readable => "EACCES",
         (Decision::Deny, _, Layer::Landlock) => "EACCES",
         (Decision::Deny, _, _) => "ENOENT",
     }

@@ -10,6 +10,9 @@ use palisade_protocol::Observed;
 /// How many refusals are shown before the rest is only counted.
 const DENIALS: usize = 5;
 
+/// What the daemon calls the records of one call, where it names layers otherwise.
+const RECORDS: &str = "records";
+
 /// Whether to say what was enforced even if nothing is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
@@ -40,10 +43,7 @@ fn lines(result: &CallResult, detail: Detail, paint: Paint) -> Vec<String> {
             lines = refusals(result, "");
         }
         lines.push(confined(&result.receipt));
-        for missing in &result.receipt.unrecorded {
-            let (layer, why) = (harmless(&missing.layer), harmless(&missing.why));
-            lines.push(format!("note: what {layer} refuses programs is not known: {why}"));
-        }
+        lines.extend(unrecorded(&result.receipt));
     }
     lines.extend(observed(&result.receipt));
     for missing in &result.receipt.degraded {
@@ -51,6 +51,23 @@ fn lines(result: &CallResult, detail: Detail, paint: Paint) -> Vec<String> {
         let (layer, why) = (harmless(&missing.layer), harmless(&missing.why));
         lines.push(format!("{label} {layer} is not enforced: {why}"));
     }
+    lines
+}
+
+/// That refusals are not told, in a line: for want of records on this host, or of this call.
+fn unrecorded(receipt: &Receipt) -> Vec<String> {
+    let (call, host): (Vec<_>, Vec<_>) =
+        receipt.unrecorded.iter().partition(|missing| missing.layer == RECORDS);
+    let layers: Vec<_> = host.iter().map(|missing| harmless(&missing.layer)).collect();
+    let mut lines = Vec::new();
+    if !layers.is_empty() {
+        let layers = layers.join(" and ");
+        lines.push(format!(
+            "note: refusals by {layers} are not recorded on this host (see palisade doctor)"
+        ));
+    }
+    let missing = call.iter().map(|missing| harmless(&missing.why));
+    lines.extend(missing.map(|why| format!("note: records of refusals are missing: {why}")));
     lines
 }
 
@@ -217,6 +234,26 @@ mod tests {
         let told = lines(&result, Detail::Problems, Paint::Plain);
         assert_eq!(told, ["warning: uts is not enforced: not here"]);
         assert_eq!(lines(&result, Detail::Full, Paint::Plain).len(), 2);
+    }
+
+    #[test]
+    fn a_host_without_records_is_told_in_one_line_and_lost_ones_with_the_reason() {
+        let mut result = crate::exit::tests::result();
+        let missing = |layer: &str, why: &str| Degraded { layer: layer.into(), why: why.into() };
+        result.receipt.unrecorded =
+            vec![missing("landlock", "audit is off"), missing("seccomp", "audit is off")];
+        assert!(lines(&result, Detail::Problems, Paint::Plain).is_empty());
+        assert_eq!(
+            lines(&result, Detail::Full, Paint::Plain)[1..],
+            [
+                "note: refusals by landlock and seccomp are not recorded on this host (see palisade doctor)"
+            ]
+        );
+        result.receipt.unrecorded = vec![missing("records", "12 were lost")];
+        assert_eq!(
+            lines(&result, Detail::Full, Paint::Plain)[1..],
+            ["note: records of refusals are missing: 12 were lost"]
+        );
     }
 
     #[test]

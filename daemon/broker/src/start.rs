@@ -142,7 +142,8 @@ fn prepare(
         Some(path) => LauncherFrom::Socket(path.clone()),
         None => {
             let (ports, uids) = (settings.allow_ports.as_ref(), settings.session_uids);
-            LauncherFrom::Process(launcher_process::start(kept.transactions(), ports, uids)?)
+            let store = kept.transactions();
+            LauncherFrom::Process(launcher_process::start(store.as_deref(), ports, uids)?)
         }
     };
     let (analyst, proofs) = programs(&settings)?;

@@ -66,6 +66,10 @@ pub fn run(options: Options) -> Result<(), LauncherError> {
 
 /// Has the broker that started this launcher know why it is not served, so that it need not guess.
 fn tell_broker(error: &LauncherError) {
+    // These are of a broker that was served.
+    if matches!(error, LauncherError::Broker(_) | LauncherError::Refused(_)) {
+        return;
+    }
     let stdin = rustix::stdio::stdin();
     if rustix::net::sockopt::socket_acceptconn(stdin) == Ok(false)
         && let Ok(socket) = rustix::io::fcntl_dupfd_cloexec(stdin, 3)

@@ -430,8 +430,13 @@ fn planned(plan: &LaunchPlan, act: Act, path: &Path) -> bool {
         Act::Execute => &[Access::Execute, Access::Write],
         Act::Write => &[Access::Write],
     };
-    granted.any(|grant| wanted.contains(&grant.access))
-        && (act != Act::Write || mounted == Access::Write)
+    let permits = match act {
+        Act::Read | Act::Connect => true,
+        // What may only be read is mounted noexec, but in the workspace.
+        Act::Execute => mounted != Access::Read || path.starts_with(plan.workspace.path.as_path()),
+        Act::Write => mounted == Access::Write,
+    };
+    permits && granted.any(|grant| wanted.contains(&grant.access))
 }
 
 /// Patterns, and names that some of them mean.

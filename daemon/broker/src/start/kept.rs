@@ -10,7 +10,7 @@ use crate::{
     state::{self, Places, StateError},
     undo::Undos,
 };
-use std::path::Path;
+use std::path::PathBuf;
 
 /// The directories; or why a private daemon has none.
 #[derive(Debug)]
@@ -34,9 +34,10 @@ impl Kept {
         }
     }
 
-    /// Where the launcher keeps transactions.
-    pub(super) fn transactions(&self) -> Option<&Path> {
-        self.0.as_ref().ok().map(|places| places.transactions.as_path())
+    /// Where the launcher keeps transactions, by its real path: a link on the way would be refused.
+    pub(super) fn transactions(&self) -> Option<PathBuf> {
+        let path = &self.0.as_ref().ok()?.transactions;
+        Some(path.canonicalize().unwrap_or_else(|_| path.clone()))
     }
 
     /// What was printed, and what can be undone.
