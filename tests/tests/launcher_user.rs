@@ -225,7 +225,8 @@ fn serves_two_users(booted: &Booted) {
         let kept = booted.ok(&[&find[..], &["-printf", "%d %u %m\n"]].concat());
         kept.lines().map(str::to_owned).collect::<Vec<_>>()
     };
-    let layers = |kept: &[String]| kept.iter().filter(|one| *one == "2 alice 700").count();
+    let layers =
+        |kept: &[String]| kept.iter().filter(|one| *one == "2 palisade-launcher 700").count();
     until("a layer is on the disk", || {
         let kept = kept();
         layers(&kept) > 0 && layers(&kept) + 1 == kept.len()

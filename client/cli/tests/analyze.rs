@@ -37,7 +37,7 @@ rm -rf d
   destructive: removes what it names (rm -rf d)
 wc -l
 judgement: ask
-with guard = \"auto\": asked about
+with guard = \"auto\": runs in a transaction; losses are asked about
 ";
     assert_eq!(text(&output.stdout), expected);
 }
@@ -52,7 +52,7 @@ fn json_is_one_object() {
         "targets": ["d"],
     });
     let expected = json!({
-        "command": "rm -rf d", "judgement": "ask", "guard": {"text": "ask", "auto": "ask"},
+        "command": "rm -rf d", "judgement": "ask", "guard": {"text": "ask", "auto": "transaction"},
         "findings": [finding],
     });
     assert_eq!(value, expected);
@@ -67,8 +67,8 @@ fn lines_are_answered_one_by_one() {
     let answers: Vec<Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(answers.len(), 3);
-    let direct = json!({"text": "allow", "auto": "direct"});
-    assert_eq!(answers[0], json!({"judgement": "allow", "guard": direct, "findings": []}));
+    let reading = json!({"text": "allow", "auto": "reading"});
+    assert_eq!(answers[0], json!({"judgement": "allow", "guard": reading, "findings": []}));
     assert_eq!(answers[1]["judgement"], "ask");
     assert_eq!(answers[1]["guard"], json!({"text": "ask", "auto": "transaction"}));
     assert_eq!(answers[1]["findings"][0]["kind"], "hidden");

@@ -200,7 +200,11 @@ pub(crate) fn refuse_mounts_below(workspace: &Path) -> Result<(), StepFailure> {
         None => Ok(()),
         Some(point) => Err(StepFailure::Workspace {
             path: workspace.clone(),
-            why: format!("{:?} is a mount in it, which a layer would hide", Path(point)),
+            why: format!(
+                "{:?} is a mount in it, which a layer would hide: unmount it, or open the session in a \
+                 directory without mounts",
+                Path(point)
+            ),
         }),
     }
 }

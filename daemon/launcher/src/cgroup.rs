@@ -2,7 +2,6 @@
 //! pid, so that the next start can tell and sweep what a killed one left.
 
 use crate::{
-    as_root::as_root,
     aside::share_out,
     hierarchy::{Parents, hierarchies_v1, hierarchy_v2},
 };
@@ -81,7 +80,7 @@ impl Cgroups {
         for (controller, base) in &self.bases {
             let directory = base.join(format!("session-{}", self.made));
             if !directories.iter().any(|(_, made)| *made == directory) {
-                as_owner(version, || make_readable(&directory))?;
+                make_readable(&directory)?;
             }
             directories.push((controller, directory));
         }
@@ -91,7 +90,7 @@ impl Cgroups {
     /// Removes this launcher's own directories.
     pub(crate) fn remove(&self) {
         for (_, base) in &self.bases {
-            remove(self.version, base);
+            remove_tree(base);
         }
     }
 }
@@ -103,7 +102,7 @@ impl SessionCgroups {
         let mut done: Vec<&Path> = Vec::new();
         for (_, directory) in &self.directories {
             if !done.contains(&directory.as_path()) {
-                as_owner(self.version, || fs::write(directory.join("cgroup.procs"), &pid))?;
+                fs::write(directory.join("cgroup.procs"), &pid)?;
                 done.push(directory);
             }
         }
@@ -120,7 +119,7 @@ impl SessionCgroups {
                 _ => ("cpu", limits.cpu_percent),
             };
             for (file, text, optional) in self.files(controller, value) {
-                match as_owner(self.version, || fs::write(directory.join(file), text)) {
+                match fs::write(directory.join(file), text) {
                     Ok(()) => {}
                     // Kernels without swap accounting have no such file.
                     Err(error) if optional && error.kind() == io::ErrorKind::NotFound => {}
@@ -166,28 +165,9 @@ impl SessionCgroups {
     /// Removes the directories. What is still busy is swept by the next start.
     pub(crate) fn remove(&self) {
         for (_, directory) in &self.directories {
-            remove(Some(self.version), directory);
+            remove_tree(directory);
         }
     }
-}
-
-/// Acts as who owns the groups: systemd gives a service its own in a v2 hierarchy, and in those of v1
-/// they are root's.
-fn as_owner<T>(version: CgroupVersion, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    match version {
-        CgroupVersion::V2 => act(),
-        CgroupVersion::V1 => as_root(act),
-    }
-}
-
-/// Removes a cgroup of some version and those below it. What is still there is swept by the next start.
-fn remove(version: Option<CgroupVersion>, directory: &Path) {
-    let Some(version) = version else { return };
-    as_owner(version, || {
-        remove_tree(directory);
-        Ok(())
-    })
-    .unwrap_or_default();
 }
 
 /// Removes a cgroup and those below it: only directories can be removed there.
@@ -207,11 +187,8 @@ fn prepare(version: CgroupVersion, parents: &Parents, pid: u32) -> Result<Parent
     for (controller, parent) in parents {
         let base = parent.join(format!("{PREFIX}{pid}"));
         if !bases.iter().any(|(_, made)| *made == base) {
-            as_owner(version, || {
-                sweep(parent);
-                make_base(version, parent, &base)
-            })
-            .map_err(|e| format!("{}: {e}", base.display()))?;
+            sweep(parent);
+            make_base(version, parent, &base).map_err(|e| format!("{}: {e}", base.display()))?;
         }
         bases.push((controller, base));
     }

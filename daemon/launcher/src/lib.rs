@@ -4,7 +4,6 @@
 pub mod arguments;
 pub mod audit;
 
-mod as_root;
 mod aside;
 mod blank;
 mod cgroup;

@@ -19,6 +19,10 @@ use rustix::{
 };
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
+/// What is said where overlayfs refuses what it is to lie over.
+const FIT: &str =
+    "overlayfs (what is below it has to be a local file system such as ext4, xfs or btrfs)";
+
 /// Names of the directories of a layer.
 pub(super) const UPPER: &str = "upper";
 pub(super) const WORK: &str = "work";
@@ -106,7 +110,7 @@ fn merge(
     }
     for (key, value) in &options {
         rustix::mount::fsconfig_set_string(context.as_fd(), *key, value.as_str())
-            .map_err(StepFailure::kernel(format!("overlayfs {key}")))?;
+            .map_err(StepFailure::kernel(format!("{key} of {FIT}")))?;
     }
     // With these marks nothing is redirected, and no file is there in part only.
     rustix::mount::fsconfig_set_flag(context.as_fd(), "userxattr")
@@ -116,7 +120,7 @@ fn merge(
         rustix::mount::fsconfig_set_flag(context.as_fd(), "volatile")
             .map_err(fail("overlayfs volatile"))?;
     }
-    rustix::mount::fsconfig_create(context.as_fd()).map_err(fail("overlayfs"))?;
+    rustix::mount::fsconfig_create(context.as_fd()).map_err(fail(FIT))?;
     let read_only = if writing.is_none() { READ_ONLY } else { 0 };
     let attributes = u32::try_from(NO_SUID | NO_DEV | read_only).unwrap_or(u32::MAX);
     rustix::mount::fsmount(
