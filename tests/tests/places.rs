@@ -17,6 +17,7 @@ use std::{
         fs::{PermissionsExt as _, lchown, symlink},
         net::UnixStream,
     },
+    panic::resume_unwind,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
@@ -323,7 +324,7 @@ fn it_works_wherever_a_person_clones() {
         "| checkout, workspace and state in | root | an ordinary user |".to_owned(),
         "|---|---|---|".to_owned(),
     ];
-    for (name, kind) in KINDS {
+    let row = &|name: &str, kind: Kind| {
         let tried = |mode: Mode| {
             if mode == Mode::User && kind == Kind::RootsHome && modes.contains(&Mode::System) {
                 let home = Place::below(Path::new("/root"));
@@ -339,8 +340,12 @@ fn it_works_wherever_a_person_clones() {
             service(&spot);
             "works"
         };
-        table.push(format!("| {name} | {} | {} |", tried(Mode::System), tried(Mode::User)));
-    }
+        format!("| {name} | {} | {} |", tried(Mode::System), tried(Mode::User))
+    };
+    std::thread::scope(|scope| {
+        let rows = KINDS.map(|(name, kind)| scope.spawn(move || row(name, kind)));
+        table.extend(rows.map(|row| row.join().unwrap_or_else(|panic| resume_unwind(panic))));
+    });
     println!("{}", table.join("\n"));
     for row in &table {
         // What could not be tried here is as it is.
