@@ -15,7 +15,8 @@ use std::{
 pub(crate) const BINARIES: [&str; 6] =
     ["palisade", "palisaded", "palisade-launcher", "palisade-cell", "palisade-analyst", "probe"];
 
-/// The default profile for tests of what confines a call: nobody is asked about it first.
+/// The default profile for tests of what confines a call: nobody is asked about it, and what it
+/// changes is there at once.
 pub const UNASKED: &str = "unasked";
 
 static STAGE: OnceLock<Place> = OnceLock::new();
@@ -74,8 +75,9 @@ impl World {
         fs::copy(binary("probe"), world.workspace().join("probe")).expect("copy probe");
         let text = include_str!("../../daemon/profiles/workspace.toml");
         let unasked = text.replacen("ask = \"destructive\"", "ask = \"never\"", 1);
-        assert_ne!(unasked, text);
-        world.add_profile(UNASKED, &unasked);
+        let direct = unasked.replacen("guard = \"auto\"", "guard = \"off\"", 1);
+        assert!(unasked != text && direct != unasked);
+        world.add_profile(UNASKED, &direct);
         fs::write(world.canary(), "canary\n").expect("write");
         world.give(&world.canary());
         world

@@ -356,7 +356,11 @@ fn grants_are_listed_and_revoked_and_all_of_it_is_in_the_log() {
         });
         assert_eq!(kinds(&records), ["call", "question", "answer", "result"], "{mode:?}");
         let records = show(&first);
-        assert_eq!(kinds(&records), ["call", "question", "answer", "grant", "result"], "{mode:?}");
+        assert_eq!(
+            kinds(&records),
+            ["call", "question", "answer", "grant", "effects", "result"],
+            "{mode:?}"
+        );
         let (question, answer, grant) = (&records[1], &records[2], &records[3]);
         assert_eq!(question["question"], answer["question"], "{mode:?}");
         assert_eq!(question["digest"], answer["digest"], "{mode:?}");

@@ -150,7 +150,9 @@ fn wherever_the_broker_is_killed_nothing_has_happened_that_is_not_recorded() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let handlers = "[handlers]\ndeadline_ms = 120000\n\n[tools]\n";
-        world.add_profile("asking", &profile_with(&[("[tools]\n", handlers)]));
+        // Its effects are there while it runs, and after each point the file is there or not.
+        let direct = ("guard = \"auto\"", "guard = \"text\"");
+        world.add_profile("asking", &profile_with(&[("[tools]\n", handlers), direct]));
         let mut points = vec![At::Question, At::Answer, At::Effect, At::Result];
         points.extend((0..8).map(|_| At::Later(random(20_000))));
         for at in points {
