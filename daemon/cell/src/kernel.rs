@@ -104,10 +104,11 @@ impl ChildStack {
             0
         };
         let pid = self.clone(libc::CLONE_FILES, &mut child)?;
-        match waitpid(nix::unistd::Pid::from_raw(pid), None)? {
-            WaitStatus::Exited(_, 0) => Ok(()),
-            ended => Err(io::Error::other(format!("the child ended: {ended:?}"))),
+        let ended = waitpid(nix::unistd::Pid::from_raw(pid), None)?;
+        if matches!(ended, WaitStatus::Exited(_, 0)) {
+            return Ok(());
         }
+        Err(io::Error::other(format!("the child ended: {ended:?}")))
     }
 
     /// Starts a child that has this process's memory, and that much more; waits until it has

@@ -36,15 +36,16 @@ const EVERY_GROUP: &str = "0 0 4294967295\n";
 /// user's files, whichever group they are of, and over nobody else's.
 pub(crate) fn of_user(identity: Identity) -> Result<OwnedFd, StepFailure> {
     let uid = identity.uid;
-    namespace(&format!("{uid} {uid} 1\n"), EVERY_GROUP).map_err(|failure| match failure {
-        StepFailure::Kernel { act, source }
+    let made = namespace(&format!("{uid} {uid} 1\n"), EVERY_GROUP);
+    match made {
+        Err(StepFailure::Kernel { act, source })
             if uid == 0 && source.raw_os_error() == Some(libc::EPERM) =>
         {
             let act = format!("{act} for root (the launcher needs CAP_SETFCAP)");
-            StepFailure::Kernel { act, source }
+            Err(StepFailure::Kernel { act, source })
         }
-        other => other,
-    })
+        made => made,
+    }
 }
 
 /// A user namespace with every user; without root where the launcher may have no root in it.

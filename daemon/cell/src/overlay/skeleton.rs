@@ -60,12 +60,12 @@ fn below(lower: &OwnedFd, directory: &[u8]) -> Result<Vec<Vec<u8>>, StepFailure>
     while let Some(entry) = entries.next() {
         let entry = entry.map_err(fail())?;
         let name = entry.file_name().to_bytes();
-        let kind = match entry.file_type() {
-            FileType::Unknown => {
-                rustix::fs::statat(&opened, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
-                    .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
-            }
-            kind => kind,
+        let told = entry.file_type();
+        let kind = if told == FileType::Unknown {
+            rustix::fs::statat(&opened, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                .map_or(told, |stat| FileType::from_raw_mode(stat.st_mode))
+        } else {
+            told
         };
         if kind == FileType::Directory && !matches!(name, b"." | b"..") {
             found.push(match directory {
