@@ -24,7 +24,8 @@ impl Phase {
             )),
             (
                 Self::Serving,
-                Request::Session { .. }
+                Request::Identify { .. }
+                | Request::Session { .. }
                 | Request::Runner { .. }
                 | Request::Transaction { .. }
                 | Request::End { .. },
@@ -32,7 +33,8 @@ impl Phase {
             (Self::Serving, Request::Hello { .. }) => Err("a second greeting".into()),
             (
                 Self::Greeting,
-                Request::Session { .. }
+                Request::Identify { .. }
+                | Request::Session { .. }
                 | Request::Runner { .. }
                 | Request::Transaction { .. }
                 | Request::End { .. },

@@ -36,7 +36,7 @@ pub(crate) async fn open(
         0 => None,
         grace => Some(Survival::new(Duration::from_millis(grace))?),
     };
-    let scene = scene::of(peer, &request.workspace).await?;
+    let scene = scene::of(server, peer, client, &request.workspace).await?;
     let client = Some(client);
     let recording = if request.options.record { Recording::Yes } else { Recording::No };
     let uid = live.roles.uid_for(who, live.identity);
