@@ -96,7 +96,10 @@ impl Launcher {
                 return Err(LauncherError::Build { theirs: build_id });
             }
             Reply::Fatal { why } => return Err(LauncherError::Refused(why)),
-            other @ (Reply::Started { .. } | Reply::Refused { .. } | Reply::Ended { .. }) => {
+            other @ (Reply::Identified { .. }
+            | Reply::Started { .. }
+            | Reply::Refused { .. }
+            | Reply::Ended { .. }) => {
                 return Err(LauncherError::Refused(format!("it answered {other:?}")));
             }
         };
@@ -123,7 +126,8 @@ impl Launcher {
                 Err(error) => break error.to_string(),
             };
             let session = match &reply {
-                Reply::Started { session, .. }
+                Reply::Identified { session, .. }
+                | Reply::Started { session, .. }
                 | Reply::Refused { session, .. }
                 | Reply::Ended { session } => *session,
                 Reply::Fatal { why } => break why.clone(),

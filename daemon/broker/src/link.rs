@@ -33,6 +33,7 @@ pub(crate) struct Link {
     source: Source,
     current: tokio::sync::Mutex<Result<Arc<Launcher>, String>>,
     numbers: AtomicU32,
+    questions: AtomicU32,
 }
 
 impl Link {
@@ -55,7 +56,8 @@ impl Link {
     }
 
     fn new(source: Source, current: Result<Arc<Launcher>, String>) -> Self {
-        Self { source, current: tokio::sync::Mutex::new(current), numbers: AtomicU32::new(1) }
+        let (numbers, questions) = (AtomicU32::new(1), AtomicU32::new(u32::MAX));
+        Self { source, current: tokio::sync::Mutex::new(current), numbers, questions }
     }
 
     /// The launcher, connected to anew if it is a service that was gone.
@@ -89,6 +91,12 @@ impl Link {
             },
             Err(why) => Err(why.clone()),
         }
+    }
+
+    /// A number for a question about a session that is not there yet: those of sessions are counted
+    /// from the other end.
+    pub(crate) fn next_question(&self) -> SessionNumber {
+        self.questions.fetch_sub(1, Ordering::Relaxed)
     }
 
     /// A number that no session had before.

@@ -120,7 +120,12 @@ async fn attend(
             Some(Reply::Refused { refusal, .. }) => {
                 tracing::warn!(session = number, ?refusal, "the launcher refused");
             }
-            Some(Reply::Started { .. } | Reply::Welcome { .. } | Reply::Fatal { .. }) => {}
+            Some(
+                Reply::Identified { .. }
+                | Reply::Started { .. }
+                | Reply::Welcome { .. }
+                | Reply::Fatal { .. },
+            ) => {}
             None => break State::LauncherGone,
         }
     };

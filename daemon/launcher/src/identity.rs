@@ -1,9 +1,9 @@
 //! Whom a session runs as: what the kernel says of the client's socket, never what the broker says.
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-use palisade_plan::{Identity, LaunchPlan, launcher::Refusal};
+use palisade_plan::{Identity, launcher::Refusal};
 use rustix::fs::{AtFlags, CWD};
-use std::os::fd::BorrowedFd;
+use std::{os::fd::BorrowedFd, path::Path};
 
 /// A user who owns nothing, by the number that every system has for one.
 const NOBODY: u32 = 65534;
@@ -36,7 +36,7 @@ pub(crate) fn refuse_own(identity: Identity, privileged: bool) -> Result<(), Ref
 /// The identity of a client's session. Root's sessions run as the owner of their workspace.
 pub(crate) fn of_client(
     client: BorrowedFd<'_>,
-    plan: &LaunchPlan,
+    workspace: &Path,
     privileged: bool,
 ) -> Result<Identity, Refusal> {
     let refuse = |why: String| Refusal::Identity(why);
@@ -56,7 +56,6 @@ pub(crate) fn of_client(
     if peer.uid() != 0 {
         return Ok(Identity { uid: peer.uid(), gid: peer.gid() });
     }
-    let workspace = plan.workspace.path.as_path();
     let stat = rustix::fs::statat(CWD, workspace, AtFlags::SYMLINK_NOFOLLOW)
         .map_err(|error| refuse(format!("whose workspace is {}? {error}", workspace.display())))?;
     Ok(Identity { uid: stat.st_uid, gid: stat.st_gid })

@@ -24,7 +24,8 @@ impl Phase {
             )),
             (
                 Self::Serving,
-                Request::Session { .. }
+                Request::Identify { .. }
+                | Request::Session { .. }
                 | Request::Runner { .. }
                 | Request::Reader { .. }
                 | Request::Transaction { .. }
@@ -33,7 +34,8 @@ impl Phase {
             (Self::Serving, Request::Hello { .. }) => Err("a second greeting".into()),
             (
                 Self::Greeting,
-                Request::Session { .. }
+                Request::Identify { .. }
+                | Request::Session { .. }
                 | Request::Runner { .. }
                 | Request::Reader { .. }
                 | Request::Transaction { .. }

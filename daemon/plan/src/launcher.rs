@@ -1,6 +1,6 @@
 //! What broker and launcher say to each other: one datagram a message.
 
-use crate::{Absent, Facts, HeldLimit, LaunchPlan, Runs};
+use crate::{Absent, Facts, HeldLimit, Identity, LaunchPlan, Path, Runs};
 use bincode::{Decode, Encode};
 
 /// The launcher's number for a session.
@@ -22,6 +22,14 @@ pub enum Request {
     Hello {
         /// [`crate::BUILD_ID`] of the broker.
         build_id: String,
+    },
+    /// Say whom a session of a client's in a workspace would run as, which the broker may be unable to
+    /// see. Descriptor: that client's socket.
+    Identify {
+        /// Chosen by the broker, not used twice.
+        session: SessionNumber,
+        /// The workspace.
+        workspace: Path,
     },
     /// Make a session's cell. Descriptors: if it is a client's, that client's socket (only its
     /// credentials are read); then [`crate::cell::FILE_CHANNELS`] channels for file tools.
@@ -69,6 +77,13 @@ pub enum Reply {
         build_id: String,
         /// What the host can enforce.
         facts: Box<Facts>,
+    },
+    /// To `Identify`.
+    Identified {
+        /// Which session was asked about.
+        session: SessionNumber,
+        /// Whom it would run as, or for.
+        identity: Identity,
     },
     /// A session's cell was started; the cell itself says on its channel when it is ready.
     Started {

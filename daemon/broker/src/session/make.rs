@@ -214,7 +214,13 @@ async fn make(
                 (runs, limits, absent, oom_file)
             }
             Some(Reply::Refused { refusal, .. }) => return Err(SessionError::Refused(refusal)),
-            Some(Reply::Ended { .. } | Reply::Welcome { .. } | Reply::Fatal { .. }) | None => {
+            Some(
+                Reply::Identified { .. }
+                | Reply::Ended { .. }
+                | Reply::Welcome { .. }
+                | Reply::Fatal { .. },
+            )
+            | None => {
                 let why = launcher.gone().unwrap_or("it ended the session").to_owned();
                 return Err(LauncherError::Gone(why).into());
             }

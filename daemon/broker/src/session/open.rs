@@ -39,7 +39,7 @@ pub(crate) async fn open(
             Some(Survival::new(Duration::from_millis(grace), terms)?)
         }
     };
-    let scene = scene::of(peer, &request.workspace).await?;
+    let scene = scene::of(server, peer, client, &request.workspace).await?;
     let client = Some(client);
     let recording = if request.options.record { Recording::Yes } else { Recording::No };
     let uid = live.roles.uid_for(who, live.identity);

@@ -3,7 +3,7 @@
 use super::Launcher;
 use crate::{identity, session::Session, wanted::Wanted};
 use palisade_plan::{
-    Absent, BUILD_ID, HeldLimit, Identity, LaunchPlan, Role, Runs, SessionUid, StepError,
+    Absent, BUILD_ID, HeldLimit, Identity, LaunchPlan, Path, Role, Runs, SessionUid, StepError,
     cell::FILE_CHANNELS,
     launcher::{Refusal, Reply, Request, SessionNumber, Whose},
     steps,
@@ -18,6 +18,11 @@ impl Launcher {
                 build_id: BUILD_ID.to_owned(),
                 facts: Box::new(self.facts.clone()),
             }),
+            Request::Identify { session, workspace } => Some(
+                self.identify(&workspace, &fds)
+                    .map(|identity| Reply::Identified { session, identity })
+                    .unwrap_or_else(|refusal| Reply::Refused { session, refusal }),
+            ),
             Request::Session { session, whose, plan } => Some(
                 self.open(session, whose, *plan, fds)
                     .unwrap_or_else(|refusal| Reply::Refused { session, refusal }),
@@ -48,6 +53,16 @@ impl Launcher {
         }
     }
 
+    /// Whom a session of a client's would run as: what its start says, too.
+    fn identify(&self, workspace: &Path, fds: &[OwnedFd]) -> Result<Identity, Refusal> {
+        match fds {
+            [client] => {
+                identity::of_client(client.as_fd(), workspace.as_path(), self.facts.privileged)
+            }
+            _ => Err(wrong_number(fds, "a question")),
+        }
+    }
+
     /// Makes a session, if nothing is against its plan.
     fn open(
         &mut self,
@@ -69,7 +84,8 @@ impl Launcher {
         let identity = match whose {
             Whose::Client => {
                 let client = fds.remove(0);
-                identity::of_client(client.as_fd(), &plan, self.facts.privileged)?
+                let workspace = plan.workspace.path.as_path();
+                identity::of_client(client.as_fd(), workspace, self.facts.privileged)?
             }
             Whose::Nobody => identity::of_nobody(self.facts.privileged),
         };
