@@ -369,7 +369,7 @@ fn grants_are_listed_and_revoked_and_all_of_it_is_in_the_log() {
         assert_eq!(answer["by"]["who"], "program", "{mode:?}");
         assert_eq!((&grant["grant"], &grant["act"]), (&json!(id), &json!("made")), "{mode:?}");
         let records = show(&second);
-        assert_eq!(kinds(&records), ["call", "answer", "result"], "{mode:?}");
+        assert_eq!(kinds(&records), ["call", "answer", "effects", "result"], "{mode:?}");
         assert_eq!(records[1]["by"]["who"], "remembered", "{mode:?}");
         let log = fs::read_dir(&directory).unwrap().flatten().map(|entry| entry.path());
         let log: String = log.filter_map(|path| fs::read_to_string(path).ok()).collect();
