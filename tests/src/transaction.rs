@@ -200,6 +200,14 @@ impl Settling<'_> {
         self.0.receive::<FileReply>().ok().flatten().map(|(reply, _)| reply)
     }
 
+    /// What was done, when that was asked for.
+    ///
+    /// # Errors
+    /// The cell's.
+    pub fn changed(self) -> Result<Changed, FileError> {
+        changed(self.0)
+    }
+
     /// Does all of it but what is left.
     ///
     /// # Errors
@@ -229,14 +237,20 @@ fn prepare(channel: &Channel, change: Change, contents: &[Vec<u8>]) -> Result<Dr
         }
     }
     let mut befores: Vec<(Before, Vec<u8>)> = Vec::new();
+    let mut effects = Vec::new();
     loop {
         match next(channel) {
+            FileReply::Effects(part) => effects.extend(part),
             FileReply::Before(before) => befores.push((before, Vec::new())),
             FileReply::Content(piece) => befores.last_mut().expect("of a file").1.extend(piece),
-            FileReply::Prepared(prepared) => return Ok(Draft { befores, prepared }),
+            FileReply::Prepared(mut prepared) => {
+                effects.append(&mut prepared.effects);
+                return Ok(Draft { befores, prepared: Prepared { effects, ..prepared } });
+            }
             FileReply::Failed(error) => return Err(error),
             other @ (FileReply::Read { .. }
             | FileReply::Changed(_)
+            | FileReply::Wrote(_)
             | FileReply::Listed { .. }
             | FileReply::Looked { .. }
             | FileReply::Abandoned
@@ -250,12 +264,27 @@ fn prepare(channel: &Channel, change: Change, contents: &[Vec<u8>]) -> Result<Dr
 
 fn commit(channel: &Channel) -> Result<Changed, FileError> {
     channel.send(&FileRequest::Commit).expect("commit");
-    let reply = next(channel);
-    if let FileReply::Failed(error) = reply {
-        return Err(error);
+    changed(channel)
+}
+
+/// What a change did, from all its messages.
+fn changed(channel: &Channel) -> Result<Changed, FileError> {
+    let mut all = Changed::default();
+    loop {
+        let reply = next(channel);
+        if let FileReply::Effects(part) = reply {
+            all.effects.extend(part);
+        } else if let FileReply::Wrote(part) = reply {
+            all.wrote.extend(part);
+        } else if let FileReply::Failed(error) = reply {
+            return Err(error);
+        } else {
+            let FileReply::Changed(mut changed) = reply else { panic!("{reply:?}") };
+            all.effects.append(&mut changed.effects);
+            all.wrote.append(&mut changed.wrote);
+            return Ok(Changed { effects: all.effects, wrote: all.wrote, ..changed });
+        }
     }
-    let FileReply::Changed(changed) = reply else { panic!("{reply:?}") };
-    Ok(changed)
 }
 
 impl Draft {

@@ -10,7 +10,7 @@ mod losses;
 mod preview;
 mod wanted;
 
-pub(crate) use effects::{described, file_change, one, previewed, summary, word};
+pub(crate) use effects::{TOLD, described, file_change, one, previewed, summary, word};
 pub(crate) use held::{Done, Held};
 pub(crate) use leave::Leave;
 pub(crate) use losses::{losses, losses_of_undo};

@@ -1,7 +1,10 @@
 //! The file channels of a session: leased one call at a time, put right after a call that left
 //! early. Broker.
 
+mod collected;
+
 use crate::channel::{Channel, ChannelError};
+use collected::Collected;
 use palisade_plan::cell::{FileError, FileErrorKind, FileReply, FileRequest};
 use std::{
     os::fd::{AsFd as _, OwnedFd},
@@ -34,6 +37,8 @@ pub(crate) struct Lease {
     channel: Option<Channel>,
     owed: Owed,
     settling: Settling,
+    /// Parts of a reply that is to come.
+    collected: Collected,
     shared: Arc<Shared>,
     permit: Option<OwnedSemaphorePermit>,
 }
@@ -80,8 +85,9 @@ impl FileChannels {
         let permit = Arc::clone(&self.shared.permits).acquire_owned().await.ok()?;
         let channel = lock(&self.shared.free).pop()?;
         let shared = Arc::clone(&self.shared);
-        let (owed, settling) = (Owed::Nothing, Settling::NotYet);
-        Some(Lease { channel: Some(channel), owed, settling, shared, permit: Some(permit) })
+        let (owed, settling, collected) = (Owed::Nothing, Settling::NotYet, Collected::default());
+        let (channel, permit) = (Some(channel), Some(permit));
+        Some(Lease { channel, owed, settling, collected, shared, permit })
     }
 }
 
@@ -101,15 +107,22 @@ impl Lease {
         self.channel.as_mut().ok_or(ChannelError::Closed)?.flush().await
     }
 
-    /// The next reply.
+    /// The next reply, whole.
     pub(crate) async fn receive(&mut self) -> Result<FileReply, ChannelError> {
-        let channel = self.channel.as_mut().ok_or(ChannelError::Closed)?;
-        let reply = channel.receive().await;
-        let reply = reply.inspect_err(|error| self.owed = Owed::after(error))?;
+        let reply = loop {
+            let channel = self.channel.as_mut().ok_or(ChannelError::Closed)?;
+            let reply = channel.receive().await;
+            let reply = reply.and_then(|reply| self.collected.take(reply));
+            if let Some(reply) = reply.inspect_err(|error| self.owed = Owed::after(error))? {
+                break reply;
+            }
+        };
         match &reply {
             // A change that is prepared is not over.
             FileReply::Content(_)
             | FileReply::Before(_)
+            | FileReply::Effects(_)
+            | FileReply::Wrote(_)
             | FileReply::Prepared(_)
             | FileReply::Progress { .. } => {}
             FileReply::Failed(FileError { kind: FileErrorKind::Broken, .. }) => {
@@ -203,7 +216,8 @@ impl Drop for Lease {
             (Owed::Reply, Settling::NotYet, Ok(runtime)) => {
                 let (owed, settling) = (self.owed, Settling::UnderWay);
                 let (shared, permit) = (Arc::clone(&self.shared), self.permit.take());
-                let lease = Self { channel: Some(channel), owed, settling, shared, permit };
+                let (channel, collected) = (Some(channel), std::mem::take(&mut self.collected));
+                let lease = Self { channel, owed, settling, collected, shared, permit };
                 // A runtime that is ending drops this at once.
                 runtime.spawn(lease.put_right());
             }

@@ -55,6 +55,8 @@ impl SeenTarget {
             | FileReply::Read { .. }
             | FileReply::Listed { .. }
             | FileReply::Before(_)
+            | FileReply::Effects(_)
+            | FileReply::Wrote(_)
             | FileReply::Prepared(_)
             | FileReply::Changed(_)
             | FileReply::Globbed(_)

@@ -8,6 +8,7 @@ use crate::{
     channel::Channel,
     hidden::{self, Scan},
     overlay::Layers,
+    parts::Parts,
     tools::{self, Listing, Stop},
     view::View,
 };
@@ -123,7 +124,8 @@ pub fn settle(channel: &Channel, view: View, layers: Layers) -> Result<(), Files
 
 /// Serves one channel to its end, and closes it.
 fn attend(channel: &Channel, view: &View, scan: &Mutex<Scan>, layers: Option<Layers>) -> End {
-    let mut desk = Desk { channel, view, scan, layers, leftovers: Leftovers::None };
+    let mut desk =
+        Desk { channel, view, scan, layers, leftovers: Leftovers::None, parts: Parts::default() };
     let stop = loop {
         if let Err(stop) = desk.one() {
             break stop;
@@ -163,6 +165,8 @@ struct Desk<'a> {
     /// A transaction's, of which nothing else is asked.
     layers: Option<Layers>,
     leftovers: Leftovers,
+    /// Parts of a change that is to come.
+    parts: Parts,
 }
 
 impl Desk<'_> {
@@ -178,6 +182,7 @@ impl Desk<'_> {
             return Ok(());
         }
         self.leftovers = Leftovers::None;
+        let Some(request) = self.parts.take(request)? else { return Ok(()) };
         if request == FileRequest::Abandon {
             // The call was over before it came, or was stopped by the sight of it.
             return Ok(());
@@ -211,6 +216,7 @@ impl Desk<'_> {
                 | FileRequest::Grep(_)
                 | FileRequest::Scan { .. }
                 | FileRequest::Content { .. }
+                | FileRequest::Part(_)
                 | FileRequest::Abandon
                 | FileRequest::Commit => {
                     Err(Stop::OutOfOrder("a transaction is settled, and nothing else"))
@@ -235,7 +241,10 @@ impl Desk<'_> {
             FileRequest::Glob(asked) => tools::glob(self.channel, asked, self.view)?,
             FileRequest::Grep(asked) => tools::grep(self.channel, asked, self.view)?,
             FileRequest::Scan { keep } => return self.look_for_hidden(*keep, fds),
-            FileRequest::Content { .. } | FileRequest::Abandon | FileRequest::Commit => {
+            FileRequest::Content { .. }
+            | FileRequest::Part(_)
+            | FileRequest::Abandon
+            | FileRequest::Commit => {
                 return Err(Stop::OutOfOrder("content came, and no change was begun"));
             }
         };

@@ -21,6 +21,7 @@ mod moment;
 mod mounts;
 mod namespaces;
 mod overlay;
+mod parts;
 mod privilege;
 mod receipt;
 mod record;

@@ -2,8 +2,9 @@
 
 use crate::{
     CellReceipt, Found, Layer, OverlayFacts, Path, Role, Step,
-    change::{Before, Change, Changed, Prepared},
+    change::{Before, Change, Changed, Effect, Prepared, Version},
     launcher::SessionNumber,
+    parts::ActPart,
     record::Recorded,
     search::{Choice, Glob, Globbed, Grep, Grepped},
 };
@@ -197,6 +198,8 @@ pub enum FileRequest {
     Abandon,
     /// Prepare a change of files; [`crate::change`] says what follows.
     Change(Change),
+    /// The first entries of the list of the change that follows.
+    Part(ActPart),
     /// Do what was prepared.
     Commit,
     /// List a directory.
@@ -325,6 +328,10 @@ pub enum FileReply {
     },
     /// What a change would replace; a file's `Content` follows, exactly as many bytes as it has.
     Before(Before),
+    /// The first effects of the `Prepared` or `Changed` that follows.
+    Effects(Vec<Effect>),
+    /// The first files of the `Changed` that follows.
+    Wrote(Vec<(Path, Version)>),
     /// What a change will do, if it is committed.
     Prepared(Prepared),
     /// The change was done.

@@ -4,7 +4,9 @@
 //!
 //! On a file channel: `FileRequest::Change`, the `Content` that it needs, then from the cell a
 //! `FileReply::Before` for each path with its `Content`, `Prepared`, from the broker `Commit` or
-//! `Abandon`, from the cell `Changed` or `Abandoned`. `Failed` ends it at any point, and then
+//! `Abandon`, from the cell `Changed` or `Abandoned`. A list that is too long for one message comes in
+//! parts ([`crate::parts`]) before the message that it belongs to: `FileRequest::Part` before a `Change`,
+//! `FileReply::Effects` before `Prepared` and `Changed`, `FileReply::Wrote` before `Changed`. `Failed` ends it at any point, and then
 //! nothing is changed. The cell sends nothing before it has all of the `Content`, but `Failed`;
 //! an `Abandon` that crosses the last answer is passed over.
 //!

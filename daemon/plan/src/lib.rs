@@ -10,6 +10,7 @@ pub mod codec;
 pub mod journal;
 pub mod launcher;
 pub mod names;
+pub mod parts;
 pub mod record;
 pub mod search;
 pub mod text;

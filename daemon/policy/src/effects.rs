@@ -9,6 +9,7 @@ use crate::{
 };
 use palisade_plan::change::{Effect, EffectKind, Print, Version};
 use palisade_protocol::{Ask, Finding, Severity, ToolName, ToolSpec};
+use std::collections::BTreeMap;
 
 /// The kind of a finding of what somebody else changed as well.
 pub const CONFLICT: &str = "conflict";
@@ -28,7 +29,7 @@ pub fn losses(
         rest.strip_prefix(b"/").unwrap_or(rest).to_vec()
     };
     let loud = |effect: &&Effect| !settings.is_noise(&relative(&effect.path.0));
-    let mut found = Vec::new();
+    let mut lost = Vec::new();
     let (mut entries, mut bytes) = (0_u64, 0_u64);
     for effect in effects.iter().filter(loud) {
         entries = entries.saturating_add(entries_of(effect));
@@ -50,9 +51,13 @@ pub fn losses(
             | EffectKind::Special => false,
         };
         if asked {
-            found.push(loss(tool, effect));
+            lost.push(effect);
         }
     }
+    let mut found = match lost.len() {
+        0..=FOLDED => lost.iter().map(|effect| loss(tool, effect)).collect(),
+        _ => folded(tool, &lost),
+    };
     let much = [
         (entries, settings.most_files.get(), "entries", "most_files"),
         (bytes, settings.most_bytes.bytes(), "bytes", "most_bytes"),
@@ -64,6 +69,45 @@ pub fn losses(
         }
     }
     found
+}
+
+/// More losses than this are told by directory.
+const FOLDED: usize = 1000;
+
+/// The most bytes of paths that findings name; the rest are counted.
+const MOST_NAMED: usize = 2 * 1024 * 1024;
+
+/// Losses as one finding for each directory and deed, with exact counts.
+fn folded(tool: &ToolName, lost: &[&Effect]) -> Vec<Finding> {
+    let mut by: BTreeMap<(&[u8], &str), (u64, Vec<String>)> = BTreeMap::new();
+    let mut named = 0;
+    for effect in lost {
+        let path = effect.path.0.as_slice();
+        let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let deed = match effect.kind {
+            EffectKind::Deleted { .. } => "deleted",
+            EffectKind::Moved { .. } => "moved something over",
+            EffectKind::Created
+            | EffectKind::Replaced
+            | EffectKind::Appended
+            | EffectKind::Edited
+            | EffectKind::Mode
+            | EffectKind::Touched
+            | EffectKind::Special => "replaced what was in",
+        };
+        let (entries, targets) = by.entry((path.get(..slash).unwrap_or(path), deed)).or_default();
+        *entries = entries.saturating_add(entries_of(effect));
+        named += path.len();
+        if named <= MOST_NAMED {
+            targets.push(String::from_utf8_lossy(path).into_owned());
+        }
+    }
+    let finding = |((directory, deed), (entries, targets)): ((&[u8], &str), (u64, Vec<String>))| {
+        let shown = String::from_utf8_lossy(directory);
+        let why = format!("{tool} {deed} {entries} entries in {shown:?}");
+        Finding { targets, ..Finding::new("destructive", Severity::Warning, why) }
+    };
+    by.into_iter().map(finding).collect()
 }
 
 /// Whether a directory that is gone had nothing in it but files that the session itself wrote.

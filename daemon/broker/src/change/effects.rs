@@ -24,11 +24,17 @@ pub(crate) const fn word(kind: &EffectKind) -> &'static str {
     }
 }
 
+/// How many effects are told one by one for programs.
+pub(crate) const TOLD: usize = 1000;
+
 /// For `data`: what is the same for a change and its dry run. A change of one path has it at the
 /// top as well.
 pub(crate) fn described(effects: &[Effect]) -> Value {
-    let all: Vec<Value> = effects.iter().map(one).collect();
+    let all: Vec<Value> = effects.iter().take(TOLD).map(one).collect();
     let mut data = json!({"effects": all});
+    if effects.len() > TOLD {
+        data["more_effects"] = json!(effects.len() - TOLD);
+    }
     // Parents that were made stand in front of what they were made for.
     if let Some(main) = effects.last().map(one)
         && let (Some(data), Value::Object(main)) = (data.as_object_mut(), main)

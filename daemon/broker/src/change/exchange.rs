@@ -11,7 +11,8 @@ use crate::{
 };
 use palisade_plan::{
     cell::{CHUNK, FileReply, FileRequest},
-    change::{Change, Prepared},
+    change::{Act, Change, Prepared},
+    parts::{ActPart, parts},
 };
 use std::io;
 
@@ -25,10 +26,10 @@ pub(super) async fn prepare(
     mut keep: Option<&mut Writing>,
 ) -> Result<Prepared, CallError> {
     let failed = |error: ChannelError| session.channel_error(error);
-    let change = FileRequest::Change(change);
+    let change = requests(change);
     let mut early = None;
     match source {
-        Source::None => lease.send(&[change]).await.map_err(failed)?,
+        Source::None => lease.send(&change).await.map_err(failed)?,
         Source::Here(bytes) => send(lease, change, bytes).await.map_err(failed)?,
         Source::Attached => early = attached(lease, session, change, input).await?,
         Source::Kept(pieces) => kept(lease, session, change, pieces).await?,
@@ -49,9 +50,29 @@ pub(super) async fn prepare(
     }
 }
 
+/// A change in as many messages as its list takes.
+fn requests(mut change: Change) -> Vec<FileRequest> {
+    let mut first: Vec<FileRequest> = Vec::new();
+    if let Act::Settle { leave, .. } = &mut change.act {
+        let mut all = parts(std::mem::take(leave));
+        *leave = all.pop().unwrap_or_default();
+        first.extend(all.into_iter().map(|part| FileRequest::Part(ActPart::Leave(part))));
+    } else if let Act::Restore { entries, .. } = &mut change.act {
+        let mut all = parts(std::mem::take(entries));
+        *entries = all.pop().unwrap_or_default();
+        first.extend(all.into_iter().map(|part| FileRequest::Part(ActPart::Entries(part))));
+    }
+    first.push(FileRequest::Change(change));
+    first
+}
+
 /// Content that is here, in pieces; the first goes with the request.
-async fn send(lease: &mut Lease, change: FileRequest, bytes: &[u8]) -> Result<(), ChannelError> {
-    let mut requests = vec![change];
+async fn send(
+    lease: &mut Lease,
+    change: Vec<FileRequest>,
+    bytes: &[u8],
+) -> Result<(), ChannelError> {
+    let mut requests = change;
     let mut pieces = bytes.chunks(CHUNK).peekable();
     loop {
         let data = pieces.next().unwrap_or_default().to_vec();
@@ -69,12 +90,12 @@ async fn send(lease: &mut Lease, change: FileRequest, bytes: &[u8]) -> Result<()
 async fn attached(
     lease: &mut Lease,
     session: &Session,
-    change: FileRequest,
+    change: Vec<FileRequest>,
     input: Option<&mut Attachment>,
 ) -> Result<Option<FileReply>, CallError> {
     let failed = |error: ChannelError| session.channel_error(error);
     let input = input.ok_or(CallError::NoAttachment)?;
-    lease.send(&[change]).await.map_err(failed)?;
+    lease.send(&change).await.map_err(failed)?;
     loop {
         let piece = tokio::select! {
             biased;
@@ -93,11 +114,11 @@ async fn attached(
 async fn kept(
     lease: &mut Lease,
     session: &Session,
-    change: FileRequest,
+    change: Vec<FileRequest>,
     pieces: Vec<Piece>,
 ) -> Result<(), CallError> {
     let failed = |error: ChannelError| session.channel_error(error);
-    lease.send(&[change]).await.map_err(failed)?;
+    lease.send(&change).await.map_err(failed)?;
     for piece in pieces {
         let end = piece.end;
         let read = tokio::task::spawn_blocking(move || piece.read());

@@ -25,6 +25,9 @@ use tokio::time::Instant;
 /// half-way.
 const COMMIT: Duration = Duration::from_secs(30);
 
+/// What it has for each path on top: a slow disk takes a while to let go of what was replaced.
+const COMMIT_PATH: Duration = Duration::from_millis(5);
+
 /// What became of a change that was begun.
 #[derive(Debug)]
 pub(crate) enum Done {
@@ -119,7 +122,8 @@ impl Held {
             lease.send(&[FileRequest::Commit]).await?;
             lease.receive().await
         };
-        let until = deadline.at.max(Instant::now()) + COMMIT;
+        let paths = u32::try_from(self.preview.effects.len()).unwrap_or(u32::MAX);
+        let until = deadline.at.max(Instant::now()) + COMMIT + COMMIT_PATH * paths;
         let changed = match tokio::time::timeout_at(until, done).await {
             Ok(Ok(FileReply::Changed(changed))) => changed,
             Ok(Ok(FileReply::Failed(failure))) => {

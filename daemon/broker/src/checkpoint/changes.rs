@@ -9,6 +9,7 @@ use crate::{
 use palisade_plan::change::{Effect, EffectKind, Print};
 use palisade_policy::is_asked;
 use palisade_protocol::{FileChange, Finding, RawPath, Target, View, ViewLine};
+use std::collections::HashSet;
 
 /// How many paths are shown; the rest are counted.
 const LINES: usize = 400;
@@ -26,6 +27,9 @@ pub(super) fn view(preview: &Preview, seen: &Seen, findings: &[Finding]) -> View
         let text = format!("… and {} more", effects.len() - LINES);
         lines.push(ViewLine { text, findings: asked(findings, |_| true) });
     }
+    let lost = findings.iter().filter(|found| is_asked(found));
+    let lost: HashSet<&str> =
+        lost.flat_map(|found| found.targets.iter().map(String::as_str)).collect();
     let mut diff = visible::lines(&preview.diff);
     let cut = diff.len() > DIFF;
     if cut {
@@ -36,15 +40,13 @@ pub(super) fn view(preview: &Preview, seen: &Seen, findings: &[Finding]) -> View
         targets: effects.iter().take(LINES).map(|effect| target(effect, seen)).collect(),
         diff_cut: cut || !preview.complete,
         diff: Some(diff).filter(|diff| !diff.is_empty()),
-        changes: effects.iter().take(CHANGES).map(|effect| change(effect, findings)).collect(),
+        changes: effects.iter().take(CHANGES).map(|effect| change(effect, &lost)).collect(),
     }
 }
 
-fn change(effect: &Effect, findings: &[Finding]) -> FileChange {
+fn change(effect: &Effect, lost: &HashSet<&str>) -> FileChange {
     let shown = String::from_utf8_lossy(&effect.path.0);
-    let lost =
-        findings.iter().any(|found| is_asked(found) && found.targets.iter().any(|t| *t == shown));
-    change::file_change(effect, lost)
+    change::file_change(effect, lost.contains(shown.as_ref()))
 }
 
 /// The numbers of the findings that are asked about.

@@ -29,6 +29,8 @@ pub(super) fn unexpected(reply: FileReply) -> CallError {
         | FileReply::Listed { .. }
         | FileReply::Looked { .. }
         | FileReply::Before(_)
+        | FileReply::Effects(_)
+        | FileReply::Wrote(_)
         | FileReply::Prepared(_)
         | FileReply::Changed(_)
         | FileReply::Globbed(_)

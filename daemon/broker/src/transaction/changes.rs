@@ -6,6 +6,7 @@ use crate::{change::Preview, escaped::escaped};
 use palisade_plan::change::{Conflict, Effect};
 use palisade_policy::{CONFLICT, Facts, losses};
 use palisade_protocol::{Finding, Severity};
+use std::collections::HashSet;
 
 /// What a command changed.
 #[derive(Debug)]
@@ -22,10 +23,11 @@ impl Changes {
 
     /// What is asked about, or all of it where a rule asks.
     pub(super) fn asked(&self) -> Vec<&Effect> {
-        let lost = |effect: &&Effect| {
-            let shown = String::from_utf8_lossy(&effect.path.0);
-            self.facts.findings.iter().any(|found| found.targets.iter().any(|t| *t == shown))
-        };
+        let found = self.facts.findings.iter();
+        let targets: HashSet<&str> =
+            found.flat_map(|found| found.targets.iter().map(String::as_str)).collect();
+        let lost =
+            |effect: &&Effect| targets.contains(String::from_utf8_lossy(&effect.path.0).as_ref());
         let asked: Vec<&Effect> = self.preview.effects.iter().filter(lost).collect();
         if asked.is_empty() { self.preview.effects.iter().collect() } else { asked }
     }

@@ -1,14 +1,11 @@
 //! What became of a transaction, for programs and in a sentence. Broker, pure.
 
 use crate::{
-    change::{Preview, one},
+    change::{Preview, TOLD, one},
     escaped::escaped,
 };
 use palisade_plan::change::{Effect, EffectKind};
 use serde_json::{Value, json};
-
-/// How many effects a result tells one by one.
-const TOLD: usize = 1000;
 
 /// How many paths the sentence names.
 const NAMED: usize = 3;

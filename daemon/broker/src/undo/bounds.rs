@@ -4,10 +4,10 @@ use std::time::Duration;
 
 /// How long a call can be undone.
 pub(crate) const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
-/// Entries of one call: what undoes it has to fit into one message to the cell.
-pub(crate) const CALL_ENTRIES: u32 = 10_000;
+/// Entries of one call: what undoes it is held in memory, by the daemon and by a cell.
+pub(crate) const CALL_ENTRIES: u32 = 100_000;
 /// Bytes of those entries without their contents, for the same reason.
-pub(super) const CALL_NAMES: u64 = 3 * 1024 * 1024;
+pub(super) const CALL_NAMES: u64 = 32 * 1024 * 1024;
 /// Calls of one session: each is a file, and a loop of small edits must not make millions.
 pub(super) const SESSION_RECORDS: u64 = 1024;
 /// Calls of one user.

@@ -23,13 +23,23 @@ pub(super) enum Tag {
     After = 5,
     /// The digest of the change, by which the cell knows it again.
     Change = 6,
+    /// A part of what the change left; `After` has the last. The digest of it in front.
+    Left = 7,
 }
 
 impl Tag {
     fn of(byte: u8) -> Option<Self> {
-        [Self::Head, Self::Before, Self::Content, Self::Ready, Self::After, Self::Change]
-            .into_iter()
-            .find(|tag| *tag as u8 == byte)
+        [
+            Self::Head,
+            Self::Before,
+            Self::Content,
+            Self::Ready,
+            Self::After,
+            Self::Change,
+            Self::Left,
+        ]
+        .into_iter()
+        .find(|tag| *tag as u8 == byte)
     }
 }
 

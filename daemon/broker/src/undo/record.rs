@@ -67,7 +67,7 @@ pub(super) fn read(path: &Path, head: &Head) -> Result<Record, UndoError> {
     let mut frames = Frames::new(file.try_clone()?).map_err(|_| damaged("it is no record"))?;
     let mut record =
         Record { head: head.clone(), entries: Vec::new(), change: None, left: None, file };
-    let mut contents = Vec::new();
+    let (mut contents, mut left) = (Vec::new(), Vec::new());
     let mut ready = false;
     loop {
         let (sum, at) = (frames.hash.clone(), frames.at);
@@ -100,13 +100,17 @@ pub(super) fn read(path: &Path, head: &Head) -> Result<Record, UndoError> {
                 ready = sum.finalize().as_slice() == payload;
                 ready.then_some(()).ok_or_else(|| damaged("its digest is another"))?;
             }
-            (Tag::After, true) => {
-                let left =
+            (Tag::Left | Tag::After, true) => {
+                let part =
                     frame::unsealed(&payload).ok_or_else(|| damaged("its end is another"))?;
-                record.left = Some(codec::decode(left).map_err(|_| damaged("its end is none"))?);
+                let part: Vec<_> = codec::decode(part).map_err(|_| damaged("its end is none"))?;
+                left.extend(part);
+                if tag == Tag::After {
+                    record.left = Some(std::mem::take(&mut left));
+                }
             }
             (Tag::Head | Tag::Before | Tag::Content | Tag::Change | Tag::Ready, true)
-            | (Tag::After, false) => {
+            | (Tag::Left | Tag::After, false) => {
                 return Err(damaged("its parts are out of order"));
             }
         }

@@ -5,7 +5,7 @@ use super::{error::UndoError, record::Record};
 use palisade_plan::{
     Path,
     change::{Before, Past, Print, Restoration, State},
-    codec,
+    parts::{Listed as _, MOST_EFFECTS, MOST_TOLD},
 };
 use palisade_protocol::CallId;
 use std::{
@@ -16,8 +16,10 @@ use std::{
     sync::Arc,
 };
 
-/// The most bytes of entries that fit into one message beside the rest of it.
-const MOST: usize = codec::MAX_MESSAGE - 64 * 1024;
+/// The most bytes of entries that are put back at once.
+const MOST: usize = MOST_TOLD;
+/// The most entries that are put back at once.
+const MOST_ENTRIES: usize = 2 * MOST_EFFECTS;
 
 /// What puts calls back.
 #[derive(Debug, Default)]
@@ -64,14 +66,14 @@ pub(crate) fn assemble(records: &[Record], force: Force) -> Result<Restore, Undo
     let mut restore = Restore::default();
     let (mut steps, mut now) = (Steps::default(), Now::default());
     for record in records {
-        let none = Vec::new();
         let left = match (&record.left, force) {
-            (Some(left), _) => left,
-            (None, Force::Forced) => &none,
+            (Some(left), _) => left.iter().map(|(path, print)| (path, print)).collect(),
+            (None, Force::Forced) => Left::new(),
             (None, Force::Careful) => {
                 return Err(UndoError::Unfinished(record.head.call_id.clone()));
             }
         };
+        let left = &left;
         now.check(record, left, force)?;
         for kept in record.entries.iter().rev() {
             match &kept.before {
@@ -107,11 +109,12 @@ pub(crate) fn assemble(records: &[Record], force: Force) -> Result<Restore, Undo
     }
     let mut size = 0;
     for (entry, contents) in steps.all.into_iter().flatten() {
-        size += codec::encode(&entry).map_err(io::Error::other)?.len();
+        size += entry.told();
         restore.entries.push(entry);
         restore.pieces.extend(contents);
     }
-    if size > MOST { Err(UndoError::TooMuch) } else { Ok(restore) }
+    let too_much = size > MOST || restore.entries.len() > MOST_ENTRIES;
+    if too_much { Err(UndoError::TooMuch) } else { Ok(restore) }
 }
 
 /// One step for each path of several calls: what the oldest found there is what counts.
@@ -244,26 +247,20 @@ fn cut(pieces: Vec<Piece>, size: u64) -> Vec<Piece> {
 struct Now {
     left: HashMap<Path, Print>,
     before: HashMap<Path, (Option<Print>, CallId)>,
-    moved: Vec<(Path, CallId)>,
+    moved: HashMap<Path, CallId>,
 }
 
 impl Now {
     /// What is to be there now: what the last call about it left.
-    fn expected(&self, path: &Path, left: &[(Path, Print)]) -> Print {
+    fn expected(&self, path: &Path, left: &Left<'_>) -> Print {
         self.left.get(path).cloned().unwrap_or_else(|| last(left, path))
     }
 
     /// Holds what a call left against what the next one about it found.
-    fn check(
-        &self,
-        record: &Record,
-        left: &[(Path, Print)],
-        force: Force,
-    ) -> Result<(), UndoError> {
+    fn check(&self, record: &Record, left: &Left<'_>, force: Force) -> Result<(), UndoError> {
         let call = &record.head.call_id;
         for path in paths(record) {
-            let above = self.moved.iter().find(|(from, _)| is_below(path, from));
-            if let Some((directory, moving)) = above {
+            if let Some((directory, moving)) = self.moved_above(path) {
                 let directory = String::from_utf8_lossy(&directory.0).into_owned();
                 let (moving, below) = (moving.clone(), call.clone());
                 return Err(UndoError::Moved { moving, directory, below });
@@ -279,7 +276,23 @@ impl Now {
         Ok(())
     }
 
-    fn learn(&mut self, record: &Record, left: &[(Path, Print)]) {
+    /// The directory above a path that a later call moved.
+    fn moved_above(&self, path: &Path) -> Option<(&Path, &CallId)> {
+        let mut above = path.0.as_slice();
+        while let Some(slash) = above.iter().rposition(|byte| *byte == b'/') {
+            above = above.get(..slash)?;
+            // Without a later call's move there is nothing to look for.
+            if self.moved.is_empty() {
+                return None;
+            }
+            if let Some(found) = self.moved.get_key_value(&Path(above.to_vec())) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    fn learn(&mut self, record: &Record, left: &Left<'_>) {
         let call = &record.head.call_id;
         for path in paths(record) {
             self.left.entry(path.clone()).or_insert_with(|| last(left, path));
@@ -298,7 +311,7 @@ impl Now {
                     // What was moved was the same, and only its new name has a print.
                     self.before.insert(from.clone(), (Some(last(left, to)), call.clone()));
                     self.before.entry(to.clone()).or_insert((Some(Print::Absent), call.clone()));
-                    self.moved.push((from.clone(), call.clone()));
+                    self.moved.entry(from.clone()).or_insert_with(|| call.clone());
                 }
             }
         }
@@ -312,10 +325,12 @@ fn paths(record: &Record) -> impl Iterator<Item = &Path> {
     })
 }
 
+/// What the last effect with a path left there.
+type Left<'a> = HashMap<&'a Path, &'a Print>;
+
 /// The print of the last effect with a path; nothing is there where there is none.
-fn last(left: &[(Path, Print)], path: &Path) -> Print {
-    let found = left.iter().rev().find(|(known, _)| known == path);
-    found.map_or(Print::Absent, |(_, print)| print.clone())
+fn last(left: &Left<'_>, path: &Path) -> Print {
+    left.get(path).map_or(Print::Absent, |print| (*print).clone())
 }
 
 /// What a state would have been known by; none if that can not be told.
@@ -327,10 +342,6 @@ fn print(state: &State, digest: [u8; 32]) -> Option<Print> {
         State::Symlink { target } => Some(Print::Symlink { target: target.clone() }),
         State::Other => None,
     }
-}
-
-fn is_below(path: &Path, top: &Path) -> bool {
-    path.0.strip_prefix(top.0.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
 }
 
 #[cfg(test)]

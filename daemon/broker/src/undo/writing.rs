@@ -14,6 +14,7 @@ use palisade_plan::{
     Path as CellPath,
     change::{Before, Print, State},
     codec,
+    parts::parts,
 };
 use palisade_protocol::{CallId, SessionId, ToolName};
 use sha2::{Digest as _, Sha256};
@@ -209,8 +210,13 @@ impl Writing {
 
     /// The change was done, and left this.
     pub(crate) async fn complete(&mut self, left: &[(CellPath, Print)]) -> Result<(), UndoError> {
-        let left = codec::encode(&left.to_vec()).map_err(io::Error::other)?;
-        frame::put(&mut self.buffer, Tag::After, &frame::sealed(&left));
+        let parts = parts(left.to_vec());
+        let last = parts.len().saturating_sub(1);
+        for (number, part) in parts.into_iter().enumerate() {
+            let tag = if number == last { Tag::After } else { Tag::Left };
+            let part = codec::encode(&part).map_err(io::Error::other)?;
+            frame::put(&mut self.buffer, tag, &frame::sealed(&part));
+        }
         self.flush(Room::Had).await
     }
 

@@ -114,8 +114,29 @@ impl Broker {
         self.channels[0].send(request).unwrap();
     }
 
+    /// The next answer, put together of its parts.
     pub(crate) fn next(&self) -> FileReply {
-        self.channels[0].receive().unwrap().unwrap().0
+        let (mut effects, mut wrote) = (Vec::new(), Vec::new());
+        loop {
+            let mut reply = self.channels[0].receive().unwrap().unwrap().0;
+            if let FileReply::Effects(part) = reply {
+                effects.extend(part);
+                continue;
+            }
+            if let FileReply::Wrote(part) = reply {
+                wrote.extend(part);
+                continue;
+            }
+            if let FileReply::Prepared(prepared) = &mut reply {
+                effects.append(&mut prepared.effects);
+                prepared.effects = effects;
+            } else if let FileReply::Changed(changed) = &mut reply {
+                effects.append(&mut changed.effects);
+                wrote.append(&mut changed.wrote);
+                (changed.effects, changed.wrote) = (effects, wrote);
+            }
+            return reply;
+        }
     }
 
     pub(crate) fn ask(&self, request: &FileRequest) -> FileReply {
@@ -153,6 +174,8 @@ impl Broker {
                 | FileReply::Listed { .. }
                 | FileReply::Looked { .. }
                 | FileReply::Before(_)
+                | FileReply::Effects(_)
+                | FileReply::Wrote(_)
                 | FileReply::Prepared(_)
                 | FileReply::Changed(_)
                 | FileReply::Globbed(_)
@@ -182,6 +205,8 @@ impl Broker {
                     return Ok(Draft { befores, prepared });
                 }
                 last @ (FileReply::Read { .. }
+                | FileReply::Effects(_)
+                | FileReply::Wrote(_)
                 | FileReply::Changed(_)
                 | FileReply::Listed { .. }
                 | FileReply::Looked { .. }

@@ -192,7 +192,7 @@ fn what_was_changed_in_a_directory_that_was_moved_is_not_guessed() {
 fn too_much_at_once_is_refused() {
     let many = |call: &str| {
         let name = |at: usize| absent(&format!("/w/{call}{}{at}", "n".repeat(3000)));
-        record(call, (0..900).map(name).collect(), &[])
+        record(call, (0..9000).map(name).collect(), &[])
     };
     assert!(assemble(&[many("c1")], Force::Careful).is_ok());
     let both = assemble(&[many("c2"), many("c1")], Force::Careful);

@@ -9,16 +9,13 @@ use palisade_plan::{
     Path,
     cell::FileError,
     change::{Changed, Effect, EffectKind, Print, Version},
-    codec::MAX_MESSAGE,
+    parts::{Listed as _, MOST_TOLD},
 };
 use rustix::io::Errno;
 use std::collections::HashMap;
 
-/// How much is said of the files that were written: with the effects it is one message.
-const MOST_WROTE: usize = MAX_MESSAGE / 2 - 1024;
-
-/// What a version takes in a message, at most.
-const VERSION: usize = 64;
+/// The most files that are told of as written.
+const MOST_WROTE: usize = 200_000;
 
 /// Does all steps, and says what was done. If one fails, those before it are taken back.
 pub(super) fn commit(mut stage: Stage<'_>) -> Result<Changed, FileError> {
@@ -47,13 +44,13 @@ pub(super) fn commit(mut stage: Stage<'_>) -> Result<Changed, FileError> {
         let path = one.path();
         one.wrote().into_iter().map(move |seen| (path.clone(), seen.version()))
     };
-    let mut room = MOST_WROTE;
-    let fits = |(path, _): &(Path, Version)| {
-        let left = room.checked_sub(path.0.len() + VERSION);
+    let mut room = MOST_TOLD;
+    let fits = |one: &(Path, Version)| {
+        let left = room.checked_sub(one.told());
         room = left.unwrap_or(0);
         left.is_some()
     };
-    let wrote = done.iter().flat_map(of).take_while(fits).collect();
+    let wrote = done.iter().flat_map(of).take(MOST_WROTE).take_while(fits).collect();
     know_closed(&mut stage.effects, &done);
     let notes = notes(&stage.effects);
     Ok(Changed { effects: stage.effects, wrote, notes, ..Changed::default() })

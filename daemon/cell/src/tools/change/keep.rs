@@ -103,7 +103,7 @@ impl Kept {
     }
 
     /// Sends all of it, with `last` behind.
-    pub(super) fn send(mut self, channel: &Channel, last: FileReply) -> Result<(), Stop> {
+    pub(super) fn send(mut self, channel: &Channel, last: Vec<FileReply>) -> Result<(), Stop> {
         let (mut messages, mut bytes) = (Vec::new(), 0);
         for Entry { before, file } in self.entries {
             bytes += 256;
@@ -118,7 +118,7 @@ impl Kept {
                 bytes = 0;
             }
         }
-        messages.push(last);
+        messages.extend(last);
         Ok(channel.send_all(&messages)?)
     }
 }

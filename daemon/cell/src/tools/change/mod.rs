@@ -22,6 +22,7 @@ mod spot;
 mod stage;
 mod step;
 mod target;
+mod told;
 mod tree;
 mod write;
 
@@ -31,9 +32,8 @@ use self::{arrange::Over, incoming::Incoming, restore::Force, stage::Stage};
 use super::{Reach, Stop, failure};
 use crate::{channel::Channel, overlay::Layers, view::View};
 use palisade_plan::{
-    cell::{FileError, FileErrorKind, FileReply},
-    change::{Act, Change, Effect, Prepared},
-    codec,
+    cell::FileErrorKind,
+    change::{Act, Change, Prepared},
 };
 
 /// Works a change out, says what it would be, and does it if that is the answer.
@@ -67,33 +67,18 @@ pub(crate) fn settle(
 /// Says what a change would be, and does it if that is the answer.
 fn offer(mut stage: Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> {
     let channel = incoming.channel;
-    told_whole(&stage.effects)?;
-    let prepared = FileReply::Prepared(Prepared {
+    told::refuse_many(&stage.effects, &stage.conflicts)?;
+    let prepared = Prepared {
         effects: stage.effects.clone(),
         digest: stage.digest(),
         diff: std::mem::take(&mut stage.diff),
         diff_complete: stage.diff_complete,
         conflicts: std::mem::take(&mut stage.conflicts),
-    });
-    stage.take_kept().send(channel, prepared)?;
+    };
+    stage.take_kept().send(channel, told::prepared(prepared))?;
     incoming.decision()?;
     let changed = commit::commit(stage)?;
-    Ok(channel.send(&FileReply::Changed(changed))?)
-}
-
-/// Refuses a change that could not be told of, before and after it is done, in one message.
-fn told_whole(effects: &[Effect]) -> Result<(), FileError> {
-    match codec::encode(&effects) {
-        Ok(bytes) if bytes.len() <= codec::MAX_MESSAGE / 2 => Ok(()),
-        Ok(_) | Err(_) => {
-            let message = format!(
-                "it would change {} paths, and their names are too long to be told at once: \
-                 nothing was changed; do it in parts",
-                effects.len()
-            );
-            Err(failure(FileErrorKind::TooLarge, None, message))
-        }
-    }
+    Ok(channel.send_all(&told::changed(changed))?)
 }
 
 fn work_out(stage: &mut Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> {

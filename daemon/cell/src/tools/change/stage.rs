@@ -25,16 +25,17 @@ use sha2::{Digest as _, Sha256};
 use std::{
     collections::{HashMap, HashSet},
     fs::File,
+    os::unix::ffi::OsStrExt as _,
     rc::Rc,
 };
 
 /// How many files are held open; the content of more has a name while it waits.
 pub(super) const MOST_OPEN: usize = 128;
 
-/// The most directories in which a change does something.
-const MOST_DIRECTORIES: usize = 512;
+/// The most directories that are held open; others of the workspace are opened from its top each time.
+const MOST_DIRECTORIES: usize = 256;
 
-/// The most files that are told of with their directories: all effects are one message.
+/// The most files that are told of with their directories.
 const MOST_BELOW: usize = 16_384;
 
 /// What is at a spot when the steps so far are done.
@@ -106,6 +107,15 @@ impl<'a> Stage<'a> {
     pub(super) fn spot(&mut self, path: &Path, way: Way) -> Result<Spot, FileError> {
         let refuse = |error| refused("open the directory of", path, error);
         let (mut above, name) = split(&path.0);
+        if way == Way::Straight && self.dirs.len() >= MOST_DIRECTORIES {
+            let top = self.workspace.as_os_str().as_bytes();
+            let rest = above.strip_prefix(top).filter(|rest| rest.is_empty() || rest[0] == b'/');
+            if let Some(rest) = rest.filter(|_| !self.dirs.contains_key(above)) {
+                let base = self.dir(top, way).map_err(refuse)?;
+                let way = rest.strip_prefix(b"/").unwrap_or(rest).to_vec();
+                return Ok(Spot { base, way, name: name.to_vec() });
+            }
+        }
         let mut missing: Vec<&[u8]> = Vec::new();
         let base = loop {
             match self.dir(above, way) {
@@ -147,7 +157,7 @@ impl<'a> Stage<'a> {
             return Ok(Rc::clone(dir));
         }
         let dir = Rc::new(Dir::open(path, way)?);
-        if self.dirs.len() == MOST_DIRECTORIES {
+        if self.dirs.len() > MOST_DIRECTORIES {
             return Err(Errno::MFILE);
         }
         self.dirs.insert(path.to_vec(), Rc::clone(&dir));
@@ -209,6 +219,12 @@ impl<'a> Stage<'a> {
             let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
             let (name, tail) = rest.split_at(end);
             let dir = Spot { base: Rc::clone(&spot.base), way: way.clone(), name: name.to_vec() };
+            let there = dir.look().ok().flatten().filter(|_| !self.is_removed(&dir.path()));
+            if there.is_some_and(|there| there.kind() == FileType::Directory) {
+                advance(&mut way, name);
+                rest = tail.strip_prefix(b"/").unwrap_or(tail);
+                continue;
+            }
             match self.look(&dir)? {
                 Node::Planned(FileType::Directory) => {}
                 Node::Absent => self.make_dir(&dir, None)?,
@@ -216,10 +232,7 @@ impl<'a> Stage<'a> {
                     return Err(refused("make the directory of", &spot.path(), Errno::NOTDIR));
                 }
             }
-            if !way.is_empty() {
-                way.push(b'/');
-            }
-            way.extend_from_slice(name);
+            advance(&mut way, name);
             rest = tail.strip_prefix(b"/").unwrap_or(tail);
         }
         Ok(())
@@ -354,6 +367,14 @@ impl<'a> Stage<'a> {
     pub(super) fn note_old(&mut self, old: &Seen) {
         self.hash.update(old.bytes());
     }
+}
+
+/// Adds a name to a way.
+fn advance(way: &mut Vec<u8>, name: &[u8]) {
+    if !way.is_empty() {
+        way.push(b'/');
+    }
+    way.extend_from_slice(name);
 }
 
 /// The error for a path that a change would change twice.

@@ -4,6 +4,10 @@ use super::found::Item;
 use rustix::fs::FileType;
 use std::collections::HashMap;
 
+/// How many files that are gone a new one is compared with. One that was moved and is not found is a
+/// new one, and what it was is gone.
+const MOST_COMPARED: usize = 16;
+
 /// What a file that was moved has in common with what it was.
 type Key = (u64, (i64, u32), u32);
 
@@ -34,7 +38,8 @@ impl Gone {
             return None;
         }
         let candidates = self.by_key.get_mut(&(new.size, new.mtime, new.mode()))?;
-        let at = candidates.iter().rposition(|at| is(*at))?;
+        let first = candidates.len().saturating_sub(MOST_COMPARED);
+        let at = first + candidates.get(first..)?.iter().rposition(|at| is(*at))?;
         Some(candidates.remove(at))
     }
 }

@@ -12,6 +12,7 @@ use super::{
         names::{is_ours, rename_new},
         seen::Seen,
         spot::{Dir, Handle, Spot, Way, look},
+        told::{self, refuse_many},
         tree,
     },
     journal,
@@ -24,7 +25,7 @@ use crate::{
 };
 use palisade_plan::{
     Path,
-    cell::{FileError, FileReply},
+    cell::FileError,
     change::{Changed, Effect, EffectKind, Prepared, Print},
     journal::{Entry, Node},
     names::Kind,
@@ -82,7 +83,8 @@ pub(in super::super) fn resolve(
     let digest = hash.finalize().into();
     let conflicts = Vec::new();
     let prepared = Prepared { effects, digest, diff, diff_complete, conflicts };
-    incoming.channel.send(&FileReply::Prepared(prepared))?;
+    refuse_many(&prepared.effects, &[])?;
+    incoming.channel.send_all(&told::prepared(prepared))?;
     incoming.decision()?;
     if begun.is_none() {
         cuts.retain(|cut| cut.entries.iter().all(|entry| cut.effect(entry).is_none()));
@@ -91,7 +93,7 @@ pub(in super::super) fn resolve(
     for cut in cuts {
         cut.take_back(&mut changed)?;
     }
-    Ok(incoming.channel.send(&FileReply::Changed(changed))?)
+    Ok(incoming.channel.send_all(&told::changed(changed))?)
 }
 
 fn find(view: &View) -> Result<Vec<Cut<'_>>, FileError> {

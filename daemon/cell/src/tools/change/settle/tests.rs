@@ -138,7 +138,7 @@ impl Two {
         };
         let kept = stage.take_kept();
         let reader = std::thread::spawn(move || read(&ours));
-        kept.send(&theirs, FileReply::Prepared(prepared)).unwrap();
+        kept.send(&theirs, vec![FileReply::Prepared(prepared)]).unwrap();
         let draft = reader.join().unwrap();
         let steps = stage.steps.len();
         let Some(cut) = cut else { return Ok((draft, steps)) };

@@ -1,0 +1,119 @@
+//! Lists of a change that may be too long for one message: how they are cut, and how long they may
+//! be in all.
+
+use crate::{
+    Path,
+    change::{Effect, EffectKind, Print, Restoration, State, Version},
+};
+use bincode::{Decode, Encode};
+
+/// The most effects of one change: more is refused, and can be done in several.
+pub const MOST_EFFECTS: usize = 100_000;
+
+/// The most bytes that the effects of one change take as messages.
+pub const MOST_TOLD: usize = 48 * 1024 * 1024;
+
+/// The most bytes of one part of a list.
+const PART: usize = 1024 * 1024;
+
+/// An entry of a list that may be too long for one message.
+pub trait Listed {
+    /// How many bytes it takes in a message, at most.
+    fn told(&self) -> usize;
+}
+
+/// What an entry takes beside its names.
+const ENTRY: usize = 192;
+
+impl Listed for Path {
+    fn told(&self) -> usize {
+        self.0.len() + ENTRY
+    }
+}
+
+impl Listed for (Path, Version) {
+    fn told(&self) -> usize {
+        self.0.told()
+    }
+}
+
+impl Listed for (Path, Print) {
+    fn told(&self) -> usize {
+        self.0.told() + self.1.told()
+    }
+}
+
+impl Listed for Print {
+    fn told(&self) -> usize {
+        if let Self::Symlink { target } = self { target.told() } else { ENTRY }
+    }
+}
+
+impl Listed for Effect {
+    fn told(&self) -> usize {
+        let from = if let EffectKind::Moved { from } = &self.kind { from.0.len() } else { 0 };
+        let below = self.below.as_ref().map_or(0, |files| files.len().saturating_mul(ENTRY / 4));
+        self.path.told() + from + below + self.print.told()
+    }
+}
+
+impl Listed for Restoration {
+    fn told(&self) -> usize {
+        match self {
+            Self::Put { path, expect, state } => {
+                let target = if let State::Symlink { target } = state { target.told() } else { 0 };
+                path.told() + expect.told() + target
+            }
+            Self::Rename { from, to, expect } => from.told() + to.told() + expect.told(),
+            Self::Revert { path, expect, .. } => path.told() + expect.told(),
+        }
+    }
+}
+
+/// A list in parts that each fit into a message; at least one, the last of which may be empty.
+#[must_use]
+pub fn parts<T: Listed>(list: Vec<T>) -> Vec<Vec<T>> {
+    let mut parts = vec![Vec::new()];
+    let mut size = 0_usize;
+    for one in list {
+        let told = one.told();
+        size = size.saturating_add(told);
+        if size > PART {
+            size = told;
+            parts.push(Vec::new());
+        }
+        if let Some(last) = parts.last_mut() {
+            last.push(one);
+        }
+    }
+    parts
+}
+
+/// Entries of a [`Change`](crate::change::Change)'s list that come before it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum ActPart {
+    /// Of [`Act::Settle`](crate::change::Act::Settle).
+    Leave(Vec<Path>),
+    /// Of [`Act::Restore`](crate::change::Act::Restore).
+    Entries(Vec<Restoration>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec;
+
+    #[test]
+    fn every_part_fits_into_a_message_and_nothing_is_lost() {
+        let path = |number: usize| Path(vec![b'x'; number % 4096]);
+        let list: Vec<Path> = (0..20_000).map(path).collect();
+        let cut = parts(list.clone());
+        assert!(cut.len() > 10);
+        for part in &cut {
+            let bytes = codec::encode(&ActPart::Leave(part.clone())).unwrap();
+            assert!(bytes.len() <= PART + 4096 + ENTRY, "{}", bytes.len());
+        }
+        assert_eq!(cut.concat(), list);
+        assert_eq!(parts::<Path>(Vec::new()), [Vec::new()]);
+    }
+}
