@@ -103,12 +103,12 @@ fn a_full_state_directory_refuses_calls_until_there_is_room() {
         assert_eq!(narrow.sandbox.ok("echo old > file; cat file"), "old\n");
         narrow.tell("fill");
         // The log has the rest of its last block; then nothing can be recorded, and so done.
+        // What a change would keep for undo may find no room before that, and then it is not done.
         let refused = (0..200).find_map(|n| {
             let result = narrow.call("bash", json!({"command": format!("echo {n} >> file")}));
-            result.error
+            result.error.filter(|error| error.code == ErrorCode::AuditFailed)
         });
         let error = refused.expect("a log on a full disk takes no more");
-        assert_eq!(error.code, ErrorCode::AuditFailed, "{error}");
         assert!(error.message.contains("No space left"), "{error}");
         assert!(error.hint.contains("make room"), "{error}");
         let text = fs::read_to_string(narrow.world.workspace().join("file"));
