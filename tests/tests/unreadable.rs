@@ -73,7 +73,7 @@ fn what_is_new_and_unreadable_is_committed_and_undone() {
         assert_eq!(desk.text("new").as_deref(), Some("secret\n"), "{who:?}");
         assert_eq!(desk.text("f").as_deref(), Some("text\nmore\n"), "{who:?}");
         for name in ["new", "f"] {
-            fs::set_permissions(desk.path(name), fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(desk.path(name), fs::Permissions::from_mode(0o000)).unwrap();
         }
         undo(&desk, &result);
         assert_eq!(desk.text("new"), None, "{who:?}");

@@ -13,23 +13,22 @@ pub(crate) struct Parts(Vec<ActPart>);
 impl Parts {
     /// Keeps a part; makes a change whole of those that were kept.
     pub(crate) fn take(&mut self, request: FileRequest) -> Result<Option<FileRequest>, Stop> {
-        let mut parts = std::mem::take(&mut self.0);
-        match request {
-            FileRequest::Part(_) if parts.len() == MOST_PARTS => {
-                Err(Stop::OutOfOrder("a change has too many parts"))
+        if let FileRequest::Part(part) = request {
+            self.0.push(part);
+            if self.0.len() > MOST_PARTS {
+                return Err(Stop::OutOfOrder("a change has too many parts"));
             }
-            FileRequest::Part(part) => {
-                parts.push(part);
-                self.0 = parts;
-                Ok(None)
-            }
-            FileRequest::Change(mut change) => {
-                whole(&mut change.act, parts)?;
-                Ok(Some(FileRequest::Change(change)))
-            }
-            request if parts.is_empty() || request == FileRequest::Abandon => Ok(Some(request)),
-            _ => Err(Stop::OutOfOrder("parts came, and no change")),
+            return Ok(None);
         }
+        let parts = std::mem::take(&mut self.0);
+        if let FileRequest::Change(mut change) = request {
+            whole(&mut change.act, parts)?;
+            return Ok(Some(FileRequest::Change(change)));
+        }
+        if parts.is_empty() || request == FileRequest::Abandon {
+            return Ok(Some(request));
+        }
+        Err(Stop::OutOfOrder("parts came, and no change"))
     }
 }
 

@@ -77,9 +77,16 @@ const FOLDED: usize = 1000;
 /// The most bytes of paths that findings name; the rest are counted.
 const MOST_NAMED: usize = 2 * 1024 * 1024;
 
+/// Losses of one directory.
+#[derive(Debug, Default)]
+struct Folded {
+    entries: u64,
+    targets: Vec<String>,
+}
+
 /// Losses as one finding for each directory and deed, with exact counts.
 fn folded(tool: &ToolName, lost: &[&Effect]) -> Vec<Finding> {
-    let mut by: BTreeMap<(&[u8], &str), (u64, Vec<String>)> = BTreeMap::new();
+    let mut by: BTreeMap<(&[u8], &str), Folded> = BTreeMap::new();
     let mut named = 0;
     for effect in lost {
         let path = effect.path.0.as_slice();
@@ -95,19 +102,20 @@ fn folded(tool: &ToolName, lost: &[&Effect]) -> Vec<Finding> {
             | EffectKind::Touched
             | EffectKind::Special => "replaced what was in",
         };
-        let (entries, targets) = by.entry((path.get(..slash).unwrap_or(path), deed)).or_default();
-        *entries = entries.saturating_add(entries_of(effect));
+        let fold = by.entry((path.get(..slash).unwrap_or(path), deed)).or_default();
+        fold.entries = fold.entries.saturating_add(entries_of(effect));
         named += path.len();
         if named <= MOST_NAMED {
-            targets.push(String::from_utf8_lossy(path).into_owned());
+            fold.targets.push(String::from_utf8_lossy(path).into_owned());
         }
     }
-    let finding = |((directory, deed), (entries, targets)): ((&[u8], &str), (u64, Vec<String>))| {
+    let mut found = Vec::with_capacity(by.len());
+    for ((directory, deed), Folded { entries, targets }) in by {
         let shown = String::from_utf8_lossy(directory);
         let why = format!("{tool} {deed} {entries} entries in {shown:?}");
-        Finding { targets, ..Finding::new("destructive", Severity::Warning, why) }
-    };
-    by.into_iter().map(finding).collect()
+        found.push(Finding { targets, ..Finding::new("destructive", Severity::Warning, why) });
+    }
+    found
 }
 
 /// Whether a directory that is gone had nothing in it but files that the session itself wrote.

@@ -106,12 +106,12 @@ impl Search {
 }
 
 fn obstacle(path: &Path, error: io::Error) -> Obstacle {
-    match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Obstacle::Absent,
-        _ => match closed_directory(path) {
-            Some(directory) => Obstacle::Closed { directory, person: Person::this_process() },
-            None => Obstacle::Other(error),
-        },
+    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
+        return Obstacle::Absent;
+    }
+    match closed_directory(path) {
+        Some(directory) => Obstacle::Closed { directory, person: Person::this_process() },
+        None => Obstacle::Other(error),
     }
 }
 

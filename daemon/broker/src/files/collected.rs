@@ -19,38 +19,31 @@ pub(super) struct Collected {
 
 impl Collected {
     /// Keeps a part; makes a reply whole of those that were kept.
-    pub(super) fn take(&mut self, reply: FileReply) -> Result<Option<FileReply>, ChannelError> {
-        Ok(Some(match reply {
-            FileReply::Effects(part) => {
-                self.grow(part.iter().map(Effect::told).sum())?;
-                self.effects.extend(part);
-                if self.effects.len() > MOST_EFFECTS {
-                    let count = self.effects.len();
-                    return Err(ChannelError::Codec(CodecError::TooLarge(count, MOST_EFFECTS)));
-                }
-                return Ok(None);
+    pub(super) fn take(&mut self, mut reply: FileReply) -> Result<Option<FileReply>, ChannelError> {
+        if let FileReply::Effects(part) = reply {
+            self.grow(part.iter().map(Effect::told).sum())?;
+            self.effects.extend(part);
+            let count = self.effects.len();
+            if count > MOST_EFFECTS {
+                return Err(ChannelError::Codec(CodecError::TooLarge(count, MOST_EFFECTS)));
             }
-            FileReply::Wrote(part) => {
-                self.grow(part.iter().map(|one| one.told()).sum())?;
-                self.wrote.extend(part);
-                return Ok(None);
-            }
-            FileReply::Prepared(mut prepared) => {
-                let first = std::mem::take(self);
-                prepared.effects = [first.effects, prepared.effects].concat();
-                FileReply::Prepared(prepared)
-            }
-            FileReply::Changed(mut changed) => {
-                let first = std::mem::take(self);
-                changed.effects = [first.effects, changed.effects].concat();
-                changed.wrote = [first.wrote, changed.wrote].concat();
-                FileReply::Changed(changed)
-            }
-            other => {
-                *self = Self::default();
-                other
-            }
-        }))
+            return Ok(None);
+        }
+        if let FileReply::Wrote(part) = reply {
+            self.grow(part.iter().map(|one| one.told()).sum())?;
+            self.wrote.extend(part);
+            return Ok(None);
+        }
+        let mut first = std::mem::take(self);
+        if let FileReply::Prepared(prepared) = &mut reply {
+            first.effects.append(&mut prepared.effects);
+            prepared.effects = first.effects;
+        } else if let FileReply::Changed(changed) = &mut reply {
+            first.effects.append(&mut changed.effects);
+            first.wrote.append(&mut changed.wrote);
+            (changed.effects, changed.wrote) = (first.effects, first.wrote);
+        }
+        Ok(Some(reply))
     }
 
     /// A cell is not believed to keep to the bounds itself.
