@@ -81,7 +81,9 @@ struct Top(PathBuf);
 
 impl Top {
     fn new() -> io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("palisade-proof-{}", uuid::Uuid::now_v7()));
+        // The random part of it: a socket is made in there, whose path must be short.
+        let (_, random) = uuid::Uuid::now_v7().as_u64_pair();
+        let path = std::env::temp_dir().join(format!("palisade-proof-{random:016x}"));
         DirBuilder::new().mode(0o755).create(&path)?;
         let top = Self(path);
         fs::set_permissions(&top.0, fs::Permissions::from_mode(0o755))?;
