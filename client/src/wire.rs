@@ -43,9 +43,11 @@ pub(crate) async fn read<R: AsyncRead + Unpin>(stream: &mut R) -> Result<Incomin
 }
 
 fn end(error: &std::io::Error) -> Incoming {
-    match error.kind() {
-        ErrorKind::UnexpectedEof => Incoming::End("the daemon closed it".to_owned()),
-        ErrorKind::ConnectionReset => Incoming::Reset(error.to_string()),
-        _ => Incoming::End(error.to_string()),
+    if error.kind() == ErrorKind::UnexpectedEof {
+        return Incoming::End("the daemon closed it".to_owned());
     }
+    if error.kind() == ErrorKind::ConnectionReset {
+        return Incoming::Reset(error.to_string());
+    }
+    Incoming::End(error.to_string())
 }
