@@ -111,7 +111,8 @@ fn served_by_the_service() {
     assert_eq!(booted.ok(&["stat", "-c", "%u %s", "/home/alice/work/file"]), "4343 5");
     // A home that only its owner may enter; and inside, nothing of the daemon's.
     let seen = booted.served("-- 'ls -A /run; ls /var/lib/palisade 2>/dev/null; ls ~'");
-    assert_eq!(seen, "work\n");
+    // Beside the workspace, the directories of the search path that this home lacks.
+    assert_eq!(seen, "go\nwork\n");
     booted.ok(&["chmod", "700", "/home/alice", "/home/alice/work"]);
     assert_eq!(booted.served("-- cat file"), "kept\n");
 
@@ -192,8 +193,8 @@ fn privilege_in_the_service() {
         listed.lines().map(|pid| pid.parse().expect("a pid")).collect::<Vec<u32>>()
     };
     let cells = below(inner);
-    let run = cells.iter().find(|cell| booted.status(**cell, "Name") == "cell 1 run");
-    let programs = below(*run.expect("the session's runner"));
+    let run = cells.iter().find(|cell| booted.status(**cell, "Name") == "cell 1 read");
+    let programs = below(*run.expect("the session's reading runner"));
     assert!(!programs.is_empty());
     let mut settled = 0;
     for pid in cells.into_iter().chain(programs) {

@@ -89,7 +89,7 @@ fn resolve_all(
     root: &Root,
     users: Option<BorrowedFd<'_>>,
 ) -> Result<Vec<(PathBuf, Piece)>, StepFailure> {
-    let borrowed = Borrowed::take(root.runs.peer)?;
+    let borrowed = Borrowed::take_to_find(root.runs.peer)?;
     let mut pieces = Vec::with_capacity(root.binds.len() + 8);
     for bind in &root.binds {
         match resolve(bind, root, users) {
