@@ -3,6 +3,7 @@
 //!
 //! Paths are from the workspace, names those in the directory that the journal is in.
 
+use crate::change::Past;
 use bincode::{Decode, Encode};
 
 /// The form of what follows; another is left alone.
@@ -89,5 +90,18 @@ pub enum Entry {
         old: (i64, u32),
         /// The new one.
         new: (i64, u32),
+    },
+    /// A file gets more at its end, and stays the same file.
+    Append {
+        /// Where.
+        path: Vec<u8>,
+        /// The name of what it gets.
+        aside: Vec<u8>,
+        /// Its inode.
+        ino: u64,
+        /// What it was.
+        old: Past,
+        /// What it is then.
+        new: Past,
     },
 }

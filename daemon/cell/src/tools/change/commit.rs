@@ -141,6 +141,8 @@ fn path_of(step: &Step) -> Path {
         | Step::Touch { spot, .. }
         | Step::Mode { spot, .. } => spot.path(),
         Step::Move { to, .. } | Step::MoveOver { to, .. } => to.path(),
+        Step::Append(append) => append.spot.path(),
+        Step::Cut(cut) => cut.spot.path(),
     }
 }
 

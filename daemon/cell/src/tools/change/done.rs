@@ -2,10 +2,12 @@
 
 use super::{
     act::{Below, StepError, exchange, put_back, set_mode, set_time},
+    cut::Cut,
     fresh::Fresh,
     names::rename_new,
     seen::Seen,
     settle::{
+        append,
         back::{give_back, restore_name},
         staging::Staging,
         whole::files,
@@ -65,6 +67,13 @@ pub(super) enum Done {
         spot: Spot,
         old: (i64, u32),
     },
+    Appended {
+        spot: Spot,
+        old: Seen,
+        /// Its size by then.
+        end: u64,
+    },
+    Cut(Box<Cut>),
 }
 
 impl Done {
@@ -77,7 +86,9 @@ impl Done {
             | Self::Placed { spot, .. }
             | Self::Taken { spot, .. }
             | Self::Touched { spot, .. }
+            | Self::Appended { spot, .. }
             | Self::Mode { spot, .. } => spot.path(),
+            Self::Cut(cut) => cut.spot.path(),
             Self::Moved { to, .. } | Self::MovedOver { to, .. } => to.path(),
         }
     }
@@ -88,7 +99,9 @@ impl Done {
             Self::New { spot, .. }
             | Self::Placed { spot, .. }
             | Self::Touched { spot, .. }
+            | Self::Appended { spot, .. }
             | Self::Mode { spot, .. } => Some(spot),
+            Self::Cut(cut) => Some(&cut.spot),
             Self::Aside { spot, fresh, .. } => fresh.as_ref().map(|_| spot),
             Self::Moved { to, .. } | Self::MovedOver { to, .. } => Some(to),
             Self::MadeDir { .. } | Self::Taken { .. } => None,
@@ -113,7 +126,9 @@ impl Done {
             | Self::MovedOver { .. }
             | Self::Mode { .. }
             | Self::Taken { .. }
-            | Self::Touched { .. } => Ok(()),
+            | Self::Touched { .. }
+            | Self::Appended { .. }
+            | Self::Cut(_) => Ok(()),
         }
     }
 
@@ -145,7 +160,9 @@ impl Done {
             | Self::Mode { .. }
             | Self::Placed { .. }
             | Self::Taken { .. }
-            | Self::Touched { .. }) => Ok(other.rename_back()?),
+            | Self::Touched { .. }
+            | Self::Appended { .. }
+            | Self::Cut(_)) => Ok(other.rename_back()?),
         }
     }
 
@@ -179,6 +196,8 @@ impl Done {
             }
             Self::Mode { spot, old } => set_mode(&spot.handle()?, old),
             Self::Touched { spot, old } => set_time(&spot.handle()?, old),
+            Self::Appended { spot, old, end } => append::cut(&spot, old.id(), end, old.past()),
+            Self::Cut(cut) => cut.undo(),
             Self::Taken { spot, staging, kept } => {
                 give_back(&staging, &kept, &spot.dir()?, &spot.name)
             }
@@ -224,6 +243,8 @@ impl Done {
             Self::Placed { .. }
             | Self::Taken { .. }
             | Self::Touched { .. }
+            | Self::Appended { .. }
+            | Self::Cut(_)
             | Self::MadeDir { .. }
             | Self::New { .. }
             | Self::Moved { .. }
@@ -239,7 +260,10 @@ impl Done {
                 fresh.version().or_else(|| spot.look().ok().flatten()).into_iter().collect()
             }
             Self::Placed { spot, .. } => files(spot),
-            Self::Touched { spot, .. } => spot.look().ok().flatten().into_iter().collect(),
+            Self::Touched { spot, .. } | Self::Appended { spot, .. } => {
+                spot.look().ok().flatten().into_iter().collect()
+            }
+            Self::Cut(cut) => cut.spot.look().ok().flatten().into_iter().collect(),
             Self::New { fresh: None, .. }
             | Self::Aside { fresh: None, .. }
             | Self::MadeDir { .. }

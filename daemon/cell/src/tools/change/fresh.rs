@@ -98,6 +98,20 @@ impl Fresh {
         Ok(Some(content))
     }
 
+    /// What was written, from its beginning.
+    pub(super) fn read_again(&self) -> io::Result<File> {
+        let mut file = match (&self.file, &self.name) {
+            (Some(file), _) => file.try_clone()?,
+            (None, Some(name)) => {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                rustix::fs::openat(&self.dir, name.as_str(), flags, Mode::empty())?.into()
+            }
+            (None, None) => return Err(io::Error::other("it is closed")),
+        };
+        file.rewind()?;
+        Ok(file)
+    }
+
     /// It is complete: gives it the mode, the owner and the time that it is to have.
     pub(super) fn complete(&self, like: Like) -> io::Result<Facts> {
         let file = self.file()?;

@@ -5,6 +5,7 @@ mod act;
 mod arrange;
 mod aside;
 mod commit;
+mod cut;
 mod delete;
 mod done;
 mod fresh;

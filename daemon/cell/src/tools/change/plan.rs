@@ -150,6 +150,21 @@ impl Stage<'_> {
         self.plan(path, Some(kind), step)
     }
 
+    /// Keeps what stays the same one.
+    pub(super) fn keep_same(
+        &mut self,
+        spot: &Spot,
+        old: &Seen,
+        known: Known,
+    ) -> Result<(), FileError> {
+        match known {
+            Known::Content(digest) => {
+                self.keep(Before::Same { path: spot.path(), was: old.past(), digest })
+            }
+            Known::Directory => self.keep_seen(spot, old),
+        }
+    }
+
     /// Plans another mode for a file or directory.
     pub(super) fn mode(
         &mut self,
@@ -162,12 +177,7 @@ impl Stage<'_> {
         self.note(b"mode", &path, None);
         sha2::Digest::update(&mut self.hash, mode.to_le_bytes());
         self.note_old(&old);
-        match known {
-            Known::Content(digest) => {
-                self.keep(Before::Same { path: path.clone(), was: old.past(), digest })?;
-            }
-            Known::Directory => self.keep_seen(spot, &old)?,
-        }
+        self.keep_same(spot, &old, known)?;
         self.plan(path, Some(old.kind()), Step::Mode { spot: spot.clone(), old, mode })
     }
 

@@ -3,11 +3,13 @@
 use super::{
     act::{Below, StepError, exchange, free, is_moved, replace_by_link, set_mode, set_time},
     aside::remove_as,
+    cut::Cut,
     done::Done,
     fresh::Fresh,
     names::{random_name, rename_new, with_free_name},
     seen::Seen,
     settle::{
+        append::Append,
         copy::Source,
         staging::Staging,
         swap::{place, take_away},
@@ -55,6 +57,10 @@ pub(super) enum Step {
     },
     /// Give a file another time.
     Touch { spot: Spot, old: Seen, mtime: (i64, u32) },
+    /// Add to a file what a program added in a transaction.
+    Append(Box<Append>),
+    /// Take away what a call added to a file.
+    Cut(Box<Cut>),
 }
 
 impl Step {
@@ -69,6 +75,8 @@ impl Step {
             | Self::Take { old, .. }
             | Self::Touch { old, .. } => Some(old),
             Self::Place { old, .. } => old.as_ref().map(|(old, _)| old),
+            Self::Append(append) => Some(&append.old),
+            Self::Cut(cut) => Some(&cut.old),
         };
         old.map(Seen::kind)
     }
@@ -79,6 +87,7 @@ impl Step {
     pub(super) fn prepare(&mut self) -> Result<(), FileError> {
         match self {
             Self::Place { source, staging, .. } => source.copy(staging),
+            Self::Append(append) => append.prepare(),
             Self::MakeDir { .. }
             | Self::Link { .. }
             | Self::Put { .. }
@@ -88,7 +97,8 @@ impl Step {
             | Self::MoveOver { .. }
             | Self::Mode { .. }
             | Self::Take { .. }
-            | Self::Touch { .. } => Ok(()),
+            | Self::Touch { .. }
+            | Self::Cut(_) => Ok(()),
         }
     }
 
@@ -159,6 +169,8 @@ impl Step {
                 set_time(&handle, mtime)?;
                 Ok(Done::Touched { spot, old: old.mtime })
             }
+            Self::Append(append) => append.take(),
+            Self::Cut(cut) => cut.take(),
         }
     }
 }

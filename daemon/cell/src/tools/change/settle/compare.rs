@@ -3,7 +3,7 @@
 
 use super::{
     super::{keep::changed, seen::Seen, spot::Spot, stage::Stage},
-    content::{self, Likeness},
+    content::{self, Digests, Likeness},
 };
 use crate::tools::{failure, kind_name, refused, refused_io, shown};
 use palisade_plan::{
@@ -18,6 +18,8 @@ use std::{fs::File, os::fd::AsFd, os::unix::fs::FileExt as _};
 #[derive(Debug)]
 pub(super) struct Compared {
     pub(super) digest: [u8; 32],
+    /// That of what it has in common with one that it only adds to.
+    pub(super) first: Option<[u8; 32]>,
     pub(super) likeness: Likeness,
     /// Extended attributes are others.
     pub(super) attributes: Attributes,
@@ -57,7 +59,7 @@ pub(super) fn compare(
         None => None,
     };
     let other = old.as_ref().zip(lower).map(|(file, old)| (file, old.size));
-    let (digest, likeness) =
+    let (Digests { whole: digest, first }, likeness) =
         content::digest(&new, seen.size, other).map_err(|e| unreadable(&path, &e))?;
     let attributes = match &old {
         Some(old) => same_attributes(&new, old).map_err(|e| refused("read", &path, e))?,
@@ -69,7 +71,7 @@ pub(super) fn compare(
     if likeness != Likeness::Same {
         show(stage, &path, (&new, seen.size), other)?;
     }
-    Ok(Compared { digest, likeness, attributes })
+    Ok(Compared { digest, first, likeness, attributes })
 }
 
 /// The error for a file that can not be read to its end: somebody has made it shorter.

@@ -88,13 +88,21 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// The digest of all of a file, and of as much of it as another has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Digests {
+    pub(super) whole: [u8; 32],
+    pub(super) first: Option<[u8; 32]>,
+}
+
 /// A file's digest, and how it is to another.
 pub(super) fn digest(
     file: &File,
     size: u64,
     other: Option<(&File, u64)>,
-) -> io::Result<([u8; 32], Likeness)> {
+) -> io::Result<(Digests, Likeness)> {
     let mut hash = Sha256::new();
+    let mut first = None;
     let (mut piece, mut beside) = (vec![0; PIECE], Vec::new());
     let mut alike = other.is_some_and(|(_, length)| length <= size);
     let mut parts = Parts::new(file, size);
@@ -104,6 +112,10 @@ pub(super) fn digest(
         let wanted = usize::try_from(size - at).unwrap_or(PIECE).min(PIECE);
         let piece = piece.get_mut(..wanted).unwrap_or_default();
         parts.read(piece, at)?;
+        let length = other.and_then(|(_, length)| usize::try_from(length.checked_sub(at)?).ok());
+        if let Some(part) = length.filter(|length| *length < wanted).and_then(|l| piece.get(..l)) {
+            first = first.or_else(|| Some(hash.clone().chain_update(part).finalize().into()));
+        }
         hash.update(&*piece);
         if let Some(other) = others.as_mut().filter(|_| alike) {
             let common =
@@ -119,7 +131,7 @@ pub(super) fn digest(
         Some(_) if alike => Likeness::Longer,
         Some(_) | None => Likeness::Other,
     };
-    Ok((hash.finalize().into(), likeness))
+    Ok((Digests { whole: hash.finalize().into(), first }, likeness))
 }
 
 /// Name and value.
@@ -173,7 +185,11 @@ mod tests {
             dense.write_all_at(data, at).unwrap();
             let (one, likeness) = digest(&sparse, size, Some((&dense, size))).unwrap();
             assert_eq!(likeness, Likeness::Same);
-            assert_eq!(one, digest(&dense, size, None).unwrap().0);
+            assert_eq!(one.whole, digest(&dense, size, None).unwrap().0.whole);
+            for part in [0, 7, PIECE as u64, size - 1] {
+                let (both, _) = digest(&dense, size, Some((&dense, part))).unwrap();
+                assert_eq!(both.first, Some(digest(&dense, part, None).unwrap().0.whole), "{part}");
+            }
         }
         // A hole of the other is not what is there.
         sparse.write_all_at(b"x", 4 * PIECE as u64).unwrap();

@@ -88,6 +88,33 @@ impl Source {
     }
 }
 
+impl Source {
+    /// Copies what it has from a length on into the staging directory.
+    pub(super) fn copy_tail(&self, staging: &Staging, from: u64) -> Result<(), FileError> {
+        let fail = |errno| refused("write beside", &self.path, errno);
+        let dir = self.layer.directory(&self.way).map_err(fail)?;
+        let stat = rustix::fs::statat(&dir, self.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW);
+        let seen = stat.and_then(|stat| self.layer.seen(&dir, &self.name, &self.path, &stat));
+        let seen = seen.map_err(fail)?;
+        let file = content::open_file(&dir, &self.name, &seen).map_err(fail)?;
+        let aside = staging.dir().map_err(fail)?;
+        let flags =
+            OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
+        let made = rustix::fs::openat(aside, self.aside.as_slice(), flags, Mode::RUSR | Mode::WUSR)
+            .map_err(fail)?;
+        let (mut piece, mut at, made) = (vec![0; PIECE], from, File::from(made));
+        while at < seen.size {
+            let wanted = usize::try_from(seen.size - at).unwrap_or(PIECE).min(PIECE);
+            let piece = piece.get_mut(..wanted).unwrap_or_default();
+            let copied = file.read_exact_at(piece, at);
+            let copied = copied.and_then(|()| made.write_all_at(piece, at - from));
+            copied.map_err(|e| refused_io("write beside", &self.path, &e))?;
+            at += wanted as u64;
+        }
+        Ok(())
+    }
+}
+
 /// A directory with its mode, or with one in which it can be filled.
 fn directory(aside: impl AsFd, name: &[u8], mode: u32) -> Result<(), Errno> {
     rustix::fs::mkdirat(&aside, name, Mode::RWXU)?;

@@ -4,6 +4,7 @@
 use super::{
     super::{seen::Seen, spot::Dir, stage::Stage, step::Step},
     found::{Item, is_special},
+    grow::{Names, touched},
     leave::Leave,
     moves::Gone,
     staging::Staging,
@@ -17,7 +18,7 @@ use crate::{
 };
 use palisade_plan::{Path, cell::FileError};
 use rustix::fs::FileType;
-use std::{collections::BTreeMap, rc::Rc};
+use std::{cell::OnceCell, collections::BTreeMap, rc::Rc};
 
 /// The bits without which the owner of a directory can not change what is in it.
 const USABLE: u32 = 0o300;
@@ -31,6 +32,10 @@ pub(super) struct Emission<'s, 'a> {
     pub(super) staging: Rc<Staging>,
     /// Times to be set when all else is done, by file.
     pub(super) times: BTreeMap<(u64, u64), (Path, Step)>,
+    /// How many items are about each file.
+    pub(super) touched: Names,
+    /// How often each file has a name in the workspace, if that had to be found out.
+    pub(super) names: OnceCell<Option<Names>>,
 }
 
 impl<'s, 'a> Emission<'s, 'a> {
@@ -43,13 +48,15 @@ impl<'s, 'a> Emission<'s, 'a> {
         let staging = Rc::new(Staging::new(base, layers.kept.durable));
         stage.staging = Some(Rc::clone(&staging));
         let upper = Rc::clone(upper);
-        Self { stage, channel, layers, upper, staging, times: BTreeMap::new() }
+        let (times, touched, names) = (BTreeMap::new(), Names::new(), OnceCell::new());
+        Self { stage, channel, layers, upper, staging, times, touched, names }
     }
 
     pub(super) fn all(&mut self, items: Vec<Item>, left: &mut Leave<'_>) -> Result<(), Stop> {
         let leave: Vec<bool> = items.iter().map(|item| left.has(&item.spot.path())).collect();
         let is_left = |at: usize| leave.get(at).copied().unwrap_or(false);
         let mut gone = Gone::of(&items);
+        self.touched = touched(&items);
         let mut moved = vec![false; items.len()];
         let (mut last, mut modes) = (Vec::new(), Vec::new());
         for (at, item) in items.iter().enumerate() {

@@ -138,7 +138,15 @@ fn entry(step: &Step, staging: &Staging) -> io::Result<Entry> {
         Step::Touch { spot, old, mtime } => {
             Entry::Touch { path: way(spot), ino: old.ino, old: old.mtime, new: *mtime }
         }
+        Step::Append(append) => Entry::Append {
+            path: way(&append.spot),
+            aside: append.source.aside.clone(),
+            ino: append.old.ino,
+            old: append.old.past(),
+            new: append.new,
+        },
         Step::MakeDir { .. }
+        | Step::Cut(_)
         | Step::Link { .. }
         | Step::Put { .. }
         | Step::Replace { .. }

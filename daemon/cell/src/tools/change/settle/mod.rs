@@ -9,12 +9,14 @@ mod compare;
 mod content;
 mod emit;
 mod found;
+mod grow;
 mod leave;
 mod moves;
 mod place;
 mod sync;
 mod tracked;
 
+pub(super) mod append;
 pub(super) mod back;
 pub(super) mod copy;
 pub(super) mod journal;

@@ -151,7 +151,7 @@ impl Emission<'_, '_> {
         Ok(Made { print, bytes, source })
     }
 
-    fn source(&self, spot: &Spot, old: Option<&Seen>) -> Source {
+    pub(super) fn source(&self, spot: &Spot, old: Option<&Seen>) -> Source {
         let owner = old.filter(|old| old.kind() == FileType::RegularFile).map(|old| old.owner);
         let (layer, way) = (Rc::clone(&self.upper), spot.way.clone());
         let (name, aside) = (spot.name.clone(), self.staging.name());
@@ -163,7 +163,7 @@ impl Emission<'_, '_> {
         if new.size > most { Err(too_large(path, new.size, most)) } else { Ok(()) }
     }
 
-    fn note_file(&mut self, path: &Path, new: &Seen, digest: [u8; 32]) {
+    pub(super) fn note_file(&mut self, path: &Path, new: &Seen, digest: [u8; 32]) {
         let facts = Facts { size: new.size, mode: new.mode(), digest };
         self.stage.note(b"put", path, Some(facts));
         self.stage.note_part(&new.mtime.0.to_le_bytes());
@@ -225,6 +225,10 @@ impl Emission<'_, '_> {
             (Likeness::Other, _) => EffectKind::Replaced,
         };
         refuse_ours(&path, spot)?;
+        let same = compared.attributes == Attributes::Same;
+        if kind == EffectKind::Appended && same && self.can_append(spot, old, new) {
+            return self.append(spot, old, new, &compared);
+        }
         self.unchanged(&path, old, Some(new))?;
         self.stage.found.push((spot.clone(), Some(*old)));
         self.note_file(&path, new, digest);
@@ -305,7 +309,7 @@ impl Emission<'_, '_> {
         let Some(before) = print::digest(&was.spot, old, u64::MAX) else { return false };
         let now = self.upper(&is.spot).ok().and_then(|dir| {
             let file = content::open_file(&dir, &is.spot.name, new).ok()?;
-            Some(content::digest(&file, new.size, None).ok()?.0)
+            Some(content::digest(&file, new.size, None).ok()?.0.whole)
         });
         now == Some(before)
     }

@@ -15,7 +15,7 @@ use super::{
         told::{self, refuse_many},
         tree,
     },
-    journal,
+    append, journal,
     staging::{JOURNAL, is_in, open},
 };
 use crate::{
@@ -55,7 +55,7 @@ struct Cut<'a> {
 
 /// How far a step had come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+pub(super) enum Standing {
     /// It was not done, or is taken back already.
     Before,
     /// It was done.
@@ -203,6 +203,12 @@ impl Cut<'_> {
                 Some(now) if now.ino == *ino && now.mtime == *new => Standing::After,
                 Some(_) | None => Standing::Foreign,
             },
+            Entry::Append { path, aside, ino, old, new } => match self.spot(path) {
+                Some(spot) if !aside.contains(&b'/') => {
+                    append::standing(&spot, (&self.dir, aside), *ino, (old, new))
+                }
+                Some(_) | None => Standing::Foreign,
+            },
         }
     }
 
@@ -218,7 +224,9 @@ impl Cut<'_> {
             return None;
         }
         let (way, kind) = match entry {
-            Entry::Place { path, old: Some(_), .. } => (path, EffectKind::Replaced),
+            Entry::Place { path, old: Some(_), .. } | Entry::Append { path, .. } => {
+                (path, EffectKind::Replaced)
+            }
             Entry::Place { path, old: None, .. } => (path, EffectKind::Deleted { entries: 1 }),
             Entry::Take { path, .. } => (path, EffectKind::Created),
             Entry::Move { from, to, .. } => {
@@ -292,6 +300,11 @@ impl Cut<'_> {
             }
             Entry::Mode { path, old, .. } => set_mode(&place(path)?.handle()?, *old),
             Entry::Touch { path, old, .. } => set_time(&place(path)?.handle()?, *old),
+            Entry::Append { path, old, .. } => {
+                let spot = place(path)?;
+                let now = spot.look()?.ok_or(Errno::STALE)?;
+                append::cut(&spot, now.id(), now.size, *old)
+            }
         }
     }
 
@@ -351,7 +364,8 @@ fn path_of(entry: &Entry) -> &[u8] {
         Entry::Place { path, .. }
         | Entry::Take { path, .. }
         | Entry::Mode { path, .. }
-        | Entry::Touch { path, .. } => path,
+        | Entry::Touch { path, .. }
+        | Entry::Append { path, .. } => path,
         Entry::Move { from, .. } => from,
     }
 }

@@ -42,6 +42,8 @@ impl Syncing {
                 syncing.directories.extend(spots(step).map(|spot| spot.way.clone()));
                 if let Step::Place { source, .. } = step {
                     tops.push((source.aside.as_slice(), &source.path));
+                } else if let Step::Append(append) = step {
+                    tops.push((append.source.aside.as_slice(), &append.source.path));
                 }
             }
         }
@@ -101,7 +103,9 @@ fn counts(step: &Step, durable: Durable) -> bool {
     match durable {
         Durable::No => false,
         Durable::All => true,
-        Durable::Replaced => matches!(step, Step::Place { old: Some(_), .. }),
+        Durable::Replaced => {
+            matches!(step, Step::Place { old: Some(_), .. } | Step::Append(_))
+        }
     }
 }
 
@@ -118,6 +122,8 @@ fn spots(step: &Step) -> impl Iterator<Item = &Spot> {
         | Step::Place { spot, .. }
         | Step::Take { spot, .. }
         | Step::Touch { spot, .. } => (spot, None),
+        Step::Append(append) => (&append.spot, None),
+        Step::Cut(cut) => (&cut.spot, None),
     };
     std::iter::once(one).chain(other)
 }

@@ -32,6 +32,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod append;
 mod crash;
 mod names;
 mod outside;

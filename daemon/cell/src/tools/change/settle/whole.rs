@@ -160,7 +160,7 @@ pub(in super::super) fn measure<E: From<FileError>>(
                     .map_err(|e| refused("read", part.path, e))?;
                 let (digest, _) = content::digest(&file, part.seen.size, None)
                     .map_err(|e| refused_io("read", part.path, &e))?;
-                hash.update(digest);
+                hash.update(digest.whole);
             }
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(part.dir, part.name, Vec::new())

@@ -70,7 +70,7 @@ impl Two {
         Some(self.left().iter().filter_map(read).map(|(head, _)| head.digest).collect())
     }
 
-    fn resolve(&self) -> Changed {
+    pub(super) fn resolve(&self) -> Changed {
         let draft = self.broker.prepare(Act::Resolve { begun: self.begun() }, &[]).unwrap();
         let reply = self.broker.ask(&FileRequest::Commit);
         let FileReply::Changed(changed) = reply else { panic!("{reply:?}") };
