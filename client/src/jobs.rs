@@ -3,7 +3,9 @@
 use crate::{Call, ChangeSet, Session};
 use palisade_protocol::{
     CallId, CallResult, WireError,
-    arguments::{Bash, BashRoute, JobInput, JobKill, JobList, JobOutput, Signal},
+    arguments::{
+        Bash, BashRoute, IfRefused, JobCommit, JobInput, JobKill, JobList, JobOutput, Signal,
+    },
 };
 use serde::Deserialize;
 use std::time::Duration;
@@ -87,7 +89,8 @@ pub struct JobStatus {
 }
 
 impl JobStatus {
-    /// The job that a result is about: of `bash` that became a job, `job_output`, `job_kill`.
+    /// The job that a result is about: of `bash` that became a job, `job_output`, `job_commit`,
+    /// `job_kill`.
     #[must_use]
     pub fn of(result: &CallResult) -> Option<Self> {
         serde_json::from_str(result.data.as_ref()?.as_str()).ok()
@@ -130,6 +133,11 @@ impl Session {
     pub fn job_resize(&self, job: u64, rows: u16, cols: u16) -> Call<JobInput> {
         let (rows, cols) = (Some(rows), Some(cols));
         self.call("job_input", JobInput { job, rows, cols, ..JobInput::default() })
+    }
+
+    /// Commits what a job has changed so far; the job goes on.
+    pub fn job_commit(&self, job: u64) -> Call<JobCommit> {
+        self.call("job_commit", JobCommit { job, if_refused: IfRefused::Keep })
     }
 
     /// Ends a job; nothing of it runs when the result comes.
@@ -207,6 +215,14 @@ impl Call<JobInput> {
     /// Ends the job's standard input after that.
     pub fn end(mut self) -> Self {
         self.arguments_mut().end = true;
+        self
+    }
+}
+
+impl Call<JobCommit> {
+    /// Ends the job, and discards what it changed, if that is not committed.
+    pub fn or_end(mut self) -> Self {
+        self.arguments_mut().if_refused = IfRefused::End;
         self
     }
 }

@@ -109,6 +109,38 @@ pub struct JobInput {
     pub cols: Option<u16>,
 }
 
+/// Arguments of `job_commit`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct JobCommit {
+    /// The job.
+    pub job: u64,
+    /// What becomes of the job if nothing is committed: `keep` lets it go on with its changes, `end`
+    /// ends it and discards them.
+    #[serde(default, skip_serializing_if = "IfRefused::is_keep")]
+    pub if_refused: IfRefused,
+}
+
+/// What becomes of a job whose changes are not committed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum IfRefused {
+    /// It goes on with them.
+    #[default]
+    Keep,
+    /// It ends, and they are discarded.
+    End,
+}
+
+impl IfRefused {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_keep(&self) -> bool {
+        *self == Self::Keep
+    }
+}
+
 /// Arguments of `job_kill`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

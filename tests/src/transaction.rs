@@ -87,6 +87,7 @@ impl Transaction {
             other @ (RunReply::Ended { .. }
             | RunReply::NotStarted { .. }
             | RunReply::Terminal
+            | RunReply::Frozen(_)
             | RunReply::Recorded(_)) => {
                 panic!("{other:?}: {output}")
             }

@@ -94,7 +94,7 @@ impl Settling<'_> {
             _turn: None,
         };
         let outcome = unsettled.run(program, deadline).await;
-        settle(self.server, self.docket, unsettled, outcome).await
+        settle(self.server, self.docket, &unsettled, outcome).await
     }
 }
 

@@ -64,7 +64,7 @@ impl Ended {
                 let error = CallError::NotStarted { program, act, errno };
                 Self { exit_code, ..Self::default() }.marked(error)
             }
-            RunReply::Terminal | RunReply::Recorded(_) => Self::default()
+            RunReply::Terminal | RunReply::Recorded(_) | RunReply::Frozen(_) => Self::default()
                 .marked(CallError::Cell("a terminal or a record came unasked".to_owned())),
             RunReply::Ended { end, cwd, stragglers } => {
                 let (exit_code, signal, why) = match end {

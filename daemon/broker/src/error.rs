@@ -65,6 +65,12 @@ pub(crate) enum CallError {
     NoInput(u64),
     #[error("job {0} has no terminal")]
     NoTerminal(u64),
+    #[error("job_commit was refused and said that the job ends then: what it changed is discarded")]
+    Discarded,
+    #[error("job {0} has no transaction: there is nothing to commit")]
+    NoTransaction(u64),
+    #[error("job {job} could not be made to stand still: {why}. Nothing was committed")]
+    NotFrozen { job: u64, why: String },
     #[error("the job took {written} of {whole} bytes and does not read on")]
     NotRead { written: usize, whole: usize },
     #[error("`cursor`: {cursor} is after the end of what the job printed, {total}")]
@@ -145,6 +151,17 @@ impl From<CallError> for WireError {
                 "start it with `input`; input that was ended can not go on",
             ),
             CallError::NoTerminal(_) => (ErrorCode::InvalidArguments, "start it with `pty`"),
+            CallError::Discarded => {
+                (ErrorCode::Denied, "the result of job_commit says why it was refused")
+            }
+            CallError::NoTransaction(_) => (
+                ErrorCode::InvalidArguments,
+                "what a job of the direct route changes takes effect at once; one of the reading \
+                 route changes nothing",
+            ),
+            CallError::NotFrozen { .. } => {
+                (ErrorCode::LimitReached, "try again, or end the job: what it did is judged then")
+            }
             CallError::NotRead { .. } => {
                 (ErrorCode::TimedOut, "job_output shows what it does instead")
             }

@@ -1,6 +1,7 @@
 //! The jobs of a session: programs that run on after their call has been answered. Broker.
 
 mod attend;
+pub(crate) mod commit;
 pub(crate) mod place;
 mod ring;
 pub(crate) mod serve;
@@ -16,6 +17,7 @@ use crate::{
     streams::{Sink, Window},
     task::JobNumber,
 };
+use palisade_plan::cell::RunRequest;
 use palisade_protocol::{CallId, JobInfo, SessionId};
 use std::{
     collections::BTreeMap,
@@ -39,7 +41,7 @@ const ACCOUNTED: Duration = Duration::from_secs(5);
 pub(crate) struct Progress {
     /// Bytes printed so far.
     pub(crate) total: u64,
-    /// Its processes are gone, and its effects are being settled.
+    /// Its effects are being settled: its processes are gone, or stand still.
     pub(crate) settling: bool,
     /// Set once everything of it is gone.
     pub(crate) ended: Option<Arc<Ended>>,
@@ -58,7 +60,9 @@ pub(crate) struct Job {
     pub(crate) started: Instant,
     progress: watch::Sender<Progress>,
     tape: tape::Tape,
-    signals: mpsc::Sender<i32>,
+    requests: mpsc::Sender<RunRequest>,
+    /// What it did so far is committed by these; none if it has no transaction.
+    commits: Option<mpsc::Sender<commit::Order>>,
     /// Ends it, first gently.
     end: CancellationToken,
     /// None if it was not asked for, or has ended.

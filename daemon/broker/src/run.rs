@@ -210,9 +210,13 @@ async fn terminal(
             let errno = io::Error::from_raw_os_error(errno);
             Err(CallError::NotStarted { program: program.name(), act, errno })
         }
-        (RunReply::Terminal | RunReply::Ended { .. } | RunReply::Recorded(_), _) => {
-            Err(CallError::Cell("a terminal was asked for and none came".to_owned()))
-        }
+        (
+            RunReply::Terminal
+            | RunReply::Ended { .. }
+            | RunReply::Recorded(_)
+            | RunReply::Frozen(_),
+            _,
+        ) => Err(CallError::Cell("a terminal was asked for and none came".to_owned())),
     }
 }
 
@@ -263,9 +267,9 @@ async fn follow(
     let supervise = async {
         let mut watchdog = Watchdog::new(channel, watched, grace, runner);
         let stop = Context::stopped(&context.cancel, deadline);
-        let (_, mut signals) = mpsc::channel(1);
+        let (_, mut requests) = mpsc::channel(1);
         let end = tokio::select! {
-            end = watchdog.wait(stop, &mut signals) => end,
+            end = watchdog.wait(stop, &mut requests) => end,
             never = async { feed.await; std::future::pending().await } => never,
         };
         over.send_replace(true);

@@ -82,7 +82,15 @@ pub(crate) enum JobTask {
     Output { job: JobNumber, cursor: u64, wait: Duration, limit: Option<u64> },
     Input { job: JobNumber, typed: Typed },
     Kill { job: JobNumber, signal: Option<i32> },
+    Commit { job: JobNumber, if_refused: IfRefused },
     List(Which),
+}
+
+/// What becomes of a job whose changes are not committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfRefused {
+    Keep,
+    End,
 }
 
 /// Which jobs.

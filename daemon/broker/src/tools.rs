@@ -15,6 +15,7 @@ mod diagnostics;
 mod edit;
 mod glob;
 mod grep;
+mod job_commit;
 mod job_input;
 mod job_kill;
 mod job_list;

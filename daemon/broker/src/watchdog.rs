@@ -35,6 +35,8 @@ pub(crate) struct Watchdog {
     stopped: Option<CallError>,
     runner: Runner,
     recorded: Option<Box<Recorded>>,
+    /// Who asks that processes stand still.
+    frozen: Option<mpsc::Sender<Option<String>>>,
 }
 
 /// What becomes of a runner when its program has ended.
@@ -53,28 +55,31 @@ impl Watchdog {
         grace: Duration,
         runner: Runner,
     ) -> Self {
-        Self { channel, watched, grace, stopped: None, runner, recorded: None }
+        Self { channel, watched, grace, stopped: None, runner, recorded: None, frozen: None }
     }
 
-    /// The runner's answer. Signals are passed on; when `stop` says why, everything is ended, first
+    /// The same with somebody who learns whether processes stand still, or why not.
+    pub(crate) fn telling(self, frozen: mpsc::Sender<Option<String>>) -> Self {
+        Self { frozen: Some(frozen), ..self }
+    }
+
+    /// The runner's answer. Requests are passed on; when `stop` says why, everything is ended, first
     /// gently.
     pub(crate) async fn wait(
         &mut self,
         stop: impl Future<Output = CallError>,
-        signals: &mut mpsc::Receiver<i32>,
+        requests: &mut mpsc::Receiver<RunRequest>,
     ) -> Result<RunReply, ChannelError> {
         tokio::pin!(stop);
         loop {
             tokio::select! {
                 biased;
-                reply = answer(&mut self.channel, &mut self.recorded) => return reply,
+                reply = self.answer() => return reply,
                 why = &mut stop => {
                     self.stopped = Some(why);
                     break;
                 }
-                Some(signal) = signals.recv() => {
-                    self.channel.send(&RunRequest::Signal(signal), &[]).await?;
-                }
+                Some(request) = requests.recv() => self.channel.send(&request, &[]).await?,
             }
         }
         for (signal, patience) in [(SIGTERM, self.grace), (SIGKILL, LAST_WORD)] {
@@ -82,12 +87,31 @@ impl Watchdog {
             let until = Instant::now() + patience;
             tokio::select! {
                 biased;
-                reply = answer(&mut self.channel, &mut self.recorded) => return reply,
+                reply = self.answer() => return reply,
                 () = sleep_until(until) => {}
             }
         }
         tracing::error!("a runner did not answer after killing its program; it is given up");
         Err(ChannelError::Closed)
+    }
+
+    /// The runner's answer about the end; what it recorded, and that processes stand still, comes
+    /// before.
+    async fn answer(&mut self) -> Result<RunReply, ChannelError> {
+        loop {
+            match self.channel.receive().await? {
+                RunReply::Recorded(used) => self.recorded = Some(used),
+                RunReply::Frozen(why) => {
+                    if let Some(frozen) = &self.frozen {
+                        // Nobody asks any more.
+                        frozen.try_send(why).unwrap_or_default();
+                    }
+                }
+                reply @ (RunReply::NotStarted { .. }
+                | RunReply::Ended { .. }
+                | RunReply::Terminal) => return Ok(reply),
+            }
+        }
     }
 
     /// What the runner's answer means. A runner that is still of use goes back to its session, or is
@@ -105,7 +129,8 @@ impl Watchdog {
                     .end(match &end {
                         Ok(RunReply::Ended { end: End::Exit(0), .. }) => Ending::Well,
                         Ok(RunReply::Ended { .. } | RunReply::NotStarted { .. }) => Ending::Badly,
-                        Ok(RunReply::Terminal | RunReply::Recorded(_)) | Err(_) => Ending::Unknown,
+                        Ok(RunReply::Terminal | RunReply::Recorded(_) | RunReply::Frozen(_))
+                        | Err(_) => Ending::Unknown,
                     })
                     .await
             }
@@ -134,20 +159,5 @@ impl Watchdog {
         ended.recorded = self.recorded.filter(|_| session.recording == Recording::Yes);
         ended.denials = why::told(session, &told.refused);
         (ended, channel)
-    }
-}
-
-/// The runner's answer; what it recorded comes before.
-async fn answer(
-    channel: &mut Channel,
-    recorded: &mut Option<Box<Recorded>>,
-) -> Result<RunReply, ChannelError> {
-    loop {
-        match channel.receive().await? {
-            RunReply::Recorded(used) => *recorded = Some(used),
-            reply @ (RunReply::NotStarted { .. } | RunReply::Ended { .. } | RunReply::Terminal) => {
-                return Ok(reply);
-            }
-        }
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     failure::StepFailure,
     files, kernel,
     receipt::{self, Promised},
-    runner::{self, Held, Left},
+    runner::{self, Held, Left, Settling},
     steps::{Given, Taken, take},
     trial,
     victim::Victim,
@@ -234,7 +234,8 @@ fn serve(
             let view = taken.seen();
             let Some(mut layers) = taken.layers else { return Err(EnterError::NoLayers) };
             let held = Held { landlock: taken.landlock, victim, recorder: taken.recorder };
-            match runner::serve(channel, control, held, Some(&layers))? {
+            let settling = Settling { layers: &mut layers, view: &view, file: &file };
+            match runner::serve(channel, control, held, Some(settling))? {
                 Left::Nobody => return Ok(()),
                 Left::Launcher { control, since } => {
                     watch(control);

@@ -115,17 +115,37 @@ fn finish(
 ///
 /// # Errors
 /// If the channel broke.
-pub fn settle(channel: &Channel, view: View, layers: Layers) -> Result<(), FilesError> {
-    match attend(channel, &view, &Mutex::default(), Some(layers)) {
+pub fn settle(channel: &Channel, view: View, mut layers: Layers) -> Result<(), FilesError> {
+    match attend(channel, &view, &Mutex::default(), Some(&mut layers)) {
         End::Closed => Ok(()),
         End::Broken(why) => Err(FilesError::Broken(why)),
     }
 }
 
-/// Serves one channel to its end, and closes it.
-fn attend(channel: &Channel, view: &View, scan: &Mutex<Scan>, layers: Option<Layers>) -> End {
+/// Settles a transaction whose program stands still: answers one message.
+///
+/// # Errors
+/// If the channel was closed or broke.
+pub(crate) fn settle_one(
+    channel: &Channel,
+    view: &View,
+    layers: &mut Layers,
+    pending: &mut Pending,
+) -> Result<(), FilesError> {
+    let scan = Mutex::default();
     let mut desk =
-        Desk { channel, view, scan, layers, leftovers: Leftovers::None, parts: Parts::default() };
+        Desk { channel, view, scan: &scan, layers: Some(layers), pending: std::mem::take(pending) };
+    let done = desk.one();
+    *pending = desk.pending;
+    match done {
+        Ok(()) => Ok(()),
+        Err(stop) => Err(FilesError::Broken(why(stop))),
+    }
+}
+
+/// Serves one channel to its end, and closes it.
+fn attend(channel: &Channel, view: &View, scan: &Mutex<Scan>, layers: Option<&mut Layers>) -> End {
+    let mut desk = Desk { channel, view, scan, layers, pending: Pending::default() };
     let stop = loop {
         if let Err(stop) = desk.one() {
             break stop;
@@ -133,10 +153,9 @@ fn attend(channel: &Channel, view: &View, scan: &Mutex<Scan>, layers: Option<Lay
     };
     let end = match stop {
         Stop::Closed => End::Closed,
-        Stop::Broken(error) => End::Broken(error.to_string()),
-        Stop::OutOfOrder(why) => End::Broken(why.to_owned()),
-        Stop::Abandoned => End::Broken("nothing was under way that could be given up".to_owned()),
-        Stop::Failed(error) => End::Broken(error.message),
+        stop @ (Stop::Broken(_) | Stop::OutOfOrder(_) | Stop::Abandoned | Stop::Failed(_)) => {
+            End::Broken(why(stop))
+        }
     };
     if let End::Broken(why) = &end {
         let message = format!("this channel is closed: {why}");
@@ -150,9 +169,29 @@ fn attend(channel: &Channel, view: &View, scan: &Mutex<Scan>, layers: Option<Lay
     }
 }
 
+/// Why a channel is of no use any more.
+fn why(stop: Stop) -> String {
+    match stop {
+        Stop::Closed => "the broker closed it".to_owned(),
+        Stop::Broken(error) => error.to_string(),
+        Stop::OutOfOrder(why) => why.to_owned(),
+        Stop::Abandoned => "nothing was under way that could be given up".to_owned(),
+        Stop::Failed(error) => error.message,
+    }
+}
+
+/// What may still come on a channel.
+#[derive(Default)]
+pub(crate) struct Pending {
+    leftovers: Leftovers,
+    /// Parts of a change that is to come.
+    parts: Parts,
+}
+
 /// Whether content, or the word to give it up, may still come for a change that is over.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 enum Leftovers {
+    #[default]
     None,
     Possible,
 }
@@ -163,10 +202,8 @@ struct Desk<'a> {
     /// What is known of hidden names.
     scan: &'a Mutex<Scan>,
     /// A transaction's, of which nothing else is asked.
-    layers: Option<Layers>,
-    leftovers: Leftovers,
-    /// Parts of a change that is to come.
-    parts: Parts,
+    layers: Option<&'a mut Layers>,
+    pending: Pending,
 }
 
 impl Desk<'_> {
@@ -178,22 +215,24 @@ impl Desk<'_> {
         if !fds.is_empty() && !matches!(request, FileRequest::Scan { .. }) {
             return Err(ChannelError::Descriptors { expected: 0, received: fds.len() }.into());
         }
-        if let (FileRequest::Content { .. }, Leftovers::Possible) = (&request, self.leftovers) {
+        if let (FileRequest::Content { .. }, Leftovers::Possible) =
+            (&request, self.pending.leftovers)
+        {
             return Ok(());
         }
-        self.leftovers = Leftovers::None;
-        let Some(request) = self.parts.take(request)? else { return Ok(()) };
+        self.pending.leftovers = Leftovers::None;
+        let Some(request) = self.pending.parts.take(request)? else { return Ok(()) };
         if request == FileRequest::Abandon {
             // The call was over before it came, or was stopped by the sight of it.
             return Ok(());
         }
         if matches!(request, FileRequest::Change(_)) {
-            self.leftovers = Leftovers::Possible;
+            self.pending.leftovers = Leftovers::Possible;
         }
         let failure = match contained(|| self.answer(&request, fds)) {
             Err(Stop::Failed(failure)) => failure,
             Err(Stop::Abandoned) => {
-                self.leftovers = Leftovers::None;
+                self.pending.leftovers = Leftovers::None;
                 return Ok(self.channel.send(&FileReply::Abandoned)?);
             }
             done @ (Ok(()) | Err(Stop::Broken(_) | Stop::OutOfOrder(_) | Stop::Closed)) => {

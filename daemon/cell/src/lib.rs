@@ -13,6 +13,7 @@ mod borrowed;
 mod detach;
 mod enter;
 mod failure;
+mod freeze;
 mod hidden;
 mod landlock;
 mod lookup;

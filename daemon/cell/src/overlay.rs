@@ -21,9 +21,14 @@ use crate::{
     view::View,
     whiteouts,
 };
-use palisade_plan::{Access, Identity, MountRights, Overlay, Path, Transactions, Upper};
+use palisade_plan::{
+    Access, Identity, MountRights, Overlay, Path, Transactions, Upper, change::Version,
+};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    collections::HashMap,
+    os::fd::{AsFd, OwnedFd},
+};
 
 /// The two directories that the program sees as one.
 #[derive(Debug)]
@@ -34,11 +39,17 @@ pub struct Layers {
     pub upper: OwnedFd,
     /// When the program was started.
     pub since: Moment,
+    /// What was committed of it while it went on: paths, and what they were then. None if it does not
+    /// go on.
+    pub committed: Option<HashMap<Path, Version>>,
     /// How many bytes the upper one may have.
     pub bytes: u64,
     /// Where the upper one is, and what is on the disk before it counts.
     pub kept: Transactions,
 }
+
+/// The attribute of a directory that nothing shows through.
+const OPAQUE: &str = "user.overlay.opaque";
 
 /// What a layer is made of beside the workspace.
 #[derive(Debug)]
@@ -84,7 +95,8 @@ pub(crate) fn lay(overlay: &Overlay, ground: Ground<'_>) -> Result<Layers, StepF
     }
     attach(&merged, path)?;
     let kept = Transactions { upper: kept, ..overlay.transactions };
-    Ok(Layers { lower, upper, since: Moment::default(), bytes: overlay.bytes, kept })
+    let since = Moment::default();
+    Ok(Layers { lower, upper, since, committed: None, bytes: overlay.bytes, kept })
 }
 
 /// Makes what is in the layer; gives the directory that takes what is written.
@@ -255,7 +267,12 @@ fn look_at(above: impl AsFd, name: &str) -> Result<OwnedFd, StepFailure> {
 
 /// Whether what is under a directory of the upper layer does not show through it.
 pub(crate) fn is_opaque(directory: &OwnedFd) -> Result<bool, rustix::io::Errno> {
-    has_mark(directory, "user.overlay.opaque", b"y")
+    has_mark(directory, OPAQUE, b"y")
+}
+
+/// What comes under a directory of the upper layer from here on does not show through it.
+pub(crate) fn make_opaque(directory: &OwnedFd) -> Result<(), rustix::io::Errno> {
+    rustix::fs::fsetxattr(directory, OPAQUE, b"y", rustix::fs::XattrFlags::empty())
 }
 
 /// Whether something of the upper layer was copied from the lower one.

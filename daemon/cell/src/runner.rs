@@ -3,6 +3,8 @@
 
 use crate::{
     channel::Channel,
+    files::{Pending, settle_one},
+    freeze::Frozen,
     kernel::{self, ChildStack, Image, Logged},
     landlock::Enforced,
     lookup::Lookup,
@@ -13,6 +15,7 @@ use crate::{
     tree::Tree,
     usage::Watch,
     victim::Victim,
+    view::View,
 };
 use nix::sys::{
     signal::{SigSet, Signal},
@@ -102,12 +105,20 @@ pub(crate) enum Left {
     },
 }
 
+/// What a transaction's runner settles with, whose program stands still.
+pub(crate) struct Settling<'a> {
+    pub(crate) layers: &'a mut Layers,
+    pub(crate) view: &'a View,
+    /// The broker asks on it.
+    pub(crate) file: &'a Channel,
+}
+
 /// Runs programs, one after another; in a transaction one.
 pub(crate) fn serve(
     channel: Channel,
     control: Datagrams,
     held: Held,
-    layers: Option<&Layers>,
+    settling: Option<Settling<'_>>,
 ) -> Result<Left, RunnerError> {
     let tree = Tree::new().map_err(kernel("become the reaper"))?;
     let mut children = SigSet::empty();
@@ -118,7 +129,7 @@ pub(crate) fn serve(
     let stack = ChildStack::new();
     let lookup = Lookup::default();
     let mut runner = Runner { channel, control, held, children, tree, stack, lookup };
-    let end = runner.serve(layers);
+    let end = runner.serve(settling);
     runner.tree.end_with_this_process();
     match end? {
         Over::Gone => Ok(Left::Nobody),
@@ -132,12 +143,22 @@ enum Over {
     Ran(Moment),
 }
 
-/// A look every now and then at a layer that no file system of its own bounds.
-fn watch_of(layers: &Layers) -> Option<Watch<'_>> {
+/// A layer that no file system of its own bounds, to look at it every now and then.
+fn watched(layers: &Layers) -> Result<Option<OwnedFd>, RunnerError> {
     match layers.kept.upper {
-        Upper::Memory => None,
-        Upper::Disk => Some(Watch::new(&layers.upper, layers.bytes)),
+        Upper::Memory => Ok(None),
+        Upper::Disk => {
+            let upper = rustix::io::fcntl_dupfd_cloexec(&layers.upper, 4);
+            upper.map(Some).map_err(kernel("open the layer"))
+        }
     }
+}
+
+/// A program that stands still.
+struct Still {
+    frozen: Frozen,
+    /// What may still come on the channel on which it is asked about.
+    pending: Pending,
 }
 
 /// What there is to do.
@@ -147,15 +168,21 @@ struct Woken {
     gone: bool,
     /// A program is about to use something.
     noted: bool,
+    /// What it did until now is asked about.
+    asked: bool,
 }
 
 impl Runner {
-    fn serve(&mut self, layers: Option<&Layers>) -> Result<Over, RunnerError> {
+    fn serve(&mut self, mut settling: Option<Settling<'_>>) -> Result<Over, RunnerError> {
         let mut running = None;
         let mut since = None;
+        let upper =
+            settling.as_ref().map(|settling| watched(settling.layers)).transpose()?.flatten();
         let mut watch = None;
+        let mut still = None;
         loop {
-            let woken = self.wait(watch.as_ref().map(Watch::patience))?;
+            let asks = still.as_ref().and(settling.as_ref()).map(|settling| settling.file);
+            let woken = self.wait(watch.as_ref().map(Watch::patience), asks)?;
             if woken.gone {
                 return Ok(Over::Gone);
             }
@@ -179,11 +206,29 @@ impl Runner {
                 else {
                     return Ok(Over::Gone);
                 };
-                if let (Some(layers), RunRequest::Run(_)) = (layers, &request) {
-                    since = Some(moment::now(&layers.lower));
-                    watch = watch_of(layers);
+                if let (Some(settling), RunRequest::Run(_)) = (&settling, &request) {
+                    since = Some(moment::now(&settling.layers.lower));
+                    watch = upper.as_ref().map(|upper| Watch::new(upper, settling.layers.bytes));
                 }
-                running = self.hear(request, fds, running)?;
+                match (request, &mut settling, since) {
+                    (RunRequest::Freeze, Some(settling), Some(since)) => {
+                        settling.layers.since = since;
+                        still = self.freeze(settling.layers)?;
+                    }
+                    (RunRequest::Thaw, ..) => {
+                        if let Some(Still { frozen, .. }) = still.take() {
+                            frozen.thaw().map_err(kernel("let processes go on"))?;
+                        }
+                    }
+                    (request, ..) => running = self.hear(request, fds, running)?,
+                }
+            }
+            if let (true, Some(still), Some(settling)) = (woken.asked, &mut still, &mut settling) {
+                let Settling { layers, view, file } = settling;
+                // Without the channel there is nothing to go on for.
+                if settle_one(file, view, layers, &mut still.pending).is_err() {
+                    return Ok(Over::Gone);
+                }
             }
             if let (Some(since), None) = (since, &running) {
                 return Ok(Over::Ran(since));
@@ -191,16 +236,40 @@ impl Runner {
         }
     }
 
-    fn wait(&self, patience: Option<Duration>) -> Result<Woken, RunnerError> {
+    /// Stops every process; says so, or why not.
+    fn freeze(&self, layers: &mut Layers) -> Result<Option<Still>, RunnerError> {
+        kernel::ignore_file_size_signal();
+        match Frozen::freeze(self.tree) {
+            Ok(frozen) => {
+                layers.committed.get_or_insert_default();
+                self.reply(&RunReply::Frozen(None))?;
+                Ok(Some(Still { frozen, pending: Pending::default() }))
+            }
+            Err(error) => {
+                self.reply(&RunReply::Frozen(Some(error.to_string())))?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn wait(
+        &self,
+        patience: Option<Duration>,
+        asks: Option<&Channel>,
+    ) -> Result<Woken, RunnerError> {
         let listener = self.held.recorder.as_ref().and_then(Recorder::listener);
         let mut polled = vec![
             PollFd::new(&self.channel, PollFlags::IN),
             PollFd::new(&self.children, PollFlags::IN),
             PollFd::new(&self.control, PollFlags::IN),
         ];
+        let noted = polled.len();
         polled.extend(listener.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let asked = polled.len();
+        polled.extend(asks.map(|channel| PollFd::new(channel, PollFlags::IN)));
         let next = self.channel.has_next();
-        let patience = if next { Some(Duration::ZERO) } else { patience };
+        let more = asks.is_some_and(Channel::has_next);
+        let patience = if next || more { Some(Duration::ZERO) } else { patience };
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
         loop {
             match rustix::event::poll(&mut polled, patience.as_ref()) {
@@ -216,7 +285,8 @@ impl Runner {
             children: woken(1),
             // The launcher never speaks twice: whatever comes means that it is gone.
             gone: woken(2),
-            noted: woken(3),
+            noted: listener.is_some() && woken(noted),
+            asked: more || woken(asked),
         })
     }
 
@@ -234,7 +304,10 @@ impl Runner {
                 Ok(Some(running))
             }
             // It ended by itself just before.
-            (RunRequest::Signal(_), None) => Ok(None),
+            (RunRequest::Signal(_) | RunRequest::Freeze | RunRequest::Thaw, None) => Ok(None),
+            (RunRequest::Freeze | RunRequest::Thaw, Some(_)) => {
+                Err(RunnerError::Order("only a transaction's program stands still"))
+            }
         }
     }
 

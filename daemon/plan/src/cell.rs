@@ -94,6 +94,11 @@ pub enum RunRequest {
     Run(Run),
     /// Signal every process of the call.
     Signal(i32),
+    /// Stop every process of the call, so that what it did until now can be settled. Only in a
+    /// transaction. [`RunReply::Frozen`] is the answer, unless the program has just ended.
+    Freeze,
+    /// Let them go on.
+    Thaw,
 }
 
 /// A program to start.
@@ -159,6 +164,9 @@ pub enum RunReply {
     },
     /// The program's terminal was made. Descriptor: its master side.
     Terminal,
+    /// Every process of the call is stopped, and requests on the file channel are answered until
+    /// they go on; or why that can not be.
+    Frozen(Option<String>),
     /// What the program used; `Ended` follows. Only of a session that records.
     Recorded(Box<Recorded>),
 }

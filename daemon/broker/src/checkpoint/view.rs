@@ -83,6 +83,7 @@ fn of_job(task: &JobTask) -> String {
         JobTask::Input { job, typed } => format!("type into job {job}: {:?}", typed.data),
         JobTask::Kill { job, signal: None } => format!("end job {job}"),
         JobTask::Kill { job, signal: Some(signal) } => format!("send job {job} signal {signal}"),
+        JobTask::Commit { job, .. } => format!("commit what job {job} changed so far"),
         JobTask::List(_) => "list the jobs".to_owned(),
     }
 }

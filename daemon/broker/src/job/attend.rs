@@ -1,6 +1,11 @@
 //! Attends a job from its start to its end. Broker.
 
-use super::{Job, place::JobPlace, tape::Recorder};
+use super::{
+    Job,
+    commit::{Committing, Order},
+    place::JobPlace,
+    tape::Recorder,
+};
 use crate::{
     attachment::Attachment,
     context::Deadline,
@@ -11,11 +16,13 @@ use crate::{
     task::Content,
     watchdog::{Runner, Watchdog},
 };
+use palisade_plan::cell::RunRequest;
 use std::{sync::Arc, time::Duration};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{Mutex, mpsc, watch},
     time::sleep_until,
 };
+use tokio_util::sync::CancellationToken;
 
 /// What a job is followed with.
 #[derive(Debug)]
@@ -24,7 +31,9 @@ pub(super) struct Attended {
     pub(super) job: Arc<Job>,
     pub(super) name: String,
     pub(super) begun: Begun,
-    pub(super) signals: mpsc::Receiver<i32>,
+    pub(super) requests: mpsc::Receiver<RunRequest>,
+    /// What is to be committed while it runs, if it has a transaction.
+    pub(super) orders: Option<mpsc::Receiver<Order>>,
     pub(super) deadline: Option<Deadline>,
     /// What it reads, if that came with its call.
     pub(super) input: (Option<Content>, Option<Attachment>),
@@ -35,7 +44,8 @@ pub(super) struct Attended {
 
 /// Follows a job until it and everything it started is gone.
 pub(super) async fn attend(attended: Attended) {
-    let Attended { session, job, name, begun, mut signals, deadline, input, tap, place } = attended;
+    let Attended { session, job, name, begun, mut requests, orders, .. } = attended;
+    let Attended { deadline, input, tap, mut place, .. } = attended;
     let Begun { channel, sink, source, watched, .. } = begun;
     let recorder = Recorder::new(session.profile.spool_bytes());
     let mut taking = Taking { job: &job, recorder, tap };
@@ -46,20 +56,38 @@ pub(super) async fn attend(attended: Attended) {
         }
     };
     let grace = Duration::from_millis(session.profile.kill_grace_ms());
+    let runner = match &place {
+        JobPlace::Transaction(_) => Runner::Once,
+        JobPlace::Runner(kind) => Runner::Shared(*kind),
+    };
+    let (tell_frozen, frozen) = mpsc::channel(1);
+    let (stopping, idle) = (CancellationToken::new(), Mutex::new(()));
+    let stop = async {
+        let why = stopped(&job, deadline).await;
+        // A commit that is under way is done, or given up, before anything is killed.
+        stopping.cancel();
+        drop(idle.lock().await);
+        why
+    };
     let supervise = async {
-        let runner = match &place {
-            JobPlace::Transaction(_) => Runner::Once,
-            JobPlace::Runner(kind) => Runner::Shared(*kind),
-        };
-        let mut watchdog = Watchdog::new(channel, watched, grace, runner);
+        let mut watchdog = Watchdog::new(channel, watched, grace, runner).telling(tell_frozen);
         let end = tokio::select! {
-            end = watchdog.wait(stopped(&job, deadline), &mut signals) => end,
+            end = watchdog.wait(stop, &mut requests) => end,
             never = async { feed.await; std::future::pending().await } => never,
         };
         over.send_replace(true);
         (end, watchdog)
     };
-    let (pumped, (end, watchdog)) = tokio::join!(source.pump(is_over, &mut taking), supervise);
+    let commits = async {
+        if let (JobPlace::Transaction(held), Some(orders)) = (&mut place, orders) {
+            let (requests, over) = (job.requests.clone(), is_over.clone());
+            let stopping = stopping.clone();
+            let committing = Committing { job: &job, held, requests, frozen, stopping, over };
+            committing.serve(orders, &idle).await;
+        }
+    };
+    let (pumped, (end, watchdog), ()) =
+        tokio::join!(source.pump(is_over.clone(), &mut taking), supervise, commits);
     let pipe = pumped.unwrap_or_else(|error| {
         tracing::warn!(%error, "a job's output could not be read to its end");
         streams::Held::No

@@ -9,6 +9,7 @@ use crate::{
     session::Session,
     task::{JobTask, Typed, Which},
 };
+use palisade_plan::cell::RunRequest;
 use palisade_protocol::JsonText;
 use serde_json::{Value, json};
 use std::{fmt::Write as _, sync::Arc};
@@ -35,6 +36,7 @@ pub(crate) async fn run(task: JobTask, context: Context, deadline: Deadline) -> 
             JobTask::Kill { job, signal } => {
                 kill(&context.session.jobs.get(job)?, signal, deadline).await
             }
+            JobTask::Commit { .. } => Err(CallError::Cell("it is another task".to_owned())),
             JobTask::List(which) => list(&context.session, which),
         }
     };
@@ -177,7 +179,7 @@ async fn kill(
         _ if job.progress().ended.is_some() => {}
         None => job.end.cancel(),
         // A job that ended just now needs none.
-        Some(number) => job.signals.send(number).await.unwrap_or_default(),
+        Some(number) => job.requests.send(RunRequest::Signal(number)).await.unwrap_or_default(),
     }
     if matches!(signal, None | Some(SIGKILL)) && timeout_at(deadline.at, job.ended()).await.is_err()
     {

@@ -1,6 +1,6 @@
 //! Starts jobs: at once, or when a call has outlived its patience. Broker.
 
-use super::{Job, Progress, attend, place::JobPlace, serve, tape::Tape};
+use super::{Job, Progress, attend, commit, place::JobPlace, serve, tape::Tape};
 use crate::{
     context::{Context, Deadline},
     ended::Settled,
@@ -11,6 +11,7 @@ use crate::{
     streams::{PIECES, Piece, Taker as _},
     task::{Directory, JobNumber, Program, Typing},
 };
+use palisade_plan::cell::RunRequest;
 use palisade_protocol::JsonText;
 use std::{
     sync::{Arc, Mutex},
@@ -22,8 +23,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// How many signals wait to be passed on.
-const SIGNALS: usize = 16;
+/// How many requests wait to be passed on.
+const REQUESTS: usize = 16;
 /// How much of a command is kept to show it.
 const SHOWN: usize = 200;
 
@@ -100,11 +101,18 @@ async fn begin(
     (mut place, tap): (JobPlace, Option<mpsc::Sender<Piece>>),
 ) -> Result<Arc<Job>, CallError> {
     let session = Arc::clone(&context.session);
-    let (sender, signals) = mpsc::channel(SIGNALS);
+    let (sender, requests) = mpsc::channel(REQUESTS);
+    let (commits, orders) = match &place {
+        JobPlace::Transaction(_) => {
+            let (commits, orders) = mpsc::channel(commit::ORDERS);
+            (Some(commits), Some(orders))
+        }
+        JobPlace::Runner(_) => (None, None),
+    };
     context.room_for_output().await?;
     // Counted before anything runs.
     let counted = session.jobs.places.take()?;
-    let make = |number| made(number, &program, context, sender);
+    let make = |number| made(number, &program, context, (sender, commits));
     let job = session.jobs.enter(make)?;
     let reserved = Reserved { context, number: Some(job.number) };
     let mut via = match &mut place {
@@ -129,7 +137,8 @@ async fn begin(
         job: Arc::clone(&job),
         name: program.name(),
         begun,
-        signals,
+        requests,
+        orders,
         deadline: lifetime,
         input,
         tap,
@@ -166,7 +175,7 @@ fn made(
     number: JobNumber,
     program: &Program,
     context: &Context,
-    signals: mpsc::Sender<i32>,
+    (requests, commits): (mpsc::Sender<RunRequest>, Option<mpsc::Sender<commit::Order>>),
 ) -> Job {
     let session = &context.session;
     let most = usize::try_from(session.profile.output_bytes()).unwrap_or(usize::MAX);
@@ -178,7 +187,8 @@ fn made(
         started: Instant::now(),
         progress: watch::Sender::new(Progress::default()),
         tape: Tape::new(most, spools, call_id, session.uid()),
-        signals,
+        requests,
+        commits,
         end: CancellationToken::new(),
         input: tokio::sync::Mutex::new(None),
         window: Mutex::new(None),

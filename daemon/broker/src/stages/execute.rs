@@ -22,7 +22,7 @@ use crate::{
     run,
     server::Server,
     session::Session,
-    task::{Manner, Program, Task, Validated},
+    task::{JobTask, Manner, Program, Task, Validated},
     tools::Tool,
     transaction::{
         Transaction, settle,
@@ -71,6 +71,9 @@ pub(crate) async fn execute(
             outcome.route = Some(route.name());
             hint_at_transaction(&session, &mut outcome);
             (outcome, unsettled)
+        }
+        Task::Job(JobTask::Commit { job, if_refused }) => {
+            (job::commit::run(job, if_refused, context, docket.for_job()).await, None)
         }
         Task::Job(task) => (job::serve::run(task, context, deadline).await, None),
         Task::Errand(errand) => (errand::run(errand, &session, &server.registry), None),
@@ -161,7 +164,12 @@ impl Running<'_> {
             (Some(transaction), _, Manner::Background | Manner::Yield(_)) => {
                 let unsettled = unsettled(transaction, context.outliving(), None);
                 let (server, docket) = (Arc::clone(server), docket.for_job());
-                JobPlace::Transaction(Box::new(JobTransaction { unsettled, server, docket }))
+                JobPlace::Transaction(Box::new(JobTransaction {
+                    unsettled,
+                    server,
+                    docket,
+                    is_refused: false,
+                }))
             }
             (None, Some(kind), _) => JobPlace::Runner(kind),
             (None, None, _) => {
@@ -200,7 +208,7 @@ pub(crate) async fn effects(server: &Server, docket: &mut Docket, executed: Exec
     };
     let session = Arc::clone(&unsettled.context.session);
     session.changed();
-    let outcome = settle::settle(server, docket, *unsettled, outcome).await;
+    let outcome = settle::settle(server, docket, &unsettled, outcome).await;
     session.changed();
     Executed { outcome, reviewed, unsettled: None }
 }

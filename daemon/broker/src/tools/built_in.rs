@@ -3,8 +3,8 @@
 use super::{
     apply_patch, bash, delete_file,
     describe::built_in,
-    diagnostics, edit, glob, grep, job_input, job_kill, job_list, job_output, list_files, make_dir,
-    move_file, multi_edit, read_file, todo_read, todo_write,
+    diagnostics, edit, glob, grep, job_commit, job_input, job_kill, job_list, job_output,
+    list_files, make_dir, move_file, multi_edit, read_file, todo_read, todo_write,
     tool::{RegistryError, Tool},
     tool_search, undo, write_file,
 };
@@ -27,6 +27,7 @@ pub(super) fn built_ins() -> Result<Vec<Tool>, RegistryError> {
         built_in::<wire::Grep>(&grep::DESCRIPTION, grep::parse)?,
         built_in::<wire::ListFiles>(&list_files::DESCRIPTION, list_files::parse)?,
         built_in::<wire::JobInput>(&job_input::DESCRIPTION, job_input::parse)?,
+        built_in::<wire::JobCommit>(&job_commit::DESCRIPTION, job_commit::parse)?,
         built_in::<wire::JobKill>(&job_kill::DESCRIPTION, job_kill::parse)?,
         built_in::<wire::JobList>(&job_list::DESCRIPTION, job_list::parse)?,
         built_in::<wire::JobOutput>(&job_output::DESCRIPTION, job_output::parse)?,

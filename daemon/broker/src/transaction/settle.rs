@@ -33,7 +33,7 @@ use std::sync::Arc;
 pub(crate) async fn settle(
     server: &Server,
     docket: &mut Docket,
-    unsettled: Unsettled,
+    unsettled: &Unsettled,
     outcome: Outcome,
 ) -> Outcome {
     let session = Arc::clone(&unsettled.context.session);
@@ -47,7 +47,7 @@ pub(crate) async fn settle(
 async fn settled(
     server: &Server,
     docket: &mut Docket,
-    unsettled: Unsettled,
+    unsettled: &Unsettled,
     outcome: Outcome,
 ) -> Outcome {
     // A process that was killed before its program began has nothing to tell.

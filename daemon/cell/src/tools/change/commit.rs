@@ -18,7 +18,10 @@ use std::collections::HashMap;
 const MOST_WROTE: usize = 200_000;
 
 /// Does all steps, and says what was done. If one fails, those before it are taken back.
-pub(super) fn commit(mut stage: Stage<'_>) -> Result<Changed, FileError> {
+pub(super) fn commit(
+    mut stage: Stage<'_>,
+    note: impl FnOnce(&[Done]),
+) -> Result<Changed, FileError> {
     let journal = prepare(&mut stage)?;
     let mut done = Vec::with_capacity(stage.steps.len());
     for step in stage.steps {
@@ -40,6 +43,7 @@ pub(super) fn commit(mut stage: Stage<'_>) -> Result<Changed, FileError> {
         return Err(take_back(done, error));
     }
     done.iter().for_each(Done::finish);
+    note(&done);
     let of = |one: &Done| {
         let path = one.path();
         one.wrote().into_iter().map(move |seen| (path.clone(), seen.version()))

@@ -96,7 +96,7 @@ pub(super) fn tree(
         return Err(refused("delete", &path, Errno::NOENT).into());
     };
     may_change(&path, "delete", spot)?;
-    let gathered = gather(stage, channel, spot)?;
+    let gathered = gather(stage, channel, spot, |_, _| false)?;
     stage.remove(spot, node, Below::Tree(gathered.print))?;
     gone(stage, spot, &seen, gathered.entries);
     stage.below(gathered.files);
@@ -109,8 +109,8 @@ pub(super) struct Gathered {
     pub(super) print: [u8; 32],
     /// How many entries.
     pub(super) entries: u64,
-    /// The entry that changed last.
-    pub(super) newest: Option<Seen>,
+    /// Whether somebody else has changed an entry.
+    pub(super) is_changed: bool,
     /// Every regular file, if they are not too many.
     pub(super) files: Option<Vec<Version>>,
 }
@@ -120,6 +120,7 @@ pub(super) fn gather(
     stage: &mut Stage<'_>,
     channel: &Channel,
     spot: &Spot,
+    is_changed: impl Fn(&Path, &Seen) -> bool,
 ) -> Result<Gathered, Stop> {
     let path = spot.path();
     let dir = spot.dir().map_err(|e| refused("delete", &path, e))?;
@@ -130,16 +131,17 @@ pub(super) fn gather(
         kept: &mut stage.kept,
         print: Fingerprint::default(),
         entries: 0,
-        newest: None,
+        outside: &is_changed,
+        is_changed: false,
         files: Some(Vec::new()),
     };
     walk(dir.as_fd(), &spot.name, &mut gathering).map_err(|halt| match halt {
         Halt::Stop(stop) => stop,
         Halt::Kernel(errno) => whole(&path, errno).into(),
     })?;
-    let Gathering { print, entries, newest, files, .. } = gathering;
+    let Gathering { print, entries, is_changed, files, .. } = gathering;
     stage.diff_complete &= stage.change.diff == 0;
-    Ok(Gathered { print: print.done(), entries, newest, files })
+    Ok(Gathered { print: print.done(), entries, is_changed, files })
 }
 
 fn whole(path: &Path, errno: Errno) -> FileError {
@@ -178,8 +180,21 @@ struct Gathering<'a> {
     kept: &'a mut Kept,
     print: Fingerprint,
     entries: u64,
-    newest: Option<Seen>,
+    /// Whether somebody else has changed something.
+    outside: &'a dyn Fn(&Path, &Seen) -> bool,
+    is_changed: bool,
     files: Option<Vec<Version>>,
+}
+
+impl Gathering<'_> {
+    fn spot(&self, met: &Met<'_>) -> Spot {
+        let mut way = self.top.way.clone();
+        if !way.is_empty() && !met.above.is_empty() {
+            way.push(b'/');
+        }
+        way.extend_from_slice(met.above);
+        Spot { base: Rc::clone(&self.top.base), way, name: met.name.to_vec() }
+    }
 }
 
 impl Visitor for Gathering<'_> {
@@ -191,23 +206,16 @@ impl Visitor for Gathering<'_> {
             go_on(self.channel).map_err(Halt::Stop)?;
         }
         self.print.take(met);
-        if self.newest.is_none_or(|newest| met.seen.is_newer(&newest)) {
-            self.newest = Some(*met.seen);
-        }
         if met.seen.kind() == FileType::RegularFile {
             self.files = self.files.take().filter(|files| files.len() < MOST_FILES);
             self.files.iter_mut().for_each(|files| files.push(met.seen.version()));
         }
+        let spot = self.spot(met);
+        let path = spot.path();
+        self.is_changed |= (self.outside)(&path, met.seen);
         if !self.kept.wants() && self.view.names.is_empty() {
             return Ok(());
         }
-        let mut way = self.top.way.clone();
-        if !way.is_empty() && !met.above.is_empty() {
-            way.push(b'/');
-        }
-        way.extend_from_slice(met.above);
-        let spot = Spot { base: Rc::clone(&self.top.base), way, name: met.name.to_vec() };
-        let path = spot.path();
         if path.0.len() > LONGEST_PATH {
             return Err(Errno::TOOBIG.into());
         }

@@ -29,7 +29,7 @@ mod write;
 
 pub(crate) use self::{names::with_free_name, tree::remove as remove_tree};
 
-use self::{arrange::Over, incoming::Incoming, restore::Force, stage::Stage};
+use self::{arrange::Over, done::Done, incoming::Incoming, restore::Force, stage::Stage};
 use super::{Reach, Stop, failure};
 use crate::{channel::Channel, overlay::Layers, view::View};
 use palisade_plan::{
@@ -45,7 +45,7 @@ pub(crate) fn change(channel: &Channel, change: &Change, view: &View) -> Result<
     }
     let mut stage = Stage::new(change, view);
     work_out(&mut stage, &incoming)?;
-    offer(stage, &incoming)
+    offer(stage, &incoming, |_| ())
 }
 
 /// Works out what a transaction's program did, says what it was, and does it if that is the answer.
@@ -61,12 +61,16 @@ pub(crate) fn settle(
     };
     let incoming = Incoming { channel };
     let mut stage = Stage::new(change, view);
-    settle::settle(&mut stage, channel, layers, leave)?;
-    offer(stage, &incoming)
+    let unchanged = settle::settle(&mut stage, channel, layers, leave)?;
+    offer(stage, &incoming, |done| settle::earlier::note(layers, done, unchanged))
 }
 
-/// Says what a change would be, and does it if that is the answer.
-fn offer(mut stage: Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> {
+/// Says what a change would be, and does it if that is the answer; `note` then learns what was done.
+fn offer(
+    mut stage: Stage<'_>,
+    incoming: &Incoming<'_>,
+    note: impl FnOnce(&[Done]),
+) -> Result<(), Stop> {
     let channel = incoming.channel;
     told::refuse_many(&stage.effects, &stage.conflicts)?;
     let prepared = Prepared {
@@ -78,7 +82,7 @@ fn offer(mut stage: Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> {
     };
     stage.take_kept().send(channel, told::prepared(prepared))?;
     incoming.decision()?;
-    let changed = commit::commit(stage)?;
+    let changed = commit::commit(stage, note)?;
     Ok(channel.send_all(&told::changed(changed))?)
 }
 

@@ -75,11 +75,6 @@ impl Seen {
         if self.ctime.1 == 0 { self.ctime.0 >= moment.0 } else { self.ctime >= moment }
     }
 
-    /// Whether it changed after another.
-    pub(super) fn is_newer(&self, other: &Self) -> bool {
-        self.ctime > other.ctime
-    }
-
     /// Whether it is the same and has the same in it. A rename alone changes the ctime.
     pub(super) fn is_moved(&self, now: &Self) -> bool {
         Self { ctime: now.ctime, ..*self } == *now

@@ -39,6 +39,8 @@ pub(in super::super) struct Append {
     pub(in super::super) spot: Spot,
     /// What the program left: its first bytes are the file's own.
     pub(in super::super) source: Source,
+    /// The digest of what is added.
+    pub(super) rest: [u8; 32],
     pub(in super::super) staging: Rc<Staging>,
     pub(in super::super) old: Seen,
     /// What it is then.
@@ -48,7 +50,7 @@ pub(in super::super) struct Append {
 impl Append {
     /// Has what is to be added beside the workspace's files.
     pub(in super::super) fn prepare(&self) -> Result<(), FileError> {
-        self.source.copy_tail(&self.staging, self.old.size)
+        self.source.copy_tail(&self.staging, self.old.size, self.rest)
     }
 
     /// Adds it.

@@ -20,6 +20,8 @@ pub(super) struct Compared {
     pub(super) digest: [u8; 32],
     /// That of what it has in common with one that it only adds to.
     pub(super) first: Option<[u8; 32]>,
+    /// That of what it adds.
+    pub(super) rest: Option<[u8; 32]>,
     pub(super) likeness: Likeness,
     /// Extended attributes are others.
     pub(super) attributes: Attributes,
@@ -59,7 +61,7 @@ pub(super) fn compare(
         None => None,
     };
     let other = old.as_ref().zip(lower).map(|(file, old)| (file, old.size));
-    let (Digests { whole: digest, first }, likeness) =
+    let (Digests { whole: digest, first, rest }, likeness) =
         content::digest(&new, seen.size, other).map_err(|e| unreadable(&path, &e))?;
     let attributes = match &old {
         Some(old) => same_attributes(&new, old).map_err(|e| refused("read", &path, e))?,
@@ -71,7 +73,7 @@ pub(super) fn compare(
     if likeness != Likeness::Same {
         show(stage, &path, (&new, seen.size), other)?;
     }
-    Ok(Compared { digest, first, likeness, attributes })
+    Ok(Compared { digest, first, rest, likeness, attributes })
 }
 
 /// The error for a file that can not be read to its end: somebody has made it shorter.

@@ -88,11 +88,12 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The digest of all of a file, and of as much of it as another has.
+/// The digest of all of a file; of as much of it as another has, and of the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Digests {
     pub(super) whole: [u8; 32],
     pub(super) first: Option<[u8; 32]>,
+    pub(super) rest: Option<[u8; 32]>,
 }
 
 /// A file's digest, and how it is to another.
@@ -102,7 +103,7 @@ pub(super) fn digest(
     other: Option<(&File, u64)>,
 ) -> io::Result<(Digests, Likeness)> {
     let mut hash = Sha256::new();
-    let mut first = None;
+    let (mut first, mut rest) = (None, None::<Sha256>);
     let (mut piece, mut beside) = (vec![0; PIECE], Vec::new());
     let mut alike = other.is_some_and(|(_, length)| length <= size);
     let mut parts = Parts::new(file, size);
@@ -113,8 +114,13 @@ pub(super) fn digest(
         let piece = piece.get_mut(..wanted).unwrap_or_default();
         parts.read(piece, at)?;
         let length = other.and_then(|(_, length)| usize::try_from(length.checked_sub(at)?).ok());
-        if let Some(part) = length.filter(|length| *length < wanted).and_then(|l| piece.get(..l)) {
-            first = first.or_else(|| Some(hash.clone().chain_update(part).finalize().into()));
+        if let Some(rest) = &mut rest {
+            rest.update(&*piece);
+        } else if let Some((part, more)) = length.and_then(|length| piece.split_at_checked(length))
+            && !more.is_empty()
+        {
+            first = Some(hash.clone().chain_update(part).finalize().into());
+            rest = Some(Sha256::new_with_prefix(more));
         }
         hash.update(&*piece);
         if let Some(other) = others.as_mut().filter(|_| alike) {
@@ -131,7 +137,8 @@ pub(super) fn digest(
         Some(_) if alike => Likeness::Longer,
         Some(_) | None => Likeness::Other,
     };
-    Ok((Digests { whole: hash.finalize().into(), first }, likeness))
+    let rest = rest.map(|rest| rest.finalize().into());
+    Ok((Digests { whole: hash.finalize().into(), first, rest }, likeness))
 }
 
 /// Name and value.
@@ -189,6 +196,9 @@ mod tests {
             for part in [0, 7, PIECE as u64, size - 1] {
                 let (both, _) = digest(&dense, size, Some((&dense, part))).unwrap();
                 assert_eq!(both.first, Some(digest(&dense, part, None).unwrap().0.whole), "{part}");
+                let mut bytes = vec![0; usize::try_from(size - part).unwrap()];
+                dense.read_exact_at(&mut bytes, part).unwrap();
+                assert_eq!(both.rest, Some(Sha256::digest(&bytes).into()), "{part}");
             }
         }
         // A hole of the other is not what is there.

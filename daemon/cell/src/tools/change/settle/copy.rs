@@ -2,18 +2,19 @@
 //! replaced. Room: the cell.
 
 use super::{
-    super::{act::modified, seen::Seen},
+    super::{act::modified, keep::changed, seen::Seen},
     content,
     staging::Staging,
     upper::UpperLayer,
-    whole::{Part, each},
+    whole::{Contents, Measuring, Part, each},
 };
 use crate::tools::{refused, refused_io};
-use palisade_plan::{Path, cell::FileError};
+use palisade_plan::{Path, cell::FileError, change::Print};
 use rustix::{
     fs::{AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Uid, XattrFlags},
     io::Errno,
 };
+use sha2::{Digest as _, Sha256};
 use std::{
     fs::File,
     io,
@@ -38,6 +39,8 @@ pub(in super::super) struct Source {
     pub(super) name: Vec<u8>,
     /// Where it goes.
     pub(super) path: Path,
+    /// What was shown of it.
+    pub(super) shown: Print,
     /// Its name in the staging directory.
     pub(in super::super) aside: Vec<u8>,
     /// Whose file it replaces.
@@ -47,11 +50,12 @@ pub(in super::super) struct Source {
 }
 
 impl Source {
-    /// Copies it into the staging directory.
+    /// Copies it into the staging directory. What is not what was shown is refused: whoever has one of
+    /// its files open may have written to it since.
     pub(in super::super) fn copy(&mut self, staging: &Staging) -> Result<(), FileError> {
         let aside = staging.dir().map_err(|e| refused("write beside", &self.path, e))?;
         let (top, owner) = (self.aside.clone(), self.owner);
-        let mut late = Vec::new();
+        let (mut late, mut measuring, mut first) = (Vec::new(), Measuring::default(), None);
         let dir = self.layer.directory(&self.way).map_err(|e| refused("read", &self.path, e))?;
         each(&dir, &self.name, &self.path, Some(&self.layer), |part: &Part<'_>| {
             let mut name = top.clone();
@@ -60,37 +64,53 @@ impl Source {
                 name.extend_from_slice(part.way);
             }
             let fail = |e| refused("write", part.path, e);
-            match part.seen.kind() {
+            let contents = match part.seen.kind() {
                 FileType::Directory => {
                     let mode = part.seen.mode();
                     directory(aside, &name, mode).map_err(fail)?;
                     if mode & USABLE != USABLE {
                         late.push((part.way.to_vec(), mode));
                     }
-                    Ok(())
+                    Contents::Directory
                 }
                 FileType::Symlink => {
                     let target = rustix::fs::readlinkat(part.dir, part.name, Vec::new());
                     let target = target.map_err(|e| refused("read the link", part.path, e))?;
-                    rustix::fs::symlinkat(target.as_c_str(), aside, name.as_slice()).map_err(fail)
+                    rustix::fs::symlinkat(target.as_c_str(), aside, name.as_slice())
+                        .map_err(fail)?;
+                    Contents::Link(target.into_bytes())
                 }
-                FileType::RegularFile => regular(part, staging, aside, &name, owner),
+                FileType::RegularFile => {
+                    Contents::File(regular(part, staging, aside, &name, owner)?)
+                }
                 FileType::Fifo
                 | FileType::Socket
                 | FileType::CharacterDevice
                 | FileType::BlockDevice
                 // It is told of, and left out.
-                | FileType::Unknown => Ok(()),
-            }
+                | FileType::Unknown => return Ok(()),
+            };
+            measuring.take(part, &contents);
+            first.get_or_insert((part.seen.mode(), contents));
+            Ok(())
         })?;
         self.late = late;
-        Ok(())
+        let copied = match first {
+            Some((mode, Contents::File(digest))) => Some(Print::File { mode, digest }),
+            Some((_, Contents::Link(target))) => Some(Print::Symlink { target: Path(target) }),
+            Some((_, Contents::Directory)) => Some(measuring.done().print()),
+            None => None,
+        };
+        if copied.as_ref() == Some(&self.shown) { Ok(()) } else { Err(changed(&self.path)) }
     }
-}
 
-impl Source {
-    /// Copies what it has from a length on into the staging directory.
-    pub(super) fn copy_tail(&self, staging: &Staging, from: u64) -> Result<(), FileError> {
+    /// Copies what it has from a length on into the staging directory, if that is what was shown.
+    pub(super) fn copy_tail(
+        &self,
+        staging: &Staging,
+        from: u64,
+        shown: [u8; 32],
+    ) -> Result<(), FileError> {
         let fail = |errno| refused("write beside", &self.path, errno);
         let dir = self.layer.directory(&self.way).map_err(fail)?;
         let stat = rustix::fs::statat(&dir, self.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW);
@@ -103,15 +123,17 @@ impl Source {
         let made = rustix::fs::openat(aside, self.aside.as_slice(), flags, Mode::RUSR | Mode::WUSR)
             .map_err(fail)?;
         let (mut piece, mut at, made) = (vec![0; PIECE], from, File::from(made));
+        let mut hash = Sha256::new();
         while at < seen.size {
             let wanted = usize::try_from(seen.size - at).unwrap_or(PIECE).min(PIECE);
             let piece = piece.get_mut(..wanted).unwrap_or_default();
             let copied = file.read_exact_at(piece, at);
             let copied = copied.and_then(|()| made.write_all_at(piece, at - from));
             copied.map_err(|e| refused_io("write beside", &self.path, &e))?;
+            hash.update(&*piece);
             at += wanted as u64;
         }
-        Ok(())
+        if hash.finalize()[..] == shown { Ok(()) } else { Err(changed(&self.path)) }
     }
 }
 
@@ -122,18 +144,21 @@ fn directory(aside: impl AsFd, name: &[u8], mode: u32) -> Result<(), Errno> {
     rustix::fs::chmodat(&aside, name, mode, AtFlags::empty())
 }
 
-/// A file; one that has several names here has several names there.
+/// A copy of a file that has several names: one of them, and the digest of what is in it.
+pub(super) type Copied = (Vec<u8>, [u8; 32]);
+
+/// A file; one that has several names here has several names there. Gives the digest of the copy.
 fn regular(
     part: &Part<'_>,
     staging: &Staging,
     aside: impl AsFd,
     name: &[u8],
     owner: Option<(u32, u32)>,
-) -> Result<(), FileError> {
-    if let Some(first) = staging.links.borrow().get(&part.seen.id()) {
+) -> Result<[u8; 32], FileError> {
+    if let Some((first, digest)) = staging.links.borrow().get(&part.seen.id()) {
         let linked = rustix::fs::linkat(&aside, first.as_slice(), &aside, name, AtFlags::empty());
         if linked.is_ok() {
-            return Ok(());
+            return Ok(*digest);
         }
     }
     let from = content::open_file(part.dir, part.name, part.seen)
@@ -143,12 +168,14 @@ fn regular(
         .map_err(|e| refused("write", part.path, e))?;
     let made = File::from(made);
     fill(&from, &made, part.seen.size).map_err(|e| refused_io("write", part.path, &e))?;
+    let (digest, _) = content::digest(&made, part.seen.size, None)
+        .map_err(|e| refused_io("read", part.path, &e))?;
     dress(&from, &made, part.seen, owner).map_err(|e| refused("write", part.path, e))?;
     let stat = rustix::fs::fstat(&from).map_err(|e| refused("look at", part.path, e))?;
     if stat.st_nlink > 1 {
-        staging.links.borrow_mut().insert(part.seen.id(), name.to_vec());
+        staging.links.borrow_mut().insert(part.seen.id(), (name.to_vec(), digest.whole));
     }
-    Ok(())
+    Ok(digest.whole)
 }
 
 /// Copies the content; where there is none there is none in the copy.

@@ -7,6 +7,7 @@ use super::{
         spot::{Dir, Spot, look},
         tree,
     },
+    earlier::{Unchanged, changed_outside, has_committed},
     upper::UpperLayer,
 };
 use crate::{
@@ -60,6 +61,16 @@ pub(super) struct Item {
     pub(super) upper: Option<Seen>,
 }
 
+/// What a search found.
+pub(super) struct Found {
+    /// All that the program did, what is nearer to the top before what is in it.
+    pub(super) items: Vec<Item>,
+    /// What of it somebody else has removed meanwhile.
+    pub(super) vanished: Vec<Vanished>,
+    /// The directories in which it did it that nobody else has changed.
+    pub(super) unchanged: Vec<Unchanged>,
+}
+
 /// What the program left at a path at which nothing is any more.
 pub(super) type Vanished = (Path, Seen);
 
@@ -85,6 +96,7 @@ pub(super) struct Search<'a> {
     items: Vec<Item>,
     /// What the program changed and somebody else has removed meanwhile.
     vanished: Vec<Vanished>,
+    unchanged: Vec<Unchanged>,
     waiting: Vec<Both>,
     count: usize,
 }
@@ -97,17 +109,17 @@ impl<'a> Search<'a> {
         base: &'a Rc<Dir>,
     ) -> Self {
         let waiting = vec![Both { way: Vec::new(), shows: Shows::Yes }];
-        let (items, vanished) = (Vec::new(), Vec::new());
-        Self { channel, layers, upper, base, items, vanished, waiting, count: 0 }
+        let (items, vanished, unchanged) = (Vec::new(), Vec::new(), Vec::new());
+        Self { channel, layers, upper, base, items, vanished, unchanged, waiting, count: 0 }
     }
 
-    /// All that the program did, what is nearer to the top before what is in it; and what of it
-    /// somebody else has removed meanwhile.
-    pub(super) fn all(mut self) -> Result<(Vec<Item>, Vec<Vanished>), Stop> {
+    /// All that the program did.
+    pub(super) fn all(mut self) -> Result<Found, Stop> {
         while let Some(both) = self.waiting.pop() {
             self.directory(&both)?;
         }
-        Ok((self.items, self.vanished))
+        let Self { items, vanished, unchanged, .. } = self;
+        Ok(Found { items, vanished, unchanged })
     }
 
     fn spot(&self, way: &[u8], name: &[u8]) -> Spot {
@@ -115,7 +127,10 @@ impl<'a> Search<'a> {
     }
 
     fn directory(&mut self, both: &Both) -> Result<(), Stop> {
-        let here = Path([&self.base.real, b"/".as_slice(), &both.way].concat());
+        let here = match both.way.is_empty() {
+            true => Path(self.base.real.clone()),
+            false => Path([&self.base.real, b"/".as_slice(), &both.way].concat()),
+        };
         let fail = |errno| refused("look at", &here, errno);
         let upper = self.upper.directory(&both.way).map_err(fail)?;
         let lower = directory_of(&self.layers.lower, &both.way).map_err(|e| vanished(&here, e))?;
@@ -124,15 +139,19 @@ impl<'a> Search<'a> {
             shows = Shows::No;
         }
         let parent = Seen::from(&rustix::fs::fstat(&lower).map_err(fail)?);
+        let is_changed = changed_outside(self.layers, &here, &parent);
+        if !is_changed && self.layers.committed.is_some() {
+            self.unchanged.push((here.clone(), both.way.clone()));
+        }
         let mut names = tree::entries(&upper, MOST_ENTRIES).map_err(fail)?;
         names.sort_unstable();
         if shows == Shows::No {
-            self.hidden(both, &lower, &names).map_err(fail)?;
+            self.hidden(both, (&here, &lower), &names).map_err(fail)?;
         }
         let mut below = Vec::new();
         for name in &names {
             self.tick()?;
-            if let Some(deeper) = self.entry(both, (&upper, &lower), &parent, name)? {
+            if let Some(deeper) = self.entry(both, (&upper, &lower), is_changed, name)? {
                 below.push(Both { way: deeper, shows });
             }
         }
@@ -154,7 +173,16 @@ impl<'a> Search<'a> {
     }
 
     /// What a directory that was removed and made again does not have any more.
-    fn hidden(&mut self, both: &Both, lower: &OwnedFd, names: &[Vec<u8>]) -> Result<(), Errno> {
+    ///
+    /// Of one that was committed itself, only what was: all else came later, and the program never
+    /// saw it.
+    fn hidden(
+        &mut self,
+        both: &Both,
+        (here, lower): (&Path, &OwnedFd),
+        names: &[Vec<u8>],
+    ) -> Result<(), Errno> {
+        let is_committed = has_committed(self.layers, here);
         let there: HashSet<&Vec<u8>> = names.iter().collect();
         let mut gone = tree::entries(lower, MOST_ENTRIES)?;
         gone.retain(|name| !there.contains(name));
@@ -162,6 +190,9 @@ impl<'a> Search<'a> {
         for name in gone {
             if let Some(seen) = look(lower, &name)? {
                 let spot = self.spot(&both.way, &name);
+                if is_committed && !has_committed(self.layers, &spot.path()) {
+                    continue;
+                }
                 self.items.push(Item { spot, lower: Some(seen), upper: None });
             }
         }
@@ -173,7 +204,7 @@ impl<'a> Search<'a> {
         &mut self,
         both: &Both,
         (upper, lower): (&OwnedFd, &OwnedFd),
-        parent: &Seen,
+        is_changed: bool,
         name: &[u8],
     ) -> Result<Option<Vec<u8>>, Stop> {
         let spot = self.spot(&both.way, name);
@@ -204,7 +235,7 @@ impl<'a> Search<'a> {
             }
             Some(_) => {}
             None => {
-                if self.has_vanished(upper, parent, name, &seen, &path)? {
+                if self.has_vanished(upper, is_changed, name, (&seen, &path))? {
                     self.vanished.push((path, seen));
                 }
             }
@@ -217,15 +248,17 @@ impl<'a> Search<'a> {
     fn has_vanished(
         &self,
         upper: &OwnedFd,
-        parent: &Seen,
+        is_changed: bool,
         name: &[u8],
-        seen: &Seen,
-        path: &Path,
+        (seen, path): (&Seen, &Path),
     ) -> Result<bool, FileError> {
+        if has_committed(self.layers, path) {
+            return Ok(true);
+        }
         let copied = match seen.kind() {
             // Only a file can have been moved here from where it was: a directory was here.
             FileType::Directory => true,
-            FileType::RegularFile => parent.changed_since(self.layers.since),
+            FileType::RegularFile => is_changed,
             FileType::Symlink
             | FileType::Fifo
             | FileType::Socket

@@ -6,6 +6,7 @@ use super::{
     append::Append,
     compare::Compared,
     content,
+    earlier::changed_outside,
     emit::Emission,
     found::Item,
     whole::{Part, each},
@@ -40,7 +41,7 @@ impl Emission<'_, '_> {
     pub(super) fn can_append(&self, spot: &Spot, old: &Seen, new: &Seen) -> bool {
         // By another name the program did something else to it.
         let once = self.touched.get(&old.id()) == Some(&1);
-        once && !old.changed_since(self.layers.since)
+        once && !changed_outside(self.layers, &spot.path(), old)
             && self.is_dense(spot, old, new)
             && self.is_open_to(spot, old)
     }
@@ -98,7 +99,7 @@ impl Emission<'_, '_> {
     ) -> Result<(), FileError> {
         let path = spot.path();
         may_change(&path, "write", spot)?;
-        let Some(first) = compared.first else {
+        let (Some(first), Some(rest)) = (compared.first, compared.rest) else {
             return Err(refused("read", &path, rustix::io::Errno::IO));
         };
         self.stage.note(b"append", &path, None);
@@ -108,10 +109,11 @@ impl Emission<'_, '_> {
         self.stage.keep_same(spot, old, Known::Content(Some(first)))?;
         let print = Print::File { mode: new.mode(), digest: compared.digest };
         let sizes = (old.size, new.size);
-        self.stage.effect(path.clone(), EffectKind::Appended, sizes, print, Some(old));
+        self.stage.effect(path.clone(), EffectKind::Appended, sizes, print.clone(), Some(old));
         let step = Append {
             spot: spot.clone(),
-            source: self.source(spot, Some(old)),
+            source: self.source(spot, print.clone(), Some(old)),
+            rest,
             staging: Rc::clone(&self.staging),
             old: *old,
             new: new.past(),

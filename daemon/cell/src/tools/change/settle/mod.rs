@@ -19,6 +19,7 @@ mod tracked;
 pub(super) mod append;
 pub(super) mod back;
 pub(super) mod copy;
+pub(super) mod earlier;
 pub(super) mod journal;
 pub(super) mod resolve;
 pub(super) mod staging;
@@ -26,7 +27,14 @@ pub(super) mod swap;
 pub(super) mod upper;
 pub(super) mod whole;
 
-use self::{compare::contested, emit::Emission, found::Search, leave::Leave, upper::UpperLayer};
+use self::{
+    compare::contested,
+    earlier::Unchanged,
+    emit::Emission,
+    found::{Found, Search},
+    leave::Leave,
+    upper::UpperLayer,
+};
 use super::{spot::Dir, stage::Stage};
 use crate::{
     channel::Channel,
@@ -41,13 +49,14 @@ use palisade_plan::{
 };
 use std::{os::unix::ffi::OsStrExt as _, rc::Rc};
 
-/// Plans what the program did, but for what is to be left.
+/// Plans what the program did, but for what is to be left. Tells the directories it did it in that
+/// nobody else has changed.
 pub(super) fn settle(
     stage: &mut Stage<'_>,
     channel: &Channel,
     layers: &Layers,
     leave: &[Path],
-) -> Result<(), Stop> {
+) -> Result<Vec<Unchanged>, Stop> {
     let workspace = Path(stage.workspace.as_os_str().as_bytes().to_vec());
     refuse_full(layers, &workspace)?;
     let lower = rustix::io::fcntl_dupfd_cloexec(&layers.lower, 4)
@@ -56,7 +65,7 @@ pub(super) fn settle(
     let upper = rustix::io::fcntl_dupfd_cloexec(&layers.upper, 4)
         .map_err(|e| refused("open", &workspace, e))?;
     let upper = Rc::new(UpperLayer::new(upper, &workspace.0));
-    let (items, vanished) = Search::new(channel, layers, &upper, &base).all()?;
+    let Found { items, vanished, unchanged } = Search::new(channel, layers, &upper, &base).all()?;
     let mut left = Leave::new(leave);
     for (path, new) in vanished {
         if !left.has(&path) {
@@ -76,7 +85,8 @@ pub(super) fn settle(
     for effect in stage.effects.iter().filter(special) {
         left.has(&effect.path);
     }
-    left.all_known()
+    left.all_known()?;
+    Ok(unchanged)
 }
 
 /// A program that met the end of its space was not able to do what it meant to do.

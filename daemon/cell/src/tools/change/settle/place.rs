@@ -17,6 +17,7 @@ use super::{
     compare::{Attributes, compare, contested},
     content::{self, Likeness},
     copy::Source,
+    earlier::changed_outside,
     emit::Emission,
     found::{Item, is_special},
     whole,
@@ -49,7 +50,7 @@ struct Made {
 impl Emission<'_, '_> {
     /// Refuses to replace what somebody else changed while the program ran, or tells of it.
     fn unchanged(&mut self, path: &Path, old: &Seen, new: Option<&Seen>) -> Result<(), FileError> {
-        if !old.changed_since(self.layers.since) {
+        if !changed_outside(self.layers, path, old) {
             return Ok(());
         }
         contested(self.stage, path, Some(old), new)
@@ -147,15 +148,15 @@ impl Emission<'_, '_> {
                 (Print::File { mode: new.mode(), digest: compared.digest }, new.size)
             }
         };
-        let source = self.source(spot, old);
+        let source = self.source(spot, print.clone(), old);
         Ok(Made { print, bytes, source })
     }
 
-    pub(super) fn source(&self, spot: &Spot, old: Option<&Seen>) -> Source {
+    pub(super) fn source(&self, spot: &Spot, shown: Print, old: Option<&Seen>) -> Source {
         let owner = old.filter(|old| old.kind() == FileType::RegularFile).map(|old| old.owner);
         let (layer, way) = (Rc::clone(&self.upper), spot.way.clone());
         let (name, aside) = (spot.name.clone(), self.staging.name());
-        Source { layer, way, name, path: spot.path(), aside, owner, late: Vec::new() }
+        Source { layer, way, name, path: spot.path(), shown, aside, owner, late: Vec::new() }
     }
 
     fn refuse_large(&self, path: &Path, new: &Seen) -> Result<(), FileError> {
@@ -199,9 +200,10 @@ impl Emission<'_, '_> {
             gone(self.stage, spot, old, 1);
             return Ok(Below::Nothing);
         }
-        let gathered = gather(self.stage, self.channel, spot)?;
-        let since = self.layers.since;
-        if gathered.newest.as_ref().is_some_and(|newest| newest.changed_since(since)) {
+        let layers = self.layers;
+        let is_changed = |path: &Path, seen: &Seen| changed_outside(layers, path, seen);
+        let gathered = gather(self.stage, self.channel, spot, is_changed)?;
+        if gathered.is_changed {
             contested(self.stage, &path, Some(old), None)?;
         }
         self.stage.note_part(&gathered.print);
@@ -234,8 +236,8 @@ impl Emission<'_, '_> {
         self.note_file(&path, new, digest);
         self.stage.note_old(old);
         self.stage.keep_seen(spot, old)?;
+        let source = self.source(spot, print.clone(), Some(old));
         self.stage.effect(path, kind, (old.size, new.size), print, Some(old));
-        let source = self.source(spot, Some(old));
         self.place(spot, FileType::RegularFile, source, Some((*old, Below::Nothing)))
     }
 

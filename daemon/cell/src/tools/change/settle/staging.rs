@@ -10,6 +10,7 @@ use super::super::{
     spot::{Dir, look},
     tree,
 };
+use super::copy::Copied;
 use crate::tools::{failure, refused, shown};
 use palisade_plan::{
     Durable, Path,
@@ -42,7 +43,7 @@ pub(in super::super) struct Staging {
     next: Cell<u64>,
     fate: Cell<Fate>,
     /// Files with several names: where the first is.
-    pub(super) links: RefCell<HashMap<(u64, u64), Vec<u8>>>,
+    pub(super) links: RefCell<HashMap<(u64, u64), Copied>>,
 }
 
 /// What becomes of the directory in the end.

@@ -36,6 +36,7 @@ mod append;
 mod crash;
 mod names;
 mod outside;
+mod shown;
 mod strange;
 
 /// A workspace, with a broker of its file tools, and an upper layer beside it.
@@ -88,6 +89,7 @@ impl Two {
             lower: dir(&self.lower()),
             upper: dir(self.upper.path()),
             since: (i64::MAX, 1),
+            committed: None,
             bytes: 1 << 30,
             kept: Transactions { upper: Upper::Disk, durable: Durable::No },
         }

@@ -4,7 +4,7 @@
 use super::{
     super::{seen::Seen, spot::Spot, tree},
     content,
-    found::{deep, is_nothing, is_special},
+    found::{deep, is_nothing},
     upper::UpperLayer,
 };
 use crate::tools::{LONGEST_PATH, failure, refused, refused_io};
@@ -135,6 +135,50 @@ impl Measure {
     }
 }
 
+/// What is in an entry of a tree.
+#[derive(Debug)]
+pub(super) enum Contents {
+    /// The digest of a file's.
+    File([u8; 32]),
+    /// Where a link leads.
+    Link(Vec<u8>),
+    /// A directory's are entries of their own.
+    Directory,
+}
+
+/// A tree that is being measured.
+#[derive(Debug, Default)]
+pub(super) struct Measuring {
+    entries: u64,
+    bytes: u64,
+    hash: Sha256,
+}
+
+impl Measuring {
+    pub(super) fn take(&mut self, part: &Part<'_>, contents: &Contents) {
+        self.entries += 1;
+        self.hash.update((part.way.len() as u64).to_le_bytes());
+        self.hash.update(part.way);
+        self.hash.update((part.seen.kind().as_raw_mode() | part.seen.mode()).to_le_bytes());
+        match contents {
+            Contents::File(digest) => {
+                self.bytes = self.bytes.saturating_add(part.seen.size);
+                self.hash.update(digest);
+            }
+            Contents::Link(target) => {
+                self.hash.update((target.len() as u64).to_le_bytes());
+                self.hash.update(target);
+            }
+            Contents::Directory => {}
+        }
+    }
+
+    pub(super) fn done(self) -> Measure {
+        let Self { entries, bytes, hash } = self;
+        Measure { entries, bytes, digest: hash.finalize().into() }
+    }
+}
+
 /// Measures a tree; `meet` may stop it at any entry.
 pub(in super::super) fn measure<E: From<FileError>>(
     above: impl AsFd,
@@ -143,41 +187,33 @@ pub(in super::super) fn measure<E: From<FileError>>(
     layer: Option<&UpperLayer>,
     mut meet: impl FnMut(&Path, FileType, u64) -> Result<(), E>,
 ) -> Result<Measure, E> {
-    let (mut entries, mut bytes, mut hash) = (0, 0_u64, Sha256::new());
+    let mut measuring = Measuring::default();
     each(above, name, top, layer, |part: &Part<'_>| -> Result<(), E> {
         meet(part.path, part.seen.kind(), part.seen.file_size())?;
-        if is_special(part.seen.kind()) {
-            return Ok(());
-        }
-        entries += 1;
-        hash.update((part.way.len() as u64).to_le_bytes());
-        hash.update(part.way);
-        hash.update((part.seen.kind().as_raw_mode() | part.seen.mode()).to_le_bytes());
-        match part.seen.kind() {
+        let contents = match part.seen.kind() {
             FileType::RegularFile => {
-                bytes = bytes.saturating_add(part.seen.size);
                 let file = content::open_file(part.dir, part.name, part.seen)
                     .map_err(|e| refused("read", part.path, e))?;
                 let (digest, _) = content::digest(&file, part.seen.size, None)
                     .map_err(|e| refused_io("read", part.path, &e))?;
-                hash.update(digest.whole);
+                Contents::File(digest.whole)
             }
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(part.dir, part.name, Vec::new())
                     .map_err(|e| refused("read the link", part.path, e))?;
-                hash.update((target.as_bytes().len() as u64).to_le_bytes());
-                hash.update(target.as_bytes());
+                Contents::Link(target.into_bytes())
             }
-            FileType::Directory
-            | FileType::Fifo
+            FileType::Directory => Contents::Directory,
+            FileType::Fifo
             | FileType::Socket
             | FileType::CharacterDevice
             | FileType::BlockDevice
-            | FileType::Unknown => {}
-        }
+            | FileType::Unknown => return Ok(()),
+        };
+        measuring.take(part, &contents);
         Ok(())
     })?;
-    Ok(Measure { entries, bytes, digest: hash.finalize().into() })
+    Ok(measuring.done())
 }
 
 /// The regular files of what is at a spot, one after another.

@@ -93,7 +93,7 @@ impl Two {
         let view = View::new(&lower, Default::default()).unwrap();
         let mut stage = Stage::new(&change, &view);
         settle(&mut stage, &theirs, &self.layers(), &[]).unwrap();
-        crate::tools::change::commit::commit(stage).unwrap()
+        crate::tools::change::commit::commit(stage, |_| ()).unwrap()
     }
 
     /// The times of all files, which a commit that was taken back has not changed either.
@@ -177,7 +177,7 @@ impl Two {
         let view = View::new(&lower, Default::default()).unwrap();
         let mut stage = Stage::new(&change, &view);
         settle(&mut stage, &theirs, &layers, &[]).unwrap();
-        crate::tools::change::commit::commit(stage).unwrap_err()
+        crate::tools::change::commit::commit(stage, |_| ()).unwrap_err()
     }
 }
 
@@ -344,7 +344,7 @@ fn the_next_commit_takes_away_what_a_killed_one_left_and_not_what_is_in_use() {
     let view = View::new(lower, Default::default()).unwrap();
     let mut stage = Stage::new(&change, &view);
     settle(&mut stage, &theirs, &two.layers(), &[]).unwrap();
-    crate::tools::change::commit::commit(stage).unwrap();
+    crate::tools::change::commit::commit(stage, |_| ()).unwrap();
     assert_eq!(two.broker.names(), [".palisade-89abcdef.kept", ".palisade-89abcdef.tmp", "file"]);
 }
 
@@ -368,7 +368,7 @@ fn a_commit_that_fails_half_way_is_taken_back() {
             let view = View::new(lower, Default::default()).unwrap();
             let mut stage = Stage::new(&change, &view);
             settle(&mut stage, &theirs, &two.layers(), &[]).unwrap();
-            crate::tools::change::commit::commit(stage).unwrap_err()
+            crate::tools::change::commit::commit(stage, |_| ()).unwrap_err()
         });
         committed.join().unwrap()
     });
