@@ -46,8 +46,8 @@ pub struct Receipt {
     pub for_uid: Option<u32>,
     /// The profile is observed and not enforced; none if it is enforced.
     pub observed: Option<Observed>,
-    /// Directories outside of the workspace that commands may change: no transaction holds that
-    /// back, and it can not be undone.
+    /// The directories of the profile's `fs.unguarded`: what commands change there is held back by
+    /// no transaction, and can not be undone.
     pub unguarded: Vec<RawPath>,
 }
 

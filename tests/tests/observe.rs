@@ -36,7 +36,7 @@ fn world(mode: Mode) -> World {
         &format!(
             "version = 1\ndescription = \"What is enforced today.\"\nask = \"never\"\n[fs]\n\
              workspace = \"write\"\nallow_delete = true\n{run}\nread = [{shown:?}]\n\
-             write = [{open:?}]\n[layers]\noptional = [\"limits\"]\n"
+             unguarded = [{open:?}]\n[layers]\noptional = [\"limits\"]\n"
         ),
     );
     let narrow = |observe: &str| {
@@ -44,7 +44,7 @@ fn world(mode: Mode) -> World {
             "version = 1\ndescription = \"What we would like to enforce.\"\nextends = \"wide\"\n\
              {observe}tests = [\"write $WORKSPACE/x: deny\", \"read {}: deny\"]\n\
              [fs]\nworkspace = \"read\"\nallow_delete = false\n{run}\nread = []\n\
-             write = []\nhide = [\".env\"]\n[tools]\ndeny = [\"todo_write\"]\n[[rules]]\n\
+             unguarded = []\nhide = [\".env\"]\n[tools]\ndeny = [\"todo_write\"]\n[[rules]]\n\
              verdict = \"deny\"\nwhy = \"for people\"\ncommand = [\"printf\", \"forbidden\"]\n",
             file.display()
         )

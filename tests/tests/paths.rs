@@ -419,14 +419,14 @@ fn the_daemons_own_directories_are_never_in_a_session() {
             );
         }
         for (name, path) in [("into-state", world.state()), ("into-profiles", world.profiles())] {
-            let text = format!("write = [\"!{}\"]", path.display());
-            world.add_unasked(name, &profile_with(&[("write = []", &text)]));
+            let text = format!("unguarded = [\"!{}\"]", path.display());
+            world.add_unasked(name, &profile_with(&[("unguarded = []", &text)]));
             let error = refused_session(&world, Open::new(world.workspace()).profile(name));
             assert_eq!(error.0, ErrorCode::InvalidRequest, "{name}: {}", error.1);
         }
         // The control: another directory can be written by a profile.
-        let text = format!("write = [\"!{}\"]", world.outside().display());
-        world.add_unasked("into-outside", &profile_with(&[("write = []", &text)]));
+        let text = format!("unguarded = [\"!{}\"]", world.outside().display());
+        world.add_unasked("into-outside", &profile_with(&[("unguarded = []", &text)]));
         let sandbox = world.open_with("into-outside");
         assert_eq!(sandbox.told(&[at("write", &world.outside().join("new"))]), ["ok"]);
         assert!(world.outside().join("new").exists());

@@ -224,7 +224,7 @@ fn the_profile_that_is_written_allows_the_same_and_no_more() {
 
         let (said, text) = suggest(&world, "narrow", "wider");
         // What is yet to be made can not be named, so its directory is, and why is said.
-        let directory = format!("add {:?} to fs.write: of ", open.display().to_string());
+        let directory = format!("add {:?} to fs.unguarded: of ", open.display().to_string());
         assert!(said.contains(&directory), "{said}");
         assert!(said.contains("what is not there yet can not be named"), "{said}");
         assert!(said.contains("written: 3 entries in "), "{said}");

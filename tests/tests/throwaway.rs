@@ -307,8 +307,8 @@ fn what_is_somebody_elses_stays_theirs() {
     let Some(house) = House::with(8, |world, place| {
         let last = "    \"$HOME/.cargo/git\",\n";
         let read = format!("{last}    \"!{}\",\n", place.outside().join("reading").display());
-        let write = format!("write = [\"!{}\"]", place.outside().join("cache").display());
-        let changes = [(last, read.as_str()), ("write = []", &write), NEVER];
+        let write = format!("unguarded = [\"!{}\"]", place.outside().join("cache").display());
+        let changes = [(last, read.as_str()), ("unguarded = []", &write), NEVER];
         world.add_profile("beside", &profile_with(&changes));
     }) else {
         return;

@@ -95,7 +95,7 @@ fn refused() -> Vec<Refused> {
             "mount",
             "write",
             text("/usr/x"),
-            "fs.write",
+            "fs.unguarded",
         ),
         (
             "edit",
@@ -106,7 +106,7 @@ fn refused() -> Vec<Refused> {
             text("/etc/passwd"),
             nothing,
         ),
-        ("make_dir", json!({"path": "/new"}), kept, "mount", "write", text("/new"), "fs.write"),
+        ("make_dir", json!({"path": "/new"}), kept, "mount", "write", text("/new"), "fs.unguarded"),
         (
             "make_dir",
             json!({"path": "/run/new"}),
@@ -114,7 +114,7 @@ fn refused() -> Vec<Refused> {
             "landlock",
             "write",
             text("/run/new"),
-            "fs.write",
+            "fs.unguarded",
         ),
         (
             "delete_file",
@@ -123,7 +123,7 @@ fn refused() -> Vec<Refused> {
             "mount",
             "write",
             text("/usr/bin/env"),
-            "fs.write",
+            "fs.unguarded",
         ),
         (
             "move_file",
@@ -132,7 +132,7 @@ fn refused() -> Vec<Refused> {
             "mount",
             "write",
             text("/usr/program"),
-            "fs.write",
+            "fs.unguarded",
         ),
         (
             "bash",

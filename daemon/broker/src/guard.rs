@@ -98,6 +98,8 @@ fn routing(terms: Terms, choice: RouteChoice, nature: Nature, reach: Reach) -> R
         true => Route::Transaction(EffectsReview::Waived),
         false => Route::Direct,
     };
+    // What can be changed in a workspace that is only read is mounted there, in no transaction.
+    let reach = if terms.writes_workspace { reach } else { Reach::Beyond };
     let up_front = match (terms.guard, reach) {
         (Guard::Off, _) => UpFront::Nothing,
         (Guard::Text, _) => UpFront::Everything,
@@ -180,7 +182,8 @@ mod tests {
         let fixed = Terms { writes_workspace: false, ..TERMS };
         assert_eq!(both(fixed, RouteChoice::Automatic)[1].0, Route::Reading);
         let beyond = Terms { unguarded: true, unheld: true, ..fixed };
-        assert_eq!(both(beyond, RouteChoice::Automatic)[1].0, Route::Direct);
+        // A directory inside of it is as unguarded as one outside.
+        assert_eq!(both(beyond, RouteChoice::Automatic)[1], (Route::Direct, UpFront::Known));
     }
 
     #[test]

@@ -77,7 +77,7 @@ mod tests {
     /// The default profile's plan in a workspace, with one more directory to write.
     fn plan(workspace: &Path, write: &str) -> LaunchPlan {
         let (_, text) = palisade_policy::builtin()[0];
-        let text = text.replace("write = []", &format!("write = [{write:?}]"));
+        let text = text.replace("unguarded = []", &format!("unguarded = [{write:?}]"));
         let user = "tester".to_owned();
         let workspace = workspace.to_owned();
         let scene = Scene { workspace, home: None, user, uid: 1000, gid: 1000 };

@@ -8,13 +8,13 @@ use palisade_protocol::{
     SeccompReceipt,
 };
 use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
+use std::{fmt::Write as _, os::unix::ffi::OsStrExt as _, path::PathBuf};
 
 /// The bytes of one instruction of a filter.
 const INSTRUCTION: usize = 8;
 
 /// The receipt of a session that was made.
-pub(crate) fn of_session(profile: &Profile, made: &Made, unguarded: Vec<RawPath>) -> Receipt {
+pub(crate) fn of_session(profile: &Profile, made: &Made, unguarded: &[PathBuf]) -> Receipt {
     let ready = &made.ready;
     Receipt {
         profile: profile.name().to_owned(),
@@ -42,7 +42,10 @@ pub(crate) fn of_session(profile: &Profile, made: &Made, unguarded: Vec<RawPath>
         observed: profile
             .observed_under()
             .map(|under| Observed { under: under.to_owned(), would_refuse: Vec::new() }),
-        unguarded,
+        unguarded: unguarded
+            .iter()
+            .map(|path| RawPath(path.as_os_str().as_bytes().to_vec()))
+            .collect(),
     }
 }
 

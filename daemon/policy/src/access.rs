@@ -28,6 +28,15 @@ impl Reach {
     }
 }
 
+/// Whether a directory that can be changed may be outside of transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guarding {
+    /// `fs.write`, or what can not be changed at all.
+    Guarded,
+    /// `fs.unguarded`: what is changed there takes effect at once, and every receipt says so.
+    Unguarded,
+}
+
 /// What may be done with the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -39,7 +39,7 @@ pub fn amended(text: &str, additions: &[Addition]) -> Result<String, String> {
     let additions = merged(additions);
     let mut edits: Vec<Edit> = Vec::new();
     let mut keys: Vec<&str> = additions.iter().map(|one| one.key).collect();
-    keys.extend(["fs.execute", "fs.read", "fs.write"]);
+    keys.extend(["fs.execute", "fs.read", "fs.write", "fs.unguarded"]);
     keys.sort_unstable();
     keys.dedup();
     let mut new: Vec<(&str, String)> = Vec::new();

@@ -2,15 +2,15 @@
 
 use crate::{
     Profile,
-    access::Reach,
+    access::{Guarding, Reach},
     entries::PathEntry,
     judge::guard_name,
     limits::ENDLESS,
     names::Listed,
     rules::{Rule, Verdict},
-    settings::Settings,
+    settings::{Files, Settings},
     source::Said,
-    stack::reach,
+    stack::{guarding, reach},
     transactions::{Held, Noise, Transactions},
 };
 use palisade_protocol::Ask;
@@ -96,15 +96,23 @@ impl Found {
         let mut paths: Vec<&PathEntry> = std::iter::once(&workspace).chain(entries).collect();
         paths.sort_by_key(|path| (path.base, path.rest.as_str()));
         paths.dedup_by(|one, other| one.covers(other) && other.covers(one));
-        let at = |path: &PathEntry| (reach(&a.fs, path), reach(&b.fs, path));
+        let of = |files: &Files, path: &PathEntry| (reach(files, path), guarding(files, path));
+        let at = |path: &PathEntry| (of(&a.fs, path), of(&b.fs, path));
         for path in &paths {
             let (from, to) = at(path);
             let above = paths
                 .iter()
                 .any(|other| other.covers(path) && !path.covers(other) && at(other) == (from, to));
             if !above {
-                let shown = |reach| format!("{} is {}", path.shown(), allowed(reach));
-                self.ordered("fs", (from, to), (shown(from), allowed(to).to_owned()));
+                let (key, shown) = (path.shown(), [allowed(from), allowed(to)]);
+                let (from, to) = (from.0, to.0);
+                if from != to {
+                    let texts = (format!("{key} is {}", shown[0]), shown[1].to_owned());
+                    self.ordered("fs", (from, to), texts);
+                } else if shown[0] != shown[1] {
+                    let what = format!("{key} is {} → {}", shown[0], shown[1]);
+                    self.push(Direction::Other, "fs.unguarded", what);
+                }
             }
         }
         for (key, a, b) in
@@ -251,12 +259,13 @@ impl Found {
     }
 }
 
-const fn allowed(reach: Option<Reach>) -> &'static str {
-    match reach {
-        None => "not there",
-        Some(Reach::Read) => "readable",
-        Some(Reach::Execute) => "readable and executable",
-        Some(Reach::Write) => "writable",
+const fn allowed(at: (Option<Reach>, Guarding)) -> &'static str {
+    match at {
+        (None, _) => "not there",
+        (Some(Reach::Read), _) => "readable",
+        (Some(Reach::Execute), _) => "readable and executable",
+        (Some(Reach::Write), Guarding::Guarded) => "writable",
+        (Some(Reach::Write), Guarding::Unguarded) => "writable in no transaction",
     }
 }
 
@@ -310,7 +319,8 @@ mod tests {
             ]
         );
         let build = told("workspace", "build");
-        assert!(build.contains(&"More fs: $HOME/.npm/_cacache is not there → writable".to_owned()));
+        let cache = "More fs: $HOME/.npm/_cacache is not there → writable in no transaction";
+        assert!(build.contains(&cache.to_owned()), "{build:#?}");
         assert!(build.iter().all(|line| line.starts_with("More")), "{build:#?}");
         // What is hidden is the same, whether or not it can be written.
         let guarded = told("workspace", "guarded");
@@ -323,5 +333,20 @@ mod tests {
         assert!(strict.contains(&"Less remember.scopes: without exact_call".to_owned()));
         let narrower = |line: &String| line.starts_with("Less") || line.contains(" env.path: ");
         assert!(strict.iter().all(narrower), "{strict:#?}");
+    }
+
+    #[test]
+    fn a_directory_that_is_unguarded_is_neither_more_nor_less_than_one_that_is_written() {
+        let profile = |key: &str| {
+            let text = format!(
+                "version = 1\ndescription = \"x\"\nguard = \"off\"\n[fs]\nworkspace = \"read\"\n\
+                 execute = [\"!/usr\"]\n{key} = [\"/srv/out\"]\n"
+            );
+            Profile::parse("mine", &text).unwrap()
+        };
+        let found = diff(&profile("write"), &profile("unguarded"));
+        let what = "/srv/out is writable → writable in no transaction".to_owned();
+        let key = "fs.unguarded".to_owned();
+        assert_eq!(found, [Difference { direction: Direction::Other, key, what }]);
     }
 }

@@ -190,24 +190,40 @@ pub fn stricter_ask(profile: &Profile, wanted: Option<Ask>) -> Result<Ask, AskEr
 }
 
 /// Why a guard was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("guard = {:?} is laxer than the profile's {:?}; a session can only be stricter", guard_name(*.wanted), guard_name(*.profile))]
-pub struct GuardError {
-    /// What was wanted.
-    pub wanted: Guard,
-    /// What the profile has.
-    pub profile: Guard,
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GuardError {
+    /// It is laxer than the profile's.
+    #[error("guard = {:?} is laxer than the profile's {:?}; a session can only be stricter", guard_name(*.wanted), guard_name(*.profile))]
+    Laxer {
+        /// What was wanted.
+        wanted: Guard,
+        /// What the profile has.
+        profile: Guard,
+    },
+    /// The profile makes a directory writable that no transaction holds.
+    #[error("guard = {:?}, and {directory:?} of the profile's fs.write is in no transaction", guard_name(*.wanted))]
+    Unheld {
+        /// What was wanted.
+        wanted: Guard,
+        /// The directory, as the profile names it.
+        directory: String,
+    },
 }
 
 /// The guard of a session: the profile's, or a stricter one that was asked for.
 ///
 /// # Errors
-/// If what is wanted is laxer than the profile's.
+/// If what is wanted is laxer than the profile's, or more than can be held of what it makes writable.
 pub fn stricter_guard(profile: &Profile, wanted: Option<Guard>) -> Result<Guard, GuardError> {
-    match wanted {
-        None => Ok(profile.guard()),
-        Some(wanted) if wanted >= profile.guard() => Ok(wanted),
-        Some(wanted) => Err(GuardError { wanted, profile: profile.guard() }),
+    let own = profile.guard();
+    let wanted = wanted.unwrap_or(own);
+    if wanted < own {
+        return Err(GuardError::Laxer { wanted, profile: own });
+    }
+    // With the profile's own guard it would not have been loaded.
+    match profile.unheld_directory().filter(|_| wanted != Guard::Off) {
+        Some(directory) => Err(GuardError::Unheld { wanted, directory }),
+        None => Ok(wanted),
     }
 }
 

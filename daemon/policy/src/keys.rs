@@ -60,6 +60,7 @@ pub const KEYS: &[Key] = &[
     key("fs.execute"),
     key("fs.read"),
     key("fs.write"),
+    key("fs.unguarded"),
     key("fs.etc"),
     key("fs.hide"),
     key("fs.protect"),

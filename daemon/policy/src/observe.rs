@@ -92,9 +92,9 @@ command = ["git", "push"]
         assert_eq!(would_refuse(tried, &scene(), Act::Read, "/w/file"), None);
         let text = CANDIDATE.replace("[fs]", "[fs]\nread = []").replace("strict", "wide");
         let wide = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"write\"\n\
-                    execute = [\"/usr\"]\nwrite = [\"/tmp/shared\"]\n";
+                    execute = [\"/usr\"]\nunguarded = [\"/tmp/shared\"]\n";
         let text = text.replace("observe = \"workspace\"", "observe = \"wide\"");
-        let text = text.replace("[fs]\n", "[fs]\nwrite = []\n");
+        let text = text.replace("[fs]\n", "[fs]\nunguarded = []\n");
         let of = |name, file, text| Source { name, file, text, owner: Owner::Other };
         let two = [of("wide", "wide.toml", wide), of("tried", "tried.toml", &text)];
         let two = ProfileSet::new(two).unwrap();
@@ -102,7 +102,7 @@ command = ["git", "push"]
         let moved = moved.unwrap();
         assert_eq!(moved.layer, "mount");
         assert!(moved.rule.starts_with("write: it would go to a private file"), "{}", moved.rule);
-        assert!(moved.remedy.contains("add \"/tmp/shared/x\" to fs.write"), "{}", moved.remedy);
+        assert!(moved.remedy.contains("add \"/tmp/shared/x\" to fs.unguarded"), "{}", moved.remedy);
         // The base refuses it, and so it is no would-be.
         assert_eq!(would_refuse(tried, &scene(), Act::Write, "/srv/x"), None);
         // What is hidden is hidden.

@@ -139,6 +139,18 @@ impl Profile {
         })
     }
 
+    /// The directories of `fs.unguarded`, for the receipt of a session.
+    ///
+    /// # Errors
+    /// If the profile requires what the scene does not have.
+    pub fn unguarded(&self, scene: &Scene) -> Result<Vec<PathBuf>, PlanError> {
+        let mut paths = Vec::new();
+        for entry in self.settings.fs.unguarded() {
+            paths.extend(scene.resolve(entry)?);
+        }
+        Ok(paths)
+    }
+
     /// What of the file system a session reaches: as much of a plan as an explanation needs.
     pub(crate) fn reach(&self, scene: &Scene) -> Result<Reach<'_>, PlanError> {
         scene.check()?;

@@ -3,11 +3,12 @@
 use crate::{
     Checker, Example, Facts, Handlers, Owner, ProfileError, Source,
     access::{Reach, WorkspaceAccess},
-    entries::{Base, ToolEntry},
+    entries::ToolEntry,
     limits::ENDLESS,
     net::NetMode,
+    resolve::files::{held, is_guarded},
     rules,
-    settings::{FileEntry, Settings},
+    settings::Settings,
     stack,
     syscalls::{SyscallError, SyscallList},
 };
@@ -76,6 +77,8 @@ impl Profile {
     /// by name.
     pub(crate) fn observed(self, under: &Self) -> Result<Self, ProfileError> {
         let settings = stack::observed(&under.settings, &self.settings);
+        // What is enforced may be writable under a laxer guard than this one has.
+        held(settings.guard, &settings.fs)?;
         let whole = format!("{} under {} {}", self.name, under.digest, self.digest);
         let syscalls = calls(&settings)?.rules();
         let digest = digest(&whole, &settings, &syscalls)
@@ -190,12 +193,17 @@ impl Profile {
         self.settings.fs.workspace.value == WorkspaceAccess::Write
     }
 
-    /// Whether a session can change something of the host's that is not of its workspace: no
-    /// transaction holds that back.
+    /// Whether a session can change directories of the host that no transaction holds back. One
+    /// inside of the workspace is mounted there, and so is not held either.
     #[must_use]
     pub fn writes_beyond(&self) -> bool {
-        let beyond = |entry: &FileEntry| entry.path.base != Base::Workspace;
-        self.settings.fs.entries.iter().any(|entry| entry.reach == Reach::Write && beyond(entry))
+        self.settings.fs.entries.iter().any(|entry| entry.reach == Reach::Write)
+    }
+
+    /// The first directory of `fs.write`: only a session without a guard can have it.
+    pub(crate) fn unheld_directory(&self) -> Option<String> {
+        let mut entries = self.settings.fs.entries.iter();
+        entries.find(|entry| is_guarded(entry)).map(|entry| entry.path.shown())
     }
 
     /// Whether a session reaches anything by network but a loopback of its own.

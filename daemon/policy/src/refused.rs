@@ -251,7 +251,7 @@ mod tests {
             "write: no program of the session may make a directory in /srv/x (fs.make_dir)"
         );
         assert_eq!(denial.target, "/srv/x");
-        assert!(denial.remedy.contains("add \"/srv/x\" to fs.write"), "{}", denial.remedy);
+        assert!(denial.remedy.contains("add \"/srv/x\" to fs.unguarded"), "{}", denial.remedy);
         assert!(denial.opens.contains("/srv/x"), "{}", denial.opens);
         let denial = on("fs.execute", Target::Path("/etc/passwd".into())).unwrap();
         assert!(denial.rule.starts_with("exec: "), "{}", denial.rule);

@@ -1,7 +1,7 @@
 //! A file's own words put over what it extends: narrowing always, widening only where the file
 //! says so and may. Whatever would have no effect is an error, not a silence.
 
-mod files;
+pub(crate) mod files;
 mod laxer;
 mod names;
 mod network;
@@ -69,6 +69,7 @@ pub(crate) fn resolve(
         .map_err(|(key, why)| laxer(document, key, &why))?;
     let extends = written.parents().to_vec();
     let fs = files::files(document, &written.fs, &base.fs, widening)?;
+    files::held(guard, &fs)?;
     let limits = limits(document, &written, &base.limits, widening)?;
     let tools = parts::tools(document, &written.tools, &base.tools, widening)?;
     let net = network::network(document, &written.net, &base.net, widening)?;

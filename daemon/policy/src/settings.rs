@@ -1,9 +1,9 @@
 //! What a profile comes to, once it is put together with what it extends.
 
 use crate::{
-    access::{Reach, Widening, WorkspaceAccess},
+    access::{Guarding, Reach, Widening, WorkspaceAccess},
     checkers::Checker,
-    entries::{LayerEntry, PathEntry, ToolEntry, VariableEntry},
+    entries::{Base, LayerEntry, PathEntry, ToolEntry, VariableEntry},
     example::Example,
     handlers::Handlers,
     limits::Limits,
@@ -16,7 +16,7 @@ use crate::{
 };
 use palisade_protocol::{Ask, Guard};
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 /// A whole profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -61,19 +61,29 @@ pub(crate) struct Files {
     pub(crate) protect: Vec<Listed>,
 }
 
+impl Files {
+    /// The directories that `fs.unguarded` names.
+    pub(crate) fn unguarded(&self) -> impl Iterator<Item = &PathEntry> {
+        let is = |entry: &&FileEntry| entry.key() == "fs.unguarded";
+        self.entries.iter().filter(is).map(|entry| &entry.path)
+    }
+}
+
 impl Serialize for Files {
     /// As a profile would say it: a list for each kind of access.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let list = |reach| {
-            let of = self.entries.iter().filter(move |entry| entry.reach == reach);
-            of.map(|entry| &entry.path).collect::<Vec<_>>()
+        let list = |reach, guarding| {
+            let is = move |entry: &&FileEntry| entry.reach == reach && entry.guarding == guarding;
+            self.entries.iter().filter(is).map(|entry| &entry.path).collect::<Vec<_>>()
         };
-        let mut files = serializer.serialize_struct("Files", 7)?;
+        let guarded = Guarding::Guarded;
+        let mut files = serializer.serialize_struct("Files", 8)?;
         files.serialize_field("workspace", &self.workspace)?;
         files.serialize_field("allow_delete", &self.allow_delete)?;
-        files.serialize_field("execute", &list(Reach::Execute))?;
-        files.serialize_field("read", &list(Reach::Read))?;
-        files.serialize_field("write", &list(Reach::Write))?;
+        files.serialize_field("execute", &list(Reach::Execute, guarded))?;
+        files.serialize_field("read", &list(Reach::Read, guarded))?;
+        files.serialize_field("write", &list(Reach::Write, guarded))?;
+        files.serialize_field("unguarded", &list(Reach::Write, Guarding::Unguarded))?;
         for (key, lists) in [("hide", &self.hide), ("protect", &self.protect)] {
             match lists.as_slice() {
                 [] => files.skip_field(key)?,
@@ -91,7 +101,22 @@ impl Serialize for Files {
 pub(crate) struct FileEntry {
     pub(crate) path: PathEntry,
     pub(crate) reach: Reach,
+    pub(crate) guarding: Guarding,
     pub(crate) at: Origin,
+}
+
+impl FileEntry {
+    /// The key that it is said by.
+    pub(crate) fn key(&self) -> &'static str {
+        let etc = self.path.base == Base::Root && Path::new(&self.path.rest).starts_with("/etc");
+        match (self.reach, self.guarding) {
+            (Reach::Read, _) if etc => "fs.etc",
+            (Reach::Read, _) => "fs.read",
+            (Reach::Execute, _) => "fs.execute",
+            (Reach::Write, Guarding::Guarded) => "fs.write",
+            (Reach::Write, Guarding::Unguarded) => "fs.unguarded",
+        }
+    }
 }
 
 /// Variables.

@@ -2,7 +2,7 @@
 //! widen, and no deny is lost.
 
 use crate::{
-    access::Reach,
+    access::{Guarding, Reach},
     entries::PathEntry,
     handlers::Handlers,
     names,
@@ -68,6 +68,13 @@ pub(crate) fn reach(files: &Files, path: &PathEntry) -> Option<Reach> {
     Some(if innermost == Reach::Write { Reach::Write } else { most.min(Reach::Execute) })
 }
 
+/// Whether a profile says of a path that can be changed that no transaction holds that back.
+pub(crate) fn guarding(files: &Files, path: &PathEntry) -> Guarding {
+    let covering = files.entries.iter().filter(|entry| entry.path.covers(path));
+    let innermost = covering.max_by_key(|entry| (entry.path.depth(), entry.reach));
+    innermost.map_or(Guarding::Guarded, |entry| entry.guarding)
+}
+
 /// Entries without which something else would be allowed.
 pub(crate) fn needed(files: &Files, entries: Vec<FileEntry>) -> Vec<FileEntry> {
     let all = Files { entries, ..files.clone() };
@@ -79,7 +86,8 @@ pub(crate) fn needed(files: &Files, entries: Vec<FileEntry>) -> Vec<FileEntry> {
         let Some(entry) = all.entries.get(number) else { continue };
         let wanted = reach(&all, &entry.path);
         if reach(&kept, &entry.path) != wanted {
-            kept.entries.push(FileEntry { reach: wanted.unwrap_or(entry.reach), ..entry.clone() });
+            let (reach, guarding) = (wanted.unwrap_or(entry.reach), guarding(&all, &entry.path));
+            kept.entries.push(FileEntry { reach, guarding, ..entry.clone() });
             numbers.push(number);
         }
     }
@@ -97,7 +105,14 @@ pub(crate) fn files(a: &Files, b: &Files) -> Files {
         a.entries.iter().map(|e| (e, a, b)).chain(b.entries.iter().map(|e| (e, b, a)))
     {
         if let (Some(own), Some(most)) = (reach(one, &entry.path), reach(other, &entry.path)) {
-            entries.push(FileEntry { reach: own.min(most), ..entry.clone() });
+            let reach = own.min(most);
+            // One that says nothing of it lets everything take effect at once, or has no such entry.
+            let said = [one, other].map(|files| guarding(files, &entry.path));
+            let guarding = match reach {
+                Reach::Write if said.contains(&Guarding::Unguarded) => Guarding::Unguarded,
+                Reach::Read | Reach::Execute | Reach::Write => Guarding::Guarded,
+            };
+            entries.push(FileEntry { reach, guarding, ..entry.clone() });
         }
     }
     let mut both = Files {

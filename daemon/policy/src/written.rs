@@ -95,6 +95,7 @@ pub(crate) struct Files {
     pub(crate) execute: Option<List<PathEntry>>,
     pub(crate) read: Option<List<PathEntry>>,
     pub(crate) write: Option<List<WritableEntry>>,
+    pub(crate) unguarded: Option<List<WritableEntry>>,
     pub(crate) etc: Option<List<EtcEntry>>,
     pub(crate) hide: Option<List<NameEntry>>,
     pub(crate) protect: Option<List<NameEntry>>,

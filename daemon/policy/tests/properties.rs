@@ -91,7 +91,7 @@ const ADDRESSES: [&str; 7] = [
     "example.com:9",
 ];
 
-const KEYS: [&str; 3] = ["read", "execute", "write"];
+const KEYS: [&str; 3] = ["read", "execute", "unguarded"];
 
 impl Said {
     fn profile(&self) -> Profile {

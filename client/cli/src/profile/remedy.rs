@@ -139,7 +139,7 @@ pub(super) fn instead(
     writing: Writing,
     host: impl Fn(&Path) -> Found,
 ) -> Option<(Option<Change>, String)> {
-    if told.change.as_ref()?.key != "fs.write" {
+    if told.change.as_ref()?.key != "fs.unguarded" {
         return None;
     }
     let path = Path::new(&told.target);
@@ -165,7 +165,7 @@ pub(super) fn instead(
     let rest = path.strip_prefix(directory).ok()?.components().next()?;
     let first = directory.join(rest);
     let note = format!(
-        "make {first} on the host, and add {first:?} to fs.write: {why}, and of {directory}, {note}",
+        "make {first} on the host, and add {first:?} to fs.unguarded: {why}, and of {directory}, {note}",
         first = first.display().to_string(),
         directory = directory.display(),
         note = if of.note.is_empty() { &of.rule } else { &of.note }
@@ -179,7 +179,7 @@ mod tests {
     use palisade_audit::CleanText;
 
     const TEXT: &str = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"read\"\n\
-        execute = [\"!/usr\"]\nwrite = [\"/srv/granted\"]\nhide = [\"secret\"]\n";
+        execute = [\"!/usr\"]\nunguarded = [\"/srv/granted\"]\nhide = [\"secret\"]\n";
 
     fn host(path: &Path) -> Found {
         match path.to_str().unwrap() {
@@ -217,14 +217,14 @@ mod tests {
     fn what_can_be_named_is_and_of_the_rest_the_directory() {
         let one = |key, value: &str| vec![(key, value.to_owned())];
         for (tool, rule, target, key, value) in [
-            ("bash", "write: x", "/srv/out/file", "fs.write", "/srv/out/file"),
-            ("edit", "write: x", "/srv/out/file", "fs.write", "/srv/out"),
-            ("bash", "write: x", "/srv/out/new", "fs.write", "/srv/out"),
-            ("write_file", "write: x", "/srv/out/new/deeper", "fs.write", "/srv/out"),
-            ("make_dir", "write: x", "/srv/out", "fs.write", "/srv/out"),
-            ("write_file", "write: x", "/w/sub/new", "fs.write", "$WORKSPACE/sub"),
+            ("bash", "write: x", "/srv/out/file", "fs.unguarded", "/srv/out/file"),
+            ("edit", "write: x", "/srv/out/file", "fs.unguarded", "/srv/out"),
+            ("bash", "write: x", "/srv/out/new", "fs.unguarded", "/srv/out"),
+            ("write_file", "write: x", "/srv/out/new/deeper", "fs.unguarded", "/srv/out"),
+            ("make_dir", "write: x", "/srv/out", "fs.unguarded", "/srv/out"),
+            ("write_file", "write: x", "/w/sub/new", "fs.unguarded", "$WORKSPACE/sub"),
             ("write_file", "write: x", "/w/new", "fs.workspace", "write"),
-            ("write_file", "write: x", "/srv/locked/x", "fs.write", "/srv/locked/x"),
+            ("write_file", "write: x", "/srv/locked/x", "fs.unguarded", "/srv/locked/x"),
             ("bash", "exec: x", "/opt/tool", "fs.execute", "/opt/tool"),
             ("read_file", "read: x", "/w/secret", "fs.hide", "!/secret"),
         ] {
@@ -238,7 +238,7 @@ mod tests {
     fn what_no_change_allows_is_said_with_what_to_do_first() {
         let Answer::Remedy(told) = asked("bash", "write: x", "/new/a/b") else { panic!() };
         assert!(told.changes.is_empty());
-        assert!(told.how.starts_with("make /new on the host, and add \"/new\" to fs.write: "));
+        assert!(told.how.starts_with("make /new on the host, and add \"/new\" to fs.unguarded: "));
         let Answer::Remedy(told) = asked("bash", "read: x", "/srv/none") else { panic!() };
         assert!(told.how.ends_with("; it is not on this host") && told.changes.is_empty());
         assert_eq!(asked("bash", "write: x", "/srv/granted/x"), Answer::AllowedByNow);

@@ -64,9 +64,14 @@ impl From<SessionError> for WireError {
             SessionError::Ask(_) => {
                 (ErrorCode::InvalidRequest, "leave out `ask`, or choose another profile".into())
             }
-            SessionError::Guard(_) => {
+            SessionError::Guard(GuardError::Laxer { .. }) => {
                 (ErrorCode::InvalidRequest, "leave out `guard`, or choose another profile".into())
             }
+            SessionError::Guard(GuardError::Unheld { .. }) => (
+                ErrorCode::InvalidRequest,
+                "leave out `guard`, choose another profile, or move the directory to fs.unguarded"
+                    .into(),
+            ),
             SessionError::TooMany(_) => {
                 let hint = "close a session that is not needed any more".to_owned();
                 return past(error.to_string(), hint, SOON);

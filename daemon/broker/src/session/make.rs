@@ -22,7 +22,7 @@ use crate::{
     veil::{Key, Search},
 };
 use palisade_plan::{
-    Access, Found, Records, SessionUid,
+    Found, Records, SessionUid,
     cell::{FILE_CHANNELS, Ready},
     launcher::{Reply, Request, SessionNumber, Whose},
     record::Recording,
@@ -87,8 +87,7 @@ pub(super) async fn begin(
         server.census.enroll(Counted::Session, peer.uid, most).map_err(SessionError::TooMany)?;
     let mut plan = profile.plan(&scene)?;
     plan.uid = uid;
-    let writable = plan.binds.iter().filter(|bind| bind.access == Access::Write);
-    let unguarded = writable.map(|bind| RawPath(bind.path.0.clone())).collect();
+    let unguarded = profile.unguarded(&scene)?;
     plan.recording = match profile.observed_under() {
         Some(_) => Recording::Yes,
         None => recording,
@@ -133,7 +132,7 @@ pub(super) async fn begin(
         (Guard::Off | Guard::Text, _) | (_, Some(_)) => runners.prepare().await,
         (Guard::Transaction, None) => {}
     }
-    let mut receipt = receipt::of_session(profile, &made, unguarded);
+    let mut receipt = receipt::of_session(profile, &made, &unguarded);
     if let (true, Found::Yes(_), Found::No(why)) =
         (profile.writes_workspace(), &overlay.write, &overlay.memory)
     {

@@ -59,7 +59,7 @@ fn reach(key: &str) -> Option<Reach> {
     match key {
         "fs.read" => Some(Reach::Read),
         "fs.execute" => Some(Reach::Execute),
-        "fs.write" => Some(Reach::Write),
+        "fs.write" | "fs.unguarded" => Some(Reach::Write),
         _ => None,
     }
 }

@@ -13,7 +13,7 @@ tests = ["connect 192.0.2.1:443: deny", "read /srv/a: deny"]
 [fs] # files
 workspace = "read"
 execute = ["!/usr", "/bin"]
-write = [
+unguarded = [
     "/srv/out/one", # the first
     "/srv/other" # no comma, and a comment
     # the end
@@ -27,8 +27,8 @@ processes = 9
 #[test]
 fn entries_go_where_their_list_stands_and_what_they_cover_is_left_out() {
     let additions = [
-        add("fs.write", "/srv/out"),
-        add("fs.write", "/srv/out/deeper"),
+        add("fs.unguarded", "/srv/out"),
+        add("fs.unguarded", "/srv/out/deeper"),
         add("fs.read", "/srv/out/two"),
         add("fs.read", "/srv/a"),
         add("fs.execute", "/opt/tool"),
@@ -55,7 +55,7 @@ workspace = "write"
 execute = ["!/usr", "/bin",
     "/opt/tool", # it was refused
 ]
-write = [
+unguarded = [
      # the first
     "/srv/other", # no comma, and a comment
     # the end
@@ -90,7 +90,7 @@ ports = [
 #[test]
 fn every_built_in_profile_takes_each_kind_of_entry() {
     let additions = [
-        add("fs.write", "/srv/out"),
+        add("fs.unguarded", "/srv/out"),
         add("fs.read", "/srv/a"),
         add("fs.execute", "/srv/tool"),
         add("fs.etc", "hostid"),
@@ -134,7 +134,7 @@ fn every_built_in_profile_takes_each_kind_of_entry() {
 
 #[test]
 fn what_widens_says_so_and_leaves_names_to_who_hides_them() {
-    let additions = [add("fs.hide", "!/secret"), add("fs.write", "/srv/out")];
+    let additions = [add("fs.hide", "!/secret"), add("fs.unguarded", "/srv/out")];
     let text = widening("readonly", Some("workspace"), &additions);
     assert!(text.contains("extends = \"readonly\"\n"), "{text}");
     assert!(text.contains("widen = true\n") && text.contains("observe = \"workspace\"\n"));
@@ -149,8 +149,8 @@ fn text_that_nothing_can_be_put_into_is_an_error() {
     let inline = "version = 1\nnet = { mode = \"none\" }\n";
     assert!(amended(inline, &[add("net.ports", "1")]).unwrap_err().contains("[net]"));
     assert!(amended("version = [", &[]).is_err());
-    let twice = "fs.write = \"x\"\n";
-    assert!(amended(twice, &[add("fs.write", "/a")]).unwrap_err().contains("not a list"));
+    let twice = "fs.unguarded = \"x\"\n";
+    assert!(amended(twice, &[add("fs.unguarded", "/a")]).unwrap_err().contains("not a list"));
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl Change {
     pub fn unseen(&self) -> String {
         let how = &self.how;
         match self.key {
-            "fs.write" => {
+            "fs.unguarded" => {
                 format!("{how} (or, if it is yet to be made, the nearest directory that is there)")
             }
             _ => how.clone(),
@@ -69,7 +69,7 @@ pub(super) fn smallest(
     let (key, value, could) = match act {
         Act::Write => {
             WritableEntry::try_from(entry)?;
-            ("fs.write", shown, "read, run and changed")
+            ("fs.unguarded", shown, "read, run and changed (in no transaction)")
         }
         Act::Execute => ("fs.execute", shown, "read and run"),
         Act::Read | Act::Connect => match shown.strip_prefix("/etc/") {

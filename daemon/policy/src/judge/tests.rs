@@ -1,7 +1,7 @@
 //! Every mode against every kind of tool.
 
 use super::*;
-use crate::ProfileSet;
+use crate::{Owner, ProfileError, ProfileSet, Source};
 use palisade_protocol::{JsonText, PermissionClass, ToolMetadata};
 
 fn tool(name: &str, change: impl FnOnce(&mut ToolMetadata)) -> ToolSpec {
@@ -192,4 +192,59 @@ fn a_session_is_only_ever_stricter() {
         error.to_string(),
         "ask = \"never\" is laxer than the profile's \"always\"; a session can only be stricter"
     );
+}
+
+#[test]
+fn a_guard_is_refused_over_a_directory_that_no_transaction_holds() {
+    let parsed = |guard: &str, key: &str| {
+        let text = format!(
+            "version = 1\ndescription = \"x\"\nguard = {guard:?}\n[fs]\nworkspace = \"write\"\n\
+             execute = [\"!/usr\"]\n{key} = [\"/srv/shared\"]\n"
+        );
+        Profile::parse("mine", &text)
+    };
+    let guards = [Guard::Off, Guard::Text, Guard::Auto, Guard::Transaction];
+    let (open, named) = (parsed("off", "write").unwrap(), parsed("off", "unguarded").unwrap());
+    for wanted in guards {
+        let unheld = GuardError::Unheld { wanted, directory: "/srv/shared".to_owned() };
+        let expected = if wanted == Guard::Off { Ok(wanted) } else { Err(unheld) };
+        assert_eq!(stricter_guard(&open, Some(wanted)), expected);
+        assert_eq!(stricter_guard(&named, Some(wanted)), Ok(wanted));
+        // A profile that says so itself is not loaded.
+        let loaded = parsed(guard_name(wanted), "write").map(drop).map_err(|e| e.to_string());
+        let why = format!(
+            "mine.toml:7:10: fs.write: \"/srv/shared\" is writable, no transaction holds back what \
+             is changed there, and guard is {:?}; move it to fs.unguarded, or set guard = \"off\"",
+            guard_name(wanted)
+        );
+        assert_eq!(loaded, if wanted == Guard::Off { Ok(()) } else { Err(why) });
+        assert!(parsed(guard_name(wanted), "unguarded").is_ok());
+    }
+    assert_eq!(stricter_guard(&open, None), Ok(Guard::Off));
+    let laxer = GuardError::Laxer { wanted: Guard::Off, profile: Guard::Auto };
+    let auto = parsed("auto", "unguarded").unwrap();
+    assert_eq!(stricter_guard(&auto, Some(Guard::Off)), Err(laxer));
+}
+
+#[test]
+fn what_is_extended_is_held_to_the_guard_of_what_extends_it() {
+    let base = "version = 1\ndescription = \"x\"\nguard = \"off\"\n[fs]\nworkspace = \"write\"\n\
+                execute = [\"!/usr\"]\nwrite = [\"/srv/shared\"]\n";
+    let loaded = |more: &str| {
+        let text = format!("version = 1\ndescription = \"x\"\n{more}");
+        let of = |name, file, text| Source { name, file, text, owner: Owner::Other };
+        let set = ProfileSet::new([of("open", "open.toml", base), of("mine", "mine.toml", &text)])?;
+        Ok(set.get("mine").unwrap().canonical().unwrap())
+    };
+    let why = |loaded: Result<String, ProfileError>| loaded.unwrap_err().to_string();
+    let inherited = why(loaded("extends = \"open\"\nguard = \"auto\"\n"));
+    assert!(inherited.starts_with("open.toml:7:10: fs.write: \"/srv/shared\""), "{inherited}");
+    // What a profile is observed under may be enforced with a stricter guard than it was made for.
+    let observed = "observe = \"open\"\n[fs]\nworkspace = \"read\"\nexecute = [\"!/usr\"]\n";
+    assert_eq!(why(loaded(observed)), inherited);
+    // Said to be unguarded it is no more than it was, so that nothing has to be widened.
+    let moved =
+        "extends = \"open\"\nguard = \"auto\"\n[fs]\nwrite = []\nunguarded = [\"/srv/shared\"]\n";
+    let text = loaded(moved).unwrap();
+    assert!(text.contains("write = []\nunguarded = [\"/srv/shared\"]\n"), "{text}");
 }

@@ -91,7 +91,7 @@ fn files(text: &mut String, scene: &Scene, needs: &Needs) {
     for (key, reach, what) in [
         ("execute", Reach::Execute, "# Programs, and what is run or loaded with them.\n"),
         ("read", Reach::Read, "# What was only read.\n"),
-        ("write", Reach::Write, "# What was written.\n"),
+        ("unguarded", Reach::Write, "# What was written: no transaction holds that back.\n"),
     ] {
         let of = needs.paths.iter().filter(|(_, need)| need.reach == Some(reach));
         let mut lines: Vec<_> =

@@ -208,7 +208,7 @@ fn variables_stand_for_the_scenes_own() {
         workspace = "read"
         execute = ["!/usr"]
         read = ["!$HOME/data", "$TMP/../x"]
-        write = ["!$WORKSPACE/out", "/srv/shared"]
+        unguarded = ["!$WORKSPACE/out", "/srv/shared"]
     "#;
     let broken = Profile::parse("mine", text);
     assert!(broken.is_err_and(|e| e.to_string().contains("$TMP/../x")));
@@ -225,6 +225,8 @@ fn variables_stand_for_the_scenes_own() {
             bind("/srv/shared", Access::Write, MissingPath::Skip),
         ]
     );
+    let unguarded = ["/home/u/project/out", "/srv/shared"].map(std::path::PathBuf::from);
+    assert_eq!(mine.unguarded(&usual()), Ok(unguarded.to_vec()));
     let error = PlanError::NoHome("/data".to_owned());
     assert_eq!(mine.plan(&scene("/srv/p", None)), Err(error));
 }

@@ -6,15 +6,19 @@ use super::{
 };
 use crate::{
     ProfileError,
-    access::{Reach, Widening, WorkspaceAccess},
+    access::{Guarding, Reach, Widening, WorkspaceAccess},
     document::Document,
-    entries::{Base, PathEntry},
+    entries::PathEntry,
+    judge::guard_name,
     names::Which,
     settings::{FileEntry, Files},
     source::Said,
     stack, written,
 };
-use std::path::Path;
+use palisade_protocol::Guard;
+
+/// What to do about a directory that no transaction holds.
+const UNGUARDED: &str = "move it to fs.unguarded, or set guard = \"off\"";
 
 /// What a file says of the file system, over what it extends.
 pub(super) fn files(
@@ -35,27 +39,27 @@ pub(super) fn files(
         None => base.workspace.clone(),
     };
     let own = own(document, written);
-    for (entry, key) in &own {
+    for entry in &own {
         if widening == Widening::No && stack::reach(base, &entry.path) < Some(entry.reach) {
             let why = format!(
                 "{:?} is not {} in what the profile extends",
                 entry.path.shown(),
                 allowed(entry.reach)
             );
-            return Err(crate::document::invalid(entry.at.clone(), key, why, WIDEN));
+            return Err(crate::document::invalid(entry.at.clone(), entry.key(), why, WIDEN));
         }
     }
     let inherited = base
         .entries
         .iter()
-        .filter(|entry| widening == Widening::Yes || !own_lists(written).contains(&list(entry)));
+        .filter(|entry| widening == Widening::Yes || !own_lists(written).contains(&entry.key()));
     let allow_delete = allow_delete(document, written, base, &workspace, widening)?;
     let hide = names::over(document, Which::Hide, written.hide.as_ref(), &base.hide)?;
     let protect = names::over(document, Which::Protect, written.protect.as_ref(), &base.protect)?;
     let mut files = Files { workspace, allow_delete, entries: Vec::new(), hide, protect };
     let inherited: Vec<FileEntry> = inherited.cloned().collect();
     reachable(&files, &own, &inherited)?;
-    let all = inherited.into_iter().chain(own.into_iter().map(|(entry, _)| entry)).collect();
+    let all = inherited.into_iter().chain(own).collect();
     files.entries = stack::needed(&files, all);
     if widening == Widening::No {
         // A list that takes the place of another does not take back what that kept from writing.
@@ -67,6 +71,29 @@ pub(super) fn files(
         return Err(document.wrong("fs.execute", why, "name `!/usr`, or where your programs are"));
     }
     Ok(files)
+}
+
+/// Refuses a directory that can be changed and that neither a transaction holds nor the profile
+/// calls unguarded.
+pub(crate) fn held(guard: Guard, files: &Files) -> Result<(), ProfileError> {
+    match files.entries.iter().find(|entry| is_guarded(entry)) {
+        Some(entry) if guard != Guard::Off => Err(crate::document::invalid(
+            entry.at.clone(),
+            entry.key(),
+            format!(
+                "{:?} is writable, no transaction holds back what is changed there, and guard is {:?}",
+                entry.path.shown(),
+                guard_name(guard)
+            ),
+            UNGUARDED,
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether a directory can be changed, and is not said to be unguarded.
+pub(crate) fn is_guarded(entry: &FileEntry) -> bool {
+    (entry.reach, entry.guarding) == (Reach::Write, Guarding::Guarded)
 }
 
 fn allow_delete(
@@ -92,63 +119,49 @@ fn allow_delete(
 }
 
 /// The lists of a file, which take the place of those that it extends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum List {
-    Execute,
-    Read,
-    Write,
-    Etc,
-}
-
-fn own_lists(written: &written::Files) -> Vec<List> {
+fn own_lists(written: &written::Files) -> Vec<&'static str> {
     let lists = [
-        (List::Execute, written.execute.is_some()),
-        (List::Read, written.read.is_some()),
-        (List::Write, written.write.is_some()),
-        (List::Etc, written.etc.is_some()),
+        ("fs.execute", written.execute.is_some()),
+        ("fs.read", written.read.is_some()),
+        ("fs.write", written.write.is_some()),
+        ("fs.unguarded", written.unguarded.is_some()),
+        ("fs.etc", written.etc.is_some()),
     ];
     lists.into_iter().filter(|(_, said)| *said).map(|(list, _)| list).collect()
 }
 
-fn list(entry: &FileEntry) -> List {
-    let etc = entry.path.base == Base::Root && Path::new(&entry.path.rest).starts_with("/etc");
-    match entry.reach {
-        Reach::Read if etc => List::Etc,
-        Reach::Read => List::Read,
-        Reach::Execute => List::Execute,
-        Reach::Write => List::Write,
-    }
-}
-
-/// The entries of a file itself, each with its key.
-fn own(document: &Document<'_>, written: &written::Files) -> Vec<(FileEntry, &'static str)> {
-    let entry = |path: &PathEntry, reach, start: usize| FileEntry {
+/// The entries of a file itself.
+fn own(document: &Document<'_>, written: &written::Files) -> Vec<FileEntry> {
+    let entry = |path: &PathEntry, reach, guarding, start: usize| FileEntry {
         path: path.clone(),
         reach,
+        guarding,
         at: document.origin(start),
     };
+    let guarded = |path: &PathEntry, reach, start| entry(path, reach, Guarding::Guarded, start);
     let execute = written.execute.iter().flatten();
-    let execute = execute
-        .map(|said| (entry(said.get_ref(), Reach::Execute, said.span().start), "fs.execute"));
+    let execute = execute.map(|said| guarded(said.get_ref(), Reach::Execute, said.span().start));
     let read = written.read.iter().flatten();
-    let read = read.map(|said| (entry(said.get_ref(), Reach::Read, said.span().start), "fs.read"));
+    let read = read.map(|said| guarded(said.get_ref(), Reach::Read, said.span().start));
     let write = written.write.iter().flatten();
-    let write =
-        write.map(|said| (entry(&said.get_ref().0, Reach::Write, said.span().start), "fs.write"));
+    let write = write.map(|said| guarded(&said.get_ref().0, Reach::Write, said.span().start));
+    let unguarded = written.unguarded.iter().flatten();
+    let unguarded = unguarded
+        .map(|said| entry(&said.get_ref().0, Reach::Write, Guarding::Unguarded, said.span().start));
     let etc = written.etc.iter().flatten();
-    let etc = etc.map(|said| (entry(&said.get_ref().0, Reach::Read, said.span().start), "fs.etc"));
-    execute.chain(read).chain(write).chain(etc).collect()
+    let etc = etc.map(|said| guarded(&said.get_ref().0, Reach::Read, said.span().start));
+    execute.chain(read).chain(write).chain(unguarded).chain(etc).collect()
 }
 
 /// Refuses an entry of the file's own without which the same would be allowed.
 fn reachable(
     files: &Files,
-    own: &[(FileEntry, &'static str)],
+    own: &[FileEntry],
     inherited: &[FileEntry],
 ) -> Result<(), ProfileError> {
-    for (number, (entry, key)) in own.iter().enumerate() {
+    for (number, entry) in own.iter().enumerate() {
         let others = own.iter().enumerate().filter(|(other, _)| *other != number);
-        let others = others.map(|(_, (other, _))| other).chain(inherited).cloned().collect();
+        let others = others.map(|(_, other)| other).chain(inherited).cloned().collect();
         let mut without = Files { entries: others, ..files.clone() };
         let before = stack::reach(&without, &entry.path);
         without.entries.push(entry.clone());
@@ -171,7 +184,7 @@ fn reachable(
         );
         return Err(crate::document::invalid(
             entry.at.clone(),
-            key,
+            entry.key(),
             why,
             "leave one of the two out",
         ));

@@ -101,7 +101,7 @@ pub(super) fn together(
              protected",
             entry.at
         );
-        let key = if own { named.key() } else { "fs.write" };
+        let key = if own { named.key() } else { entry.key() };
         return Err(document.wrong(key, why, "leave the one or the other out"));
     }
     if written.protect.is_some() && files.workspace.value == WorkspaceAccess::Read {
