@@ -65,10 +65,16 @@ fn files_are_checked_each_with_its_own_error() {
     for (name, from, to) in [("one", "memory", "memmory"), ("two", "allow", "deny")] {
         fs::write(place.path().join(format!("{name}.toml")), MINE.replace(from, to)).unwrap();
     }
-    let (status, told, _) = profile(&place, &["check", "one.toml", "two.toml"]);
+    let write = "version = 1\ndescription = \"x\"\nguard = \"transaction\"\n[fs]\nworkspace = \"write\"\n\
+                 execute = [\"!/usr\"]\nwrite = [\"/srv/x\"]\n";
+    fs::write(place.path().join("three.toml"), write).unwrap();
+    let (status, told, _) = profile(&place, &["check", "one.toml", "two.toml", "three.toml"]);
     let expected = "one.toml:8:1: limits.memmory: is no key; did you mean `memory`?\n\
                     two.toml:5:10: tests: \"read /etc/hosts: deny\" does not hold: it is allow: \
-                    /etc/hosts can be read\n";
+                    /etc/hosts can be read\n\
+                    three.toml:7:10: fs.write: \"/srv/x\" is writable, no transaction holds back what \
+                    is changed there, and guard is \"transaction\"; move it to fs.unguarded, or set \
+                    guard = \"off\"\n";
     assert_eq!((status, told.as_str()), (1, expected));
 }
 

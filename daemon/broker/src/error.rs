@@ -47,7 +47,7 @@ pub(crate) enum CallError {
     File(FileError),
     #[error("{}", .failure.message)]
     Changing { failure: FileError, hint: &'static str },
-    #[error("what the profile hides or protects could not be: {0}; nothing was run")]
+    #[error("there is no transaction for it: {0}; nothing was run")]
     Transaction(String),
     #[error("{0:?} is not UTF-8 text")]
     NotText(String),
@@ -123,8 +123,8 @@ impl From<CallError> for WireError {
             }
             CallError::Transaction(_) => (
                 ErrorCode::LayerUnavailable,
-                "`palisade doctor` says what to do; or use a profile that names hide and protect as \
-                 optional, or has neither fs.hide nor fs.protect",
+                "mend what it names, or see `palisade doctor`; a session with guard = \"text\" does \
+                 without, if its profile has no fs.hide and fs.protect, or both as optional",
             ),
             CallError::NotText(_) => (
                 ErrorCode::InvalidArguments,

@@ -6,7 +6,7 @@ use crate::{
     launcher::{Launcher, LauncherError},
 };
 use palisade_plan::{
-    cell::Ready,
+    cell::{Fault, Ready},
     launcher::{Request, SessionNumber},
 };
 use std::{os::fd::AsFd as _, sync::Arc, time::Duration};
@@ -25,7 +25,7 @@ pub(crate) enum RunnerError {
     #[error("the socket pair could not be made: {0}")]
     Io(#[from] std::io::Error),
     #[error("step {step:?} of the runner failed: {why}")]
-    Step { step: String, why: String },
+    Step { step: String, why: String, fault: Fault },
     #[error("the runner was not ready within {} s", READY.as_secs())]
     Silent,
 }
@@ -97,7 +97,7 @@ impl Runners {
                 channel.audit_session = receipt.audit_session;
                 Ok(channel)
             }
-            Ready::Failed { step, why, .. } => Err(RunnerError::Step { step, why }),
+            Ready::Failed { step, why, fault } => Err(RunnerError::Step { step, why, fault }),
         }
     }
 

@@ -47,6 +47,8 @@ pub(crate) struct Transactions {
     session: SessionNumber,
     /// Why there are none.
     none: OnceLock<String>,
+    /// There was one.
+    had: OnceLock<()>,
     ahead: Mutex<Ahead>,
 }
 
@@ -64,12 +66,18 @@ type Generation = Option<u64>;
 
 impl Transactions {
     pub(crate) fn new(launcher: Arc<Launcher>, session: SessionNumber) -> Self {
-        Self { launcher, session, none: OnceLock::new(), ahead: Mutex::default() }
+        let (none, had) = (OnceLock::new(), OnceLock::new());
+        Self { launcher, session, none, had, ahead: Mutex::default() }
     }
 
     /// Why there are none, if so.
     pub(crate) fn none(&self) -> Option<&str> {
         self.none.get().map(String::as_str)
+    }
+
+    /// Whether there was one in this session.
+    pub(crate) fn were_had(&self) -> bool {
+        self.had.get().is_some()
     }
 
     /// There are none from here on; the first reason counts.
@@ -111,7 +119,7 @@ impl Transactions {
             ahead.next.take()
         };
         let scanned = scanned.as_deref();
-        match ahead {
+        let taken = match ahead {
             // One that was lost while it waited says nothing of the next.
             Some((channels, hidden)) if hidden == generation(scanned) => {
                 match ready(channels).await {
@@ -121,7 +129,11 @@ impl Transactions {
             }
             // Something else is hidden by now.
             Some(_) | None => ready(self.ask(scanned).await?).await,
+        };
+        if taken.is_ok() {
+            self.had.get_or_init(|| ());
         }
+        taken
     }
 }
 
@@ -136,6 +148,6 @@ async fn ready((mut run, files): (Channel, Channel)) -> Result<Transaction, Runn
             run.audit_session = receipt.audit_session;
             Ok(Transaction { run: Some(run), files: FileChannels::new(vec![files]) })
         }
-        Ready::Failed { step, why, .. } => Err(RunnerError::Step { step, why }),
+        Ready::Failed { step, why, fault } => Err(RunnerError::Step { step, why, fault }),
     }
 }

@@ -213,8 +213,8 @@ pub(crate) fn refuse_mounts_below(workspace: &Path) -> Result<(), StepFailure> {
         Some(point) => Err(StepFailure::Workspace {
             path: workspace.clone(),
             why: format!(
-                "{:?} is a mount in it, which a layer would hide: unmount it, or open the session in a \
-                 directory without mounts",
+                "{:?} is a mount in it, which a layer would hide: unmount it (if it is the profile that \
+                 names it, take it out of [fs]), or open the session in a directory without mounts",
                 Path(point)
             ),
         }),

@@ -37,6 +37,8 @@ pub(crate) enum SessionError {
     Refused(Refusal),
     #[error("step {step:?} of the cell failed: {why}")]
     Step { step: String, why: String, fault: Fault },
+    #[error("guard is \"transaction\", and there is no transaction to be had: {why}")]
+    Unheld { why: String, fault: Fault },
     #[error("{0}")]
     Channel(#[from] ChannelError),
     #[error("the cell was not ready within {0} s")]
@@ -95,6 +97,17 @@ impl From<SessionError> for WireError {
                 "work in a directory on a file system that has idmapped mounts (ext4, xfs, btrfs, \
                  tmpfs and others do; NFS, overlayfs and most of FUSE do not), unmount what is below \
                  it, or have the operator set identity = \"peer\""
+                    .into(),
+            ),
+            SessionError::Unheld { fault: Fault::Workspace | Fault::Mount, .. } => (
+                ErrorCode::WorkspaceRefused,
+                "do that, or open the session with guard = \"auto\", which goes on by text and says so"
+                    .into(),
+            ),
+            SessionError::Unheld { fault: Fault::Host, .. } => (
+                ErrorCode::LayerUnavailable,
+                "`palisade doctor` says what to do; or open the session on another file system, or with \
+                 guard = \"auto\", which goes on by text and says so"
                     .into(),
             ),
             SessionError::Step { fault: Fault::Host, .. }

@@ -23,7 +23,7 @@ use crate::{
 };
 use palisade_plan::{
     Found, Records, SessionUid,
-    cell::{FILE_CHANNELS, Ready},
+    cell::{FILE_CHANNELS, Fault, Ready},
     launcher::{Reply, Request, SessionNumber, Whose},
     record::Recording,
 };
@@ -123,8 +123,10 @@ pub(super) async fn begin(
     {
         transactions.give_up(why.clone());
     }
+    let mut fault = Fault::Host;
     if let Some(why) = &made.ready.uncovered {
         transactions.give_up(why.clone());
+        fault = Fault::Workspace;
     }
     // The one that its first command will most likely need.
     match (guard, transactions.none()) {
@@ -180,6 +182,10 @@ pub(super) async fn begin(
         state,
         _enrolled: enrolled,
     });
+    if let Err(error) = session.require_transactions(fault).await {
+        session.close().await;
+        return Err(error);
+    }
     server.note(&session);
     Ok(session)
 }
