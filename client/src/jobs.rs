@@ -158,6 +158,12 @@ impl Call<Bash> {
         self
     }
 
+    /// Runs a job in the live workspace, which is read-only for it: what is edited is seen at once.
+    pub fn watching(mut self) -> Self {
+        self.arguments_mut().route = Some(BashRoute::Watch);
+        self
+    }
+
     /// Runs a job in the workspace itself: what it changes takes effect at once. An approver is asked
     /// before it starts.
     pub fn direct(mut self) -> Self {

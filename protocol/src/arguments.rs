@@ -54,7 +54,8 @@ pub struct Bash {
     /// Columns of the terminal, 80 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cols: Option<u16>,
-    /// Where it runs, if not where the daemon would have it: in a transaction, or (a job) directly.
+    /// Where it runs, if not where the daemon would have it: in a transaction; a job also
+    /// where it only watches, or directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<BashRoute>,
 }
@@ -66,6 +67,8 @@ pub struct Bash {
 pub enum BashRoute {
     /// On a layer over the workspace; its effects are judged before they are committed.
     Transaction,
+    /// In the live workspace, which is read-only, for a job that watches it.
+    Watch,
     /// In the workspace itself, for a job; asked about before it starts.
     Direct,
 }

@@ -482,6 +482,73 @@ fn jobs_end_with_their_session_and_with_the_broker() {
     }
 }
 
+#[test]
+fn a_job_that_watches_sees_every_edit_and_changes_nothing() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let file = world.workspace().join("file");
+        fs::write(&file, "one\n").unwrap();
+        world.give(&file);
+        let sandbox = world.open_with(palisade_policy::DEFAULT);
+        // It would be taken for one that writes.
+        let line = "cat file; touch file made; chmod 600 file; rm file; mkdir made; \
+                    until grep -qs two file; do sleep 0.05; done; cat file; touch /tmp/own ~/own && echo own";
+        let watching = json!({"command": line, "background": true, "route": "watch"});
+        let result = sandbox.done("bash", watching);
+        assert_eq!(result.route, Some(palisade_protocol::Route::Reading), "{mode:?}");
+        let job = JobStatus::of(&result).unwrap().job;
+        until("it printed", || {
+            sandbox
+                .done("job_output", json!({"job": job, "wait_ms": 1000}))
+                .output
+                .starts_with("one\n")
+        });
+        fs::write(&file, "two\n").unwrap();
+        let (text, ended) = whole(&sandbox, job);
+        assert_eq!(text.matches("Read-only file system").count(), 5, "{mode:?}: {text}");
+        assert!(text.ends_with("two\nown\n"), "{mode:?}: {text}");
+        assert!(ended.transaction.is_none(), "{mode:?}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "two\n");
+        assert!(!world.workspace().join("made").exists());
+    }
+}
+
+#[test]
+fn a_profile_says_where_jobs_run() {
+    let changes = |routes: &str, default: &str| {
+        profile_with(&[
+            ("routes = [\"watch\", \"transaction\", \"direct\"]", routes),
+            ("default = \"transaction\"", default),
+        ])
+    };
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        world.add_unasked(
+            "held",
+            &changes("routes = [\"transaction\"]", "default = \"transaction\""),
+        );
+        world.add_unasked("live", &changes("routes = [\"watch\"]", "default = \"watch\""));
+        let job =
+            |route: &str| json!({"command": "echo x >made", "background": true, "route": route});
+        let held = world.open_with("held");
+        for route in ["watch", "direct"] {
+            let (code, message) = held.refused("bash", job(route));
+            let expected = format!("jobs may not run by the route \"{route}\" here");
+            assert_eq!((code, message), (ErrorCode::OutsidePolicy, expected), "{mode:?}");
+        }
+        let started = start(&held, json!({"command": "echo x >made", "route": "transaction"}));
+        assert!(whole(&held, started).1.transaction.unwrap().committed, "{mode:?}");
+        let live = world.open_with("live");
+        let (text, ended) = whole(&live, start(&live, json!({"command": "echo y >made"})));
+        assert!(text.contains("Read-only file system") && ended.exit_code == Some(1), "{text}");
+        assert_eq!(fs::read_to_string(world.workspace().join("made")).unwrap(), "x\n");
+        // A call is no job.
+        let foreground = json!({"command": "true", "route": "watch"});
+        assert_eq!(live.refused("bash", foreground).0, ErrorCode::InvalidArguments);
+        assert_eq!(live.ok("echo z >made; cat made"), "z\n");
+    }
+}
+
 fn records(world: &World) -> Vec<Record> {
     let mut records = Vec::new();
     Reader::new(&world.state().join("audit"))

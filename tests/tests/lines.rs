@@ -5,6 +5,7 @@
 use palisade_protocol::Route;
 use palisade_tests::{Desk, Dice, Mode, effort, profile_with, report, tree};
 use serde_json::json;
+use std::os::unix::fs::PermissionsExt as _;
 
 /// Commands that destroy `victim`, or what is in it.
 const DESTROYS: [&str; 16] = [
@@ -142,6 +143,11 @@ fn furnish(desk: &Desk) {
 fn has_it(desk: &Desk) -> bool {
     let entries = std::fs::read_dir(desk.world.workspace()).unwrap().flatten();
     entries.into_iter().any(|entry| {
+        // What a line closed its owner opens again.
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            let open = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(entry.path(), open).unwrap();
+        }
         desk.text(&entry.file_name().to_string_lossy()).is_some_and(|text| text == BYTES)
     })
 }

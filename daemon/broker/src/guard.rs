@@ -110,6 +110,7 @@ fn routing(terms: Terms, choice: RouteChoice, nature: Nature, reach: Reach) -> R
     let direct = choice == RouteChoice::Direct;
     let up_front = if direct { UpFront::Everything } else { up_front };
     let route = match terms.guard {
+        _ if choice == RouteChoice::Watch => Route::Reading,
         Guard::Off | Guard::Text => unjudged,
         Guard::Auto | Guard::Transaction if direct => unjudged,
         Guard::Auto if reads => Route::Reading,
@@ -174,6 +175,15 @@ mod tests {
             let terms = Terms { guard, ..TERMS };
             let asked = both(terms, RouteChoice::Direct);
             assert_eq!(asked, [(Route::Direct, UpFront::Everything); 2]);
+        }
+    }
+
+    #[test]
+    fn a_job_that_watches_changes_nothing_whatever_the_guard() {
+        for guard in [Guard::Off, Guard::Text, Guard::Auto, Guard::Transaction] {
+            let terms = Terms { guard, ..TERMS };
+            let routes = both(terms, RouteChoice::Watch).map(|(route, _)| route);
+            assert_eq!(routes, [Route::Reading; 2]);
         }
     }
 

@@ -12,7 +12,7 @@ use palisade_plan::{
     change::Replacement,
     search::{Choice, Glob, Grep},
 };
-use palisade_policy::Profile;
+use palisade_policy::{JobRoute, Profile};
 use palisade_protocol::{
     Call, ErrorCode, JsonText, RawPath, ToolSpec, WireError,
     arguments::{Encoding, TodoItem},
@@ -135,6 +135,8 @@ pub(crate) enum RouteChoice {
     Automatic,
     /// In a transaction, also if it seems to read only.
     Transaction,
+    /// In the live workspace, read-only, as a job.
+    Watch,
     /// In the workspace itself, as a job: that is asked about first.
     Direct,
 }
@@ -239,7 +241,33 @@ fn as_job(
         least = Some(least.unwrap_or(asked).min(asked));
     }
     program.lifetime = least.map(Duration::from_millis);
+    program.route = job_route(program, profile)?;
     Ok(())
+}
+
+/// Where a job runs: where its call says, if the profile allows that, or where the profile says.
+fn job_route(program: &Program, profile: &Profile) -> Result<RouteChoice, WireError> {
+    let asked = match program.route {
+        RouteChoice::Automatic => None,
+        RouteChoice::Transaction => Some(JobRoute::Transaction),
+        RouteChoice::Watch => Some(JobRoute::Watch),
+        RouteChoice::Direct => Some(JobRoute::Direct),
+    };
+    match (profile.job_route(asked), program.manner) {
+        (Ok(JobRoute::Watch), _) => Ok(RouteChoice::Watch),
+        (Ok(JobRoute::Direct), Manner::Background) => Ok(RouteChoice::Direct),
+        // What is left is a transaction, or what needs none.
+        (Ok(JobRoute::Transaction | JobRoute::Direct), _) => Ok(program.route),
+        (Err(route), _) => {
+            let allowed: Vec<_> = profile.job_routes().iter().map(|route| route.name()).collect();
+            let message = format!("jobs may not run by the route {:?} here", route.name());
+            let hint = match allowed.is_empty() {
+                true => "the profile (jobs.routes) allows no jobs".to_owned(),
+                false => format!("the profile (jobs.routes) allows {}", allowed.join(", ")),
+            };
+            Err(WireError::new(ErrorCode::OutsidePolicy, message, hint))
+        }
+    }
 }
 
 /// The size of a terminal.

@@ -155,6 +155,11 @@ impl Found {
         let guards = |guard| guard_name(guard).to_owned();
         self.ordered("guard", (b.guard, a.guard), (guards(a.guard), guards(b.guard)));
         self.transactions(&a.transactions, &b.transactions);
+        let routes = (&a.jobs.routes[..], &b.jobs.routes[..]);
+        self.list("jobs.routes", Direction::More, routes, |route| route.name().to_owned());
+        let defaults = (a.jobs.default, b.jobs.default);
+        let named = (defaults.0.name().to_owned(), defaults.1.name().to_owned());
+        self.ordered("jobs.default", defaults, named);
         let (more, less) = (Direction::More, Direction::Less);
         let mode = |settings: &Settings| settings.net.mode.value;
         let name = |settings: &Settings| mode(settings).name().to_owned();

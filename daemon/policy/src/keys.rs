@@ -112,6 +112,8 @@ pub const KEYS: &[Key] = &[
     key("transactions.rewritten"),
     words("transactions.upper", &["memory", "disk"]),
     words("transactions.durable", &["no", "replaced", "all"]),
+    words("jobs.routes", &["watch", "transaction", "direct"]),
+    words("jobs.default", &["watch", "transaction", "direct"]),
     key("diagnostics.name"),
     key("diagnostics.argv"),
     words("diagnostics.format", &["cargo-json", "gcc"]),

@@ -17,6 +17,7 @@ mod examples;
 mod explain;
 mod facts;
 mod handlers;
+mod jobs;
 mod judge;
 mod keys;
 mod learn;
@@ -54,6 +55,7 @@ pub use example::Example;
 pub use explain::{Change, ExplainError, Explanation, Place, explain, on_host};
 pub use facts::{ASKED_KINDS, Commands, Facts, UpFront, is_asked};
 pub use handlers::Handlers;
+pub use jobs::JobRoute;
 pub use judge::{
     AskError, Grant, GuardError, Judgement, Question, Refusal, judge, stricter_ask, stricter_guard,
 };

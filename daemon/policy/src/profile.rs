@@ -1,7 +1,7 @@
 //! A profile: parsed, checked, and asked for its answers by the broker.
 
 use crate::{
-    Checker, Example, Facts, Handlers, Owner, ProfileError, Source,
+    Checker, Example, Facts, Handlers, JobRoute, Owner, ProfileError, Source,
     access::{Reach, WorkspaceAccess},
     entries::ToolEntry,
     limits::ENDLESS,
@@ -185,6 +185,22 @@ impl Profile {
     #[must_use]
     pub const fn guard(&self) -> Guard {
         self.settings.guard
+    }
+
+    /// Where a job runs: as its call says, or else as the profile does.
+    ///
+    /// # Errors
+    /// Where it may not run.
+    pub fn job_route(&self, asked: Option<JobRoute>) -> Result<JobRoute, JobRoute> {
+        let jobs = &self.settings.jobs;
+        let route = asked.unwrap_or(jobs.default);
+        if jobs.routes.contains(&route) { Ok(route) } else { Err(route) }
+    }
+
+    /// Where its jobs may run.
+    #[must_use]
+    pub fn job_routes(&self) -> &[JobRoute] {
+        &self.settings.jobs.routes
     }
 
     /// Whether a session can change its workspace.

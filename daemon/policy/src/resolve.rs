@@ -14,6 +14,7 @@ use crate::{
     entries::LayerEntry,
     example::Example,
     handlers::Handlers,
+    jobs::Jobs,
     limits::Limits,
     net::{Net, NetMode},
     settings::{Environment, Files, Layers, Settings, Tools},
@@ -67,6 +68,14 @@ pub(crate) fn resolve(
         .transactions
         .with(std::mem::take(&mut written.transactions), widening)
         .map_err(|(key, why)| laxer(document, key, &why))?;
+    let jobs = base
+        .jobs
+        .with(std::mem::take(&mut written.jobs), widening)
+        .map_err(|(key, why)| laxer(document, key, &why))?;
+    if !jobs.routes.contains(&jobs.default) {
+        let why = format!("is {:?}, which is not in jobs.routes", jobs.default.name());
+        return Err(document.wrong("jobs.default", &why, "name one that is"));
+    }
     let extends = written.parents().to_vec();
     let fs = files::files(document, &written.fs, &base.fs, widening)?;
     files::held(guard, &fs)?;
@@ -94,6 +103,7 @@ pub(crate) fn resolve(
         tools,
         handlers: parts::handlers(document, &written, &base.handlers, widening)?,
         transactions,
+        jobs,
         rules: base.rules,
         diagnostics: parts::diagnostics(document, written.diagnostics.as_ref(), base.diagnostics)?,
         who: base.who,
@@ -195,6 +205,7 @@ fn bare(document: &Document<'_>, written: &Written) -> Result<Settings, ProfileE
         tools: Tools::default(),
         handlers: Handlers::default(),
         transactions: Transactions::default(),
+        jobs: Jobs::default(),
         rules: Vec::new(),
         diagnostics: Vec::new(),
         who: Vec::new(),

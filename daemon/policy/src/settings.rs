@@ -6,6 +6,7 @@ use crate::{
     entries::{Base, LayerEntry, PathEntry, ToolEntry, VariableEntry},
     example::Example,
     handlers::Handlers,
+    jobs::Jobs,
     limits::Limits,
     names::Listed,
     net::Net,
@@ -38,6 +39,7 @@ pub(crate) struct Settings {
     pub(crate) tools: Tools,
     pub(crate) handlers: Handlers,
     pub(crate) transactions: Transactions,
+    pub(crate) jobs: Jobs,
     pub(crate) rules: Vec<Said<Rule>>,
     /// What `diagnostics` runs.
     pub(crate) diagnostics: Vec<Checker>,

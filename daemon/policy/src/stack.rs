@@ -28,6 +28,7 @@ pub(crate) fn both(a: &Settings, b: &Settings) -> Settings {
         tools: tools(&a.tools, &b.tools),
         handlers: handlers(&a.handlers, &b.handlers),
         transactions: a.transactions.stricter(&b.transactions),
+        jobs: a.jobs.stricter(&b.jobs),
         rules: rules(&a.rules, &b.rules),
         diagnostics: common(&a.diagnostics, &b.diagnostics),
         who: union(&a.who, &b.who),

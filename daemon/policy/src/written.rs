@@ -5,6 +5,7 @@ use crate::{
     checkers::Checker,
     entries::{EtcEntry, LayerEntry, PathEntry, ToolEntry, VariableEntry, WritableEntry},
     handlers::Rememberable,
+    jobs::JobsText,
     limits::LimitsText,
     names::NameEntry,
     net::NetText,
@@ -49,6 +50,8 @@ pub(crate) struct Written {
     pub(crate) rules: List<Rule>,
     #[serde(default)]
     pub(crate) transactions: TransactionsText,
+    #[serde(default)]
+    pub(crate) jobs: JobsText,
     pub(crate) diagnostics: Option<List<Checker>>,
     #[serde(default)]
     pub(crate) remember: Remember,

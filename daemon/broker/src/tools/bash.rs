@@ -114,6 +114,13 @@ fn route(asked: Option<wire::BashRoute>, manner: Manner) -> Result<RouteChoice, 
     match (asked, manner) {
         (None, _) => Ok(RouteChoice::Automatic),
         (Some(wire::BashRoute::Transaction), _) => Ok(RouteChoice::Transaction),
+        (Some(wire::BashRoute::Watch), Manner::Background | Manner::Yield(_)) => {
+            Ok(RouteChoice::Watch)
+        }
+        (Some(wire::BashRoute::Watch), Manner::Foreground) => {
+            let hint = "set `background` or `yield_ms`, or leave out `route`";
+            Err(invalid("route", "only a job can watch", hint))
+        }
         (Some(wire::BashRoute::Direct), Manner::Background) => Ok(RouteChoice::Direct),
         (Some(wire::BashRoute::Direct), Manner::Foreground | Manner::Yield(_)) => {
             let hint = "set `background`, or leave out `route`";
