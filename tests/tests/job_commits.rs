@@ -4,12 +4,15 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that can not go on fails"
+    clippy::disallowed_methods,
+    reason = "a test that can not go on fails; it does beside what a job does"
 )]
 
 use palisade_client::{Answer, JobStatus};
-use palisade_protocol::{CallResult, ErrorCode};
-use palisade_tests::{Desk, Mode, data, processes, profile_with, rooms::until};
+use palisade_protocol::{Ask, CallResult, ErrorCode};
+use palisade_tests::{
+    Desk, Dice, Mode, Place, data, effort, processes, profile_with, rooms::until,
+};
 use serde_json::json;
 use std::fs;
 
@@ -307,6 +310,87 @@ fn what_somebody_else_changed_is_never_written_over() {
         let error = other.commit().error.unwrap();
         assert_eq!(error.code, ErrorCode::Conflict, "{mode:?}: {error}");
         assert_eq!(desk.text("shared").as_deref(), Some("new\n"), "{mode:?}");
+    }
+}
+
+/// A step of a job, on a few names at a few depths.
+fn step(dice: &mut Dice) -> String {
+    const NAMES: [&str; 8] = ["a", "b", "d", "d/a", "d/e", "d/e/a", "e", "e/d"];
+    let name = |dice: &mut Dice| NAMES[dice.roll(NAMES.len())];
+    let (one, two, number) = (name(dice), name(dice), dice.roll(1000));
+    match dice.roll(11) {
+        0 | 1 => format!("echo {number} >{one}"),
+        2 => format!("echo {number} >>{one}"),
+        3 => format!("mkdir -p {one}"),
+        4 => format!("rm -rf {one}"),
+        5 => format!("mv -T {one} {two}"),
+        6 => format!("cp -T {one} {two}"),
+        7 => format!("chmod {} {one}", ["700", "755"][dice.roll(2)]),
+        8 => format!("rm -rf {one}; mkdir -p {one}; echo {number} >{one}/a"),
+        9 => format!("mv -T {one} {two}; mkdir -p {one}"),
+        _ => format!("rmdir {one}; : >{one}"),
+    }
+}
+
+/// What is in a directory: paths, kinds, modes and contents.
+fn picture(directory: &std::path::Path) -> Vec<String> {
+    let line = "find . -mindepth 1 ! -name probe ! -name '.palisade-*' -printf '%p %y %m\\n' -type f -exec cat {} \\; | sort";
+    let output = std::process::Command::new("bash")
+        .args(["-c", line])
+        .current_dir(directory)
+        .output()
+        .unwrap();
+    palisade_tests::text(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn after_every_commit_the_workspace_is_what_the_job_made_of_it() {
+    let steps = effort(150, 3_000);
+    for mode in Mode::all() {
+        let mut dice = Dice::new("commits");
+        let never = ("ask = \"destructive\"", "ask = \"never\"");
+        let desk = Desk::asking(mode, &profile_with(&[never]), Ask::Never);
+        // The same steps without a sandbox, in a directory of the test's own.
+        let beside = Place::new();
+        for name in ["d/a", "d/e/a", "e/b"] {
+            desk.file(name, "old\n");
+            let path = beside.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "old\n").unwrap();
+        }
+        let mut job = Steps::shell(&desk);
+        for number in 0..steps {
+            let line = format!("{{ umask 022; {}; }} 2>/dev/null", step(&mut dice));
+            job.run(&line);
+            let run = std::process::Command::new("bash")
+                .args(["-c", &line])
+                .current_dir(beside.path())
+                .status();
+            run.unwrap();
+            if dice.roll(3) == 0 {
+                let result = job.commit();
+                assert!(result.success, "{mode:?}, {number}: {line}: {:?}", result.error);
+                let (made, meant) = (picture(&desk.world.workspace()), picture(beside.path()));
+                assert_eq!(made, meant, "{mode:?}, {number}: {line}");
+            }
+        }
+        job.end();
+        assert_eq!(picture(&desk.world.workspace()), picture(beside.path()), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_dry_run_of_it_commits_nothing() {
+    for mode in Mode::all() {
+        let desk = desk(mode);
+        let mut steps = Steps::shell(&desk);
+        steps.run("echo one >a");
+        let call = desk.sandbox.session.call("job_commit", json!({"job": steps.job})).dry_run();
+        let result = desk.sandbox.wait(async { call.await.unwrap() });
+        assert!(result.success, "{mode:?}: {:?}", result.error);
+        assert_eq!(desk.text("a"), None, "{mode:?}");
+        steps.committed();
+        assert_eq!(desk.text("a").as_deref(), Some("one\n"), "{mode:?}");
     }
 }
 

@@ -39,13 +39,21 @@ pub struct Layers {
     pub upper: OwnedFd,
     /// When the program was started.
     pub since: Moment,
-    /// What was committed of it while it went on: paths, and what they were then. None if it does not
-    /// go on.
-    pub committed: Option<HashMap<Path, Version>>,
+    /// What was committed of it while it went on. None if it does not go on.
+    pub committed: Option<HashMap<Path, Committed>>,
     /// How many bytes the upper one may have.
     pub bytes: u64,
     /// Where the upper one is, and what is on the disk before it counts.
     pub kept: Transactions,
+}
+
+/// What a path was after a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    /// As it was then.
+    pub version: Version,
+    /// Whether all of it is the program's: of a directory, nothing of the workspace shows through it.
+    pub whole: bool,
 }
 
 /// The attribute of a directory that nothing shows through.

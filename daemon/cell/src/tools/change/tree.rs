@@ -1,7 +1,7 @@
 //! Trees: walked without following a link or leaving the mount, with a few descriptors however
 //! deep they are; known again; removed from below. Room: the cell.
 
-use super::{names::is_ours, seen::Seen, spot::look};
+use super::{act::set_mode, names::is_ours, seen::Seen, spot::look};
 use crate::tools::open_with;
 use rustix::{
     fs::{Access, AtFlags, FileType, OFlags, RawDir, ResolveFlags, StatxAttributes, StatxFlags},
@@ -81,7 +81,11 @@ pub(super) fn walk<V: Visitor>(
             way.truncate(way.len().saturating_sub(level.name.len() + 1));
             match levels.last() {
                 Some(upper) => {
-                    let (up, seen) = enter(&here, b"..")?;
+                    let (up, seen) = match enter(&here, b"..") {
+                        // From a directory that may not be searched nothing leads up.
+                        Err(Errno::ACCESS) => enter(&above, &way)?,
+                        up => up?,
+                    };
                     if seen.id() != upper.seen.id() {
                         return Err(Errno::STALE.into());
                     }
@@ -272,11 +276,38 @@ impl Visitor for Removal {
     }
 }
 
-/// Removes a tree.
+/// Makes all directories of a tree that is on its way out such that they can be emptied.
+fn open_up(above: impl AsFd, name: &[u8]) -> Result<(), Errno> {
+    const USABLE: u32 = 0o700;
+    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+    let mut waiting = vec![name.to_vec()];
+    while let Some(way) = waiting.pop() {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        let handle = open_with(&above, way.as_slice(), flags, resolve)?;
+        let seen = Seen::from(&rustix::fs::fstat(&handle)?);
+        if seen.mode() & USABLE != USABLE {
+            set_mode(&handle, seen.mode() | USABLE)?;
+        }
+        let (dir, _) = enter(&above, &way)?;
+        for name in entries(&dir, MOST_ASIDE)? {
+            if on_this_mount(&dir, &name)?.kind() == FileType::Directory {
+                waiting.push([&way, b"/".as_slice(), &name].concat());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes a tree, whatever the modes of its directories are.
 pub(crate) fn remove(above: impl AsFd, name: &[u8]) -> Result<(), Errno> {
+    let mut opened = false;
     for _again in 0..MOST_REFILLS {
         match walk(&above, name, &mut Removal) {
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+            Err(Errno::ACCESS) if !opened => {
+                open_up(&above, name)?;
+                opened = true;
+            }
             Err(Errno::NOENT) if look(&above, name)?.is_none() => return Ok(()),
             Err(Errno::NOENT) => {}
             done => return done,

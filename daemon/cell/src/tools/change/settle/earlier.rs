@@ -6,36 +6,52 @@ use super::{
     found::directory_of,
     whole::{Part, each},
 };
-use crate::overlay::{Layers, make_opaque};
-use palisade_plan::{Path, cell::FileError, change::Version};
+use crate::overlay::{Committed, Layers, make_opaque};
+use palisade_plan::{Path, cell::FileError};
 use rustix::fs::FileType;
 use std::collections::HashMap;
 
+fn committed<'a>(layers: &'a Layers, path: &Path) -> Option<&'a Committed> {
+    layers.committed.as_ref().and_then(|committed| committed.get(path))
+}
+
 /// Whether somebody else may have changed something since the program was started.
 pub(super) fn changed_outside(layers: &Layers, path: &Path, seen: &Seen) -> bool {
-    let committed = layers.committed.as_ref().and_then(|committed| committed.get(path));
-    seen.changed_since(layers.since) && committed != Some(&seen.version())
+    let then = committed(layers, path).map(|then| then.version);
+    seen.changed_since(layers.since) && then != Some(seen.version())
 }
 
-/// Whether something of the program's was committed at a path.
+/// Whether what is at a path, all of it, was committed of the program's.
 pub(super) fn has_committed(layers: &Layers, path: &Path) -> bool {
-    layers.committed.as_ref().is_some_and(|committed| committed.contains_key(path))
+    committed(layers, path).is_some_and(|then| then.whole)
 }
 
-/// A directory of the workspace that nobody else has changed: its path, and its way from the top.
-pub(super) type Unchanged = (Path, Vec<u8>);
+/// A directory that both layers have, and that nobody else has changed.
+#[derive(Debug)]
+pub(in super::super) struct Unchanged {
+    pub(super) path: Path,
+    /// From the top.
+    pub(super) way: Vec<u8>,
+    /// Nothing of the workspace shows through it.
+    pub(super) whole: bool,
+}
 
 /// Notes what was done, if the program goes on.
 pub(in super::super) fn note(layers: &mut Layers, done: &[Done], directories: Vec<Unchanged>) {
     let Some(mut committed) = layers.committed.take() else { return };
     for one in done {
+        if let Done::Moved { from, .. } | Done::MovedOver { from, .. } = one {
+            forget(&mut committed, &from.path());
+        }
         match (one, one.left()) {
             (Done::Placed { .. }, Some(spot)) => {
+                forget(&mut committed, &spot.path());
                 let Ok(dir) = spot.dir() else { continue };
                 // What can not be seen any more is somebody else's by now.
                 let met = each(&dir, &spot.name, &spot.path(), None, |part: &Part<'_>| {
                     if is_kept_apart(layers, spot, part) {
-                        committed.insert(part.path.clone(), part.seen.version());
+                        let version = part.seen.version();
+                        committed.insert(part.path.clone(), Committed { version, whole: true });
                     }
                     Ok::<(), FileError>(())
                 });
@@ -43,16 +59,18 @@ pub(in super::super) fn note(layers: &mut Layers, done: &[Done], directories: Ve
             }
             (_, Some(spot)) => {
                 if let Ok(Some(seen)) = spot.look() {
-                    committed.insert(spot.path(), seen.version());
+                    let whole = seen.kind() != FileType::Directory;
+                    let version = seen.version();
+                    committed.insert(spot.path(), Committed { version, whole });
                 }
             }
             (_, None) => forget(&mut committed, &one.path()),
         }
     }
-    for (path, way) in directories {
-        let seen = directory_of(&layers.lower, &way).and_then(rustix::fs::fstat);
-        if let Ok(stat) = seen {
-            committed.insert(path, Seen::from(&stat).version());
+    for Unchanged { path, way, whole } in directories {
+        if let Ok(stat) = directory_of(&layers.lower, &way).and_then(rustix::fs::fstat) {
+            let version = Seen::from(&stat).version();
+            committed.insert(path, Committed { version, whole });
         }
     }
     layers.committed = Some(committed);
@@ -69,8 +87,8 @@ fn is_kept_apart(layers: &Layers, spot: &Spot, part: &Part<'_>) -> bool {
     directory_of(&layers.upper, way).and_then(|upper| make_opaque(&upper)).is_ok()
 }
 
-/// What was taken away is nobody's.
-fn forget(committed: &mut HashMap<Path, Version>, gone: &Path) {
+/// What was taken away is nobody's, and so is what was in it.
+fn forget(committed: &mut HashMap<Path, Committed>, gone: &Path) {
     let below = [&gone.0, b"/".as_slice()].concat();
     committed.retain(|path, _| path != gone && !path.0.starts_with(&below));
 }

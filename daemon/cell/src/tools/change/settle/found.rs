@@ -141,7 +141,8 @@ impl<'a> Search<'a> {
         let parent = Seen::from(&rustix::fs::fstat(&lower).map_err(fail)?);
         let is_changed = changed_outside(self.layers, &here, &parent);
         if !is_changed && self.layers.committed.is_some() {
-            self.unchanged.push((here.clone(), both.way.clone()));
+            let (path, way, whole) = (here.clone(), both.way.clone(), shows == Shows::No);
+            self.unchanged.push(Unchanged { path, way, whole });
         }
         let mut names = tree::entries(&upper, MOST_ENTRIES).map_err(fail)?;
         names.sort_unstable();
