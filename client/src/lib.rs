@@ -97,4 +97,4 @@ pub use resume::{Resumed, Token};
 pub use running::{Event, Running};
 pub use search::{Files, FoundFile, FoundLine, Matches, Skipped};
 pub use session::Session;
-pub use transaction::{Change, ChangeSet, Effect};
+pub use transaction::{Change, ChangeSet, Effect, LeftOut};

@@ -14,12 +14,27 @@ pub struct ChangeSet {
     /// How many more there are than are told.
     #[serde(default)]
     pub more_effects: u64,
+    /// What an approver left out; the workspace is there as it was.
+    #[serde(default)]
+    pub left_out: Option<LeftOut>,
     /// In a dry run: a unified diff.
     #[serde(default)]
     pub diff: Option<String>,
     /// Whether that is all of it.
     #[serde(default)]
     pub diff_complete: Option<bool>,
+}
+
+/// What an approver left out of a change set.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct LeftOut {
+    /// Who.
+    pub by: String,
+    /// In order.
+    pub effects: Vec<Change>,
+    /// How many more there are than are told.
+    #[serde(default)]
+    pub more_effects: u64,
 }
 
 /// What became of one path.

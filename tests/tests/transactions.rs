@@ -185,6 +185,10 @@ os.remove(\"a.txt\"); os.rename(\"b.txt\", \"m.txt\"); open(\"n.txt\", \"w\").wr
         assert!(result.success, "{mode:?}: {:?}", result.error);
         assert_eq!(desk.text("a.txt").as_deref(), Some("one\ntwo\n"), "{mode:?}");
         assert_eq!(desk.text("n.txt").as_deref(), Some("new"), "{mode:?}");
+        let changes = ChangeSet::of(&result).unwrap();
+        let left = changes.left_out.unwrap();
+        assert_eq!((left.by.as_str(), left.effects.len()), ("handler:person:ann", 1), "{mode:?}");
+        assert_eq!(left.effects[0].path, RawPath::from(desk.path("a.txt")), "{mode:?}");
         // What was moved has both names.
         assert_eq!(desk.text("b.txt").as_deref(), Some("bee\n"), "{mode:?}");
         assert_eq!(desk.text("m.txt").as_deref(), Some("bee\n"), "{mode:?}");
@@ -193,6 +197,32 @@ os.remove(\"a.txt\"); os.rename(\"b.txt\", \"m.txt\"); open(\"n.txt\", \"w\").wr
         assert!(result.success, "{mode:?}: {:?}", result.error);
         assert_eq!(desk.text("a.txt"), None, "{mode:?}");
         assert_eq!(desk.text("d/c.txt").as_deref(), Some("sea\n"), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_git_directory_is_committed_whole_or_not_at_all() {
+    for mode in Mode::all() {
+        let desk = filled(mode, &profile());
+        desk.attach();
+        let made = "git init -q . && git add a.txt && \
+                    git -c user.name=x -c user.email=x@y commit -qm one && git rev-parse HEAD";
+        let first = desk.sandbox.ok(made);
+        let line = "echo new >new.txt; rm b.txt; git add new.txt; \
+                    git -c user.name=x -c user.email=x@y commit -qm two";
+        let index = RawPath::from(desk.path(".git/index"));
+        let (result, asked) = desk.bash(line, |_| Answer::approve_without([index.clone()]));
+        assert!(result.success, "{mode:?}: {:?}", result.error);
+        assert_eq!((asked.len(), desk.text("b.txt")), (1, None), "{mode:?}");
+        assert_eq!(desk.text("new.txt").as_deref(), Some("new\n"), "{mode:?}");
+        let left = ChangeSet::of(&result).unwrap().left_out.unwrap();
+        let git = RawPath::from(desk.path(".git"));
+        assert!(left.effects.len() > 3, "{left:?}");
+        assert!(left.effects.iter().all(|effect| effect.path.0.starts_with(&git.0)), "{left:?}");
+        // The repository is what it was, and whole.
+        assert_eq!(desk.sandbox.ok("git rev-parse HEAD"), first, "{mode:?}");
+        assert_eq!(desk.sandbox.ok("git fsck --no-dangling 2>&1"), "", "{mode:?}");
+        assert_eq!(desk.sandbox.ok("git status --short -- new.txt"), "?? new.txt\n", "{mode:?}");
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::{
     changes::Changes,
-    ending::{denied, discarded, failed, noted, refused},
-    part::{is_part, left_out},
+    ending::{denied, discarded, failed, noted, refused, rendered},
+    part::{is_covered, is_part, left_out, not_committed},
     told,
     unsettled::Unsettled,
 };
@@ -111,15 +111,13 @@ impl Unsettled {
             }
             Ok(Decided::Part(checkpoint, part)) => {
                 let without = left_out(&changes.preview.effects, &part);
+                let by = checkpoint.by.clone();
                 let outcome = noted(outcome, &changes, checkpoint);
                 match self.preview(without.clone(), conflicts).await {
-                    Ok(rest) if is_part(&rest.effects, &changes.preview.effects) => {
-                        self.commit_shown((&changes, &rest), without, conflicts, outcome).await
-                    }
-                    Ok(_) => {
-                        let what = "what is left of the changes is not a part of what was shown";
-                        let error = CallError::Stale(what.to_owned());
-                        failed(outcome, error, &changes.preview.effects)
+                    Ok(rest) => {
+                        let rest = Changes::new(self, rest);
+                        self.commit_part((&changes, &rest), (without, &by), conflicts, outcome)
+                            .await
                     }
                     Err(error) => failed(outcome, error, &changes.preview.effects),
                 }
@@ -142,6 +140,41 @@ impl Unsettled {
                 denied(&changes, refusal, outcome)
             }
         }
+    }
+
+    /// Has done a part of what was shown. It is judged again: without what was left out it may lose
+    /// something else.
+    async fn commit_part(
+        &self,
+        (changes, rest): (&Changes, &Changes),
+        (without, by): (Vec<Vec<u8>>, &str),
+        conflicts: Conflicts,
+        outcome: Outcome,
+    ) -> Outcome {
+        let shown = &changes.preview.effects;
+        let stale = |what: &str| CallError::Stale(what.to_owned());
+        if !is_part(&rest.preview.effects, shown) {
+            let error = stale("what is left of the changes is not a part of what was shown");
+            return failed(outcome, error, shown);
+        }
+        match self.judge(&rest.facts) {
+            Judgement::Deny(refusal) => {
+                return refused(rest, &self.context.session.workspace.0, refusal, outcome);
+            }
+            Judgement::Ask(_) if !is_covered(&rest.facts, &changes.facts) => {
+                let error = stale("what is left of the changes loses more than was shown");
+                return failed(outcome, error, shown);
+            }
+            Judgement::Ask(_) | Judgement::Allow(_) => {}
+        }
+        let outcome =
+            self.commit_shown((changes, &rest.preview), without, conflicts, outcome).await;
+        if outcome.error.is_some() {
+            return outcome;
+        }
+        let left = not_committed(shown, &rest.preview.effects);
+        let data = rendered(&told::data_of_part(&rest.preview.effects, &left, by));
+        Outcome { data, ..outcome }
     }
 
     /// Has done what was shown, or a part of it.

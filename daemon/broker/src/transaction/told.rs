@@ -22,6 +22,18 @@ pub(super) fn data(fate: Fate, effects: &[Effect]) -> Value {
     json!({"transaction": change_set(fate, effects)})
 }
 
+/// The same for one of which something was left out, and by whom.
+pub(super) fn data_of_part(committed: &[Effect], left_out: &[&Effect], by: &str) -> Value {
+    let mut data = data(Fate::Committed, committed);
+    let told: Vec<Value> = left_out.iter().take(TOLD).map(|effect| one(effect)).collect();
+    data["transaction"]["left_out"] = json!({
+        "by": by,
+        "effects": told,
+        "more_effects": left_out.len().saturating_sub(TOLD),
+    });
+    data
+}
+
 fn change_set(fate: Fate, effects: &[Effect]) -> Value {
     let told: Vec<Value> = effects.iter().take(TOLD).map(one).collect();
     json!({
