@@ -134,7 +134,8 @@ fn the_end_of_a_call_on_a_terminal_leaves_no_process() {
         let mark = processes::mark();
         let line = format!(
             "export m={mark}; (trap '' HUP TERM; exec -a $m-deaf sleep 1000) & \
-             setsid -f bash -c 'exec -a $m-session sleep 1000' </dev/null; echo over"
+             setsid -f bash -c 'exec -a $m-session sleep 1000' </dev/null; \
+             until [ $(cat /proc/[0-9]*/comm 2>/dev/null | grep -cx sleep) = 2 ]; do :; done; echo over"
         );
         let result = on_terminal(&sandbox, &line);
         assert!(result.success && result.pipe_held, "{:?}", result.error);
