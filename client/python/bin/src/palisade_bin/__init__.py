@@ -1,0 +1,1 @@
+"""The programs of Palisade, in the directory `bin` of this package."""

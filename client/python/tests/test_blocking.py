@@ -1,0 +1,91 @@
+"""The blocking form."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import unittest
+
+import place
+
+import palisade
+
+
+def in_child(workspace: str) -> None:
+    """What a forked process does."""
+    code, stdout, _ = 0, b"", b""
+    with palisade.session(workspace, "autonomous", private=True) as session:
+        code, stdout, _ = session.exec("echo child")
+    os._exit(code if stdout == b"child\n" else 9)
+
+
+class Blocking(place.Test):
+    def test_a_session_without_an_event_loop(self) -> None:
+        with self.opening() as session:
+            self.assertEqual(session.exec(["echo", "hi"]), (0, b"hi\n", b""))
+            session.write("a", "b")
+            self.assertEqual(session.read("a"), b"b")
+            self.assertEqual([one.path for one in session.list()], ["a"])
+            with self.assertRaises(FileNotFoundError):
+                session.read("nothing")
+            chunks = list(session.stream("echo one; echo two >&2"))
+            self.assertEqual(sorted(chunk.text for chunk in chunks), ["one\n", "two\n"])
+            job = session.start("echo job")
+            self.assertEqual(job.wait()[1], "job\n")
+            self.assertEqual(session.bash("exit 4").exit_code, 4)
+
+    def test_several_threads_share_a_session(self) -> None:
+        with self.opening() as session:
+            (self.workspace / "file").write_text("text")
+            found: list[bytes] = []
+
+            def work() -> None:
+                for _ in range(10):
+                    found.append(session.read("file"))
+
+            threads = [threading.Thread(target=work) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(found, [b"text"] * 80)
+
+    def test_an_interrupt_ends_the_call(self) -> None:
+        ours = place.number()
+        with self.opening() as session:
+
+            def interrupt() -> None:
+                place.until(lambda: bool(place.running(ours)))
+                os.kill(os.getpid(), signal.SIGINT)
+
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)
+            self.addCleanup(signal.signal, signal.SIGINT, before)
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            with self.assertRaises(KeyboardInterrupt):
+                session.exec(["sleep", ours], timeout=600)
+            thread.join()
+            place.until(lambda: not place.running(ours))
+
+    def test_leaving_a_stream_early_ends_the_call(self) -> None:
+        ours = place.number()
+        with self.opening() as session:
+            for chunk in session.stream(f"echo began; sleep {ours}", timeout=600):
+                self.assertEqual(chunk.text, "began\n")
+                break
+            place.until(lambda: not place.running(ours))
+            self.assertEqual(session.exec("echo on").stdout, b"on\n")
+
+    def test_a_forked_process_has_its_own(self) -> None:
+        with self.opening() as session:
+            session.exec("true")
+            context = multiprocessing.get_context("fork")
+            child = context.Process(target=in_child, args=(str(self.workspace),))
+            child.start()
+            child.join(place.PATIENCE)
+            self.assertEqual(child.exitcode, 0)
+            self.assertEqual(session.exec("echo on").stdout, b"on\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,216 @@
+"""The client against a server that lies: a typed error, no hang, no growth."""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import resource
+import tempfile
+import unittest
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import palisade
+from palisade import link
+from palisade.limits import MAX_FRAME
+
+WELCOME = {"kind": "welcome", "version": 1, "server": "liar 1", "capabilities": []}
+RECEIPT: dict[str, Any] = {}
+OPENED = {"kind": "opened", "session": "s", "workspace": "/w", "receipt": RECEIPT, "limits": {}}
+RESULT = {
+    "kind": "result",
+    "call_id": "c",
+    "tool": "bash",
+    "success": True,
+    "output": "",
+    "truncated": False,
+    "lossy": False,
+    "execution_time_ms": 0,
+    "error": None,
+    "stdout": "",
+    "stderr": "",
+    "exit_code": 0,
+    "signal": None,
+    "timed_out": False,
+    "cancelled": False,
+    "oom": False,
+    "pipe_held": False,
+    "omitted_bytes": 0,
+    "spool": None,
+    "data": None,
+    "undo": None,
+    "findings": [],
+    "denials": [],
+    "checkpoint": None,
+    "route": None,
+    "receipt": RECEIPT,
+}
+Answer = Callable[[asyncio.StreamWriter, dict[str, Any]], Awaitable[None]]
+SEED = int(os.environ.get("PALISADE_SEED", "1"))
+ROUNDS = 3000 if os.environ.get("PALISADE_LONG") else 100
+
+
+def line(number: Any, result: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode() + b"\n"
+
+
+class Liar(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self) -> None:
+        # The checks of asyncio's debug mode take most of the time here.
+        asyncio.get_running_loop().set_debug(False)
+
+    async def visit(self, answer: Answer) -> Any:
+        """What becomes of `exec` if calls are answered like this."""
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                while text := await reader.readline():
+                    request = json.loads(text)
+                    usual = {"hello": WELCOME, "open": OPENED}.get(request["method"])
+                    if usual is not None:
+                        writer.write(line(request["id"], usual))
+                    elif request["method"] == "call":
+                        await answer(writer, request)
+                    elif request["method"] == "close":
+                        writer.write(line(request["id"], {"kind": "done"}))
+            except ConnectionError:
+                pass
+            finally:
+                writer.close()
+
+        with tempfile.TemporaryDirectory() as directory:
+            path = str(Path(directory) / "s")
+            server = await asyncio.start_unix_server(serve, path)
+            try:
+                async with palisade.session("/w", socket=path) as session:
+                    return await asyncio.wait_for(session.exec("true"), 60)
+            finally:
+                server.close()
+
+    async def fails(self, what: bytes | Answer, kind: type[BaseException]) -> None:
+        async def say(writer: asyncio.StreamWriter, request: dict[str, Any]) -> None:
+            assert isinstance(what, bytes)
+            writer.write(what)
+
+        with self.assertRaises(kind):
+            await self.visit(say if isinstance(what, bytes) else what)
+
+    async def test_an_honest_answer_is_understood(self) -> None:
+        async def answer(writer: asyncio.StreamWriter, request: dict[str, Any]) -> None:
+            writer.write(line(request["id"], RESULT))
+
+        self.assertEqual(await self.visit(answer), (0, b"", b""))
+
+    async def test_nonsense_is_a_protocol_error(self) -> None:
+        for what in (
+            b"\n",
+            b"no json\n",
+            b"\xff\xfe\n",
+            b"[]\n",
+            b"5\n",
+            b"{}\n",
+            b'{"id": "3", "result": {}}\n',
+            b'{"id": null, "result": {}}\n',
+            b'{"method": "event"}\n',
+            b'{"method": "event", "params": {"event": 5}}\n',
+            b'{"method": "event", "params": {"event": "output", "call": 3, "stream": "stdout"}}\n',
+            b'{"method": "event", "params": {"event": "output", "call": 3, "stream": "stdout",'
+            b'"data": "*"}}\n',
+            b"[" * 100_000 + b"\n",
+            b'{"id": ' + b"9" * 10_000 + b"}\n",
+            b"x" * (MAX_FRAME + 2),
+        ):
+            await self.fails(what, palisade.ProtocolError)
+
+    async def test_every_field_of_a_result_is_checked(self) -> None:
+        free = {"kind", "data", "spool", "undo", "route", "signal", "error", "checkpoint"}
+        for field in RESULT.keys() - free:
+
+            async def answer(
+                writer: asyncio.StreamWriter, request: dict[str, Any], field: str = field
+            ) -> None:
+                wrong = {**RESULT, field: {"x": [1]} if field != "receipt" else 5}
+                writer.write(line(request["id"], wrong))
+
+            await self.fails(answer, palisade.ProtocolError)
+
+    async def test_an_end_is_told(self) -> None:
+        async def leave(writer: asyncio.StreamWriter, request: dict[str, Any]) -> None:
+            writer.write(b'{"id": 3, "resu')
+            writer.close()
+
+        await self.fails(leave, palisade.Disconnected)
+        refusal = {"code": -1, "message": "m", "data": {"code": "shutting_down", "hint": ""}}
+        text = json.dumps({"id": None, "error": refusal}).encode() + b"\n"
+        await self.fails(text, palisade.ShuttingDown)
+
+    async def test_silence_ends_with_the_caller_s_patience(self) -> None:
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        before, link.HANDSHAKE = link.HANDSHAKE, 0.1
+        with tempfile.TemporaryDirectory() as directory:
+            path = str(Path(directory) / "s")
+            server = await asyncio.start_unix_server(silent, path)
+            try:
+                with self.assertRaises(palisade.ProtocolError):
+                    await palisade.Client.connect(path)
+            finally:
+                link.HANDSHAKE = before
+                server.close()
+
+        async def nothing(writer: asyncio.StreamWriter, request: dict[str, Any]) -> None:
+            pass
+
+        with self.assertRaises(asyncio.TimeoutError):
+            await asyncio.wait_for(self.visit(nothing), 0.2)
+
+    async def test_what_nobody_asked_for_is_dropped(self) -> None:
+        async def flood(writer: asyncio.StreamWriter, request: dict[str, Any]) -> None:
+            number = request["id"]
+            event = {
+                "event": "output",
+                "call": number + 1,
+                "stream": "stdout",
+                "data": "QUJD" * 5000,
+            }
+            noise = json.dumps({"method": "event", "params": event}).encode() + b"\n"
+            for n in range(1500):
+                writer.write(noise + line(number + 1000 + n, RESULT))
+                await writer.drain()
+            writer.write(line(number, RESULT))
+
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.assertEqual(await self.visit(flood), (0, b"", b""))
+        # It was 30 MB; what is kept is a few messages at most.
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        self.assertLess(grown, 20_000, "KiB")
+
+    async def test_random_changes_of_an_answer_end_in_a_result_or_a_typed_error(self) -> None:
+        dice = random.Random(SEED)
+        whole = line(3, RESULT)
+
+        async def spoiled(writer: asyncio.StreamWriter, request: dict[str, Any]) -> None:
+            text = bytearray(whole)
+            for _ in range(dice.randrange(1, 6)):
+                at = dice.randrange(len(text))
+                act = dice.randrange(3)
+                if act == 0:
+                    text[at] = dice.randrange(256)
+                elif act == 1:
+                    del text[at : at + dice.randrange(40)]
+                else:
+                    text[at:at] = dice.choice([b"null", b"{}", b"[", b'"', b"-1", b"\n", b"true"])
+            writer.write(bytes(text))
+            writer.close()
+
+        for _ in range(ROUNDS):
+            with contextlib.suppress(palisade.Error):
+                await self.visit(spoiled)
+
+
+if __name__ == "__main__":
+    unittest.main()
