@@ -1,4 +1,5 @@
-//! Tells a debug build where it is built, so that doc tests, which run elsewhere, find the daemon.
+//! Tells a debug build the directory it is built in. Doc tests, which run elsewhere, need it to
+//! find the daemon.
 
 use std::{env, path::Path};
 

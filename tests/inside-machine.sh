@@ -99,7 +99,7 @@ small="--profiles /etc/palisade/profiles --profile small --json --"
 check 'an ordinary user: no cgroup delegated, limits for each process, and it is said' "as bob palisade run $small 'id -u' | holds \"\$none\""
 check 'an ordinary user: what this kernel can not hold is refused, and says so' '
 told() { ! as bob palisade run --profile "$1" -- true > /tmp/told 2>&1; cat /tmp/told; grep -q "$2" /tmp/told; }
-told trusted-net "takes ABI 6 (Linux 6.12), and this is 2"'
+told trusted-net "needs Landlock ABI 6 (Linux 6.12), and this kernel has 2"'
 check 'an ordinary user: names are hidden of what is only read' 'as bob bash -c "echo secret > .env; echo open > seen"
 as bob palisade run --profile readonly --json -- "cat seen .env; ls -A; touch seen" | holds "result[\"stdout\"] == \"open\\nseen\\n\" and \"Read-only\" in result[\"stderr\"]"
 [ "$(cat /home/bob/work/.env)" = secret ]; as bob rm .env seen'
@@ -113,8 +113,8 @@ check 'package: purged' 'dpkg --purge palisade; ! systemctl is-active palisaded;
 cp -r "$share/target" /srv/target
 useradd --home-dir /srv/user --create-home --uid 4242 tester
 export unit="--quiet --wait --pipe -p Delegate=yes -p RuntimeMaxSec=1700 -p LimitNOFILE=65536 --setenv=TMPDIR=/tmp"
-for name in $(cat "$share/tests"); do
-    check "$name, as root" "systemd-run $unit --setenv=HOME=/root --working-directory /root /srv/target/deps/$name"
-    check "$name, as an ordinary user" "systemd-run $unit --setenv=HOME=/srv/user --uid 4242 --gid 4242 --working-directory /srv/user /srv/target/deps/$name"
-done
+while read -r name program <&3; do
+    check "$name, as root" "systemd-run $unit --setenv=HOME=/root --working-directory /root /srv/target/deps/$program $name::"
+    check "$name, as an ordinary user" "systemd-run $unit --setenv=HOME=/srv/user --uid 4242 --gid 4242 --working-directory /srv/user /srv/target/deps/$program $name::"
+done 3< "$share/tests"
 touch "$share/done"

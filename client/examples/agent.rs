@@ -1,5 +1,5 @@
-//! An agent loop with a scripted model instead of a real one: it is told of the tools, asks for
-//! calls, reads their results, and reads the hint when one is denied. Needs no network.
+//! An agent loop with a scripted model instead of a real one. The model is given the tools, makes
+//! calls, reads their results, and reads the hint when a call is denied. Needs no network.
 //!
 //! `cargo run -p palisade-client --example agent`
 
@@ -7,13 +7,13 @@ use palisade_client::{CallResult, Client, Error, ErrorCode, Event, Open, Session
 use serde_json::{Value, json};
 use std::{collections::VecDeque, path::Path};
 
-/// What a model answers: a call to make, or that it is done.
+/// A model's answer: a call to make, or that it is done.
 enum Turn {
     Call { tool: &'static str, arguments: Value, reason: &'static str },
     Done(String),
 }
 
-/// A model that has made up its mind, except about what to do when it is denied.
+/// A model that follows a script, but reacts to denials.
 struct Model {
     script: VecDeque<Turn>,
     denials: u32,
@@ -36,7 +36,7 @@ impl Model {
         Self { script, denials: 0 }
     }
 
-    /// A real one would be sent these with its first message.
+    /// Prints the tools. A real model would get them with its first message.
     fn introduce(tools: &[ToolSpec]) {
         println!("tools:");
         for tool in tools {
@@ -50,7 +50,7 @@ impl Model {
         self.script.pop_front().unwrap_or(Turn::Done(told))
     }
 
-    /// A real one would be sent the result as a message.
+    /// Handles a result. A real model would get it as a message.
     fn hear(&mut self, result: &CallResult) {
         let Some(error) = &result.error else { return };
         println!("  model hears: {}: {}", error.code.name(), error.message);
@@ -92,7 +92,7 @@ async fn converse(client: &Client, workspace: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes a call and shows its output as it comes.
+/// Makes a call and prints its output while it arrives.
 async fn watch(
     session: &Session,
     tool: &str,

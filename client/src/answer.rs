@@ -1,4 +1,4 @@
-//! What a handler is attached for, and what it answers. Runs in the operator's process.
+//! The registration of an approver, and its answers. Runs in the operator's process.
 
 use crate::Error;
 use palisade_protocol::{
@@ -8,11 +8,10 @@ use palisade_protocol::{
 use serde::Serialize;
 use std::time::Duration;
 
-/// How a handler attaches: its name, what it reviews, and how it may be asked. It reviews calls
-/// before they run, and what commands did in their transactions before it counts, unless it is told
-/// to review something else.
+/// The registration of an approver: its name, what it reviews, and how it may be asked. By default
+/// it reviews calls before they run, and the effects of transactions before they are committed.
 #[derive(Debug, Clone)]
-#[must_use = "a handler is attached by Operator::register"]
+#[must_use = "an approver is registered by Operator::register"]
 pub struct Registration {
     name: String,
     reviews: Vec<Review>,
@@ -23,8 +22,8 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// A handler for calls of every tool. The name is kept in the audit: `person:ann`,
-    /// `program:/usr/bin/judge`.
+    /// Creates a registration for calls of every tool. The name is recorded in the audit log:
+    /// `person:ann`, `program:/usr/bin/judge`.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -36,35 +35,39 @@ impl Registration {
         }
     }
 
-    /// Reviews these instead.
+    /// Sets the kinds of review, instead of the default.
     pub fn reviews(mut self, reviews: impl IntoIterator<Item = Review>) -> Self {
         self.reviews = reviews.into_iter().collect();
         self
     }
 
-    /// Only for this tool; may be said several times.
+    /// Restricts the approver to this tool; may be called several times.
     pub fn tool(mut self, name: impl Into<String>) -> Self {
         self.tools.push(name.into());
         self
     }
 
-    /// Higher is asked first.
+    /// Sets the priority: approvers with a higher number are asked first.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// How long an answer may take; the profile may allow less.
+    /// Sets how long an answer may take; the profile may allow less.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Promises to say something ([`Operator::ping`](crate::Operator::ping) will do) at least this
-    /// often; a handler that does not is asked nothing more.
+    /// Promises to send something ([`Operator::ping`](crate::Operator::ping) is enough) at least
+    /// this often. An approver that does not is asked nothing more.
     pub fn heartbeat(mut self, heartbeat: Duration) -> Self {
         self.heartbeat = Some(heartbeat);
         self
+    }
+
+    pub(crate) fn promised_heartbeat(&self) -> Option<Duration> {
+        self.heartbeat
     }
 
     pub(crate) fn to_wire(&self) -> Result<Register, Error> {
@@ -80,7 +83,7 @@ impl Registration {
     }
 }
 
-/// An answer to a question: a decision, and whether to remember it.
+/// An answer to an approval request: a decision, and whether to remember it.
 ///
 /// ```
 /// # use palisade_client::{Answer, Scope, Until};
@@ -96,12 +99,12 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// It may run as it was shown.
+    /// Approves the call as it was shown.
     pub fn approve() -> Self {
         Decision::Approve.into()
     }
 
-    /// It may run with these arguments instead, which are validated and judged again.
+    /// Approves the call with these arguments instead, which are validated and judged again.
     ///
     /// # Errors
     /// [`Error::Arguments`] if they have no JSON form.
@@ -110,14 +113,14 @@ impl Answer {
         Ok(Decision::ApproveModified(Modified { arguments }).into())
     }
 
-    /// In a review of effects: all counts but what becomes of these paths, which the change set
-    /// names.
+    /// In a review of effects: commits all changes except those to these paths of the change set.
     pub fn approve_without(paths: impl IntoIterator<Item = RawPath>) -> Self {
         let without = paths.into_iter().collect();
         Decision::ApprovePart(Part { without_deletions: false, without }).into()
     }
 
-    /// In a review of effects: nothing is deleted, either. What was moved then has both names.
+    /// In a review of effects: also leaves out every deletion. A moved file then exists under both
+    /// names.
     pub fn without_deletions(mut self) -> Self {
         if let Decision::ApprovePart(part) = &mut self.decision {
             part.without_deletions = true;
@@ -128,33 +131,33 @@ impl Answer {
         self
     }
 
-    /// It may not run; the agent is told why.
+    /// Denies the call; the agent is told the reason.
     pub fn deny(reason: impl Into<String>) -> Self {
         Decision::Deny(Deny { reason: reason.into(), guidance: String::new() }).into()
     }
 
-    /// In an output review: the agent gets the output as it is.
+    /// In an output review: gives the agent the output unchanged.
     pub fn pass() -> Self {
         Decision::Pass.into()
     }
 
-    /// In an output review: the agent gets this instead.
+    /// In an output review: gives the agent this output instead.
     pub fn replace(output: impl Into<String>) -> Self {
         Decision::Replace(Replace { output: output.into() }).into()
     }
 
-    /// In an output review: the agent gets no output, and is told why.
+    /// In an output review: gives the agent no output, and the reason for that.
     pub fn withhold(reason: impl Into<String>) -> Self {
         Decision::Withhold(Withhold { reason: reason.into() }).into()
     }
 
-    /// What was decided.
+    /// Returns the decision.
     #[must_use]
     pub fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// With a denial: what the agent should do instead.
+    /// With a denial: tells the agent what to do instead.
     pub fn guidance(mut self, text: impl Into<String>) -> Self {
         if let Decision::Deny(deny) = &mut self.decision {
             deny.guidance = text.into();
@@ -162,7 +165,7 @@ impl Answer {
         self
     }
 
-    /// With an approval: answer the like of it from memory.
+    /// With an approval: remembers it for later calls in this scope.
     pub fn remember(mut self, scope: Scope, until: Until) -> Self {
         self.remember = Some(Remember { scope, until });
         self

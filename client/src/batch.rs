@@ -1,11 +1,11 @@
-//! Several calls in one message.
+//! Batches: several calls in one message.
 
 use crate::{Call, CallResult, Error, Session, table::Events};
 use palisade_protocol::{Batch as Wire, Reply, Request, limits::MAX_BATCH};
 use serde::Serialize;
 
-/// Several calls in one message: they run as if made one after another, those that only look side
-/// by side, and their results come in order. At most [`MAX_BATCH`].
+/// Several calls in one message, at most [`MAX_BATCH`]. They run as if made one after another;
+/// read-only calls may run in parallel. The results are in the order of the calls.
 ///
 /// ```
 /// # use palisade_client::{Client, Open};
@@ -35,23 +35,23 @@ pub struct Batch {
 }
 
 impl Session {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn batch(&self) -> Batch {
         Batch { session: self.clone(), calls: Vec::new() }
     }
 }
 
 impl Batch {
-    /// Adds a call; it may neither stream nor attach.
+    /// Adds a call; it may neither stream nor have an attachment.
     ///
     /// # Errors
-    /// If its arguments have no JSON form, or its tool no name.
+    /// If its arguments have no JSON form, or its tool name is not valid.
     pub fn with<A: Serialize>(mut self, call: Call<A>) -> Result<Self, Error> {
         self.calls.push(call.to_wire()?);
         Ok(self)
     }
 
-    /// Makes the calls; a result for each, in order.
+    /// Makes the calls and returns a result for each, in order.
     ///
     /// # Errors
     /// [`Error::Remote`] if they could not be made at all.
@@ -63,7 +63,7 @@ impl Batch {
         match entered.answer.await {
             Ok(Ok(Reply::Batch(batch))) => Ok(batch.results),
             Ok(Ok(Reply::Error(error))) => Err(Error::Remote(error)),
-            Ok(Ok(_)) => Err(Error::Protocol("a batch was answered with no results".to_owned())),
+            Ok(Ok(_)) => Err(Error::Protocol("a batch was answered without results".to_owned())),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(link.table.ended()),
         }

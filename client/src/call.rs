@@ -2,11 +2,11 @@
 
 use crate::{
     CallResult, Error, Running,
-    link::{Link, Piece},
+    link::{ChunkPosition, Link},
     table::Events,
 };
 use palisade_protocol::{
-    CallOptions, JsonText, RawPath, Request, RequestId, ToolName, arguments::Bash,
+    CallOptions, JsonText, RawPath, Request, RequestId, ReverseThinking, ToolName, arguments::Bash,
     limits::MAX_CHUNK,
 };
 use serde::Serialize;
@@ -16,7 +16,7 @@ use tokio::{
     sync::mpsc,
 };
 
-/// What is sent along with a call.
+/// The attachment of a call.
 enum Attachment {
     None,
     Bytes(Vec<u8>),
@@ -33,7 +33,7 @@ impl fmt::Debug for Attachment {
     }
 }
 
-/// A call to be made: `.await` it for its result, or [`start`](Self::start) it and watch.
+/// A call to be made. `.await` it for its result, or [`start`](Self::start) it to watch its events.
 ///
 /// ```
 /// # use palisade_client::{Client, Event, Open, Stream};
@@ -83,52 +83,61 @@ impl<A> Call<A> {
         &mut self.arguments
     }
 
-    /// The same call with other arguments.
+    /// Changes the call's arguments.
     pub(crate) fn arguments(mut self, change: impl FnOnce(&mut A)) -> Self {
         change(&mut self.arguments);
         self
     }
 
-    /// How long it may take; the profile's default if this is not said, its maximum at most.
+    /// Sets the timeout. Without this the profile's default applies; the profile's maximum is never
+    /// exceeded.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         self
     }
 
-    /// Why, in the agent's own words; shown to approvers as such and kept in the audit.
+    /// Sets the reason for the call in the agent's own words. Approvers see it marked as such, and
+    /// the audit log records it.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
         self
     }
 
-    /// Judges and reports only; nothing runs.
+    /// Sets the agent's own doubts about the call, which approvers see beside its reason. Some tools
+    /// require them ([`ToolSpec`](crate::ToolSpec)).
+    pub fn reverse_thinking(mut self, thinking: ReverseThinking) -> Self {
+        self.options.reverse_thinking = Some(thinking);
+        self
+    }
+
+    /// Only judges and reports; nothing runs.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self
     }
 
-    /// A second call with this key, in the same session, is not made: it has the first one's
-    /// result. For calls that are repeated after a connection was lost.
+    /// Sets a key that makes the call safe to repeat after a lost connection. A second call with
+    /// this key in the same session is not made and returns the first call's result.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.options.idempotency_key = Some(key.into());
         self
     }
 
-    /// Sends output as it comes. See [`Running`] for what a slow reader does.
+    /// Sends output as events while it arrives. See [`Running`] for the effect of a slow reader.
     pub fn stream(mut self) -> Self {
         self.options.stream = true;
         self
     }
 
-    /// Sends bytes along: what a program reads on standard input, what `write_file` writes. They
-    /// travel in pieces, so there is no limit but the profile's.
+    /// Attaches bytes: the standard input of a program, or the content for `write_file`. They are
+    /// sent in pieces, so only the profile limits their size.
     pub fn attach(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.options.attach = true;
         self.attachment = Attachment::Bytes(bytes.into());
         self
     }
 
-    /// Sends along what a reader yields, as it yields it. If it fails, the call is cancelled.
+    /// Attaches what a reader yields, as it yields it. If the reader fails, the call is cancelled.
     pub fn attach_reader(mut self, reader: impl AsyncRead + Send + Unpin + 'static) -> Self {
         self.options.attach = true;
         self.attachment = Attachment::Reader(Box::new(reader));
@@ -137,7 +146,7 @@ impl<A> Call<A> {
 }
 
 impl Call<Bash> {
-    /// Where to start; absolute, or relative to the session's current directory.
+    /// Sets the directory to start in; absolute, or relative to the session's current directory.
     pub fn cwd(mut self, directory: impl AsRef<Path>) -> Self {
         self.arguments.cwd = Some(RawPath::from(directory));
         self
@@ -149,12 +158,12 @@ impl Call<Bash> {
         self
     }
 
-    /// What the program reads on standard input; at end of file if this is not said.
+    /// Sets the program's standard input. Without this it is at end of file.
     pub fn stdin(self, bytes: impl Into<Vec<u8>>) -> Self {
         self.attach(bytes)
     }
 
-    /// What it does, in a few words, for people who read along.
+    /// Describes the command in a few words, for people who watch.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.arguments.description = Some(text.into());
         self
@@ -162,15 +171,15 @@ impl Call<Bash> {
 }
 
 impl<A: Serialize> Call<A> {
-    /// Makes the call and returns at once with the means to watch it.
+    /// Makes the call and returns at once with a handle to watch it.
     ///
     /// # Errors
-    /// If the call can not be sent. What becomes of it is its result.
+    /// If the call can not be sent. The outcome of the call itself is in its result.
     pub async fn start(self) -> Result<Running, Error> {
         self.prepare()?.start().await
     }
 
-    /// The call as it is sent; what is attached to it does not come along.
+    /// Converts the call to its wire form, without its attachment.
     pub(crate) fn to_wire(&self) -> Result<palisade_protocol::Call, Error> {
         Ok(palisade_protocol::Call {
             tool: ToolName::try_from(self.tool.clone())?,
@@ -180,8 +189,8 @@ impl<A: Serialize> Call<A> {
         })
     }
 
-    fn prepare(self) -> Result<Prepared, Error> {
-        Ok(Prepared { call: self.to_wire()?, link: self.link, attachment: self.attachment })
+    fn prepare(self) -> Result<PreparedCall, Error> {
+        Ok(PreparedCall { call: self.to_wire()?, link: self.link, attachment: self.attachment })
     }
 }
 
@@ -195,14 +204,14 @@ impl<A: Serialize> IntoFuture for Call<A> {
     }
 }
 
-/// A call with its arguments as they will be sent.
-struct Prepared {
+/// A call whose arguments are already serialized.
+struct PreparedCall {
     link: Arc<Link>,
     call: palisade_protocol::Call,
     attachment: Attachment,
 }
 
-impl Prepared {
+impl PreparedCall {
     async fn start(self) -> Result<Running, Error> {
         let (events, receiver) = if self.call.options.stream {
             let (sender, receiver) = mpsc::channel(self.link.patience.queue);
@@ -216,7 +225,8 @@ impl Prepared {
         match self.attachment {
             Attachment::None => {}
             Attachment::Bytes(bytes) if bytes.len() <= MAX_CHUNK => link.input_now(id, bytes)?,
-            // In the background: a program may not read on before its output is taken.
+            // Sent in the background: a program may stop reading its input until its output is
+            // read.
             Attachment::Bytes(bytes) => {
                 running.fed_by(tokio::spawn(feed_bytes(link, id, bytes)).abort_handle());
             }
@@ -228,19 +238,20 @@ impl Prepared {
     }
 }
 
-/// Sends bytes until all are sent or the call has ended without them.
+/// Sends bytes until all are sent or the call has ended without reading them.
 async fn feed_bytes(link: Arc<Link>, call: RequestId, bytes: Vec<u8>) {
     let mut chunks = bytes.chunks(MAX_CHUNK).peekable();
     while let Some(chunk) = chunks.next() {
-        let piece = if chunks.peek().is_some() { Piece::More } else { Piece::Last };
-        // A connection that is gone tells the call itself.
+        let piece = if chunks.peek().is_some() { ChunkPosition::More } else { ChunkPosition::Last };
+        // If the connection is gone, the call itself reports that.
         if !link.table.waits(call) || link.input(call, chunk.to_vec(), piece).await.is_err() {
             return;
         }
     }
 }
 
-/// Sends what a reader yields. Its failure must not look like its end: the call is cancelled.
+/// Sends what a reader yields. If the reader fails, the call is cancelled, because a failure must
+/// not look like the end of the input.
 async fn feed_reader(
     link: Arc<Link>,
     call: RequestId,
@@ -249,14 +260,14 @@ async fn feed_reader(
     let mut buffer = vec![0; MAX_CHUNK];
     while link.table.waits(call) {
         let (chunk, piece) = match reader.read(&mut buffer).await {
-            Ok(0) => (Vec::new(), Piece::Last),
-            Ok(count) => (buffer.get(..count).unwrap_or_default().to_vec(), Piece::More),
+            Ok(0) => (Vec::new(), ChunkPosition::Last),
+            Ok(count) => (buffer.get(..count).unwrap_or_default().to_vec(), ChunkPosition::More),
             Err(error) => {
                 drop(link.cancel(call));
                 return link.table.answer(call, Err(Error::Attachment(error)));
             }
         };
-        if link.input(call, chunk, piece).await.is_err() || piece == Piece::Last {
+        if link.input(call, chunk, piece).await.is_err() || piece == ChunkPosition::Last {
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! A connection to the daemon, and what can be asked without a session.
+//! A connection to the daemon, and the requests that need no session.
 
 use crate::{
     Embedded, Error, Open, Operator, OperatorEvent, Session,
@@ -8,7 +8,7 @@ use crate::{
 };
 use palisade_protocol::{
     CallId, Hello, OutputPage, OutputQuery, Reply, Request, SessionId, Status, Subscribe, ToolName,
-    ToolSpec, ToolsQuery, Welcome, limits::VERSION,
+    ToolSpec, ToolsQuery, UndoQuery, UndoRecords, Welcome, limits::VERSION,
 };
 use std::{
     io,
@@ -17,7 +17,7 @@ use std::{
 };
 use tokio::{net::UnixStream, sync::Mutex};
 
-/// How the connection was made, so that it can be made again.
+/// The origin of the connection, so that it can be made again.
 #[derive(Debug, Clone)]
 enum Origin {
     Path(PathBuf),
@@ -26,7 +26,7 @@ enum Origin {
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ClientInner {
     link: Arc<Link>,
     origin: Origin,
     hello: Hello,
@@ -35,11 +35,11 @@ struct Inner {
     news: Mutex<NewsReceiver>,
 }
 
-/// A connection to the daemon. Cheap to clone; all clones share the connection, which ends with
-/// the last of them. Needs a tokio runtime.
+/// A connection to the daemon. It is cheap to clone. All clones share the connection, which ends
+/// with the last of them. Needs a tokio runtime.
 #[derive(Debug, Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientInner>,
 }
 
 impl Client {
@@ -55,14 +55,14 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Connect`] if nobody answers there, [`Error::Remote`] if the daemon refuses this
+    /// [`Error::Connect`] if nothing listens there, [`Error::Remote`] if the daemon refuses this
     /// client's version.
     pub async fn connect(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::at(path.as_ref(), hello()).await
     }
 
-    /// Starts a private daemon and connects to it. It ends with the connection.
-    /// [`Embedded`] has more to choose.
+    /// Starts a private daemon and connects to it. The daemon ends with the connection.
+    /// [`Embedded`] has more options.
     ///
     /// # Errors
     /// [`Error::DaemonNotFound`] or [`Error::DaemonNotStarted`].
@@ -70,7 +70,7 @@ impl Client {
         Embedded::new().start().await
     }
 
-    /// Speaks over a socket that is connected already.
+    /// Creates a client on a socket that is already connected.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect), once the socket is open.
@@ -116,7 +116,8 @@ impl Client {
     ) -> Result<Self, Error> {
         let (link, news) = Link::start(stream, patience);
         let welcome = match (greet(&link, hello.clone()).await, &origin) {
-            // Nobody accepted the connection: the listener was closed before, as by a daemon's end.
+            // Nobody accepted the connection: the listener was closed first, for example because
+            // the daemon ended.
             (Err(_), Origin::Path(path)) if link.table.was_reset() => {
                 let source = io::ErrorKind::ConnectionReset.into();
                 return Err(Error::Connect { path: path.clone(), source });
@@ -124,14 +125,15 @@ impl Client {
             (welcome, _) => welcome?,
         };
         let (link, news) = (Arc::new(link), Mutex::new(news));
-        Ok(Self { inner: Arc::new(Inner { link, origin, hello, welcome, daemon, news }) })
+        Ok(Self { inner: Arc::new(ClientInner { link, origin, hello, welcome, daemon, news }) })
     }
 
-    /// Connects anew, the way this connection was made. This one stays as it is; sessions belong
-    /// to their connection, so see [`Session::reconnect`] for both in one.
+    /// Makes a new connection in the way that this one was made. This one stays as it is. Sessions
+    /// belong to their connection: [`Session::reconnect`] makes a new connection and a new session.
     ///
     /// # Errors
-    /// [`Error::NotReconnectable`] for a client made from a stream; else as when first made.
+    /// [`Error::NotReconnectable`] for a client made from a stream; otherwise as when it was first
+    /// made.
     pub async fn reconnect(&self) -> Result<Self, Error> {
         let hello = self.inner.hello.clone();
         match &self.inner.origin {
@@ -141,13 +143,13 @@ impl Client {
         }
     }
 
-    /// What the daemon said of itself in its greeting.
+    /// Returns the daemon's greeting.
     #[must_use]
     pub fn welcome(&self) -> &Welcome {
         &self.inner.welcome
     }
 
-    /// Makes the connection's session.
+    /// Creates the connection's session.
     ///
     /// # Errors
     /// [`Error::Remote`] with the daemon's reason: the profile, the workspace, a missing layer.
@@ -158,16 +160,16 @@ impl Client {
         Ok(Session::new(self.clone(), open, *opened))
     }
 
-    /// Asks for nothing but an answer.
+    /// Checks that the daemon answers.
     ///
     /// # Errors
-    /// If none comes.
+    /// If no answer comes.
     pub async fn ping(&self) -> Result<(), Error> {
         let Reply::Pong = self.ask(Request::Ping).await? else { return Err(unexpected("ping")) };
         Ok(())
     }
 
-    /// All tools, sorted by name.
+    /// Lists all tools, sorted by name.
     ///
     /// # Errors
     /// If the connection is gone.
@@ -175,7 +177,7 @@ impl Client {
         self.describe(Vec::new()).await
     }
 
-    /// The tools of these names or aliases.
+    /// Lists the tools with these names or aliases.
     ///
     /// # Errors
     /// `tool_not_found` for a name that no tool has.
@@ -192,7 +194,7 @@ impl Client {
         Ok(tools)
     }
 
-    /// What the daemon is and what it can enforce on this host.
+    /// Returns the daemon's identity and what it can enforce on this host.
     ///
     /// # Errors
     /// If the connection is gone.
@@ -203,11 +205,11 @@ impl Client {
         Ok(*status)
     }
 
-    /// A page of what an earlier call printed, from `offset` on: at most `limit` bytes, or as
-    /// much as one message carries. Empty at the end.
+    /// Reads a page of an earlier call's stored output, from `offset` on. It has at most `limit`
+    /// bytes, or as much as one message carries, and is empty at the end.
     ///
     /// # Errors
-    /// `not_found` if there is no such call, or it is not this peer's to see.
+    /// `not_found` if there is no such call, or this peer may not see it.
     pub async fn output(
         &self,
         call_id: &CallId,
@@ -221,11 +223,22 @@ impl Client {
         Ok(page)
     }
 
-    /// Wants to hear of the calls of a session of this user, whoever makes them: their output as
-    /// it comes, decisions, results. A second subscription takes the place of the first.
+    /// Lists the undo records of this user's calls, newest first.
     ///
     /// # Errors
-    /// `not_found` if there is no such session, or it is another user's.
+    /// If the records can not be read, or the connection is gone.
+    pub async fn undo_records(&self, query: UndoQuery) -> Result<UndoRecords, Error> {
+        let Reply::UndoRecords(records) = self.ask(Request::UndoRecords(query)).await? else {
+            return Err(unexpected("undo_records"));
+        };
+        Ok(records)
+    }
+
+    /// Subscribes to the calls of one of this user's sessions, whoever makes them: their output
+    /// while it arrives, decisions and results. A second subscription replaces the first.
+    ///
+    /// # Errors
+    /// `not_found` if there is no such session, or it belongs to another user.
     pub async fn subscribe(&self, session: &SessionId) -> Result<(), Error> {
         let subscribe = Subscribe { session: Some(session.clone()) };
         let Reply::Done = self.ask(Request::Subscribe(subscribe)).await? else {
@@ -234,14 +247,15 @@ impl Client {
         Ok(())
     }
 
-    /// What a subscriber hears next; none once the connection has ended. What is not asked for in
-    /// time is dropped and counted ([`OperatorEvent::Lost`]).
+    /// Returns the next event of a subscription; `None` once the connection has ended. Events that
+    /// are not read in time are dropped and counted ([`OperatorEvent::Lost`]).
     pub async fn heard(&self) -> Option<OperatorEvent> {
         self.inner.news.lock().await.next().await
     }
 
-    /// Ends the connection, for all clones, and waits until the daemon has closed its side; for an
-    /// embedded daemon, until it has ended. Dropping the last clone does the same without waiting.
+    /// Ends the connection for all clones and waits until the daemon has closed its side. For an
+    /// embedded daemon, waits until it has ended. Dropping the last clone does the same without
+    /// waiting.
     ///
     /// # Errors
     /// [`Error::DaemonStuck`] if an embedded daemon had to be killed.
@@ -264,13 +278,13 @@ impl Client {
     }
 }
 
-/// Says who this is, and hears who answers.
+/// Sends the greeting and checks the daemon's version in its reply.
 pub(crate) async fn greet(link: &Link, hello: Hello) -> Result<Welcome, Error> {
     let Reply::Welcome(welcome) = link.ask(Request::Hello(hello)).await? else {
         return Err(unexpected("hello"));
     };
     if welcome.version != VERSION {
-        let told = format!("it speaks version {}, this client {VERSION}", welcome.version);
+        let told = format!("it speaks version {}, this client speaks {VERSION}", welcome.version);
         return Err(Error::Protocol(told));
     }
     Ok(welcome)
@@ -285,5 +299,5 @@ pub(crate) fn hello() -> Hello {
 }
 
 pub(crate) fn unexpected(request: &str) -> Error {
-    Error::Protocol(format!("an answer to something else than {request:?}"))
+    Error::Protocol(format!("an answer that does not belong to {request:?}"))
 }

@@ -1,5 +1,5 @@
-//! A private daemon for one client: found, started on one end of a socket pair, ended with it.
-//! The only file of this crate that starts a process.
+//! A private daemon for one client: finds the program, starts it on one end of a socket pair, and
+//! ends it with the connection. The only file of this crate that starts a process.
 
 use crate::{Client, Error, Operator, link::Link};
 use palisade_programs::{INSTALLED, NotFound, Search};
@@ -16,24 +16,25 @@ use tokio::{
     time::timeout,
 };
 
-/// The daemon's program.
+/// The name of the daemon's program.
 const DAEMON: &str = "palisaded";
 
-/// Where packages put what people start themselves.
+/// The directory where packages install user commands.
 const COMMANDS: &str = "/usr/bin";
 
-/// Where a debug build was made; a release knows nothing of the machine that built it.
+/// The directory in which a debug build was made. A release build contains nothing about the
+/// machine that built it.
 const BUILT: Option<&str> = option_env!("PALISADE_BUILD_DIRECTORY");
 
-/// How long an embedded daemon may take to end by itself.
-const GRACE: Duration = Duration::from_secs(10);
+/// The time that an embedded daemon may take to end by itself.
+const GRACE: Duration = Duration::from_secs(60);
 
-/// How a private daemon is started.
+/// The options with which a private daemon is started.
 ///
-/// The program is `$PALISADE_DAEMON` if that is set; else `palisaded` beside the running program
-/// or in one of the two directories above it (tests and examples of a build), in a debug build also
-/// where that was made, or in `/usr/bin` or `/usr/libexec/palisade`. It is never looked for on
-/// `$PATH`.
+/// The program is `$PALISADE_DAEMON` if that is set. Otherwise `palisaded` is searched beside the
+/// running program and in the two directories above it (tests and examples of a build). In a debug
+/// build, the directory in which it was built is next. The last ones are `/usr/bin` and
+/// `/usr/libexec/palisade`. `$PATH` is never searched.
 ///
 /// ```
 /// # use palisade_client::Embedded;
@@ -54,44 +55,44 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// A daemon with its defaults.
+    /// Creates options with the daemon's defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The program to start, instead of looking for one.
+    /// Sets the program to start, instead of searching for one.
     pub fn program(mut self, path: impl AsRef<Path>) -> Self {
         self.program = Some(path.as_ref().to_owned());
         self
     }
 
-    /// One more directory of profiles.
+    /// Adds a directory of profiles.
     pub fn profiles(self, directory: impl AsRef<Path>) -> Self {
         self.arg("--profiles").arg(directory.as_ref())
     }
 
-    /// Where it keeps spools and other state.
+    /// Sets the directory for stored output and other state.
     pub fn state(self, directory: impl AsRef<Path>) -> Self {
         self.arg("--state").arg(directory.as_ref())
     }
 
-    /// Any other argument of the daemon's.
+    /// Adds any other argument for the daemon.
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.arguments.push(argument.as_ref().to_owned());
         self
     }
 
-    /// Starts it and connects.
+    /// Starts the daemon and connects.
     ///
     /// # Errors
-    /// [`Error::DaemonNotFound`] or [`Error::DaemonNotStarted`]; [`Error::Disconnected`] if it
-    /// ended at once, having said why on standard error.
+    /// [`Error::DaemonNotFound`] or [`Error::DaemonNotStarted`]; [`Error::Disconnected`] if the
+    /// daemon ended at once, with the reason on its standard error.
     pub async fn start(self) -> Result<Client, Error> {
         Client::with_daemon(self).await
     }
 
-    /// Starts it and connects twice: as its client, and as the one operator it listens to. The
-    /// operator's connection is for this process alone; a client that is reconnected has none.
+    /// Starts the daemon and connects twice: as its client, and as its only operator. The
+    /// operator's connection is for this process alone; a client that reconnects has none.
     ///
     /// ```no_run
     /// # use palisade_client::{Embedded, Registration};
@@ -142,14 +143,14 @@ impl Embedded {
     }
 }
 
-/// Two ends of a socket: this process's and the daemon's.
+/// Creates a socket pair: this process's end and the daemon's end.
 fn pair() -> Result<(UnixStream, OwnedFd), Error> {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(Error::Socket)?;
     ours.set_nonblocking(true).map_err(Error::Socket)?;
     Ok((UnixStream::from_std(ours).map_err(Error::Socket)?, OwnedFd::from(theirs)))
 }
 
-/// A daemon that was started, and the task that waits for its end so that nobody else has to.
+/// A started daemon. A background task waits for its end, so that the process is always reaped.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     ended: watch::Receiver<()>,
@@ -166,16 +167,16 @@ impl Daemon {
                 order = orders.recv() => order,
             };
             if order.is_some() && child.start_kill().is_err() {
-                // It ended in between: waiting is all that is left to do.
+                // The daemon ended in between, so there is nothing left to do but wait.
             }
-            // Reaps it. Its status tells nothing that its messages did not.
+            // Reaps the process. Its status adds nothing to the messages it has printed.
             drop(child.wait().await);
             drop(alive);
         });
         Self { ended, kill }
     }
 
-    /// Closes the connection, which ends the daemon, and waits for that.
+    /// Closes the connection, which ends the daemon, and waits for its end.
     pub(crate) async fn end(&self, link: &Link) -> Result<(), Error> {
         let gone = async {
             link.finish().await;
@@ -191,12 +192,12 @@ impl Daemon {
     }
 
     async fn gone(&self) {
-        // The only news on this channel is that its sender is gone.
+        // This channel carries no values: it only reports that its sender is gone.
         while self.ended.clone().changed().await.is_ok() {}
     }
 }
 
-/// The daemon's program: as named, or the first that exists.
+/// Returns the daemon's program: the named one, or the first that exists.
 fn find(
     named: Option<OsString>,
     running: Option<PathBuf>,
@@ -208,10 +209,11 @@ fn find(
     Ok(search(running, built).open(DAEMON)?.path().to_owned())
 }
 
-/// A program that comes with Palisade, found where the daemon is looked for. Never on `$PATH`.
+/// Finds a program that comes with Palisade, in the directories where the daemon is searched. Never
+/// on `$PATH`.
 ///
 /// # Errors
-/// Where it was looked for, if it is nowhere.
+/// The searched directories, if none of them has the program.
 pub fn companion(name: &str) -> Result<PathBuf, NotFound> {
     let found = search(std::env::current_exe().ok(), BUILT).open(name)?;
     Ok(found.path().to_owned())

@@ -1,34 +1,34 @@
-//! Everything that can keep a request from being answered. Runs in the agent's process.
+//! The errors that can keep a request from being answered. Runs in the agent's process.
 
 use palisade_programs::NotFound;
 use palisade_protocol::{CallResult, ErrorCode, NameError, WireError, limits::MAX_FRAME};
 use std::{io, path::PathBuf, time::Duration};
 
-/// Why there is no answer, and what to do about it.
+/// The reason there is no answer, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Nobody answers on the socket.
+    /// Nothing listens on the socket, or this user may not use it.
     #[error(
         "can not connect to {}: {source}; is palisaded running, and may this user use its socket? \
-         Client::embedded() needs neither",
+         Client::embedded() needs no running daemon",
         path.display()
     )]
     Connect {
-        /// The socket.
+        /// The socket's path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// There is no daemon to embed.
+    /// The program of the daemon to embed was not found.
     #[error("{0}; build or install it, or name it in $PALISADE_DAEMON")]
     DaemonNotFound(#[from] NotFound),
     /// The daemon to embed could not be started.
     #[error("can not start {}: {source}; is it a program this user may run?", path.display())]
     DaemonNotStarted {
-        /// The program.
+        /// The program's path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The embedded daemon did not end by itself and was killed.
@@ -37,49 +37,49 @@ pub enum Error {
     /// The socket itself failed before the first message.
     #[error("can not use the socket: {0}")]
     Socket(#[source] io::Error),
-    /// The daemon sent what this client does not understand.
+    /// The daemon sent something that this client does not understand.
     #[error(
-        "the daemon's answer is not understood: {0}; are client and daemon of the same release?"
+        "the daemon's answer is not understood: {0}; are client and daemon from the same release?"
     )]
     Protocol(String),
-    /// The daemon refused or could not do it, and says why.
+    /// The daemon refused or failed the request, and says why.
     #[error(transparent)]
     Remote(#[from] WireError),
-    /// A call was made and did not succeed, where only success has a value to return.
+    /// A call was made and did not succeed, in a method that only returns a value on success.
     #[error("{}", failed(.0))]
     Failed(Box<CallResult>),
-    /// The connection ended first. Whether the call ran is not known.
+    /// The connection ended first. Whether the call ran is unknown.
     #[error("the connection to the daemon ended ({0}); reconnect() makes a new one")]
     Disconnected(String),
-    /// The request is over what one frame carries.
+    /// The request is larger than a frame may be.
     #[error(
         "the request is larger than the {MAX_FRAME} bytes of a frame; send large content with \
-         write_bytes or as stdin, which travel in pieces"
+         write_bytes or as stdin, which are sent in pieces"
     )]
     TooLarge,
     /// The arguments have no JSON form.
     #[error("the arguments can not be written as JSON: {0}")]
     Arguments(#[source] serde_json::Error),
-    /// Not a name.
+    /// The name is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// What was to be sent along could not be read; the call was cancelled.
-    #[error("can not read what was to be sent with the call: {0}; the call was cancelled")]
+    /// The attachment could not be read; the call was cancelled.
+    #[error("can not read the call's attachment: {0}; the call was cancelled")]
     Attachment(#[source] io::Error),
     /// The file is not text.
-    #[error("{} is not UTF-8 text; read_bytes returns it as it is", .0.display())]
+    #[error("{} is not UTF-8 text; read_bytes returns its bytes", .0.display())]
     NotText(PathBuf),
-    /// The workspace has no absolute path.
+    /// The workspace's path can not be made absolute.
     #[error("can not make {} an absolute path: {source}; name the directory in full", path.display())]
     Workspace {
-        /// As given.
+        /// The path as given.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A connection that was handed over as a stream can not be made again.
+    /// A client that was created from a stream can not connect again.
     #[error(
-        "this client was made from a stream and does not know how to connect again; make a new \
+        "this client was created from a stream and can not connect again; create a new \
          one with Client::from_stream"
     )]
     NotReconnectable,
@@ -92,7 +92,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The daemon's own error, if it was the daemon that said no.
+    /// Returns the daemon's own error, if the daemon refused or failed the request.
     #[must_use]
     pub fn wire(&self) -> Option<&WireError> {
         match self {
@@ -116,14 +116,14 @@ impl Error {
         }
     }
 
-    /// The code of the daemon's error, for programs.
+    /// Returns the code of the daemon's error, for programs.
     #[must_use]
     pub fn code(&self) -> Option<ErrorCode> {
         self.wire().map(|error| error.code)
     }
 
-    /// Whether an [answer](crate::Operator::answer) was taken, and only what it wanted remembered
-    /// was refused.
+    /// Whether an [answer](crate::Operator::answer) was accepted and only remembering it was
+    /// refused.
     #[must_use]
     pub fn is_only_not_remembered(&self) -> bool {
         matches!(self, Self::Remote(error) if error.code == ErrorCode::Denied)

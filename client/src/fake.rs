@@ -1,4 +1,4 @@
-//! A daemon that says what a test tells it to, on one end of a socket pair.
+//! A fake daemon on one end of a socket pair, which sends what a test tells it to.
 
 use crate::{Client, Error, Open, Session, link::Patience};
 use palisade_protocol::{
@@ -16,12 +16,12 @@ pub(crate) struct Fake {
     stream: UnixStream,
 }
 
-/// A client that has been greeted, and the daemon it speaks with.
+/// Returns a client that has been greeted, and its fake daemon.
 pub(crate) async fn connected() -> (Client, Fake) {
     patient(Patience::default()).await
 }
 
-/// The same, with this much patience for slow readers.
+/// Returns a client with this much patience for slow readers, and its fake daemon.
 pub(crate) async fn patient(patience: Patience) -> (Client, Fake) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let mut fake = Fake { stream: theirs };
@@ -29,7 +29,7 @@ pub(crate) async fn patient(patience: Patience) -> (Client, Fake) {
     (client.unwrap(), fake)
 }
 
-/// A session, and the daemon.
+/// Returns an open session, and its fake daemon.
 pub(crate) async fn opened(patience: Patience) -> (Session, Fake) {
     let (client, mut fake) = self::patient(patience).await;
     let open = client.open(Open::new("/workspace").profile("workspace"));
@@ -37,7 +37,7 @@ pub(crate) async fn opened(patience: Patience) -> (Session, Fake) {
     (session.unwrap(), fake)
 }
 
-/// What [`Client::from_stream`] makes of a daemon's first words.
+/// Returns what [`Client::from_stream`] makes of these first bytes from a daemon.
 pub(crate) async fn greeted(reply: impl Into<Vec<u8>>) -> Result<Client, Error> {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     theirs.write_all(&reply.into()).await.unwrap();
@@ -66,17 +66,18 @@ impl Fake {
             receipt: Receipt::default(),
             token: None,
             grace_ms: 0,
+            limits: Default::default(),
         };
         self.reply(envelope.id, Reply::Opened(Box::new(opened))).await;
         open
     }
 
-    /// The client's next request.
+    /// Returns the client's next request.
     pub(crate) async fn next(&mut self) -> Envelope {
         self.try_next().await.expect("the client closed the connection")
     }
 
-    /// The same, or none if the client has closed its side.
+    /// Returns the client's next request; `None` if the client has closed its side.
     pub(crate) async fn try_next(&mut self) -> Option<Envelope> {
         let mut prefix = [0; 4];
         self.stream.read_exact(&mut prefix).await.ok()?;
@@ -85,14 +86,14 @@ impl Fake {
         Some(codec::decode(&body).unwrap())
     }
 
-    /// The next request, which must be a call.
+    /// Returns the next request, which must be a call.
     pub(crate) async fn call(&mut self) -> (RequestId, palisade_protocol::Call) {
         let envelope = self.next().await;
         let Request::Call(call) = envelope.request else { panic!("{envelope:?}") };
         (envelope.id, call)
     }
 
-    /// Nothing more was sent, as far as can be told by now.
+    /// Whether the client has sent nothing more within 50 ms.
     pub(crate) async fn is_silent(&mut self) -> bool {
         tokio::time::timeout(Duration::from_millis(50), self.try_next()).await.is_err()
     }
@@ -123,7 +124,7 @@ impl Fake {
     }
 }
 
-/// A successful result.
+/// Returns a successful result.
 pub(crate) fn result(output: &str) -> CallResult {
     CallResult {
         call_id: "c1".parse().unwrap(),

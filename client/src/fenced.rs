@@ -1,6 +1,6 @@
-//! Tool calls in a model's text, for models without tool calling of their own: found in fenced
-//! blocks, also while the text streams in; results written back the same way. Pure; runs in the
-//! agent's process.
+//! Tool calls in a model's text, for models without native tool calling. Calls are found in fenced
+//! blocks, also while the text streams in, and results are written back the same way. Runs in the
+//! agent's process. Pure: no I/O.
 //!
 //! A call is a block of Markdown whose info string's first word is `tool`, with one JSON object in
 //! it:
@@ -11,11 +11,11 @@
 //! ```
 //! ````
 //!
-//! `name` is taken for `tool`, and `args`, `input` or `parameters` for `arguments`, which may be
-//! left out; any other key is an error, as are two spellings of one key. Fences are Markdown's:
+//! `name` is accepted for `tool`, and `args`, `input` or `parameters` for `arguments`, which may be
+//! left out. Any other key is an error, as are two spellings of one key. Fences are Markdown's:
 //! three or more backticks or tildes, indented by at most three spaces, closed by a line of as many
-//! or more. A block of another language is text, whatever stands in it. What is wrong with a `tool`
-//! block is reported as [`Piece::Malformed`]: nothing of it is dropped silently or called.
+//! or more. A block of another language is text, whatever it contains. A `tool` block that is not
+//! valid is reported as [`Piece::Malformed`]: it is neither dropped silently nor called.
 //!
 //! ```
 //! use palisade_client::fenced;
@@ -37,67 +37,68 @@ use serde_json::Value;
 pub use parser::Parser;
 pub use prompt::prompt;
 
-/// The most bytes of one block.
+/// The maximum size of one block, in bytes.
 pub const MAX_BLOCK: usize = 8 * 1024 * 1024;
 
 /// A part of a model's text, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
-    /// Text. Two in a row are one text: how it is divided depends on how it came.
+    /// Text. Consecutive pieces form one text: where it is divided depends on the chunks it arrived
+    /// in.
     Text(String),
-    /// A call.
+    /// A tool call.
     Call(Fenced),
-    /// A `tool` block that is no call.
+    /// A `tool` block that is not a valid call.
     Malformed(Malformed),
 }
 
-/// A call that a model wrote.
+/// A tool call that a model wrote.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fenced {
     /// The tool, by name or alias.
     pub tool: String,
-    /// Its arguments: always an object.
+    /// The tool's arguments, always an object.
     pub arguments: Value,
-    /// The model's own words.
+    /// The reason for the call in the model's own words.
     pub reason: Option<String>,
-    /// Where the block begins.
+    /// The start of the block.
     pub at: Position,
 }
 
-/// A `tool` block that is no call.
+/// A `tool` block that is not a valid call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
-    /// Where the block begins.
+    /// The start of the block.
     pub at: Position,
-    /// What is wrong, in words that can be sent back to the model.
+    /// The error, in words that can be sent back to the model.
     pub why: String,
-    /// The block with its fences; only the start of one that is too large.
+    /// The block with its fences; only the start of a block that is too large.
     pub text: String,
 }
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// From 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// From 1.
+    /// The column in bytes, from 1.
     pub column: usize,
-    /// From 0.
+    /// The byte offset, from 0.
     pub byte: usize,
 }
 
-/// What is in a whole text.
+/// The contents of a whole text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Parsed {
     /// The calls, in order.
     pub calls: Vec<Fenced>,
     /// The text without `tool` blocks.
     pub text: String,
-    /// The `tool` blocks that are no calls.
+    /// The `tool` blocks that are not valid calls.
     pub malformed: Vec<Malformed>,
 }
 
-/// Reads a whole text.
+/// Parses a whole text.
 #[must_use]
 pub fn parse(text: &str) -> Parsed {
     let mut parser = Parser::new();
@@ -114,11 +115,11 @@ pub fn parse(text: &str) -> Parsed {
     parsed
 }
 
-/// A result as a fenced `result` block, to be sent back to the model: the object that every codec
-/// has, in one line. The fence is longer than any run of backticks in it.
+/// Formats a result as a fenced `result` block to send back to the model. It is the JSON object of
+/// the wire protocol on one line. The fence is longer than any run of backticks in it.
 ///
 /// # Errors
-/// If the result has no JSON form, which none that came from a daemon lacks.
+/// If the result has no JSON form; every result from a daemon has one.
 pub fn render(result: &CallResult) -> Result<String, serde_json::Error> {
     let json = serde_json::to_string(result)?;
     let longest = json.split(|c| c != '`').map(str::len).max().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The file tools of a session, with contents as values instead of results.
+//! The file tools of a session, which return contents as values instead of results.
 
 use crate::{CallResult, Error, Event, Session};
 use palisade_protocol::{
@@ -12,29 +12,32 @@ use palisade_protocol::{
 use serde::Deserialize;
 use std::path::Path;
 
-/// What `list_files` found.
+/// The result of `list_files`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Listing {
-    /// Sorted by path.
+    /// The entries, sorted by path.
     pub entries: Vec<FileEntry>,
-    /// How many there are in all, as far as they were counted.
+    /// The total number of entries, as far as they were counted.
     pub total: u64,
-    /// There are more than were counted.
+    /// Whether there are more entries than were counted.
     pub more: bool,
 }
 
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct FileEntry {
-    /// Relative to the directory that was listed.
+    /// The path, relative to the directory that was listed.
     pub path: RawPath,
-    /// What it is.
+    /// The kind of file.
     pub kind: EntryKind,
-    /// Bytes, of a regular file.
+    /// The size of a regular file, in bytes.
     pub size: u64,
+    /// The target of a symbolic link, as the link says it.
+    #[serde(default)]
+    pub target: Option<RawPath>,
 }
 
-/// What an entry is.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
@@ -49,24 +52,23 @@ pub enum EntryKind {
 }
 
 impl Session {
-    /// The whole of a text file. For some of its lines, use [`call`](Self::call) with
-    /// [`ReadFile`].
+    /// Reads a whole text file. For some of its lines, use [`call`](Self::call) with [`ReadFile`].
     ///
     /// # Errors
-    /// [`Error::Failed`] with the daemon's reason, also for a file that is not UTF-8;
-    /// [`Error::NotText`] if that shows only beyond what one result carries.
+    /// [`Error::Failed`] with the daemon's reason, also for a file that is not UTF-8.
+    /// [`Error::NotText`] if the file stops being UTF-8 only beyond what one result carries.
     pub async fn read_file(&self, path: impl AsRef<Path>) -> Result<String, Error> {
         let path = path.as_ref();
         let result = succeeded(self.call("read_file", read(path, Encoding::Text)).await?)?;
         if !result.truncated {
             return Ok(result.output);
         }
-        // More than a result shows: read it anew, in pieces.
+        // The file is larger than a result: read it again, in pieces.
         let bytes = self.read_bytes(path).await?;
         String::from_utf8(bytes).map_err(|_| Error::NotText(path.to_owned()))
     }
 
-    /// The whole of a file, byte for byte.
+    /// Reads a whole file, byte for byte.
     ///
     /// ```
     /// # use palisade_client::{Client, Open};
@@ -104,8 +106,8 @@ impl Session {
         Ok(bytes)
     }
 
-    /// Writes a text file, replacing what is there; parents are made. It is written whole or
-    /// not at all.
+    /// Writes a text file, replacing an existing one. Missing parent directories are created. The
+    /// file is written completely or not at all.
     ///
     /// # Errors
     /// [`Error::Failed`] with the daemon's reason.
@@ -140,18 +142,19 @@ impl Session {
         succeeded(self.call("write_file", arguments).attach(content).await?)
     }
 
-    /// Removes a file or link. A directory needs [`call`](Self::call) with [`DeleteFile`].
+    /// Deletes a file or link. A directory needs [`call`](Self::call) with [`DeleteFile`].
     ///
     /// # Errors
-    /// [`Error::Failed`] with the daemon's reason: mostly `denied`, since this asks first.
+    /// [`Error::Failed`] with the daemon's reason: mostly `denied`, because deleting needs
+    /// approval.
     pub async fn delete_file(&self, path: impl AsRef<Path>) -> Result<CallResult, Error> {
         let arguments =
             DeleteFile { path: RawPath::from(path), recursive: false, permanent: false };
         succeeded(self.call("delete_file", arguments).await?)
     }
 
-    /// Replaces a text in a file; it must be there once. For more, use [`call`](Self::call) with
-    /// [`Edit`] or `MultiEdit`.
+    /// Replaces a text in a file; the text must occur exactly once. For more, use
+    /// [`call`](Self::call) with [`Edit`] or `MultiEdit`.
     ///
     /// ```
     /// # use palisade_client::{Client, Open};
@@ -187,8 +190,8 @@ impl Session {
         succeeded(self.call("edit", arguments).await?)
     }
 
-    /// Applies a patch (a unified diff, a git diff, or `*** Begin Patch` text), whole or not at
-    /// all.
+    /// Applies a patch (a unified diff, a git diff, or `*** Begin Patch` text), completely or not
+    /// at all.
     ///
     /// # Errors
     /// [`Error::Failed`] with the daemon's reason.
@@ -196,7 +199,7 @@ impl Session {
         succeeded(self.call("apply_patch", ApplyPatch { patch: patch.into() }).await?)
     }
 
-    /// Moves or renames something; refuses if there is something at the new path.
+    /// Moves or renames a file or directory; refused if something exists at the new path.
     ///
     /// # Errors
     /// [`Error::Failed`] with the daemon's reason.
@@ -209,7 +212,7 @@ impl Session {
         succeeded(self.call("move_file", MoveFile { from, to, overwrite: false }).await?)
     }
 
-    /// Makes a directory, and those above it.
+    /// Creates a directory and its missing parents.
     ///
     /// # Errors
     /// [`Error::Failed`] with the daemon's reason.
@@ -217,17 +220,17 @@ impl Session {
         succeeded(self.call("make_dir", MakeDir { path: RawPath::from(path) }).await?)
     }
 
-    /// Undoes what a call changed. With [`call`](Self::call) and [`Undo`], several calls at once,
-    /// or by force.
+    /// Undoes what a call changed. To undo several calls at once, or by force, use
+    /// [`call`](Self::call) with [`Undo`].
     ///
     /// # Errors
-    /// [`Error::Failed`] with the daemon's reason: `conflict` if something was changed since.
+    /// [`Error::Failed`] with the daemon's reason: `conflict` if something has changed since.
     pub async fn undo(&self, change: &CallResult) -> Result<CallResult, Error> {
         let call_id = Some(change.call_id.clone());
         succeeded(self.call("undo", Undo { call_id, ..Undo::default() }).await?)
     }
 
-    /// What a directory holds.
+    /// Lists the entries of a directory.
     ///
     /// # Errors
     /// [`Error::Failed`] with the daemon's reason.
@@ -235,7 +238,7 @@ impl Session {
         let arguments = ListFiles { path: Some(RawPath::from(path)), ..ListFiles::default() };
         let result = succeeded(self.call("list_files", arguments).await?)?;
         let Some(data) = result.data else {
-            return Err(Error::Protocol("list_files gave no data".to_owned()));
+            return Err(Error::Protocol("list_files returned no data".to_owned()));
         };
         serde_json::from_str(data.as_str())
             .map_err(|error| Error::Protocol(format!("the data of list_files: {error}")))
@@ -254,7 +257,7 @@ fn read(path: &Path, encoding: Encoding) -> ReadFile {
     }
 }
 
-/// The result, or the error that it is.
+/// Returns a successful result, or [`Error::Failed`].
 pub(crate) fn succeeded(result: CallResult) -> Result<CallResult, Error> {
     if result.success { Ok(result) } else { Err(Error::Failed(Box::new(result))) }
 }

@@ -1,4 +1,4 @@
-//! Jobs: programs that run on in a session after their call has been answered.
+//! Jobs: programs that keep running in a session after their call has returned.
 
 use crate::{Call, ChangeSet, Session};
 use palisade_protocol::{
@@ -10,7 +10,7 @@ use palisade_protocol::{
 use serde::Deserialize;
 use std::time::Duration;
 
-/// A job as results describe it.
+/// The state of a job, as results describe it.
 ///
 /// ```
 /// # use palisade_client::{Client, JobStatus, Open};
@@ -41,73 +41,74 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct JobStatus {
-    /// Its number in the session.
+    /// The job's number in the session.
     pub job: u64,
-    /// `running`, `in review` (its processes are gone, its changes wait for an answer) or `ended`.
+    /// The job's state: `running`, `in review` (its processes are gone, its changes wait for
+    /// approval) or `ended`.
     pub state: String,
-    /// What it runs, in short.
+    /// The job's command, shortened.
     pub command: String,
-    /// The call that started it; its whole output can be paged through by this.
+    /// The call that started the job; the job's full output is stored under this id.
     pub call_id: CallId,
-    /// How much it has printed so far.
+    /// The number of bytes the job has printed so far.
     pub output_bytes: u64,
-    /// How long it has run.
+    /// The job's run time.
     pub time_ms: u64,
-    /// Its status, once it has ended.
+    /// The job's exit status, once it has ended.
     #[serde(default)]
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the job.
     #[serde(default)]
     pub signal: Option<i32>,
-    /// Its own time limit ended it.
+    /// Whether the job's own time limit ended it.
     #[serde(default)]
     pub timed_out: bool,
-    /// `job_kill` ended it.
+    /// Whether `job_kill` ended the job.
     #[serde(default)]
     pub killed: bool,
-    /// The kernel killed something of the session for want of memory meanwhile.
+    /// Whether the kernel killed a process of the session meanwhile because memory ran out.
     #[serde(default)]
     pub oom: bool,
-    /// Why it did not succeed.
+    /// The reason the job did not succeed.
     #[serde(default)]
     pub error: Option<WireError>,
-    /// What it changed in the workspace, and whether that was committed; none while it runs.
+    /// The job's change set, and whether it was committed; `None` while the job runs.
     #[serde(default)]
     pub transaction: Option<ChangeSet>,
-    /// An id for `undo`.
+    /// The id to give to `undo`.
     #[serde(default)]
     pub undo: Option<String>,
-    /// Where the next [`Session::job_output`] goes on.
+    /// The position at which the next [`Session::job_output`] continues.
     #[serde(default)]
     pub cursor: u64,
-    /// How much before this output could not be kept.
+    /// The number of bytes before this output that could not be stored.
     #[serde(default)]
     pub omitted_bytes: u64,
-    /// There is more to read already.
+    /// Whether there is already more output to read.
     #[serde(default)]
     pub more: bool,
 }
 
 impl JobStatus {
-    /// The job that a result is about: of `bash` that became a job, `job_output`, `job_commit`,
-    /// `job_kill`.
+    /// Returns the job that a result is about: the result of `job_output`, `job_commit`,
+    /// `job_kill`, or of a `bash` call that became a job.
     #[must_use]
     pub fn of(result: &CallResult) -> Option<Self> {
         serde_json::from_str(result.data.as_ref()?.as_str()).ok()
     }
 
-    /// The jobs of a `job_list` result.
+    /// Returns the jobs of a `job_list` result.
     #[must_use]
     pub fn all_of(result: &CallResult) -> Vec<Self> {
         #[derive(Deserialize)]
-        struct Listed {
+        struct JobListing {
             jobs: Vec<JobStatus>,
         }
         let listed = result.data.as_ref().and_then(|data| serde_json::from_str(data.as_str()).ok());
-        listed.map(|Listed { jobs }| jobs).unwrap_or_default()
+        listed.map(|JobListing { jobs }| jobs).unwrap_or_default()
     }
 
-    /// Whether it is over.
+    /// Whether the job has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.state == "ended"
@@ -119,52 +120,52 @@ fn milliseconds(time: Duration) -> u64 {
 }
 
 impl Session {
-    /// What a job has printed.
+    /// Prepares a call that reads a job's output.
     pub fn job_output(&self, job: u64) -> Call<JobOutput> {
         self.call("job_output", JobOutput { job, ..JobOutput::default() })
     }
 
-    /// Types something into a job that was started with [`Call::typing`].
+    /// Prepares a call that sends input to a job that was started with [`Call::typing`].
     pub fn job_input(&self, job: u64, data: impl Into<String>) -> Call<JobInput> {
         self.call("job_input", JobInput { job, data: data.into(), ..JobInput::default() })
     }
 
-    /// Changes the size of a job's terminal.
+    /// Prepares a call that changes the size of a job's terminal.
     pub fn job_resize(&self, job: u64, rows: u16, cols: u16) -> Call<JobInput> {
         let (rows, cols) = (Some(rows), Some(cols));
         self.call("job_input", JobInput { job, rows, cols, ..JobInput::default() })
     }
 
-    /// Commits what a job has changed so far; the job goes on.
+    /// Prepares a call that commits what a job has changed so far; the job goes on.
     pub fn job_commit(&self, job: u64) -> Call<JobCommit> {
         self.call("job_commit", JobCommit { job, if_refused: IfRefused::Keep })
     }
 
-    /// Ends a job; nothing of it runs when the result comes.
+    /// Prepares a call that ends a job. All its processes are gone when the result comes.
     pub fn job_kill(&self, job: u64) -> Call<JobKill> {
         self.call("job_kill", JobKill { job, signal: None })
     }
 
-    /// The jobs of this session.
+    /// Prepares a call that lists the jobs of this session.
     pub fn job_list(&self) -> Call<JobList> {
         self.call("job_list", JobList::default())
     }
 }
 
 impl Call<Bash> {
-    /// Runs it in a transaction, also if it seems to read only.
+    /// Runs the command in a transaction, even if it seems to be read-only.
     pub fn in_transaction(mut self) -> Self {
         self.arguments_mut().route = Some(BashRoute::Transaction);
         self
     }
 
-    /// Runs a job in the live workspace, which is read-only for it: what is edited is seen at once.
+    /// Runs a job in the live workspace, which is read-only for it. The job sees edits at once.
     pub fn watching(mut self) -> Self {
         self.arguments_mut().route = Some(BashRoute::Watch);
         self
     }
 
-    /// Runs a job in the workspace itself: what it changes takes effect at once. An approver is asked
+    /// Runs a job in the workspace itself: its changes take effect at once. An approver is asked
     /// before it starts.
     pub fn direct(mut self) -> Self {
         self.arguments_mut().route = Some(BashRoute::Direct);
@@ -177,7 +178,7 @@ impl Call<Bash> {
         self
     }
 
-    /// Waits only so long; what still runs then goes on as a job.
+    /// Waits only this long; a program that still runs then continues as a job.
     pub fn yield_after(mut self, patience: Duration) -> Self {
         self.arguments_mut().yield_ms = Some(milliseconds(patience));
         self
@@ -189,7 +190,7 @@ impl Call<Bash> {
         self
     }
 
-    /// Runs it on a terminal of this size.
+    /// Runs the command on a terminal of this size.
     pub fn pty(mut self, rows: u16, cols: u16) -> Self {
         let arguments = self.arguments_mut();
         (arguments.pty, arguments.rows, arguments.cols) = (true, Some(rows), Some(cols));
@@ -198,19 +199,19 @@ impl Call<Bash> {
 }
 
 impl Call<JobOutput> {
-    /// Where to go on.
+    /// Sets the position in the output to continue from.
     pub fn cursor(mut self, cursor: u64) -> Self {
         self.arguments_mut().cursor = Some(cursor);
         self
     }
 
-    /// How long to wait for something new, or for the job's end.
+    /// Sets how long to wait for new output or for the job's end.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.arguments_mut().wait_ms = Some(milliseconds(wait));
         self
     }
 
-    /// How many bytes at most.
+    /// Sets the maximum number of bytes to return.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.arguments_mut().limit = Some(bytes);
         self
@@ -218,7 +219,7 @@ impl Call<JobOutput> {
 }
 
 impl Call<JobInput> {
-    /// Ends the job's standard input after that.
+    /// Ends the job's standard input after this data.
     pub fn end(mut self) -> Self {
         self.arguments_mut().end = true;
         self
@@ -226,7 +227,7 @@ impl Call<JobInput> {
 }
 
 impl Call<JobCommit> {
-    /// Ends the job, and discards what it changed, if that is not committed.
+    /// Ends the job and discards its changes if they are not committed.
     pub fn or_end(mut self) -> Self {
         self.arguments_mut().if_refused = IfRefused::End;
         self
@@ -234,7 +235,7 @@ impl Call<JobCommit> {
 }
 
 impl Call<JobKill> {
-    /// Sends only this signal, and does not wait for the job's end (but for `KILL`).
+    /// Sends only this signal, and does not wait for the job's end (except for `KILL`).
     pub fn signal(mut self, name: impl Into<String>) -> Self {
         self.arguments_mut().signal = Some(Signal::Name(name.into()));
         self

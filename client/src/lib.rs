@@ -1,5 +1,5 @@
-//! The library an agent links: connect to Palisade, open a session, call tools, stream their
-//! output, cancel them. Runs in the agent's own process, on its tokio runtime.
+//! The library that an agent links to connect to Palisade, open a session, call tools, stream their
+//! output and cancel them. Runs in the agent's own process, on its tokio runtime.
 //!
 //! ```
 //! use palisade_client::{Client, Open};
@@ -24,22 +24,22 @@
 //! ```
 //!
 //! **What is an error.** A command that ran and failed is a [`CallResult`] with `success: false`,
-//! as is a call that was denied: its `error` has a code, a message and a hint that a model can act
-//! on. [`Error`] is for what never became a result. The file methods of [`Session`], which return
-//! contents instead of a result, turn a failed result into [`Error::Failed`].
+//! and so is a call that was denied. Its `error` has a code, a message and a hint that a model can
+//! act on. [`Error`] is for requests that never got a result. The file methods of [`Session`],
+//! which return contents instead of a result, turn a failed result into [`Error::Failed`].
 //!
-//! **A session lives as long as its connection.** When the daemon goes, every call under way ends
-//! in [`Error::Disconnected`]; [`Session::reconnect`] makes a new connection and a new session with
-//! the same options. What the old one had (current directory, private `/tmp`) is gone.
+//! **A session lives as long as its connection.** When the daemon ends, every running call ends
+//! with [`Error::Disconnected`]. [`Session::reconnect`] makes a new connection and a new session
+//! with the same options. The state of the old session (current directory, private `/tmp`) is gone.
 //!
-//! **Operators** answer what checkpoints ask, on a socket of their own: see [`Operator`].
+//! **Operators** answer approval requests, on a socket of their own: see [`Operator::handle`].
 //!
-//! **Providers** add tools of their own, which the daemon judges and has approved as it does its
-//! own: see [`Provider`].
+//! **Providers** add tools of their own. The daemon judges calls of them, and asks for approval, as
+//! for its own tools: see [`Provider`].
 //!
-//! **Several calls at once.** Clone the [`Client`], share the [`Session`], start as many calls as
-//! [`limits::MAX_CALLS_IN_FLIGHT`]; answers are matched by id. One that streams should be read:
-//! see [`Running`] for what happens when it is not.
+//! **Several calls at once.** Clone the [`Client`], share the [`Session`], and start up to
+//! [`limits::MAX_CALLS_IN_FLIGHT`] calls; answers are matched by id. The events of a streaming call
+//! should be read: see [`Running`] for what happens otherwise.
 
 mod answer;
 mod batch;
@@ -49,17 +49,21 @@ mod embedded;
 mod error;
 pub mod fenced;
 mod files;
+mod handle;
 mod jobs;
 mod link;
+mod model_tool;
 mod news;
 mod open;
 mod operator;
+mod plain_schema;
 mod provided;
 mod provider;
 mod resume;
 mod running;
 mod search;
 mod session;
+mod strict_schema;
 mod table;
 mod transaction;
 mod wire;
@@ -79,6 +83,7 @@ pub use embedded::{Embedded, companion};
 pub use error::Error;
 pub use files::{EntryKind, FileEntry, Listing};
 pub use jobs::JobStatus;
+pub use model_tool::{ModelTool, ToolHints};
 pub use news::OperatorEvent;
 pub use open::Open;
 pub use operator::Operator;
@@ -88,8 +93,9 @@ pub use palisade_protocol::{
     Checkpoint, CommandPrefix, Decision, Degraded, Denial, Denied, ErrorCode, FileChange, Finding,
     Forget, Forgotten, Grant, GrantId, Guard, HandlerId, JobInfo, Jobs, KeptOverview, Opened,
     OutputPage, Overview, Part, PathScope, Question, QuestionId, QuestionOver, Receipt, Remember,
-    Review, Scope, SessionId, SessionOverview, Status, Stream, Target, ToolSpec, Until, View,
-    ViewLine, Welcome, WireError, arguments, limits,
+    ReverseThinking, Review, Scope, SessionId, SessionOverview, Status, Stream, Target, ToolSpec,
+    UndoQuery, UndoRecord, UndoRecords, Until, View, ViewLine, Welcome, WireError, arguments,
+    limits,
 };
 pub use provided::{Invoked, Output, ProvidedTool};
 pub use provider::Provider;

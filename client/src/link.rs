@@ -1,10 +1,10 @@
-//! One connection: a background task owns the socket, writes requests in order and hands each
-//! answer and event to whom it belongs.
+//! One connection to the daemon. A background task owns the socket, writes requests in order, and
+//! passes each answer and event to its receiver.
 
 use crate::{
     Error, Event,
     news::{self, NewsReceiver, Sink},
-    table::{Ending, Entered, Events, Table},
+    table::{Ending, Events, PendingRequest, Table},
     wire::{self, Incoming},
 };
 use palisade_protocol::{
@@ -22,10 +22,10 @@ use tokio::{
     time::timeout,
 };
 
-/// How many frames may wait for the socket before the next caller waits too.
+/// The number of frames that may wait for the socket before the next caller has to wait.
 const OUTGOING: usize = 16;
 
-/// How much of what arrives is read ahead.
+/// The size of the read buffer.
 const READ_AHEAD: usize = 64 * 1024;
 
 /// Connects to a socket of the daemon.
@@ -35,12 +35,12 @@ pub(crate) async fn dial(path: &Path) -> Result<UnixStream, Error> {
         .map_err(|source| Error::Connect { path: path.to_owned(), source })
 }
 
-/// How a slow reader of events is treated.
+/// The treatment of a slow reader of events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
-    /// Events that wait in a call's queue.
+    /// The number of events that may wait in a call's queue.
     pub(crate) queue: usize,
-    /// How long a full queue may hold up other callers.
+    /// The longest time for which a full queue may block other callers.
     pub(crate) wait: Duration,
 }
 
@@ -52,15 +52,15 @@ impl Default for Patience {
 
 #[derive(Debug)]
 enum Outgoing {
-    /// A frame, and the room it takes while it waits.
+    /// A frame, and the place it takes in the queue while it waits.
     Frame(Vec<u8>, Option<OwnedSemaphorePermit>),
     /// Nothing more will be sent.
     End,
 }
 
-/// Whether an attachment goes on.
+/// The position of a piece in its attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub(crate) enum ChunkPosition {
     More,
     Last,
 }
@@ -72,19 +72,19 @@ pub(crate) struct Link {
     pub(crate) patience: Patience,
     outgoing: mpsc::UnboundedSender<Outgoing>,
     room: Arc<Semaphore>,
-    /// Places for calls under way.
+    /// Permits for calls that may run at the same time.
     calls: Arc<Semaphore>,
     over: watch::Receiver<()>,
 }
 
 impl Link {
-    /// Takes over a socket; what operators and observers hear comes out beside it.
+    /// Takes over a socket. Events for operators and observers come out of the returned receiver.
     pub(crate) fn start(stream: UnixStream, patience: Patience) -> (Self, NewsReceiver) {
         let (news, heard) = news::channel();
         (Self::with_news(stream, patience, Sink::Operator(news)), heard)
     }
 
-    /// The same with a place of its own for what is heard.
+    /// Takes over a socket, with a given receiver for the events that belong to no call.
     pub(crate) fn with_news(stream: UnixStream, patience: Patience, news: Sink) -> Self {
         let table = Arc::new(Table::default());
         let room = Arc::new(Semaphore::new(OUTGOING));
@@ -96,7 +96,7 @@ impl Link {
         tokio::spawn(async move {
             let ending = serve(stream, queue, &shared, (patience.wait, &news)).await;
             shared.end(ending);
-            // Whoever waits for news finds the reason in the table.
+            // A task that waits for events finds the reason for the end in the table.
             drop(news);
             seats.close();
             places.close();
@@ -105,7 +105,7 @@ impl Link {
         Self { table, patience, outgoing, room, calls, over }
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub(crate) async fn ask(&self, request: Request) -> Result<Reply, Error> {
         let entered = self.submit(request, Events::Unwanted, 0).await?;
         match entered.answer.await {
@@ -115,13 +115,14 @@ impl Link {
         }
     }
 
-    /// Asks; the answer is waited for elsewhere. So many calls wait until they may be under way.
+    /// Sends a request; the caller waits for the answer elsewhere. First waits until `calls` more
+    /// calls may run on this connection.
     pub(crate) async fn submit(
         &self,
         request: Request,
         events: Events,
         calls: u32,
-    ) -> Result<Entered, Error> {
+    ) -> Result<PendingRequest, Error> {
         let place = match calls {
             0 => None,
             calls => {
@@ -130,7 +131,8 @@ impl Link {
             }
         };
         let room = self.reserve().await?;
-        // From here on nothing waits: a caller that gives up leaves no request half entered.
+        // Nothing waits from here on, so a caller that gives up never leaves a request half
+        // entered.
         let entered = self.table.enter(events, place)?;
         if let Err(error) = self.send(entered.id, request, Some(room)) {
             self.table.forget(entered.id);
@@ -144,30 +146,31 @@ impl Link {
         &self,
         call: RequestId,
         data: Vec<u8>,
-        piece: Piece,
+        piece: ChunkPosition,
     ) -> Result<(), Error> {
         let room = self.reserve().await?;
         self.send_input(call, data, piece, Some(room))
     }
 
-    /// Sends an attachment of one piece right behind its call.
+    /// Sends an attachment of one piece directly after its call.
     pub(crate) fn input_now(&self, call: RequestId, data: Vec<u8>) -> Result<(), Error> {
-        self.send_input(call, data, Piece::Last, None)
+        self.send_input(call, data, ChunkPosition::Last, None)
     }
 
     fn send_input(
         &self,
         call: RequestId,
         data: Vec<u8>,
-        piece: Piece,
+        piece: ChunkPosition,
         room: Option<OwnedSemaphorePermit>,
     ) -> Result<(), Error> {
-        let input = Input { call, data: Bytes(data), end: piece == Piece::Last };
-        // It has no answer, so its number is its call's.
+        let input = Input { call, data: Bytes(data), end: piece == ChunkPosition::Last };
+        // An input has no answer, so it uses the id of its call.
         self.send(call, Request::Input(input), room)
     }
 
-    /// Asks for the end of a call without waiting for anything. The call's result tells when.
+    /// Requests the end of a call without waiting for it. The call's result shows when it has
+    /// ended.
     pub(crate) fn cancel(&self, call: RequestId) -> Result<(), Error> {
         if !self.table.waits(call) {
             return Ok(());
@@ -179,7 +182,7 @@ impl Link {
     /// Sends nothing more, and waits until the daemon has closed its side too.
     pub(crate) async fn finish(&self) {
         if self.outgoing.send(Outgoing::End).is_ok() {
-            // The only news on this channel is that its sender is gone.
+            // This channel carries no values: it only reports that its sender is gone.
             while self.over.clone().changed().await.is_ok() {}
         }
     }
@@ -199,7 +202,7 @@ impl Link {
     }
 }
 
-/// Runs the connection to its end and says why it ended.
+/// Runs the connection to its end and returns the reason it ended.
 async fn serve(
     stream: UnixStream,
     queue: mpsc::UnboundedReceiver<Outgoing>,
@@ -211,7 +214,7 @@ async fn serve(
     tokio::pin!(reader);
     tokio::select! {
         ending = &mut reader => ending,
-        // The daemon may still have answers, or the reason why it stopped listening.
+        // The daemon may still send answers, or the reason why it stopped reading.
         () = write_all(writing, queue) => reader.await,
     }
 }
@@ -238,7 +241,7 @@ async fn read_all(socket: OwnedReadHalf, table: &Table, patience: Duration, news
                 return Ending::Refused(error);
             }
             Ok(Incoming::Message(ServerMessage::Reply { id: None, reply: _ })) => {
-                return Ending::Nonsense("an answer without a number".to_owned());
+                return Ending::Nonsense("an answer without a request number".to_owned());
             }
             Ok(Incoming::Message(ServerMessage::Event(event))) => {
                 if let Some(event) = news.take(event) {
@@ -252,8 +255,8 @@ async fn read_all(socket: OwnedReadHalf, table: &Table, patience: Duration, news
     }
 }
 
-/// Puts an event in its call's queue. A full queue holds up the connection: without end while
-/// nobody else waits on it, else for as long as `patience` allows.
+/// Puts an event in its call's queue. A full queue blocks the connection: without limit while
+/// nobody else waits on it, otherwise for at most `patience`.
 async fn deliver(event: WireEvent, table: &Table, patience: Duration) {
     let Some((call, event)) = Event::from_wire(event) else { return };
     let queue = match table.events(call) {

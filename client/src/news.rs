@@ -1,5 +1,5 @@
-//! What operators and observers hear on a connection, between the task that reads the socket and
-//! whoever asks for it next. Runs in the operator's process.
+//! The queue of events for operators and observers, between the task that reads the socket and the
+//! caller that asks for the next event. Runs in the operator's process.
 
 use palisade_protocol::{
     Approval, CallEnded, CallId, CallStarted, Denied, Event, Question, QuestionOver, SessionId,
@@ -11,44 +11,46 @@ use std::sync::{
 };
 use tokio::sync::mpsc;
 
-/// How much news of calls may wait. Questions are never dropped: the daemon bounds them.
+/// The maximum number of events about calls that may wait. Approval requests are never dropped: the
+/// daemon limits their number.
 const BACKLOG: u64 = 4096;
 
-/// How much output may wait in it.
+/// The maximum number of output bytes in the waiting events.
 const BACKLOG_BYTES: u64 = 8 * 1024 * 1024;
 
-/// What an operator or an observer hears. Only an operator hears of questions.
+/// An event for an operator or an observer. Only an operator gets approval requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OperatorEvent {
-    /// To a handler: answer this.
+    /// To an approver: an approval request to answer.
     Question(Box<Question>),
-    /// To a handler that was asked: no answer is needed any more.
+    /// To an approver that was asked: no answer is needed any more.
     Over(QuestionOver),
-    /// To subscribers: what a checkpoint decided.
+    /// To subscribers: the decision on an approval request.
     Approval(Approval),
     /// To subscribers: a call begins.
     CallStarted(CallStarted),
     /// To subscribers: a call has ended.
     CallEnded(CallEnded),
-    /// To subscribers: a call was refused.
+    /// To subscribers: a call was denied.
     Denied(Denied),
     /// To subscribers: a piece of a call's output, in order of arrival.
     CallOutput {
-        /// Whose.
+        /// The call's session.
         session: SessionId,
-        /// The call.
+        /// The call's id.
         call_id: CallId,
-        /// Which stream.
+        /// The stream it belongs to.
         stream: Stream,
         /// The bytes; a character may be cut between two pieces.
         data: Vec<u8>,
     },
-    /// News of calls that was dropped because nobody read it. Questions are never dropped.
+    /// Events about calls that were dropped because nobody read them. Approval requests are never
+    /// dropped.
     Lost {
-        /// How many events.
+        /// The number of dropped events.
         events: u64,
-        /// How much output was in them.
+        /// The number of output bytes in the dropped events.
         bytes: u64,
     },
 }
@@ -61,29 +63,30 @@ struct Counts {
     lost_bytes: AtomicU64,
 }
 
-/// The socket's side.
+/// The sending side, used by the task that reads the socket.
 #[derive(Debug)]
 pub(crate) struct NewsSender {
     queue: mpsc::UnboundedSender<OperatorEvent>,
     counts: Arc<Counts>,
 }
 
-/// Where a connection's events go that belong to none of its calls.
+/// The receiver of a connection's events that belong to none of its calls.
 #[derive(Debug)]
 pub(crate) enum Sink {
-    /// To whoever asks for the next.
+    /// The queue of events for an operator or observer.
     Operator(NewsSender),
-    /// To the loop that serves invocations. The daemon bounds how many there are.
+    /// The loop that serves invocations. The daemon limits their number.
     Provider(mpsc::UnboundedSender<Event>),
 }
 
 impl Sink {
-    /// Takes what is for it; the events of a connection's own calls come back.
+    /// Takes the events that are for this receiver. Returns the events of the connection's own
+    /// calls.
     pub(crate) fn take(&self, event: Event) -> Option<Event> {
         match self {
             Self::Operator(news) => news.take(event),
             Self::Provider(queue) => {
-                // A provider that is gone hears nothing.
+                // A provider that is gone needs no events.
                 drop(queue.send(event));
                 None
             }
@@ -91,7 +94,7 @@ impl Sink {
     }
 }
 
-/// The side of whoever listens.
+/// The receiving side.
 #[derive(Debug)]
 pub(crate) struct NewsReceiver {
     queue: mpsc::UnboundedReceiver<OperatorEvent>,
@@ -135,7 +138,8 @@ impl Counts {
 }
 
 impl NewsSender {
-    /// Takes what operators and observers hear; the events of a connection's own calls come back.
+    /// Takes the events for operators and observers. Returns the events of the connection's own
+    /// calls.
     pub(crate) fn take(&self, event: Event) -> Option<Event> {
         let (event, bounded) = match event {
             Event::Question(question) => (OperatorEvent::Question(question), false),
@@ -169,14 +173,14 @@ impl NewsSender {
         }
         self.counts.waiting.fetch_add(1, Ordering::Relaxed);
         self.counts.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
-        // A receiver that is gone wants no news.
+        // A receiver that is gone needs no events.
         drop(self.queue.send(event));
         None
     }
 }
 
 impl NewsReceiver {
-    /// What comes next; none once the connection has ended.
+    /// Returns the next event; `None` once the connection has ended.
     pub(crate) async fn next(&mut self) -> Option<OperatorEvent> {
         match self.counts.lost.swap(0, Ordering::Relaxed) {
             0 => {}

@@ -1,4 +1,4 @@
-//! What a session is asked to be.
+//! The options of a session to open.
 
 use crate::Error;
 use palisade_protocol::{Ask, Guard, OpenOptions, RawPath};
@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-/// What a session is asked to be; kept so that [`Session::reconnect`](crate::Session::reconnect)
-/// can ask for the same.
+/// The workspace, profile and options of a session to open. A session keeps them so that
+/// [`Session::reconnect`](crate::Session::reconnect) can open the same again.
 ///
 /// ```
 /// use palisade_client::{Ask, Open};
@@ -23,8 +23,8 @@ pub struct Open {
 }
 
 impl Open {
-    /// A session in this directory, which it sees at the same path. A relative path starts at
-    /// this process's own directory.
+    /// Creates a request for a session in this directory, which has the same path inside the
+    /// session. A relative path starts at this process's current directory.
     pub fn new(workspace: impl AsRef<Path>) -> Self {
         Self {
             workspace: workspace.as_ref().to_owned(),
@@ -33,39 +33,39 @@ impl Open {
         }
     }
 
-    /// Which profile; the daemon's default one if this is not said.
+    /// Selects a profile; without this the daemon's default profile is used.
     pub fn profile(mut self, name: impl Into<String>) -> Self {
         self.profile = Some(name.into());
         self
     }
 
-    /// When to ask; refused where it is laxer than the profile's own.
+    /// Sets when approval is required; refused if laxer than the profile's setting.
     pub fn ask(mut self, ask: Ask) -> Self {
         self.options.ask = Some(ask);
         self
     }
 
-    /// How `bash` is held; refused where it is laxer than the profile's own.
+    /// Sets the guard of `bash`; refused if laxer than the profile's setting.
     pub fn guard(mut self, guard: Guard) -> Self {
         self.options.guard = Some(guard);
         self
     }
 
-    /// Has results tell what programs used, in `data.recorded`. A daemon of another's does not
-    /// allow it unless its configuration names this user.
+    /// Makes results list what programs used, in `data.recorded`. A daemon that another user runs
+    /// does not allow this unless its configuration names this user.
     pub fn record(mut self) -> Self {
         self.options.record = true;
         self
     }
 
-    /// Lets the session outlive its connection for so long, as far as the profile allows, to be
-    /// [resumed](crate::Client::resume). An embedded daemon does not allow it.
+    /// Lets the session outlive its connection for this long, as far as the profile allows, so that
+    /// it can be [resumed](crate::Client::resume). An embedded daemon does not allow it.
     pub fn resumable(mut self, grace: Duration) -> Self {
         self.options.grace_ms = Some(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
         self
     }
 
-    /// What a session that was resumed had been opened with.
+    /// Converts the options with which a resumed session was first opened.
     pub(crate) fn from_wire(open: palisade_protocol::Open) -> Self {
         let palisade_protocol::Open { workspace, profile, options } = open;
         Self { workspace: workspace.as_path().to_owned(), profile, options }

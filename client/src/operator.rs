@@ -1,5 +1,6 @@
-//! A connection to the operator socket: attach a handler, hear questions, answer them, look after
-//! grants and sessions. Runs in the operator's process, never in an agent's.
+//! A connection to the operator socket: register as an approver, receive and answer approval
+//! requests, manage remembered approvals and sessions. Runs in the operator's process, never in an
+//! agent's.
 
 use crate::{
     Answer, Error, OperatorEvent, Registration,
@@ -15,72 +16,56 @@ use std::{path::Path, sync::Arc};
 use tokio::{net::UnixStream, sync::Mutex};
 
 #[derive(Debug)]
-struct Inner {
+struct OperatorInner {
     link: Link,
     welcome: Welcome,
     news: Mutex<NewsReceiver>,
 }
 
-/// An operator's connection. Cheap to clone; all clones share the connection and its events. When
-/// the last of them is dropped, the handler is gone and what it was asked is denied.
+/// An operator's connection. It is cheap to clone; all clones share the connection and its events.
+/// When the last clone is dropped, the approver is removed and its open approval requests are
+/// denied.
 ///
-/// A handler:
-///
-/// ```no_run
-/// use palisade_client::{Answer, Operator, OperatorEvent, Registration};
-///
-/// # async fn handle() -> Result<(), palisade_client::Error> {
-/// let operator = Operator::connect("/run/palisade/operator.sock").await?;
-/// operator.register(Registration::new("program:careful").tool("bash")).await?;
-/// while let Some(event) = operator.next().await {
-///     let OperatorEvent::Question(question) = event else { continue };
-///     let answer = if question.view.targets.iter().any(|target| target.lost) {
-///         Answer::deny("nothing that exists may be lost").guidance("write to a new file")
-///     } else {
-///         Answer::approve()
-///     };
-///     operator.answer(&question, answer).await?;
-/// }
-/// # Ok(())
-/// # }
-/// ```
+/// [`handle`](Self::handle) answers approval requests with a function. [`register`](Self::register),
+/// [`next`](Self::next) and [`answer`](Self::answer) are its parts, for a program that does more.
 #[derive(Debug, Clone)]
 pub struct Operator {
-    inner: Arc<Inner>,
+    inner: Arc<OperatorInner>,
 }
 
 impl Operator {
     /// Connects to a daemon's operator socket.
     ///
     /// # Errors
-    /// [`Error::Connect`] if nobody answers there or this user is no operator, [`Error::Remote`] if
-    /// the daemon refuses this client's version.
+    /// [`Error::Connect`] if nothing listens there or this user is not an operator,
+    /// [`Error::Remote`] if the daemon refuses this client's version.
     pub async fn connect(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let stream = dial(path).await?;
         Self::from_stream(stream).await
     }
 
-    /// Speaks over a socket that is connected already.
+    /// Creates a connection on a socket that is already connected.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect), once the socket is open.
     pub async fn from_stream(stream: UnixStream) -> Result<Self, Error> {
         let (link, news) = Link::start(stream, Patience::default());
         let welcome = greet(&link, hello()).await?;
-        Ok(Self { inner: Arc::new(Inner { link, welcome, news: Mutex::new(news) }) })
+        Ok(Self { inner: Arc::new(OperatorInner { link, welcome, news: Mutex::new(news) }) })
     }
 
-    /// What the daemon said of itself in its greeting.
+    /// Returns the daemon's greeting.
     #[must_use]
     pub fn welcome(&self) -> &Welcome {
         &self.inner.welcome
     }
 
-    /// Attaches this connection as a handler, or changes how it is attached.
+    /// Registers this connection as an approver, or changes its registration.
     ///
     /// # Errors
-    /// [`Error::Remote`] with the daemon's reason: `forbidden` if this is no operator's connection.
+    /// [`Error::Remote`] with the daemon's reason: `forbidden` if this is not an operator's
+    /// connection.
     pub async fn register(&self, registration: Registration) -> Result<HandlerId, Error> {
         let Reply::Registered(registered) =
             self.ask(Request::Register(registration.to_wire()?)).await?
@@ -90,33 +75,34 @@ impl Operator {
         Ok(registered.handler)
     }
 
-    /// Detaches the handler; what it was asked and has not answered is denied.
+    /// Removes this connection as an approver. Approval requests that it has not answered are
+    /// denied.
     ///
     /// # Errors
-    /// If the connection is gone, and the handler with it.
+    /// If the connection is gone, and the approver with it.
     pub async fn withdraw(&self) -> Result<(), Error> {
         self.done(Request::Withdraw, "withdraw").await
     }
 
-    /// The next event; none once the connection has ended. May be given up and asked again without
-    /// losing anything.
+    /// Returns the next event; `None` once the connection has ended. Cancelling this future loses
+    /// no event.
     pub async fn next(&self) -> Option<OperatorEvent> {
         self.inner.news.lock().await.next().await
     }
 
-    /// Why there are no more events.
+    /// Returns the reason that there are no more events.
     #[must_use]
     pub fn ended(&self) -> Error {
         self.inner.link.table.ended()
     }
 
-    /// Answers a question: what it showed, by its digest, and nothing else. Returns what is
-    /// remembered from now on, if that was wanted.
+    /// Answers an approval request. The answer is bound by the digest to exactly what was shown.
+    /// Returns the id of the remembered approval, if the answer asked for one.
     ///
     /// # Errors
-    /// `stale_approval` if the question is over, was answered already, or is about something else;
-    /// `denied` if the decision was taken but may not be remembered
-    /// ([`Error::is_only_not_remembered`]). No other answer that is refused counts.
+    /// `stale_approval` if the request is over, was answered already, or is about something else.
+    /// `denied` if the decision was accepted but may not be remembered
+    /// ([`Error::is_only_not_remembered`]). With any other error the answer does not count.
     pub async fn answer(
         &self,
         question: &Question,
@@ -137,7 +123,7 @@ impl Operator {
         Ok(grant)
     }
 
-    /// The questions that wait for an answer, oldest first.
+    /// Lists the approval requests that wait for an answer, oldest first.
     ///
     /// # Errors
     /// If the connection is gone.
@@ -148,7 +134,7 @@ impl Operator {
         Ok(pending.questions)
     }
 
-    /// What is answered from memory, oldest first.
+    /// Lists the remembered approvals, oldest first.
     ///
     /// # Errors
     /// If the connection is gone.
@@ -159,16 +145,15 @@ impl Operator {
         Ok(grants.grants)
     }
 
-    /// Takes back what was to be remembered.
+    /// Deletes a remembered approval.
     ///
     /// # Errors
-    /// `not_found` if there is no such grant.
+    /// `not_found` if there is no such remembered approval.
     pub async fn revoke(&self, id: &GrantId) -> Result<(), Error> {
         self.done(Request::Revoke(Revoke { id: id.clone() }), "revoke").await
     }
 
-    /// Wants to hear of calls, their output and decisions as they happen: of one session, or of
-    /// all.
+    /// Subscribes to calls, their output and decisions, of one session or of all.
     ///
     /// # Errors
     /// `not_found` if there is no such session.
@@ -177,7 +162,7 @@ impl Operator {
         self.done(Request::Subscribe(subscribe), "subscribe").await
     }
 
-    /// Ends a session: its calls are killed, its questions denied.
+    /// Ends a session: its calls are killed and its approval requests denied.
     ///
     /// # Errors
     /// `not_found` if there is no such session.
@@ -185,7 +170,7 @@ impl Operator {
         self.done(Request::Abort(Abort { session: session.clone() }), "abort").await
     }
 
-    /// What goes on now: sessions, calls under way, and how the daemon is.
+    /// Returns the daemon's current activity: sessions, running calls, and the daemon's health.
     ///
     /// # Errors
     /// `forbidden` if this operator may not observe.
@@ -199,12 +184,12 @@ impl Operator {
     /// Ends a call; its agent gets a result that says it was cancelled.
     ///
     /// # Errors
-    /// `not_found` if no such call is under way.
+    /// `not_found` if no such call is running.
     pub async fn kill(&self, call: &CallId) -> Result<(), Error> {
         self.done(Request::Kill(Kill { call_id: call.clone() }), "kill").await
     }
 
-    /// Lets go of what is kept of calls; says what went.
+    /// Deletes what is stored for calls, and returns what was deleted.
     ///
     /// # Errors
     /// `forbidden` if this operator may not administer.
@@ -215,7 +200,7 @@ impl Operator {
         Ok(gone)
     }
 
-    /// Says that this handler is alive.
+    /// Tells the daemon that this approver is alive.
     ///
     /// # Errors
     /// If no answer comes.

@@ -1,4 +1,4 @@
-//! Operators against a daemon that says what a test tells it to.
+//! Operators against a scripted daemon.
 
 use crate::{
     Answer, Error, ErrorCode, Operator, OperatorEvent, Registration, Scope, Until, WireError,
@@ -132,7 +132,7 @@ async fn questions_come_through_a_flood_of_news_that_nobody_read() {
         by: "deadline".to_owned(),
     };
     fake.send(&ServerMessage::Event(Event::QuestionOver(over.clone()))).await;
-    // An answer comes through as well, and when it is here everything before it is.
+    // The answer arrives although events wait; once it has arrived, all events before it have too.
     let daemon = async {
         let asked = fake.next().await;
         fake.reply(asked.id, Reply::Pending(Pending { questions: vec![question("q-4")] })).await;
@@ -168,4 +168,114 @@ async fn the_handler_is_gone_with_the_last_clone() {
     assert!(fake.is_silent().await, "a clone is left");
     drop(other);
     assert!(fake.try_next().await.is_none());
+}
+
+/// The next answer that the daemon is given; it replies with `reply`.
+async fn next_answer(fake: &mut Fake, reply: Reply) -> (String, Decision) {
+    let asked = fake.next().await;
+    let Request::Answer(answer) = asked.request else { panic!("{:?}", asked.request) };
+    fake.reply(asked.id, reply).await;
+    (answer.question.to_string(), answer.decision)
+}
+
+fn answered() -> Reply {
+    Reply::Answered(Answered { grant: None })
+}
+
+fn refused(code: ErrorCode) -> Reply {
+    Reply::Error(WireError::new(code, "not like this", ""))
+}
+
+async fn ask(fake: &mut Fake, id: &str) {
+    fake.send(&ServerMessage::Event(Event::Question(Box::new(question(id))))).await;
+}
+
+fn deny(reason: &str) -> Decision {
+    Decision::Deny(Deny { reason: reason.to_owned(), guidance: String::new() })
+}
+
+async fn registered(fake: &mut Fake) {
+    let asked = fake.next().await;
+    assert!(matches!(asked.request, Request::Register(_)), "{:?}", asked.request);
+    fake.reply(asked.id, Reply::Registered(Registered { handler: "h-1".parse().unwrap() })).await;
+}
+
+#[tokio::test]
+async fn a_function_answers_each_request_and_is_dropped_with_one_that_is_over() {
+    let (operator, mut fake) = connected().await;
+    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let decide = move |request: Question| {
+        let started = started.clone();
+        async move {
+            let dropped = started.clone();
+            started.send(request.question.to_string()).unwrap();
+            match request.question.as_str() {
+                "q-slow" => {
+                    let _guard = Dropped(dropped);
+                    std::future::pending().await
+                }
+                "q-panic" => panic!("on purpose"),
+                _ => Answer::approve(),
+            }
+        }
+    };
+    let daemon = async {
+        registered(&mut fake).await;
+        ask(&mut fake, "q-slow").await;
+        assert_eq!(starts.recv().await.unwrap(), "q-slow");
+        // Others are answered while one is slow.
+        ask(&mut fake, "q-1").await;
+        let told = next_answer(&mut fake, answered()).await;
+        assert_eq!(told, ("q-1".to_owned(), Decision::Approve));
+        ask(&mut fake, "q-panic").await;
+        let told = next_answer(&mut fake, answered()).await;
+        assert_eq!(told, ("q-panic".to_owned(), deny("the approver's function panicked")));
+        // An answer that comes too late costs nothing; one that is refused is a denial.
+        ask(&mut fake, "q-late").await;
+        next_answer(&mut fake, refused(ErrorCode::StaleApproval)).await;
+        ask(&mut fake, "q-refused").await;
+        next_answer(&mut fake, refused(ErrorCode::InvalidArguments)).await;
+        let (id, decision) = next_answer(&mut fake, answered()).await;
+        assert_eq!(id, "q-refused");
+        let Decision::Deny(denial) = decision else { panic!("{decision:?}") };
+        assert!(denial.reason.starts_with("the approver's answer was refused: "), "{denial:?}");
+        let over = QuestionOver {
+            question: "q-slow".parse().unwrap(),
+            outcome: "expired".to_owned(),
+            by: "deadline".to_owned(),
+        };
+        fake.send(&ServerMessage::Event(Event::QuestionOver(over))).await;
+        while starts.recv().await.unwrap() != "dropped" {}
+        drop(fake);
+    };
+    let registration = Registration::new("program:test");
+    let (ended, ()) = tokio::join!(operator.handle(registration, decide), daemon);
+    assert!(matches!(ended, Err(Error::Disconnected(_))), "{ended:?}");
+}
+
+/// Tells that it was dropped.
+struct Dropped(tokio::sync::mpsc::UnboundedSender<String>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.send("dropped".to_owned()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_promised_heartbeat_is_sent_while_a_function_answers() {
+    let (operator, mut fake) = connected().await;
+    let daemon = async {
+        registered(&mut fake).await;
+        for _ in 0..3 {
+            let asked = fake.next().await;
+            assert_eq!(asked.request, Request::Ping);
+            fake.reply(asked.id, Reply::Pong).await;
+        }
+        drop(fake);
+    };
+    let registration = Registration::new("program:test").heartbeat(Duration::from_millis(50));
+    let never = |_| async { Answer::deny("nobody asks") };
+    let (ended, ()) = tokio::join!(operator.handle(registration, never), daemon);
+    assert!(matches!(ended, Err(Error::Disconnected(_))), "{ended:?}");
 }

@@ -1,4 +1,4 @@
-//! A tool of a provider's, one call of it, and what comes of that. Runs in the provider's process.
+//! A provider's tool, one call of it, and its output. Runs in the provider's process.
 
 use crate::{Error, link::Link};
 use palisade_protocol::{
@@ -8,9 +8,9 @@ use palisade_protocol::{
 use serde::de::DeserializeOwned;
 use std::{sync::Arc, time::Duration};
 
-/// A tool to provide. What is not said of it is taken to be the careful answer: not concurrent, not
-/// read-only, destructive, checkpointed. And what is said is believed only by a profile that names
-/// the tool in `trust_provided`.
+/// A tool to provide. Properties that are not set have the cautious default: not concurrent, not
+/// read-only, destructive, needs approval. A profile trusts the properties only if it names the
+/// tool in `trust_provided`.
 #[derive(Debug, Clone)]
 pub struct ProvidedTool {
     name: String,
@@ -22,7 +22,7 @@ pub struct ProvidedTool {
 }
 
 impl ProvidedTool {
-    /// A tool whose arguments are as a JSON Schema says.
+    /// Creates a tool whose arguments are described by a JSON Schema.
     pub fn new(name: impl Into<String>, schema: serde_json::Value) -> Self {
         let name = name.into();
         Self {
@@ -35,27 +35,28 @@ impl ProvidedTool {
         }
     }
 
-    /// What it does, for the model.
+    /// Describes the tool for the model.
     #[must_use]
     pub fn description(self, text: impl Into<String>) -> Self {
         Self { description: text.into(), ..self }
     }
 
-    /// Another name for it.
+    /// Adds another name for the tool.
     #[must_use]
     pub fn alias(mut self, name: impl Into<String>) -> Self {
         self.aliases.push(name.into());
         self
     }
 
-    /// Words that find it.
+    /// Sets words by which `tool_search` finds the tool.
     #[must_use]
     pub fn search_hint(mut self, words: impl Into<String>) -> Self {
         self.metadata.search_hint = words.into();
         self
     }
 
-    /// Changes nothing, may run beside other calls, needs no checkpoint.
+    /// Declares that the tool changes nothing, may run in parallel with other calls, and needs no
+    /// approval.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.metadata = ToolMetadata {
@@ -70,13 +71,13 @@ impl ProvidedTool {
         self
     }
 
-    /// Everything that it says of itself.
+    /// Sets all properties that calls are judged by.
     #[must_use]
     pub fn metadata(self, metadata: ToolMetadata) -> Self {
         Self { metadata, ..self }
     }
 
-    /// Takes the place of a tool that another connection of the same user provides.
+    /// Replaces a tool that another connection of the same user provides.
     #[must_use]
     pub fn replacing(self) -> Self {
         Self { replaces: true, ..self }
@@ -99,7 +100,7 @@ impl ProvidedTool {
     }
 }
 
-/// What a call gave.
+/// The output of a call.
 #[derive(Debug, Clone, Default)]
 pub struct Output {
     pub(crate) text: String,
@@ -107,7 +108,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// A structured result beside the text, at most as large as the session's profile has it.
+    /// Adds a structured result to the text. The session's profile limits its size.
     #[must_use]
     pub fn data(self, data: serde_json::Value) -> Self {
         Self { data: Some(data), ..self }
@@ -136,39 +137,40 @@ impl Invoked {
         self.invoke.invocation
     }
 
-    /// The tool's own name.
+    /// Returns the tool's own name.
     #[must_use]
     pub fn tool(&self) -> &str {
         self.invoke.tool.as_str()
     }
 
-    /// The same for calls of one session and another for each other; nothing else is told of it.
+    /// Returns an opaque session name: equal for calls of one session, different for different
+    /// sessions. Nothing else about the session is disclosed.
     #[must_use]
     pub fn session(&self) -> &str {
         &self.invoke.session
     }
 
-    /// Why, in the agent's own words.
+    /// Returns the reason for the call in the agent's own words.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.invoke.reason.as_deref()
     }
 
-    /// How long there was for it when it was asked.
+    /// Returns the time that the call had left when it was sent to the provider.
     #[must_use]
     pub fn deadline(&self) -> Duration {
         Duration::from_millis(self.invoke.deadline_ms)
     }
 
-    /// The arguments, which fit the tool's schema.
+    /// Deserializes the arguments, which are valid for the tool's schema.
     ///
     /// # Errors
-    /// If they are not what `T` wants; the text may be given back as the call's failure.
+    /// If they do not fit `T`; the text may be returned as the call's failure.
     pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, String> {
         serde_json::from_str(self.invoke.arguments.as_str()).map_err(|error| error.to_string())
     }
 
-    /// Says how far it is. An agent that streams the call sees it.
+    /// Reports progress. An agent that streams the call sees it.
     ///
     /// # Errors
     /// If nobody waits for the call any more.
@@ -183,7 +185,7 @@ impl Invoked {
             .await
     }
 
-    /// Sends some of the output before the result.
+    /// Sends a part of the output before the result.
     ///
     /// # Errors
     /// If nobody waits for the call any more.
@@ -203,7 +205,7 @@ impl Invoked {
     }
 }
 
-/// What is said of a call in the end.
+/// Builds the message with the final result of a call.
 pub(crate) fn result(
     invocation: Invocation,
     ended: Result<Output, String>,
@@ -211,7 +213,7 @@ pub(crate) fn result(
     let (output, data, error) = match ended {
         Ok(output) => match output.data.as_ref().map(JsonText::render).transpose() {
             Ok(data) => (output.text, data, None),
-            Err(error) => (output.text, None, Some(format!("its data is no JSON: {error}"))),
+            Err(error) => (output.text, None, Some(format!("its data is not JSON: {error}"))),
         },
         Err(error) => (String::new(), None, Some(error)),
     };

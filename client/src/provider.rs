@@ -1,4 +1,4 @@
-//! A connection to the provider socket: register tools, answer calls of them. Runs in the
+//! A connection to the provider socket: registers tools and answers calls of them. Runs in the
 //! provider's process, outside of every sandbox.
 
 use crate::{
@@ -16,11 +16,11 @@ use tokio::{
     task::{self, AbortHandle, JoinSet},
 };
 
-type Answer = Pin<Box<dyn Future<Output = Result<Output, String>> + Send>>;
-type Handler = Arc<dyn Fn(Invoked) -> Answer + Send + Sync>;
+type HandlerFuture = Pin<Box<dyn Future<Output = Result<Output, String>> + Send>>;
+type Handler = Arc<dyn Fn(Invoked) -> HandlerFuture + Send + Sync>;
 
-/// A provider's connection. Its tools are there while [`serve`](Self::serve) runs, and gone when it
-/// ends; calls that are under way then fail.
+/// A provider's connection. Its tools are available while [`serve`](Self::serve) runs. When it
+/// ends, they are removed and running calls of them fail.
 ///
 /// ```no_run
 /// use palisade_client::{Output, ProvidedTool, Provider};
@@ -59,7 +59,7 @@ impl Provider {
     /// Connects to a daemon's provider socket.
     ///
     /// # Errors
-    /// [`Error::Connect`] if nobody answers there or this user may not provide tools,
+    /// [`Error::Connect`] if nothing listens there or this user may not provide tools,
     /// [`Error::Remote`] if the daemon refuses this client's version.
     pub async fn connect(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
@@ -67,7 +67,7 @@ impl Provider {
         Self::from_stream(stream).await
     }
 
-    /// Speaks over a socket that is connected already.
+    /// Creates a connection on a socket that is already connected.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect), once the socket is open.
@@ -78,8 +78,9 @@ impl Provider {
         Ok(Self { link: Arc::new(link), events, tools: Vec::new() })
     }
 
-    /// Adds a tool and what answers its calls: with an [`Output`], or with why it failed, which the
-    /// agent is shown. Calls run side by side; one that nobody waits for any more is dropped.
+    /// Adds a tool and the function that answers its calls. The function returns an [`Output`], or
+    /// the reason it failed, which the agent is shown. Calls run in parallel; a call that nobody
+    /// waits for any more is dropped.
     #[must_use]
     pub fn tool<F, A>(mut self, tool: ProvidedTool, answer: F) -> Self
     where
@@ -92,24 +93,24 @@ impl Provider {
     }
 
     /// Registers the tools and answers calls of them until the connection ends. Connecting again is
-    /// left to the caller.
+    /// up to the caller.
     ///
     /// # Errors
-    /// [`Error::Remote`] with the daemon's reason if the tools are refused; else why the connection
-    /// ended.
+    /// [`Error::Remote`] with the daemon's reason if the tools are refused; otherwise the reason
+    /// the connection ended.
     pub async fn serve(mut self) -> Result<(), Error> {
         let tools: Result<_, _> = self.tools.iter().map(|(tool, _)| tool.to_wire()).collect();
         let provide = Provide { tools: tools? };
         let Reply::Provided(_) = self.link.ask(Request::Provide(provide)).await? else {
             return Err(unexpected("provide"));
         };
-        let mut running = Running::default();
+        let mut running = RunningCalls::default();
         loop {
             tokio::select! {
                 event = self.events.recv() => match event {
                     Some(Event::Invoke(invoke)) => running.start(&self.link, &self.tools, *invoke),
                     Some(Event::InvokeCancelled(cancelled)) => running.stop(cancelled.invocation),
-                    // Nothing else is for a provider.
+                    // No other event concerns a provider.
                     Some(_) => {}
                     None => return Err(self.link.table.ended()),
                 },
@@ -121,15 +122,15 @@ impl Provider {
     }
 }
 
-/// Calls under way.
+/// The running calls.
 #[derive(Default)]
-struct Running {
+struct RunningCalls {
     calls: JoinSet<()>,
     by_task: HashMap<task::Id, Invocation>,
     handles: HashMap<Invocation, AbortHandle>,
 }
 
-impl Running {
+impl RunningCalls {
     fn start(&mut self, link: &Arc<Link>, tools: &[(ProvidedTool, Handler)], invoke: Invoke) {
         let number = invoke.invocation;
         let known = tools.iter().find(|(tool, _)| tool.name() == invoke.tool.as_str());
@@ -138,7 +139,7 @@ impl Running {
         let handle = self.calls.spawn(async move {
             let ended = match handler {
                 Some(handler) => handler(Invoked::new(invoke, Arc::clone(&link))).await,
-                None => Err("there is no such tool here".to_owned()),
+                None => Err("this provider has no such tool".to_owned()),
             };
             answer(&link, number, ended).await;
         });
@@ -152,7 +153,8 @@ impl Running {
         }
     }
 
-    /// A handler that panicked has failed, and the others go on.
+    /// Removes a call that has ended. If its handler panicked, the call has failed and the others
+    /// go on.
     fn ended(&mut self, link: &Arc<Link>, ended: Result<(task::Id, ()), task::JoinError>) {
         let (id, panicked) = match ended {
             Ok((id, ())) => (id, false),
@@ -171,6 +173,7 @@ impl Running {
 
 async fn answer(link: &Link, number: Invocation, ended: Result<Output, String>) {
     let result = Request::InvokeResult(Box::new(provided::result(number, ended)));
-    // It may have been cancelled meanwhile; or the connection ends, which `serve` finds out.
+    // An error is ignored: the call may have been cancelled, or the connection ended, which `serve`
+    // notices.
     drop(link.ask(result).await);
 }

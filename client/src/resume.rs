@@ -1,13 +1,14 @@
-//! Going on with a session whose connection is gone.
+//! Resuming a session whose connection is gone.
 
 use crate::{Client, Error, Open, Running, Session, client::unexpected};
 use palisade_protocol::{Jobs, Opened, Reply, Request, RequestId, Resume, SessionId};
 use std::fmt;
 
-/// What a session is taken over with. A secret: whoever of the same user has it has the session.
+/// The token to resume a session with. It is a secret: any process of the same user that has it can
+/// take over the session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
-    /// Which session.
+    /// The session's id.
     pub session: SessionId,
     /// The secret itself.
     pub secret: String,
@@ -19,30 +20,32 @@ impl fmt::Debug for Token {
     }
 }
 
-/// A session that was taken over, and its calls.
+/// A resumed session and its calls.
 #[derive(Debug)]
 pub struct Resumed {
     /// The session, on its new connection.
     pub session: Session,
-    /// Calls that are under way, and calls that ended meanwhile: await their results. Calls whose
-    /// results came before are not among them. Dropped, a call that is under way is cancelled.
+    /// Calls that are still running, and calls that ended meanwhile: await their results. Calls
+    /// whose results arrived earlier are not included. Dropping a call that is still running
+    /// cancels it.
     pub calls: Vec<Running>,
 }
 
 impl Session {
-    /// What it can be taken over with; none if it ends with its connection.
+    /// Returns the token to resume the session with; `None` if the session ends with its
+    /// connection.
     #[must_use]
     pub fn token(&self) -> Option<Token> {
         let secret = self.opened().token.clone()?;
         Some(Token { session: self.id().clone(), secret })
     }
 
-    /// The same session on a new connection, made as the first one was, and the calls that had no
-    /// result when that ended.
+    /// Resumes the session on a new connection, made as the first one was. Also returns the calls
+    /// that had no result when the old connection ended.
     ///
     /// # Errors
-    /// [`Error::NotResumable`] if it was not opened for that; else as [`Client::reconnect`] and
-    /// [`Client::resume`].
+    /// [`Error::NotResumable`] if the session was not opened as resumable; otherwise as for
+    /// [`Client::reconnect`] and [`Client::resume`].
     pub async fn resume(&self) -> Result<Resumed, Error> {
         let token = self.token().ok_or(Error::NotResumable)?;
         let client = self.client().reconnect().await?;
@@ -51,11 +54,11 @@ impl Session {
 }
 
 impl Client {
-    /// Takes over a session instead of opening one. The calls that come with it are all whose
-    /// results the daemon still has, heard before or not: a token does not say which were.
+    /// Resumes a session instead of opening one. It returns all calls whose results the daemon
+    /// still has, even those already received: a token does not say which were.
     ///
     /// # Errors
-    /// `not_found` if there is none to resume: its time is over, or the token is not its own.
+    /// `not_found` if there is no session to resume: its grace time is over, or the token is wrong.
     pub async fn resume(&self, token: &Token) -> Result<Resumed, Error> {
         self.take_over(token, None).await
     }
@@ -79,12 +82,13 @@ impl Client {
             receipt: resumed.receipt,
             token: Some(secret),
             grace_ms: resumed.grace_ms,
+            limits: resumed.limits,
         };
         let open = Open::from_wire(resumed.terms);
         Ok(Resumed { session: Session::new(self.clone(), open, opened), calls })
     }
 
-    /// The jobs of this user's sessions.
+    /// Lists the jobs of this user's sessions.
     ///
     /// # Errors
     /// If the connection is gone.

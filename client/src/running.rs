@@ -1,6 +1,6 @@
-//! A call under way: its events, its result, its cancellation.
+//! A running call: its events, its result, its cancellation.
 
-use crate::{Error, link::Link, table::Answer};
+use crate::{Error, link::Link, table::ReplyResult};
 use palisade_protocol::{CallResult, Event as WireEvent, Reply, RequestId, Stream};
 use std::sync::{
     Arc,
@@ -11,36 +11,37 @@ use tokio::{
     task::AbortHandle,
 };
 
-/// News of a call under way.
+/// An event of a running call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
     /// A piece of output, in order of arrival.
     Output {
-        /// Which stream.
+        /// The stream it belongs to.
         stream: Stream,
         /// The bytes; a character may be cut between two pieces.
         data: Vec<u8>,
     },
-    /// How far a long call is.
+    /// The progress of a long call.
     Progress {
-        /// What is being done.
+        /// The current activity.
         message: String,
         /// Units done.
         done: u64,
-        /// Units in all, if known.
+        /// Units in total, if known.
         total: Option<u64>,
     },
-    /// Always the last: output that was not delivered because this call's events were not read
-    /// while others waited. The result and its spool are whole.
+    /// Output that was not delivered, because this call's events were not read while others waited.
+    /// Always the last event. The result and the stored output are complete.
     Lost {
-        /// How much.
+        /// The number of bytes that were not delivered.
         bytes: u64,
     },
 }
 
 impl Event {
-    /// News of a call of this connection; what observers and operators hear is none.
+    /// Converts an event of one of this connection's calls; `None` for events to observers and
+    /// operators.
     pub(crate) fn from_wire(event: WireEvent) -> Option<(RequestId, Self)> {
         match event {
             WireEvent::Output { call, stream, data } => {
@@ -70,31 +71,33 @@ impl Event {
     }
 }
 
-/// A call under way, made by [`Call::start`](crate::Call::start). Dropping it cancels the call.
+/// A running call, made by [`Call::start`](crate::Call::start). Dropping it cancels the call.
 ///
-/// The events of a streaming call wait in a queue of fixed length. When it is full, the connection
-/// stops reading, and so in the end does the program that prints: a slow reader slows its own
-/// command, and nothing is lost. But the connection is shared. If other requests wait on it and the
-/// queue stays full for a second, the stream of this call is cut: what is in the queue is still
-/// delivered, the rest is only counted, and the last event is [`Event::Lost`].
+/// The events of a streaming call wait in a queue of fixed length. When the queue is full, the
+/// connection stops reading, and eventually the program that prints blocks. So a slow reader slows
+/// its own command, and nothing is lost.
+///
+/// But the connection is shared. If other requests wait on it and the queue stays full for a
+/// second, the stream of this call is cut. Events in the queue are still delivered, the rest is
+/// only counted, and the last event is [`Event::Lost`].
 #[derive(Debug)]
 pub struct Running {
     link: Arc<Link>,
     id: RequestId,
-    answer: oneshot::Receiver<Answer>,
+    answer: oneshot::Receiver<ReplyResult>,
     events: Option<mpsc::Receiver<Event>>,
     lost: Arc<AtomicU64>,
-    outcome: Option<Answer>,
+    outcome: Option<ReplyResult>,
     feeder: Option<AbortHandle>,
 }
 
 impl Running {
     pub(crate) fn new(
         link: Arc<Link>,
-        entered: crate::table::Entered,
+        entered: crate::table::PendingRequest,
         events: Option<mpsc::Receiver<Event>>,
     ) -> Self {
-        let crate::table::Entered { id, answer, lost } = entered;
+        let crate::table::PendingRequest { id, answer, lost } = entered;
         Self { link, id, answer, events, lost, outcome: None, feeder: None }
     }
 
@@ -106,8 +109,9 @@ impl Running {
         self.feeder = Some(feeder);
     }
 
-    /// The next event; none once the call has ended and all were delivered. Without
-    /// [`Call::stream`](crate::Call::stream) there are none, and this waits for the end.
+    /// Returns the next event; `None` once the call has ended and all events were delivered.
+    /// Without [`Call::stream`](crate::Call::stream) there are no events, and this waits for the
+    /// end of the call.
     pub async fn next(&mut self) -> Option<Event> {
         if let Some(events) = &mut self.events {
             if let Some(event) = events.recv().await {
@@ -122,7 +126,7 @@ impl Running {
         }
     }
 
-    /// The result. Events that were not read yet are dropped.
+    /// Waits for the result. Events that were not read yet are dropped.
     ///
     /// # Errors
     /// [`Error::Remote`] if the call could not be made at all, [`Error::Disconnected`] if the
@@ -133,14 +137,14 @@ impl Running {
         match self.outcome.take() {
             Some(Ok(Reply::Result(result))) => Ok(*result),
             Some(Ok(Reply::Error(error))) => Err(Error::Remote(error)),
-            Some(Ok(_)) => Err(Error::Protocol("a call was answered with no result".to_owned())),
+            Some(Ok(_)) => Err(Error::Protocol("a call was answered without a result".to_owned())),
             Some(Err(error)) => Err(error),
             None => Err(self.link.table.ended()),
         }
     }
 
-    /// Asks for the call's end and does not wait for it: events keep coming until then, and the
-    /// result has `cancelled` set. To cancel a call that has ended is no mistake.
+    /// Requests the end of the call without waiting for it. Events keep coming until then, and the
+    /// result has `cancelled` set. Cancelling a call that has ended is not an error.
     ///
     /// # Errors
     /// If the connection is gone, and with it the call.
@@ -163,7 +167,7 @@ impl Drop for Running {
         if let Some(feeder) = &self.feeder {
             feeder.abort();
         }
-        // A connection that is gone has taken the call with it.
+        // If the connection is gone, the call has ended with it.
         drop(self.link.cancel(self.id));
     }
 }

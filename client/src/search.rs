@@ -1,4 +1,4 @@
-//! `glob` and `grep` of a session: calls to be refined, and what they found as values.
+//! `glob` and `grep` of a session: calls that can be refined, and their results as values.
 
 use crate::{Call, CallResult, Error, Session, files::succeeded};
 use palisade_protocol::{
@@ -8,72 +8,73 @@ use palisade_protocol::{
 use serde::{Deserialize, de::DeserializeOwned};
 use std::path::Path;
 
-/// The files that `glob` found, the newest first.
+/// The files that `glob` found.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Files {
-    /// The newest first.
+    /// The files, newest first.
     pub files: Vec<FoundFile>,
-    /// How many there are in all.
+    /// The total number of files that match.
     pub total: u64,
-    /// Not all of them are in `files`.
+    /// Whether some of the files are missing from `files`.
     pub truncated: bool,
 }
 
 /// A file that `glob` found.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct FoundFile {
-    /// As a further call can name it.
+    /// The path, in a form that a further call can use.
     pub path: RawPath,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
 }
 
 /// The lines that `grep` found.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Matches {
-    /// Sorted by path, then by line.
+    /// The lines, sorted by path, then by line number.
     pub matches: Vec<FoundLine>,
-    /// How many lines match in all.
+    /// The total number of lines that match.
     pub total_lines: u64,
-    /// How many files have one.
+    /// The number of files with a match.
     pub total_files: u64,
-    /// Not all of them are in `matches`.
+    /// Whether some of the lines are missing from `matches`.
     pub truncated: bool,
-    /// How many files were searched.
+    /// The number of files that were searched.
     pub searched: u64,
-    /// How many were not.
+    /// The number of files that were not searched.
     pub skipped: Skipped,
 }
 
-/// A line that `grep` found, or that stands near one.
+/// A line that `grep` found, or a context line near one.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct FoundLine {
-    /// As a further call can name it.
+    /// The path, in a form that a further call can use.
     pub path: RawPath,
-    /// From 1.
+    /// The line number, from 1.
     pub line: u64,
-    /// Where the match begins, in bytes from 1.
+    /// The start of the match, in bytes from 1.
     pub column: Option<u64>,
-    /// Its text; of a long line what is around the match.
+    /// The line's text; for a long line, the part around the match.
     pub text: String,
-    /// It does not match itself.
+    /// Whether this is a context line that does not match itself.
     #[serde(default)]
     pub context: bool,
 }
 
-/// Files that `grep` did not search.
+/// The numbers of files that `grep` did not search, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Skipped {
-    /// They are not text.
+    /// Files that are not text.
     pub binary: u64,
-    /// They are too large.
+    /// Files that are too large.
     pub large: u64,
-    /// They could not be opened.
+    /// Files that could not be opened.
     pub unreadable: u64,
 }
 
 impl Session {
-    /// Files by their names: `*.rs` at any depth, `src/**/*.{rs,toml}` below the current directory.
+    /// Prepares a search for files by name: `*.rs` at any depth, `src/**/*.{rs,toml}` below the
+    /// current directory.
     ///
     /// ```
     /// # use palisade_client::{Client, Open};
@@ -97,7 +98,8 @@ impl Session {
         self.call("glob", arguments)
     }
 
-    /// Lines by a regular expression, in the files below the current directory.
+    /// Prepares a search for lines by a regular expression, in the files below the current
+    /// directory.
     pub fn grep(&self, pattern: impl Into<String>) -> Call<Grep> {
         let arguments = Grep {
             pattern: pattern.into(),
@@ -119,22 +121,22 @@ impl Session {
 }
 
 impl Call<Glob> {
-    /// In this directory.
+    /// Searches in this directory.
     pub fn within(self, path: impl AsRef<Path>) -> Self {
         self.arguments(|glob| glob.path = Some(RawPath::from(path)))
     }
 
-    /// This many files at most.
+    /// Returns at most this many files.
     pub fn limit(self, limit: u64) -> Self {
         self.arguments(|glob| glob.limit = Some(limit))
     }
 
-    /// Also what `.gitignore` leaves out.
+    /// Includes files that `.gitignore` excludes.
     pub fn ignored(self) -> Self {
         self.arguments(|glob| glob.ignored = true)
     }
 
-    /// Makes the call: what it found.
+    /// Makes the call and returns the files that it found.
     ///
     /// # Errors
     /// [`Error::Failed`] with the daemon's reason.
@@ -144,45 +146,45 @@ impl Call<Glob> {
 }
 
 impl Call<Grep> {
-    /// In this directory or file.
+    /// Searches in this directory or file.
     pub fn within(self, path: impl AsRef<Path>) -> Self {
         self.arguments(|grep| grep.path = Some(RawPath::from(path)))
     }
 
-    /// Only in files that match.
+    /// Searches only in files that match this glob.
     pub fn glob(self, glob: impl Into<String>) -> Self {
         self.arguments(|grep| grep.glob = Some(glob.into()))
     }
 
-    /// The pattern is the text itself.
+    /// Takes the pattern as literal text.
     pub fn literal(self) -> Self {
         self.arguments(|grep| grep.syntax = Syntax::Literal)
     }
 
-    /// `a` and `A` are the same.
+    /// Ignores case.
     pub fn case_insensitive(self) -> Self {
         self.arguments(|grep| grep.case_insensitive = true)
     }
 
-    /// With this many lines before and after each.
+    /// Includes this many lines before and after each match.
     pub fn context(self, lines: u32) -> Self {
         self.arguments(|grep| grep.context = Some(lines))
     }
 
-    /// This many matching lines at most.
+    /// Returns at most this many matching lines.
     pub fn limit(self, limit: u64) -> Self {
         self.arguments(|grep| grep.limit = Some(limit))
     }
 
-    /// Also in what `.gitignore` leaves out.
+    /// Includes files that `.gitignore` excludes.
     pub fn ignored(self) -> Self {
         self.arguments(|grep| grep.ignored = true)
     }
 
-    /// Makes the call: the lines that it found.
+    /// Makes the call and returns the lines that it found.
     ///
     /// # Errors
-    /// [`Error::Failed`] with the daemon's reason, also for a pattern that can not be used.
+    /// [`Error::Failed`] with the daemon's reason, also for an invalid pattern.
     pub async fn lines(self) -> Result<Matches, Error> {
         let call = self.arguments(|grep| grep.mode = GrepMode::Content);
         data(&succeeded(call.await?)?)

@@ -1,13 +1,15 @@
-//! A session: one workspace, one profile, one cell; what can be called in it.
+//! A session: one workspace, one profile, one cell, and the calls that can be made in it.
 
 use crate::{Call, Client, Error, Open, client::unexpected};
-use palisade_protocol::{Opened, Receipt, Reply, Request, SessionId, arguments::Bash};
+use palisade_protocol::{
+    Opened, Receipt, Reply, Request, SessionId, SessionLimits, arguments::Bash,
+};
 use serde::Serialize;
 use std::{path::Path, sync::Arc};
 
-/// A session. Cheap to clone. It lives as long as its connection, at most, unless it was opened
-/// [`resumable`](Open::resumable): after [`Error::Disconnected`] make a new one with
-/// [`reconnect`](Self::reconnect), or go on with [`resume`](Self::resume).
+/// A session. It is cheap to clone. It lives at most as long as its connection, unless it was
+/// opened [`resumable`](Open::resumable). After [`Error::Disconnected`], create a new one with
+/// [`reconnect`](Self::reconnect) or continue with [`resume`](Self::resume).
 #[derive(Debug, Clone)]
 pub struct Session {
     client: Client,
@@ -24,43 +26,49 @@ impl Session {
         &self.opened
     }
 
-    /// Its id, as audit and status name it.
+    /// Returns the session's id, as used in the audit log and status.
     #[must_use]
     pub fn id(&self) -> &SessionId {
         &self.opened.session
     }
 
-    /// Its workspace with symbolic links resolved: where calls start.
+    /// Returns the session's workspace, with symbolic links resolved. Calls start there.
     #[must_use]
     pub fn workspace(&self) -> &Path {
         self.opened.workspace.as_path()
     }
 
-    /// What is enforced, as read back from the kernel.
+    /// Returns the confinement in force, as read back from the kernel.
     #[must_use]
     pub fn receipt(&self) -> &Receipt {
         &self.opened.receipt
     }
 
-    /// What it was asked to be, which [`reconnect`](Self::reconnect) asks for again. Of a resumed
-    /// session the daemon says it.
+    /// Returns the limits of the session's calls.
+    #[must_use]
+    pub fn limits(&self) -> &SessionLimits {
+        &self.opened.limits
+    }
+
+    /// Returns the options that the session was opened with, which [`reconnect`](Self::reconnect)
+    /// uses again. For a resumed session they come from the daemon.
     pub const fn terms(&self) -> &Open {
         &self.open
     }
 
-    /// Its connection.
+    /// Returns the session's connection.
     #[must_use]
     pub const fn client(&self) -> &Client {
         &self.client
     }
 
-    /// A shell line, run by `bash -c`.
+    /// Prepares a call of a shell line, run by `bash -c`.
     pub fn bash(&self, command: impl Into<String>) -> Call<Bash> {
         let arguments = Bash { command: Some(command.into()), ..Bash::default() };
         Call::new(self.client.link(), "bash", arguments)
     }
 
-    /// A program and its arguments, run without a shell.
+    /// Prepares a call of a program with arguments, run without a shell.
     pub fn exec<I>(&self, argv: I) -> Call<Bash>
     where
         I: IntoIterator,
@@ -70,7 +78,8 @@ impl Session {
         Call::new(self.client.link(), "bash", Bash { argv: Some(argv), ..Bash::default() })
     }
 
-    /// Any tool, by name or alias, with arguments that become a JSON object.
+    /// Prepares a call of any tool, by name or alias. The arguments must serialize to a JSON
+    /// object.
     ///
     /// ```
     /// # use palisade_client::{Client, Open, arguments::ListFiles};
@@ -90,7 +99,7 @@ impl Session {
         Call::new(self.client.link(), tool.as_ref(), arguments)
     }
 
-    /// Wants to hear of this session's calls on its own connection; [`Client::heard`] has the
+    /// Subscribes to this session's calls on its own connection; [`Client::heard`] returns the
     /// events.
     ///
     /// # Errors
@@ -99,7 +108,7 @@ impl Session {
         self.client.subscribe(self.id()).await
     }
 
-    /// Ends the session and waits until nothing of it is left.
+    /// Ends the session and waits until all its processes are gone.
     ///
     /// # Errors
     /// If the connection is gone, and with it the session.
@@ -110,8 +119,8 @@ impl Session {
         Ok(())
     }
 
-    /// A new session on a new connection, both made as these were. What the old one had (current
-    /// directory, private `/tmp`, running commands) does not come along.
+    /// Opens a new session on a new connection, with the same options. The old session's state
+    /// (current directory, private `/tmp`, running commands) is not carried over.
     ///
     /// # Errors
     /// As for [`Client::reconnect`] and [`Client::open`].

@@ -1,4 +1,4 @@
-//! Who waits for which answer on one connection, and where the events of a call go.
+//! The table of one connection's unanswered requests, and where the events of each go.
 
 use crate::{Error, Event};
 use palisade_protocol::{Reply, RequestId, WireError};
@@ -11,39 +11,39 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-/// What a waiting request gets.
-pub(crate) type Answer = Result<Reply, Error>;
+/// The answer to a waiting request.
+pub(crate) type ReplyResult = Result<Reply, Error>;
 
-/// Where the events of a request go.
+/// The destination of a request's events.
 #[derive(Debug, Clone)]
 pub(crate) enum Events {
-    /// None are expected; any that come are dropped.
+    /// No events are expected; any that come are dropped.
     Unwanted,
-    /// To a queue of fixed length, while it is read.
+    /// A queue of fixed length, for as long as it is read.
     Queue(mpsc::Sender<Event>),
-    /// The queue was full for too long: they are only counted.
+    /// The queue was full for too long: events are only counted.
     Counted,
 }
 
 #[derive(Debug)]
-struct Waiting {
-    answer: oneshot::Sender<Answer>,
+struct TableEntry {
+    answer: oneshot::Sender<ReplyResult>,
     events: Events,
     lost: Arc<AtomicU64>,
-    /// A call's place among those that may be under way.
+    /// The permit that counts the call among those that may run at the same time.
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// Why a connection is over.
+/// The reason a connection ended.
 #[derive(Debug, Clone)]
 pub(crate) enum Ending {
-    /// The daemon said why.
+    /// The daemon gave a reason.
     Refused(WireError),
-    /// The daemon's bytes made no sense.
+    /// The daemon's bytes were not a valid message.
     Nonsense(String),
-    /// It is just gone.
+    /// The connection was closed.
     Gone(String),
-    /// It is gone, and has not read everything.
+    /// The connection was reset: the daemon ended without having read everything.
     Reset(String),
 }
 
@@ -58,58 +58,58 @@ impl Ending {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TableState {
     last: RequestId,
-    waiting: HashMap<RequestId, Waiting>,
+    waiting: HashMap<RequestId, TableEntry>,
     ending: Option<Ending>,
-    /// Calls of an earlier connection that this one goes on with.
-    adopted: Vec<Entered>,
-    /// What had no answer when the connection ended.
+    /// Calls of an earlier connection that this connection took over.
+    adopted: Vec<PendingRequest>,
+    /// Requests that had no answer when the connection ended.
     unanswered: Vec<RequestId>,
 }
 
 /// The requests of one connection that have no answer yet.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    state: Mutex<State>,
+    state: Mutex<TableState>,
 }
 
 /// A request that was entered in the table.
 #[derive(Debug)]
-pub(crate) struct Entered {
+pub(crate) struct PendingRequest {
     pub(crate) id: RequestId,
-    pub(crate) answer: oneshot::Receiver<Answer>,
+    pub(crate) answer: oneshot::Receiver<ReplyResult>,
     pub(crate) lost: Arc<AtomicU64>,
 }
 
-impl State {
+impl TableState {
     fn wait(
         &mut self,
         id: RequestId,
         events: Events,
         place: Option<OwnedSemaphorePermit>,
-    ) -> Entered {
+    ) -> PendingRequest {
         self.last = self.last.max(id);
         let (sender, answer) = oneshot::channel();
         let lost = Arc::new(AtomicU64::new(0));
-        let waiting = Waiting { answer: sender, events, lost: Arc::clone(&lost), _place: place };
+        let waiting = TableEntry { answer: sender, events, lost: Arc::clone(&lost), _place: place };
         self.waiting.insert(id, waiting);
-        Entered { id, answer, lost }
+        PendingRequest { id, answer, lost }
     }
 }
 
 impl Table {
-    fn state(&self) -> MutexGuard<'_, State> {
-        // No code panics while it holds the lock, and the table stays whole between two lines.
+    fn state(&self) -> MutexGuard<'_, TableState> {
+        // No code panics while it holds the lock, and every statement leaves the table consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the request a number and waits for its answer.
+    /// Enters a request under a new id, to wait for its answer.
     pub(crate) fn enter(
         &self,
         events: Events,
         place: Option<OwnedSemaphorePermit>,
-    ) -> Result<Entered, Error> {
+    ) -> Result<PendingRequest, Error> {
         let mut state = self.state();
         if let Some(ending) = &state.ending {
             return Err(ending.error());
@@ -118,31 +118,33 @@ impl Table {
         Ok(state.wait(id, events, place))
     }
 
-    /// The calls of an earlier connection that a `Resumed` named.
-    pub(crate) fn adopted(&self) -> Vec<Entered> {
+    /// Takes the calls of an earlier connection that a `Resumed` reply named.
+    pub(crate) fn adopted(&self) -> Vec<PendingRequest> {
         std::mem::take(&mut self.state().adopted)
     }
 
-    /// What has no answer, or had none when the connection ended.
+    /// Returns the requests that have no answer, or had none when the connection ended.
     pub(crate) fn unanswered(&self) -> Vec<RequestId> {
         let state = self.state();
         state.unanswered.iter().chain(state.waiting.keys()).copied().collect()
     }
 
-    /// Why nothing can be asked any more.
+    /// Returns the reason that no more requests can be made.
     pub(crate) fn ended(&self) -> Error {
         match &self.state().ending {
             Some(ending) => ending.error(),
-            None => Error::Disconnected("this side closed it".to_owned()),
+            None => Error::Disconnected("the client closed it".to_owned()),
         }
     }
 
-    /// Answers a request. One that nobody waits for any more is no mistake: it was given up.
-    pub(crate) fn answer(&self, id: RequestId, answer: Answer) {
+    /// Answers a request. It is not an error if nobody waits for the answer any more: the caller
+    /// gave up.
+    pub(crate) fn answer(&self, id: RequestId, answer: ReplyResult) {
         let mut state = self.state();
         let waiting = state.waiting.remove(&id);
         if let Ok(Reply::Resumed(resumed)) = &answer {
-            // Their answers follow at once, so they are waited for before this one is told.
+            // The answers of these calls follow at once, so they must be entered before this answer
+            // is delivered.
             for id in resumed.running.iter().chain(&resumed.finished) {
                 let entered = state.wait(*id, Events::Unwanted, None);
                 state.adopted.push(entered);
@@ -150,12 +152,12 @@ impl Table {
         }
         drop(state);
         if let Some(waiting) = waiting {
-            // A receiver that is gone wanted no answer.
+            // A receiver that is gone needs no answer.
             drop(waiting.answer.send(answer));
         }
     }
 
-    /// Takes back a request that was never sent.
+    /// Removes a request that was never sent.
     pub(crate) fn forget(&self, id: RequestId) {
         self.state().waiting.remove(&id);
     }
@@ -165,17 +167,17 @@ impl Table {
         self.state().waiting.contains_key(&id)
     }
 
-    /// Whether anyone else waits on this connection.
+    /// Whether another request waits on this connection.
     pub(crate) fn others_wait(&self, id: RequestId) -> bool {
         self.state().waiting.keys().any(|other| *other != id)
     }
 
-    /// Where the events of a request go.
+    /// Returns the destination of a request's events.
     pub(crate) fn events(&self, id: RequestId) -> Events {
         self.state().waiting.get(&id).map_or(Events::Unwanted, |waiting| waiting.events.clone())
     }
 
-    /// Changes where the events of a request go.
+    /// Changes the destination of a request's events.
     pub(crate) fn redirect(&self, id: RequestId, events: Events) {
         if let Some(waiting) = self.state().waiting.get_mut(&id) {
             waiting.events = events;
@@ -189,12 +191,12 @@ impl Table {
         }
     }
 
-    /// Whether the daemon is gone without having read everything.
+    /// Whether the connection was reset: the daemon ended without having read everything.
     pub(crate) fn was_reset(&self) -> bool {
         matches!(self.state().ending, Some(Ending::Reset(_)))
     }
 
-    /// Ends everything that waits, and all that will be asked.
+    /// Ends the connection: fails all waiting and all future requests.
     pub(crate) fn end(&self, ending: Ending) {
         let waiting = {
             let mut state = self.state();

@@ -194,7 +194,7 @@ async fn nobody_on_the_socket_is_a_connect_error_with_the_path() {
     }
 }
 
-/// Takes the pieces of one attachment and checks each.
+/// Receives the pieces of one attachment and checks each.
 async fn pieces(fake: &mut crate::fake::Fake, call: RequestId) -> (Vec<u8>, usize) {
     let (mut all, mut count) = (Vec::new(), 0);
     loop {
@@ -386,7 +386,7 @@ async fn an_unread_stream_waits_without_end_when_nobody_else_waits() {
         fake.result(id, "").await;
         fake
     });
-    // Many times the patience: only the reader's own slowness is shown here.
+    // Many times the patience: only this reader is slow, so nothing is lost.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut seen = Vec::new();
     while let Some(event) = running.next().await {

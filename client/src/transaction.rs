@@ -1,99 +1,101 @@
-//! What a command changed in its transaction, as values. Runs in the agent's process.
+//! The change set of a command's transaction, as values. Runs in the agent's process.
 
 use crate::CallResult;
 use palisade_protocol::RawPath;
 use serde::Deserialize;
 
-/// What a `bash` call changed, or in a dry run would have changed.
+/// The change set of a `bash` call; in a dry run, what it would have changed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ChangeSet {
-    /// Whether it counts. If not, the workspace is as it was.
+    /// Whether the changes were committed. If not, the workspace is unchanged.
     pub committed: bool,
-    /// In order.
+    /// The changes, in order.
     pub effects: Vec<Change>,
-    /// How many more there are than are told.
+    /// The number of changes that are not listed in `effects`.
     #[serde(default)]
     pub more_effects: u64,
-    /// What an approver left out; the workspace is there as it was.
+    /// The changes that an approver left out; the workspace is unchanged at those paths.
     #[serde(default)]
     pub left_out: Option<LeftOut>,
     /// In a dry run: a unified diff.
     #[serde(default)]
     pub diff: Option<String>,
-    /// Whether that is all of it.
+    /// Whether the diff is complete.
     #[serde(default)]
     pub diff_complete: Option<bool>,
 }
 
-/// What an approver left out of a change set.
+/// The changes that an approver left out of a change set.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct LeftOut {
-    /// Who.
+    /// The approver's name.
     pub by: String,
-    /// In order.
+    /// The changes, in order.
     pub effects: Vec<Change>,
-    /// How many more there are than are told.
+    /// The number of changes that are not listed in `effects`.
     #[serde(default)]
     pub more_effects: u64,
 }
 
-/// What became of one path.
+/// The change to one path.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Change {
-    /// Absolute: where it is, or was if it is gone.
+    /// The absolute path after the change, or before it if the path was deleted.
     pub path: RawPath,
-    /// What happened.
+    /// The kind of change.
     pub effect: Effect,
-    /// Bytes afterwards, of a regular file.
+    /// The size of a regular file afterwards, in bytes.
     pub size: u64,
-    /// Bytes before, of a regular file.
+    /// The size of a regular file before, in bytes.
     pub size_before: u64,
-    /// Of a tree, how many entries it has, itself included.
+    /// For a directory tree, the number of its entries, including itself.
     #[serde(default)]
     pub entries: Option<u64>,
-    /// Where it was, if it was moved.
+    /// The old path, if it was moved.
     #[serde(default)]
     pub from: Option<RawPath>,
 }
 
-/// Kinds of changes.
+/// The kinds of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effect {
-    /// It did not exist.
+    /// The path did not exist before.
     Created,
-    /// It has other contents.
+    /// The file has other contents.
     Replaced,
-    /// It has more than before, and nothing less.
+    /// Bytes were added at the end of the file; the old contents are unchanged.
     Appended,
-    /// A part of it is different.
+    /// A part of the file is different.
     Edited,
-    /// It is gone, with everything below it.
+    /// The path was deleted, with everything below it.
     Deleted,
-    /// It has another name.
+    /// The path has another name.
     Moved,
-    /// Only its mode is another.
+    /// Only the mode changed.
     Mode,
-    /// Only its times or attributes are others.
+    /// Only times or attributes changed.
     Touched,
 }
 
-/// The part of a result's data that is about a transaction.
+/// The part of a result's `data` that describes a transaction.
 #[derive(Deserialize)]
 struct Data {
     transaction: Option<ChangeSet>,
 }
 
 impl ChangeSet {
-    /// The change set of a call; none if it ran in no transaction or changed nothing.
+    /// Returns the change set of a call; `None` if it did not run in a transaction or changed
+    /// nothing.
     #[must_use]
     pub fn of(result: &CallResult) -> Option<Self> {
         let data = result.data.as_ref()?;
         serde_json::from_str::<Data>(data.as_str()).ok()?.transaction
     }
 
-    /// In the short form of `git status`, paths relative to `base` where they are below it.
+    /// Formats the changes in the short form of `git status`. Paths below `base` are relative to
+    /// it.
     #[must_use]
     pub fn short(&self, base: &std::path::Path) -> Vec<String> {
         let name = |path: &RawPath| {

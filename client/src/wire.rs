@@ -1,4 +1,4 @@
-//! Frames on the socket: whole messages in, whole messages out. Runs in the agent's process.
+//! Frames on the socket: reads and writes whole messages. Runs in the agent's process.
 
 use crate::Error;
 use palisade_protocol::{
@@ -8,7 +8,7 @@ use palisade_protocol::{
 use std::io::ErrorKind;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// A request as the bytes of its frame.
+/// Encodes a request as a frame.
 pub(crate) fn frame(envelope: &Envelope) -> Result<Vec<u8>, Error> {
     codec::frame(envelope).map_err(|error| match error {
         CodecError::TooLarge => Error::TooLarge,
@@ -18,17 +18,17 @@ pub(crate) fn frame(envelope: &Envelope) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// What the stream had next.
+/// The next item read from the stream.
 pub(crate) enum Incoming {
     /// A message.
     Message(ServerMessage),
-    /// Its end, between two messages or inside one.
+    /// The end of the stream, between two messages or inside one.
     End(String),
-    /// The daemon is gone without having read everything.
+    /// The connection was reset: the daemon ended without having read everything.
     Reset(String),
 }
 
-/// The daemon's next message, or why its bytes are none.
+/// Reads the daemon's next message. The error says why the bytes are not a message.
 pub(crate) async fn read<R: AsyncRead + Unpin>(stream: &mut R) -> Result<Incoming, String> {
     let mut prefix = [0; 4];
     if let Err(error) = stream.read_exact(&mut prefix).await {

@@ -1,4 +1,5 @@
-//! The arguments of each built-in tool. Doc comments become the descriptions in the schemas.
+//! The arguments of each built-in tool. Doc comments become the descriptions in the schemas. The
+//! aliases are names that models use for the same argument; schemas do not list them.
 
 mod session;
 
@@ -14,38 +15,43 @@ use std::collections::BTreeMap;
 #[serde(default, deny_unknown_fields)]
 pub struct Bash {
     /// A shell line, run by `bash -c`. Give this or `argv`, not both.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", alias = "cmd")]
     pub command: Option<String>,
     /// A program and its arguments, run without a shell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argv: Option<Vec<String>>,
     /// Milliseconds after which everything the call started is killed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", alias = "timeout")]
     pub timeout_ms: Option<u64>,
-    /// Where to start; absolute, or relative to the session's current directory.
+    /// The directory to start in; absolute, or relative to the session's current directory.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        alias = "workdir",
+        alias = "working_directory"
+    )]
     pub cwd: Option<RawPath>,
     /// Variables to add to the session's environment.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// What the program reads on standard input; at end of file if absent.
+    /// The text that the program reads on standard input; empty if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// What this does, in a few words, for people who read along.
+    /// What the command does, in a few words, for people who review it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Return at once with a job id; `job_output`, `job_input`, `job_kill` and `job_list` go on
-    /// with it. A job has no time limit unless `timeout_ms` is given, and ends with the session.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    /// Run as a background job and return its id at once. Then use `job_output`, `job_input`,
+    /// `job_kill` and `job_list`. A job has no time limit unless `timeout_ms` is given, and ends
+    /// with the session.
+    #[serde(skip_serializing_if = "std::ops::Not::not", alias = "run_in_background")]
     pub background: bool,
-    /// Wait for this many milliseconds; what still runs then becomes a job.
+    /// Wait this many milliseconds; a command that is still running then becomes a job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub yield_ms: Option<u64>,
     /// Keep a job's standard input open for `job_input`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub input: bool,
-    /// Run on a terminal: standard input, output and error are one, and output has its codes.
+    /// Run on a terminal: output and errors are one stream, with the terminal's control codes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pty: bool,
     /// Rows of the terminal, 24 if absent.
@@ -54,8 +60,8 @@ pub struct Bash {
     /// Columns of the terminal, 80 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cols: Option<u16>,
-    /// Where it runs, if not where the daemon would have it: in a transaction; a job also
-    /// where it only watches, or directly.
+    /// Where the command runs; chosen by the daemon if absent. `watch` and `direct` are for jobs
+    /// only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<BashRoute>,
 }
@@ -65,11 +71,11 @@ pub struct Bash {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BashRoute {
-    /// On a layer over the workspace; its effects are judged before they are committed.
+    /// In a transaction over the workspace; its effects are judged before they are committed.
     Transaction,
-    /// In the live workspace, which is read-only, for a job that watches it.
+    /// In the live workspace, mounted read-only, for a job that watches it.
     Watch,
-    /// In the workspace itself, for a job; asked about before it starts.
+    /// In the workspace itself, for a job; needs approval before it starts.
     Direct,
 }
 
@@ -78,15 +84,15 @@ pub enum BashRoute {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JobOutput {
-    /// The job.
+    /// The job's id.
     pub job: u64,
-    /// Where to go on: the `cursor` of the last result; from the start if absent.
+    /// Where to continue: the `cursor` of the last result. From the start if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
-    /// How many milliseconds to wait for something new, or for the job's end.
+    /// How many milliseconds to wait for new output or for the job's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
-    /// How many bytes at most.
+    /// The maximum number of bytes to return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
 }
@@ -96,18 +102,18 @@ pub struct JobOutput {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JobInput {
-    /// The job; it was started with `input`.
+    /// The job's id. The job must have been started with `input`.
     pub job: u64,
-    /// What to type; a line needs its newline.
+    /// The text to write; end a line with a newline.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub data: String,
-    /// End the job's standard input after that.
+    /// End the job's standard input after `data`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub end: bool,
-    /// New rows of the job's terminal; with `cols`.
+    /// The new number of rows of the job's terminal; needs `cols`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<u16>,
-    /// New columns of the job's terminal; with `rows`.
+    /// The new number of columns of the job's terminal; needs `rows`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cols: Option<u16>,
 }
@@ -117,23 +123,23 @@ pub struct JobInput {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JobCommit {
-    /// The job.
+    /// The job's id.
     pub job: u64,
-    /// What becomes of the job if nothing is committed: `keep` lets it go on with its changes, `end`
-    /// ends it and discards them.
+    /// What happens to the job if its changes are not committed: `keep` lets it continue with them,
+    /// `end` ends it and discards them.
     #[serde(default, skip_serializing_if = "IfRefused::is_keep")]
     pub if_refused: IfRefused,
 }
 
-/// What becomes of a job whose changes are not committed.
+/// What happens to a job whose changes are not committed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum IfRefused {
-    /// It goes on with them.
+    /// The job continues with its changes.
     #[default]
     Keep,
-    /// It ends, and they are discarded.
+    /// The job ends, and its changes are discarded.
     End,
 }
 
@@ -149,10 +155,10 @@ impl IfRefused {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JobKill {
-    /// The job.
+    /// The job's id.
     pub job: u64,
-    /// A signal for every process of the job, by name or number. If absent: TERM, then KILL for
-    /// what is left.
+    /// The signal to send to every process of the job, by name or number. If absent: TERM, then
+    /// KILL for processes that remain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<Signal>,
 }
@@ -173,7 +179,7 @@ pub enum Signal {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct JobList {
-    /// Only those that still run.
+    /// List only jobs that are still running.
     pub running: bool,
 }
 
@@ -184,14 +190,15 @@ pub struct JobList {
 pub struct ReadFile {
     /// The file; absolute, or relative to the session's current directory.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[serde(alias = "file_path", alias = "filePath")]
     pub path: RawPath,
     /// The first line to read, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
-    /// How many lines to read.
+    /// The maximum number of lines to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// How the contents come back.
+    /// How the contents are returned.
     #[serde(default)]
     pub encoding: Encoding,
     /// Put each line's number in front of it, as `cat -n` does.
@@ -200,12 +207,12 @@ pub struct ReadFile {
     /// The first byte to read, counted from 0; with encoding base64 or raw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub byte_offset: Option<u64>,
-    /// How many bytes to read; with encoding base64 or raw.
+    /// How many bytes to read, 0 for none (only what the file is); with encoding base64 or raw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub byte_limit: Option<u64>,
 }
 
-/// How a file's contents come back.
+/// How a file's contents are returned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -214,11 +221,11 @@ pub enum Encoding {
     /// `data.content`, with `data.media_type`.
     #[default]
     Auto,
-    /// UTF-8 text in `output`; a file that is not text is an error that says so.
+    /// UTF-8 text in `output`; fails if the file is not text.
     Text,
     /// Base64 in `data.content`.
     Base64,
-    /// Exact bytes as `content` output events; `output` stays empty. Has no lines.
+    /// Exact bytes as `content` output events; `output` stays empty. Can not be read by lines.
     Raw,
 }
 
@@ -229,26 +236,32 @@ pub enum Encoding {
 pub struct WriteFile {
     /// The file; absolute, or relative to the session's current directory.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[serde(alias = "file_path", alias = "filePath")]
     pub path: RawPath,
-    /// What to write. Left out when the content follows as an attachment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The text to write. Omit it if the content follows as an attachment.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        alias = "contents",
+        alias = "file_text"
+    )]
     pub content: Option<String>,
-    /// What to do with what is there.
+    /// What to do if the file exists.
     #[serde(default)]
     pub mode: WriteMode,
 }
 
-/// What `write_file` does with what is there.
+/// What `write_file` does if the file exists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WriteMode {
-    /// Replace it whole.
+    /// Replace the whole file.
     #[default]
     Overwrite,
-    /// Add to its end.
+    /// Append to the file.
     Append,
-    /// Refuse if there is something.
+    /// Fail if the path exists.
     Create,
 }
 
@@ -257,13 +270,14 @@ pub enum WriteMode {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeleteFile {
-    /// The file, link or directory; a link itself goes, never what it leads to.
+    /// The file, link or directory. A link itself is deleted, never its target.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[serde(alias = "file_path", alias = "filePath")]
     pub path: RawPath,
-    /// Also a directory and everything in it.
+    /// Also delete a directory with everything in it.
     #[serde(default)]
     pub recursive: bool,
-    /// For good: nothing is kept for `undo`. Needed for what is too large to be kept.
+    /// Delete without an undo record. Needed for what is too large for the undo store.
     #[serde(default)]
     pub permanent: bool,
 }
@@ -275,14 +289,17 @@ pub struct DeleteFile {
 pub struct Edit {
     /// The file; absolute, or relative to the session's current directory.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[serde(alias = "file_path", alias = "filePath")]
     pub path: RawPath,
-    /// The text to replace, exactly as it is in the file. It must be there once, unless
-    /// `replace_all`.
+    /// The text to replace, exactly as it is in the file. It must occur once, unless
+    /// `replace_all` is set.
+    #[serde(alias = "old_str", alias = "oldString", alias = "old_text")]
     pub old_string: String,
-    /// The text to have in its place.
+    /// The replacement text.
+    #[serde(alias = "new_str", alias = "newString", alias = "new_text")]
     pub new_string: String,
-    /// Replace it wherever it is.
-    #[serde(default)]
+    /// Replace every occurrence.
+    #[serde(default, alias = "replaceAll")]
     pub replace_all: bool,
 }
 
@@ -291,14 +308,14 @@ pub struct Edit {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct MultiEdit {
-    /// The file, if it is one; absolute, or relative to the session's current directory.
+    /// The file, if there is only one; absolute, or relative to the session's current directory.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", alias = "file_path", alias = "filePath")]
     pub path: Option<RawPath>,
-    /// What to replace in it, one after another: each sees what those before it left.
+    /// The replacements in `path`, in order: each sees the result of those before it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<TextEdit>,
-    /// Several files, each with its own edits. All of it is done or nothing.
+    /// Several files, each with its own edits. Either all edits are made or none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileEdits>,
 }
@@ -310,8 +327,9 @@ pub struct MultiEdit {
 pub struct FileEdits {
     /// The file; absolute, or relative to the session's current directory.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[serde(alias = "file_path", alias = "filePath")]
     pub path: RawPath,
-    /// What to replace in it, one after another.
+    /// The replacements in the file, in order.
     pub edits: Vec<TextEdit>,
 }
 
@@ -320,12 +338,15 @@ pub struct FileEdits {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TextEdit {
-    /// The text to replace, exactly as it is there. It must be there once, unless `replace_all`.
+    /// The text to replace, exactly as it is in the file. It must occur once, unless
+    /// `replace_all` is set.
+    #[serde(alias = "old_str", alias = "oldString", alias = "old_text")]
     pub old_string: String,
-    /// The text to have in its place.
+    /// The replacement text.
+    #[serde(alias = "new_str", alias = "newString", alias = "new_text")]
     pub new_string: String,
-    /// Replace it wherever it is.
-    #[serde(default)]
+    /// Replace every occurrence.
+    #[serde(default, alias = "replaceAll")]
     pub replace_all: bool,
 }
 
@@ -335,7 +356,8 @@ pub struct TextEdit {
 #[serde(deny_unknown_fields)]
 pub struct ApplyPatch {
     /// A unified diff, a git diff, or text from `*** Begin Patch` to `*** End Patch`. Its paths are
-    /// relative to the session's current directory. All of it is applied or nothing.
+    /// relative to the session's current directory. Either all of it is applied or nothing.
+    #[serde(alias = "input", alias = "patch_text")]
     pub patch: String,
 }
 
@@ -344,14 +366,16 @@ pub struct ApplyPatch {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MoveFile {
-    /// What to move: a file, link or directory; absolute, or relative to the session's current
+    /// The file, link or directory to move; absolute, or relative to the session's current
     /// directory.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[serde(alias = "source", alias = "old_path")]
     pub from: RawPath,
-    /// Its new path, with its new name.
+    /// The new path, including the new name.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[serde(alias = "destination", alias = "new_path")]
     pub to: RawPath,
-    /// Replace a file that is there; otherwise that is refused.
+    /// Replace a file that exists at `to`; otherwise the move is refused.
     #[serde(default)]
     pub overwrite: bool,
 }
@@ -361,9 +385,10 @@ pub struct MoveFile {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MakeDir {
-    /// The directory; those above it are made too. Absolute, or relative to the session's current
-    /// directory.
+    /// The directory to create; missing parents are created too. Absolute, or relative to the
+    /// session's current directory.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[serde(alias = "dir_path", alias = "directory")]
     pub path: RawPath,
 }
 
@@ -372,17 +397,45 @@ pub struct MakeDir {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Undo {
-    /// The call to undo: the `undo` of its result.
+    /// The call to undo: the value of `undo` in its result.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call_id: Option<CallId>,
-    /// Go back to how it was right after this call: every later change of its session is undone,
-    /// the newest first, all of them or none.
+    /// Return to the state right after this call: every later change of its session is undone,
+    /// newest first, either all of them or none.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<CallId>,
-    /// Also where something has changed since; that is then lost.
+    /// Undo even if something has changed since; those changes are overwritten.
     pub force: bool,
+}
+
+/// Arguments of `stat`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Stat {
+    /// The path; absolute, or relative to the session's current directory.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[serde(alias = "file_path", alias = "filePath")]
+    pub path: RawPath,
+    /// Follow a symbolic link at the end of the path; if false, describe the link itself.
+    #[serde(default = "yes")]
+    pub follow: bool,
+}
+
+/// Arguments of `realpath`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RealPath {
+    /// The path; absolute, or relative to the session's current directory.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[serde(alias = "file_path", alias = "filePath")]
+    pub path: RawPath,
+    /// Follow a symbolic link at the end of the path; if false, resolve only what is above it.
+    #[serde(default = "yes")]
+    pub follow: bool,
 }
 
 /// Arguments of `list_files`.
@@ -390,25 +443,25 @@ pub struct Undo {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ListFiles {
-    /// The directory; the session's current one if absent.
+    /// The directory; the session's current directory if absent.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", alias = "dir_path", alias = "directory")]
     pub path: Option<RawPath>,
-    /// Only entries that match, such as `*.rs` (a name, at any depth) or `src/**/*.rs` (a path below
-    /// the directory); with `!` in front, all others.
+    /// List only entries that match, such as `*.rs` (a name, at any depth) or `src/**/*.rs` (a path
+    /// below the directory); with `!` in front, only those that do not match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub glob: Option<String>,
-    /// Also what is below, to any depth, but for what .gitignore, .ignore or .git/info/exclude leave
-    /// out, and for .git.
+    /// Also list what is below, to any depth, except .git and what .gitignore, .ignore or
+    /// .git/info/exclude exclude.
     pub recursive: bool,
-    /// With `recursive`: also names that begin with a dot.
+    /// With `recursive`: include names that begin with a dot.
     pub hidden: bool,
-    /// With `recursive`: also what .gitignore, .ignore or .git/info/exclude leave out.
+    /// With `recursive`: include what .gitignore, .ignore or .git/info/exclude exclude.
     pub ignored: bool,
-    /// How many entries at most.
+    /// The maximum number of entries to return.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// How many entries, in sorted order, to pass over first.
+    /// How many entries, in sorted order, to skip first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip: Option<u64>,
 }
@@ -432,19 +485,25 @@ impl Default for ListFiles {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Glob {
-    /// Which files: `*.rs` (a name, at any depth), `src/**/*.{rs,toml}` (a path below the directory).
+    /// The files to find: `*.rs` (a name, at any depth), `src/**/*.{rs,toml}` (a path below the
+    /// directory).
     pub pattern: String,
-    /// The directory; the session's current one if absent.
+    /// The directory; the session's current directory if absent.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        alias = "dir_path",
+        alias = "directory"
+    )]
     pub path: Option<RawPath>,
-    /// How many files at most.
+    /// The maximum number of files to return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// Also names that begin with a dot.
+    /// Include names that begin with a dot.
     #[serde(default = "yes")]
     pub hidden: bool,
-    /// Also what .gitignore, .ignore or .git/info/exclude leave out.
+    /// Include what .gitignore, .ignore or .git/info/exclude exclude.
     #[serde(default)]
     pub ignored: bool,
 }
@@ -454,44 +513,50 @@ pub struct Glob {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Grep {
-    /// What to look for.
+    /// The regular expression or text to search for.
+    #[serde(alias = "query")]
     pub pattern: String,
     /// A directory or a file; the session's current directory if absent.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        alias = "dir_path",
+        alias = "directory"
+    )]
     pub path: Option<RawPath>,
-    /// Only files that match, such as `*.rs` (a name, at any depth) or `src/**/*.rs` (a path below
-    /// the directory); with `!` in front, all others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Search only files that match, such as `*.rs` (a name, at any depth) or `src/**/*.rs` (a path
+    /// below the directory); with `!` in front, only those that do not match.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "include")]
     pub glob: Option<String>,
-    /// What the pattern is.
+    /// How the pattern is interpreted.
     #[serde(default, rename = "type")]
     pub syntax: Syntax,
-    /// Whether `a` and `A` are the same.
+    /// Ignore case.
     #[serde(default, alias = "-i")]
     pub case_insensitive: bool,
-    /// A match may go over several lines.
+    /// Let a match span several lines.
     #[serde(default)]
     pub multiline: bool,
-    /// What comes back.
+    /// What to return.
     #[serde(default, alias = "output_mode")]
     pub mode: GrepMode,
-    /// How many lines to show before and after each that matches.
+    /// How many lines to show before and after each matching line.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "-C")]
     pub context: Option<u32>,
-    /// How many lines to show before, instead of `context`.
+    /// How many lines to show before each matching line, instead of `context`.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "-B")]
     pub before: Option<u32>,
-    /// How many lines to show after, instead of `context`.
+    /// How many lines to show after each matching line, instead of `context`.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "-A")]
     pub after: Option<u32>,
-    /// How many matching lines (or files, where the mode gives files) at most.
+    /// The maximum number of matching lines (or of files, in the modes that return files).
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "head_limit")]
     pub limit: Option<u64>,
-    /// Also files whose name, or a directory's above, begins with a dot.
+    /// Include files whose name, or the name of a directory above, begins with a dot.
     #[serde(default = "yes")]
     pub hidden: bool,
-    /// Also what .gitignore, .ignore or .git/info/exclude leave out.
+    /// Include what .gitignore, .ignore or .git/info/exclude exclude.
     #[serde(default)]
     pub ignored: bool,
 }
@@ -500,7 +565,7 @@ const fn yes() -> bool {
     true
 }
 
-/// What a pattern is.
+/// How a pattern is interpreted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -508,11 +573,11 @@ pub enum Syntax {
     /// A regular expression, in Rust's syntax; without look-around and back-references.
     #[default]
     Regex,
-    /// The text itself.
+    /// Literal text.
     Literal,
 }
 
-/// What `grep` gives back.
+/// What `grep` returns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -523,6 +588,6 @@ pub enum GrepMode {
     /// The paths of the files that match.
     #[serde(alias = "files_with_matches")]
     Files,
-    /// The paths, and how many lines match: `path:count`.
+    /// The paths, each with its number of matching lines: `path:count`.
     Count,
 }

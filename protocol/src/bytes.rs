@@ -1,4 +1,4 @@
-//! Bytes, paths and embedded JSON, each with one meaning in both codecs.
+//! Bytes, paths and embedded JSON, each with the same meaning in both codecs.
 
 use crate::{limits::MAX_DEPTH, strict};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -11,10 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, se
 use serde_json::value::RawValue;
 use std::{fmt, os::unix::ffi::OsStrExt as _, path::Path};
 
-/// What JSON calls white space.
+/// The white space characters of JSON.
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// Bytes: as they are in bincode, base64 text in JSON.
+/// A byte string: raw in bincode, base64 text in JSON.
 #[derive(Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -40,12 +40,12 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
-/// A path of any bytes. In JSON it is a string where it is UTF-8 and `{"base64": "…"}` where not.
+/// A path of arbitrary bytes. In JSON it is a string if it is UTF-8, otherwise `{"base64": "…"}`.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct RawPath(pub Vec<u8>);
 
 impl RawPath {
-    /// The path as the standard library sees it.
+    /// Returns the path as a [`Path`] of the standard library.
     #[must_use]
     pub fn as_path(&self) -> &Path {
         Path::new(std::ffi::OsStr::from_bytes(&self.0))
@@ -92,21 +92,24 @@ impl<'de> Deserialize<'de> for RawPath {
     }
 }
 
-/// A JSON value carried as its text: bincode has no form for it, JSON embeds it as it is.
+/// A JSON value carried as its text, because bincode has no form for it. JSON embeds the text
+/// unchanged.
 ///
-/// Always on one line, without repeated keys or lone surrogates, at most [`MAX_DEPTH`] levels deep.
+/// It is always on one line, without repeated keys or lone surrogates, and at most [`MAX_DEPTH`]
+/// levels deep.
 #[derive(Debug, Clone, PartialEq, Eq, Encode)]
 pub struct JsonText(String);
 
 impl JsonText {
-    /// Takes text that is JSON; anything else is refused.
+    /// Parses text that must be JSON.
     ///
     /// # Errors
     /// The parser's own message, with line and column.
     pub fn parse(text: String) -> Result<Self, serde_json::Error> {
         strict::check(&text, MAX_DEPTH)?;
         let trimmed = text.trim_matches(SPACE);
-        // Inside a JSON string a bare line break is not allowed, so each one stands between tokens.
+        // A JSON string can not contain a bare line break, so each line break stands between
+        // tokens.
         Ok(Self(if trimmed.contains(['\n', '\r']) {
             trimmed.replace(['\n', '\r'], " ")
         } else if trimmed.len() < text.len() {
@@ -116,7 +119,7 @@ impl JsonText {
         }))
     }
 
-    /// Renders a value.
+    /// Serializes a value to JSON text.
     ///
     /// # Errors
     /// If the value has no JSON form (a map with keys that are not strings).
@@ -124,7 +127,7 @@ impl JsonText {
         serde_json::to_string(value).map(Self)
     }
 
-    /// The JSON text.
+    /// Returns the JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -219,8 +222,8 @@ mod tests {
         assert!(JsonText::parse("{\"a\":{\"b\":1},\"b\":[\"\\ud83d\\ude00\"]}".to_owned()).is_ok());
         for (bad, why) in [
             (deep(MAX_DEPTH + 1), "nested too deeply"),
-            ("{\"a\":1,\"\\u0061\":2}".to_owned(), "the key \"a\" is there twice"),
-            ("[{\"a\":1,\"b\":2,\"a\":3}]".to_owned(), "the key \"a\" is there twice"),
+            ("{\"a\":1,\"\\u0061\":2}".to_owned(), "the key \"a\" occurs twice"),
+            ("[{\"a\":1,\"b\":2,\"a\":3}]".to_owned(), "the key \"a\" occurs twice"),
             ("\"\\ud800\"".to_owned(), "unexpected end of hex escape"),
             ("{\"\\udc00\":1}".to_owned(), "lone leading surrogate in hex escape"),
             ("{} {}".to_owned(), "trailing characters"),

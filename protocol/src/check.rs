@@ -1,4 +1,5 @@
-//! What a request must hold beyond its types. The broker asks this once, whatever the codec.
+//! Checks of a request's contents that its types do not express. The broker runs them once, for
+//! both codecs.
 
 mod operator;
 mod provider;
@@ -12,7 +13,7 @@ use crate::{
 };
 
 impl Request {
-    /// Refuses contents over the limits of the wire, and contents that can mean nothing.
+    /// Refuses contents that are over the protocol's limits or that make no sense.
     ///
     /// # Errors
     /// `invalid_request`, `invalid_arguments` or `workspace_refused`, naming the field.
@@ -45,7 +46,8 @@ impl Request {
             | Self::InvokeResult(_)
             | Self::Jobs
             | Self::Overview
-            | Self::Kill(_) => Ok(()),
+            | Self::Kill(_)
+            | Self::UndoRecords(_) => Ok(()),
             Self::Forget(forget) => operator::check_forget(forget),
         }
     }
@@ -101,12 +103,12 @@ fn check_open(open: &Open) -> Result<(), WireError> {
     if let Some(found) = open.options.grace_ms.filter(|grace| *grace > MAX_GRACE_MS) {
         return Err(invalid(
             format!("`options.grace_ms` is {found}, the limit is {MAX_GRACE_MS}"),
-            "ask for less; the profile may allow less still",
+            "give a smaller value; the profile may set a lower limit",
         ));
     }
     match &open.profile {
         Some(name) if name.is_empty() => {
-            Err(invalid("`profile` is empty".to_owned(), "leave it out for the default profile"))
+            Err(invalid("`profile` is empty".to_owned(), "omit it to use the default profile"))
         }
         Some(name) => at_most("profile", name.len(), MAX_NAME, "`status` lists the profiles"),
         None => Ok(()),
@@ -129,7 +131,7 @@ fn check_call(call: &Call) -> Result<(), WireError> {
     }
     if let Some(key) = &call.options.idempotency_key {
         if key.is_empty() {
-            let hint = "leave it out if the call may be repeated";
+            let hint = "omit it if the call may be repeated";
             return Err(invalid("`options.idempotency_key` is empty".to_owned(), hint));
         }
         at_most("options.idempotency_key", key.len(), MAX_NAME, "a UUID will do")?;
@@ -137,12 +139,12 @@ fn check_call(call: &Call) -> Result<(), WireError> {
     match call.options.timeout_ms {
         Some(0) => Err(invalid(
             "`options.timeout_ms` is 0".to_owned(),
-            "leave it out for the profile's default",
+            "omit it to use the profile's default",
         )),
         Some(1..=MAX_TIMEOUT_MS) | None => Ok(()),
         Some(found) => Err(invalid(
             format!("`options.timeout_ms` is {found}, the limit is {MAX_TIMEOUT_MS}"),
-            "ask for less; the profile may allow less still",
+            "give a smaller value; the profile may set a lower limit",
         )),
     }
 }
@@ -156,16 +158,16 @@ fn check_batch(batch: &Batch) -> Result<(), WireError> {
     let found = batch.calls.len();
     if found == 0 || found > MAX_BATCH {
         return Err(invalid(
-            format!("`calls` has {found} entries, from 1 to {MAX_BATCH} are taken"),
-            "make several batches",
+            format!("`calls` has {found} entries, but must have from 1 to {MAX_BATCH}"),
+            "split the calls into several batches",
         ));
     }
     batch.calls.iter().try_for_each(|call| {
         check_call(call)?;
         if call.options.stream || call.options.attach {
             return Err(invalid(
-                "a call of a batch can neither stream nor attach".to_owned(),
-                "make it a call of its own",
+                "a call in a batch can not stream or have an attachment".to_owned(),
+                "send it as a separate call",
             ));
         }
         Ok(())
@@ -179,8 +181,8 @@ fn check_input(input: &Input) -> Result<(), WireError> {
 fn check_output(query: &OutputQuery) -> Result<(), WireError> {
     if query.limit == Some(0) {
         return Err(invalid(
-            "`limit` is 0, and an empty page means the end".to_owned(),
-            "leave it out for the largest page",
+            "`limit` is 0, but an empty page means the end".to_owned(),
+            "omit it for the largest page",
         ));
     }
     Ok(())
@@ -289,7 +291,7 @@ mod tests {
             ),
             (input(MAX_CHUNK + 1), invalid, "`data` has 262145 bytes, the limit is 262144"),
             (tools(MAX_LIST + 1), invalid, "`names` has 257 entries, the limit is 256"),
-            (output(Some(0)), invalid, "`limit` is 0, and an empty page means the end"),
+            (output(Some(0)), invalid, "`limit` is 0, but an empty page means the end"),
         ] {
             assert_eq!(refusal(request), (code, message.to_owned()));
         }

@@ -1,38 +1,38 @@
-//! Length-delimited bincode frames: the only module that calls bincode. Pure over bytes.
+//! Length-delimited bincode frames: the only module that calls bincode. Pure: no I/O.
 //!
 //! A frame is a 4-byte big-endian length, then that many bytes of one encoded message.
 
 use crate::{ErrorCode, WireError, limits::MAX_FRAME, wire};
 use bincode::{Decode, Encode, error::DecodeError};
 
-/// How much memory a message may claim while it is decoded. The decoder counts integers by their
-/// width in memory, not on the wire, so the largest legal frame needs a little more than its size.
+/// The maximum memory a message may claim while it is decoded. The decoder counts integers by their
+/// width in memory, not on the wire. So the largest legal frame needs a little more than its size.
 const MAX_CLAIM: usize = MAX_FRAME + 64 * 1024;
 
-/// Why bytes are not a message, or a message can not become bytes.
+/// The reason bytes can not be decoded to a message, or a message can not be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// Over [`MAX_FRAME`], or it claims lengths that are.
+    /// The message is larger than [`MAX_FRAME`], or claims lengths that are.
     #[error("the message is larger than {MAX_FRAME} bytes")]
     TooLarge,
-    /// A number that names no variant of an enum.
+    /// A number does not name any variant of an enum.
     #[error("{type_name} has no variant {found}")]
     UnknownVariant {
-        /// The enum.
+        /// The name of the enum.
         type_name: &'static str,
-        /// The number.
+        /// The number that was found.
         found: u32,
     },
-    /// A whole message, and then more.
+    /// More bytes follow the message inside its frame.
     #[error("{0} bytes follow the message inside its frame")]
     Trailing(usize),
-    /// Not a message.
+    /// The bytes are not a message.
     #[error("the bytes are not a message: {0}")]
     Malformed(String),
 }
 
 impl CodecError {
-    /// The error as the peer is told.
+    /// Returns the error in the form that is sent to the peer.
     #[must_use]
     pub fn to_wire(&self) -> WireError {
         let version = "both sides must speak the same protocol version; see PROTOCOL.md";
@@ -54,10 +54,10 @@ impl CodecError {
     }
 }
 
-/// The bytes of a message, without a length in front.
+/// Encodes a message, without a length prefix.
 ///
 /// # Errors
-/// [`CodecError::TooLarge`] if they would not fit a frame.
+/// [`CodecError::TooLarge`] if the bytes would not fit a frame.
 pub fn encode<T: Encode>(message: &T) -> Result<Vec<u8>, CodecError> {
     let body = bincode::encode_to_vec(message, bincode::config::standard())
         .map_err(|e| CodecError::Malformed(e.to_string()))?;
@@ -67,7 +67,7 @@ pub fn encode<T: Encode>(message: &T) -> Result<Vec<u8>, CodecError> {
     Ok(body)
 }
 
-/// A message and its length in front, ready to be sent.
+/// Encodes a message with its length prefix, ready to be sent.
 ///
 /// # Errors
 /// [`CodecError::TooLarge`] if it would not fit a frame.
@@ -85,7 +85,7 @@ pub fn frame<T: Encode>(message: &T) -> Result<Vec<u8>, CodecError> {
     }
 }
 
-/// The message whose bytes these are: all of them.
+/// Decodes one message, which must use all of `body`.
 ///
 /// # Errors
 /// Each kind of [`CodecError`]. Nothing larger than a frame is ever allocated.
@@ -115,10 +115,11 @@ fn refusal(error: &DecodeError) -> CodecError {
     }
 }
 
-/// How long the frame is that this prefix begins; asked before anything is allocated for it.
+/// Returns the length of the frame that this prefix begins. Called before anything is allocated for
+/// the frame.
 ///
 /// # Errors
-/// A length of zero is malformed, one over [`MAX_FRAME`] too large.
+/// A length of zero is malformed; a length over [`MAX_FRAME`] is too large.
 pub fn frame_length(prefix: [u8; 4]) -> Result<usize, WireError> {
     let length = usize::try_from(u32::from_be_bytes(prefix)).unwrap_or(usize::MAX);
     match length {
@@ -166,8 +167,8 @@ mod tests {
     fn each_way_of_being_wrong_has_its_own_error() {
         for (bytes, error, code) in [
             (
-                &[7, 29][..],
-                CodecError::UnknownVariant { type_name: "Request", found: 29 },
+                &[7, 30][..],
+                CodecError::UnknownVariant { type_name: "Request", found: 30 },
                 ErrorCode::UnknownRequest,
             ),
             (&[7, 6, 0, 0], CodecError::Trailing(2), ErrorCode::MalformedMessage),
@@ -176,12 +177,12 @@ mod tests {
                 CodecError::Malformed("it ends too early".to_owned()),
                 ErrorCode::MalformedMessage,
             ),
-            // Input: call 1, then data that claims 2^32 - 1 bytes.
+            // An `Input` for call 1 whose data claims 2^32 - 1 bytes.
             (&[7, 3, 1, 252, 255, 255, 255, 255], CodecError::TooLarge, ErrorCode::FrameTooLarge),
             (
                 &[7, 2, 1, b'/', 2, b'{', b'}', 0, 0, 0, 0, 0],
                 CodecError::Malformed(
-                    "a tool name is made of letters, digits, '_', '-' and '.'; '/' is not one of them"
+                    "a tool name consists of letters, digits, '_', '-' and '.'; '/' is not allowed"
                         .to_owned(),
                 ),
                 ErrorCode::MalformedMessage,
@@ -225,11 +226,11 @@ mod tests {
 
     #[test]
     fn only_an_unknown_request_is_called_that() {
-        let error = decode::<ServerMessage>(&[0, 0, 19]).unwrap_err();
-        assert_eq!(error, CodecError::UnknownVariant { type_name: "Reply", found: 19 });
+        let error = decode::<ServerMessage>(&[0, 0, 20]).unwrap_err();
+        assert_eq!(error, CodecError::UnknownVariant { type_name: "Reply", found: 20 });
         assert_eq!(error.to_wire().code, ErrorCode::MalformedMessage);
         let error = WireError::new(ErrorCode::Internal, "m", "h");
         let reply = ServerMessage::Reply { id: None, reply: Reply::Error(error) };
-        assert_eq!(decode::<ServerMessage>(&[0, 0, 8, 27, 1, b'm', 1, b'h', 0]), Ok(reply));
+        assert_eq!(decode::<ServerMessage>(&[0, 0, 8, 27, 1, b'm', 1, b'h', 0, 0]), Ok(reply));
     }
 }

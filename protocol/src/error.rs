@@ -1,11 +1,11 @@
-//! The closed set of errors a peer can meet, each with a message and a hint.
+//! The closed set of errors that a peer can receive, each with a message and a hint.
 
 use crate::limits::MAX_ERROR_TEXT;
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
-/// What went wrong, for programs. New codes are added at the end.
+/// The kind of an error, for programs. New codes are added at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -16,29 +16,29 @@ pub enum ErrorCode {
     FrameTooLarge,
     /// The bytes are not a message of this protocol.
     MalformedMessage,
-    /// A JSON line that is not UTF-8.
+    /// A JSON line is not UTF-8.
     NotUtf8,
-    /// A method or request kind that this daemon does not know.
+    /// This daemon does not know the method or request kind.
     UnknownRequest,
     /// The request can not be made now (a call before `open`, a second `hello`).
     OutOfOrder,
     /// The two sides speak no common version.
     UnsupportedVersion,
-    /// The request is understood and its contents are not acceptable.
+    /// The request was understood, but its contents are not acceptable.
     InvalidRequest,
     /// No such tool; the hint names near ones.
     ToolNotFound,
     /// The tool's arguments do not fit its schema.
     InvalidArguments,
-    /// Policy or a checkpoint said no.
+    /// Policy or an approver denied the call.
     Denied,
-    /// No profile of that name, or not for this peer.
+    /// No profile has that name, or this peer may not use it.
     ProfileNotFound,
     /// The workspace can not be used.
     WorkspaceRefused,
-    /// A layer that the profile requires is not to be had on this host.
+    /// A layer that the profile requires is unavailable on this host.
     LayerUnavailable,
-    /// The launcher is not there, so nothing can be confined, so nothing runs.
+    /// The launcher is unavailable. Nothing can be confined without it, so nothing runs.
     LauncherGone,
     /// The session's cell ended or could not be made.
     CellFailed,
@@ -48,51 +48,55 @@ pub enum ErrorCode {
     Cancelled,
     /// The program could not be started (not found, not executable, arguments too long).
     SpawnFailed,
-    /// No such file, call, session or spool, or not this peer's to see.
+    /// No such file, call, session or stored output, or this peer may not see it.
     NotFound,
-    /// The path leads outside what the session may reach, or the kernel refused it.
+    /// The path leads outside what the session may access, or the kernel refused the access.
     OutsidePolicy,
-    /// Not a regular file: a directory, FIFO, socket or device.
+    /// The path is not a regular file: a directory, FIFO, socket or device.
     NotRegular,
-    /// Larger than the profile allows.
+    /// The file or content is larger than the profile allows.
     TooLarge,
-    /// The file exists and the call said that it must not.
+    /// The file exists, and the call said that it must not.
     AlreadyExists,
-    /// A file operation failed for a reason of the file system's own (full, read-only, busy).
+    /// A file operation failed for a reason of the file system itself (full, read-only, busy).
     FileSystem,
     /// Too many sessions or calls at once; the hint says how many are allowed.
     LimitReached,
     /// The daemon is stopping.
     ShuttingDown,
-    /// A defect in Palisade; the message has what is known.
+    /// A defect in Palisade. The message has the known details.
     Internal,
-    /// The program ran and did not succeed (non-zero status or a signal).
+    /// The program ran and failed (non-zero status or a signal).
     CommandFailed,
-    /// The request is not for this peer's role: only an operator may make it.
+    /// This peer's role may not make the request: only an operator may.
     Forbidden,
-    /// The approval is for something else, was used already, or what it was for has changed since.
+    /// The approval is for something else, was used already, or its subject has changed since.
     StaleApproval,
-    /// The call ran, and a reviewer keeps its output back.
+    /// The call ran, and an approver withheld its output.
     Withheld,
-    /// The audit log can not be written, and nothing runs that is not recorded.
+    /// The audit log can not be written, and nothing runs without being recorded.
     AuditFailed,
-    /// What was to be replaced, or the lines around it, is not in the file; the message has the
-    /// nearest lines.
+    /// The text to replace, or the lines around it, is not in the file. The message has the nearest
+    /// lines.
     NoMatch,
-    /// What is there is not what the call was about: it changed since.
+    /// The file or target has changed since the state that the call refers to.
     Conflict,
-    /// The process that provides the tool left, answered nonsense, or says that it failed.
+    /// The process that provides the tool disconnected, answered nonsense, or reported a failure.
     ProviderFailed,
     /// The daemon proves profiles before it serves them, and could not prove this one.
     Unproved,
-    /// The profile asks for more than the launcher's ceiling, which is root's, leaves any session.
+    /// The profile asks for more than the launcher's root-owned ceiling allows any session.
     OverCeiling,
-    /// The private daemon of this client could not start; the message says why.
+    /// The private daemon of this client could not start. The message says why.
     NotStarted,
+    /// This user's undo store has no room for the record of a change. Nothing was changed.
+    UndoStoreFull,
+    /// An operator ended the call or its session.
+    Aborted,
 }
 
 impl ErrorCode {
-    /// The code as it stands in JSON.
+    /// Returns the code's name in JSON.
     #[must_use]
     pub fn name(self) -> String {
         match serde_json::to_value(self) {
@@ -101,8 +105,8 @@ impl ErrorCode {
         }
     }
 
-    /// The number in a JSON-RPC error: a standard one where there is one, else -32000 less the
-    /// code's own place.
+    /// Returns the number for a JSON-RPC error: a standard one if one fits, otherwise -32000 minus
+    /// the code's position in the enum.
     #[must_use]
     pub fn rpc(self) -> i32 {
         match self {
@@ -140,7 +144,9 @@ impl ErrorCode {
             | Self::ProviderFailed
             | Self::Unproved
             | Self::OverCeiling
-            | Self::NotStarted => -32000 - self as i32,
+            | Self::NotStarted
+            | Self::UndoStoreFull
+            | Self::Aborted => -32000 - self as i32,
         }
     }
 }
@@ -149,26 +155,35 @@ impl ErrorCode {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WireError {
-    /// For programs.
+    /// The error's kind, for programs.
     pub code: ErrorCode,
-    /// What happened and why, in one sentence.
+    /// The description of the error: what happened and why, in one sentence.
     pub message: String,
-    /// What to do about it; empty if there is nothing.
+    /// The advice on what to do; empty if there is none.
     pub hint: String,
-    /// When the same may be asked again, in milliseconds from now; none if that is not the remedy.
+    /// When to retry, in milliseconds from now; `None` if retrying does not help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// The kernel's error number, of a file tool or a program's start that the kernel refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errno: Option<i32>,
 }
 
 impl WireError {
-    /// An error with its hint; what is longer than [`MAX_ERROR_TEXT`] is cut.
+    /// Creates an error. A message or hint longer than [`MAX_ERROR_TEXT`] is cut.
     pub fn new(code: ErrorCode, message: impl Into<String>, hint: impl Into<String>) -> Self {
         let (message, hint) = (cut(message.into()), cut(hint.into()));
-        Self { code, message, hint, retry_after_ms: None }
+        Self { code, message, hint, retry_after_ms: None, errno: None }
     }
 
-    /// The same with the time after which it may be asked again, in whole milliseconds: never less, so
-    /// that who waits so long does not come too soon.
+    /// Sets the kernel's error number; 0 stands for none.
+    #[must_use]
+    pub fn with_errno(self, errno: i32) -> Self {
+        Self { errno: (errno != 0).then_some(errno), ..self }
+    }
+
+    /// Sets the time after which to retry, rounded up to whole milliseconds. Rounding up makes sure
+    /// that a peer that waits this long does not retry too early.
     #[must_use]
     pub fn retry_after(self, time: Duration) -> Self {
         let millis = u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1);

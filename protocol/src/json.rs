@@ -1,5 +1,5 @@
-//! JSON-RPC 2.0, one message per line: for everybody who does not link the client crate.
-//! Pure over bytes. A line is read strictly: what two parsers could read differently is refused.
+//! JSON-RPC 2.0, one message per line, for clients that do not link the client crate. Lines are
+//! parsed strictly: text that two parsers could read differently is refused. Pure: no I/O.
 
 mod message;
 mod request;

@@ -1,6 +1,7 @@
-//! Palisade's wire: one set of types, two codecs. Pure: no sockets, no files, no clock.
+//! Palisade's wire protocol: one set of types, two codecs. Pure: no I/O (no sockets, files or
+//! clock).
 //!
-//! A client sends [`Request`]s in [`Envelope`]s and hears [`ServerMessage`]s. [`codec`] carries
+//! A client sends [`Request`]s in [`Envelope`]s and receives [`ServerMessage`]s. [`codec`] carries
 //! them as length-delimited bincode frames, [`json`] as JSON-RPC 2.0 lines; [`wire::sniff`] tells
 //! the two apart by the first byte. `PROTOCOL.md` beside this crate is the full description.
 
@@ -25,6 +26,7 @@ mod request;
 mod result;
 mod strict;
 mod tool;
+mod undo;
 
 pub use bytes::{Bytes, JsonText, RawPath};
 pub use error::{ErrorCode, WireError};
@@ -50,7 +52,7 @@ pub use receipt::{
 };
 pub use reply::{
     BatchResults, Event, JobInfo, Jobs, LayerStatus, Opened, OutputPage, RecordsStatus, Reply,
-    Resumed, ServerMessage, SessionStatus, Status, Stream, Welcome,
+    Resumed, ServerMessage, SessionLimits, SessionStatus, Status, Stream, Welcome,
 };
 pub use request::{
     Ask, Batch, Call, CallOptions, Cancel, Envelope, Guard, Hello, Input, Open, OpenOptions,
@@ -58,3 +60,4 @@ pub use request::{
 };
 pub use result::{CallResult, Checkpoint, Denial, Finding, Route, Severity, Span};
 pub use tool::{AuditOperation, PermissionClass, ToolMetadata, ToolSpec};
+pub use undo::{UndoQuery, UndoRecord, UndoRecords};

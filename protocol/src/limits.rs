@@ -1,4 +1,4 @@
-//! The numbers of the wire. A peer may rely on each of them.
+//! Limits of the wire protocol. A peer may rely on each of them. Pure: no I/O.
 
 /// The protocol version this crate speaks; both sides must name the same one in `Hello`.
 pub const VERSION: u16 = 1;
@@ -15,35 +15,39 @@ pub const MAX_REASON: usize = 8 * 1024;
 /// The longest name (tool, profile, client), in bytes.
 pub const MAX_NAME: usize = 128;
 
-/// How many calls one connection may have in flight.
+/// The maximum number of calls in flight on one connection.
 pub const MAX_CALLS_IN_FLIGHT: usize = 64;
 
 /// The longest timeout that a call may ask for, whatever the profile says.
 pub const MAX_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// How deep JSON that travels as text (a call's arguments, a result's data) may nest.
+/// The maximum depth of JSON that travels as text (a call's arguments, a result's data).
 pub const MAX_DEPTH: usize = 64;
 
-/// The largest request id: what every JSON implementation can hold exactly.
+/// The largest request id: the largest integer that every JSON implementation represents exactly.
 pub const MAX_ID: u64 = (1 << 53) - 1;
 
-/// How many entries a list in a request may have (`capabilities`, `names`).
+/// The maximum number of entries in a list of a request (`capabilities`, `names`).
 pub const MAX_LIST: usize = 256;
 
-/// The longest key of an object in JSON, in bytes.
+/// The longest key of a JSON object, in bytes.
 pub const MAX_KEY: usize = 64 * 1024;
 
-/// How many keys one JSON text may have in all its objects.
+/// The maximum number of keys in one JSON text, counted over all its objects.
 pub const MAX_KEYS: usize = 64 * 1024;
 
-/// The longest path, in bytes; Linux has none longer, counting its closing NUL.
+/// The longest path, in bytes. Linux's `PATH_MAX` is 4096, which includes the terminating NUL.
 pub const MAX_PATH: usize = 4095;
 
-/// The longest message or hint of an error, in bytes: an error may quote what it refuses.
+/// The longest message or hint of an error, in bytes. It is limited because an error may quote the
+/// text that it refuses.
 pub const MAX_ERROR_TEXT: usize = 4 * 1024;
 
-/// How many calls one batch may have.
+/// The maximum number of undo records in one reply.
+pub const MAX_UNDO_RECORDS: usize = 1000;
+
+/// The maximum number of calls in one batch.
 pub const MAX_BATCH: usize = 32;
 
-/// The longest grace time that a session may ask for, whatever the profile says.
+/// The longest time a session may ask to outlive its connection, whatever the profile says.
 pub const MAX_GRACE_MS: u64 = 60 * 60 * 1000;

@@ -1,4 +1,4 @@
-//! Names and ids, parsed once into types so that no bare string travels further.
+//! Names and ids, parsed once into types so that no unchecked string travels further.
 
 use crate::limits::MAX_NAME;
 use bincode::{
@@ -9,17 +9,17 @@ use bincode::{
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Why a name was refused.
+/// The reason a name was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Nothing was given.
+    /// The name is empty.
     #[error("a {0} must not be empty")]
     Empty(&'static str),
-    /// More than [`MAX_NAME`] bytes.
+    /// The name has more than [`MAX_NAME`] bytes.
     #[error("a {0} is at most {MAX_NAME} bytes long")]
     TooLong(&'static str),
-    /// A character outside the allowed set.
-    #[error("a {0} is made of letters, digits, '_', '-' and '.'; {1:?} is not one of them")]
+    /// The name has a character outside the allowed set.
+    #[error("a {0} consists of letters, digits, '_', '-' and '.'; {1:?} is not allowed")]
     Character(&'static str, char),
 }
 
@@ -44,7 +44,7 @@ macro_rules! name {
         pub struct $type(String);
 
         impl $type {
-            /// The name as text.
+            /// Returns the name as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -96,23 +96,24 @@ macro_rules! name {
 }
 
 name! {
-    /// Names one call for ever: results, spool, audit. Given by the daemon.
+    /// The permanent id of one call, used in results, the output store and the audit log. Assigned
+    /// by the daemon.
     CallId, "call id"
 }
 name! {
-    /// Names one session. Given by the daemon.
+    /// The id of one session. Assigned by the daemon.
     SessionId, "session id"
 }
 name! {
-    /// Names one question of a checkpoint. Given by the daemon.
+    /// The id of one approval request. Assigned by the daemon.
     QuestionId, "question id"
 }
 name! {
-    /// Names something that is answered from memory. Given by the daemon.
+    /// The id of one remembered approval. Assigned by the daemon.
     GrantId, "grant id"
 }
 name! {
-    /// Names one attached handler. Given by the daemon.
+    /// The id of one connected approver. Assigned by the daemon.
     HandlerId, "handler id"
 }
 name! {

@@ -1,5 +1,5 @@
-//! Reads JSON objects into structs: only objects, since serde would also take an array in the
-//! order of the fields, and with the path of the field in each error.
+//! Reads JSON objects into structs. Only objects are accepted, because serde would also take an
+//! array of the fields in order. Errors carry the path of the field.
 
 use crate::limits::MAX_LIST;
 use serde::{
@@ -8,14 +8,15 @@ use serde::{
 };
 use std::{fmt, marker::PhantomData};
 
-/// For `#[serde(deserialize_with = "object::only")]` on a field that is a struct.
+/// Deserializes a struct from a JSON object only: `#[serde(deserialize_with = "object::only")]`.
 pub(crate) fn only<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     deserializer.deserialize_map(Object(PhantomData))
 }
 
-/// Reads `text`, which must be an object; the error names the field and not the place in the text.
+/// Parses `text`, which must be a JSON object. The error names the field instead of the line and
+/// column.
 pub(crate) fn parse<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, String> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let mut track = serde_path_to_error::Track::new();
@@ -29,15 +30,17 @@ pub(crate) fn parse<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Strin
     })
 }
 
-/// For `#[serde(deserialize_with = "object::list")]` on a list: a line full of empty strings would
-/// otherwise become many times its size in memory.
+/// Deserializes a list of at most [`MAX_LIST`] entries: `#[serde(deserialize_with =
+/// "object::list")]`.
+///
+/// Without the limit, a line full of empty strings would take many times its size in memory.
 pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     deserializer.deserialize_seq(List(PhantomData))
 }
 
-/// Like [`list`], for a list that may be `null`.
+/// Deserializes a list like [`list`] does, but also accepts `null`.
 pub(crate) fn optional_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error> {

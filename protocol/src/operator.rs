@@ -1,5 +1,5 @@
-//! What an operator may ask on the operator socket: attach a handler, answer questions, look after
-//! grants and sessions. The agent socket refuses all of it but `subscribe`.
+//! Requests of the operator socket: register as an approver, answer approval requests, manage
+//! remembered approvals and sessions. The agent socket refuses all of them but `subscribe`.
 
 use crate::{
     GrantId, HandlerId, JsonText, Question, QuestionId, RawPath, SessionId, ToolName, object,
@@ -7,143 +7,144 @@ use crate::{
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// Attaches this connection as a checkpoint handler.
+/// Registers this connection as an approver.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Register {
-    /// Who answers, for events and the audit: `person:ann`, `program:/usr/bin/judge`.
+    /// The approver's name, for events and the audit log: `person:ann`, `program:/usr/bin/judge`.
     pub name: String,
-    /// What it wants to review.
+    /// The kinds of review that the approver wants to do.
     #[serde(deserialize_with = "object::list")]
     pub reviews: Vec<Review>,
-    /// Which tools, by their own names; none means all.
+    /// The tools to review, by their own names; an empty list means all.
     #[serde(default, deserialize_with = "object::list")]
     pub tools: Vec<ToolName>,
-    /// Higher is asked first.
+    /// The priority: approvers with a higher number are asked first.
     #[serde(default)]
     pub priority: i32,
-    /// How long it may take for an answer; the profile may allow less.
+    /// The time that the approver may take to answer; the profile may allow less.
     #[serde(default)]
     pub deadline_ms: Option<u64>,
-    /// If given, the handler says something (a `ping` will do) at least this often, or it counts as
-    /// hung and is asked nothing more.
+    /// The heartbeat interval. If given, the approver must send something (a `ping` is enough) at
+    /// least this often. Otherwise it counts as hung and is asked nothing more.
     #[serde(default)]
     pub heartbeat_ms: Option<u64>,
 }
 
-/// What is reviewed.
+/// The kinds of review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Review {
-    /// A call, before it runs.
+    /// A review of a call, before it runs.
     Input,
-    /// What a call gave, before the agent sees it.
+    /// A review of a call's output, before the agent sees it.
     Output,
-    /// What a command did in its transaction, before it counts.
+    /// A review of a command's effects in its transaction, before they are committed.
     Effects,
 }
 
-/// Answers a question. The first answer of a handler counts; a second is `stale_approval`.
+/// Answers an approval request. The first answer of an approver counts; a second is
+/// `stale_approval`.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// Which question.
+    /// The id of the approval request.
     pub question: QuestionId,
-    /// The digest that the question showed: the answer is to that and to nothing else.
+    /// The digest from the approval request. The answer applies to exactly that content.
     pub digest: String,
-    /// Yes, no, or something else instead.
+    /// The decision.
     pub decision: Decision,
-    /// Whether to answer the like of it from memory from now on.
+    /// The request to remember the approval for later calls of the same kind, if any.
     #[serde(default)]
     pub remember: Option<Remember>,
 }
 
-/// A handler's decision: the first three for input reviews, the next three for output reviews. Of a
-/// review of effects, all is approved, a part, or nothing.
+/// An approver's decision. The first three are for input reviews, the next three for output
+/// reviews. A review of effects takes `Approve`, `ApprovePart` or `Deny`.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// It may run as it was shown.
+    /// The call may run as shown.
     Approve,
-    /// It may run with other arguments, which are validated and judged again.
+    /// The call may run with other arguments, which are validated and judged again.
     ApproveModified(Modified),
-    /// It may not run.
+    /// The call may not run.
     Deny(Deny),
-    /// The agent gets the output as it is.
+    /// The agent gets the output unchanged.
     Pass,
-    /// The agent gets this instead.
+    /// The agent gets this output instead.
     Replace(Replace),
     /// The agent gets no output.
     Withhold(Withhold),
-    /// Of the effects, those that are not left out.
+    /// The effects are committed, except those that are left out.
     ApprovePart(Part),
 }
 
-/// What of a change set is left out.
+/// The part of a change set that is left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Part {
-    /// Everything that would delete. What was moved then has both names.
+    /// Whether every deletion is left out. A moved file then exists under both names.
     pub without_deletions: bool,
-    /// These, as the change set names them.
+    /// The paths to leave out, as the change set names them.
     #[serde(deserialize_with = "object::list")]
     pub without: Vec<RawPath>,
 }
 
-/// The arguments that the call is to have instead.
+/// The arguments that replace the call's own.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Modified {
-    /// All of them, as the tool's schema says.
+    /// The complete arguments, valid for the tool's schema.
     pub arguments: JsonText,
 }
 
-/// Why not.
+/// A denial.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deny {
-    /// What the agent is told.
+    /// The reason, which the agent is told.
     pub reason: String,
-    /// What the agent should do instead; empty if there is nothing to say.
+    /// The advice to the agent on what to do instead; empty if there is none.
     #[serde(default)]
     pub guidance: String,
 }
 
-/// The output that the agent gets instead.
+/// The output that replaces the call's own.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replace {
-    /// The whole of it.
+    /// The complete output.
     pub output: String,
 }
 
-/// Why the agent gets no output.
+/// Withholds a call's output from the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Withhold {
-    /// What the agent is told.
+    /// The reason, which the agent is told.
     pub reason: String,
 }
 
-/// What to answer from memory, and until when. Never wider than the profile's `remember`.
+/// Asks to remember an approval. Never wider than the profile's `remember` setting.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remember {
-    /// The like of what.
+    /// The calls that the approval covers.
     pub scope: Scope,
-    /// Until when.
+    /// The time for which the approval is remembered.
     pub until: Until,
 }
 
-/// What an approval is remembered for.
+/// The calls that a remembered approval covers.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// The same tool, arguments and directory.
+    /// Calls with the same tool, arguments and directory.
     ExactCall,
-    /// Every command of a `bash` call that needs an approval begins with these words.
+    /// `bash` calls in which every command that needs approval begins with these words.
     CommandPrefix(CommandPrefix),
-    /// A file tool on this path, or on one below it.
+    /// Calls of a file tool on this path, or on a path below it.
     Path(PathScope),
 }
 
@@ -151,7 +152,7 @@ pub enum Scope {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandPrefix {
-    /// Program and first arguments.
+    /// The program and its first arguments.
     #[serde(deserialize_with = "object::list")]
     pub words: Vec<String>,
 }
@@ -160,98 +161,99 @@ pub struct CommandPrefix {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathScope {
-    /// Absolute.
+    /// The absolute path.
     pub path: RawPath,
 }
 
-/// How long something is remembered.
+/// The time for which an approval is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Until {
     /// Until the session ends.
     Session,
-    /// This many milliseconds, for every session of the same user and profile.
+    /// For this many milliseconds, for every session of the same user and profile.
     Ms(u64),
 }
 
-/// Takes back what was to be remembered.
+/// Deletes a remembered approval.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Revoke {
-    /// The grant's.
+    /// The id of the remembered approval.
     pub id: GrantId,
 }
 
-/// Wants to hear of calls and decisions as they happen.
+/// Subscribes to events about calls and decisions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Subscribe {
-    /// Of one session; none means the connection's own on the agent socket, all for an operator.
+    /// The session to hear about. `None` means the connection's own session on the agent socket,
+    /// and all sessions for an operator.
     pub session: Option<SessionId>,
 }
 
-/// Ends a session: its calls are killed, its questions denied.
+/// Ends a session: its calls are killed and its approval requests denied.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Abort {
-    /// Which.
+    /// The session to end.
     pub session: SessionId,
 }
 
-/// To `Register`.
+/// The reply to `Register`.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Registered {
-    /// What the daemon calls this handler.
+    /// The daemon's id for this approver.
     pub handler: HandlerId,
 }
 
-/// To `Answer`: it was taken.
+/// The reply to `Answer`: the answer was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answered {
-    /// What is remembered from now on, if it was asked for.
+    /// The id of the remembered approval, if the answer asked for one.
     pub grant: Option<GrantId>,
 }
 
-/// To `Pending`.
+/// The reply to `Pending`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pending {
-    /// Oldest first.
+    /// The waiting approval requests, oldest first.
     pub questions: Vec<Question>,
 }
 
-/// To `Grants`.
+/// The reply to `Grants`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grants {
-    /// Oldest first.
+    /// The remembered approvals, oldest first.
     pub grants: Vec<Grant>,
 }
 
-/// Something that is answered from memory.
+/// A remembered approval.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// To revoke it by.
+    /// The id to revoke it with.
     pub id: GrantId,
-    /// For which session; none means every session of the user under the profile.
+    /// The session that it applies to. `None` means every session of the user under the profile.
     pub session: Option<SessionId>,
-    /// For which user.
+    /// The user that it applies to.
     pub uid: u32,
-    /// Under which profile.
+    /// The profile that it applies to.
     pub profile: String,
-    /// For which tool.
+    /// The tool that it applies to.
     pub tool: ToolName,
-    /// The like of what.
+    /// The calls that it covers.
     pub scope: Scope,
-    /// In words.
+    /// A description in words.
     pub summary: String,
-    /// Who approved it.
+    /// The approver who gave the approval.
     pub by: String,
-    /// How much longer; none means until the session ends.
+    /// The remaining time; `None` means until the session ends.
     pub expires_in_ms: Option<u64>,
-    /// How often it has answered.
+    /// The number of times it has been used.
     pub used: u64,
 }

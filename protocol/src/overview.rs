@@ -1,74 +1,75 @@
-//! What goes on in the daemon now, for operators: sessions, the calls under way, and how it is.
+//! The daemon's current activity, for operators: sessions, running calls, and the daemon's health.
 
 use crate::{CallId, RawPath, SessionId, ToolName};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// Everything that goes on.
+/// An overview of the daemon's current activity.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overview {
     /// The daemon's name and release.
     pub server: String,
-    /// There is a launcher; without one nothing runs.
+    /// Whether there is a launcher; without one nothing runs.
     pub launcher: bool,
-    /// Resident memory of the broker.
+    /// The broker's resident memory.
     pub memory_bytes: u64,
-    /// Questions that wait for an answer.
+    /// The number of approval requests that wait for an answer.
     pub questions: u64,
-    /// Audit records of what had happened already that could not be written.
+    /// The number of audit records that could not be written although their event had already
+    /// happened.
     pub lost_records: u64,
     /// The sessions, oldest first.
     pub sessions: Vec<SessionOverview>,
-    /// The calls under way, oldest first.
+    /// The running calls, oldest first.
     pub calls: Vec<CallOverview>,
-    /// What is kept of calls, of each user of whom something is, by uid.
+    /// The data stored for calls, one entry per user with stored data, sorted by uid.
     pub kept: Vec<KeptOverview>,
 }
 
-/// What is kept on disk of one user's calls, whatever session they were made in.
+/// The data stored on disk for one user's calls, over all sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeptOverview {
-    /// Whose.
+    /// The user's id.
     pub uid: u32,
-    /// Bytes of output that can be paged through.
+    /// The size of the stored output, in bytes.
     pub spool_bytes: u64,
-    /// The most that there may be: `quotas.spool_bytes` of the configuration.
+    /// The quota for stored output: `quotas.spool_bytes` of the configuration.
     pub spool_most: u64,
-    /// Bytes of what calls replaced, so that they can be undone.
+    /// The size of the undo records, in bytes.
     pub undo_bytes: u64,
-    /// The most that there may be: `quotas.undo_bytes` of the configuration.
+    /// The quota for undo records: `quotas.undo_bytes` of the configuration.
     pub undo_most: u64,
 }
 
-/// Lets go of what is kept of calls.
+/// Deletes what is stored for calls.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forget {
-    /// Whose; none means everybody's.
+    /// The user whose data is deleted; `None` means all users.
     #[serde(default)]
     pub uid: Option<u32>,
-    /// Output that could be paged through.
+    /// Whether to delete stored output.
     #[serde(default)]
     pub spools: bool,
-    /// What calls replaced: they can not be undone any more.
+    /// Whether to delete undo records. The calls can not be undone any more.
     #[serde(default)]
     pub undo: bool,
-    /// Only what is at least this old.
+    /// Only delete data that is at least this old.
     #[serde(default)]
     pub older_than_ms: u64,
 }
 
-/// To `Forget`: what went.
+/// The reply to `Forget`: what was deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forgotten {
-    /// How many calls' output.
+    /// The number of calls whose stored output was deleted.
     pub spools: u64,
-    /// How many calls can not be undone any more.
+    /// The number of calls whose undo record was deleted.
     pub calls: u64,
-    /// How much that was.
+    /// The number of bytes that were deleted.
     pub bytes: u64,
 }
 
@@ -76,72 +77,72 @@ pub struct Forgotten {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionOverview {
-    /// Its id.
+    /// The session's id.
     pub session: SessionId,
-    /// Whose it is.
+    /// The user id of the client that opened the session.
     pub uid: u32,
-    /// The process that opened it, where it can be seen.
+    /// The process that opened the session, if it is visible.
     pub pid: Option<u32>,
-    /// Its profile.
+    /// The session's profile.
     pub profile: String,
-    /// Its workspace.
+    /// The session's workspace.
     pub workspace: RawPath,
-    /// How long it is open.
+    /// The time for which the session has been open.
     pub time_ms: u64,
-    /// Calls made so far.
+    /// The number of calls made so far.
     pub calls: u64,
-    /// Calls under way.
+    /// The number of running calls.
     pub in_flight: u32,
-    /// Jobs that run.
+    /// The number of running jobs.
     pub jobs: u32,
-    /// What all of its processes have in memory, where a cgroup counts it.
+    /// The memory of all processes of the session, if a cgroup counts it.
     pub memory_bytes: Option<u64>,
-    /// The uid of its processes: the same as `uid`, or one that nothing else has.
+    /// The uid of the session's processes: `uid`, or one that no other session or user has.
     pub runs_as: u32,
 }
 
-/// One call under way.
+/// One running call.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallOverview {
-    /// Its id.
+    /// The call's id.
     pub call_id: CallId,
-    /// Its session.
+    /// The call's session.
     pub session: SessionId,
-    /// Which tool, by the name that the agent used.
+    /// The tool, by the name that the agent used.
     pub tool: ToolName,
-    /// Where it is.
+    /// The call's current stage.
     pub stage: CallStage,
-    /// How long ago it was asked for.
+    /// The time since the call was requested.
     pub time_ms: u64,
 }
 
-/// Where a call is between its request and its reply.
+/// The stages of a call between its request and its reply.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum CallStage {
-    /// Its arguments are read, and it is judged.
+    /// The arguments are parsed and the call is judged.
     Judge,
-    /// Somebody is asked.
+    /// The call waits for an approver.
     Checkpoint,
-    /// It waits for the calls before it.
+    /// The call waits for the calls before it.
     Queue,
-    /// It runs.
+    /// The call runs.
     Execute,
-    /// What it did is reviewed.
+    /// The call's effects are reviewed.
     Effects,
-    /// Its result is on its way.
+    /// The result is being sent.
     Reply,
 }
 
 impl CallStage {
-    /// All of them, in order.
+    /// All stages, in order.
     pub const ALL: [Self; 6] =
         [Self::Judge, Self::Checkpoint, Self::Queue, Self::Execute, Self::Effects, Self::Reply];
 
-    /// Its name, as JSON has it.
+    /// Returns the stage's name in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -159,6 +160,6 @@ impl CallStage {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kill {
-    /// Which.
+    /// The id of the call to end.
     pub call_id: CallId,
 }

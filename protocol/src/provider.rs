@@ -1,63 +1,63 @@
-//! What a provider says and hears on the provider socket: a process that registers tools of its own
-//! at run time and answers calls of them. The other sockets refuse all of it.
+//! Messages of the provider socket. A provider is a process that registers tools of its own at run
+//! time and answers calls of them. The other sockets refuse all of these requests.
 
 use crate::{JsonText, ToolMetadata, ToolName, object};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// The daemon's number for one call of a provided tool; a provider's own, and never used twice.
+/// The daemon's number for one call of a provided tool. Numbers are per provider and never reused.
 pub type Invocation = u64;
 
-/// Registers tools, all of them or none. The connection's end takes them away.
+/// Registers tools, all of them or none. They are removed when the connection ends.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provide {
-    /// One of the same name of this connection is replaced.
+    /// The tools to register. A tool of the same name from this connection is replaced.
     #[serde(deserialize_with = "object::list")]
     pub tools: Vec<ProvidedTool>,
 }
 
-/// A tool of a provider's.
+/// A tool that a provider registers.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProvidedTool {
-    /// Its own name; not one of a built-in tool.
+    /// The tool's own name; it must not be the name of a built-in tool.
     pub name: ToolName,
-    /// Names that mean the same.
+    /// Other names of the same tool.
     #[serde(default, deserialize_with = "object::list")]
     pub aliases: Vec<ToolName>,
-    /// For the model.
+    /// A description for the model.
     pub description: String,
-    /// JSON Schema of the arguments, an object; it refers to nothing outside itself.
+    /// The JSON Schema of the arguments, an object. It must not refer to anything outside itself.
     pub schema: JsonText,
-    /// What it says of itself. Believed only where the session's profile says so.
+    /// The tool's claims about itself. They are trusted only if the session's profile says so.
     #[serde(default, deserialize_with = "object::only")]
     pub metadata: ToolMetadata,
-    /// Takes the place of a tool that another connection of the same user provides.
+    /// Whether to replace a tool that another connection of the same user provides.
     #[serde(default)]
     pub r#override: bool,
 }
 
-/// Takes tools back. Calls of them that are under way go on.
+/// Removes registered tools. Running calls of them go on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unprovide {
-    /// By their own names.
+    /// The tools' own names.
     #[serde(deserialize_with = "object::list")]
     pub names: Vec<ToolName>,
 }
 
-/// How far an invocation is.
+/// The progress of an invocation.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InvokeProgress {
-    /// Which.
+    /// The invocation's number.
     pub invocation: Invocation,
-    /// What is being done.
+    /// The current activity.
     pub message: String,
     /// Units done.
     pub done: u64,
-    /// Units in all, if known.
+    /// Units in total, if known.
     #[serde(default)]
     pub total: Option<u64>,
 }
@@ -66,9 +66,9 @@ pub struct InvokeProgress {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InvokeOutput {
-    /// Which.
+    /// The invocation's number.
     pub invocation: Invocation,
-    /// At most [`crate::limits::MAX_CHUNK`] bytes.
+    /// The text, at most [`crate::limits::MAX_CHUNK`] bytes.
     pub text: String,
 }
 
@@ -76,49 +76,50 @@ pub struct InvokeOutput {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InvokeResult {
-    /// Which.
+    /// The invocation's number.
     pub invocation: Invocation,
-    /// What a model should read, after what was sent as output.
+    /// The text for the model. It follows the text that was sent as output.
     #[serde(default)]
     pub output: String,
-    /// Structured result.
+    /// The structured result.
     #[serde(default)]
     pub data: Option<JsonText>,
-    /// Why it did not succeed.
+    /// The reason the invocation did not succeed.
     #[serde(default)]
     pub error: Option<String>,
 }
 
-/// To `Provide`: all of them are there.
+/// The reply to `Provide`: all tools are registered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provided {
-    /// All that this connection provides now, sorted.
+    /// The names of all tools that this connection provides now, sorted.
     pub names: Vec<ToolName>,
 }
 
-/// To a provider: do this. It was judged, and approved where it had to be.
+/// Tells a provider to run a tool. The call was judged, and approved if it needed approval.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Invoke {
-    /// To answer it by.
+    /// The number to answer the invocation with.
     pub invocation: Invocation,
-    /// The same for calls of one session and another for each other: all that is told of it.
+    /// An opaque session name: equal for calls of one session, different for different sessions.
+    /// The provider learns nothing else about the session.
     pub session: String,
     /// The tool's own name.
     pub tool: ToolName,
-    /// They fit the tool's schema.
+    /// The arguments, which are valid for the tool's schema.
     pub arguments: JsonText,
-    /// Why, in the agent's own words.
+    /// The reason for the call in the agent's own words.
     pub reason: Option<String>,
-    /// When the call ends without an answer.
+    /// The time after which the call ends without an answer.
     pub deadline_ms: u64,
 }
 
-/// To a provider: nobody waits for the result any more.
+/// Tells a provider that nobody waits for the result any more.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InvokeCancelled {
-    /// Which.
+    /// The invocation's number.
     pub invocation: Invocation,
 }

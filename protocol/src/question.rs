@@ -1,4 +1,4 @@
-//! A checkpoint's question, what an approver sees of it, and the news of calls and decisions.
+//! The approval request, what an approver sees of it, and events about calls and decisions.
 
 use crate::{
     CallId, Finding, JsonText, QuestionId, RawPath, Review, SessionId, ToolName, WireError, object,
@@ -6,19 +6,20 @@ use crate::{
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// Asks a handler whether a call may run, or whether its output may be seen.
+/// An approval request: asks an approver whether a call may run, whether its effects are committed,
+/// or whether its output may be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
-    /// To answer it by.
+    /// The id to answer the request with.
     pub question: QuestionId,
-    /// SHA-256 in hex over everything that would run; the answer repeats it.
+    /// SHA-256 in hex over everything that would run; the answer must repeat it.
     pub digest: String,
-    /// What is reviewed.
+    /// The part of the call under review: input, effects or output.
     pub review: Review,
-    /// Who asks.
+    /// The client that made the call.
     pub asker: Asker,
-    /// The call.
+    /// The call's id.
     pub call_id: CallId,
     /// The tool's own name.
     pub tool: ToolName,
@@ -26,37 +27,37 @@ pub struct Question {
     pub arguments: JsonText,
     /// The session's current directory.
     pub cwd: RawPath,
-    /// The agent's own words, which nobody has checked.
+    /// The agent's reason in its own words, which nobody has checked.
     pub reason: Option<String>,
-    /// The agent's reverse thinking, if the tool asks for it.
+    /// The agent's reverse thinking, if the tool requires it.
     pub reverse_thinking: Option<ReverseThinking>,
-    /// What the analysis found.
+    /// The findings of the command analysis.
     pub findings: Vec<Finding>,
-    /// Why it is asked: the mode or the rule.
+    /// Why approval is required: the mode or the rule.
     pub why: String,
-    /// What would happen, rendered from what would run.
+    /// A preview of what would happen, rendered from what would run.
     pub view: View,
-    /// What the agent would see, in an output review.
+    /// In an output review, the output that the agent would see.
     pub output: Option<String>,
-    /// What may be remembered: `exact_call`, `command_prefix`, `path`.
+    /// The scopes for which an approval may be remembered: `exact_call`, `command_prefix`, `path`.
     pub scopes: Vec<String>,
-    /// The first words of the command, as a `command_prefix` would have them.
+    /// The first words of the command, in the form of a `command_prefix`.
     pub prefix: Vec<String>,
-    /// When it is denied without an answer.
+    /// The time left; without an answer the request is then denied.
     pub expires_in_ms: u64,
 }
 
-/// Who asks.
+/// The client that made the call which needs approval.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asker {
-    /// The client's user.
+    /// The client's user id.
     pub uid: u32,
-    /// The client's process; 0 if it is not known.
+    /// The client's process id; 0 if unknown.
     pub pid: u32,
-    /// The systemd unit that the client runs in, if it is known.
+    /// The systemd unit that the client runs in, if known.
     pub unit: Option<String>,
-    /// Its session.
+    /// The client's session.
     pub session: SessionId,
     /// The session's profile.
     pub profile: String,
@@ -64,165 +65,168 @@ pub struct Asker {
     pub workspace: RawPath,
 }
 
-/// What would happen. Control and bidirectional characters in its texts are made visible.
+/// The preview shown to an approver. Control and bidirectional characters in its texts are made
+/// visible.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct View {
-    /// What would be done, one act per line.
+    /// The actions, one per line.
     pub lines: Vec<ViewLine>,
-    /// What would be touched.
+    /// The paths that would be changed.
     pub targets: Vec<Target>,
     /// A unified diff of a text file that would be written or deleted.
     pub diff: Option<String>,
-    /// The diff is longer than is shown.
+    /// Whether the diff was cut because it is too long.
     pub diff_cut: bool,
-    /// The change set: every path that would be another, in a review of effects or of a file tool.
+    /// The change set: every path that would change, in a review of effects or of a file tool.
     #[serde(default)]
     pub changes: Vec<FileChange>,
 }
 
-/// What becomes of one path.
+/// The change to one path.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileChange {
-    /// Absolute: where it is afterwards, or was if it is gone.
+    /// The absolute path after the change, or before it if the path is deleted.
     pub path: RawPath,
     /// `created`, `replaced`, `appended`, `edited`, `deleted`, `moved`, `mode` or `touched`.
     pub effect: String,
-    /// Where it was, if it was moved.
+    /// The old path, if it was moved.
     pub from: Option<RawPath>,
-    /// How many entries it is, with what is below it.
+    /// The number of entries at and below the path.
     pub entries: u64,
-    /// Bytes before, of a regular file.
+    /// The size of a regular file before, in bytes.
     pub size_before: u64,
-    /// Bytes afterwards, of a regular file.
+    /// The size of a regular file afterwards, in bytes.
     pub size: u64,
-    /// Something that was there before is lost by it, and is asked about.
+    /// Whether the change is a loss: something that existed before would be lost, which needs
+    /// approval.
     pub lost: bool,
 }
 
-/// One act.
+/// One action of the preview.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ViewLine {
-    /// What would be done.
+    /// The text of the action.
     pub text: String,
-    /// Which of the question's findings are about it, counted from 0.
+    /// The indices, from 0, of the approval request's findings about this action.
     pub findings: Vec<u32>,
 }
 
-/// Something that would be touched.
+/// A path that would be changed.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// Absolute.
+    /// The absolute path.
     pub path: RawPath,
-    /// What is there now: `file`, `directory`, `symlink`, `other`; none if nothing is.
+    /// The kind of file at the path now: `file`, `directory`, `symlink`, `other`; `None` if it is
+    /// missing.
     pub there: Option<String>,
-    /// How large it is.
+    /// The size of what exists now.
     pub size: u64,
-    /// What is there now would be gone afterwards.
+    /// Whether what exists now would be lost.
     pub lost: bool,
 }
 
-/// What a tool that asks for reverse thinking wants with a call.
+/// The reverse thinking that some tools require with a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReverseThinking {
-    /// What is taken for granted.
+    /// The agent's assumptions.
     #[serde(deserialize_with = "object::list")]
     pub assumptions: Vec<String>,
-    /// How it could go wrong.
+    /// Ways in which the call could go wrong.
     #[serde(deserialize_with = "object::list")]
     pub failure_scenarios: Vec<String>,
-    /// Whether to go on.
+    /// The agent's verdict: whether to go on.
     pub verdict: String,
-    /// Why.
+    /// The reason for the verdict.
     pub verdict_reason: String,
 }
 
-/// A question that needs no answer any more.
+/// The event that an approval request needs no answer any more.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuestionOver {
-    /// Which.
+    /// The id of the approval request.
     pub question: QuestionId,
     /// `approved`, `denied`, `passed`, `replaced`, `withheld`, `expired`, `cancelled`.
     pub outcome: String,
-    /// Who or what ended it.
+    /// The name of the approver, or the cause, that ended the request.
     pub by: String,
 }
 
-/// A decision of a checkpoint: the `tool_approval` event.
+/// The decision on an approval request: the `tool_approval` event.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
-    /// Whose call.
+    /// The session of the call.
     pub session: SessionId,
-    /// The call.
+    /// The call's id.
     pub call_id: CallId,
     /// The tool's own name.
     pub tool: ToolName,
-    /// What was reviewed.
+    /// The kind of review.
     pub review: Review,
     /// `approved`, `modified`, `denied`, `passed`, `replaced` or `withheld`.
     pub decision: String,
-    /// `handler:NAME`, `remembered:ID`, or `default` when nobody could be asked.
+    /// The decider: `handler:NAME`, `remembered:ID`, or `default` if nobody could be asked.
     pub by: String,
-    /// Why.
+    /// The reason for the decision.
     pub reason: String,
-    /// What was decided about; empty if no question was made.
+    /// The digest of what was decided on; empty if no approval request was made.
     pub digest: String,
 }
 
-/// A call begins.
+/// The event that a call begins.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallStarted {
-    /// Whose.
+    /// The call's session.
     pub session: SessionId,
-    /// The call.
+    /// The call's id.
     pub call_id: CallId,
     /// The tool, as the agent named it.
     pub tool: ToolName,
-    /// Its arguments; what is longer than 16 KiB is left out.
+    /// The call's arguments; left out if longer than 16 KiB.
     pub arguments: JsonText,
-    /// The agent's own words.
+    /// The agent's reason in its own words.
     pub reason: Option<String>,
 }
 
-/// A call has ended.
+/// The event that a call has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallEnded {
-    /// Whose.
+    /// The call's session.
     pub session: SessionId,
-    /// The call.
+    /// The call's id.
     pub call_id: CallId,
     /// The tool, as the agent named it.
     pub tool: ToolName,
-    /// Whether it did what it should.
+    /// Whether the call succeeded.
     pub success: bool,
-    /// The program's status.
+    /// The program's exit status.
     pub exit_code: Option<i32>,
-    /// Why it did not succeed.
+    /// The reason the call did not succeed.
     pub error: Option<WireError>,
-    /// What the agent sees, at most 4 KiB of it.
+    /// The output that the agent sees, cut to 4 KiB.
     pub output: String,
-    /// From the first stage to the last.
+    /// The time from the first stage of the call to the last.
     pub execution_time_ms: u64,
 }
 
-/// A call was refused by policy or checkpoint; its `call_ended` follows.
+/// The event that policy or an approver denied a call; its `call_ended` follows.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Denied {
-    /// Whose.
+    /// The call's session.
     pub session: SessionId,
-    /// The call.
+    /// The call's id.
     pub call_id: CallId,
     /// The tool, as the agent named it.
     pub tool: ToolName,
-    /// Why, and what to do.
+    /// The reason for the denial, and what to do.
     pub error: WireError,
 }

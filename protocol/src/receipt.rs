@@ -1,117 +1,122 @@
-//! What was really enforced: read back from the kernel, not copied from the request.
+//! The receipt: which confinement is really in force, read back from the kernel and not copied from
+//! the request.
 
 use crate::{Denial, Guard, RawPath};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// What a session's cell is held by.
+/// The confinement of a session's cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Receipt {
     /// The profile's name.
     pub profile: String,
-    /// SHA-256 of the profile as resolved.
+    /// SHA-256 of the resolved profile.
     pub profile_digest: String,
-    /// Landlock, if in force.
+    /// Landlock; `None` if it is not in force.
     pub landlock: Option<LandlockReceipt>,
-    /// The system call filter, if in force.
+    /// The system call filter; `None` if it is not in force.
     pub seccomp: Option<SeccompReceipt>,
-    /// The namespaces that are the session's own: `mount`, `pid`, `network`, …
+    /// The session's own namespaces: `mount`, `pid`, `network`, …
     pub namespaces: Vec<String>,
-    /// Whom the tools run as.
+    /// The user id that the tools run as.
     pub uid: u32,
-    /// And their group.
+    /// The group id that the tools run as.
     pub gid: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
-    /// The five capability sets, as the kernel prints them; all zero.
+    /// The five capability sets, as the kernel prints them; all are zero.
     pub capabilities: String,
-    /// Privilege can not be gained by executing.
+    /// Whether `no_new_privs` is set: executing a program can not gain privilege.
     pub no_new_privs: bool,
     /// The securebits word.
     pub securebits: u32,
-    /// Each limit and who holds it.
+    /// Each resource limit and the mechanism that enforces it.
     pub limits: Vec<LimitReceipt>,
-    /// Layers that the profile allowed to be missing and that are.
+    /// Missing layers that the profile marks as optional.
     pub degraded: Vec<Degraded>,
-    /// How `bash` is held; `text` where the profile says more and the host has no overlays.
+    /// The guard of `bash`. It is `text` if the profile asks for a stricter one and the host has no
+    /// overlays.
     pub guard: Guard,
-    /// Layers whose refusals to programs `denials` does not tell, because the kernel's records of
-    /// them can not be had; `records` if some of this call's are missing.
+    /// Layers whose refusals to programs are not in `denials`, because the kernel's records of them
+    /// are unavailable. The entry `records` means that some records of this call are missing.
     pub unrecorded: Vec<Degraded>,
-    /// What of the network there is.
+    /// The network access in force.
     pub network: NetworkReceipt,
-    /// Whom the session is for, where its uid is one that nothing else has: this user's files are the
-    /// session's own where it may write, and what it makes there is this user's.
+    /// The user that the session works for, if the session runs under a uid of its own. This user's
+    /// files belong to the session where it may write, and files it creates there belong to this
+    /// user.
     pub for_uid: Option<u32>,
-    /// The profile is observed and not enforced; none if it is enforced.
+    /// Set if the profile is observed and not enforced; `None` if it is enforced.
     pub observed: Option<Observed>,
-    /// The directories of the profile's `fs.unguarded`: what commands change there is held back by
-    /// no transaction, and can not be undone.
+    /// The directories of the profile's `fs.unguarded`. Changes that commands make there take
+    /// effect without a transaction, and can not be undone.
     pub unguarded: Vec<RawPath>,
 }
 
-/// The network as enforced.
+/// The network access in force.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetworkReceipt {
-    /// `none` (nothing is up) or `loopback`, in a network of the session's own; `ports` in the
-    /// host's; `host` if there is no network namespace, by the profile's leave, and Landlock refuses
-    /// TCP where it can.
+    /// The network mode:
+    /// - `none` (no interface is up) or `loopback`, in a network namespace of the session's own;
+    /// - `ports`, in the host's network namespace;
+    /// - `host` if there is no network namespace, because the profile allows that. Landlock then
+    ///   refuses TCP where it can.
     pub mode: String,
-    /// With `ports`, what TCP connects to, at every address.
+    /// With `ports`, the TCP ports that may be connected to, at every address.
     pub ports: Vec<u16>,
 }
 
-/// A profile that is observed and not enforced.
+/// A profile that is observed and not enforced: violations are recorded only.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Observed {
     /// The profile that is enforced in its place.
     pub under: String,
-    /// What it would have refused to this call, and did not.
+    /// The denials that the observed profile would have caused for this call; the call was allowed.
     pub would_refuse: Vec<Denial>,
 }
 
-/// Landlock as enforced.
+/// The Landlock rules in force.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LandlockReceipt {
-    /// The kernel's ABI.
+    /// The kernel's Landlock ABI version.
     pub abi: u32,
-    /// The rights that are handled, hence denied unless granted.
+    /// The handled access rights, which are denied unless a rule grants them.
     pub rights: Vec<String>,
-    /// The scopes that are closed.
+    /// The Landlock scopes in force.
     pub scopes: Vec<String>,
-    /// How many path rules grant something.
+    /// The number of path rules that grant something.
     pub rules: u32,
 }
 
-/// The filter as installed.
+/// The seccomp filter in force.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeccompReceipt {
-    /// SHA-256 of the program's instructions.
+    /// SHA-256 of the filter program's instructions.
     pub digest: String,
-    /// Its length.
+    /// The number of instructions.
     pub instructions: u32,
-    /// How many system calls it lets through, some of them with checked arguments.
+    /// The number of system calls that the filter allows, some of them with checked arguments.
     pub syscalls: u32,
 }
 
-/// One limit.
+/// One resource limit.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitReceipt {
     /// `memory`, `processes`, `cpu`, `file_size`, `open_files`, `core`.
     pub name: String,
-    /// Its value in its unit.
+    /// The limit's value, in its unit.
     pub value: u64,
-    /// `cgroup v2`, `cgroup v1` or `rlimit`.
+    /// The mechanism that enforces it: `cgroup v2`, `cgroup v1` or `rlimit`.
     pub by: String,
 }
 
-/// A layer that is missing, by the profile's leave.
+/// A missing layer that the profile marks as optional.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Degraded {

@@ -1,159 +1,187 @@
-//! What the daemon answers and tells.
+//! The daemon's replies and events.
 
 use crate::{
     Answered, Approval, Bytes, CallEnded, CallId, CallResult, CallStarted, Denied, Forgotten,
     Grants, Invoke, InvokeCancelled, KeptOverview, Open, Overview, Pending, Provided, Question,
-    QuestionOver, RawPath, Receipt, Registered, RequestId, SessionId, ToolSpec, WireError,
+    QuestionOver, RawPath, Receipt, Registered, RequestId, SessionId, ToolSpec, UndoRecords,
+    WireError,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// Everything the daemon may send.
+/// Every message the daemon may send.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum ServerMessage {
-    /// The one answer to a request. Without an id it is about the connection, which then closes.
+    /// The one reply to a request. A reply without an id is about the connection, which then
+    /// closes.
     Reply {
-        /// The request's.
+        /// The id of the request.
         id: Option<RequestId>,
-        /// The answer.
+        /// The reply.
         reply: Reply,
     },
-    /// News of a call under way.
+    /// An event, for example about a running call.
     Event(Event),
 }
 
-/// Answers, one per request.
+/// The replies, one per request.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum Reply {
-    /// To `Hello`.
+    /// The reply to `Hello`.
     Welcome(Welcome),
-    /// To `Open`.
+    /// The reply to `Open`.
     Opened(Box<Opened>),
-    /// To `Call`, whatever happened.
+    /// The reply to `Call`, whatever happened.
     Result(Box<CallResult>),
-    /// To `Cancel` and `Close`: it is done.
+    /// The reply to `Cancel`, `Close` and other requests that return no data: it is done.
     Done,
-    /// To `Ping`.
+    /// The reply to `Ping`.
     Pong,
-    /// To `Output`.
+    /// The reply to `Output`.
     Output(OutputPage),
-    /// To `Tools`, sorted by name.
+    /// The reply to `Tools`, sorted by name.
     Tools(Vec<ToolSpec>),
-    /// To `Status`.
+    /// The reply to `Status`.
     Status(Box<Status>),
-    /// To anything that could not be done. (A call that ran and failed is a `Result`.)
+    /// The reply to any request that could not be done. (A call that ran and failed is a `Result`.)
     Error(WireError),
-    /// To `Register`.
+    /// The reply to `Register`.
     Registered(Registered),
-    /// To `Answer`.
+    /// The reply to `Answer`.
     Answered(Answered),
-    /// To `Pending`.
+    /// The reply to `Pending`.
     Pending(Pending),
-    /// To `Grants`.
+    /// The reply to `Grants`.
     Grants(Grants),
-    /// To `Provide`.
+    /// The reply to `Provide`.
     Provided(Provided),
-    /// To `Resume`.
+    /// The reply to `Resume`.
     Resumed(Box<Resumed>),
-    /// To `Batch`.
+    /// The reply to `Batch`.
     Batch(BatchResults),
-    /// To `Jobs`.
+    /// The reply to `Jobs`.
     Jobs(Jobs),
-    /// To `Overview`.
+    /// The reply to `Overview`.
     Overview(Box<Overview>),
-    /// To `Forget`.
+    /// The reply to `Forget`.
     Forgotten(Forgotten),
+    /// The reply to `UndoRecords`.
+    UndoRecords(UndoRecords),
 }
 
 /// The daemon's side of the greeting.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Welcome {
-    /// The version spoken from here on.
+    /// The protocol version used from here on.
     pub version: u16,
     /// The daemon's name and release.
     pub server: String,
-    /// Optional behaviours that the daemon knows.
+    /// Optional features that the daemon supports.
     pub capabilities: Vec<String>,
 }
 
-/// A session was made.
+/// The reply to `Open`: the session was created.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Opened {
-    /// Its id.
+    /// The session's id.
     pub session: SessionId,
-    /// Its workspace, with symbolic links resolved: where calls start.
+    /// The session's workspace, with symbolic links resolved. Calls start there.
     pub workspace: RawPath,
-    /// What is enforced.
+    /// The confinement in force.
     pub receipt: Receipt,
-    /// To resume it with; none if it ends with its connection. A secret.
+    /// The secret token to resume the session with; `None` if the session ends with its connection.
     pub token: Option<String>,
-    /// How long it outlives its connection.
+    /// The time for which the session outlives its connection.
     pub grace_ms: u64,
+    /// The limits of the session's calls.
+    pub limits: SessionLimits,
 }
 
-/// A session was taken over.
+/// The limits of a session's calls, which its profile sets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionLimits {
+    /// The timeout of a call that names none, in milliseconds.
+    pub timeout_ms: u64,
+    /// The longest timeout, in milliseconds. A longer one is cut to it.
+    pub max_timeout_ms: u64,
+    /// The bytes of output that a result carries.
+    pub output_bytes: u64,
+    /// The largest file that a file tool reads or writes, in bytes.
+    pub file_bytes: u64,
+    /// The bytes of a call's output that are stored.
+    pub spool_bytes: u64,
+    /// The number of jobs at once.
+    pub jobs: u64,
+    /// The number of read-only calls at once.
+    pub parallel: u64,
+}
+
+/// The reply to `Resume`: the session now belongs to this connection.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resumed {
-    /// Its id.
+    /// The session's id.
     pub session: SessionId,
-    /// Its workspace.
+    /// The session's workspace.
     pub workspace: RawPath,
-    /// What is enforced.
+    /// The confinement in force.
     pub receipt: Receipt,
-    /// How long it outlives its connection.
+    /// The time for which the session outlives its connection.
     pub grace_ms: u64,
-    /// What it was opened with: a session that replaces it asks for exactly this.
+    /// The request that opened the session. A session that replaces it asks for exactly this.
     pub terms: Open,
-    /// Calls that are still under way; their replies come under these ids.
+    /// Calls that are still running; their replies use these ids.
     pub running: Vec<RequestId>,
     /// Calls that have ended; their replies follow at once, under these ids.
     pub finished: Vec<RequestId>,
+    /// The limits of the session's calls.
+    pub limits: SessionLimits,
 }
 
-/// What became of a batch.
+/// The results of a batch.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchResults {
-    /// One for each call, in the order of the calls.
+    /// One result for each call, in the order of the calls.
     pub results: Vec<CallResult>,
 }
 
-/// Jobs.
+/// A list of background jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Jobs {
-    /// By session, then by number.
+    /// The jobs, sorted by session, then by number.
     pub jobs: Vec<JobInfo>,
 }
 
-/// One job.
+/// One background job.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobInfo {
-    /// Its session.
+    /// The job's session.
     pub session: SessionId,
-    /// Its number there.
+    /// The job's number in its session.
     pub job: u64,
-    /// The call that started it; its output can be paged through by this.
+    /// The call that started the job; the job's output is stored under this id.
     pub call_id: CallId,
-    /// What it runs, in short.
+    /// The job's command, shortened.
     pub command: String,
-    /// It still runs.
+    /// Whether the job is still running.
     pub running: bool,
-    /// Its status, once it has ended.
+    /// The job's exit status, once it has ended.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the job.
     pub signal: Option<i32>,
-    /// How much it has printed.
+    /// The number of bytes the job has printed.
     pub output_bytes: u64,
-    /// How long it has run.
+    /// The job's run time.
     pub time_ms: u64,
 }
 
-/// Which of a call's streams.
+/// The streams of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
@@ -165,7 +193,7 @@ pub enum Stream {
     Content,
 }
 
-/// News of a call under way, and of checkpoints.
+/// Events about running calls, and about approval requests.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Event {
@@ -173,111 +201,112 @@ pub enum Event {
     Output {
         /// The `id` of the `Call`.
         call: RequestId,
-        /// Which stream.
+        /// The stream it belongs to.
         stream: Stream,
         /// The bytes.
         data: Bytes,
     },
-    /// How far a long call is.
+    /// The progress of a long call.
     Progress {
         /// The `id` of the `Call`.
         call: RequestId,
-        /// What is being done.
+        /// The current activity.
         message: String,
         /// Units done.
         done: u64,
-        /// Units in all, if known.
+        /// Units in total, if known.
         total: Option<u64>,
     },
-    /// To a handler: answer this.
+    /// To an approver: an approval request to answer.
     Question(Box<Question>),
-    /// To the handlers that were asked: no answer is needed any more.
+    /// To the approvers that were asked: no answer is needed any more.
     QuestionOver(QuestionOver),
-    /// To subscribers: what a checkpoint decided.
+    /// To subscribers: the decision on an approval request.
     ToolApproval(Approval),
     /// To subscribers: a call begins.
     CallStarted(CallStarted),
     /// To subscribers: a call has ended.
     CallEnded(CallEnded),
-    /// To subscribers: a call was refused.
+    /// To subscribers: a call was denied.
     Denied(Denied),
-    /// To a provider: do this.
+    /// To a provider: run one of its tools.
     Invoke(Box<Invoke>),
     /// To a provider: nobody waits for the result any more.
     InvokeCancelled(InvokeCancelled),
     /// To subscribers: a piece of a call's output, in order of arrival.
     CallOutput {
-        /// Whose.
+        /// The session of the call.
         session: SessionId,
-        /// The call.
+        /// The call's id.
         call_id: CallId,
-        /// Which stream.
+        /// The stream it belongs to.
         stream: Stream,
         /// The bytes.
         data: Bytes,
     },
-    /// To a subscriber that did not keep up: what is missing before the next event.
+    /// To a subscriber that did not keep up: the number of events missing before the next one.
     Lost {
-        /// How many events.
+        /// The number of missing events.
         events: u64,
-        /// How much output was in them.
+        /// The number of output bytes in the missing events.
         bytes: u64,
     },
 }
 
-/// A page of a spool.
+/// A page of a call's stored output.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutputPage {
-    /// The call.
+    /// The call's id.
     pub call_id: CallId,
-    /// Where this page starts.
+    /// The offset of this page in the stored output.
     pub offset: u64,
-    /// Its bytes; empty at the end.
+    /// The bytes of the page; empty at the end of the output.
     pub data: Bytes,
-    /// How much the spool holds in all.
+    /// The size of the stored output.
     pub spooled: u64,
-    /// How much the call printed in all; more than `spooled` if the spool's own limit was met.
+    /// The total number of bytes the call printed. It is more than `spooled` if the output store's
+    /// own limit was reached.
     pub total: u64,
 }
 
-/// What the daemon is and can enforce.
+/// The daemon's identity, and what it can enforce.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Status {
-    /// Name and release.
+    /// The daemon's name and release.
     pub server: String,
-    /// The build id that all rooms share.
+    /// The build id that the broker, launcher and cell share.
     pub build_id: String,
     /// The kernel's release.
     pub kernel: String,
-    /// `system`, or `user` for rooms on user namespaces.
+    /// `system`, or `user` if the daemon runs without privilege on user namespaces.
     pub mode: String,
-    /// The broker's process, its uid, and its capabilities (none is the only good answer).
+    /// The broker's process, its uid, and its capabilities (it should have none).
     pub broker: String,
-    /// The launcher, or why there is none.
+    /// The launcher, or the reason there is none.
     pub launcher: String,
-    /// Each layer and whether this host has it.
+    /// Each layer of confinement, and whether this host has it.
     pub layers: Vec<LayerStatus>,
-    /// The profiles this peer may use.
+    /// The profiles that this peer may use.
     pub profiles: Vec<String>,
     /// The sessions of this peer.
     pub sessions: Vec<SessionStatus>,
-    /// What is kept of this peer's calls.
+    /// The data stored for this peer's calls: output and undo records.
     pub kept: KeptOverview,
-    /// Whether the kernel's records of what programs were refused can be had.
+    /// The availability of the kernel's records of what it refused to programs.
     pub records: RecordsStatus,
 }
 
-/// Whether the kernel's records of what programs were refused can be had.
+/// The availability of the kernel's records of what it refused to programs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordsStatus {
-    /// Whether they come.
+    /// Whether the records are available.
     pub available: bool,
-    /// Of what, or why not.
+    /// The denials that the records cover, or the reason the records are unavailable.
     pub detail: String,
-    /// What to do if they do not.
+    /// The advice on what to do if the records are unavailable.
     pub advice: String,
 }
 
@@ -285,13 +314,13 @@ pub struct RecordsStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayerStatus {
-    /// Its name, as profiles write it.
+    /// The layer's name, as profiles write it.
     pub layer: String,
-    /// Whether it can be enforced here.
+    /// Whether the layer can be enforced on this host.
     pub available: bool,
-    /// Version, kind, or why not.
+    /// The layer's version or kind, or why it is unavailable.
     pub detail: String,
-    /// What it means for the profiles, and what to do if it is missing.
+    /// The consequences for the profiles, and the advice on what to do if the layer is missing.
     pub advice: String,
 }
 
@@ -299,14 +328,14 @@ pub struct LayerStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionStatus {
-    /// Its id.
+    /// The session's id.
     pub session: SessionId,
-    /// Its workspace.
+    /// The session's workspace.
     pub workspace: RawPath,
-    /// Its profile.
+    /// The session's profile.
     pub profile: String,
-    /// Calls made so far.
+    /// The number of calls made so far.
     pub calls: u64,
-    /// Calls under way.
+    /// The number of calls that are running now.
     pub in_flight: u32,
 }

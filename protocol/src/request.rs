@@ -1,133 +1,136 @@
-//! What a client may ask.
+//! The requests that a client may send.
 
 use crate::{
     Abort, Answer, Bytes, CallId, Forget, InvokeOutput, InvokeProgress, InvokeResult, JsonText,
     Kill, Provide, RawPath, Register, ReverseThinking, Revoke, SessionId, Subscribe, ToolName,
-    Unprovide, object,
+    UndoQuery, Unprovide, object,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// The client's own number for a request; its reply and events carry it.
+/// The client's own number for a request. Its reply and events carry the same number.
 pub type RequestId = u64;
 
 /// A request and its number.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Envelope {
-    /// Chosen by the client; not used twice while the first is under way.
+    /// The request's number, chosen by the client. It must not be reused while the first request
+    /// runs.
     pub id: RequestId,
-    /// What is asked.
+    /// The request.
     pub request: Request,
 }
 
-/// Everything a client may ask. In JSON the variant's snake-case name is the method.
+/// Every request that a client may send. In JSON the variant's snake-case name is the method.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Request {
-    /// First on every connection.
+    /// Greets the daemon. Must be the first request on every connection.
     Hello(Hello),
-    /// Makes the connection's session.
+    /// Creates the connection's session.
     Open(Open),
     /// Calls a tool in the session.
     Call(Call),
-    /// A piece of a call's attachment (bash: stdin; write_file: content). Has no reply.
+    /// Sends a piece of a call's attachment (bash: stdin; write_file: content). Has no reply.
     Input(Input),
     /// Ends a call early.
     Cancel(Cancel),
-    /// Ends the session; the reply comes when nothing of it is left.
+    /// Ends the session. The reply comes when all its processes are gone.
     Close,
-    /// Answers at once.
+    /// Asks for an immediate `Pong`.
     Ping,
-    /// Pages through the spool of an earlier call.
+    /// Reads a page of the stored output of an earlier call.
     Output(OutputQuery),
-    /// The tools and their schemas.
+    /// Lists the tools and their schemas.
     Tools(ToolsQuery),
-    /// What the daemon is and what it can enforce.
+    /// Asks for the daemon's identity and what it can enforce.
     Status,
-    /// Operators: attaches this connection as a handler, or changes how it is attached.
+    /// Operators: registers this connection as an approver, or changes its registration.
     Register(Register),
-    /// Operators: answers a question.
+    /// Operators: answers an approval request.
     Answer(Box<Answer>),
-    /// Operators: detaches the handler.
+    /// Operators: removes this connection as an approver.
     Withdraw,
-    /// Operators: the questions that wait for an answer.
+    /// Operators: lists the approval requests that wait for an answer.
     Pending,
-    /// Operators: what is answered from memory.
+    /// Operators: lists the remembered approvals.
     Grants,
-    /// Operators: takes back what was to be remembered.
+    /// Operators: deletes a remembered approval.
     Revoke(Revoke),
-    /// Wants to hear of calls and decisions as they happen.
+    /// Subscribes to events about calls and decisions.
     Subscribe(Subscribe),
     /// Operators: ends a session.
     Abort(Abort),
     /// Providers: registers tools.
     Provide(Provide),
-    /// Providers: takes tools back.
+    /// Providers: removes registered tools.
     Unprovide(Unprovide),
-    /// Providers: how far an invocation is.
+    /// Providers: reports the progress of an invocation.
     InvokeProgress(InvokeProgress),
-    /// Providers: a piece of an invocation's output.
+    /// Providers: sends a piece of an invocation's output.
     InvokeOutput(InvokeOutput),
-    /// Providers: the result of an invocation.
+    /// Providers: sends the result of an invocation.
     InvokeResult(Box<InvokeResult>),
     /// Takes over a session whose connection is gone, instead of `Open`.
     Resume(Resume),
-    /// Several calls at once; one reply with all results, in order.
+    /// Makes several calls at once. One reply has all results, in order.
     Batch(Batch),
-    /// The jobs of this peer's sessions.
+    /// Lists the jobs of this peer's sessions.
     Jobs,
-    /// Operators: what goes on now.
+    /// Operators: lists the running sessions and calls.
     Overview,
     /// Operators: ends a call.
     Kill(Kill),
-    /// Operators: lets go of what is kept of calls.
+    /// Operators: deletes what is stored for calls (output, undo records).
     Forget(Forget),
+    /// Lists the undo records of this peer's calls.
+    UndoRecords(UndoQuery),
 }
 
-/// Version and capabilities.
+/// The greeting: the client's version and capabilities.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
-    /// [`crate::limits::VERSION`].
+    /// The client's protocol version, [`crate::limits::VERSION`].
     pub version: u16,
-    /// Who is speaking, for logs.
+    /// The client's name, for logs.
     #[serde(default)]
     pub client: String,
-    /// Optional behaviours that the client knows; unknown ones are ignored.
+    /// Optional features that the client supports; unknown ones are ignored.
     #[serde(default, deserialize_with = "object::list")]
     pub capabilities: Vec<String>,
 }
 
-/// Makes a session.
+/// Creates a session.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Open {
-    /// An absolute path; it appears in the session at this same path.
+    /// The workspace's absolute path. It has the same path inside the session.
     pub workspace: RawPath,
-    /// Which profile; none means the default one.
+    /// The profile's name; `None` selects the default profile.
     #[serde(default)]
     pub profile: Option<String>,
-    /// Everything else.
+    /// Further options.
     #[serde(default, deserialize_with = "object::only")]
     pub options: OpenOptions,
 }
 
-/// Options of a session; each can only make it stricter than its profile.
+/// Options of a session. Each can only make the session stricter than its profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OpenOptions {
-    /// When to ask; refused where it is laxer than the profile's.
+    /// When approval is required. Refused if laxer than the profile's setting.
     pub ask: Option<Ask>,
-    /// How long the session is to outlive its connection, to be resumed; bounded by the profile.
-    /// Not at all if absent.
+    /// The time for which the session may outlive its connection, so that it can be resumed.
+    /// Limited by the profile; absent means not at all.
     pub grace_ms: Option<u64>,
-    /// How `bash` is held; refused where it is laxer than the profile's.
+    /// The guard of `bash`. Refused if laxer than the profile's setting.
     pub guard: Option<Guard>,
-    /// Whether results tell what programs used, in `data.recorded`. For those whom the daemon's
-    /// configuration lets record.
+    /// Whether results list what programs used, in `data.recorded`. Only for peers that the
+    /// daemon's configuration allows to record.
     pub record: bool,
 }
 
-/// How what a `bash` call does is held to the checkpoint, from lax to strict.
+/// The check of a `bash` call's effects for approval, from lax to strict.
 #[derive(
     Debug,
     Clone,
@@ -144,26 +147,28 @@ pub struct OpenOptions {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Guard {
-    /// Not at all.
+    /// The effects are not checked.
     Off,
-    /// By its text: what the text does not tell is asked about before it runs.
+    /// The text of the command is analysed. If it does not show what the command does, approval is
+    /// required before it runs.
     Text,
-    /// By its effects, where its text does not prove that it reads or tell that it destroys.
+    /// The real effects are checked after the command ran in a transaction. Exceptions are commands
+    /// whose text shows that they only read, or that they are destructive.
     #[default]
     Auto,
-    /// By its effects, always.
+    /// The real effects are always checked.
     Transaction,
 }
 
-/// When a checkpoint is asked, from lax to strict.
+/// When approval is required, from lax to strict.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// Never: autonomous. Deny rules still hold.
+    /// Never: the agent is autonomous. Deny rules still apply.
     Never,
-    /// Before what destroys.
+    /// Before destructive calls.
     Destructive,
     /// Before every tool that is not read-only.
     Sensitive,
@@ -175,15 +180,15 @@ pub enum Ask {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
-    /// Name or alias.
+    /// The tool's name or an alias.
     pub tool: ToolName,
     /// The tool's arguments, a JSON object.
     #[serde(default)]
     pub arguments: JsonText,
-    /// Why, in the agent's own words; shown to approvers as such.
+    /// The reason for the call in the agent's own words; approvers see it marked as such.
     #[serde(default)]
     pub reason: Option<String>,
-    /// Everything else.
+    /// Further options.
     #[serde(default, deserialize_with = "object::only")]
     pub options: CallOptions,
 }
@@ -192,39 +197,41 @@ pub struct Call {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CallOptions {
-    /// How long it may take; the profile's default if absent, its maximum at most.
+    /// The timeout. If absent the profile's default applies; the profile's maximum is never
+    /// exceeded.
     pub timeout_ms: Option<u64>,
-    /// Judge and report only; nothing runs.
+    /// Whether to only judge and report, without running anything.
     pub dry_run: bool,
-    /// Send output as it comes, as events. Without it only the result carries output.
+    /// Whether to send output as events while it arrives. Otherwise only the result has output.
     pub stream: bool,
-    /// An attachment follows as `Input` messages, up to one with `end`.
+    /// Whether an attachment follows as `Input` messages, up to one with `end`.
     pub attach: bool,
-    /// For tools that ask for it: what was thought through before the call.
+    /// The agent's considerations before the call, for tools that require reverse thinking.
     pub reverse_thinking: Option<ReverseThinking>,
-    /// A second call with this key, in the same session, does nothing and has the first one's
-    /// result.
+    /// A key that makes the call safe to repeat. A second call with this key in the same session
+    /// does nothing and returns the first call's result.
     pub idempotency_key: Option<String>,
 }
 
-/// Takes over a session.
+/// Takes over a session whose connection is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resume {
-    /// From `Opened`.
+    /// The session's id, from `Opened`.
     pub session: SessionId,
-    /// From `Opened`.
+    /// The session's token, from `Opened`.
     pub token: String,
-    /// The ids of the calls whose replies are still wanted; all that are kept if absent.
+    /// The ids of the calls whose replies are still wanted; if absent, all stored replies are sent.
     #[serde(default, deserialize_with = "object::optional_list")]
     pub calls: Option<Vec<RequestId>>,
 }
 
-/// Several calls. They run as if sent one after another, and can neither stream nor attach.
+/// Several calls. They run as if sent one after another, and can neither stream nor have
+/// attachments.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
-    /// At most [`crate::limits::MAX_BATCH`].
+    /// The calls, at most [`crate::limits::MAX_BATCH`].
     #[serde(deserialize_with = "object::list")]
     pub calls: Vec<Call>,
 }
@@ -233,12 +240,12 @@ pub struct Batch {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The `id` of the `Call` it belongs to.
+    /// The `id` of the `Call` that it belongs to.
     pub call: RequestId,
-    /// At most [`crate::limits::MAX_CHUNK`] bytes.
+    /// The bytes, at most [`crate::limits::MAX_CHUNK`].
     #[serde(default)]
     pub data: Bytes,
-    /// This was the last piece.
+    /// Whether this is the last piece.
     #[serde(default)]
     pub end: bool,
 }
@@ -251,25 +258,25 @@ pub struct Cancel {
     pub call: RequestId,
 }
 
-/// Pages through a spool.
+/// Reads a page of a call's stored output.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutputQuery {
-    /// From the result.
+    /// The call's id, from the result.
     pub call_id: CallId,
-    /// Where to start, in bytes.
+    /// The offset to start at, in bytes.
     #[serde(default)]
     pub offset: u64,
-    /// How much at most; [`crate::limits::MAX_CHUNK`] if absent.
+    /// The maximum number of bytes; [`crate::limits::MAX_CHUNK`] if absent.
     #[serde(default)]
     pub limit: Option<u64>,
 }
 
-/// Which tools to describe.
+/// Selects the tools to describe.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsQuery {
-    /// Names or aliases; none means all.
+    /// Names or aliases; an empty list selects all tools.
     #[serde(deserialize_with = "object::list")]
     pub names: Vec<ToolName>,
 }

@@ -4,72 +4,74 @@ use crate::{CallId, JsonText, Receipt, ToolName, WireError};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallResult {
-    /// Names the call for ever.
+    /// The call's permanent id.
     pub call_id: CallId,
-    /// The tool's own name, whatever alias was used.
+    /// The tool's own name, even if the call used an alias.
     pub tool: ToolName,
     /// False for a non-zero exit, a denial or an error.
     pub success: bool,
-    /// What a model should read: stdout and stderr merged in order of arrival, or a tool's text.
+    /// The text for the model: stdout and stderr merged in order of arrival, or a tool's text.
     pub output: String,
-    /// Something was left out of `output`; `omitted_bytes` says how much.
+    /// Whether something was left out of `output`; `omitted_bytes` says how much.
     pub truncated: bool,
-    /// Bytes that are not UTF-8 were replaced in `output`, `stdout` or `stderr`.
+    /// Whether bytes that are not UTF-8 were replaced in `output`, `stdout` or `stderr`.
     pub lossy: bool,
-    /// From the first stage to the last.
+    /// The time from the first stage of the call to the last.
     pub execution_time_ms: u64,
-    /// Why it did not succeed.
+    /// The reason the call did not succeed.
     pub error: Option<WireError>,
-    /// Standard output, head and tail.
+    /// Standard output; if it is too long, its head and tail.
     pub stdout: String,
-    /// Standard error, head and tail.
+    /// Standard error; if it is too long, its head and tail.
     pub stderr: String,
-    /// The program's status; 127 not found, 128+n on signal n.
+    /// The program's exit status: 127 if it was not found, 128+n if signal n ended it.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the program.
     pub signal: Option<i32>,
-    /// The deadline ended it (an exit code of 124 of the program's own does not set this).
+    /// Whether the deadline ended the call. A program's own exit code of 124 does not set this.
     pub timed_out: bool,
-    /// The caller ended it.
+    /// Whether the caller ended the call.
     pub cancelled: bool,
-    /// The kernel killed something of the session for want of memory during the call.
+    /// Whether the kernel killed a process of the session during the call because memory ran out.
     pub oom: bool,
-    /// The program left something running that could have held its output; it was killed.
+    /// Whether the program left a process running that could have held its output open. That
+    /// process was killed.
     pub pipe_held: bool,
-    /// Bytes that `output` leaves out.
+    /// The number of bytes that `output` leaves out.
     pub omitted_bytes: u64,
-    /// The call id to page through with `Output`, if there is more than `output` shows.
+    /// The call id to read the full output with (`Output`), if there is more than `output` shows.
     pub spool: Option<CallId>,
-    /// Structured result of the tool.
+    /// The tool's structured result.
     pub data: Option<JsonText>,
-    /// An id for `undo`.
+    /// The id to give to `undo`.
     pub undo: Option<String>,
-    /// What the analysis found.
+    /// The findings of the command analysis.
     pub findings: Vec<Finding>,
-    /// What was refused, by which layer, and what would allow it.
+    /// The denials, each with the layer that denied and the change that would allow the access.
     pub denials: Vec<Denial>,
-    /// What the checkpoint said, if it was asked.
+    /// The approver's decision, if approval was requested.
     pub checkpoint: Option<Checkpoint>,
-    /// Where its program ran; none if it ran none.
+    /// The route that the call's program took; `None` if the call ran no program.
     #[serde(default)]
     pub route: Option<Route>,
-    /// What was enforced.
+    /// The confinement that was in force.
     pub receipt: Receipt,
 }
 
-/// Where a program ran.
+/// The route of a command: where it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Route {
-    /// With the workspace mounted read-only.
+    /// The workspace was mounted read-only.
     Reading,
-    /// On a layer over the workspace: its effects were judged before they were committed.
+    /// The program ran on an overlay of the workspace: its effects were judged before they were
+    /// committed.
     Transaction,
-    /// In the workspace itself: its effects took place at once.
+    /// The program ran in the workspace itself: its effects were immediate.
     Direct,
 }
 
@@ -77,29 +79,30 @@ pub enum Route {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
-    /// For programs: `destructive_tool`, `destructive`, `hidden`, `workspace_code`, …
+    /// The kind of finding, for programs: `destructive_tool`, `destructive`, `hidden`, `adjusted`,
+    /// `workspace_code`, …
     pub kind: String,
-    /// One sentence.
+    /// One sentence that explains the finding.
     pub why: String,
-    /// How much it matters.
+    /// The importance of the finding.
     #[serde(default)]
     pub severity: Severity,
-    /// The program it is about, as it would be started; empty if it is about none.
+    /// The program that the finding is about, as it would be started; empty if it is about none.
     #[serde(default)]
     pub program: String,
-    /// Its arguments, as far as the text tells them.
+    /// The program's arguments, as far as the text shows them.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// Where in the command's text.
+    /// The finding's position in the command's text.
     #[serde(default)]
     pub span: Option<Span>,
-    /// The paths that would be lost or changed, as far as the text tells them.
+    /// The paths that would be lost or changed, as far as the text shows them.
     #[serde(default)]
     pub targets: Vec<String>,
 }
 
 impl Finding {
-    /// A finding about a call as a whole.
+    /// Creates a finding about a call as a whole.
     pub fn new(kind: impl Into<String>, severity: Severity, why: impl Into<String>) -> Self {
         Self {
             kind: kind.into(),
@@ -113,7 +116,7 @@ impl Finding {
     }
 }
 
-/// How much a finding matters.
+/// The importance of a finding.
 #[derive(
     Debug,
     Clone,
@@ -133,9 +136,9 @@ pub enum Severity {
     /// Worth knowing.
     #[default]
     Notice,
-    /// Something that existed may be lost, or can not be known.
+    /// Something that existed may be lost, or whether it would be is unknown.
     Warning,
-    /// What would be lost is large, or lies beyond the workspace.
+    /// The loss would be large, or outside the workspace.
     Danger,
 }
 
@@ -143,40 +146,41 @@ pub enum Severity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Span {
-    /// The first.
+    /// The index of the first byte.
     pub start: u32,
-    /// The one behind the last.
+    /// The index after the last byte.
     pub end: u32,
 }
 
-/// A refusal.
+/// One denial: something that was refused to a call.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Denial {
-    /// Which layer: `policy`, `landlock`, `mount`, …
+    /// The layer that refused: `policy`, `landlock`, `mount`, …
     pub layer: String,
-    /// The rule or right.
+    /// The rule or access right that refused.
     pub rule: String,
-    /// The path, address or tool.
+    /// The path, address or tool that was refused.
     pub target: String,
-    /// The smallest change that would allow it.
+    /// The smallest change that would allow the access.
     pub remedy: String,
-    /// The line of a profile that decides; empty if no line says otherwise, or it is not about one.
+    /// The line of a profile that decided; empty if no line says otherwise or the denial is not
+    /// about a profile.
     #[serde(default)]
     pub at: String,
-    /// What that change would open; empty if nothing more.
+    /// The other accesses that this change would allow; empty if there are none.
     #[serde(default)]
     pub opens: String,
 }
 
-/// What the checkpoint said.
+/// The outcome of an approval request.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {
     /// `denied` or `approved`.
     pub decision: String,
-    /// Who decided: `default` when no handler is attached.
+    /// The approver that decided; `default` if no approver is connected.
     pub by: String,
-    /// Why.
+    /// The reason for the decision.
     pub reason: String,
 }

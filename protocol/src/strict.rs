@@ -1,11 +1,11 @@
 //! Walks JSON text and refuses what parsers disagree about: repeated keys, lone surrogates,
-//! nesting or keys without end. Pure; nothing is kept of what was read.
+//! unbounded nesting, unbounded keys. Pure: no I/O; the parsed values are dropped.
 
 use crate::limits::{MAX_KEY, MAX_KEYS};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::{borrow::Cow, collections::HashSet, fmt};
 
-/// Reads the whole of `text`, which must be one JSON value with at most `depth` levels.
+/// Checks that `text` is exactly one JSON value with at most `depth` levels.
 pub(crate) fn check(text: &str, depth: usize) -> Result<(), serde_json::Error> {
     let mut keys = MAX_KEYS;
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -83,7 +83,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
                 return Err(A::Error::custom(format_args!("a key of more than {MAX_KEY} bytes")));
             }
             if let Some(Key(key)) = seen.replace(Key(key)) {
-                return Err(A::Error::custom(format_args!("the key {key:?} is there twice")));
+                return Err(A::Error::custom(format_args!("the key {key:?} occurs twice")));
             }
             map.next_value_seed(Walk { depth: below.depth, keys: below.keys })?;
         }

@@ -1,44 +1,45 @@
-//! How a tool describes itself.
+//! The description of a tool, for models and for the daemon.
 
 use crate::{JsonText, ToolName};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// A tool: what a model needs to call it and what the judge needs to judge it.
+/// A tool's description: what a model needs to call it and what the daemon needs to judge calls of
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolSpec {
-    /// Its own name.
+    /// The tool's own name.
     pub name: ToolName,
-    /// Names that mean the same.
+    /// Other names of the same tool.
     pub aliases: Vec<ToolName>,
-    /// For the model.
+    /// A description for the model.
     pub description: String,
     /// JSON Schema of the arguments.
     pub schema: JsonText,
-    /// For the judge.
+    /// The properties that calls are judged by.
     pub metadata: ToolMetadata,
 }
 
-/// What the judge needs to know. The default is the careful answer to each question.
+/// The properties of a tool that its calls are judged by. Each default is the cautious value.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolMetadata {
-    /// May run beside other calls of its session.
+    /// Whether the tool may run at the same time as other calls of its session.
     pub concurrency_safe: bool,
-    /// Changes nothing.
+    /// Whether the tool changes nothing.
     pub read_only: bool,
-    /// May destroy what existed before.
+    /// Whether the tool may destroy what existed before.
     pub destructive: bool,
-    /// What permission it falls under.
+    /// The permission class that the tool belongs to.
     pub permission_class: PermissionClass,
-    /// How the audit names it.
+    /// The operation that the audit log records for the tool.
     pub audit_operation: AuditOperation,
-    /// Asked about whatever the mode (but `never`).
+    /// Whether calls always need approval, in every mode but `never`.
     pub requires_checkpoint: bool,
-    /// Needs its deliverable in the call.
+    /// Whether a call must contain its reverse thinking.
     pub requires_reverse_thinking: bool,
-    /// Words that find it.
+    /// Words by which `tool_search` finds the tool.
     pub search_hint: String,
 }
 
@@ -57,7 +58,7 @@ impl Default for ToolMetadata {
     }
 }
 
-/// What permission a tool falls under.
+/// The permission class of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PermissionClass {
@@ -67,25 +68,25 @@ pub enum PermissionClass {
     File,
     /// Fetches from the network.
     Webfetch,
-    /// Only looks.
+    /// Only reads.
     Readonly,
     /// Anything else.
     Generic,
 }
 
-/// How the audit names what a tool does.
+/// The operation that the audit log records for a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditOperation {
-    /// Looks.
+    /// Reads.
     Read,
     /// Writes.
     Write,
     /// Changes in place.
     Edit,
-    /// Removes.
+    /// Deletes.
     Delete,
-    /// Runs.
+    /// Runs a program.
     Execute,
     /// Anything else.
     Invoke,

@@ -1,20 +1,22 @@
-//! What both codecs share: telling them apart, and the errors of a stream that breaks off or
-//! overflows. Pure over bytes; whoever owns the socket calls this.
+//! The parts that both codecs share: detecting which one a peer uses, and the errors for a stream
+//! that ends early or exceeds a limit. Pure: no I/O; the owner of the socket calls these functions.
 
 use crate::{ErrorCode, WireError, limits::MAX_FRAME};
 
-/// How a peer speaks; its first byte says which, and the connection keeps to it.
+/// The codec that a peer uses. The first byte of the connection selects it for the whole
+/// connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dialect {
-    /// Length-delimited bincode, as [`crate::codec`] has it.
+    /// Length-delimited bincode frames, see [`crate::codec`].
     Frames,
-    /// JSON-RPC 2.0, one message per line, as [`crate::json`] has it.
+    /// JSON-RPC 2.0, one message per line, see [`crate::json`].
     JsonLines,
 }
 
-/// Tells the dialect by the connection's first byte, which stays part of the first message.
+/// Detects the codec by the connection's first byte, which stays part of the first message.
 ///
-/// The first byte of a frame is the highest of its length, so 0, or 1 for exactly 16 MiB.
+/// The first byte of a frame is the most significant byte of its length: 0, or 1 for exactly 16
+/// MiB.
 ///
 /// # Errors
 /// Any other byte begins neither a frame nor a JSON object.
@@ -29,14 +31,14 @@ pub fn sniff(first: u8) -> Result<Dialect, WireError> {
         )),
         _ => Err(WireError::new(
             ErrorCode::MalformedMessage,
-            format!("the connection begins with byte {first:#04x}, which begins no message"),
+            format!("the connection begins with byte {first:#04x}, which no message begins with"),
             "begin with '{' for JSON-RPC lines, or with a 4-byte big-endian length of at most \
              16 MiB for bincode frames",
         )),
     }
 }
 
-/// A frame whose prefix names a length over the limit.
+/// Returns the error for a frame whose length prefix is over the limit.
 #[must_use]
 pub fn frame_too_large(length: usize) -> WireError {
     WireError::new(
@@ -46,7 +48,7 @@ pub fn frame_too_large(length: usize) -> WireError {
     )
 }
 
-/// A line that goes on after [`MAX_FRAME`] bytes.
+/// Returns the error for a line that is longer than [`MAX_FRAME`] bytes.
 #[must_use]
 pub fn line_too_large() -> WireError {
     WireError::new(
@@ -56,7 +58,8 @@ pub fn line_too_large() -> WireError {
     )
 }
 
-/// A stream that ended inside a frame; `wanted` counts the prefix if that is what broke off.
+/// Returns the error for a stream that ended inside a frame. If it ended inside the length prefix,
+/// `got` and `wanted` count the bytes of the prefix.
 #[must_use]
 pub fn frame_truncated(got: usize, wanted: usize) -> WireError {
     WireError::new(
@@ -66,7 +69,7 @@ pub fn frame_truncated(got: usize, wanted: usize) -> WireError {
     )
 }
 
-/// A stream that ended inside a line.
+/// Returns the error for a stream that ended inside a line.
 #[must_use]
 pub fn line_truncated(got: usize) -> WireError {
     WireError::new(

@@ -1,7 +1,8 @@
-//! Bytes → message, for random and for mutated valid input: no panic, no allocation beyond the
-//! limits, and whatever is accepted has one meaning. Runs for `PALISADE_FUZZ_SECONDS` (5).
+//! Fuzzes the decoders with random and with mutated valid input. They must not panic or allocate
+//! beyond the limits, and accepted input must have one meaning. Runs for `PALISADE_FUZZ_SECONDS`
+//! (default 5).
 //!
-//! A failure prints a seed; `PALISADE_FUZZ_SEED` set to it tries that very input first.
+//! A failure prints a seed; set `PALISADE_FUZZ_SEED` to it to try that input first.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 const MAX_INPUT: usize = 64 * 1024;
 const MAX_PEAK: isize = 64 * 1024 * 1024;
 
-/// Tokens and numbers that lead into the corners of the two parsers.
+/// Tokens and numbers that trigger corner cases of the two parsers.
 const SPLICES: [&[u8]; 18] = [
     &[251, 255, 255],
     &[252, 255, 255, 255, 255],
@@ -68,7 +69,7 @@ fn number(variable: &str, default: u64) -> u64 {
     }
 }
 
-/// Valid messages of every kind, in both codecs, the same in every run.
+/// Returns valid messages of every kind, in both codecs, the same in every run.
 fn corpus() -> Vec<Vec<u8>> {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
@@ -123,7 +124,7 @@ struct Accepted {
     lines: u64,
 }
 
-/// Everything that a peer's bytes meet, on both sides, in both codecs.
+/// Runs everything that processes a peer's bytes, on both sides, in both codecs.
 fn try_one(input: &[u8], accepted: &mut Accepted) {
     if let Some(first) = input.first() {
         assert_eq!(wire::sniff(*first).is_ok(), b"\0\x01{ \t\r\n".contains(first));
@@ -173,7 +174,7 @@ fn told(error: &palisade_protocol::WireError) {
     assert_ne!(error.code, ErrorCode::Internal);
 }
 
-/// Says which seed it was when an assertion or the code under test panics.
+/// Prints the seed if an assertion or the code under test panics.
 struct Seed(u64);
 
 impl Drop for Seed {
@@ -205,7 +206,7 @@ fn no_bytes_panic_or_claim_more_than_their_limit() {
     eprintln!("{} inputs, {accepted:?}, at most {worst} bytes at once", seed.wrapping_sub(first));
 }
 
-/// The corpus itself is accepted, so that the fuzz above begins from messages that mean something.
+/// Checks that the corpus itself is accepted, so that fuzzing starts from valid messages.
 #[test]
 fn the_corpus_is_valid() {
     let mut accepted = Accepted::default();
@@ -220,7 +221,7 @@ fn claimed(input: &[u8]) -> isize {
     meter::peak(|| try_one(input, &mut Accepted::default())).0
 }
 
-/// Each of these made some parser of its kind allocate without end.
+/// Each of these inputs made some parser of its kind allocate without limit.
 #[test]
 fn hostile_lengths_and_shapes_stay_small() {
     let mut many = b"{".to_vec();
@@ -229,11 +230,11 @@ fn hostile_lengths_and_shapes_stay_small() {
     }
     many.truncate(MAX_INPUT);
     for input in [
-        // Input whose data claims 6.4 GB, 16 MiB, and all that a number can say.
+        // An `Input` whose data claims 6.4 GB, 16 MiB, and the largest number.
         b"\x07\x03\x01\xfd\x00\x00\x78\x7d\x01\x00\x00\x00".to_vec(),
         b"\x07\x03\x01\xfc\x00\x00\x00\x01".to_vec(),
         b"\x07\x03\x01\xfd\xff\xff\xff\xff\xff\xff\xff\xff".to_vec(),
-        // Tools with 2^24 names; a reply with 2^20 tools.
+        // A `Tools` request with 2^24 names; a reply with 2^20 tools.
         b"\x07\x08\xfc\x00\x00\x00\x01".to_vec(),
         b"\x00\x00\x06\xfc\x00\x00\x10\x00".to_vec(),
         vec![b'['; MAX_INPUT],
@@ -247,7 +248,7 @@ fn hostile_lengths_and_shapes_stay_small() {
     }
 }
 
-/// The largest lines: whatever they are made of, they cost a few times their own size at most.
+/// The largest lines cost at most a few times their own size, whatever their contents are.
 #[test]
 fn the_largest_lines_cost_a_few_times_their_size() {
     let fill = |head: &str, piece: &str, tail: &str| {
@@ -272,7 +273,7 @@ fn the_largest_lines_cost_a_few_times_their_size() {
     }
 }
 
-/// The meter would have noticed: the same length without a limit is really counted.
+/// Checks the meter itself: the same length within the limit is really counted.
 #[test]
 fn the_meter_counts() {
     let (peak, length) = meter::peak(|| vec![1_u8; 3 << 20].len());

@@ -1,4 +1,4 @@
-//! PROTOCOL.md is what the code does: its examples are decoded, its tables compared, and its
+//! Checks PROTOCOL.md against the code: its examples are decoded, its tables compared, and its
 //! binary layout is executed against arbitrary messages.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -16,13 +16,13 @@ use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../PROTOCOL.md");
 
-/// The contents of the fenced blocks of one kind.
+/// Returns the contents of the fenced blocks of one kind.
 fn blocks(kind: &str) -> Vec<&'static str> {
     let open = format!("```{kind}\n");
     PAGE.split(open.as_str()).skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect()
 }
 
-/// The rows of the table under a heading, without its head.
+/// Returns the rows of the table under a heading, without the header.
 fn table(heading: &str) -> Vec<Vec<&'static str>> {
     let (_, section) = PAGE.split_once(&format!("\n## {heading}\n")).unwrap();
     section
@@ -36,7 +36,7 @@ fn table(heading: &str) -> Vec<Vec<&'static str>> {
         .collect()
 }
 
-/// Messages with their marks; a line without a mark goes on with the message before it.
+/// Returns messages with their marks; a line without a mark continues the message before it.
 fn marked(block: &str) -> Vec<(&str, String)> {
     let mut messages: Vec<(&str, String)> = Vec::new();
     for line in block.lines() {
@@ -96,6 +96,7 @@ fn every_example_is_a_message() {
         "jobs",
         "overview",
         "forgotten",
+        "undo_records",
     ];
     let all = [&replies[..], &to_operators, &events, &later, &to_providers].concat();
     assert_eq!(kinds, all.into_iter().map(str::to_owned).collect());
@@ -174,6 +175,7 @@ fn the_limits_are_the_code_s() {
         ("MAX_BATCH", limits::MAX_BATCH as u64),
         ("MAX_GRACE_MS", limits::MAX_GRACE_MS),
         ("MAX_ERROR_TEXT", limits::MAX_ERROR_TEXT as u64),
+        ("MAX_UNDO_RECORDS", limits::MAX_UNDO_RECORDS as u64),
     ];
     let page: Vec<(&str, u64)> =
         table("Limits").into_iter().map(|row| (row[0], row[1].parse().unwrap())).collect();
@@ -188,7 +190,7 @@ fn page_layout() -> Layout {
     Layout::parse(blocks("layout")[0], codes)
 }
 
-/// Each enum of the page ends where the code's does.
+/// Each enum of the page has as many variants as in the code.
 #[test]
 fn no_variant_is_missing_from_the_page() {
     fn ends<T: bincode::Decode<()> + std::fmt::Debug>(layout: &Layout, name: &str, before: &[u8]) {
@@ -221,7 +223,7 @@ fn no_variant_is_missing_from_the_page() {
     assert_eq!(blocks("layout")[0].matches("enum ").count(), 16);
 }
 
-/// What the page's layout reads from a frame, and what the JSON line says, brought to one shape.
+/// Converts a JSON line to the shape that the page's layout produces from a frame.
 fn from_request_line(line: &[u8]) -> Value {
     let mut line: Value = serde_json::from_slice(line).unwrap();
     let method = line["method"].as_str().unwrap().to_owned();
@@ -245,8 +247,10 @@ fn from_message_line(line: &[u8]) -> Value {
         let data = &error["data"];
         let (code, hint) = (&data["code"], &data["hint"]);
         let mut error = json!({"code": code, "message": error["message"], "hint": hint});
-        if let Some(time) = data.get("retry_after_ms") {
-            error["retry_after_ms"] = time.clone();
+        for name in OPTIONAL {
+            if let Some(value) = data.get(name) {
+                error[name] = value.clone();
+            }
         }
         json!({"error": error})
     } else {
@@ -261,18 +265,21 @@ fn from_message_line(line: &[u8]) -> Value {
     json!({"reply": {"id": line["id"], "reply": reply}})
 }
 
-/// The page says that this is left out of JSON where there is none.
-fn without_retry(mut value: Value) -> Value {
+/// The fields of an error that JSON leaves out where there is none.
+const OPTIONAL: [&str; 2] = ["retry_after_ms", "errno"];
+
+/// Removes the fields that the page says JSON leaves out, if they are null.
+fn without_optional(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {
-            fields.retain(|name, value| name != "retry_after_ms" || !value.is_null());
+            fields.retain(|name, value| !OPTIONAL.contains(&name.as_str()) || !value.is_null());
             for field in fields.values_mut() {
-                *field = without_retry(field.take());
+                *field = without_optional(field.take());
             }
         }
         Value::Array(entries) => {
             for entry in entries {
-                *entry = without_retry(entry.take());
+                *entry = without_optional(entry.take());
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -284,12 +291,12 @@ proptest! {
     #[test]
     fn the_layout_reads_every_request(envelope in arbitrary::envelope()) {
         let read = page_layout().read("Envelope", &codec::encode(&envelope).unwrap());
-        prop_assert_eq!(without_retry(read), from_request_line(&json::encode_request(&envelope).unwrap()));
+        prop_assert_eq!(without_optional(read), from_request_line(&json::encode_request(&envelope).unwrap()));
     }
 
     #[test]
     fn the_layout_reads_every_message(message in arbitrary::message()) {
         let read = page_layout().read("ServerMessage", &codec::encode(&message).unwrap());
-        prop_assert_eq!(without_retry(read), from_message_line(&json::encode_message(&message).unwrap()));
+        prop_assert_eq!(without_optional(read), from_message_line(&json::encode_message(&message).unwrap()));
     }
 }

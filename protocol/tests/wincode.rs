@@ -1,5 +1,5 @@
-//! The frames are not bincode's alone: wincode, from a mirror of the types, reads every one of
-//! them and writes the same bytes. Leaving bincode is then a change of one file.
+//! The frames do not depend on bincode alone: wincode, with a mirror of the types, reads all of
+//! them and writes the same bytes. So replacing bincode would be a change of one file.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -27,7 +27,13 @@ wire! {
         Provide(Vec<ProvidedTool>), Unprovide(Vec<String>),
         InvokeProgress(u64, String, u64, Option<u64>), InvokeOutput(u64, String),
         InvokeResult(Box<InvokeResult>), Resume(Resume), Batch(Vec<Call>), Jobs, Overview,
-        Kill(String), Forget(Forget),
+        Kill(String), Forget(Forget), UndoRecords(UndoQuery),
+    }
+    struct UndoQuery { workspace: Option<Vec<u8>>, session: Option<String>, prefix: Option<String> }
+    struct UndoRecords { records: Vec<UndoRecord>, more: u64 }
+    struct UndoRecord {
+        call_id: String, session: String, tool: String, workspace: Vec<u8>, age_ms: u64, bytes: u64,
+        loss: bool, undone: bool,
     }
     struct Forget { uid: Option<u32>, spools: bool, undo: bool, older_than_ms: u64 }
     struct ProvidedTool {
@@ -80,7 +86,7 @@ wire! {
         Answered(Option<String>), Pending(Vec<Question>), Grants(Vec<Grant>),
         Provided(Vec<String>),
         Resumed(Box<Resumed>), Batch(Vec<CallResult>), Jobs(Vec<JobInfo>),
-        Overview(Box<Overview>), Forgotten([u64; 3]),
+        Overview(Box<Overview>), Forgotten([u64; 3]), UndoRecords(UndoRecords),
     }
     struct Overview {
         server: String, launcher: bool, memory_bytes: u64, questions: u64, lost_records: u64,
@@ -97,7 +103,7 @@ wire! {
     enum CallStage { Judge, Checkpoint, Queue, Execute, Effects, Reply }
     struct Resumed {
         session: String, workspace: Vec<u8>, receipt: Receipt, grace_ms: u64, terms: Open,
-        running: Vec<u64>, finished: Vec<u64>,
+        running: Vec<u64>, finished: Vec<u64>, limits: [u64; 7],
     }
     struct JobInfo {
         session: String, job: u64, call_id: String, command: String, running: bool,
@@ -147,7 +153,10 @@ wire! {
     }
     struct Denied { names: [String; 3], error: WireError }
     enum Stream { Stdout, Stderr, Content }
-    struct Opened { session: String, workspace: Vec<u8>, receipt: Receipt, token: Option<String>, grace_ms: u64 }
+    struct Opened {
+        session: String, workspace: Vec<u8>, receipt: Receipt, token: Option<String>,
+        grace_ms: u64, limits: [u64; 7],
+    }
     struct OutputPage { call_id: String, offset: u64, data: Vec<u8>, spooled: u64, total: u64 }
     struct ToolSpec {
         name: String, aliases: Vec<String>, description: String, schema: String,
@@ -168,11 +177,14 @@ wire! {
     struct SessionStatus {
         session: String, workspace: Vec<u8>, profile: String, calls: u64, in_flight: u32,
     }
-    struct WireError { code: ErrorCode, message: String, hint: String, retry_after_ms: Option<u64> }
+    struct WireError {
+        code: ErrorCode, message: String, hint: String, retry_after_ms: Option<u64>,
+        errno: Option<i32>,
+    }
     enum ErrorCode {
         C0, C1, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13, C14, C15, C16, C17, C18,
         C19, C20, C21, C22, C23, C24, C25, C26, C27, C28, C29, C30, C31, C32, C33, C34, C35, C36,
-        C37,
+        C37, C38, C39, C40,
     }
     struct CallResult {
         call_id: String, tool: String, success: bool, output: String, truncated: bool,

@@ -1,9 +1,8 @@
-//! What confinement costs: every figure beside a bare one of the same run, interleaved, medians.
+//! The cost of confinement: every figure beside a bare one of the same run, interleaved, medians.
 //!
 //! `cargo build --release --workspace && cargo bench -p palisade-tests`; `-- --quick` for a short run,
 //! `-- programs small search transactions hidden audit checkpoints setup rules denials
 //! throughput flood memory` for some.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, missing_docs)]
 
 #[path = "bench/checkpoints.rs"]
 mod checkpoints;
@@ -80,7 +79,7 @@ struct Bench {
     runtime: Runtime,
     world: World,
     rounds: usize,
-    /// What a session's programs start with, for the bare ones too: reading a locale is not confinement.
+    /// The environment of sessions and of bare programs: reading a locale is not confinement.
     environment: Vec<(String, String)>,
 }
 

@@ -1,13 +1,12 @@
-//! What tests say often: a call that must be refused, one that must succeed, the same attempt
-//! outside, a profile that differs from the default one in a line.
-#![allow(clippy::disallowed_methods)]
+//! Common test helpers: calls that must be refused or must succeed, the same attempt outside, and
+//! profiles that differ from the default one in a line.
 
 use crate::{Mode, Sandbox, World};
 use palisade_protocol::{CallResult, ErrorCode};
 use serde_json::Value;
 
 impl Sandbox {
-    /// Calls a tool that must be refused; gives the code and the message.
+    /// Calls a tool that must be refused; returns the code and the message.
     #[must_use]
     pub fn refused(&self, tool: &str, arguments: Value) -> (ErrorCode, String) {
         let shown = format!("{tool} {arguments}");
@@ -18,7 +17,7 @@ impl Sandbox {
         }
     }
 
-    /// Calls a tool that must succeed; gives its result.
+    /// Calls a tool that must succeed; returns its result.
     #[must_use]
     pub fn done(&self, tool: &str, arguments: Value) -> CallResult {
         let shown = format!("{tool} {arguments}");
@@ -27,7 +26,7 @@ impl Sandbox {
         result
     }
 
-    /// Makes attempts with `probe` inside; gives the answers alone.
+    /// Makes attempts with `probe` inside; returns only the answers.
     #[must_use]
     pub fn told(&self, attempts: &[String]) -> Vec<String> {
         let quoted: Vec<String> = attempts.iter().map(|attempt| format!("'{attempt}'")).collect();
@@ -35,12 +34,12 @@ impl Sandbox {
     }
 }
 
-/// What follows the last `=`.
+/// Returns what follows the last `=`.
 fn answer(line: &str) -> String {
     line.rsplit('=').next().unwrap_or_default().to_owned()
 }
 
-/// The structured part of a result.
+/// Returns the structured part of a result.
 #[must_use]
 pub fn data(result: &CallResult) -> Value {
     let text = result.data.as_ref().expect("a result with data").as_str();
@@ -48,7 +47,7 @@ pub fn data(result: &CallResult) -> Value {
 }
 
 impl World {
-    /// Makes harmless attempts with `probe` on the host as this world's user, for a control.
+    /// Makes harmless attempts with `probe` on the host as this world's user, as a control.
     #[must_use]
     pub fn told_outside(&self, attempts: &[String]) -> Vec<String> {
         let output = self
@@ -58,13 +57,13 @@ impl World {
         text.lines().map(answer).collect()
     }
 
-    /// Waits until a call has made a file in the workspace.
+    /// Waits until a call has created a file in the workspace.
     pub fn wait_for_empty(&self, name: &str) {
         let path = self.workspace().join(name);
         crate::rooms::until("a call makes its file", || path.exists());
     }
 
-    /// Waits until a call has put something into a file of the workspace.
+    /// Waits until a call has written something to a file in the workspace.
     pub fn wait_for(&self, name: &str) {
         let path = self.workspace().join(name);
         let is_there = || std::fs::read(&path).is_ok_and(|bytes| !bytes.is_empty());
@@ -79,7 +78,8 @@ impl World {
     }
 }
 
-/// A world with two sessions: one that does not see `outside`, and one that sees it read-only.
+/// Creates a world with two sessions: one that does not see `outside`, and one that sees it
+/// read-only.
 #[must_use]
 pub fn both_views(mode: Mode) -> (World, [Sandbox; 2]) {
     let world = World::new(mode);
@@ -88,8 +88,8 @@ pub fn both_views(mode: Mode) -> (World, [Sandbox; 2]) {
     (world, views)
 }
 
-/// The default profile with some of its text replaced, and without its own tests, which are of
-/// what it was before.
+/// Returns the default profile with some of its text replaced. Its own tests are removed, because
+/// they are about the original text.
 #[must_use]
 pub fn profile_with(changes: &[(&str, &str)]) -> String {
     let (name, text) = palisade_policy::builtin()[0];
@@ -102,7 +102,7 @@ pub fn profile_with(changes: &[(&str, &str)]) -> String {
     })
 }
 
-/// The default profile with a directory that is read beside what it reads, and that asks nobody.
+/// Returns the default profile with one more readable directory, and without approval requests.
 #[must_use]
 pub fn profile_reading(path: &std::path::Path) -> String {
     let last = "    \"$HOME/.cargo/git\",\n";
@@ -110,13 +110,13 @@ pub fn profile_reading(path: &std::path::Path) -> String {
     profile_with(&[(last, &reading), ("ask = \"destructive\"", "ask = \"never\"")])
 }
 
-/// The default profile, but that it asks nobody.
+/// Returns the default profile without approval requests.
 #[must_use]
 pub fn profile_never_asking() -> String {
     profile_with(&[("ask = \"destructive\"", "ask = \"never\"")])
 }
 
-/// What a program printed.
+/// Returns a program's output as text.
 #[must_use]
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

@@ -1,4 +1,4 @@
-//! A directory beside the workspace, in which the same is done without a sandbox.
+//! A directory beside the workspace, where the same commands run without a sandbox.
 
 use crate::{World, tree};
 use std::{
@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// Puts files there, the session's user's own.
+/// Creates files in a directory, owned by the session's user.
 ///
 /// # Panics
 /// If they can not be written.
@@ -31,6 +31,8 @@ pub fn fill(world: &World, directory: &Path, files: &[(&str, &str)]) {
 #[must_use]
 #[allow(clippy::disallowed_methods, reason = "what a sandbox is held against is without one")]
 pub fn unconfined(world: &World, directory: &Path, home: &Path, line: &str) -> Output {
+    // If git finds no repository in the directory, it must not look for one above.
+    let above = directory.parent().unwrap_or(directory);
     world.mode.act(|| {
         Command::new("/bin/bash")
             .args(["-c", line])
@@ -38,13 +40,15 @@ pub fn unconfined(world: &World, directory: &Path, home: &Path, line: &str) -> O
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("HOME", home)
             .env("LANG", "C.UTF-8")
+            .env("GIT_CEILING_DIRECTORIES", above)
             .current_dir(directory)
             .output()
             .expect("a shell")
     })
 }
 
-/// What is there, but for what git keeps for itself. Of what `varies` only the name.
+/// Lists the contents of a directory, except git's own files. For names that `varies` selects, only
+/// the name is listed.
 #[must_use]
 pub fn listed(directory: &Path, varies: impl Fn(&str) -> bool) -> Vec<String> {
     let mut lines = tree(directory);

@@ -1,5 +1,4 @@
-//! A systemd of a test's own, with the service installed in it as its README says.
-#![allow(clippy::disallowed_methods)]
+//! A separate systemd for a test, with the service installed in it as its README says.
 
 use crate::{Place, answers::text, binary, world::BINARIES};
 use std::{
@@ -9,7 +8,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-/// What the `systemd` directory holds, by name.
+/// The files of the `systemd` directory, by name.
 pub const UNITS: [(&str, &str); 10] = [
     ("palisaded.service", include_str!("../../systemd/palisaded.service")),
     ("palisaded.socket", include_str!("../../systemd/palisaded.socket")),
@@ -22,7 +21,7 @@ pub const UNITS: [(&str, &str); 10] = [
     ("palisade.sysusers.conf", include_str!("../../systemd/palisade.sysusers.conf")),
     ("palisade.tmpfiles.conf", include_str!("../../systemd/palisade.tmpfiles.conf")),
 ];
-/// The drop-ins by which the kernel's records are had: unit, name, text.
+/// The drop-ins that make the kernel's audit records available: unit, name, text.
 pub const KERNEL_AUDIT: [(&str, &str, &str); 2] = [
     (
         "palisade-launcher.service",
@@ -38,8 +37,8 @@ pub const KERNEL_AUDIT: [(&str, &str, &str); 2] = [
 const README: &str = include_str!("../../systemd/README.md");
 const BOOT: &str = include_str!("../boot-systemd.sh");
 
-/// A systemd that is up, in namespaces and on a file system of its own. Ends when it is dropped,
-/// or with the test's process, however that ends.
+/// A booted systemd, in namespaces and on a file system of its own. It ends when this value is
+/// dropped, or with the test's process, however that ends.
 #[derive(Debug)]
 pub struct Booted {
     script: Child,
@@ -48,7 +47,8 @@ pub struct Booted {
 }
 
 impl Booted {
-    /// Boots, installs, and lets `alice` use the service. There is a `bob`, too, who may not.
+    /// Boots, installs the service, and lets `alice` use it. There is also a user `bob`, who may
+    /// not.
     #[must_use]
     pub fn with_service() -> Self {
         let booted = Self::boot(source());
@@ -57,7 +57,7 @@ impl Booted {
         booted
     }
 
-    /// Two users, one of whom may.
+    /// Creates two users, one of whom may use the service.
     fn people(&self) {
         for (user, uid) in [("alice", "4343"), ("bob", "4344")] {
             self.ok(&["useradd", "--create-home", "--uid", uid, user]);
@@ -67,8 +67,8 @@ impl Booted {
         self.ok(&["bash", "-euc", usermod]);
     }
 
-    /// Boots, installs the package that `made` has put into a directory of the source tree, by the
-    /// README's line, and lets `alice` use the service.
+    /// Boots, installs a package by the README's line, and lets `alice` use the service. `made` is
+    /// the package's file, which is copied to the source tree.
     #[must_use]
     pub fn with_package(made: &Path) -> Self {
         let source = source();
@@ -97,14 +97,14 @@ impl Booted {
         booted
     }
 
-    /// Runs a program in there, as root.
+    /// Runs a program in the booted system, as root.
     #[must_use]
     pub fn run(&self, argv: &[&str]) -> Output {
         self.command(argv).stdin(Stdio::null()).output().expect("nsenter")
     }
 
-    /// Runs a program in there that must succeed; gives its standard output without the last line
-    /// end.
+    /// Runs a program in the booted system that must succeed; returns its standard output without
+    /// trailing white space.
     pub fn ok(&self, argv: &[&str]) -> String {
         let output = self.run(argv);
         let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
@@ -112,14 +112,14 @@ impl Booted {
         text(&output.stdout)
     }
 
-    /// `palisade run` of a user's, through the service, with these words behind it.
+    /// Runs `palisade run` as a user, through the service, with these arguments.
     #[must_use]
     pub fn through(&self, user: &str, words: &str) -> Output {
         let run = format!("palisade run --socket /run/palisade/agent.sock {words}");
         self.line_of(user, &run).stdin(Stdio::null()).output().expect("nsenter")
     }
 
-    /// The same by alice, and it must succeed; gives its standard output.
+    /// Runs `palisade run` as alice, which must succeed; returns its standard output.
     #[must_use]
     pub fn served(&self, words: &str) -> String {
         let output = self.through("alice", words);
@@ -127,7 +127,8 @@ impl Booted {
         text(&output.stdout)
     }
 
-    /// A shell line in a user's `work`, with a new login's groups and environment.
+    /// Returns a command for a shell line in a user's `work` directory, with the groups and
+    /// environment of a new login.
     #[must_use]
     pub fn line_of(&self, user: &str, line: &str) -> Command {
         let line = format!("cd ~/work && {line}");
@@ -145,14 +146,14 @@ impl Booted {
         command
     }
 
-    /// The first process of a service, once it has one.
+    /// Returns the main process of a service, once it has one.
     #[must_use]
     pub fn main_pid(&self, unit: &str) -> Option<u32> {
         let pid = self.ok(&["systemctl", "show", "--property=MainPID", "--value", unit]);
         pid.parse().ok().filter(|pid| *pid != 0)
     }
 
-    /// A field of `/proc/PID/status` in there, words separated by one space.
+    /// Returns a field of `/proc/PID/status` in the booted system, words separated by one space.
     #[must_use]
     pub fn status(&self, pid: u32, field: &str) -> String {
         let status = self.ok(&["cat", &format!("/proc/{pid}/status")]);
@@ -169,7 +170,7 @@ impl Drop for Booted {
     }
 }
 
-/// A source tree after a build, as far as the README needs it.
+/// Creates a source tree after a build, with what the README needs.
 fn source() -> Place {
     let source = Place::new();
     let (built, units) = (source.path().join("target/release"), source.path().join("systemd"));
@@ -184,7 +185,7 @@ fn source() -> Place {
     source
 }
 
-/// The README's commands.
+/// Returns the README's commands.
 #[must_use]
 pub fn readme_blocks() -> Vec<&'static str> {
     README

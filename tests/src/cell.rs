@@ -1,12 +1,11 @@
-//! Drives a cell without broker and launcher: any list of steps, so that a layer can be tried
-//! alone and a step can be left out.
-#![allow(clippy::disallowed_methods)]
+//! Drives a cell without broker and launcher, with any list of steps. So a layer can be tested
+//! alone, and a step can be left out.
 
 use crate::{Mode, binary};
 use palisade_channel::{Channel, Datagrams};
 use palisade_plan::{
     CellReceipt, Facts, Found, Identity, LaunchPlan, Layer, Role, Step,
-    cell::{FILE_CHANNELS, Ready, Report, Run, RunReply, RunRequest, Setup},
+    cell::{FILE_CHANNELS, Ready, Report, Run, RunReply, RunRequest, Setup, Stdin, Streams},
     steps,
 };
 use palisade_policy::{ProfileSet, Scene};
@@ -18,8 +17,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// What the built-in `workspace` profile makes of a workspace, but that nothing in it is hidden or
-/// protected: that needs a broker.
+/// Returns the plan of the built-in `workspace` profile for a workspace. No names are hidden or
+/// protected, because that needs a broker.
 #[must_use]
 pub fn plan(workspace: &Path) -> LaunchPlan {
     let profiles = ProfileSet::new([]).expect("the built-in profiles load");
@@ -34,7 +33,8 @@ pub fn plan(workspace: &Path) -> LaunchPlan {
     LaunchPlan { names: Default::default(), ..plan }
 }
 
-/// Whom cells run as: an ordinary user, or the tests' own if they are not root's.
+/// Returns the identity that cells run as: an ordinary user, or the tests' own user if that is not
+/// root.
 #[must_use]
 pub fn own() -> Identity {
     let uid = Mode::User.uid();
@@ -46,7 +46,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A host that has everything but cgroups, which are the launcher's.
+/// Returns the facts of a host that has everything but cgroups, which are the launcher's task.
 #[must_use]
 pub fn facts() -> Facts {
     Facts {
@@ -67,12 +67,12 @@ pub fn facts() -> Facts {
     }
 }
 
-/// Whether a cell's process is the first of a PID namespace of its own.
+/// The PID namespace of a cell's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pids {
-    /// It is.
+    /// The cell's process is the first of its own PID namespace.
     Own,
-    /// It sees the tests' processes.
+    /// The cell's process sees the tests' processes.
     Shared,
 }
 
@@ -81,11 +81,11 @@ pub enum Pids {
 pub struct Cell {
     child: Child,
     pub(crate) channel: Channel,
-    /// What a transaction is settled on.
+    /// The channel on which a transaction is settled: committed or discarded.
     pub(crate) settling: Option<Channel>,
-    /// What it says is in force.
+    /// The confinement that the cell reports.
     pub receipt: CellReceipt,
-    // Held open: a cell ends when its launcher goes.
+    // Held open, because a cell ends when its launcher does.
     _control: Datagrams,
     _files: Option<Box<(Child, Datagrams, Vec<Channel>)>>,
 }
@@ -110,15 +110,15 @@ fn start_here(pids: Pids, stderr: Stdio, mode: Mode, fork: bool) -> (Child, Data
     if mode == Mode::User {
         command.args(["--user", "--map-current-user", "--keep-caps"]);
         if fork {
-            // Forked, so that the cell's parent is not the thread that became an ordinary user
-            // and ends: a cell dies with its parent.
+            // Forked, so that the cell's parent is not the thread that became an ordinary user and
+            // ends. A cell dies with its parent.
             command.args(["--fork", "--kill-child"]);
         }
     }
     if pids == Pids::Own {
         command.args(["--pid", "--fork", "--kill-child"]);
     } else if mode == Mode::System {
-        // `unshare` without a namespace to make is an error; this one does nothing to the cell.
+        // `unshare` without a namespace to create is an error; this one does not affect the cell.
         command.arg("--uts");
     }
     let child = command
@@ -130,8 +130,8 @@ fn start_here(pids: Pids, stderr: Stdio, mode: Mode, fork: bool) -> (Child, Data
     (child, Datagrams::new(ours))
 }
 
-/// Two cells' processes that wait for their setup, the second able to enter the namespaces of the
-/// first: an ordinary user's must stand in one user namespace, as below one launcher.
+/// Starts two cells' processes that wait for their setup. The second can enter the namespaces of
+/// the first: an ordinary user's cells must be in one user namespace, as below one launcher.
 fn start_pair(pids: Pids) -> ((Child, Datagrams), (Child, Datagrams)) {
     if is_root() {
         return (start(pids, Stdio::inherit()), start(pids, Stdio::inherit()));
@@ -142,7 +142,7 @@ fn start_pair(pids: Pids) -> ((Child, Datagrams), (Child, Datagrams)) {
         Pids::Own => "unshare --pid --fork --kill-child \"$0\"",
         Pids::Shared => "\"$0\"",
     };
-    // The second cell's socket comes as standard output. The shell waits for both.
+    // The second cell's socket is passed as standard output. The shell waits for both cells.
     let script = format!("{cell} <&1 >/dev/null & {cell} >/dev/null; wait");
     let child = Command::new("unshare")
         .args(["--user", "--map-current-user", "--keep-caps", "bash", "-c", &script])
@@ -151,12 +151,12 @@ fn start_pair(pids: Pids) -> ((Child, Datagrams), (Child, Datagrams)) {
         .stdout(Stdio::from(others))
         .spawn()
         .expect("unshare, of util-linux, starts two cells");
-    // Each of the two is ended by its own socket; this process stands for the shell of both.
+    // Each of the two cells is ended by its own socket; `child` is the shell that runs both.
     let stand_in = Command::new("true").spawn().expect("true");
     ((child, Datagrams::new(first)), (stand_in, Datagrams::new(second)))
 }
 
-/// Why a cell is not there.
+/// The reason a cell could not be set up: the step that failed, and why.
 pub(crate) type Refused = (String, String);
 
 fn hear(channel: &Channel) -> Result<CellReceipt, Refused> {
@@ -168,7 +168,7 @@ fn hear(channel: &Channel) -> Result<CellReceipt, Refused> {
 }
 
 impl Cell {
-    /// A runner that takes just these steps.
+    /// Starts a runner that takes exactly these steps.
     ///
     /// # Errors
     /// The step that failed, and why.
@@ -176,7 +176,7 @@ impl Cell {
         Self::runner(steps, pids, &[], None, Stdio::inherit())
     }
 
-    /// The same, with something of the tests' as its standard error.
+    /// Starts a runner with these steps and a given standard error.
     ///
     /// # Errors
     /// The step that failed, and why.
@@ -184,7 +184,7 @@ impl Cell {
         Self::runner(steps, pids, &[], None, stderr)
     }
 
-    /// The same, always as an ordinary user in a user namespace.
+    /// Starts a runner with these steps, always as an ordinary user in a user namespace.
     ///
     /// # Errors
     /// The step that failed, and why.
@@ -223,7 +223,8 @@ impl Cell {
         Ok(Self { child, channel, settling, receipt, _control: control, _files: files })
     }
 
-    /// A whole session as the plan says, but for what `change` does to the steps of each role.
+    /// Starts a whole session according to the plan, except for what `change` does to the steps of
+    /// each role.
     ///
     /// # Errors
     /// The step that failed, and why.
@@ -235,7 +236,7 @@ impl Cell {
         Self::session_of(Role::Runner, plan, pids, change)
     }
 
-    /// The same with a runner of this role.
+    /// Starts a whole session with a runner of this role.
     pub(crate) fn session_of(
         role: Role,
         plan: &LaunchPlan,
@@ -269,7 +270,7 @@ impl Cell {
         Self::set_up(waiting, role, list(role), &namespaces, Some(files))
     }
 
-    /// A file channel of the session's file tools.
+    /// Returns a file channel of the session's file tools.
     ///
     /// # Panics
     /// If it is not a whole session.
@@ -278,7 +279,7 @@ impl Cell {
         &self._files.as_ref().expect("a whole session").2[0]
     }
 
-    /// Its processes, and what they run.
+    /// Returns the cell's processes, and what they run.
     #[must_use]
     pub fn processes(&self) -> Vec<crate::processes::Process> {
         let files = self._files.as_ref().map(|files| files.0.id());
@@ -287,25 +288,26 @@ impl Cell {
         roots.flat_map(crate::processes::tree).collect()
     }
 
-    /// Runs a program; gives how it ended and its standard output.
+    /// Runs a program; returns how it ended and its output.
     #[must_use]
     pub fn run(&self, argv: &[&str], cwd: &Path) -> (RunReply, String) {
         run(&self.channel, argv, cwd)
     }
 
-    /// The same with a standard input.
+    /// Runs a program with a given standard input; returns how it ended and its standard output.
     #[must_use]
     pub fn run_on(&self, argv: &[&str], cwd: &Path, stdin: BorrowedFd<'_>) -> (RunReply, String) {
         run_with(&self.channel, argv, cwd, None, stdin)
     }
 
-    /// Makes attempts with the `probe` of a workspace; a line of output each.
+    /// Makes attempts with the `probe` of a workspace; returns a line of output for each.
     #[must_use]
     pub fn probe(&self, workspace: &Path, attempts: &[&str]) -> Vec<String> {
         self.probe_marked(workspace, attempts, None)
     }
 
-    /// The same, with a name by which the kernel's records know what it was refused.
+    /// Makes attempts with `probe` under a mark, by which the kernel's records identify what was
+    /// refused to it.
     ///
     /// # Panics
     /// If it can not be run.
@@ -325,10 +327,10 @@ impl Cell {
     }
 }
 
-/// Runs a program by a runner's channel; gives how it ended and its standard output.
+/// Runs a program through a runner's channel; returns how it ended and its standard output.
 ///
 /// # Panics
-/// If the channel is not one.
+/// If the channel is not a runner's.
 #[must_use]
 pub fn run(channel: &Channel, argv: &[&str], cwd: &Path) -> (RunReply, String) {
     run_marked(channel, argv, cwd, None)
@@ -351,23 +353,30 @@ fn run_with(
     mark: Option<&str>,
     stdin: BorrowedFd<'_>,
 ) -> (RunReply, String) {
-    let (reader, writer) = std::io::pipe().expect("pipe");
     let run = RunRequest::Run(Run {
         argv: argv.iter().map(|a| a.as_bytes().to_vec()).collect(),
         environment: vec![b"PATH=/usr/bin:/bin".to_vec(), b"SHLVL=0".to_vec()],
         search: b"/usr/bin:/bin".to_vec(),
         cwd: cwd.into(),
         script: None,
-        streams: palisade_plan::cell::Streams::Given,
+        streams: Streams::Pipes(Stdin::Null),
         mark: mark.map(|mark| mark.as_bytes().to_vec()),
     });
-    let fds = [stdin, writer.as_fd(), writer.as_fd()];
-    channel.send_with(&run, &fds).expect("run");
-    drop(writer);
-    let mut output = Vec::new();
-    (&reader).read_to_end(&mut output).expect("read");
-    let (reply, _) = channel.receive::<RunReply>().expect("channel").expect("a reply");
-    (reply, String::from_utf8_lossy(&output).into_owned())
+    channel.send_with(&run, &[stdin]).expect("run");
+    let receive = || channel.receive::<RunReply>().expect("channel").expect("a reply");
+    let (reply, ends) = receive();
+    let [stdout, stderr] = ends.try_into().unwrap_or_else(|ends| panic!("{reply:?} {ends:?}"));
+    let read = |end: OwnedFd| {
+        let mut bytes = Vec::new();
+        std::fs::File::from(end).read_to_end(&mut bytes).expect("read");
+        bytes
+    };
+    let (mut output, errors) = std::thread::scope(|scope| {
+        let errors = scope.spawn(|| read(stderr));
+        (read(stdout), errors.join().expect("read"))
+    });
+    output.extend(errors);
+    (receive().0, String::from_utf8_lossy(&output).into_owned())
 }
 
 impl Drop for Cell {

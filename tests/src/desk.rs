@@ -1,60 +1,67 @@
-//! A daemon, a session under a profile of the test's own, and an operator who answers its questions.
+//! A daemon, a session under a profile of the test, and an operator who answers approval requests.
 
 use crate::{Daemon, Mode, Sandbox, World, profile_with};
 use palisade_client::{Answer, Event, Open, Operator, OperatorEvent, Question, Registration};
 use palisade_protocol::{Ask, CallResult, ErrorCode, Review};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 use tokio::io::AsyncWriteExt as _;
 
-/// A session and whoever answers its questions.
+/// A session and the operator who answers its approval requests.
 #[derive(Debug)]
 pub struct Desk {
-    /// Where it is.
+    /// The test's directories and mode.
     pub world: World,
     /// The session.
     pub sandbox: Sandbox,
-    /// Who may answer; attached as a handler by [`Desk::attach`].
+    /// The operator; registered as an approver by [`Desk::attach`].
     pub operator: Operator,
-    /// The daemon, which ends with this.
+    /// The daemon, which ends with this value.
     pub daemon: Daemon,
 }
 
 impl Desk {
-    /// A session under a profile of this text.
+    /// Opens a session under a profile with this text.
     #[must_use]
     pub fn new(mode: Mode, profile: &str) -> Self {
         Self::asking(mode, profile, Ask::Destructive)
     }
 
-    /// The same, with what is to be asked about.
+    /// Opens a session under a profile with this text, and this setting of when approval is
+    /// required.
     #[must_use]
     pub fn asking(mode: Mode, profile: &str, ask: Ask) -> Self {
         let world = World::new(mode);
         world.add_profile("asking", profile);
         let daemon = world.daemon();
-        let open = Open::new(world.workspace()).profile("asking").ask(ask);
-        let sandbox = match Sandbox::over(daemon.connect(mode), None, open) {
-            Ok(sandbox) => sandbox,
-            Err(error) => panic!("{mode:?}: no session: {error}"),
-        };
+        let sandbox = session(&daemon, mode, &world.workspace(), ask);
         let operator = operator(&sandbox, &daemon, mode);
         Self { world, sandbox, operator, daemon }
     }
 
-    /// Another operator's connection.
+    /// Opens another session in another directory, without an approver, and ends this one.
+    pub fn move_to(&mut self, directory: &Path) {
+        let sandbox = session(&self.daemon, self.world.mode, directory, Ask::Destructive);
+        self.operator = operator(&sandbox, &self.daemon, self.world.mode);
+        self.sandbox = sandbox;
+    }
+
+    /// Connects another operator.
     #[must_use]
     pub fn operator(&self) -> Operator {
         operator(&self.sandbox, &self.daemon, self.world.mode)
     }
 
-    /// Somebody answers from here on, whatever is to be reviewed.
+    /// Registers an approver, for the default kinds of review.
     pub fn attach(&self) {
         self.register(Registration::new("person:ann"));
     }
 
-    /// Somebody answers these reviews from here on.
+    /// Registers an approver for these kinds of review.
     pub fn attach_for(&self, reviews: &[Review]) {
         self.register(Registration::new("person:ann").reviews(reviews.to_vec()));
     }
@@ -63,13 +70,13 @@ impl Desk {
         self.sandbox.wait(self.operator.register(registration)).expect("registered");
     }
 
-    /// A path of the workspace.
+    /// Returns a path in the workspace.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.world.workspace().join(name)
     }
 
-    /// Puts a file there from outside, with the directories above it.
+    /// Creates a file in the workspace from outside, with its parent directories.
     pub fn file(&self, name: &str, text: &str) {
         let path = self.path(name);
         let above: Vec<PathBuf> = path.ancestors().skip(1).map(Into::into).collect();
@@ -81,13 +88,13 @@ impl Desk {
         self.world.give(&path);
     }
 
-    /// What is in a file; none if it is not there.
+    /// Returns the text of a file; `None` if it is missing.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.path(name)).ok()
     }
 
-    /// Runs a shell line and meanwhile answers what is asked.
+    /// Runs a shell line and answers its approval requests.
     #[must_use]
     pub fn bash(
         &self,
@@ -97,7 +104,7 @@ impl Desk {
         self.call("bash", json!({"command": line}), |question| Some(answer(question)))
     }
 
-    /// Makes a call and meanwhile answers what is asked, or keeps silent.
+    /// Makes a call and answers its approval requests; `None` gives no answer.
     #[must_use]
     pub fn call(
         &self,
@@ -113,8 +120,8 @@ impl Desk {
         })
     }
 
-    /// Runs a line; when it has said `ready`, something else happens; then its input ends, and what is
-    /// asked is answered.
+    /// Runs a line and does something else once the line has printed `ready`. Then its input ends,
+    /// and approval requests are answered.
     #[must_use]
     pub fn meanwhile(
         &self,
@@ -143,7 +150,7 @@ impl Desk {
         })
     }
 
-    /// Makes a call that nobody answers for, and says why it was denied.
+    /// Makes a call without an approver, and returns why it was denied.
     #[must_use]
     pub fn refused(&self, tool: &str, arguments: impl Serialize) -> (ErrorCode, String) {
         let (result, _) = self.call(tool, arguments, |_| None);
@@ -152,7 +159,7 @@ impl Desk {
         (result.error.expect("an error").code, checkpoint.reason)
     }
 
-    /// Waits for a call, and does something about each question meanwhile.
+    /// Waits for a call, and handles each approval request meanwhile.
     #[must_use]
     pub fn during(
         &self,
@@ -176,6 +183,14 @@ impl Desk {
     }
 }
 
+fn session(daemon: &Daemon, mode: Mode, directory: &Path, ask: Ask) -> Sandbox {
+    let open = Open::new(directory).profile("asking").ask(ask);
+    match Sandbox::over(daemon.connect(mode), None, open) {
+        Ok(sandbox) => sandbox,
+        Err(error) => panic!("{mode:?}: no session: {error}"),
+    }
+}
+
 fn operator(sandbox: &Sandbox, daemon: &Daemon, mode: Mode) -> Operator {
     let stream = mode.act(|| std::os::unix::net::UnixStream::connect(&daemon.operators));
     sandbox.wait(async {
@@ -186,13 +201,13 @@ fn operator(sandbox: &Sandbox, daemon: &Daemon, mode: Mode) -> Operator {
     })
 }
 
-/// A profile with these settings of its handlers.
+/// Returns a profile with these settings in its `handlers` section.
 #[must_use]
 pub fn handlers(text: &str) -> String {
     profile_with(&[("[tools]\n", &format!("[handlers]\n{text}\n\n[tools]\n"))])
 }
 
-/// Calls that destroy the file `f`, one of each kind of tool.
+/// Returns calls that destroy the file `f`, one of each kind of tool.
 #[must_use]
 pub fn destructive() -> [(&'static str, Value); 4] {
     [

@@ -1,14 +1,18 @@
-//! How much a test does, at random or not, and what it measured: short in CI, long by `tests/endure`.
+//! The amount of work a test does, its randomness, and its measurements: short in CI, long with
+//! `tests/endure`.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
-/// `short`, or `long` where `PALISADE_LONG` is set to 1.
+/// Returns `long` if `PALISADE_LONG` is set to 1, otherwise `short`.
 #[must_use]
 pub fn effort<T>(short: T, long: T) -> T {
     if std::env::var_os("PALISADE_LONG").is_some_and(|set| set == "1") { long } else { short }
 }
 
-/// A number of the environment, if it is set.
+/// Returns a number from the environment, if it is set.
 ///
 /// # Panics
 /// If it is set to something else.
@@ -18,12 +22,12 @@ pub fn setting(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// Prints a measured number as `tests/endure` gathers it.
+/// Prints a measured number in the form that `tests/endure` collects.
 pub fn report(what: &str, value: impl std::fmt::Display) {
     println!("\nmeasured\t{what}\t{value}");
 }
 
-/// Resident memory of a process, in bytes.
+/// Returns the resident memory of a process, in bytes.
 ///
 /// # Panics
 /// If there is no such process.
@@ -34,7 +38,7 @@ pub fn resident(pid: u32) -> u64 {
     kibibytes.trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
 }
 
-/// Half and all but a hundredth of these took at most so long.
+/// Returns the 50th and the 99th percentile.
 #[must_use]
 pub fn percentiles(mut times: Vec<Duration>) -> (Duration, Duration) {
     times.sort_unstable();
@@ -42,26 +46,48 @@ pub fn percentiles(mut times: Vec<Duration>) -> (Duration, Duration) {
     (at(50), at(99))
 }
 
-/// A small generator, so that a failure can be repeated from its seed.
+/// Returns a seed that is always the same for a name.
+fn seed_of(what: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn seed_of_now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos() & u128::from(u64::MAX)).unwrap_or(1)
+}
+
+/// A small random generator, so that a failure can be repeated from its seed.
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// From `PALISADE_SEED`, or from the time; either is printed.
+    /// Creates a generator from `PALISADE_SEED`, which is printed. Without one, the short form
+    /// always uses the same seed, so that CI gets the same result for one commit each time. The
+    /// long form uses the time, and finds other cases.
     #[must_use]
     pub fn new(what: &str) -> Self {
-        let seed = setting("PALISADE_SEED").unwrap_or_else(|| {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            u64::try_from(now.as_nanos() & u128::from(u64::MAX)).unwrap_or(1)
-        });
+        let seed = setting("PALISADE_SEED").unwrap_or_else(|| effort(seed_of(what), seed_of_now()));
         println!("{what}: PALISADE_SEED={seed}");
         Self(seed | 1)
     }
 
-    /// Another one, for somebody who throws at the same time.
+    /// Creates a generator from a seed that a test has printed itself.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    /// Returns a seed for another generator.
+    pub fn seed(&mut self) -> u64 {
+        self.next() | 1
+    }
+
+    /// Creates another generator, for use at the same time.
     #[must_use]
     pub fn beside(&mut self) -> Self {
-        Self(self.next() | 1)
+        Self(self.seed())
     }
 
     fn next(&mut self) -> u64 {
@@ -71,7 +97,7 @@ impl Dice {
         self.0
     }
 
-    /// A number below another, which is not 0.
+    /// Returns a random number from 0 to below `below`; 0 if `below` is 0.
     pub fn roll(&mut self, below: usize) -> usize {
         let below = u64::try_from(below.max(1)).unwrap_or(1);
         usize::try_from(self.next() % below).unwrap_or(0)

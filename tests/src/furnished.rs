@@ -1,12 +1,12 @@
-//! A workspace with a few of everything, and a picture of all that is in it.
+//! A workspace with files of each kind, and a snapshot of everything in it.
 
 use crate::{Mode, World};
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _, path::Path};
 
-/// Everything in a workspace: kind, mode, and content or target.
+/// Returns everything in a workspace: kind, mode, and content or target.
 ///
 /// # Panics
-/// It can not be read.
+/// If it can not be read.
 #[must_use]
 pub fn picture(dir: &Path) -> BTreeMap<String, (u32, String)> {
     let mut found = BTreeMap::new();
@@ -31,10 +31,10 @@ fn add(top: &Path, dir: &Path, found: &mut BTreeMap<String, (u32, String)>) {
     }
 }
 
-/// A workspace with a few of everything.
+/// Creates a workspace with files of each kind.
 ///
 /// # Panics
-/// It can not be made.
+/// If it can not be created.
 #[must_use]
 pub fn furnished() -> World {
     let world = World::new(Mode::User);

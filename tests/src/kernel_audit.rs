@@ -1,4 +1,5 @@
-//! The kernel's audit, which is the host's: turned on or off for one test at a time, and put back.
+//! The kernel's audit system, which belongs to the host: turned on or off for one test at a time,
+//! and restored afterwards.
 
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send,
@@ -15,45 +16,46 @@ use std::{
 const GET: u16 = 1000;
 const SET: u16 = 1001;
 const HEADER: usize = 16;
-/// Bits of the mask that says which of the words count.
+/// The bits of the mask that selects which words of the status to set.
 const ENABLED: u32 = 1;
 const BACKLOG: u32 = 16;
-/// Of the status, in words: the mask, whether it is on, and how many records may wait.
+/// The number of words in the status, and the positions of two: whether auditing is on, and how
+/// many records may wait.
 const WORDS: usize = 11;
 const ENABLED_AT: usize = 1;
 const BACKLOG_AT: usize = 5;
 
-/// How many records may wait while a test runs.
+/// The number of records that may wait while a test runs.
 const ROOM: u32 = 8192;
 
-/// The kernel's audit for as long as this lives. Nobody else's test has it meanwhile.
+/// Exclusive control of the kernel's audit system. No other test has it while this value lives.
 #[derive(Debug)]
 pub struct KernelAudit {
     control: OwnedFd,
     before: [u32; WORDS],
-    // Unlocked last, when everything is as it was.
+    // Unlocked last, when everything is restored.
     _lock: File,
 }
 
 impl KernelAudit {
-    /// Turns it on.
+    /// Turns kernel auditing on.
     ///
     /// # Errors
-    /// Why it can not be: not root, or not in the host's namespaces.
+    /// Why it can not be turned on: not root, or not in the host's namespaces.
     pub fn on() -> Result<Self, String> {
         Self::take(1)
     }
 
-    /// Turns it off.
+    /// Turns kernel auditing off.
     ///
     /// # Errors
-    /// The same.
+    /// Why it can not be turned off: not root, or not in the host's namespaces.
     pub fn off() -> Result<Self, String> {
         Self::take(0)
     }
 
     fn take(enabled: u32) -> Result<Self, String> {
-        // Some directory that is there on every host and that nobody else locks.
+        // A directory that exists on every host and that nobody else locks.
         let lock = File::open("/sys/kernel").map_err(|error| error.to_string())?;
         lock.lock().map_err(|error| error.to_string())?;
         let flags = SockFlag::SOCK_CLOEXEC;
@@ -75,29 +77,29 @@ impl KernelAudit {
         ask(&self.control, SET, &words).map(drop)
     }
 
-    /// Turns it off for a while.
+    /// Turns kernel auditing off for a while.
     ///
     /// # Panics
-    /// If the kernel does not.
+    /// If the kernel refuses.
     pub fn pause(&self) {
         self.set(0, ROOM).expect("off");
     }
 
-    /// Turns it on again.
+    /// Turns kernel auditing on again.
     ///
     /// # Panics
-    /// If the kernel does not.
+    /// If the kernel refuses.
     pub fn resume(&self) {
         self.set(1, ROOM).expect("on");
     }
 
-    /// Whether it is on now.
+    /// Whether kernel auditing is on now.
     #[must_use]
     pub fn is_on(&self) -> bool {
         ask(&self.control, GET, &[]).expect("its status")[ENABLED_AT] != 0
     }
 
-    /// Hears all records from here on.
+    /// Receives all records from now on.
     #[must_use]
     pub fn listen(&self) -> Listener {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -119,7 +121,7 @@ impl Drop for KernelAudit {
     }
 }
 
-/// Asks the kernel; gives the status where that was asked for.
+/// Sends a request to the kernel; returns the status if that was requested.
 fn ask(control: &OwnedFd, kind: u16, words: &[u32]) -> Result<[u32; WORDS], String> {
     const REQUEST_AND_ACKNOWLEDGE: u16 = 5;
     const ERROR: u16 = 2;
@@ -152,7 +154,7 @@ fn ask(control: &OwnedFd, kind: u16, words: &[u32]) -> Result<[u32; WORDS], Stri
     }
 }
 
-/// Records as they come.
+/// A receiver of kernel audit records.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
@@ -160,7 +162,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Waits for the next record of this type, without a pause.
+    /// Waits for the next record of this type, without sleeping in between.
     ///
     /// # Panics
     /// If none comes.
@@ -179,14 +181,14 @@ impl Listener {
         panic!("no record {kind} has come");
     }
 
-    /// Forgets what has come.
+    /// Discards the records received so far.
     pub fn clear(&self) {
         while recv(self.socket.as_raw_fd(), &mut [0; 8192], MsgFlags::empty()).is_ok() {}
         self.heard.borrow_mut().clear();
     }
 
-    /// Waits for a record of this type that has this in it, unless it has come already; gives its
-    /// text.
+    /// Waits for a record of this type that contains this text, unless it was already received;
+    /// returns its text.
     ///
     /// # Panics
     /// If none comes.

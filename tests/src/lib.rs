@@ -1,8 +1,8 @@
-//! The harness: real binaries, real kernel, as root's service and as an ordinary user's.
+//! The test harness: real binaries on a real kernel, as a service of root and as a daemon of an
+//! ordinary user.
 //!
 //! A test takes a [`World`] for each of [`Mode::all`], opens a [`Sandbox`] in it, makes attempts
-//! inside and looks from outside whether anything happened.
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that can not go on fails")]
+//! inside, and checks from outside whether anything happened.
 
 mod answers;
 mod beside;
@@ -10,17 +10,23 @@ mod booted;
 mod cell;
 mod desk;
 mod effort;
+mod fixture_repository;
 mod furnished;
+mod jobs;
 mod kernel_audit;
 mod mode;
 mod place;
+mod random_work;
+mod recovery;
 mod sandbox;
+mod table;
 mod transaction;
 mod world;
 
 pub mod processes;
 pub mod raw;
 pub mod rooms;
+pub mod taken_over;
 
 pub use answers::{both_views, data, profile_never_asking, profile_reading, profile_with, text};
 pub use beside::{fill, listed, unconfined};
@@ -28,10 +34,15 @@ pub use booted::{Booted, KERNEL_AUDIT, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan, run};
 pub use desk::{Desk, destructive, handlers};
 pub use effort::{Dice, effort, percentiles, report, resident, setting};
+pub use fixture_repository::{FixtureRepository, WorkingTree, git_summary, outside};
 pub use furnished::{CHANGES, furnished, picture};
+pub use jobs::job_of;
 pub use kernel_audit::{KernelAudit, Listener};
 pub use mode::{Mode, ORDINARY, act_as};
 pub use place::Place;
+pub use random_work::{RandomStep, random_steps, random_tree};
+pub use recovery::{Disregarded, InitialState};
 pub use sandbox::Sandbox;
+pub use table::{Table, TableCall, TableCase, is_denied};
 pub use transaction::{Draft, Settling, Transaction, Words};
 pub use world::{Daemon, UNASKED, World, binary, tree};

@@ -1,20 +1,22 @@
-//! Whom the daemon belongs to.
+//! The owner of the daemon: root or an ordinary user.
 #![allow(unsafe_code)]
+
+use crate::effort;
 
 /// An ordinary user without an account, for tests that are started by root.
 pub const ORDINARY: u32 = 4242;
 
-/// Whom the daemon belongs to.
+/// The owner of the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Root's: the launcher has privilege, the broker gives it up.
+    /// Root: the launcher has privilege, the broker gives it up.
     System,
-    /// An ordinary user's: rooms on user namespaces.
+    /// An ordinary user: broker, launcher and cells run on user namespaces.
     User,
 }
 
 impl Mode {
-    /// Both, if the tests are run by root; an ordinary user can only be itself.
+    /// Returns both modes if root runs the tests; an ordinary user can only be itself.
     #[must_use]
     pub fn all() -> Vec<Self> {
         if rustix::process::geteuid().is_root() {
@@ -24,8 +26,16 @@ impl Mode {
         }
     }
 
-    /// Runs `act` with this mode's identity: sockets made and processes started there are that
-    /// user's.
+    /// Whether one of many cases is tried in this mode: all of them in the long form; in the short
+    /// form each in one of the modes, in turn.
+    #[must_use]
+    pub fn has_turn(self, case: usize) -> bool {
+        let all = Self::all();
+        effort(all.get(case % all.len()) == Some(&self), true)
+    }
+
+    /// Runs `act` with this mode's identity. Sockets and processes that it creates belong to that
+    /// user.
     pub fn act<T: Send>(self, act: impl FnOnce() -> T + Send) -> T {
         if self == Self::System || !rustix::process::geteuid().is_root() {
             return act();
@@ -33,7 +43,7 @@ impl Mode {
         act_as(ORDINARY, act)
     }
 
-    /// The uid that tools run as.
+    /// Returns the uid that tools run as.
     #[must_use]
     pub fn uid(self) -> u32 {
         let own = rustix::process::geteuid();
@@ -41,7 +51,7 @@ impl Mode {
     }
 }
 
-/// Runs `act` with another user's identity, as root may.
+/// Runs `act` with another user's identity, which only root may do.
 pub fn act_as<T: Send>(uid: u32, act: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {

@@ -1,4 +1,5 @@
-//! A temporary directory that is gone afterwards, whatever was done in it and whoever still writes there.
+//! A temporary directory that is deleted afterwards, whatever was done in it and even if a process
+//! still writes there.
 
 use std::{
     fs, io,
@@ -7,21 +8,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a daemon that ends may still write.
+/// The time for which a daemon that is ending may still write.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A temporary directory that everybody may enter.
+/// A temporary directory that every user may enter.
 #[derive(Debug)]
 pub struct Place(PathBuf);
 
 impl Place {
-    /// In the usual place.
+    /// Creates it in the default directory for temporary files.
     #[must_use]
     pub fn new() -> Self {
         Self::below(&std::env::temp_dir())
     }
 
-    /// In a directory.
+    /// Creates it in this directory.
     #[must_use]
     pub fn below(parent: &Path) -> Self {
         let made = tempfile::Builder::new().prefix("palisade-test-").tempdir_in(parent);
@@ -30,12 +31,12 @@ impl Place {
         place
     }
 
-    /// Lets others in, or not.
+    /// Sets the mode of the directory.
     pub fn set_mode(&self, mode: u32) {
         fs::set_permissions(&self.0, fs::Permissions::from_mode(mode)).expect("chmod");
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
@@ -53,7 +54,7 @@ impl Drop for Place {
         let until = Instant::now() + PATIENCE;
         while let Err(error) = remove(&self.0) {
             if Instant::now() > until {
-                // What the test was about is shown all the same; this says where to look.
+                // This does not fail the test; the message says where to look.
                 return eprintln!("{} stays: {error}", self.0.display());
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -72,9 +73,9 @@ fn remove(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// What is in a directory that may not be written can be removed by root alone.
+/// Makes directories writable, because otherwise only root can delete what is in them.
 fn open_up(directory: &Path) {
-    // What can not be opened can not be removed either, which is said then.
+    // An error here is ignored: deleting then fails as well, and that is reported.
     fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap_or_default();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

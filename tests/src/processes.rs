@@ -1,4 +1,4 @@
-//! What runs on the host, seen from outside.
+//! The processes on the host, seen from outside of the sandbox.
 
 use std::{
     fs,
@@ -8,17 +8,17 @@ use std::{
 /// A process as `/proc` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its id on the host.
+    /// The process id on the host.
     pub pid: i32,
-    /// Its parent's.
+    /// The parent's process id.
     pub parent: i32,
-    /// Its name.
+    /// The process name.
     pub name: String,
-    /// Its arguments, separated by spaces.
+    /// The arguments, separated by spaces.
     pub command: String,
 }
 
-/// Every process that is not a zombie.
+/// Returns every process that is not a zombie.
 #[must_use]
 pub fn all() -> Vec<Process> {
     let entries = fs::read_dir("/proc").expect("/proc");
@@ -42,7 +42,7 @@ fn read(pid: i32) -> Option<Process> {
     Some(Process { pid, parent, name: name.to_owned(), command })
 }
 
-/// A process and everything below it.
+/// Returns a process and all its descendants.
 #[must_use]
 pub fn tree(root: i32) -> Vec<Process> {
     let all = all();
@@ -55,8 +55,8 @@ pub fn tree(root: i32) -> Vec<Process> {
     found
 }
 
-/// A word that no other process on the host has in its arguments, not even as the beginning of a
-/// longer one: all of a test program are of one length.
+/// Returns a word that no other process on the host has in its arguments. All marks of a test
+/// program have the same length, so that none is the beginning of another.
 #[must_use]
 pub fn mark() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -64,7 +64,7 @@ pub fn mark() -> String {
     format!("palisade-mark-{}-{number:06}", std::process::id())
 }
 
-/// The processes whose arguments contain `mark`.
+/// Returns the processes whose arguments contain `mark`.
 #[must_use]
 pub fn marked(mark: &str) -> Vec<Process> {
     all().into_iter().filter(|p| p.command.contains(mark)).collect()

@@ -1,5 +1,5 @@
-//! A client of bytes: says whatever a test wants to a daemon, in either codec, and hears whatever
-//! comes back.
+//! A client on the level of bytes: sends whatever a test wants to a daemon, in either codec, and
+//! receives whatever comes back.
 
 use palisade_protocol::{
     Call, CallOptions, CallResult, Envelope, ErrorCode, Hello, Open, OpenOptions, RawPath, Reply,
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// How long a test waits for an answer that must come.
+/// The time that a test waits for an answer that must come.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Both codecs.
@@ -28,7 +28,7 @@ pub struct Raw {
     next: RequestId,
 }
 
-/// A request's bytes.
+/// Encodes a request.
 #[must_use]
 pub fn encode(dialect: Dialect, id: RequestId, request: Request) -> Vec<u8> {
     let envelope = Envelope { id, request };
@@ -38,13 +38,13 @@ pub fn encode(dialect: Dialect, id: RequestId, request: Request) -> Vec<u8> {
     }
 }
 
-/// A greeting of a version.
+/// Returns a greeting with this version.
 #[must_use]
 pub fn hello(version: u16) -> Request {
     Request::Hello(Hello { version, client: "raw".into(), capabilities: Vec::new() })
 }
 
-/// A session in a workspace.
+/// Returns a request for a session in a workspace.
 #[must_use]
 pub fn open(workspace: &Path, profile: &str) -> Request {
     Request::Open(Open {
@@ -54,7 +54,7 @@ pub fn open(workspace: &Path, profile: &str) -> Request {
     })
 }
 
-/// A call of a tool.
+/// Returns a call of a tool.
 #[must_use]
 pub fn call(tool: &str, arguments: &serde_json::Value, options: CallOptions) -> Request {
     let arguments = serde_json::from_value(arguments.clone()).expect("an object");
@@ -62,14 +62,14 @@ pub fn call(tool: &str, arguments: &serde_json::Value, options: CallOptions) -> 
 }
 
 impl Raw {
-    /// A connection on which nothing was said yet.
+    /// Creates a connection on which nothing was sent yet.
     #[must_use]
     pub fn new(stream: UnixStream, dialect: Dialect) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
         Self { stream, dialect, heard: Vec::new(), next: 1 }
     }
 
-    /// One on which `hello` was answered.
+    /// Creates a connection on which `hello` was answered.
     #[must_use]
     pub fn greeted(stream: UnixStream, dialect: Dialect) -> Self {
         let mut raw = Self::new(stream, dialect);
@@ -78,7 +78,7 @@ impl Raw {
         raw
     }
 
-    /// One with a session.
+    /// Creates a connection with a session.
     #[must_use]
     pub fn opened(stream: UnixStream, dialect: Dialect, workspace: &Path) -> Self {
         let mut raw = Self::greeted(stream, dialect);
@@ -87,12 +87,13 @@ impl Raw {
         raw
     }
 
-    /// Sends bytes as they are. The daemon may have closed already: what it said tells why.
+    /// Sends raw bytes. An error is ignored: if the daemon has closed already, its last message
+    /// says why.
     pub fn say(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap_or_default();
     }
 
-    /// Sends a request; gives its id.
+    /// Sends a request; returns its id.
     pub fn send(&mut self, request: Request) -> RequestId {
         let id = self.next;
         self.next += 1;
@@ -101,22 +102,22 @@ impl Raw {
         id
     }
 
-    /// Sends a request under an id of the test's own.
+    /// Sends a request under an id that the test chooses.
     pub fn send_as(&mut self, id: RequestId, request: Request) -> RequestId {
         let bytes = encode(self.dialect, id, request);
         self.say(&bytes);
         id
     }
 
-    /// Says no more.
+    /// Closes the sending side.
     pub fn hush(&self) {
         self.stream.shutdown(Shutdown::Write).expect("shutdown");
     }
 
-    /// The next message; none at the end of the connection.
+    /// Returns the next message; `None` at the end of the connection.
     ///
     /// # Panics
-    /// If nothing comes, or something that is no message.
+    /// If nothing comes, or something that is not a message.
     pub fn hear(&mut self) -> Option<ServerMessage> {
         loop {
             if let Some(message) = self.message() {
@@ -152,7 +153,7 @@ impl Raw {
         Some(message)
     }
 
-    /// The next reply, with its id. Events are passed over.
+    /// Returns the next reply, with its id. Events are skipped.
     ///
     /// # Panics
     /// If the connection ends instead.
@@ -180,7 +181,7 @@ impl Raw {
         *result
     }
 
-    /// The error that ends this connection: one without an id, and then nothing.
+    /// Returns the error that ends this connection: one without an id, with nothing after it.
     ///
     /// # Panics
     /// If something else comes.
@@ -192,19 +193,19 @@ impl Raw {
         error
     }
 
-    /// The code of the error that a request gets; the connection goes on.
+    /// Returns the code of the error that a request gets; the connection stays open.
     pub fn refusal(&mut self, request: Request) -> ErrorCode {
         self.refused(request).code
     }
 
-    /// The whole error that a request gets; the connection goes on.
+    /// Returns the error that a request gets; the connection stays open.
     pub fn refused(&mut self, request: Request) -> WireError {
         let reply = self.ask(request);
         let Reply::Error(error) = reply else { panic!("not refused: {reply:?}") };
         error
     }
 
-    /// Reads whatever comes until the end; gives how much.
+    /// Reads whatever comes until the end; returns the number of bytes.
     pub fn drain(&mut self) -> usize {
         let mut all = Vec::new();
         match self.stream.read_to_end(&mut all) {

@@ -1,4 +1,5 @@
-//! The rooms of a daemon as the host sees them, and what must not be left of them.
+//! The processes of a daemon (broker, launcher, cells) as the host sees them, and checks that
+//! nothing is left of them.
 
 use crate::processes::{self, Process};
 use std::{
@@ -8,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-/// Waits for something that must come about, however busy the host is.
+/// Waits for a condition that must become true, however busy the host is.
 ///
 /// # Panics
 /// If it does not.
@@ -16,10 +17,10 @@ pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     awaited(what, || is().then_some(()));
 }
 
-/// The same for something that is wanted.
+/// Waits for a value that must become available.
 ///
 /// # Panics
-/// If it does not come.
+/// If it does not.
 pub fn awaited<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     for _ in 0..3600 {
         if let Some(found) = found() {
@@ -33,29 +34,38 @@ pub fn awaited<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 /// The processes of one daemon.
 #[derive(Debug, Clone)]
 pub struct Rooms {
-    /// `palisaded`.
+    /// The broker, `palisaded`.
     pub broker: Process,
-    /// The launcher that was started, which only waits.
+    /// The outer launcher process, which only waits.
     pub outer: Process,
     /// The launcher inside its PID namespace.
     pub inner: Process,
-    /// Processes of cells, those that wait for a session among them.
+    /// The processes of cells, including those that wait for a session.
     pub cells: Vec<Process>,
-    /// What the cells run.
+    /// The programs that the cells run.
     pub payload: Vec<Process>,
 }
 
 impl Rooms {
-    /// Those of a daemon that serves, where user namespaces are allowed.
+    /// Finds the processes of a running daemon, on a host that allows user namespaces.
     ///
     /// # Panics
-    /// If one of them is missing, or there is something else.
+    /// If one of them is missing, or there is an unexpected process.
     #[must_use]
     pub fn of(broker: u32) -> Self {
         let broker = i32::try_from(broker).expect("a pid");
-        // The analyst stands beside the rooms.
-        let mut all =
-            processes::tree(broker).into_iter().filter(|p| !p.name.starts_with("palisade-anal"));
+        // The analyst is not one of these rooms.
+        let is_analyst = |process: &Process| process.name.starts_with("palisade-anal");
+        let all = awaited("a broker that is not just starting its analyst", || {
+            let mut all = processes::tree(broker);
+            all.retain(|process| !is_analyst(process));
+            // Between fork and exec a process still has its parent's name, and a program that was
+            // started by descriptor has the descriptor's number for a name until it takes its own.
+            let is_named = |process: &Process| process.name == "palisade-launch";
+            let mut children = all.iter().filter(|process| process.parent == broker);
+            children.all(is_named).then_some(all)
+        });
+        let mut all = all.into_iter();
         let broker = all.next().expect("the broker");
         let outer = all.next().expect("a launcher");
         let inner = all.next().expect("a launcher inside");
@@ -66,7 +76,7 @@ impl Rooms {
         Self { broker, outer, inner, cells, payload }
     }
 
-    /// The cell's process of this name.
+    /// Returns the cell's process of this name.
     ///
     /// # Panics
     /// If there is none.
@@ -75,16 +85,16 @@ impl Rooms {
         self.cells.iter().find(|cell| cell.name == name).unwrap_or_else(|| panic!("no {name}"))
     }
 
-    /// Every process of every room.
+    /// Returns all these processes.
     pub fn all(&self) -> impl Iterator<Item = &Process> {
         [&self.broker, &self.outer, &self.inner].into_iter().chain(&self.cells).chain(&self.payload)
     }
 }
 
-/// A line of a process's `/proc/PID/status`.
+/// Returns a field of a process's `/proc/PID/status`.
 ///
 /// # Panics
-/// If there is no such process or line.
+/// If there is no such process or field.
 #[must_use]
 pub fn status(pid: i32, key: &str) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
@@ -92,7 +102,7 @@ pub fn status(pid: i32, key: &str) -> String {
     value.expect("a line of that name").trim().to_owned()
 }
 
-/// The cgroups that a launcher made.
+/// Returns the cgroups that a launcher created.
 #[must_use]
 pub fn cgroups(launcher: i32) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -111,52 +121,66 @@ fn collect(directory: &Path, name: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What was on the host before a daemon was.
+/// The state of the host before a daemon was started.
 #[derive(Debug)]
 pub struct Before {
-    mounts: String,
+    mounts: BTreeSet<String>,
     orphans: BTreeSet<i32>,
 }
 
-/// Launchers and cells without a parent of ours.
+/// Returns launchers and cells whose parent has ended. The kernel gives these to the first process
+/// or to a sub-reaper above this one. Another test's systemd, or a shell that started a daemon, is
+/// neither.
 fn orphans() -> BTreeSet<i32> {
     let all = processes::all();
     let ours = |process: &&Process| {
         let program = process.command.split(' ').next().unwrap_or_default();
         program.ends_with("palisade-cell") || program.ends_with("palisade-launcher")
     };
-    let own = i32::try_from(std::process::id()).expect("a pid");
-    let known: BTreeSet<i32> = all
-        .iter()
-        .filter(|process| process.command.contains("palisade") || process.pid == own)
-        .map(|process| process.pid)
-        .collect();
-    let orphans = all.iter().filter(ours).filter(|process| !known.contains(&process.parent));
+    let above = ancestors(&all);
+    let orphans = all.iter().filter(ours).filter(|process| above.contains(&process.parent));
     orphans.map(|process| process.pid).collect()
 }
 
-fn mounts() -> String {
-    fs::read_to_string("/proc/self/mountinfo").expect("mountinfo")
+/// Returns the first process, and every process above this one.
+fn ancestors(all: &[Process]) -> BTreeSet<i32> {
+    let mut pid = i32::try_from(std::process::id()).expect("a pid");
+    let mut found = BTreeSet::from([1]);
+    while let Some(process) = all.iter().find(|process| process.pid == pid) {
+        pid = process.parent;
+        found.insert(pid);
+    }
+    found
+}
+
+fn mounts() -> BTreeSet<String> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+    mounts.lines().map(str::to_owned).collect()
 }
 
 impl Before {
-    /// Looks around.
+    /// Records the current state.
     #[must_use]
     pub fn look() -> Self {
         Self { mounts: mounts(), orphans: orphans() }
     }
 
-    /// That nothing is left of a daemon: no launcher or cell, no mount.
+    /// Asserts that nothing is left of a daemon: no launcher or cell, no mount.
     pub fn assert_nothing_left(&self) {
         let mut left: BTreeSet<i32> = orphans().difference(&self.orphans).copied().collect();
         until(&format!("launchers and cells gone: {left:?}"), || {
             left = orphans().intersection(&left).copied().collect();
             left.is_empty()
         });
-        until("mounts as before", || mounts() == self.mounts);
+        let mut left: BTreeSet<String> = mounts().difference(&self.mounts).cloned().collect();
+        until(&format!("mounts gone: {left:?}"), || {
+            left = mounts().intersection(&left).cloned().collect();
+            left.is_empty()
+        });
     }
 
-    /// And no process with the mark either, which nothing else on the host may bear.
+    /// Asserts that nothing is left of a daemon, and that no process has this mark, which must be
+    /// unique on the host.
     pub fn assert_nothing_left_of(&self, mark: &str) {
         self.assert_nothing_left();
         until(&format!("processes marked {mark} gone"), || processes::marked(mark).is_empty());

@@ -12,9 +12,9 @@ pub struct Sandbox {
     runtime: Runtime,
     /// The session itself, for what the methods here do not offer.
     pub session: Session,
-    /// Its connection.
+    /// The session's connection.
     pub client: Client,
-    /// Its embedded daemon, if it has one of its own.
+    /// The session's embedded daemon, if it has one of its own.
     pub daemon: Option<Child>,
 }
 
@@ -27,10 +27,10 @@ impl Sandbox {
         }
     }
 
-    /// A session over a connection that is there already.
+    /// Opens a session over an existing connection.
     ///
     /// # Errors
-    /// What the daemon answered.
+    /// The daemon's error.
     pub fn over(stream: UnixStream, daemon: Option<Child>, open: Open) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -47,7 +47,7 @@ impl Sandbox {
         Ok(Self { runtime, session, client, daemon })
     }
 
-    /// Waits for something.
+    /// Waits for a future.
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
@@ -59,7 +59,7 @@ impl Sandbox {
             .unwrap_or_else(|error| panic!("{command}: {error}"))
     }
 
-    /// Runs a shell line that must succeed; gives its standard output.
+    /// Runs a shell line that must succeed; returns its standard output.
     #[must_use]
     pub fn ok(&self, command: &str) -> String {
         let result = self.bash(command);
@@ -71,7 +71,7 @@ impl Sandbox {
         result.stdout
     }
 
-    /// Makes attempts with `probe` inside; gives what it printed, a line each.
+    /// Makes attempts with `probe` inside; returns a line of output for each.
     #[must_use]
     pub fn probe(&self, attempts: &str) -> Vec<String> {
         let result = self.bash(&format!("./probe {attempts}"));
@@ -79,7 +79,7 @@ impl Sandbox {
         result.stdout.lines().map(str::to_owned).collect()
     }
 
-    /// Makes attempts with `probe` inside and holds the kernel's answers against those expected.
+    /// Makes attempts with `probe` inside and compares the kernel's answers with the expected ones.
     pub fn holds(&self, expected: &[(&str, &str)]) {
         let attempts: Vec<_> = expected.iter().map(|(attempt, _)| *attempt).collect();
         let lines = self.probe(&attempts.join(" "));

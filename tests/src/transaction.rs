@@ -1,4 +1,5 @@
-//! Drives a transaction without broker and launcher: runs a program in one, and settles it.
+//! Drives a transaction without broker and launcher: runs a program in one, and commits or discards
+//! it.
 
 use crate::{Cell, Pids, own, plan};
 use palisade_channel::Channel;
@@ -6,8 +7,8 @@ use palisade_plan::{
     LaunchPlan, Path as PlanPath, Role, Step, Store,
     cell::{End, FileError, FileReply, FileRequest, RunReply},
     change::{
-        Act, Before, Change, Changed, Conflicts, EffectKind, Keep, Prepared, Print, Restoration,
-        State,
+        Act, Before, Change, Changed, Conflicts, EffectKind, EvidenceDepth, Keep, Prepared, Print,
+        Restoration, State,
     },
 };
 use std::{collections::HashMap, path::Path};
@@ -15,24 +16,24 @@ use std::{collections::HashMap, path::Path};
 /// A transaction on a workspace.
 #[derive(Debug)]
 pub struct Transaction {
-    /// Its cell.
+    /// The cell of the transaction.
     pub cell: Cell,
 }
 
-/// What a change would do, and what it would lose.
+/// A prepared change: what it would do, and what it would lose.
 #[derive(Debug, Clone)]
 pub struct Draft {
-    /// What is there now, and its content.
+    /// The state and contents before the change.
     pub befores: Vec<(Before, Vec<u8>)>,
-    /// What it would be.
+    /// The prepared change.
     pub prepared: Prepared,
 }
 
-/// Why there is no transaction: the step that failed, and its words.
+/// The reason there is no transaction: the step that failed, and why.
 type Refused = (String, String);
 
 impl Transaction {
-    /// One as the built-in profile has it.
+    /// Starts a transaction with the plan of the built-in profile.
     ///
     /// # Errors
     /// The step that failed, and why.
@@ -40,7 +41,7 @@ impl Transaction {
         Self::of(&plan(workspace), |_, steps| steps)
     }
 
-    /// One of any plan, with other steps.
+    /// Starts a transaction with any plan, and changed steps.
     ///
     /// # Errors
     /// The step that failed, and why.
@@ -52,10 +53,10 @@ impl Transaction {
         Ok(Self { cell })
     }
 
-    /// Its process.
+    /// Returns the process of the transaction.
     ///
     /// # Panics
-    /// It is gone.
+    /// If it is gone.
     #[must_use]
     pub fn process(&self) -> rustix::process::Pid {
         let mut processes = self.cell.processes().into_iter();
@@ -63,7 +64,7 @@ impl Transaction {
         rustix::process::Pid::from_raw(once.pid).expect("not 0")
     }
 
-    /// One that is kept on the disk, in a directory of this name in `store`.
+    /// Starts a transaction that is stored on disk, in a directory of this name in `store`.
     ///
     /// # Errors
     /// The step that failed, and why.
@@ -78,7 +79,7 @@ impl Transaction {
         })
     }
 
-    /// Runs a shell line in it; gives its status and its output.
+    /// Runs a shell line in the transaction; returns its status and its output.
     #[must_use]
     pub fn bash(&self, line: &str, workspace: &Path) -> (i32, String) {
         let (reply, output) = self.cell.run(&["bash", "-c", line], workspace);
@@ -86,7 +87,7 @@ impl Transaction {
             RunReply::Ended { end: End::Exit(status), .. } => (status, output),
             other @ (RunReply::Ended { .. }
             | RunReply::NotStarted { .. }
-            | RunReply::Terminal
+            | RunReply::Streams
             | RunReply::Frozen(_)
             | RunReply::Recorded(_)) => {
                 panic!("{other:?}: {output}")
@@ -94,78 +95,91 @@ impl Transaction {
         }
     }
 
-    /// Where it is settled.
+    /// Returns the channel on which the transaction is committed or discarded.
     #[must_use]
     pub fn settling(&self) -> Settling<'_> {
         Settling(self.cell.settling.as_ref().expect("a transaction has one"))
     }
 
-    /// Asks what the program did, but for what is left.
+    /// Prepares the program's changes, except those at the paths to leave out.
     ///
     /// # Errors
-    /// The cell's.
+    /// The cell's error.
     pub fn prepare(&self, leave: &[PlanPath]) -> Result<Draft, FileError> {
         self.settling().prepare(leave)
     }
 
-    /// What the program did, and nothing of it done.
+    /// Returns the program's changes without committing them.
     ///
     /// # Errors
-    /// The cell's.
+    /// The cell's error.
     pub fn trial(&self) -> Result<Prepared, FileError> {
         self.settling().trial()
     }
 
-    /// Does all of it but what is left.
+    /// Commits the program's changes, except those at the paths to leave out.
     ///
     /// # Errors
-    /// The cell's.
+    /// The cell's error.
     pub fn commit(&self, leave: &[PlanPath]) -> Result<(Draft, Changed), FileError> {
         self.settling().commit(leave)
     }
 
-    /// Has the session's file tools take back what commits did that were cut off.
+    /// Lets the session's file tools revert commits that were interrupted.
     ///
     /// # Errors
-    /// The cell's.
+    /// The cell's error.
     pub fn resolve(&self, begun: &[[u8; 32]]) -> Result<Changed, FileError> {
         let act = Act::Resolve { begun: Some(begun.to_vec()) };
-        let change = Change { act, most: u64::MAX, keep: Keep::Nothing, diff: 0 };
+        let change = Change {
+            act,
+            most: u64::MAX,
+            keep: Keep::Nothing,
+            diff: 0,
+            evidence: EvidenceDepth::Full,
+        };
         prepare(self.cell.file_channel(), change, &[])?;
         commit(self.cell.file_channel())
     }
 
-    /// Undoes a draft by the session's file tools.
+    /// Undoes a draft with the session's file tools.
     ///
     /// # Errors
-    /// The cell's.
+    /// The cell's error.
     pub fn undo(&self, draft: &Draft, force: bool) -> Result<Changed, FileError> {
         let (entries, contents) = draft.restorations();
         let keep = Keep::Nothing;
-        let change = Change { act: Act::Restore { entries, force }, most: u64::MAX, keep, diff: 0 };
+        let change = Change {
+            act: Act::Restore { entries, force },
+            most: u64::MAX,
+            keep,
+            diff: 0,
+            evidence: EvidenceDepth::Full,
+        };
         prepare(self.cell.file_channel(), change, &contents)?;
         commit(self.cell.file_channel())
     }
 }
 
-/// The channel on which a transaction is settled.
+/// The channel on which a transaction is committed or discarded.
 #[derive(Debug, Clone, Copy)]
 pub struct Settling<'a>(pub &'a Channel);
 
 impl Settling<'_> {
-    /// Asks what the program did, but for what is left.
+    /// Prepares the program's changes, except those at the paths to leave out.
     ///
     /// # Errors
-    /// The cell's.
+    /// The cell's error.
     pub fn prepare(self, leave: &[PlanPath]) -> Result<Draft, FileError> {
         let keep = Keep::Sent { bytes: 1 << 30, entries: 1_000_000 };
         self.prepare_with(leave, keep, 0)
     }
 
-    /// The same, with what is kept and how long a diff may be.
+    /// Prepares the program's changes, with these settings for the undo record and the length of
+    /// the diff.
     ///
     /// # Errors
-    /// The cell's.
+    /// The cell's error.
     pub fn prepare_with(
         self,
         leave: &[PlanPath],
@@ -173,13 +187,17 @@ impl Settling<'_> {
         diff: u32,
     ) -> Result<Draft, FileError> {
         let act = Act::Settle { leave: leave.to_vec(), conflicts: Conflicts::Refused };
-        prepare(self.0, Change { act, most: u64::MAX, keep, diff }, &[])
+        prepare(
+            self.0,
+            Change { act, most: u64::MAX, keep, diff, evidence: EvidenceDepth::Full },
+            &[],
+        )
     }
 
-    /// What the program did, and nothing of it done.
+    /// Returns the program's changes without committing them.
     ///
     /// # Errors
-    /// The cell's.
+    /// The cell's error.
     pub fn trial(self) -> Result<Prepared, FileError> {
         let draft = self.prepare_with(&[], Keep::Nothing, 1 << 20)?;
         self.0.send(&FileRequest::Abandon).expect("abandon");
@@ -187,32 +205,32 @@ impl Settling<'_> {
         Ok(draft.prepared)
     }
 
-    /// Asks for what was prepared to be done.
+    /// Requests the commit of what was prepared.
     ///
     /// # Panics
-    /// If it can not be asked.
+    /// If the request can not be sent.
     pub fn begin_commit(self) {
         self.0.send(&FileRequest::Commit).expect("commit");
     }
 
-    /// What comes of it; none if the process is gone.
+    /// Returns the reply to the commit; `None` if the process is gone.
     #[must_use]
     pub fn end_commit(self) -> Option<FileReply> {
         self.0.receive::<FileReply>().ok().flatten().map(|(reply, _)| reply)
     }
 
-    /// What was done, when that was asked for.
+    /// Returns what was changed, after the commit was requested.
     ///
     /// # Errors
-    /// The cell's.
+    /// The cell's error.
     pub fn changed(self) -> Result<Changed, FileError> {
         changed(self.0)
     }
 
-    /// Does all of it but what is left.
+    /// Commits the program's changes, except those at the paths to leave out.
     ///
     /// # Errors
-    /// The cell's.
+    /// The cell's error.
     pub fn commit(self, leave: &[PlanPath]) -> Result<(Draft, Changed), FileError> {
         let draft = self.prepare(leave)?;
         Ok((draft, commit(self.0)?))
@@ -223,7 +241,7 @@ fn next(channel: &Channel) -> FileReply {
     channel.receive::<FileReply>().expect("a channel").expect("an answer").0
 }
 
-/// Has a change prepared.
+/// Prepares a change.
 fn prepare(channel: &Channel, change: Change, contents: &[Vec<u8>]) -> Result<Draft, FileError> {
     channel.send(&FileRequest::Change(change)).expect("a change");
     for content in contents {
@@ -242,6 +260,7 @@ fn prepare(channel: &Channel, change: Change, contents: &[Vec<u8>]) -> Result<Dr
     loop {
         match next(channel) {
             FileReply::Effects(part) => effects.extend(part),
+            FileReply::Evidence(_) => {}
             FileReply::Before(before) => befores.push((before, Vec::new())),
             FileReply::Content(piece) => befores.last_mut().expect("of a file").1.extend(piece),
             FileReply::Prepared(mut prepared) => {
@@ -268,7 +287,7 @@ fn commit(channel: &Channel) -> Result<Changed, FileError> {
     changed(channel)
 }
 
-/// What a change did, from all its messages.
+/// Collects what a change did from all its messages.
 fn changed(channel: &Channel) -> Result<Changed, FileError> {
     let mut all = Changed::default();
     loop {
@@ -289,7 +308,7 @@ fn changed(channel: &Channel) -> Result<Changed, FileError> {
 }
 
 impl Draft {
-    /// What undoes it, as the broker makes it, and the contents.
+    /// Returns the entries that undo the change, as the broker creates them, and their contents.
     fn restorations(&self) -> (Vec<Restoration>, Vec<Vec<u8>>) {
         let mut left = HashMap::new();
         for effect in &self.prepared.effects {
@@ -322,16 +341,16 @@ impl Draft {
         (entries, contents)
     }
 
-    /// Kind and path below the workspace of each effect, in order, in a word each.
+    /// Returns the kind and the path below the workspace of each effect, in order.
     #[must_use]
     pub fn words(&self, workspace: &Path) -> Vec<String> {
         self.prepared.words(workspace)
     }
 }
 
-/// To say what a change is in words.
+/// Describes a change in words.
 pub trait Words {
-    /// Kind and path below the workspace of each effect, in order.
+    /// Returns the kind and the path below the workspace of each effect, in order.
     fn words(&self, workspace: &Path) -> Vec<String>;
 }
 

@@ -1,5 +1,5 @@
-//! A place on the host for one test: a workspace, something outside it, and a daemon.
-#![allow(clippy::disallowed_methods, unsafe_code)]
+//! The directories of one test on the host: a workspace, something outside it, and a daemon.
+#![allow(unsafe_code)]
 
 use crate::{Mode, Place, Sandbox};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,28 +11,35 @@ use std::{
     sync::OnceLock,
 };
 
-/// What a daemon and its tests are made of.
-pub(crate) const BINARIES: [&str; 6] =
-    ["palisade", "palisaded", "palisade-launcher", "palisade-cell", "palisade-analyst", "probe"];
+/// The programs that a daemon and its tests need.
+pub(crate) const BINARIES: [&str; 7] = [
+    "palisade",
+    "palisade-mcp",
+    "palisaded",
+    "palisade-launcher",
+    "palisade-cell",
+    "palisade-analyst",
+    "probe",
+];
 
-/// The default profile for tests of what confines a call: nobody is asked about it, and what it
-/// changes is there at once.
+/// The default profile for tests of confinement: no approval is requested, and changes take effect
+/// at once.
 pub const UNASKED: &str = "unasked";
 
 static STAGE: OnceLock<Place> = OnceLock::new();
 
-/// Statics are not dropped, and the binaries are large.
+/// Deletes the copied binaries at exit, because statics are not dropped and the binaries are large.
 extern "C" fn leave_stage() {
     if let Some(stage) = STAGE.get() {
         fs::remove_dir_all(stage.path()).unwrap_or_default();
     }
 }
 
-/// The binaries, copied to where every user can run them.
+/// Returns the directory with copies of the binaries, which every user can run.
 fn stage() -> &'static Path {
     STAGE
         .get_or_init(|| {
-            // SAFETY: the function takes nothing and may be called once, at any time.
+            // SAFETY: `leave_stage` takes no arguments and may be called once, at any time.
             let registered = unsafe { libc::atexit(leave_stage) };
             assert_eq!(registered, 0, "atexit");
             let stage = Place::new();
@@ -48,22 +55,23 @@ fn stage() -> &'static Path {
         .path()
 }
 
-/// The path of one of the project's binaries, or of `probe`.
+/// Returns the path of one of the project's binaries, or of `probe`.
 #[must_use]
 pub fn binary(name: &str) -> PathBuf {
     stage().join(name)
 }
 
-/// A place for one test.
+/// The directories of one test.
 #[derive(Debug)]
 pub struct World {
-    /// Whose daemon.
+    /// The owner of the daemon.
     pub mode: Mode,
     directory: Place,
 }
 
 impl World {
-    /// A workspace with a `probe` in it, and an `outside` directory with a canary beside it.
+    /// Creates a workspace with a `probe` in it, and an `outside` directory with a canary beside
+    /// it.
     #[must_use]
     pub fn new(mode: Mode) -> Self {
         let directory = Place::new();
@@ -83,7 +91,7 @@ impl World {
         world
     }
 
-    /// Makes something the session's user's own.
+    /// Makes the session's user the owner of a path.
     pub fn give(&self, path: &Path) {
         if rustix::process::geteuid().is_root() {
             let id = Some(self.mode.uid());
@@ -91,25 +99,26 @@ impl World {
         }
     }
 
-    /// Where the session works.
+    /// Returns the session's workspace.
     #[must_use]
     pub fn workspace(&self) -> PathBuf {
         self.directory.path().join("workspace")
     }
 
-    /// Beside the workspace, the session's user's own: only the sandbox keeps it out.
+    /// Returns a directory beside the workspace that the session's user owns. Only the sandbox
+    /// denies access to it.
     #[must_use]
     pub fn outside(&self) -> PathBuf {
         self.directory.path().join("outside")
     }
 
-    /// A file outside.
+    /// Returns the path of a file outside of the workspace.
     #[must_use]
     pub fn canary(&self) -> PathBuf {
         self.outside().join("canary")
     }
 
-    /// That the canary is as it was: contents, mode, and alone.
+    /// Asserts that the canary's contents are unchanged and that it is the only file outside.
     pub fn assert_canary_untouched(&self) {
         assert_eq!(fs::read_to_string(self.canary()).expect("canary"), "canary\n");
         let names: Vec<_> = fs::read_dir(self.outside())
@@ -120,13 +129,13 @@ impl World {
         assert_eq!(names, ["canary"], "something else is outside now");
     }
 
-    /// The daemon's state directory.
+    /// Returns the daemon's state directory.
     #[must_use]
     pub fn state(&self) -> PathBuf {
         self.directory.path().join("state")
     }
 
-    /// Where profiles of this test's own go.
+    /// Returns the directory for profiles of this test.
     #[must_use]
     pub fn profiles(&self) -> PathBuf {
         self.directory.path().join("profiles")
@@ -139,7 +148,7 @@ impl World {
         self.give(&path);
     }
 
-    /// Adds a profile that asks nobody, whatever it says: for tests of what confines a call.
+    /// Adds a profile that requests no approval, whatever its text says, for tests of confinement.
     pub fn add_unasked(&self, name: &str, text: &str) {
         const NEVER: &str = "ask = \"never\"\n";
         let asks = |line: &&str| line.starts_with("ask = ");
@@ -150,7 +159,7 @@ impl World {
         self.add_profile(name, &text);
     }
 
-    /// A command of this world's user with a clean environment.
+    /// Returns a command to run as this world's user, with a clean environment.
     #[must_use]
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(binary(name));
@@ -165,7 +174,7 @@ impl World {
         command
     }
 
-    /// Starts an embedded daemon; gives the client's end and the process.
+    /// Starts an embedded daemon; returns the client's end of its socket and the process.
     #[must_use]
     pub fn embedded(&self, arguments: &[&str]) -> (UnixStream, Child) {
         self.mode.act(|| {
@@ -185,9 +194,9 @@ impl World {
         })
     }
 
-    /// The same, started by a shell line that ends in running `"$@"`: whatever the line leaves
-    /// behind (variables, descriptors, a umask, ignored signals) is the daemon's to inherit. The
-    /// shell is run by `starter`, the client is this world's user.
+    /// Starts an embedded daemon by a shell line that ends in running `"$@"`. The daemon inherits
+    /// whatever the line leaves behind (variables, descriptors, a umask, ignored signals).
+    /// `starter` runs the shell; the client is this world's user.
     #[must_use]
     pub fn embedded_by(&self, starter: Mode, line: &str) -> (UnixStream, Child) {
         let (ours, theirs) = self.mode.act(|| UnixStream::pair().expect("socketpair"));
@@ -210,26 +219,26 @@ impl World {
         })
     }
 
-    /// A session with the default profile, but that nobody is asked about a call.
+    /// Opens a session with the default profile, but without approval requests.
     #[must_use]
     pub fn open(&self) -> Sandbox {
         self.open_with(UNASKED)
     }
 
-    /// A session with a profile.
+    /// Opens a session with a profile.
     #[must_use]
     pub fn open_with(&self, profile: &str) -> Sandbox {
         Sandbox::open(self, profile)
     }
 
-    /// Starts a daemon that listens.
+    /// Starts a daemon that listens on sockets.
     #[must_use]
     pub fn daemon(&self) -> Daemon {
         Daemon::start(self, |_| {})
     }
 
-    /// The same by the configuration that [`configure`](Self::configure) wrote, with whatever else
-    /// its command is to have.
+    /// Starts a daemon with the configuration that [`configure`](Self::configure) wrote. `more`
+    /// changes its command.
     #[must_use]
     pub fn configured_daemon(&self, more: impl FnOnce(&mut Command)) -> Daemon {
         Daemon::start(self, |command| {
@@ -238,19 +247,20 @@ impl World {
         })
     }
 
-    /// The directory of its sockets, which it has once a daemon was started or configured.
+    /// Returns the directory of the daemon's sockets. It exists once a daemon was started or
+    /// configured.
     #[must_use]
     pub fn run(&self) -> PathBuf {
         self.directory.path().join("run")
     }
 
-    /// The daemon's configuration file.
+    /// Returns the path of the daemon's configuration file.
     #[must_use]
     pub fn configuration(&self) -> PathBuf {
         self.directory.path().join("config").join("palisaded.toml")
     }
 
-    /// Writes the daemon's configuration, so that it is safe to be served by.
+    /// Writes the daemon's configuration, with an owner and mode that the daemon accepts.
     pub fn configure(&self, text: &str) {
         let file = self.configuration();
         for directory in [self.run(), self.directory.path().join("config")] {
@@ -270,16 +280,16 @@ impl World {
     }
 }
 
-/// A daemon that listens on a socket.
+/// A daemon that listens on sockets.
 #[derive(Debug)]
 pub struct Daemon {
-    /// Its process.
+    /// The daemon's process.
     pub child: Child,
-    /// Where it listens.
+    /// The socket for agents.
     pub socket: PathBuf,
-    /// Where it hears operators.
+    /// The socket for operators.
     pub operators: PathBuf,
-    /// Where it hears providers.
+    /// The socket for providers.
     pub providers: PathBuf,
 }
 
@@ -296,9 +306,16 @@ impl Daemon {
         let operators = run.join("operator.sock");
         let providers = run.join("provider.sock");
         let mut daemon = Self { child, socket, operators, providers };
+        // If an earlier daemon was killed while it started a program, its socket may accept
+        // connections for a moment longer.
+        let is_its_own = |daemon: &Self, socket: &Path| {
+            let peer = UnixStream::connect(socket).ok().map(rustix::net::sockopt::socket_peercred);
+            let peer = peer.and_then(Result::ok);
+            peer.is_some_and(|peer| peer.pid == Pid::from_child(&daemon.child))
+        };
         let silent = |daemon: &Self| {
             let sockets = [&daemon.socket, &daemon.operators, &daemon.providers];
-            sockets.iter().any(|socket| UnixStream::connect(socket).is_err())
+            sockets.iter().any(|socket| !is_its_own(daemon, socket))
         };
         while silent(&daemon) {
             let ended = daemon.child.try_wait().expect("wait");
@@ -322,14 +339,14 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may be gone already; then there is nothing to end.
+        // The process may be gone already; then there is nothing to end.
         self.child.kill().unwrap_or_default();
         self.child.wait().map(drop).unwrap_or_default();
     }
 }
 
-/// Everything below a directory: path, kind, mode, and contents or target. The probe that every
-/// workspace has is left out.
+/// Lists everything below a directory: path, kind, mode, and contents or target. The probe that
+/// every workspace has is left out.
 #[must_use]
 pub fn tree(top: &Path) -> Vec<String> {
     let mut found = Vec::new();

@@ -1,5 +1,4 @@
-//! `palisade analyze`: what commands would do, told without running them, under the default
-//! profile.
+//! `palisade analyze`: says what commands would do under the default profile, without running them.
 
 use crate::{
     failure::Failure,
@@ -10,7 +9,9 @@ use crate::{
 use clap::Args;
 use palisade_analyst::Supervisor;
 use palisade_client::{Finding, companion};
-use palisade_policy::analysis::{Existence, Nature, Nowhere, Place, Started, asks, settle};
+use palisade_policy::analysis::{
+    AnalysedCommand, Existence, Nature, Nowhere, PathLookup, asks, settle,
+};
 use palisade_policy::{DEFAULT, ProfileSet};
 use palisade_protocol::{Ask, Severity, Span};
 use serde::{Deserialize, Serialize};
@@ -19,22 +20,22 @@ use std::{
     path::PathBuf,
 };
 
-/// The analyst's program.
+/// The name of the analyst's program.
 const ANALYST: &str = "palisade-analyst";
 
 /// The longest line of standard input that is read.
 const LONGEST: u64 = 1 << 20;
 
-/// Say what shell commands would do, without running them
+/// Show what shell commands would do, without running them
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With no COMMAND, JSON lines of {\"cmd\": \"...\"} are read from standard input, and for each a JSON line
-{\"judgement\": \"allow|ask|deny\", \"guard\": {...}, \"findings\": [...]} is printed: try it on your own logs.
+Without COMMAND, JSON lines {\"cmd\": \"...\"} are read from standard input. For each, a JSON line
+{\"judgement\": \"allow|ask|deny\", \"guard\": {...}, \"findings\": [...]} is printed.
 
-The judgement is that of the text alone (guard = \"text\"). With guard = \"auto\", the default, a command that
-seems to read only has the workspace read-only, and everything else runs in a transaction and is judged by its
-effects; `guard` says which. Nothing is looked up unless --workspace is given: every
-file is taken to exist, so that writing to it loses what it held.
+The judgement is based on the text alone (guard = \"text\"). With guard = \"auto\", the default, a
+command that seems to only read runs with a read-only workspace. Every other command runs in a
+transaction and is judged by its effects; `guard` says which. Without --workspace, every file is
+assumed to exist, so that writing to it loses its contents.
 
 Examples:
   palisade analyze 'find . -name \"*.log\" | xargs rm'
@@ -42,19 +43,19 @@ Examples:
   palisade analyze --workspace . 'echo hi > new.txt'
   palisade analyze < commands.jsonl")]
 pub(crate) struct Analyze {
-    /// One JSON object instead of text
+    /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
-    /// Look here whether files exist
+    /// The workspace in which to check whether files exist
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// A shell line
     command: Option<String>,
 }
 
-/// What is printed for a command.
+/// The report that is printed for a command.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct AnalysisReport<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<&'a str>,
     judgement: &'static str,
@@ -62,25 +63,25 @@ struct Told<'a> {
     findings: &'a [Finding],
 }
 
-/// What becomes of a command before it runs, under each guard.
+/// The decision on a command before it runs, under each guard.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Guards {
-    /// `allow` or `ask`.
+    /// With `guard = "text"`: `allow` or `ask`.
     text: &'static str,
-    /// `reading`, `transaction` or `ask`.
+    /// With `guard = "auto"`: `reading`, `transaction` or `ask`.
     auto: &'static str,
 }
 
-/// A line of standard input. Other fields are the log's own.
+/// A line of standard input. Other fields of the log are ignored.
 #[derive(Debug, Deserialize)]
 struct Line {
     cmd: String,
 }
 
-/// A workspace that can be looked into.
+/// A workspace in which paths can be looked up.
 struct Workspace(PathBuf);
 
-impl Place for Workspace {
+impl PathLookup for Workspace {
     fn look(&self, path: &str) -> Existence {
         match std::fs::symlink_metadata(self.0.join(path)) {
             Ok(found) if found.is_dir() => Existence::Directory,
@@ -96,31 +97,31 @@ impl Place for Workspace {
     }
 }
 
-/// What is said of a command.
+/// The result of the analysis of a command.
 #[derive(Debug)]
-struct Judged {
+struct CommandJudgement {
     guard: Guards,
     findings: Vec<Finding>,
-    commands: Vec<Started>,
+    commands: Vec<AnalysedCommand>,
 }
 
-impl Judged {
-    fn told<'a>(&'a self, command: Option<&'a str>) -> Told<'a> {
+impl CommandJudgement {
+    fn told<'a>(&'a self, command: Option<&'a str>) -> AnalysisReport<'a> {
         let Self { guard, findings, .. } = self;
-        Told { command, judgement: guard.text, guard: *guard, findings }
+        AnalysisReport { command, judgement: guard.text, guard: *guard, findings }
     }
 }
 
-/// What answers: the process, the profile's mode, and where files are looked for.
-struct Judge {
+/// The analyst process, the profile's mode, and the place where files are looked up.
+struct CommandAnalyzer {
     analyst: Supervisor,
     ask: Ask,
-    place: Box<dyn Place>,
+    place: Box<dyn PathLookup>,
 }
 
 impl Analyze {
     pub(crate) fn perform(self) -> Result<u8, Failure> {
-        let judge = Judge::new(self.workspace)?;
+        let judge = CommandAnalyzer::new(self.workspace)?;
         match &self.command {
             Some(command) => judge.one(command, self.json)?,
             None => judge.lines()?,
@@ -129,7 +130,7 @@ impl Analyze {
     }
 }
 
-impl Judge {
+impl CommandAnalyzer {
     fn new(workspace: Option<PathBuf>) -> Result<Self, Failure> {
         let program = companion(ANALYST).map_err(|missing| {
             Failure::new(missing.to_string(), "build or install the whole of Palisade")
@@ -139,10 +140,10 @@ impl Judge {
         let profiles = ProfileSet::new([]);
         let profiles = profiles.map_err(|error| Failure::new(error.to_string(), ""))?;
         let ask = profiles.get(DEFAULT).map_or(Ask::Destructive, palisade_policy::Profile::ask);
-        let place: Box<dyn Place> = match workspace {
+        let place: Box<dyn PathLookup> = match workspace {
             Some(directory) => {
                 let found = directory.canonicalize().map_err(|error| {
-                    let told = format!("can not look into {}: {error}", directory.display());
+                    let told = format!("can not use workspace {}: {error}", directory.display());
                     Failure::new(told, "name a directory that exists")
                 })?;
                 Box::new(Workspace(found))
@@ -152,7 +153,7 @@ impl Judge {
         Ok(Self { analyst, ask, place })
     }
 
-    fn judge(&self, command: &str) -> Judged {
+    fn judge(&self, command: &str) -> CommandJudgement {
         let made = self.analyst.ask(command).made;
         let findings = settle(made.found, self.place.as_ref());
         let text = if asks(self.ask, &findings) { "ask" } else { "allow" };
@@ -161,7 +162,7 @@ impl Judge {
             Nature::Reads => "reading",
             Nature::Acts => "transaction",
         };
-        Judged { guard: Guards { text, auto }, findings, commands: made.commands }
+        CommandJudgement { guard: Guards { text, auto }, findings, commands: made.commands }
     }
 
     fn one(&self, command: &str, json: bool) -> Result<(), Failure> {
@@ -198,16 +199,16 @@ impl Judge {
 
 fn bad_line(number: u64, why: &str) -> Failure {
     let told = format!("line {number} of standard input: {why}");
-    Failure::new(told, "each line is a JSON object with the command as a text in `cmd`")
+    Failure::new(told, "each line is a JSON object with the command as a string in `cmd`")
 }
 
-/// Each command on a line of its own, with what was found in it below.
-fn render(command: &str, judged: &Judged, paint: Paint) -> String {
-    let Judged { guard, findings, commands } = judged;
+/// Formats each command on a line of its own, with its findings below.
+fn render(command: &str, judged: &CommandJudgement, paint: Paint) -> String {
+    let CommandJudgement { guard, findings, commands } = judged;
     let mut spans: Vec<Span> = commands.iter().map(|started| started.span).collect();
     spans.extend(findings.iter().filter_map(|finding| finding.span));
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
-    // What lies in another is told with it.
+    // A span inside another one is shown with the outer one.
     let mut shown: Vec<Span> = Vec::new();
     for span in spans {
         if shown.last().is_none_or(|last| span.start >= last.end || span.end > last.end) {
@@ -233,9 +234,9 @@ fn render(command: &str, judged: &Judged, paint: Paint) -> String {
     lines.extend(left.iter().map(|finding| told(finding, paint)));
     let style = if guard.text == "allow" { Style::Good } else { Style::Warning };
     let held = match guard.auto {
-        "ask" => "asked about",
+        "ask" => "needs approval",
         "reading" => "runs with the workspace read-only",
-        _ => "runs in a transaction; losses are asked about",
+        _ => "runs in a transaction; losses need approval",
     };
     lines.push(format!("judgement: {}", paint.apply(style, guard.text)));
     lines.push(format!("with guard = \"auto\": {held}"));
@@ -267,24 +268,24 @@ mod tests {
     fn commands_stand_on_lines_of_their_own_with_their_findings() {
         let command = "ls; rm -rf \u{202e}d";
         let span = |start, end| Span { start, end };
-        let started = |argv: &[&str], span| Started {
+        let started = |argv: &[&str], span| AnalysedCommand {
             argv: argv.iter().map(|&word| word.to_owned()).collect(),
             span,
         };
         let commands = [started(&["ls"], span(0, 2)), started(&["rm"], span(4, 15))];
-        let mut finding = Finding::new("destructive", Severity::Danger, "removes what it names");
+        let mut finding = Finding::new("destructive", Severity::Danger, "deletes the named files");
         finding.program = "rm".to_owned();
         finding.arguments = vec!["-rf".to_owned(), "\x1bd".to_owned()];
         finding.span = Some(span(4, 15));
         let guard = Guards { text: "ask", auto: "transaction" };
         let (findings, commands) = (vec![finding], commands.to_vec());
-        let text = render(command, &Judged { guard, findings, commands }, Paint::Plain);
+        let text = render(command, &CommandJudgement { guard, findings, commands }, Paint::Plain);
         let expected = "\
 ls
 rm -rf <U+202E>d
-  destructive: removes what it names (rm -rf ␛d)
+  destructive: deletes the named files (rm -rf ␛d)
 judgement: ask
-with guard = \"auto\": runs in a transaction; losses are asked about
+with guard = \"auto\": runs in a transaction; losses need approval
 ";
         assert_eq!(text, expected);
     }

@@ -1,4 +1,4 @@
-//! `palisade approve`: a checkpoint handler. A person at a terminal, a program, or a fixed word.
+//! `palisade approve`: an approver. A person at a terminal, a program, or a fixed answer.
 
 pub(crate) mod asking;
 mod automatic;
@@ -16,26 +16,27 @@ use crate::{
 };
 use automatic::{Decider, HEARTBEAT};
 use clap::Args;
-use judge::Judge;
+use judge::ApproverProgram;
 use palisade_client::{Registration, Review};
-use person::{Duty, Person};
+use person::{ApproverMode, Person};
 use std::path::PathBuf;
 use terminal::Terminal;
 
-/// Answer checkpoints: at this terminal, by a program, or always the same
+/// Answer approval requests: at this terminal, by a program, or with a fixed answer
 #[derive(Debug, Args)]
 #[command(after_help = "\
-At a terminal: y approves what is shown, n denies and asks for a reason, e edits the arguments in
-$EDITOR, a approves and remembers, A aborts the session, q leaves. Esc and end of file deny.
+Keys at a terminal: y approves, n denies and asks for a reason, e edits the arguments in $EDITOR,
+a approves and remembers, A ends the session, q quits. Esc and end of file deny.
 
-A program gets the question as JSON on standard input and writes its answer on standard output:
+A program gets the approval request as JSON on standard input and writes its answer to standard
+output:
   {\"decision\": \"approve\"}
-  {\"decision\": \"approve\", \"arguments\": {...}}                other arguments, judged again
-  {\"decision\": \"approve\", \"without_deletions\": true}         of what a command did, all but that
-  {\"decision\": \"approve\", \"without\": [\"/path\"]}              the same but for these paths
+  {\"decision\": \"approve\", \"arguments\": {...}}                changed arguments, judged again
+  {\"decision\": \"approve\", \"without_deletions\": true}         all changes but deletions
+  {\"decision\": \"approve\", \"without\": [\"/path\"]}              all changes but these paths
   {\"decision\": \"approve\", \"remember\": {\"scope\": \"exact_call\", \"until\": \"session\"}}
   {\"decision\": \"deny\", \"reason\": \"...\", \"guidance\": \"...\"}
-A status other than 0, anything else on standard output, silence, or too much time denies.
+A status other than 0, any other output, no output, or a timeout denies.
 
 Examples:
   palisade approve
@@ -44,22 +45,22 @@ Examples:
   palisade approve --exec /bin/sh -- -c 'jq \"{decision: \\\"deny\\\"}\"'
   palisade approve --policy deny")]
 pub(crate) struct Approve {
-    /// Let a program answer
+    /// The program that answers
     #[arg(long, value_name = "PROGRAM", conflicts_with = "policy")]
     exec: Option<PathBuf>,
-    /// Always answer the same
+    /// The fixed answer to every approval request
     #[arg(long, value_enum, value_name = "VERDICT")]
     policy: Option<Verdict>,
-    /// Only for this tool; may be given several times
+    /// Answer only for this tool; may be given several times
     #[arg(long, value_name = "NAME")]
     tool: Vec<String>,
-    /// Also review what calls gave, before the agent sees it
+    /// Also review the output of calls before the agent sees it
     #[arg(long)]
     outputs: bool,
-    /// Handlers of a higher priority are asked first
+    /// The priority; approvers with a higher priority are asked first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     priority: i32,
-    /// Who answers, for the audit; person:, program: or policy: and a name if not given
+    /// The approver's name in the audit log [default: person:, program: or policy: and a name]
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
@@ -74,7 +75,8 @@ impl Approve {
         let (decider, name) = match (&self.exec, self.policy) {
             (None, None) => return self.ask_here().await,
             (Some(program), _) => {
-                let judge = Judge { program: program.clone(), arguments: self.arguments.clone() };
+                let judge =
+                    ApproverProgram { program: program.clone(), arguments: self.arguments.clone() };
                 (Decider::Program(judge), format!("program:{}", program.display()))
             }
             (None, Some(Verdict::Approve)) => {
@@ -90,13 +92,13 @@ impl Approve {
     async fn ask_here(&self) -> Result<u8, Failure> {
         let terminal = Terminal::open().map_err(|error| {
             Failure::new(
-                format!("there is no terminal to ask at: {error}"),
-                "without one, use --exec PROGRAM or --policy approve|deny",
+                format!("there is no terminal: {error}"),
+                "use --exec PROGRAM or --policy approve|deny instead",
             )
         })?;
         let operator = operator::connect(&self.operator).await?;
         operator.register(self.registration(person::name())).await?;
-        Person::new(operator, terminal, Duty::Standing).serve().await
+        Person::new(operator, terminal, ApproverMode::Standing).serve().await
     }
 
     fn registration(&self, name: String) -> Registration {

@@ -1,4 +1,5 @@
-//! `palisade attempt`: what `doctor --prove` runs inside a session. It tries and tells, no more.
+//! `palisade attempt`: run by `doctor --prove` inside a session. It makes attempts and prints the
+//! results, nothing else.
 
 use crate::{failure::Failure, print};
 use clap::Args;
@@ -11,7 +12,7 @@ Run by `palisade doctor --prove` inside a session.
 Examples:
   palisade attempt 'read /dev/null' loopback")]
 pub(crate) struct Attempt {
-    /// What to try, with what it is about behind a space
+    /// An attempt; its target, if it has one, follows after a space
     #[arg(required = true, value_name = "ATTEMPT")]
     words: Vec<String>,
 }

@@ -2,14 +2,17 @@
 
 mod describe;
 mod export;
+mod find;
 mod show;
 mod stats;
 mod tail;
 mod verify;
 
+pub(crate) use find::find;
+
 use crate::{failure::Failure, paint::harmless, print};
 use clap::{Args, Subcommand};
-use palisade_audit::{Filter, ReadError, Reader, Sighted};
+use palisade_audit::{Filter, LocatedRecord, ReadError, Reader};
 use std::{
     env, io,
     path::{Path, PathBuf},
@@ -18,32 +21,32 @@ use std::{
 /// Verify, follow, show, count and export the audit log
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Every call, decision and result is a line of JSON in the daemon's audit log, each with the SHA-256
-of the line before it, written before the call takes effect. It is read from its directory here,
-so that no daemon needs to be running, and only by who may read that directory.
+Every call, decision and result is a line of JSON in the daemon's audit log. Each line contains the
+SHA-256 of the line before it, and is written before the call takes effect. These commands read the
+log's directory: no daemon needs to be running, but you need permission to read the directory.
 
 Examples:
-  palisade audit verify                       is anything missing or changed?
-  palisade audit tail -f                      what is happening now
+  palisade audit verify                       check whether records are missing or changed
+  palisade audit tail -f                      follow new records
   palisade audit show CALL_ID                 everything about one call
   palisade audit stats --json | jq .results
   palisade audit export --format md --session SESSION > history.md")]
 pub(crate) struct Audit {
     #[command(subcommand)]
-    command: Command,
+    command: AuditCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum AuditCommand {
     Verify(verify::Verify),
     Tail(tail::Tail),
-    Show(show::Show),
+    Show(show::ShowCall),
     Stats(stats::ShowStats),
     Export(export::Export),
 }
 
-/// What to do about a log that is not to be read.
-const ANOTHERS: &str = "the log is its daemon's user's; try as that user or as root";
+/// The hint for a log that this user may not read.
+const ANOTHERS: &str = "the log belongs to the daemon's user; try as that user or as root";
 
 /// Which log.
 #[derive(Debug, Args)]
@@ -57,17 +60,17 @@ pub(crate) struct Directory {
 impl Audit {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
         match self.command {
-            Command::Verify(verify) => verify.perform(),
-            Command::Tail(tail) => tail.perform().await,
-            Command::Show(show) => show.perform(),
-            Command::Stats(stats) => stats.perform(),
-            Command::Export(export) => export.perform(),
+            AuditCommand::Verify(verify) => verify.perform(),
+            AuditCommand::Tail(tail) => tail.perform().await,
+            AuditCommand::Show(show) => show.perform(),
+            AuditCommand::Stats(stats) => stats.perform(),
+            AuditCommand::Export(export) => export.perform(),
         }
     }
 }
 
 impl Directory {
-    /// The directory, which must be there.
+    /// Returns the log's directory, which must exist.
     pub(crate) fn find(&self) -> Result<PathBuf, Failure> {
         let found = match &self.dir {
             Some(given) => Some(given.clone()),
@@ -78,25 +81,26 @@ impl Directory {
                 .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
                 .map(|state| state.join("palisade/audit")),
         };
-        let hint = "name the directory of the log with --dir; it is `audit` in the daemon's state";
-        let directory = found.ok_or_else(|| Failure::new("there is no usual place", hint))?;
+        let hint = "name the log's directory with --dir: `audit` in the daemon's state directory";
+        let directory = found.ok_or_else(|| Failure::new("no log directory is known", hint))?;
         match directory.metadata() {
             Ok(found) if found.is_dir() => Ok(directory),
             Ok(_) => Err(Failure::new(format!("{} is not a directory", directory.display()), hint)),
             Err(error) => {
                 let denied = error.kind() == io::ErrorKind::PermissionDenied;
                 let hint = if denied { ANOTHERS } else { hint };
-                Err(Failure::new(format!("no log at {}: {error}", directory.display()), hint))
+                Err(Failure::new(format!("no audit log at {}: {error}", directory.display()), hint))
             }
         }
     }
 }
 
-/// Hands on what is wanted of what is new. What is not a record is told of, and the rest goes on.
+/// Calls `each` for every new record that matches the filter. A line that is not a record causes a
+/// warning, and reading goes on.
 pub(crate) fn read(
     reader: &mut Reader,
     filter: &Filter,
-    mut each: impl FnMut(Sighted) -> Result<(), Failure>,
+    mut each: impl FnMut(LocatedRecord) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     reader.read(|sighted| match sighted {
         Ok(sighted) if filter.matches(&sighted.entry) => each(sighted),
@@ -119,7 +123,7 @@ impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         let hint = match &error {
             ReadError::Io { .. } => ANOTHERS,
-            ReadError::NotARecord { .. } => "`palisade audit verify` says what was done to the log",
+            ReadError::NotARecord { .. } => "`palisade audit verify` shows what is wrong with it",
         };
         Self::new(error.to_string(), hint)
     }

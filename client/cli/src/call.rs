@@ -1,4 +1,8 @@
-//! `palisade call`: one tool, by name.
+//! `palisade call`: calls one tool by name.
+
+pub(crate) mod follow_up;
+pub(crate) mod id;
+pub(crate) mod undo;
 
 use crate::{
     approve::asking,
@@ -18,12 +22,13 @@ use std::{io::Read as _, path::PathBuf};
 /// Call a tool with JSON arguments and print its output
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints the text that a model would read; --json the whole result; --raw the bytes of a file or a
-command's standard output exactly. On a terminal, text shows control sequences other than colours
-and cursor movement (␛]0;title␇); --raw passes all. `palisade tools` lists the tools and their arguments.
+Prints the text that a model would read. --json prints the whole result; --raw prints the exact
+bytes of a file or of a command's standard output. On a terminal, control sequences other than
+colours and cursor movement are shown as text (␛]0;title␇); --raw passes all of them on. `palisade
+tools` lists the tools and their arguments.
 
-Exit status: 0 it succeeded; 1 the tool could not do it; for bash the command's own; 124 it ran
-out of time; 125 Palisade failed; 126 denied by policy or a checkpoint; 130 interrupted.
+Exit status: 0 success; 1 the tool failed; for bash the command's own; 124 timed out; 125 Palisade
+failed; 126 denied by policy or an approver; 130 interrupted.
 
 Examples:
   palisade call list_files
@@ -33,15 +38,15 @@ Examples:
   jq -n '{path: \"notes.txt\", content: \"hello\"}' | palisade call write_file --args-file -
   palisade call delete_file --args '{\"path\": \"notes.txt\"}' --dry-run")]
 pub(crate) struct CallTool {
-    /// Name or alias
+    /// The tool's name or alias
     tool: String,
-    /// The arguments, a JSON object
+    /// The tool's arguments, as a JSON object
     #[arg(long, value_name = "JSON", conflicts_with = "args_file")]
     args: Option<String>,
-    /// A file that holds them; - for standard input
+    /// A file with the arguments; - for standard input
     #[arg(long, value_name = "FILE")]
     args_file: Option<PathBuf>,
-    /// Print streamed bytes exactly as they come instead of the text
+    /// Print the exact bytes instead of the text
     #[arg(long, conflicts_with = "json")]
     raw: bool,
     #[command(flatten)]
@@ -50,19 +55,13 @@ pub(crate) struct CallTool {
 
 impl CallTool {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
-        match self.attempt().await {
-            Err(failure) if self.session.json => {
-                print::json(&failure.to_json())?;
-                Err(failure)
-            }
-            outcome => outcome,
-        }
+        print::failure_as_json(self.attempt().await, self.session.json)
     }
 
     async fn attempt(&self) -> Result<u8, Failure> {
         let arguments = object(self.arguments()?)?;
-        let open = self.session.open()?;
-        let (client, asking) = asking::connect(&self.session.connection).await?;
+        let open = self.session.terms.open()?;
+        let (client, asking) = asking::connect(&self.session.terms.connection).await?;
         let status = match client.open(open).await {
             Ok(session) => self.call(&session, arguments).await,
             Err(error) => Err(error.into()),
@@ -110,7 +109,7 @@ impl CallTool {
             if let (true, Some(spool)) = (result.truncated, &result.spool) {
                 let omitted = result.omitted_bytes;
                 print::note(&format!(
-                    "note: {omitted} bytes were left out; palisade output {spool} has them"
+                    "note: {omitted} bytes were omitted; palisade output {spool} prints all"
                 ));
             }
         }
@@ -120,7 +119,7 @@ impl CallTool {
     }
 }
 
-/// The text, if it is a JSON object.
+/// Returns the text if it is a JSON object.
 fn object(text: String) -> Result<JsonText, Failure> {
     let hint = "arguments are one JSON object, such as '{\"path\": \"src\"}'";
     match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text) {

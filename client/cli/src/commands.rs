@@ -1,12 +1,12 @@
-//! What can be typed, and which file does it.
+//! The command line's definition, and the file that implements each subcommand.
 
 use crate::{
     analyze, approve, attempt, audit, call, completions, doctor,
     exit::{FAILED, USAGE},
     failure::Failure,
-    jobs, man,
+    jobs, man, mcp,
     operator::{answer, forget, grants, kill, pending, sessions, top, tx},
-    output, print, profile, run, status, tools, why,
+    output, print, profile, run, setup, shell, status, tools, why,
 };
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
@@ -22,13 +22,14 @@ Examples:
   palisade run -- 'cargo test 2>&1 | tail'    one word: a shell line
   palisade run -- cargo test                  several: a program and its arguments
   palisade call read_file --args '{\"path\": \"README.md\"}'
+  palisade undo last                          undo the changes of the last call
   palisade tools --format openai
   palisade doctor                             what this host can enforce
 
-With no --socket, no $PALISADE_SOCKET and no daemon listening, a private daemon with the same
-confinement is started for the occasion and ended after it.
+If no --socket or $PALISADE_SOCKET is given and no daemon is running, a private daemon with the same
+confinement is started for this command and ends with it.
 
-Colours only on a terminal; NO_COLOR is kept."
+Colours are used only on a terminal, and not if NO_COLOR is set."
 )]
 pub(crate) struct Palisade {
     #[command(subcommand)]
@@ -39,20 +40,24 @@ pub(crate) struct Palisade {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Run),
+    Shell(shell::Shell),
     Call(call::CallTool),
+    Undo(call::undo::Undo),
     Tools(tools::Tools),
+    Mcp(mcp::Mcp),
+    Setup(setup::Setup),
     Output(output::Output),
     Approve(approve::Approve),
     Pending(pending::ShowPending),
-    Answer(answer::GiveAnswer),
-    Grants(grants::LookAfterGrants),
+    Answer(answer::AnswerCommand),
+    Grants(grants::GrantsCommand),
     Tx(tx::Tx),
     Status(status::ShowStatus),
     Jobs(jobs::ShowJobs),
     Sessions(sessions::ShowSessions),
     Top(top::Top),
-    Kill(kill::KillThem),
-    Forget(forget::ForgetThem),
+    Kill(kill::KillCommand),
+    Forget(forget::ForgetCommand),
     Doctor(doctor::Doctor),
     Audit(audit::Audit),
     Why(why::Why),
@@ -64,33 +69,34 @@ pub(crate) enum Command {
     Attempt(attempt::Attempt),
 }
 
-/// The command line as clap knows it, for completions and man pages.
+/// Returns clap's definition of the command line, for completions and man pages.
 fn definition() -> clap::Command {
     Palisade::command()
 }
 
-/// What was typed; or, when that was help or a mistake, the status to exit with.
+/// Parses the command line. For help or a usage error, prints that and returns the exit status.
 pub(crate) fn parse<I: IntoIterator<Item = OsString>>(words: I) -> Result<Command, u8> {
     let words: Vec<OsString> = words.into_iter().collect();
     match Palisade::try_parse_from(&words) {
         Ok(palisade) => Ok(palisade.command),
         Err(error) => {
-            // If even this can not be printed there is nobody to tell.
+            // If even this can not be printed, there is nobody to tell.
             drop(error.print());
             Err(if error.use_stderr() { mistake(&words) } else { 0 })
         }
     }
 }
 
-/// `run` and `call` exit with their command's status, so a mistake needs one of its own.
+/// Returns the exit status for a usage error. `run`, `shell` and `call` exit with their command's status, so
+/// they need a different one.
 fn mistake(words: &[OsString]) -> u8 {
     match words.get(1).and_then(|word| word.to_str()) {
-        Some("run" | "call") => FAILED,
+        Some("run" | "shell" | "call") => FAILED,
         Some(_) | None => USAGE,
     }
 }
 
-/// Does it; the exit status.
+/// Runs a subcommand and returns the exit status.
 pub(crate) fn perform(command: Command) -> u8 {
     match attempt(command) {
         Ok(status) => status,
@@ -109,8 +115,12 @@ fn attempt(command: Command) -> Result<u8, Failure> {
     let status = runtime.block_on(async {
         match command {
             Command::Run(run) => run.perform().await,
+            Command::Shell(shell) => shell.perform().await,
             Command::Call(call) => call.perform().await,
+            Command::Undo(undo) => undo.perform().await,
             Command::Tools(tools) => tools.perform().await,
+            Command::Mcp(mcp) => mcp.perform(),
+            Command::Setup(setup) => setup.perform().await,
             Command::Output(output) => output.perform().await,
             Command::Approve(approve) => approve.perform().await,
             Command::Pending(pending) => pending.perform().await,
@@ -133,7 +143,7 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Attempt(attempt) => attempt.perform(),
         }
     });
-    // A read of standard input that nobody waits for any more must not hold up the end.
+    // A pending read of standard input must not delay the exit.
     runtime.shutdown_background();
     status
 }

@@ -1,4 +1,4 @@
-//! `palisade completions`: for the shell.
+//! `palisade completions`: prints shell completions.
 
 use crate::{failure::Failure, print};
 use clap::{Args, Command};

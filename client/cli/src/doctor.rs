@@ -1,38 +1,40 @@
-//! `palisade doctor`: what this host can enforce, shown by doing it.
+//! `palisade doctor`: shows what this host can enforce, by trying it.
 
 mod prove;
 
 use crate::{
-    connect::{self, Daemon},
     failure::Failure,
-    options::Connection,
     paint::{self, Paint, Style, harmless},
     print, receipt, run,
     status::{field, rooms},
 };
 use clap::Args;
 use palisade_client::{Client, Error, ErrorCode, Open, Receipt, Status, WireError};
+use palisade_options::{
+    Connection,
+    connect::{self, Daemon},
+};
 use serde_json::{Value, json};
 use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt as _, path::PathBuf};
 
-/// The status of a host where the default profile can not be kept.
+/// The exit status on a host that can not enforce the default profile.
 const UNHEALTHY: u8 = 1;
 
-/// Check what this host can enforce, and say what to do about what is missing
+/// Check what this host can enforce, and how to get what is missing
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Lists kernel, Landlock, seccomp, each namespace and the limits as the launcher found them by
-trying, then opens a session with the default profile in an empty directory and runs one command
+Lists the kernel, Landlock, seccomp, each namespace and the limits, as the launcher found them by
+trying. Then opens a session with the default profile in an empty directory and runs one command
 in it.
 
-With --prove it opens a session with each profile instead and tries to get out of it: a line for
-each escape says which layer stopped it and with which answer, beside an attempt of the same kind
-that succeeded. Names that a profile hides or protects are tried too, in calls of their own, if it
-is one of the built-in profiles or of those that are here (--profiles). What a running daemon asks
-about is for its handlers to approve; a private daemon's questions are answered here.
+--prove opens a session with each profile instead and tries to escape from it. A line for each
+escape says which layer stopped it and with which answer; an allowed attempt of the same kind must
+succeed. Names that a profile hides or protects are tried too, in separate calls, if the profile is
+built in or found here (--profiles). Approval requests of a running daemon are answered by its
+approvers; those of a private daemon are approved automatically.
 
-Exit status: 0 the default profile is kept, or each profile is proved; 1 it is not, and calls are
-refused, or an escape was not stopped as it must be; 125 no daemon.
+Exit status: 0 the default profile is enforced, or each profile is proved; 1 the default profile can
+not be enforced and calls are refused, or an escape was not stopped as expected; 125 no daemon.
 
 Examples:
   palisade doctor
@@ -41,7 +43,7 @@ Examples:
   palisade doctor --json | jq '.status.layers[] | select(.available | not)'
   palisade doctor --socket /run/palisade/agent.sock")]
 pub(crate) struct Doctor {
-    /// Print it as one JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     /// Try to escape from a session of each profile
@@ -49,17 +51,17 @@ pub(crate) struct Doctor {
     prove: bool,
     #[command(flatten)]
     connection: Connection,
-    /// With --prove, the profiles; all that you may use if none is given
+    /// With --prove: the profiles to try [default: all that you may use]
     #[arg(value_name = "PROFILE", requires = "prove")]
     wanted: Vec<String>,
 }
 
-/// What became of the trial session.
+/// The outcome of the trial session.
 #[derive(Debug)]
-enum Trial {
-    /// It ran, confined like this.
+enum TrialOutcome {
+    /// The session ran with this confinement.
     Kept(Box<Receipt>),
-    /// It was refused.
+    /// The session was refused.
     Refused(Box<WireError>),
 }
 
@@ -77,7 +79,7 @@ impl Doctor {
         let status = client.status().await?;
         let directory = scratch()?;
         let trial = attempt(client, &directory).await;
-        // Nothing was put into it; one that can not be removed harms nobody.
+        // The directory is empty; if it can not be deleted, no harm is done.
         drop(std::fs::remove_dir(&directory));
         let trial = trial?;
         if self.json {
@@ -86,13 +88,13 @@ impl Doctor {
             print::bytes(text(&status, daemon, &trial, paint::stdout()).as_bytes())?;
         }
         Ok(match trial {
-            Trial::Kept(_) => 0,
-            Trial::Refused(_) => UNHEALTHY,
+            TrialOutcome::Kept(_) => 0,
+            TrialOutcome::Refused(_) => UNHEALTHY,
         })
     }
 }
 
-/// A new directory that only this user can use.
+/// Creates a new directory that only this user can access.
 fn scratch() -> Result<PathBuf, Failure> {
     let base = std::env::temp_dir().canonicalize();
     let made = base.and_then(|base| {
@@ -100,12 +102,12 @@ fn scratch() -> Result<PathBuf, Failure> {
         DirBuilder::new().mode(0o700).create(&path).map(|()| path)
     });
     made.map_err(|error| {
-        let told = format!("can not make an empty directory to try in: {error}");
+        let told = format!("can not create a temporary directory: {error}");
         Failure::new(told, "set TMPDIR to a directory that can be written to")
     })
 }
 
-async fn attempt(client: &Client, directory: &PathBuf) -> Result<Trial, Failure> {
+async fn attempt(client: &Client, directory: &PathBuf) -> Result<TrialOutcome, Failure> {
     let tried = async {
         let session = client.open(Open::new(directory)).await?;
         let result = session.exec(["true"]).reason("palisade doctor").await?;
@@ -113,18 +115,18 @@ async fn attempt(client: &Client, directory: &PathBuf) -> Result<Trial, Failure>
         if result.success { Ok(result) } else { Err(Error::Failed(Box::new(result))) }
     };
     match tried.await {
-        Ok(result) => Ok(Trial::Kept(Box::new(result.receipt))),
+        Ok(result) => Ok(TrialOutcome::Kept(Box::new(result.receipt))),
         Err(error) => match error.wire() {
-            Some(wire) => Ok(Trial::Refused(Box::new(wire.clone()))),
+            Some(wire) => Ok(TrialOutcome::Refused(Box::new(wire.clone()))),
             None => Err(error.into()),
         },
     }
 }
 
-fn report(status: &Status, daemon: Daemon, trial: &Trial) -> Value {
+fn report(status: &Status, daemon: Daemon, trial: &TrialOutcome) -> Value {
     let (ok, receipt, error) = match trial {
-        Trial::Kept(receipt) => (true, json!(receipt), Value::Null),
-        Trial::Refused(error) => {
+        TrialOutcome::Kept(receipt) => (true, json!(receipt), Value::Null),
+        TrialOutcome::Refused(error) => {
             let error = json!({"message": error.message, "hint": error.hint, "code": error.code});
             (false, Value::Null, error)
         }
@@ -133,7 +135,7 @@ fn report(status: &Status, daemon: Daemon, trial: &Trial) -> Value {
     json!({"ok": ok, "private": private, "status": status, "receipt": receipt, "error": error})
 }
 
-fn text(status: &Status, daemon: Daemon, trial: &Trial, paint: Paint) -> String {
+fn text(status: &Status, daemon: Daemon, trial: &TrialOutcome, paint: Paint) -> String {
     let mut lines: Vec<String> =
         rooms(status, daemon).into_iter().map(|(name, value)| field(name, &value, paint)).collect();
     lines.push(String::new());
@@ -157,7 +159,7 @@ fn text(status: &Status, daemon: Daemon, trial: &Trial, paint: Paint) -> String 
     lines.join("\n") + "\n"
 }
 
-/// Whether what programs are refused can be told, which no layer depends on.
+/// Shows whether the kernel's records of refusals are available. No layer depends on them.
 fn records(status: &Status, paint: Paint) -> Vec<String> {
     let records = &status.records;
     let mark = match records.available {
@@ -166,8 +168,8 @@ fn records(status: &Status, paint: Paint) -> Vec<String> {
     };
     let mut lines = vec![format!("{mark} {}", field("records", &records.detail, paint))];
     lines.push(
-        "              the kernel's own, of what it refuses to programs; nothing is let through \
-         without them"
+        "              the kernel's records of what it refuses to programs; not needed for \
+         confinement"
             .to_owned(),
     );
     if !records.advice.is_empty() {
@@ -176,25 +178,25 @@ fn records(status: &Status, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// What a layer gives the profiles that require it.
+/// Describes what a layer gives the profiles that require it.
 fn meaning(layer: &str) -> &'static str {
     match layer {
-        "mount" => "a small root of its own: no other home, no /run, private /tmp; hides secrets",
-        "pid" => "sees and signals only its own processes; the whole tree is killed at once",
-        "network" => "`net.mode` none and loopback: nothing of the host's is reached",
-        "ipc" => "shared memory and message queues of its own",
-        "uts" => "a host name of its own",
+        "mount" => "private root directory: no other home, no /run, private /tmp; hides secrets",
+        "pid" => "sees and signals only its own processes; all of them can be killed at once",
+        "network" => "`net.mode` none and loopback: the host's network can not be reached",
+        "ipc" => "private shared memory and message queues",
+        "uts" => "private host name",
         "cgroup" => "sees its own cgroup as the root",
-        "landlock" => "`read`, `write` and `execute` are held by the kernel, path by path",
+        "landlock" => "the kernel enforces `read`, `write` and `execute` for each path",
         "seccomp" => "system calls outside the profile's list are refused",
-        "limits" => "memory, processes and CPU are bounded for the session as a whole",
+        "limits" => "memory, processes and CPU are limited for the whole session",
         _ => "",
     }
 }
 
-fn verdict(trial: &Trial, paint: Paint) -> Vec<String> {
+fn verdict(trial: &TrialOutcome, paint: Paint) -> Vec<String> {
     match trial {
-        Trial::Kept(receipt) => {
+        TrialOutcome::Kept(receipt) => {
             let mut lines = vec![receipt::confined(receipt)];
             for missing in &receipt.degraded {
                 let label = paint.apply(Style::Warning, "warning:");
@@ -202,19 +204,20 @@ fn verdict(trial: &Trial, paint: Paint) -> Vec<String> {
                 lines.push(format!("{label} {layer} is not enforced: {why}"));
             }
             let told = match receipt.degraded.len() {
-                0 => "the default profile is kept on this host",
-                _ => "the default profile is kept on this host; it allows what is missing",
+                0 => "this host can enforce the default profile",
+                _ => "this host can enforce the default profile, which allows what is missing",
             };
             lines.push(paint.apply(Style::Good, told));
             lines
         }
-        Trial::Refused(error) => {
+        TrialOutcome::Refused(error) => {
             let WireError { code, message, hint, .. } = &**error;
-            // What the host lacks is one thing; who may have a session here is another.
+            // A layer that the host lacks is one reason; that this user may not open a session is
+            // another.
             let told = match *code == ErrorCode::LayerUnavailable {
-                true => "the default profile can not be kept on this host, so calls are refused",
+                true => "this host can not enforce the default profile, so calls are refused",
                 false => {
-                    "this user was refused a session, so it was not tried; of others it says nothing"
+                    "not tried: this user may not open a session; other users may be allowed to"
                 }
             };
             let mut lines = vec![paint.apply(Style::Error, told)];
@@ -231,19 +234,19 @@ fn verdict(trial: &Trial, paint: Paint) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn refused() -> Trial {
+    fn refused() -> TrialOutcome {
         let error = WireError::new(ErrorCode::LayerUnavailable, "no limits here", "delegate");
-        Trial::Refused(Box::new(error))
+        TrialOutcome::Refused(Box::new(error))
     }
 
     #[test]
     fn who_may_have_no_session_is_not_told_that_the_host_is_to_blame() {
         let error = WireError::new(ErrorCode::OverCeiling, "a session may not run as root", "");
-        let lines = verdict(&Trial::Refused(Box::new(error)), Paint::Plain);
+        let lines = verdict(&TrialOutcome::Refused(Box::new(error)), Paint::Plain);
         assert_eq!(
             lines,
             [
-                "this user was refused a session, so it was not tried; of others it says nothing",
+                "not tried: this user may not open a session; other users may be allowed to",
                 "error: a session may not run as root"
             ]
         );
@@ -255,16 +258,16 @@ mod tests {
         let shown = text(&status, Daemon::Running, &refused(), Paint::Plain);
         let expected = "\
 yes mount     mount detail
-              a small root of its own: no other home, no /run, private /tmp; hides secrets
+              private root directory: no other home, no /run, private /tmp; hides secrets
               mount advice
 NO  limits    limits detail
-              memory, processes and CPU are bounded for the session as a whole
+              memory, processes and CPU are limited for the whole session
               limits advice
 no  records   records detail
-              the kernel's own, of what it refuses to programs; nothing is let through without them
+              the kernel's records of what it refuses to programs; not needed for confinement
               records advice
 
-the default profile can not be kept on this host, so calls are refused
+this host can not enforce the default profile, so calls are refused
 error: no limits here
 hint: delegate
 ";
@@ -281,7 +284,7 @@ hint: delegate
             json!({"message": "no limits here", "hint": "delegate", "code": "layer_unavailable"});
         assert_eq!(refusal["error"], error);
         assert_eq!(refusal["status"]["layers"][1]["available"], json!(false));
-        let kept = report(&status, Daemon::Running, &Trial::Kept(Box::default()));
+        let kept = report(&status, Daemon::Running, &TrialOutcome::Kept(Box::default()));
         assert_eq!((&kept["ok"], &kept["error"]), (&json!(true), &Value::Null));
         assert_eq!(kept["receipt"]["uid"], json!(0));
     }

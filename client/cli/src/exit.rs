@@ -1,23 +1,23 @@
-//! The exit statuses: what a script can tell from them.
+//! The exit statuses.
 
 use palisade_client::{CallResult, ErrorCode};
 
-/// The tool was called and could not do it.
+/// The tool was called and failed.
 pub(crate) const TOOL: u8 = 1;
-/// Not a command line.
+/// The command line is not valid.
 pub(crate) const USAGE: u8 = 2;
 /// The deadline ended the command.
 pub(crate) const TIMED_OUT: u8 = 124;
 /// Palisade failed.
 pub(crate) const FAILED: u8 = 125;
-/// Policy or a checkpoint said no.
+/// Policy or an approver denied the call.
 pub(crate) const DENIED: u8 = 126;
-/// Ctrl-C.
+/// The user pressed Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
-/// Whoever reads standard output went away.
+/// The reader of standard output is gone.
 pub(crate) const BROKEN_PIPE: u8 = 141;
 
-/// The status for a result.
+/// Returns the exit status for a result.
 pub(crate) fn of_result(result: &CallResult) -> u8 {
     if result.timed_out {
         return TIMED_OUT;
@@ -27,6 +27,8 @@ pub(crate) fn of_result(result: &CallResult) -> u8 {
     }
     match (&result.error, result.exit_code) {
         (Some(error), _) if denied(error.code) => DENIED,
+        // The command succeeded, but its changes could not be committed.
+        (Some(error), Some(0)) if error.code != ErrorCode::Withheld => of_code(error.code),
         (_, Some(code)) => u8::try_from(code).unwrap_or(FAILED),
         (Some(error), None) => of_code(error.code),
         (None, None) if result.success => 0,
@@ -34,11 +36,16 @@ pub(crate) fn of_result(result: &CallResult) -> u8 {
     }
 }
 
+/// Whether policy or an approver denied the call.
+pub(crate) fn is_denied(result: &CallResult) -> bool {
+    result.error.as_ref().is_some_and(|error| denied(error.code))
+}
+
 fn denied(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::Denied | ErrorCode::OutsidePolicy | ErrorCode::StaleApproval)
 }
 
-/// The status for an error that came without an exit code.
+/// Returns the exit status for an error that came without an exit code.
 pub(crate) fn of_code(code: ErrorCode) -> u8 {
     if denied(code) {
         return DENIED;
@@ -56,6 +63,7 @@ pub(crate) fn of_code(code: ErrorCode) -> u8 {
             | ErrorCode::CommandFailed
             | ErrorCode::NoMatch
             | ErrorCode::Conflict
+            | ErrorCode::UndoStoreFull
     );
     if by_the_tool { TOOL } else { FAILED }
 }
@@ -105,8 +113,8 @@ pub(crate) mod tests {
         for code in [0, 1, 2, 124, 125, 126, 127, 128 + 9, 255] {
             let ended = CallResult { exit_code: Some(code), success: code == 0, ..result() };
             assert_eq!(of_result(&ended), code as u8);
-            let ended = failed(ErrorCode::CommandFailed, Some(code));
-            assert_eq!(of_result(&ended), code as u8);
+            let ended = failed(ErrorCode::CommandFailed, Some(code.max(1)));
+            assert_eq!(of_result(&ended), code.max(1) as u8);
         }
     }
 
@@ -126,6 +134,14 @@ pub(crate) mod tests {
         assert_eq!(of_result(&CallResult { cancelled: true, ..killed }), 130);
         assert_eq!(of_result(&failed(ErrorCode::Denied, None)), 126);
         assert_eq!(of_result(&failed(ErrorCode::OutsidePolicy, None)), 126);
+    }
+
+    #[test]
+    fn a_command_that_succeeded_for_nothing_did_not_succeed() {
+        assert_eq!(of_result(&failed(ErrorCode::UndoStoreFull, Some(0))), 1);
+        assert_eq!(of_result(&failed(ErrorCode::Conflict, Some(0))), 1);
+        assert_eq!(of_result(&failed(ErrorCode::CellFailed, Some(0))), 125);
+        assert_eq!(of_result(&failed(ErrorCode::Conflict, Some(3))), 3);
     }
 
     #[test]

@@ -1,25 +1,26 @@
-//! What keeps a command from being done: message, what to do, exit status.
+//! A failure of a subcommand: message, hint, exit status.
 
 use crate::{
     exit::{self, BROKEN_PIPE, FAILED, TOOL},
     paint::{Paint, Style, harmless},
 };
 use palisade_client::Error;
+use palisade_options::WorkspaceError;
 use serde_json::{Value, json};
 use std::io;
 
-/// A failure to be told on standard error.
+/// A failure to report on standard error.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: u8,
-    /// For programs, in `--json`.
+    /// The error code for programs, in `--json` output.
     code: String,
     message: String,
     hint: String,
 }
 
 impl Failure {
-    /// A failure of Palisade's own.
+    /// Creates a failure of Palisade itself.
     pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             status: FAILED,
@@ -29,12 +30,13 @@ impl Failure {
         }
     }
 
-    /// What was asked for is not there.
+    /// Creates a failure for something that was requested and is missing.
     pub(crate) fn absent(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { status: TOOL, code: "not_found".to_owned(), ..Self::new(message, hint) }
     }
 
-    /// Standard output failed. That its reader went away is nothing to talk about.
+    /// Creates a failure for an error of standard output. If the reader is gone, nothing is
+    /// printed.
     pub(crate) fn output(error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self { status: BROKEN_PIPE, ..Self::new("", "") };
@@ -42,7 +44,7 @@ impl Failure {
         Self::new(format!("can not write to standard output: {error}"), "is its disk full?")
     }
 
-    /// What to say on standard error, a line each; nothing if it is nothing to talk about.
+    /// Returns the lines to print on standard error; none if the message is empty.
     pub(crate) fn lines(&self, paint: Paint) -> Vec<String> {
         let told = [(Style::Error, "error:", &self.message), (Style::Hint, "hint:", &self.hint)];
         told.into_iter()
@@ -51,7 +53,7 @@ impl Failure {
             .collect()
     }
 
-    /// The same for programs.
+    /// Returns the failure as JSON, for programs.
     pub(crate) fn to_json(&self) -> Value {
         let Self { code, message, hint, .. } = self;
         json!({"success": false, "error": {"code": code, "message": message, "hint": hint}})
@@ -68,18 +70,25 @@ impl From<Error> for Failure {
                 hint: wire.hint.clone(),
             };
         }
-        // The client writes "what; what to do about it", the latter for those who link it.
+        // The client's errors have the form "what happened; what to do", the latter for users of
+        // the library.
         let text = error.to_string();
         let (message, hint) = text.split_once("; ").unwrap_or((&text, ""));
         let hint = if let Error::Connect { .. } = error {
             "is palisaded running, and may this user use its socket? Without --socket and \
-             $PALISADE_SOCKET a private daemon is started"
+             $PALISADE_SOCKET, a private daemon is started"
         } else if let Error::Disconnected(_) = error {
-            "the daemon's own messages say why; run the command again"
+            "see the daemon's messages for the reason; then run the command again"
         } else {
             hint
         };
         Self::new(message, hint)
+    }
+}
+
+impl From<WorkspaceError> for Failure {
+    fn from(error: WorkspaceError) -> Self {
+        Self::new(error.to_string(), WorkspaceError::HINT)
     }
 }
 
@@ -90,11 +99,11 @@ mod tests {
 
     #[test]
     fn the_daemons_error_keeps_its_parts() {
-        let wire = WireError::new(ErrorCode::Denied, "no handler", "attach one");
+        let wire = WireError::new(ErrorCode::Denied, "no approver", "connect one");
         let failure = Failure::from(Error::Remote(wire));
         assert_eq!(failure.status, 126);
         let expected = json!({"success": false,
-            "error": {"code": "denied", "message": "no handler", "hint": "attach one"}});
+            "error": {"code": "denied", "message": "no approver", "hint": "connect one"}});
         assert_eq!(failure.to_json(), expected);
     }
 
@@ -103,7 +112,10 @@ mod tests {
         let failure = Failure::from(Error::Disconnected("why".to_owned()));
         assert_eq!(failure.status, 125);
         assert_eq!(failure.message, "the connection to the daemon ended (why)");
-        assert_eq!(failure.hint, "the daemon's own messages say why; run the command again");
+        assert_eq!(
+            failure.hint,
+            "see the daemon's messages for the reason; then run the command again"
+        );
         let missing = palisade_client::companion("no-such-program").unwrap_err();
         let failure = Failure::from(Error::DaemonNotFound(missing));
         let last = ", /usr/libexec/palisade/no-such-program does not exist)";

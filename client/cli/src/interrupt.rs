@@ -1,4 +1,4 @@
-//! Ctrl-C: the first asks for the call's end, the second does not wait for it.
+//! Handles Ctrl-C: the first one requests the call's end, the second does not wait for it.
 
 use crate::{approve::terminal, exit::INTERRUPTED, failure::Failure};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use tokio::{
     sync::Notify,
 };
 
-/// Watches for Ctrl-C from here on.
+/// A watch for Ctrl-C, from its creation on.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     first: Arc<Notify>,

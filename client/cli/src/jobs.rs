@@ -1,16 +1,15 @@
-//! `palisade jobs`: the jobs of this user's sessions.
+//! `palisade jobs`: lists the jobs of this user's sessions.
 
 use crate::{
-    connect,
     failure::Failure,
-    options::Connection,
     paint::{self, Paint, Style, harmless},
     print, run,
 };
 use clap::Args;
 use palisade_client::{JobInfo, Jobs};
+use palisade_options::{Connection, connect};
 
-/// List the jobs of your sessions: what bash runs in the background
+/// List the background jobs of your sessions
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +17,7 @@ Examples:
   palisade jobs --json | jq '.jobs[] | select(.running)'
   palisade output CALL_ID                     what a job has printed")]
 pub(crate) struct ShowJobs {
-    /// Print them as one JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]

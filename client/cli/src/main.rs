@@ -1,4 +1,4 @@
-//! `palisade`: the command line. Runs as whoever types it, without privilege of its own.
+//! `palisade`: the command line. Runs as the user who types it, without privilege of its own.
 
 mod analyze;
 mod approve;
@@ -7,14 +7,13 @@ mod audit;
 mod call;
 mod commands;
 mod completions;
-mod connect;
 mod doctor;
-mod duration;
 mod exit;
 mod failure;
 mod interrupt;
 mod jobs;
 mod man;
+mod mcp;
 mod operator;
 mod options;
 mod output;
@@ -24,6 +23,8 @@ mod profile;
 mod programs;
 mod receipt;
 mod run;
+mod setup;
+mod shell;
 mod status;
 mod stream;
 mod tools;
@@ -33,8 +34,6 @@ mod why;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match commands::parse(std::env::args_os()) {
-        Ok(command) => ExitCode::from(commands::perform(command)),
-        Err(status) => ExitCode::from(status),
-    }
+    let parsed = commands::parse(std::env::args_os());
+    ExitCode::from(parsed.map_or_else(|status| status, commands::perform))
 }

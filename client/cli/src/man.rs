@@ -1,4 +1,4 @@
-//! `palisade man`: the manual, from the same text as the help.
+//! `palisade man`: the manual pages, generated from the help text.
 
 use crate::{failure::Failure, print};
 use clap::{Args, Command};
@@ -18,7 +18,7 @@ pub(crate) struct Man {
 
 impl Man {
     pub(crate) fn perform(self, definition: Command) -> Result<u8, Failure> {
-        // `help` needs no page of its own.
+        // The `help` subcommand needs no page of its own.
         let definition = definition.disable_help_subcommand(true);
         let Some(directory) = self.dir else {
             let mut page = Vec::new();

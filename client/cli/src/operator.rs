@@ -1,5 +1,5 @@
-//! What operators do: finding the operator socket, the one that was named or the one that is usual,
-//! and the commands that need nothing else.
+//! Operators' commands: finds the operator socket, named or default, and contains the commands that
+//! need nothing else.
 
 pub(crate) mod answer;
 pub(crate) mod forget;
@@ -19,18 +19,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The system's daemon.
+/// The operator socket of the system's daemon.
 const SYSTEM: &str = "/run/palisade/operator.sock";
 
 /// Which daemon, for operators.
 #[derive(Debug, Default, Args)]
 pub(crate) struct OperatorOptions {
-    /// The daemon's operator socket; else $PALISADE_OPERATOR_SOCKET, else the default ones
+    /// The daemon's operator socket [default: $PALISADE_OPERATOR_SOCKET, or a running daemon's]
     #[arg(long, value_name = "PATH", help_heading = "Daemon")]
     pub(crate) operator_socket: Option<PathBuf>,
 }
 
-/// Connects as an operator. There is no private daemon to fall back on: it would have no questions.
+/// Connects as an operator. There is no private daemon as a fallback: it would have no approval
+/// requests.
 pub(crate) async fn connect(options: &OperatorOptions) -> Result<Operator, Failure> {
     let root = rustix::process::geteuid().is_root();
     let named = std::env::var_os("PALISADE_OPERATOR_SOCKET");
@@ -41,7 +42,8 @@ pub(crate) async fn connect(options: &OperatorOptions) -> Result<Operator, Failu
             Err(Error::Connect { path, source }) => {
                 let told =
                     format!("can not connect to {} as an operator: {source}", path.display());
-                // The first place says most: it is the named one, or the user's own.
+                // The first failure is the most helpful: it is about the named socket, or the
+                // user's own.
                 last.get_or_insert(told);
             }
             Err(error) => return Err(error.into()),
@@ -49,12 +51,13 @@ pub(crate) async fn connect(options: &OperatorOptions) -> Result<Operator, Failu
     }
     Err(Failure::new(
         last.unwrap_or_default(),
-        "is palisaded running, and may this user use its operator socket (of the service: the group \
+        "is palisaded running, and may this user use its operator socket (for the service: group \
          palisade-operators)? Name it with --operator-socket or $PALISADE_OPERATOR_SOCKET",
     ))
 }
 
-/// The same, with a private daemon where none runs: it keeps what this user's next one will have.
+/// Connects as an operator, and starts a private daemon if none is running. A private daemon uses
+/// the same stored data as this user's later ones.
 pub(crate) async fn connect_or_start(
     options: &OperatorOptions,
 ) -> Result<(Operator, Option<Client>), Failure> {

@@ -1,33 +1,33 @@
-//! `palisade output`: what an earlier call printed, all of it.
+//! `palisade output`: prints the full output of an earlier call.
 
 use crate::{
-    connect,
     failure::Failure,
-    options::Connection,
     print, run,
     stream::escape::{Controls, Escaper},
 };
 use clap::Args;
 use palisade_client::{CallId, Client};
+use palisade_options::{Connection, connect};
 
-/// Print what an earlier call printed, from the daemon's spool
+/// Print the full output of an earlier call
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A result shows the head and the tail of a long output; `spool` in it is the CALL_ID to give here.
-A file or a pipe gets every byte. On a terminal, control sequences other than colours and cursor
-movement are shown as text; --raw passes all.
-The daemon keeps spools for a day, up to their limit, and shows them to the user who made the call.
+A result contains only the head and the tail of a long output; its `spool` is the CALL_ID to give
+here. A file or a pipe gets every byte. On a terminal, control sequences other than colours and
+cursor movement are shown as text; --raw passes all of them on.
+
+The daemon keeps full outputs for a day, up to a quota, and only for the user who made the call.
 
 Examples:
   palisade output CALL_ID > build.log
   palisade output CALL_ID --offset 1000000 --limit 4096")]
 pub(crate) struct Output {
-    /// From a result's `spool`
+    /// The call's id, from `spool` of its result
     call_id: CallId,
-    /// Where to start, in bytes
+    /// The first byte to print
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: u64,
-    /// How many bytes at most; all if not given
+    /// The maximum number of bytes to print [default: all]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Pass on all control sequences to a terminal, not only colours and cursor movement
@@ -55,7 +55,7 @@ impl Output {
                 if page.total > page.spooled && offset >= page.spooled {
                     let missing = page.total - page.spooled;
                     print::note(&format!(
-                        "note: the spool was full; {missing} bytes were not kept"
+                        "note: the output store was full; {missing} bytes were not kept"
                     ));
                 }
                 break;

@@ -1,8 +1,8 @@
-//! Colours, on a terminal only, and not where `NO_COLOR` is set.
+//! Colours. They are used on a terminal only, and not if `NO_COLOR` is set.
 
 use std::io::IsTerminal as _;
 
-/// Whether to paint.
+/// The use of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Paint {
     Colours,
@@ -32,7 +32,7 @@ impl Style {
 }
 
 impl Paint {
-    /// The text in a style.
+    /// Returns the text in a style.
     pub(crate) fn apply(self, style: Style, text: &str) -> String {
         match self {
             Self::Colours => format!("{}{text}\x1b[0m", style.code()),
@@ -46,22 +46,22 @@ fn choose(terminal: bool) -> Paint {
     if terminal && wanted { Paint::Colours } else { Paint::Plain }
 }
 
-/// For standard output.
+/// Returns whether to use colours on standard output.
 pub(crate) fn stdout() -> Paint {
     choose(std::io::stdout().is_terminal())
 }
 
-/// For the controlling terminal.
+/// Returns whether to use colours on the controlling terminal.
 pub(crate) fn terminal() -> Paint {
     choose(true)
 }
 
-/// For standard error.
+/// Returns whether to use colours on standard error.
 pub(crate) fn stderr() -> Paint {
     choose(std::io::stderr().is_terminal())
 }
 
-/// Text of others, as one line that can not steer a terminal.
+/// Makes foreign text safe to print: one line without control characters.
 pub(crate) fn harmless(text: &str) -> String {
     let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.lines()

@@ -1,5 +1,5 @@
-//! `palisade profile`: lists, shows, checks, explains, tests, compares and learns profiles. All but
-//! `test --kernel` and `learn` is told from their text and from the audit log.
+//! `palisade profile`: lists, shows, checks, explains, tests, compares and learns profiles. All
+//! subcommands but `test --kernel` and `learn` use only the profiles' text and the audit log.
 
 mod check;
 mod compare;
@@ -24,47 +24,47 @@ use std::path::PathBuf;
 /// List, show, check, explain, test, compare and learn profiles
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A profile says what a session may do. PROFILE is a name, or a file if it has a slash or ends in .toml;
-names are those of the built-in profiles and of the files in /etc/palisade/profiles (root) or
-$XDG_CONFIG_HOME/palisade/profiles. docs/profiles.md has every key.
+A profile says what a session may do. PROFILE is a name, or a file if it has a slash or ends in
+.toml. Names refer to built-in profiles and to files in /etc/palisade/profiles (root) or
+$XDG_CONFIG_HOME/palisade/profiles. docs/profiles.md describes every key.
 
 Examples:
   palisade profile list
   palisade profile show strict
   palisade profile show --seccomp workspace        each system call and why
-  palisade profile check mine.toml                 file, line, key and what to write instead
+  palisade profile check mine.toml                 file, line, key and how to fix it
   palisade profile explain workspace read ~/.ssh/id_ed25519
-  palisade profile test --kernel workspace         its own tests, really tried
+  palisade profile test --kernel workspace         its own tests, tried in a session
   palisade profile diff workspace mine.toml        what more and less is allowed
   palisade profile learn -o mine.toml -- make test  the least that a command needs
   palisade profile suggest --since 7d              what was refused, and what would allow it")]
 pub(crate) struct Profile {
     #[command(subcommand)]
-    command: Command,
+    command: ProfileCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum ProfileCommand {
     List(list::List),
-    Show(show::Show),
+    Show(show::ShowProfile),
     Check(check::Check),
     Explain(explain::Explain),
-    Test(trial::Trial),
+    Test(trial::TestProfiles),
     Diff(compare::Compare),
     Learn(learn::Learn),
     Suggest(suggest::Suggest),
 }
 
-/// Where profiles are.
+/// The directories of profiles.
 #[derive(Debug, Args)]
 pub(crate) struct Directories {
-    /// A directory of profiles instead of the usual one; may be given several times
+    /// A directory of profiles instead of the default one; may be given several times
     #[arg(long, value_name = "DIR")]
     profiles: Vec<PathBuf>,
 }
 
 impl Directories {
-    /// These, or the usual ones if there are none.
+    /// Creates a list of profile directories; an empty list means the default ones.
     pub(crate) const fn new(profiles: Vec<PathBuf>) -> Self {
         Self { profiles }
     }
@@ -73,14 +73,14 @@ impl Directories {
 impl Profile {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
         match self.command {
-            Command::List(list) => list.perform(),
-            Command::Show(show) => show.perform(),
-            Command::Check(check) => check.perform(),
-            Command::Explain(explain) => explain.perform(),
-            Command::Test(trial) => trial.perform().await,
-            Command::Diff(compare) => compare.perform(),
-            Command::Learn(learn) => learn.perform().await,
-            Command::Suggest(suggest) => suggest.perform(),
+            ProfileCommand::List(list) => list.perform(),
+            ProfileCommand::Show(show) => show.perform(),
+            ProfileCommand::Check(check) => check.perform(),
+            ProfileCommand::Explain(explain) => explain.perform(),
+            ProfileCommand::Test(trial) => trial.perform().await,
+            ProfileCommand::Diff(compare) => compare.perform(),
+            ProfileCommand::Learn(learn) => learn.perform().await,
+            ProfileCommand::Suggest(suggest) => suggest.perform(),
         }
     }
 }

@@ -1,9 +1,11 @@
-//! Programs that the command line starts for an operator: one that answers questions, and an
-//! editor. The only file of this crate that starts a process.
+//! Programs that the command line starts: one that answers approval requests, an agent that lists its
+//! servers, an editor, and those that come with Palisade. The only file of this crate that starts a process.
 
-use crate::approve::terminal::Terminal;
+use crate::{approve::terminal::Terminal, failure::Failure};
+use palisade_client::companion;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
+    ffi::OsString,
     os::unix::process::CommandExt as _,
     path::Path,
     process::{Command, Stdio},
@@ -15,24 +17,26 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// The longest answer that is read.
+/// The maximum size of a program's answer, in bytes.
 const MOST: u64 = 1 << 20;
 
-/// A program's process group, which ends with this value unless it was seen to end before.
+/// A program's process group. It is killed when this value is dropped, unless the program has been
+/// seen to end.
 struct Group(Option<Pid>);
 
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(pid) = self.0 {
-            // It is not reaped yet, so the number is still its own.
+            // The process is not reaped yet, so its id can not have been reused.
             if kill_process_group(pid, Signal::KILL).is_err() {
-                // It ended by itself in between.
+                // The process ended by itself in between.
             }
         }
     }
 }
 
-/// Gives a program its input and takes its output, or says why there is none that counts.
+/// Runs a program with this input and returns its output. The error says why there is no valid
+/// output.
 #[allow(clippy::disallowed_methods, reason = "the operator's own program, named by the operator")]
 pub(crate) async fn ask(
     program: &Path,
@@ -41,12 +45,26 @@ pub(crate) async fn ask(
     time: Duration,
 ) -> Result<Vec<u8>, String> {
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit());
+    command.args(arguments).stderr(Stdio::inherit());
+    answer(command, input, time).await
+}
+
+/// Runs an agent in a directory and returns what it prints. The error says why there is nothing.
+#[allow(clippy::disallowed_methods, reason = "the user's own agent, named by the user")]
+pub(crate) async fn list(
+    program: &str,
+    arguments: &[&str],
+    directory: &Path,
+    time: Duration,
+) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(directory).stderr(Stdio::null());
+    let output = answer(command, Vec::new(), time).await?;
+    Ok(String::from_utf8_lossy(&output).into_owned())
+}
+
+async fn answer(mut command: Command, input: Vec<u8>, time: Duration) -> Result<Vec<u8>, String> {
+    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut command = tokio::process::Command::from(command);
     let mut child =
         command.kill_on_drop(true).spawn().map_err(|error| format!("did not start: {error}"))?;
@@ -69,7 +87,7 @@ async fn talk(child: &mut Child, input: Vec<u8>) -> Result<Vec<u8>, String> {
         return Err("has no pipes".to_owned());
     };
     let feed = async move {
-        // A program need not read the question to answer it.
+        // A program need not read the approval request to answer it.
         drop(stdin.write_all(&input).await);
     };
     let mut output = Vec::new();
@@ -82,7 +100,19 @@ async fn talk(child: &mut Child, input: Vec<u8>) -> Result<Vec<u8>, String> {
     Ok(output)
 }
 
-/// Opens a file in the person's editor, on their terminal, and waits for its end.
+/// Becomes a program that comes with Palisade. Returns only if that fails.
+#[allow(clippy::disallowed_methods, reason = "a program of the same installation")]
+pub(crate) fn become_companion(name: &str, arguments: &[OsString]) -> Failure {
+    let program = match companion(name) {
+        Ok(program) => program,
+        Err(missing) => return Failure::new(missing.to_string(), "build or install it"),
+    };
+    let error = Command::new(&program).args(arguments).exec();
+    let message = format!("can not start {}: {error}", program.display());
+    Failure::new(message, "is it a program this user may run?")
+}
+
+/// Opens a file in the user's editor, on their terminal, and waits until it is closed.
 #[allow(clippy::disallowed_methods, reason = "the operator's own editor")]
 pub(crate) async fn edit(file: &Path, terminal: &Terminal) -> Result<(), String> {
     let named = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());

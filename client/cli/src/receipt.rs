@@ -1,4 +1,4 @@
-//! What is said on standard error about a result: what was enforced, what was refused and why.
+//! The lines on standard error about a result: what was enforced, what was refused and why.
 
 use crate::{
     paint::{Paint, Style, harmless},
@@ -7,13 +7,13 @@ use crate::{
 use palisade_client::{CallResult, ErrorCode, Receipt};
 use palisade_protocol::Observed;
 
-/// How many refusals are shown before the rest is only counted.
+/// The maximum number of refusals that are shown; the rest is only counted.
 const DENIALS: usize = 5;
 
-/// What the daemon calls the records of one call, where it names layers otherwise.
+/// The daemon's name for missing records of one call, in a place where it otherwise names layers.
 const RECORDS: &str = "records";
 
-/// Whether to say what was enforced even if nothing is missing.
+/// The detail of a receipt. `Full` prints what was enforced even if nothing is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
     Full,
@@ -26,7 +26,7 @@ impl From<bool> for Detail {
     }
 }
 
-/// Says what a person should know of a result beside its output.
+/// Prints what a person should know about a result besides its output.
 pub(crate) fn tell(result: &CallResult, detail: Detail, paint: Paint) {
     for text in lines(result, detail, paint) {
         print::note(&text);
@@ -36,7 +36,7 @@ pub(crate) fn tell(result: &CallResult, detail: Detail, paint: Paint) {
 fn lines(result: &CallResult, detail: Detail, paint: Paint) -> Vec<String> {
     let mut lines = error(result, paint);
     if result.oom {
-        lines.push("note: the kernel killed something for want of memory".to_owned());
+        lines.push("note: the kernel killed a process because memory ran out".to_owned());
     }
     if detail == Detail::Full {
         if lines.is_empty() {
@@ -54,7 +54,8 @@ fn lines(result: &CallResult, detail: Detail, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// That refusals are not told, in a line: for want of records on this host, or of this call.
+/// Says in a line that refusals are not reported, because records are missing on this host or for
+/// this call.
 fn unrecorded(receipt: &Receipt) -> Vec<String> {
     let (call, host): (Vec<_>, Vec<_>) =
         receipt.unrecorded.iter().partition(|missing| missing.layer == RECORDS);
@@ -71,12 +72,12 @@ fn unrecorded(receipt: &Receipt) -> Vec<String> {
     lines
 }
 
-/// What a profile that is only observed would have refused, and that it is.
+/// Says that the profile is only observed, and what it would have refused.
 fn observed(receipt: &Receipt) -> Vec<String> {
     let Some(Observed { under, would_refuse }) = &receipt.observed else { return Vec::new() };
     let (profile, under) = (harmless(&receipt.profile), harmless(under));
     let mut lines =
-        vec![format!("observed, not enforced: profile {profile}; what holds is {under}")];
+        vec![format!("observed, not enforced: profile {profile}; profile {under} is enforced")];
     for would in would_refuse.iter().take(DENIALS) {
         let (layer, target) = (harmless(&would.layer), harmless(&would.target));
         let (rule, remedy) = (harmless(&would.rule), harmless(&would.remedy));
@@ -86,12 +87,12 @@ fn observed(receipt: &Receipt) -> Vec<String> {
         }
     }
     if would_refuse.len() > DENIALS {
-        lines.push(format!("  and {} more; --json has them all", would_refuse.len() - DENIALS));
+        lines.push(format!("  and {} more; --json shows all", would_refuse.len() - DENIALS));
     }
     lines
 }
 
-/// Why it did not succeed, unless the program's own status and words say it.
+/// Says why the call did not succeed, unless the program's own status and output say it.
 fn error(result: &CallResult, paint: Paint) -> Vec<String> {
     let Some(error) = result.error.as_ref().filter(|e| e.code != ErrorCode::CommandFailed) else {
         return Vec::new();
@@ -107,31 +108,31 @@ fn error(result: &CallResult, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// What was refused, and what would allow it.
+/// Lists what was refused, and what would allow it.
 fn refusals(result: &CallResult, hint: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for denial in result.denials.iter().take(DENIALS) {
         let (layer, rule) = (harmless(&denial.layer), harmless(&denial.rule));
         lines.push(format!("  {layer} refused {}: {rule}", harmless(&denial.target)));
-        // A hint that says it already is enough.
+        // The remedy is not repeated if the hint already contains it.
         if !denial.remedy.is_empty() && !hint.contains(&denial.remedy) {
             lines.push(format!("  to allow it: {}", harmless(&denial.remedy)));
         }
     }
     if result.denials.len() > DENIALS {
-        lines.push(format!("  and {} more; --json has them all", result.denials.len() - DENIALS));
+        lines.push(format!("  and {} more; --json shows all", result.denials.len() - DENIALS));
     }
     lines
 }
 
-/// What was enforced, in one line.
+/// Describes in one line what was enforced.
 pub(crate) fn confined(receipt: &Receipt) -> String {
     let mut parts = Vec::new();
     if !receipt.profile.is_empty() {
         parts.push(match &receipt.observed {
             Some(observed) => {
                 format!(
-                    "profile {}, OBSERVED AND NOT ENFORCED under {}",
+                    "profile {}, OBSERVED, NOT ENFORCED, under {}",
                     receipt.profile, observed.under
                 )
             }
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn a_denial_says_what_why_and_what_to_do() {
         let mut result = crate::exit::tests::result();
-        result.error = Some(WireError::new(ErrorCode::Denied, "nobody to ask", "attach a handler"));
+        result.error = Some(WireError::new(ErrorCode::Denied, "no approver", "connect one"));
         result.denials = vec![Denial {
             layer: "policy".to_owned(),
             rule: "destructive".to_owned(),
@@ -271,10 +272,10 @@ mod tests {
         assert_eq!(
             lines(&result, Detail::Problems, Paint::Plain),
             [
-                "error: denied: nobody to ask",
+                "error: denied: no approver",
                 "  policy refused delete_file: destructive",
                 "  to allow it: ask = \"never\"",
-                "hint: attach a handler",
+                "hint: connect one",
             ]
         );
     }

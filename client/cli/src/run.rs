@@ -1,37 +1,41 @@
-//! `palisade run`: one command, confined.
+//! `palisade run`: runs one command, confined.
 
 use crate::{
     approve::asking,
+    call::follow_up,
     exit,
     failure::Failure,
     options::SessionOptions,
     paint, print, receipt,
     stream::escape::Controls,
-    stream::{self, Bytes, Shown},
+    stream::{self, Bytes, OutputShown},
     visible::visible,
 };
 use clap::Args;
 use palisade_client::{Call, CallResult, ChangeSet, Client, Session, arguments::Bash};
 use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf};
 
-/// Run a command confined, with its output as it comes and its own exit status
+/// Run a command in a sandbox; its output is shown live and its exit status is returned
 #[derive(Debug, Args)]
 #[command(after_help = "\
-COMMAND as one word is a shell line for bash; as several it is a program and its arguments.
+COMMAND given as one word is a shell line for bash. Several words are a program and its arguments.
 
-Exit status: the command's own (128+n if signal n ended it); 124 it ran out of time; 125 Palisade
-failed; 126 denied by policy or a checkpoint; 127 no such program; 130 interrupted. With --json a
-failure that has no result is {\"success\": false, \"error\": {code, message, hint}}.
+Exit status: the command's own (128+n if signal n ended it); 124 timed out; 125 Palisade failed;
+126 denied by policy or an approver; 127 no such program; 130 interrupted. With --json, a failure
+without a result is {\"success\": false, \"error\": {code, message, hint}}.
 
-The command sees no standard input unless --stdin is given: a script that runs `palisade run` in
-a loop keeps its own. Ctrl-C ends the command; a second one does not wait for that.
+The command's standard input is empty unless --stdin is given, so a script that runs `palisade run`
+in a loop keeps its own input. Ctrl-C ends the command; a second one exits without waiting for it.
 
-On a terminal, colours and cursor movement of the command's output pass; other control sequences
-(titles, clipboard, links, screen and key modes) are shown as text, such as ␛]0;title␇. --raw
-passes all. Files and pipes always get every byte.
+On a terminal, colours and cursor movement in the command's output are passed on. Other control
+sequences (titles, clipboard, links, screen and key modes) are shown as text, such as ␛]0;title␇.
+--raw passes all of them on. Files and pipes always get every byte.
 
-What needs an approval is asked here if this is a terminal and the daemon a private one; else a
-handler answers (see palisade approve), and without one it is denied.
+On a terminal, or with --verbose, a follow-up command is printed after a call: how to undo its
+changes, or how to see why it was denied.
+
+If the daemon is private and this is a terminal, approval requests are shown here. Otherwise an
+approver answers them (see palisade approve); without an approver the call is denied.
 
 Examples:
   palisade run -- 'make && ./check | tail -5'
@@ -46,16 +50,16 @@ Examples:
 pub(crate) struct Run {
     #[command(flatten)]
     session: SessionOptions,
-    /// Add a variable; without a value, pass on the caller's own
+    /// Set an environment variable; without a value, pass on the caller's own
     #[arg(long, value_name = "NAME[=VALUE]")]
     env: Vec<String>,
-    /// Where to start; relative to the workspace
+    /// The directory to start in; relative to the workspace
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// Give the command what comes on standard input, which must not be a terminal
+    /// Pass standard input to the command; it must not be a terminal
     #[arg(long)]
     stdin: bool,
-    /// Run it in a transaction that is discarded, and print the diff of what it changed
+    /// Run in a transaction that is discarded, and print the diff of the changes
     #[arg(long)]
     diff: bool,
     /// Pass on all control sequences to a terminal, not only colours and cursor movement
@@ -68,13 +72,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
-        match self.attempt().await {
-            Err(failure) if self.session.json => {
-                print::json(&failure.to_json())?;
-                Err(failure)
-            }
-            outcome => outcome,
-        }
+        print::failure_as_json(self.attempt().await, self.session.json)
     }
 
     #[cfg(test)]
@@ -83,9 +81,9 @@ impl Run {
     }
 
     async fn attempt(&self) -> Result<u8, Failure> {
-        let open = self.session.open()?;
+        let open = self.session.terms.open()?;
         let variables = variables(&self.env, |name| std::env::var_os(name))?;
-        let (client, asking) = asking::connect(&self.session.connection).await?;
+        let (client, asking) = asking::connect(&self.session.terms.connection).await?;
         let status = match client.open(open).await {
             Ok(session) => self.call(&session, variables).await,
             Err(error) => Err(error.into()),
@@ -118,7 +116,8 @@ impl Run {
         }
         let controls = Controls::of(self.raw);
         let tried = self.diff || self.session.dry_run;
-        // With --json the output is in the result alone; that of a trial is not what is asked for.
+        // With `--json` the output is only in the result. For a dry run or diff, the output is not
+        // what the user wants.
         if !self.session.json && !tried {
             call = call.stream();
         }
@@ -127,17 +126,19 @@ impl Run {
             print::json(&result)?;
         } else if tried {
             self.tried(&result)?;
-        } else if shown == Shown::Nothing && result.success {
+        } else if shown == OutputShown::Nothing && result.success {
             print::output(result.output.as_bytes(), controls)?;
         }
-        receipt::tell(&result, self.session.verbose.into(), paint::stderr());
-        asking::advise(&result, paint::stderr());
+        let (detail, paint) = (self.session.verbose.into(), paint::stderr());
+        receipt::tell(&result, detail, paint);
+        asking::advise(&result, paint);
+        follow_up::tell(&result, detail, paint);
         Ok(exit::of_result(&result))
     }
 }
 
 impl Run {
-    /// What a trial changed: like `git status --short`, or like `git diff`.
+    /// Prints what a dry run changed: like `git status --short`, or like `git diff`.
     fn tried(&self, result: &CallResult) -> Result<(), Failure> {
         let Some(set) = ChangeSet::of(result) else { return report(result) };
         for line in result.output.lines() {
@@ -145,12 +146,12 @@ impl Run {
         }
         if self.diff {
             if set.diff_complete == Some(false) {
-                print::note("note: the diff is longer than is shown");
+                print::note("note: the diff was cut; it is longer than shown");
             }
             let diff = set.diff.unwrap_or_default();
             return print::output(diff.as_bytes(), Controls::of(self.raw));
         }
-        let base = self.session.workspace.canonicalize().unwrap_or_default();
+        let base = self.session.terms.workspace.canonicalize().unwrap_or_default();
         set.short(&base).iter().try_for_each(|line| print::line(&visible(line)))
     }
 }
@@ -163,7 +164,7 @@ fn with_stdin(call: Call<Bash>) -> Call<Bash> {
     call.attach_reader(tokio::io::stdin())
 }
 
-/// The options that every call has.
+/// Sets the options that every call has.
 pub(crate) fn configured<A>(mut call: Call<A>, options: &SessionOptions) -> Call<A> {
     if let Some(timeout) = options.timeout {
         call = call.timeout(timeout);
@@ -177,7 +178,7 @@ pub(crate) fn configured<A>(mut call: Call<A>, options: &SessionOptions) -> Call
     call
 }
 
-/// What a dry run found: its text, and what would be done.
+/// Prints what a dry run found: its text, and what would be done.
 pub(crate) fn report(result: &CallResult) -> Result<(), Failure> {
     print::output(result.output.as_bytes(), Controls::Shown)?;
     let Some(data) = &result.data else { return Ok(()) };
@@ -187,7 +188,7 @@ pub(crate) fn report(result: &CallResult) -> Result<(), Failure> {
     print::output(plan.as_bytes(), Controls::Shown)
 }
 
-/// Ends the connection, and a private daemon with it, whatever became of the call.
+/// Ends the connection, and a private daemon with it, whatever the outcome of the call was.
 pub(crate) async fn end<T>(client: &Client, status: Result<T, Failure>) -> Result<T, Failure> {
     let ended = client.shutdown().await;
     let status = status?;
@@ -195,7 +196,7 @@ pub(crate) async fn end<T>(client: &Client, status: Result<T, Failure>) -> Resul
     Ok(status)
 }
 
-/// `NAME=VALUE` as given, `NAME` with the value that the caller has.
+/// Parses variables: `NAME=VALUE` as given, `NAME` with the value from the caller's environment.
 fn variables(
     given: &[String],
     own: impl Fn(&str) -> Option<OsString>,
@@ -213,8 +214,8 @@ fn variables(
                 "give a value: --env NAME=VALUE",
             )),
             None => Err(Failure::new(
-                format!("--env {text}: there is no such variable here to pass on"),
-                "give it a value: --env NAME=VALUE",
+                format!("--env {text}: this variable is not set"),
+                "give a value: --env NAME=VALUE",
             )),
         },
     };

@@ -1,17 +1,19 @@
-//! `palisade status`: the daemon that answers, and this user's sessions with it.
+//! `palisade status`: shows the daemon that answers, and this user's sessions with it.
 
 use crate::{
-    connect::{self, Daemon},
     failure::Failure,
     operator::sessions::size,
-    options::Connection,
     paint::{self, Paint, Style, harmless},
     print, run,
 };
 use clap::Args;
 use palisade_client::Status;
+use palisade_options::{
+    Connection,
+    connect::{self, Daemon},
+};
 
-/// Show the daemon: its rooms, its profiles, your sessions
+/// Show the daemon: its processes, its profiles, your sessions
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -19,7 +21,7 @@ Examples:
   palisade status --socket /run/palisade/agent.sock
   palisade status --json | jq .sessions")]
 pub(crate) struct ShowStatus {
-    /// Print it as one JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -40,7 +42,7 @@ impl ShowStatus {
     }
 }
 
-/// The rooms and what they are, one line each.
+/// Returns the daemon's processes and properties, one line each.
 pub(crate) fn rooms(status: &Status, daemon: Daemon) -> Vec<(&'static str, String)> {
     let answered = match daemon {
         Daemon::Running => "",
@@ -65,18 +67,18 @@ fn text(status: &Status, daemon: Daemon, paint: Paint) -> String {
     let layers = if missing.is_empty() {
         "all available".to_owned()
     } else {
-        format!("not available: {}; see palisade doctor", missing.join(", "))
+        format!("unavailable: {}; see palisade doctor", missing.join(", "))
     };
     lines.push(field("layers", &layers, paint));
     let records = match status.records.available {
-        true => format!("kernel's, {}", status.records.detail),
-        false => format!("none of the kernel's: {}; see palisade doctor", status.records.detail),
+        true => format!("from the kernel: {}", status.records.detail),
+        false => format!("none from the kernel: {}; see palisade doctor", status.records.detail),
     };
     lines.push(field("records", &records, paint));
     for session in &status.sessions {
         let workspace = session.workspace.as_path().display();
         let told = format!(
-            "{} in {workspace}, profile {}, {} calls, {} under way",
+            "{} in {workspace}, profile {}, {} calls, {} running",
             session.session, session.profile, session.calls, session.in_flight
         );
         lines.push(field("session", &told, paint));
@@ -86,17 +88,17 @@ fn text(status: &Status, daemon: Daemon, paint: Paint) -> String {
     }
     let kept = &status.kept;
     let told = format!(
-        "{} of {} in spools, {} of {} for undo",
+        "{} of {} for output, {} of {} for undo",
         size(kept.spool_bytes),
         size(kept.spool_most),
         size(kept.undo_bytes),
         size(kept.undo_most)
     );
-    lines.push(field("kept", &told, paint));
+    lines.push(field("stored", &told, paint));
     lines.join("\n") + "\n"
 }
 
-/// A name and its value, in columns.
+/// Formats a name and its value in columns.
 pub(crate) fn field(name: &str, value: &str, paint: Paint) -> String {
     format!("{} {}", paint.apply(Style::Strong, &format!("{name:<9}")), harmless(value))
 }
@@ -154,10 +156,10 @@ mode      user
 broker    pid 1
 launcher  pid 2
 profiles  readonly, workspace
-layers    not available: limits; see palisade doctor
-records   none of the kernel's: records detail; see palisade doctor
-session   s1 in /srv/a, profile workspace, 3 calls, 1 under way
-kept      0B of 256M in spools, 8K of 1024M for undo
+layers    unavailable: limits; see palisade doctor
+records   none from the kernel: records detail; see palisade doctor
+session   s1 in /srv/a, profile workspace, 3 calls, 1 running
+stored    0B of 256M for output, 8K of 1024M for undo
 ";
         assert_eq!(text(&status(), Daemon::Running, Paint::Plain), expected);
     }

@@ -1,4 +1,4 @@
-//! A call watched from the command line: output as it comes, Ctrl-C, the result.
+//! Watches a call from the command line: its output while it arrives, Ctrl-C, the result.
 
 pub(crate) mod escape;
 mod progress;
@@ -10,36 +10,38 @@ use escape::{Controls, Escaper};
 use palisade_client::{CallResult, Event, Running, Stream};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _, Stderr, Stdout};
 
-/// Whether anything of the call was shown while it ran.
+/// The output of the call that was shown while it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum OutputShown {
     Something,
     Nothing,
 }
 
-/// What is made of the bytes of a call's events.
+/// The handling of the bytes of a call's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bytes {
-    /// They go to the standard streams, with these control sequences.
+    /// Write them to the standard streams, with these control sequences.
     Shown(Controls),
-    /// They are in the result.
+    /// Ignore them: they are in the result.
     Left,
 }
 
-/// Watches a call to its end. The bytes of its events, if they are to be shown, go to the two
-/// standard streams, each written out before the next is taken, so that a slow reader slows the
-/// command. Files and pipes have them byte for byte; a terminal as [`Escaper`] says, and not while
-/// an approval request is on it. How far it is goes to a terminal on standard error.
+/// Watches a call to its end. If the bytes of its events are to be shown, they go to the two
+/// standard streams. Each piece is written before the next is taken, so that a slow reader slows
+/// the command.
+///
+/// Files and pipes get every byte. A terminal gets them as [`Escaper`] describes, and not while it
+/// shows an approval request. Progress is shown on standard error if that is a terminal.
 pub(crate) async fn watch(
     mut running: Running,
     bytes: Bytes,
-) -> Result<(CallResult, Shown), Failure> {
+) -> Result<(CallResult, OutputShown), Failure> {
     let interrupts = Interrupts::watch()?;
     let mut sinks = match bytes {
         Bytes::Shown(controls) => Some(Sinks::new(controls)),
         Bytes::Left => None,
     };
-    let mut shown = Shown::Nothing;
+    let mut shown = OutputShown::Nothing;
     let mut progress = Progress::new();
     loop {
         let event = tokio::select! {
@@ -57,7 +59,7 @@ pub(crate) async fn watch(
             (Some(Event::Output { stream, data }), Some(sinks)) => {
                 progress.clear();
                 sinks.write(stream, &data).await?;
-                shown = Shown::Something;
+                shown = OutputShown::Something;
             }
             (Some(_), _) => {}
             (None, sinks) => {
@@ -98,7 +100,7 @@ impl Sinks {
         }
     }
 
-    /// Writes what was held back.
+    /// Writes the bytes that were held back.
     async fn finish(&mut self) -> Result<(), Failure> {
         let ((stdout, out), (stderr, err)) = (&mut self.stdout, &mut self.stderr);
         write(stdout, &out.finish()).await?;

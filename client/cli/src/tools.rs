@@ -1,41 +1,45 @@
-//! `palisade tools`: what can be called, for people and for models.
+//! `palisade tools`: lists the tools, for people and for models.
 
 mod formats;
 
-use crate::{connect, failure::Failure, options::Connection, paint, print, run};
+use crate::{failure::Failure, paint, print, run};
 use clap::{Args, ValueEnum};
 use palisade_client::fenced;
+use palisade_options::{Connection, connect};
 
-/// List the tools and their arguments, for people or as a model's API takes them
+/// List the tools and their arguments, for people or in the format of a model's API
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   palisade tools                           all, with their arguments
-  palisade tools bash read_file            these
+  palisade tools bash read_file            only these
   palisade tools --format openai           for \"tools\" of OpenAI's API
+  palisade tools --format openai-strict    the same with \"strict\": true
   palisade tools --format anthropic        for \"tools\" of Anthropic's API
   palisade tools --format mcp              as an MCP server lists them
   palisade tools --format prompt           for the prompt of a model that has no tool calling
   palisade tools --format json | jq '.[].metadata'")]
 pub(crate) struct Tools {
-    /// Names or aliases; all if none is given
+    /// Names or aliases of tools [default: all]
     names: Vec<String>,
-    /// How to print them
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    /// The output format
+    #[arg(long, value_enum, default_value_t = ToolFormat::Text)]
+    format: ToolFormat,
     #[command(flatten)]
     connection: Connection,
 }
 
-/// How tools are printed.
+/// The format in which tools are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ToolFormat {
     /// For people
     Text,
-    /// Everything known of them
+    /// Everything known about each tool
     Json,
     /// OpenAI function calling
     Openai,
+    /// OpenAI function calling in strict mode: every argument is required or null
+    OpenaiStrict,
     /// Anthropic tool use
     Anthropic,
     /// Model Context Protocol
@@ -56,12 +60,13 @@ impl Tools {
 
     fn print(&self, tools: &[palisade_client::ToolSpec]) -> Result<u8, Failure> {
         match self.format {
-            Format::Text => print::bytes(formats::text(tools, paint::stdout()).as_bytes())?,
-            Format::Json => print::json(&tools)?,
-            Format::Openai => print::json(&formats::openai(tools))?,
-            Format::Anthropic => print::json(&formats::anthropic(tools))?,
-            Format::Mcp => print::json(&formats::mcp(tools))?,
-            Format::Prompt => print::bytes(fenced::prompt(tools).as_bytes())?,
+            ToolFormat::Text => print::bytes(formats::text(tools, paint::stdout()).as_bytes())?,
+            ToolFormat::Json => print::json(&tools)?,
+            ToolFormat::Openai => print::json(&formats::openai(tools))?,
+            ToolFormat::OpenaiStrict => print::json(&formats::openai_strict(tools))?,
+            ToolFormat::Anthropic => print::json(&formats::anthropic(tools))?,
+            ToolFormat::Mcp => print::json(&formats::mcp(tools))?,
+            ToolFormat::Prompt => print::bytes(fenced::prompt(tools).as_bytes())?,
         }
         Ok(0)
     }

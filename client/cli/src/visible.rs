@@ -1,6 +1,8 @@
-//! Text of others, made visible: what steers a terminal, reorders or hides is shown as what it is.
+//! Makes foreign text visible: characters that control a terminal, reorder text or are invisible
+//! are shown by name.
 
-/// One line in which nothing acts and nothing hides. A tab is four spaces.
+/// Returns the text as one line without control, reordering or invisible characters. A tab becomes
+/// four spaces.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -15,12 +17,12 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
-/// Each line of a text, made visible.
+/// Returns each line of a text, made visible.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = String> {
     text.strip_suffix('\n').unwrap_or(text).split('\n').map(visible)
 }
 
-/// Whether a character is not seen, looks like a space, or moves others about.
+/// Whether a character is invisible, looks like a space, or reorders others.
 fn hides(c: char) -> bool {
     matches!(u32::from(c),
         0x80..=0xa0 // C1 controls; a space that is none

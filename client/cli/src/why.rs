@@ -1,37 +1,39 @@
-//! `palisade why`: what of a call was refused, by which layer and line, and what would allow it;
-//! from the audit log.
+//! `palisade why`: says, from the audit log, what was refused to a call, by which layer and line,
+//! and what would allow it.
 
 use crate::{
-    audit::{Directory, read},
+    audit::{Directory, find, read},
+    call::id::{self, CallSelector},
     exit::TOOL,
     failure::Failure,
     paint::{self, Paint, Style, harmless},
     print,
 };
 use clap::Args;
-use palisade_audit::{CallResult, Denied, Filter, Reader, Record};
+use palisade_audit::{CallResult, Filter, LayerDenial, Reader, Record};
 use serde_json::json;
 use std::mem;
 
-/// Say why a call was refused something, and what would allow it
+/// Explain what was refused to a call, why, and what would allow it
 #[derive(Debug, Args)]
 #[command(after_help = "\
-From the audit log, so that no daemon needs to be running. Only what a layer of Palisade is known
-to have refused is told: a program's own failures are in its output.
+Reads the audit log, so no daemon needs to be running. Only refusals by Palisade that were recorded
+are shown; a program's own errors are in its output.
 
-What a profile that is only observed would have refused is told as such. Of a call that became a job,
-what the job was refused is told once that has ended.
+Refusals of a profile that is only observed are marked as such. For a call that became a job, the
+job's refusals are shown once the job has ended.
 
-Exit status: 0 something was refused, or would have been, and is told; 1 nothing was, or there is no
-such call.
+Exit status: 0 a refusal was recorded, or would have happened; 1 none was, or there is no such call.
 
 Examples:
-  palisade why CALL_ID
+  palisade why last
+  palisade why 01990f3e-71d2
   palisade why CALL_ID --json | jq '.denials[].remedy'")]
 pub(crate) struct Why {
-    /// From a result's `call_id`
-    call_id: String,
-    /// Print it as one JSON object
+    /// A call's id or an unambiguous prefix of it, or `last` for the newest call in the log
+    #[arg(value_parser = id::parse)]
+    call_id: CallSelector,
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -40,9 +42,11 @@ pub(crate) struct Why {
 
 impl Why {
     pub(crate) fn perform(self) -> Result<u8, Failure> {
-        let mut reader = Reader::new(&self.directory.find()?);
-        let filter = Filter { call_id: Some(self.call_id.clone()), ..Filter::default() };
-        let mut found = Found::default();
+        let directory = self.directory.find()?;
+        let call_id = find(&directory, &self.call_id)?;
+        let mut reader = Reader::new(&directory);
+        let filter = Filter { call_id: Some(call_id.clone()), ..Filter::default() };
+        let mut found = CallRecords::default();
         read(&mut reader, &filter, |sighted| {
             found.take(sighted.entry.record);
             Ok(())
@@ -51,33 +55,33 @@ impl Why {
         if self.json {
             let message = found.result.as_ref().and_then(|result| result.message.as_ref());
             print::json(&json!({
-                "call_id": self.call_id, "found": found.result.is_some(), "message": message,
+                "call_id": call_id, "found": found.result.is_some(), "message": message,
                 "denials": denials, "observed": observed, "job": found.job,
             }))?;
         } else if found.called {
             print::bytes(text(&found, paint::stdout()).as_bytes())?;
         } else {
-            print::note(&format!("there is no call {:?} in the log", self.call_id));
+            print::note(&format!("there is no call {call_id:?} in the log"));
             print::note(
-                "hint: a call's id is the `call_id` of its result; palisade audit tail shows the last ones",
+                "hint: a call's id is the `call_id` of its result; see also palisade audit tail",
             );
         }
         Ok(if denials.is_empty() && observed.is_empty() { TOOL } else { 0 })
     }
 }
 
-/// What the log has of a call.
+/// The records of a call in the log.
 #[derive(Debug, Default)]
-struct Found {
+struct CallRecords {
     called: bool,
     result: Option<CallResult>,
-    /// The job that it had become, once that has ended.
+    /// The job that the call became, once the job has ended.
     job: Option<u64>,
-    denials: Vec<Denied>,
-    observed: Vec<Denied>,
+    denials: Vec<LayerDenial>,
+    observed: Vec<LayerDenial>,
 }
 
-impl Found {
+impl CallRecords {
     fn take(&mut self, record: Record) {
         self.called = true;
         let (denials, observed) = match record {
@@ -103,7 +107,7 @@ impl Found {
             | Record::Forgotten(_)
             | Record::Grant(_) => return,
         };
-        // A job that ended while its call still waited has told the same.
+        // A job that ended while its call still waited has reported the same denials.
         for (all, more) in [(&mut self.denials, denials), (&mut self.observed, observed)] {
             for denial in more {
                 if !all.contains(&denial) {
@@ -114,29 +118,33 @@ impl Found {
     }
 }
 
-fn text(found: &Found, paint: Paint) -> String {
+/// The text for a call without recorded refusals.
+const NONE: &str = "No refusal was recorded. Missing paths and network errors are not recorded: \
+                    try `palisade profile explain`";
+
+fn text(found: &CallRecords, paint: Paint) -> String {
     if found.denials.is_empty() && found.observed.is_empty() {
         let told = match found.result.as_ref().map(|result| (&result.message, result.success)) {
-            None => "the call has no result yet, or its daemon ended before it".to_owned(),
+            None => "the call has no result: it is running, or its daemon ended".to_owned(),
             Some((_, true)) => "the call succeeded".to_owned(),
             Some((Some(message), false)) => {
                 format!("the call failed: {}", harmless(message.as_str()))
             }
             Some((None, false)) => "the call failed".to_owned(),
         };
-        return format!("{told}\nno layer is known to have refused anything of it\n");
+        return format!("{told}\n{NONE}\n");
     }
     let refused = found.denials.iter().map(|denial| refusal("refused", denial, paint));
-    let word = "would be refused, were the profile enforced";
+    let word = "would be refused if the profile were enforced";
     let observed = found.observed.iter().map(|denial| refusal(word, denial, paint));
     refused.chain(observed).collect::<Vec<_>>().join("\n")
 }
 
-fn refusal(word: &str, denial: &Denied, paint: Paint) -> String {
+fn refusal(word: &str, denial: &LayerDenial, paint: Paint) -> String {
     let head = format!("{word}: {}", harmless(denial.target.as_str()));
     let line = |name: &str, value: &str| format!("  {name:10} {}\n", harmless(value));
     let at = match denial.at.as_str() {
-        "" => "no line of a profile says otherwise",
+        "" => "none: the default applies",
         at => at,
     };
     let mut text = format!("{}\n", paint.apply(Style::Error, &head));
@@ -156,7 +164,7 @@ mod tests {
     use super::*;
     use palisade_audit::{CleanText, Hash, JobEnd};
 
-    fn found(denials: Vec<Denied>, observed: Vec<Denied>) -> Found {
+    fn found(denials: Vec<LayerDenial>, observed: Vec<LayerDenial>) -> CallRecords {
         let result = CallResult {
             call_id: "c".to_owned(),
             session: "s".to_owned(),
@@ -175,7 +183,7 @@ mod tests {
             denials: denials.clone(),
             observed: observed.clone(),
         };
-        // What a job told again is told once.
+        // A denial that the job reports again is listed once.
         let end = JobEnd {
             call_id: "c".to_owned(),
             session: "s".to_owned(),
@@ -188,7 +196,7 @@ mod tests {
             denials,
             observed,
         };
-        let mut found = Found::default();
+        let mut found = CallRecords::default();
         [Record::Result(result), Record::JobEnd(end)].into_iter().for_each(|one| found.take(one));
         found
     }
@@ -196,9 +204,9 @@ mod tests {
     #[test]
     fn a_refusal_is_told_with_its_line_and_what_would_allow_it() {
         let clean = CleanText::new;
-        let denial = Denied {
+        let denial = LayerDenial {
             layer: clean("mount"),
-            rule: clean("read: nothing in the profile names /srv/x, so it is not there"),
+            rule: clean("read: profile workspace does not include /srv/x"),
             target: clean("/srv/x"),
             remedy: clean("add \"/srv/x\" to fs.read"),
             at: clean(""),
@@ -206,9 +214,9 @@ mod tests {
         };
         let expected = "\
 refused: /srv/x
-  because    read: nothing in the profile names /srv/x, so it is not there
+  because    read: profile workspace does not include /srv/x
   layer      mount
-  line       no line of a profile says otherwise
+  line       none: the default applies
   to allow   add \"/srv/x\" to fs.read
   opens      /srv/x could be read
 ";
@@ -216,12 +224,13 @@ refused: /srv/x
         assert_eq!((text(&refused, Paint::Plain).as_str(), refused.job), (expected, Some(1)));
         let observed = found(Vec::new(), vec![denial]);
         let expected =
-            expected.replacen("refused:", "would be refused, were the profile enforced:", 1);
+            expected.replacen("refused:", "would be refused if the profile were enforced:", 1);
         assert_eq!(text(&observed, Paint::Plain), expected);
         let nothing = text(&found(Vec::new(), Vec::new()), Paint::Plain);
         assert_eq!(
             nothing,
-            "the call failed: it is not there\nno layer is known to have refused anything of it\n"
+            "the call failed: it is not there\nNo refusal was recorded. Missing paths and network \
+             errors are not recorded: try `palisade profile explain`\n"
         );
     }
 }

@@ -1,15 +1,15 @@
-//! What stands in a `tool` block: one JSON object. Pure.
+//! Parses the contents of a `tool` block: one JSON object. Pure: no I/O.
 
 use super::{Fenced, Position};
 use palisade_protocol::{JsonText, ToolName};
 use serde_json::{Map, Value};
 
-/// The spellings of the tool's name.
+/// The accepted spellings of the key for the tool's name.
 const TOOL: [&str; 2] = ["tool", "name"];
-/// The spellings of its arguments.
+/// The accepted spellings of the key for the arguments.
 const ARGUMENTS: [&str; 4] = ["arguments", "args", "input", "parameters"];
 
-/// The call in a block, or what is wrong with it.
+/// Parses the call in a block; the error says what is wrong with it.
 pub(super) fn read(body: &str, at: Position) -> Result<Fenced, String> {
     if body.trim().is_empty() {
         return Err("the block is empty: write one JSON object in it".to_owned());
@@ -19,18 +19,19 @@ pub(super) fn read(body: &str, at: Position) -> Result<Fenced, String> {
         Value::Object(object) => object,
         Value::Array(_) => return Err("one block is one call: write one block for each".to_owned()),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            return Err("the block is no JSON object".to_owned());
+            return Err("the block is not a JSON object".to_owned());
         }
     };
-    // What parsers read differently, such as a key twice, is refused here as the daemon does.
+    // Text that parsers read differently, such as a repeated key, is refused here as the daemon
+    // does.
     JsonText::parse(body.to_owned()).map_err(wrong)?;
     let tool = match one_of(&mut object, &TOOL)? {
         Some(Value::String(name)) => name,
         Some(_) => return Err("`tool` must be a string".to_owned()),
-        None => return Err("`tool` is missing: the name of the tool".to_owned()),
+        None => return Err("`tool` is missing: give the name of the tool".to_owned()),
     };
     if let Err(error) = tool.parse::<ToolName>() {
-        return Err(format!("`tool` is no name of a tool: {error}"));
+        return Err(format!("`tool` is not a valid tool name: {error}"));
     }
     let arguments = match one_of(&mut object, &ARGUMENTS)? {
         Some(Value::Object(arguments)) => arguments,
@@ -44,15 +45,15 @@ pub(super) fn read(body: &str, at: Position) -> Result<Fenced, String> {
     };
     match object.keys().next() {
         Some(key) => Err(format!(
-            "`{}` does not belong there: the keys are `tool`, `arguments` and `reason`, and what \
-             the tool takes stands in `arguments`",
+            "`{}` is not allowed here: the keys are `tool`, `arguments` and `reason`; the tool's \
+             own arguments go into `arguments`",
             key.escape_debug()
         )),
         None => Ok(Fenced { tool, arguments: Value::Object(arguments), reason, at }),
     }
 }
 
-/// The value of a key under one of its spellings; two are an error.
+/// Removes and returns the value of a key under any of its spellings; two spellings are an error.
 fn one_of(object: &mut Map<String, Value>, spellings: &[&str]) -> Result<Option<Value>, String> {
     let mut found: Option<(&str, Value)> = None;
     for spelling in spellings {

@@ -1,45 +1,45 @@
-//! Finds `tool` blocks line by line, wherever the borders between chunks are. Pure.
+//! Finds `tool` blocks line by line, wherever the borders between chunks are. Pure: no I/O.
 
 use super::{MAX_BLOCK, Malformed, Piece, Position, block};
 
-/// The most bytes of a line that can be a fence; a longer one is text.
+/// The maximum length of a line that can be a fence, in bytes; a longer line is text.
 const MAX_FENCE: usize = 1024;
-/// How much is shown of a block that is too large.
+/// The number of bytes that are shown of a block that is too large.
 const HEAD: usize = 1024;
 
 /// Finds calls in a text while it streams in.
 ///
-/// Text is passed on as soon as it can not begin a block. However the text is cut into chunks, the
+/// Text is returned as soon as it can not begin a block. However the text is cut into chunks, the
 /// calls, the malformed blocks and the text between them are the same.
 #[derive(Debug)]
 pub struct Parser {
-    state: State,
-    /// The line under way, as long as it may be a fence.
+    state: ParserState,
+    /// The current line, for as long as it may be a fence.
     held: String,
     rest: Rest,
     line: usize,
-    /// Where the line under way begins.
+    /// The byte offset at which the current line begins.
     start: usize,
-    /// How much there was.
+    /// The number of bytes parsed so far.
     total: usize,
 }
 
-/// What becomes of the rest of the line under way.
+/// The handling of the rest of the current line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
-    /// It is held: the line may be a fence.
+    /// The rest is buffered, because the line may be a fence.
     Held,
-    /// It belongs to what was before it.
+    /// The rest is passed on with the text before it.
     Passed,
 }
 
 #[derive(Debug)]
-enum State {
+enum ParserState {
     Text,
     /// A block of another language.
     Code(Fence),
     Tool(Block),
-    /// A block that is too large, up to its end.
+    /// A block that is too large; skipped up to its end.
     Over(Fence),
 }
 
@@ -53,9 +53,9 @@ struct Fence {
 struct Block {
     fence: Fence,
     at: Position,
-    /// With its first line.
+    /// The block's text, including its first line.
     text: String,
-    /// Where its second line begins.
+    /// The offset in `text` at which the second line begins.
     body: usize,
 }
 
@@ -66,14 +66,14 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// A parser at the start of a text.
+    /// Creates a parser at the start of a text.
     #[must_use]
     pub fn new() -> Self {
-        let (state, rest) = (State::Text, Rest::Held);
+        let (state, rest) = (ParserState::Text, Rest::Held);
         Self { state, held: String::new(), rest, line: 1, start: 0, total: 0 }
     }
 
-    /// Takes more of the text; what is known by now.
+    /// Parses more of the text and returns the pieces that are complete.
     #[must_use]
     pub fn push(&mut self, chunk: &str) -> Vec<Piece> {
         let mut pieces = Vec::new();
@@ -89,13 +89,13 @@ impl Parser {
         pieces
     }
 
-    /// The text ends here; what is left. A block that is not closed is malformed.
+    /// Ends the text and returns the remaining pieces. A block that is not closed is malformed.
     #[must_use]
     pub fn finish(mut self) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let held = std::mem::take(&mut self.held);
         self.whole(&held, &mut pieces);
-        if let State::Tool(block) = self.state {
+        if let ParserState::Tool(block) = self.state {
             let marks = if block.fence.mark == '`' { "backticks" } else { "tildes" };
             let count = block.fence.length;
             let why = format!("the block is not closed: end it with a line of {count} {marks}");
@@ -119,29 +119,31 @@ impl Parser {
         }
     }
 
-    /// A whole line, which may be a fence.
+    /// Handles a complete line, which may be a fence.
     fn whole(&mut self, line: &str, pieces: &mut Vec<Piece>) {
         let fence = if line.len() <= MAX_FENCE { read_fence(line) } else { None };
         match (&mut self.state, fence) {
-            (State::Text, Some((fence, indent, info))) => {
+            (ParserState::Text, Some((fence, indent, info))) => {
                 if info.split_whitespace().next() == Some("tool") {
                     let (line_number, byte) = (self.line, self.start + indent);
                     let at = Position { line: line_number, column: indent + 1, byte };
                     let (text, body) = (line.to_owned(), line.len());
-                    self.state = State::Tool(Block { fence, at, text, body });
+                    self.state = ParserState::Tool(Block { fence, at, text, body });
                 } else {
                     self.pass(line, pieces);
-                    self.state = State::Code(fence);
+                    self.state = ParserState::Code(fence);
                 }
             }
-            (State::Code(open), Some((fence, _, info))) if closes(open, fence, info) => {
+            (ParserState::Code(open), Some((fence, _, info))) if closes(open, fence, info) => {
                 self.pass(line, pieces);
-                self.state = State::Text;
+                self.state = ParserState::Text;
             }
-            (State::Over(open), Some((fence, _, info))) if closes(open, fence, info) => {
-                self.state = State::Text;
+            (ParserState::Over(open), Some((fence, _, info))) if closes(open, fence, info) => {
+                self.state = ParserState::Text;
             }
-            (State::Tool(block), Some((fence, _, info))) if closes(&block.fence, fence, info) => {
+            (ParserState::Tool(block), Some((fence, _, info)))
+                if closes(&block.fence, fence, info) =>
+            {
                 let piece = match block::read(&block.text[block.body..], block.at) {
                     Ok(call) => Piece::Call(call),
                     Err(why) => {
@@ -150,40 +152,46 @@ impl Parser {
                     }
                 };
                 pieces.push(piece);
-                self.state = State::Text;
+                self.state = ParserState::Text;
             }
-            (State::Text | State::Code(_) | State::Tool(_) | State::Over(_), _) => {
+            (
+                ParserState::Text
+                | ParserState::Code(_)
+                | ParserState::Tool(_)
+                | ParserState::Over(_),
+                _,
+            ) => {
                 self.pass(line, pieces);
             }
         }
     }
 
-    /// What is no fence goes where it belongs.
+    /// Adds text that is not a fence to the current text or block.
     fn pass(&mut self, text: &str, pieces: &mut Vec<Piece>) {
         match &mut self.state {
-            State::Text | State::Code(_) => match pieces.last_mut() {
+            ParserState::Text | ParserState::Code(_) => match pieces.last_mut() {
                 Some(Piece::Text(last)) => last.push_str(text),
                 Some(Piece::Call(_) | Piece::Malformed(_)) | None if text.is_empty() => {}
                 Some(Piece::Call(_) | Piece::Malformed(_)) | None => {
                     pieces.push(Piece::Text(text.to_owned()));
                 }
             },
-            State::Over(_) => {}
-            State::Tool(block) => {
+            ParserState::Over(_) => {}
+            ParserState::Tool(block) => {
                 block.text.push_str(text);
                 if block.text.len() > block.body + MAX_BLOCK {
                     block.text.truncate(block.text.floor_char_boundary(HEAD));
                     let why = format!("the block has more than {MAX_BLOCK} bytes");
                     let text = std::mem::take(&mut block.text);
                     pieces.push(Piece::Malformed(Malformed { at: block.at, why, text }));
-                    self.state = State::Over(block.fence);
+                    self.state = ParserState::Over(block.fence);
                 }
             }
         }
     }
 }
 
-/// A fence with what is before and behind its marks.
+/// Parses a fence. Returns it with its indentation and its info string.
 fn read_fence(line: &str) -> Option<(Fence, usize, &str)> {
     let line = line.trim_end_matches(['\n', '\r']);
     let marks = line.trim_start_matches(' ');

@@ -1,13 +1,13 @@
-//! The text that teaches a model to call tools by fenced blocks. Pure.
+//! The prompt that teaches a model to call tools by fenced blocks. Pure: no I/O.
 
 use palisade_protocol::ToolSpec;
 use serde_json::{Map, Value, json};
 
-/// What a model is told of the tools: how a block is written, one example, and each tool with its
+/// Returns the prompt about the tools: how a block is written, one example, and each tool with its
 /// arguments. Lines of descriptions are indented, so that none can begin a block.
 #[must_use]
 pub fn prompt(tools: &[ToolSpec]) -> String {
-    // One that only reads, and shows how an argument is given.
+    // The best example is a tool that only reads and has a required argument.
     let worth = |tool: &&ToolSpec| (tool.metadata.read_only, !required(&schema(tool)).is_empty());
     let Some(example) = tools.iter().rev().max_by_key(worth) else {
         return "There are no tools to call.\n".to_owned();
@@ -15,11 +15,11 @@ pub fn prompt(tools: &[ToolSpec]) -> String {
     let mut text = format!(
         "You can call tools. To call one, write a fenced block with the info string `tool` and \
          one JSON object in it: `tool` is its name, `arguments` an object with its arguments, and \
-         `reason` one sentence of why, which people who approve calls read. For example:\n\n\
-         {}\nWrite a block for each call; blocks are run in order. Inside of JSON strings, line \
-         breaks are `\\n`. Then stop: each call is answered with a fenced `result` block. There, \
-         `success` says whether it worked, `output` what came out, and `error` what went wrong \
-         and, as `hint`, what to do about it. Do not write `result` blocks yourself.\n\n\
+         `reason` one sentence that says why, for the people who approve calls. For example:\n\n\
+         {}\nWrite one block for each call; blocks are run in order. Inside JSON strings, line \
+         breaks are `\\n`. Then stop: each call is answered with a fenced `result` block. In it, \
+         `success` says whether the call succeeded, `output` is its output, and `error` says what \
+         went wrong and, as `hint`, what to do. Do not write `result` blocks yourself.\n\n\
          The tools:\n",
         block(example)
     );
@@ -30,7 +30,7 @@ pub fn prompt(tools: &[ToolSpec]) -> String {
     text
 }
 
-/// A call of a tool as a block, with all arguments that it needs.
+/// Returns a call of a tool as a block, with all required arguments.
 fn block(tool: &ToolSpec) -> String {
     let schema = schema(tool);
     let mut arguments = Map::new();
@@ -44,7 +44,7 @@ fn block(tool: &ToolSpec) -> String {
     format!("```tool\n{call}\n```\n")
 }
 
-/// A value that a property takes.
+/// Returns an example value for a property.
 fn sample(property: &Value) -> Value {
     let first = |key: &str| property.get(key)?.as_array()?.first().cloned();
     let given = first("examples").or_else(|| property.get("default").cloned());
@@ -83,7 +83,7 @@ fn describe(text: &mut String, tool: &ToolSpec) {
         let about = property.get("description").and_then(Value::as_str).unwrap_or_default();
         indented(text, format!("- `{name}` ({}{must}): {about}", kind(property)).trim_end());
     }
-    // Shapes inside of arguments are told as they are.
+    // Definitions that arguments refer to are included unchanged.
     for key in ["$defs", "definitions"] {
         if let Some(shapes) = schema.get(key) {
             indented(text, &format!("- {key}: {shapes}"));
@@ -91,7 +91,8 @@ fn describe(text: &mut String, tool: &ToolSpec) {
     }
 }
 
-/// Lines too far in to be fences, without what a terminal would act on.
+/// Appends lines with an indentation too deep for fences, with control characters replaced by
+/// spaces.
 fn indented(text: &mut String, lines: &str) {
     for line in lines.lines() {
         let harmless = line.chars().map(|c| if c.is_control() { ' ' } else { c });
@@ -101,7 +102,7 @@ fn indented(text: &mut String, lines: &str) {
     }
 }
 
-/// What a property takes, in a few words.
+/// Describes the type of a property in a few words.
 fn kind(property: &Value) -> String {
     if let Some(choices) = property.get("enum").and_then(Value::as_array) {
         let choices: Vec<_> = choices.iter().map(Value::to_string).collect();

@@ -1,4 +1,4 @@
-//! Blocks: each way they are written, each way they are wrong, and any borders between chunks.
+//! Blocks: each way to write them, each mistake, and any borders between chunks.
 
 use super::*;
 use palisade_protocol::{JsonText, ToolMetadata, ToolSpec};
@@ -87,15 +87,15 @@ fn other_spellings_are_taken_and_others_refused() {
         ("{\"tool\": \"a\", \"tool\": \"b\"}", "the block is not JSON: "),
         ("{\"tool\": \"a\nb\"}", "the block is not JSON: control character"),
         ("[{\"tool\": \"a\"}]", "one block is one call"),
-        ("\"bash\"", "the block is no JSON object"),
+        ("\"bash\"", "the block is not a JSON object"),
         ("{}", "`tool` is missing"),
         ("{\"tool\": 1}", "`tool` must be a string"),
-        ("{\"tool\": \"a b\"}", "`tool` is no name of a tool"),
+        ("{\"tool\": \"a b\"}", "`tool` is not a valid tool name"),
         ("{\"tool\": \"a\", \"name\": \"a\"}", "`tool` and `name` mean the same"),
         ("{\"tool\": \"a\", \"args\": {}, \"input\": {}}", "`args` and `input` mean the same"),
         ("{\"tool\": \"a\", \"arguments\": \"{}\"}", "`arguments` must be an object"),
         ("{\"tool\": \"a\", \"reason\": 1}", "`reason` must be a string"),
-        ("{\"tool\": \"bash\", \"command\": \"ls\"}", "`command` does not belong there"),
+        ("{\"tool\": \"bash\", \"command\": \"ls\"}", "`command` is not allowed here"),
     ];
     for (body, why) in table {
         let text = format!("x\n ```tool\n{body}\n```\n");
@@ -154,7 +154,7 @@ fn text_is_passed_on_as_soon_as_it_can_be() {
     assert_eq!(parser.finish(), []);
 }
 
-/// Pieces with texts in a row put together.
+/// Joins consecutive texts.
 fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
     let mut joined: Vec<Piece> = Vec::new();
     for piece in pieces {
@@ -233,11 +233,12 @@ proptest! {
         let result = crate::fake::result(&output);
         let block = render(&result).unwrap();
         let as_tool = block.replacen("result\n", "tool\n", 1);
-        // It is closed by its last line: read as a call it is one block, and nothing is left.
+        // The block is closed by its last line: parsed as a call it is one block, and nothing is
+        // left.
         let parsed = parse(&as_tool);
         prop_assert_eq!(parsed.text, "");
         prop_assert_eq!(parsed.malformed.len(), 1);
-        prop_assert!(parsed.malformed[0].why.contains("does not belong there"), "{as_tool}");
+        prop_assert!(parsed.malformed[0].why.contains("is not allowed here"), "{as_tool}");
         let json = block.lines().nth(1).unwrap();
         let back: CallResult = serde_json::from_str(json).unwrap();
         prop_assert_eq!(back.output, output);

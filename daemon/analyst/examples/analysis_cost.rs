@@ -1,4 +1,4 @@
-//! What a question costs: each line of standard input asked many times, the median printed.
+//! Measures the analyst: sends each line of standard input many times, and prints the median time.
 //! `cargo run --release -p palisade-analyst --example analysis_cost < commands.txt`
 
 use palisade_analyst::{Supervisor, analyse_here};

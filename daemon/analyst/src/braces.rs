@@ -1,14 +1,14 @@
-//! Brace expansion, within limits: a few bytes can stand for more words than there is memory.
+//! Brace expansion with limits, because a few bytes can expand to more words than fit in memory.
 
 use brush_parser::word::{BraceExpressionMember, BraceExpressionOrText};
 
-/// The most words that braces make of one.
+/// The largest number of words that one word expands to.
 const MOST_WORDS: usize = 256;
 
-/// The most text that braces make of a word.
+/// The largest total length of the words that one word expands to, in bytes.
 const MOST_TEXT: usize = 16 * 1024;
 
-/// The words that braces make; none if they are too many.
+/// Expands braces to words; `None` if there are too many.
 pub(crate) fn expand(pieces: &[BraceExpressionOrText]) -> Option<Vec<String>> {
     let mut words = vec![String::new()];
     for piece in pieces {

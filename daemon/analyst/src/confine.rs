@@ -1,5 +1,5 @@
-//! The analyst's confinement: limits, no new privileges, and system calls for memory and its socket
-//! alone.
+//! Confines the analyst: resource limits, no new privileges, and only the system calls that it
+//! needs for memory and its socket. Runs in the analyst.
 
 use palisade_plan::{Compare, Condition, FilterError, SyscallAction, SyscallRule, assemble};
 use rustix::{
@@ -9,22 +9,22 @@ use rustix::{
 use seccompiler::sock_filter;
 use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 
-/// All memory, the parser's stack among it.
+/// The memory limit, including the parser's stack.
 const MEMORY: u64 = 256 * 1024 * 1024;
 
-/// `EPERM`: the answer to a call that is known, with arguments that are not.
+/// `EPERM`: the error for an allowed system call with arguments that are not allowed.
 const REFUSED: u16 = 1;
 
-/// Why the process is not confined.
+/// The reason why the process could not be confined.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
-    /// A limit was refused.
+    /// The kernel refused a resource limit.
     #[error("the limit {0} was refused: {1}")]
     Limit(&'static str, #[source] Errno),
-    /// No new privileges was refused.
+    /// The kernel refused `no_new_privs`.
     #[error("no_new_privs was refused: {0}")]
     Privileges(#[source] Errno),
-    /// The filter makes no sense.
+    /// The filter is invalid.
     #[error("the filter of system calls: {0}")]
     Filter(#[from] FilterError),
     /// The kernel refused the filter.
@@ -32,7 +32,7 @@ pub enum ConfineError {
     Install(#[from] seccompiler::Error),
 }
 
-/// Sets the limits, before anything is read.
+/// Sets the resource limits, before any input is read.
 pub(crate) fn limit() -> Result<(), ConfineError> {
     let limits = [
         ("address space", Resource::As, MEMORY),
@@ -47,7 +47,7 @@ pub(crate) fn limit() -> Result<(), ConfineError> {
     rustix::thread::set_no_new_privs(true).map_err(ConfineError::Privileges)
 }
 
-/// What both threads may ask of the kernel whatever the arguments, and why.
+/// System calls that both threads may make with any arguments, each with its reason.
 const ALLOWED: [(libc::c_long, &str); 19] = [
     (libc::SYS_close, "descriptors that nobody should have sent"),
     (libc::SYS_munmap, "memory"),
@@ -72,7 +72,7 @@ const ALLOWED: [(libc::c_long, &str); 19] = [
 
 /// Installs the filter on all threads.
 pub(crate) fn filter(socket: BorrowedFd<'_>) -> Result<(), ConfineError> {
-    let program: Vec<sock_filter> = assemble(&rules(socket.as_raw_fd()))?
+    let program: Vec<sock_filter> = assemble(&rules(socket.as_raw_fd()), &[])?
         .iter()
         .map(|i| sock_filter { code: i.code, jt: i.jt, jf: i.jf, k: i.k })
         .collect();
@@ -80,8 +80,8 @@ pub(crate) fn filter(socket: BorrowedFd<'_>) -> Result<(), ConfineError> {
     Ok(())
 }
 
-/// Whatever descriptors the asker's process leaked are of no use: only the socket is read, only it
-/// and standard error are written to, and no file is mapped.
+/// Returns the filter rules. Descriptors that leak from the parent process are useless: only the
+/// socket can be read, only it and standard error can be written to, and no file can be mapped.
 fn rules(socket: RawFd) -> Vec<SyscallRule> {
     let anonymous = u64::from(libc::MAP_ANONYMOUS.cast_unsigned());
     let on = |fd: RawFd| equal(0, u64::from(u32::MAX), u64::from(fd.cast_unsigned()));
@@ -109,7 +109,7 @@ fn rule(
     clauses: Vec<(Vec<Condition>, SyscallAction)>,
     otherwise: SyscallAction,
 ) -> SyscallRule {
-    // A number that is none is refused by the assembly.
+    // An invalid number is refused when the filter is assembled.
     SyscallRule { number: u32::try_from(number).unwrap_or(u32::MAX), clauses, otherwise }
 }
 
@@ -147,6 +147,6 @@ mod tests {
         ] {
             assert_eq!(decide(call, [0; 6]), None);
         }
-        assert!(assemble(&rules).is_ok());
+        assert!(assemble(&rules, &[]).is_ok());
     }
 }

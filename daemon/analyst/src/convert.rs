@@ -1,4 +1,4 @@
-//! From the parser's tree to the analysis's: commands, redirections, definitions.
+//! Converts the parser's syntax tree to that of the analysis: commands, redirections, definitions.
 
 use brush_parser::{SourceSpan, ast, ast::SourceLocation as _};
 use palisade_policy::analysis::{
@@ -7,12 +7,12 @@ use palisade_policy::analysis::{
 use palisade_protocol::Span;
 use std::sync::Arc;
 
-/// Turns one parse into the analysis's form.
+/// Converts the result of one parse to the syntax tree of the analysis.
 pub(crate) struct Converter {
     pub(crate) depth: usize,
-    /// Of the word that this text came from, if it is not the whole one.
+    /// The position of the word that this text comes from; `None` if the text is the whole input.
     base: Option<Span>,
-    /// Where each character begins, if they are not one byte each.
+    /// The byte offset of each character, if the text is not ASCII.
     bytes: Option<Vec<usize>>,
     length: usize,
 }
@@ -28,7 +28,7 @@ impl Converter {
         Arc::new(lists.flat_map(|list| self.list(list)).collect())
     }
 
-    /// A place in the whole text.
+    /// Returns a position in the whole text.
     pub(crate) fn span(&self, found: Option<&SourceSpan>) -> Span {
         if let Some(base) = self.base {
             return base;
@@ -271,7 +271,7 @@ impl Converter {
     }
 }
 
-/// Where an item of a command stands.
+/// The position of an item relative to the command word.
 #[derive(Debug, Clone, Copy)]
 enum Side {
     Before,

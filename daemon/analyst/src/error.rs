@@ -1,24 +1,24 @@
-//! What keeps the analyst from answering at all.
+//! The errors that keep the analyst from answering at all.
 
 use std::path::PathBuf;
 
-/// Why there is no analyst.
+/// The reason why no analyst runs.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
-    /// It could not be started.
+    /// The process could not be started.
     #[error("can not start {}: {source}; build or install the whole of Palisade", path.display())]
     Start {
-        /// Its path.
+        /// The path of the program.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error of the system call.
         source: std::io::Error,
     },
-    /// It was started and did not come up.
+    /// The process was started, but does not answer.
     #[error("{} does not come up: {why}", path.display())]
     Useless {
-        /// Its path.
+        /// The path of the program.
         path: PathBuf,
-        /// What it did instead.
+        /// The observed failure.
         why: String,
     },
 }

@@ -1,6 +1,6 @@
 //! The analyst: parses hostile shell text in a small process without privilege, files or network,
-//! and answers what it found. The library has both ends: what that process does, and the
-//! [`Supervisor`] that starts it, asks it and replaces it.
+//! and returns its findings. The library has both ends: the code that runs in the analyst, and the
+//! [`Supervisor`] that starts the process, queries it and replaces it.
 
 mod braces;
 mod confine;
@@ -24,14 +24,14 @@ pub use process::{Process, start};
 pub use serve::{ServeError, serve};
 pub use supervisor::{Analysis, Supervisor};
 
-use palisade_policy::analysis::{Analysed, TableError, Tables, analyse};
+use palisade_policy::analysis::{CommandAnalysis, TableError, Tables, analyse};
 
-/// What is made of a text, in this process. For tests and measurements; everybody else asks the
-/// [`Supervisor`], since hostile text can exhaust memory or stack here.
+/// Analyses a text in this process. It is only for tests and measurements. Other callers use the
+/// [`Supervisor`], because hostile text can exhaust memory or the stack here.
 ///
 /// # Errors
-/// If a built-in table is broken.
-pub fn analyse_here(text: &str) -> Result<Analysed, TableError> {
+/// If a built-in table is invalid.
+pub fn analyse_here(text: &str) -> Result<CommandAnalysis, TableError> {
     let tables = Tables::builtin()?;
     Ok(analyse(text, &Shell::new(), tables))
 }

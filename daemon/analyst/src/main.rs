@@ -1,10 +1,10 @@
-//! `palisade-analyst`: answers what shell commands would do, on the socket that is its standard
-//! input. Started by the supervisor; no use to people.
+//! `palisade-analyst`: reports what shell commands would do, on the socket that is its standard
+//! input. The supervisor starts it; it is not meant to be started by people.
 
 use std::{os::fd::AsFd as _, process::ExitCode};
 
 fn main() -> ExitCode {
-    // It is started by a descriptor, whose number the kernel takes for its name.
+    // The program is started through a descriptor, and the kernel would use its number as the name.
     rustix::thread::set_name(c"palisade-analyst").unwrap_or_default();
     let socket = match std::io::stdin().as_fd().try_clone_to_owned() {
         Ok(socket) => socket,

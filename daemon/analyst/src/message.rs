@@ -1,29 +1,29 @@
-//! What the analyst is asked and what it answers.
+//! The messages between the analyst and its client: a text, and the findings about it.
 
 use bincode::{Decode, Encode};
-use palisade_policy::analysis::{Found, Nature, Started};
+use palisade_policy::analysis::{AnalysedCommand, Nature, RawFinding};
 
-/// The longest text that is looked at.
+/// The longest text that is analysed, in bytes.
 pub const MAX_TEXT: usize = 64 * 1024;
 
-/// A text to look at.
+/// A request to analyse a text.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Asked {
-    /// Comes back with the answer.
+    /// The number of the request, which the answer repeats.
     pub number: u64,
-    /// The text.
+    /// The text to analyse.
     pub text: String,
 }
 
-/// What was found in it.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Answered {
-    /// Of the question.
+    /// The number of the request.
     pub number: u64,
-    /// What it would do.
-    pub found: Vec<Found>,
-    /// What it would start.
-    pub commands: Vec<Started>,
-    /// Whether it may do more than read.
+    /// The findings about the text.
+    pub found: Vec<RawFinding>,
+    /// The commands that the text would start.
+    pub commands: Vec<AnalysedCommand>,
+    /// The nature of the text: proven to read only, or not.
     pub nature: Nature,
 }

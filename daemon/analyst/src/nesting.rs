@@ -1,13 +1,13 @@
-//! A look at the nesting of a text before the parser sees it: that takes seconds over a few dozen
-//! open brackets, and its stack ends somewhere.
+//! Checks the nesting of a text before it is parsed. The parser takes seconds for a few dozen open
+//! brackets, and its stack is limited.
 
-/// How deep brackets may stand in brackets.
+/// The largest nesting depth of brackets.
 const MOST_DEPTH: usize = 48;
 
-/// How many brackets may stay open.
+/// The largest number of brackets that may stay open.
 const MOST_OPEN: usize = 6;
 
-/// Whether a text is shallow enough to be parsed.
+/// Whether the nesting of a text is shallow enough for the parser.
 pub(crate) fn is_shallow(text: &str) -> bool {
     let mut open: Vec<char> = Vec::new();
     let mut rest = text.chars().peekable();

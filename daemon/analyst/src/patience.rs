@@ -1,20 +1,20 @@
-//! How long an asker waits for the analyst: until it has worked for too long, which a hostile text can
-//! make it do, or until nobody would wait longer, however busy the machine is.
+//! Limits how long a client waits for the analyst. One limit is processor time, which a hostile
+//! text can use up. The other is elapsed time, however busy the machine is.
 
 use crate::process::Process;
 use std::time::{Duration, Instant};
 
-/// How long an analyst may work on a text, by the processor's time that it takes.
+/// The processor time that the analyst may use for one text.
 pub const WORK: Duration = Duration::from_millis(200);
 
-/// How long an answer may take. A process that was just started reads its tables and confines
-/// itself first, and may work all the time.
+/// The longest time until an answer. A process that was just started reads its tables and confines
+/// itself first, and may use processor time throughout.
 pub const WAIT: Duration = Duration::from_secs(5);
 
-/// How long it is left alone at least before its work is looked at again.
+/// The shortest interval between two checks of the processor time.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What is left of the time of one question.
+/// The remaining time of one request.
 #[derive(Debug)]
 pub struct Patience {
     work: Duration,
@@ -23,17 +23,17 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// For a question that is asked now, and may cost this much work.
+    /// Starts the time of a request that is sent now and may use this much processor time.
     #[must_use]
     pub fn new(process: &Process, work: Duration) -> Self {
         Self { work, asked: Instant::now(), worked: process.worked() }
     }
 
-    /// How long to wait before this is asked again; none if it is enough.
+    /// Returns how long to wait until the next check; `None` if the time is over.
     #[must_use]
     pub fn left(&self, process: &Process) -> Option<Duration> {
         let waited = self.asked.elapsed();
-        // Where its work can not be told, it may have worked all the time.
+        // If the processor time is unknown, the process may have used it all the time.
         let worked = match (self.worked, process.worked()) {
             (Some(before), Some(now)) => now.saturating_sub(before),
             (None, _) | (_, None) => waited,

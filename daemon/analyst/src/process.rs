@@ -1,4 +1,4 @@
-//! The analyst's process: started and ended. The only file of this crate that starts one.
+//! Starts and ends the analyst's process. This is the only file of the crate that starts a process.
 
 use crate::error::SupervisorError;
 use nix::{time::clock_getcpuclockid, unistd::Pid};
@@ -10,21 +10,22 @@ use std::{
     time::Duration,
 };
 
-/// What `ps` shows.
+/// The process name that `ps` shows.
 const NAME: &str = "palisade-analyst";
 
-/// A process that answers. It is ended with this.
+/// A running analyst process. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Process(Child);
 
 impl Process {
-    /// Its number.
+    /// Returns the process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// How much of a processor's time it took so far; none if the kernel does not say.
+    /// Returns the processor time that the process has used; `None` if the kernel does not report
+    /// it.
     #[must_use]
     pub fn worked(&self) -> Option<Duration> {
         let pid = Pid::from_raw(i32::try_from(self.id()).ok()?);
@@ -34,16 +35,16 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to kill, and it is still reaped.
+        // The process may have ended already. Then the kill has no effect, and it is still reaped.
         drop(self.0.kill());
         drop(self.0.wait());
     }
 }
 
-/// Starts the program on one end of a socket pair; the other end.
+/// Starts the program on one end of a socket pair, and returns the other end.
 ///
 /// # Errors
-/// If it can not be started.
+/// If the program can not be started.
 pub fn start(program: &Program) -> Result<(Process, OwnedFd), SupervisorError> {
     let failed = |source| SupervisorError::Start { path: program.path().to_owned(), source };
     let (ours, theirs) =

@@ -1,4 +1,4 @@
-//! From the parser's redirections to the analysis's.
+//! Converts the parser's redirections to those of the analysis.
 
 use crate::convert::Converter;
 use brush_parser::ast;

@@ -1,5 +1,5 @@
-//! The asker's end: starts the analyst, asks it within a time, kills and replaces it when it does
-//! not answer. No answer is an answer: what the text does is hidden.
+//! The client's end: starts the analyst, sends requests with a time limit, and replaces the process
+//! if it does not answer. Without an answer the result is that the text's effects are hidden.
 
 use crate::{
     error::SupervisorError,
@@ -8,7 +8,7 @@ use crate::{
     process::{self, Process},
 };
 use palisade_channel::Channel;
-use palisade_policy::analysis::{Analysed, Found, Kind};
+use palisade_policy::analysis::{CommandAnalysis, Kind, RawFinding};
 use palisade_programs::Program;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -22,19 +22,19 @@ use std::{
     time::Duration,
 };
 
-/// What came of a question.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Analysis {
-    /// Findings and commands. There is always a finding if the text could not be looked at.
-    pub made: Analysed,
-    /// Why the text could not be looked at; none if it was.
+    /// Findings and commands. If the text could not be analysed, there is always a finding.
+    pub made: CommandAnalysis,
+    /// The reason why the text could not be analysed; `None` if it was.
     pub failure: Option<String>,
 }
 
-/// Keeps one analyst running and asks it. One question at a time; others wait.
+/// Keeps one analyst running and sends it requests, one at a time; other callers wait.
 ///
-/// [`Supervisor::ask`] blocks for at most 5 s, and as long again when a process has to be started
-/// first. It is for programs that may wait; the broker, which may not, keeps processes of its own.
+/// [`Supervisor::ask`] blocks for at most 5 s, and as long again if a process has to be started
+/// first. It is for programs that may block. The broker may not, and manages its own processes.
 #[derive(Debug)]
 pub struct Supervisor {
     program: PathBuf,
@@ -49,16 +49,16 @@ struct Running {
 }
 
 impl Supervisor {
-    /// A supervisor of the analyst at this path. Nothing is started yet.
+    /// Makes a supervisor for the analyst at this path. Nothing is started yet.
     #[must_use]
     pub fn new(program: PathBuf) -> Self {
         Self { program, running: Mutex::new(None) }
     }
 
-    /// Starts the analyst if it does not run, so that the first question need not wait for it.
+    /// Starts the analyst if it is not running, so that the first request need not wait for it.
     ///
     /// # Errors
-    /// If it can not be started.
+    /// If the analyst can not be started.
     pub fn start(&self) -> Result<(), SupervisorError> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.is_none() {
@@ -67,14 +67,14 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The process that answers now; none if none runs.
+    /// Returns the id of the running process; `None` if none runs.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.as_ref().map(|running| running.process.id())
     }
 
-    /// What a text would do. Whatever goes wrong, the answer is then that this is hidden.
+    /// Analyses a text. If anything goes wrong, the finding is that the text's effects are hidden.
     #[must_use]
     pub fn ask(&self, text: &str) -> Analysis {
         if text.len() > MAX_TEXT {
@@ -82,7 +82,7 @@ impl Supervisor {
             return failed(text, why);
         }
         let mut slot = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        // A process that died between two questions is replaced, once.
+        // A process that died between two requests is replaced, once.
         for _ in 0..2 {
             let mut running = match slot.take() {
                 Some(running) => running,
@@ -104,11 +104,11 @@ impl Supervisor {
     }
 }
 
-/// How a question failed.
+/// The way in which a request failed.
 enum Broken {
-    /// It was gone before it could be asked.
+    /// The process was gone before the request could be sent.
     Before,
-    /// It was asked, and gave no answer.
+    /// The request was sent, but no answer came.
     After(String),
 }
 
@@ -125,7 +125,7 @@ impl Running {
         }
     }
 
-    fn ask(&mut self, text: &str, work: Duration) -> Result<Analysed, Broken> {
+    fn ask(&mut self, text: &str, work: Duration) -> Result<CommandAnalysis, Broken> {
         let number = self.next;
         self.next += 1;
         let patience = Patience::new(&self.process, work);
@@ -143,14 +143,14 @@ impl Running {
         match self.channel.receive::<Answered>() {
             Ok(Some((answered, _))) if answered.number == number => {
                 let Answered { found, commands, nature, .. } = answered;
-                Ok(Analysed { found, commands, nature })
+                Ok(CommandAnalysis { found, commands, nature })
             }
             Ok(Some(_)) => Err(after("the analyst answered something else")),
             Ok(None) | Err(_) => Err(after("the analyst died over it")),
         }
     }
 
-    /// Whether there is something to read before that is enough.
+    /// Whether an answer arrives before the time is over.
     fn answers(&self, patience: &Patience) -> bool {
         while let Some(left) = patience.left(&self.process) {
             let Ok(left) = Timespec::try_from(left) else { return false };
@@ -171,6 +171,6 @@ fn useless(program: &Path, why: &str) -> SupervisorError {
 
 fn failed(text: &str, why: String) -> Analysis {
     let told = format!("could not be analysed, so what it does is not known: {why}");
-    let found = vec![Found::whole(Kind::Hidden, text, &told)];
-    Analysis { made: Analysed { found, ..Analysed::default() }, failure: Some(why) }
+    let found = vec![RawFinding::whole(Kind::Hidden, text, &told)];
+    Analysis { made: CommandAnalysis { found, ..CommandAnalysis::default() }, failure: Some(why) }
 }

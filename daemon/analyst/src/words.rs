@@ -1,4 +1,4 @@
-//! From the parser's words to the analysis's: quoting, expansions, braces, globs.
+//! Converts the parser's words to those of the analysis: quoting, expansions, braces, globs.
 
 use crate::{
     braces::expand,
@@ -15,7 +15,7 @@ use palisade_policy::analysis::{Operation, Piece, Quoting, Word, unescape};
 use palisade_protocol::Span;
 
 impl Converter {
-    /// The words that a word is once its braces are expanded.
+    /// Returns the words that a word becomes after brace expansion.
     pub(crate) fn words(&self, word: &ast::Word) -> Vec<Word> {
         self.words_at(word, self.span(word.loc.as_ref()))
     }
@@ -38,7 +38,7 @@ impl Converter {
         }
     }
 
-    /// A word whose braces mean nothing.
+    /// Converts a word without brace expansion.
     pub(crate) fn whole(&self, word: &ast::Word) -> Word {
         self.whole_at(word, self.span(word.loc.as_ref()))
     }
@@ -51,7 +51,7 @@ impl Converter {
         Word { pieces: self.pieces_of(text, span), text: text.to_owned(), span }
     }
 
-    /// An arithmetic expression, for the expansions in it.
+    /// Converts an arithmetic expression, for the expansions in it.
     pub(crate) fn arithmetic(
         &self,
         expression: &ast::UnexpandedArithmeticExpr,
@@ -224,7 +224,7 @@ fn tilde(tilde: &TildeExpr) -> Piece {
     }
 }
 
-/// Text outside of quotes, told apart into text and patterns.
+/// Splits unquoted text into literal text and patterns.
 fn bare(text: &str, pieces: &mut Vec<Piece>) {
     let is_class = text.find('[').is_some_and(|at| text.get(at..).is_some_and(|t| t.contains(']')));
     let is_extended = text.contains("(") && text.contains(")");

@@ -1,10 +1,10 @@
-//! What the analysis makes of labelled commands: the shared ones, and further ones that were
-//! written to see whether the rules generalise. Asked of the real process.
+//! Tests the real analyst process on labelled commands: the shared corpus, and further commands
+//! that check whether the rules generalise.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use palisade_analyst::Supervisor;
-use palisade_policy::analysis::{Existence, Place, asks, settle};
+use palisade_policy::analysis::{Existence, PathLookup, asks, settle};
 use palisade_protocol::{Ask, Finding};
 use serde::Deserialize;
 
@@ -23,10 +23,10 @@ enum Class {
     Benign,
 }
 
-/// The work tree that the labels assume: everything exists but `brandnew*`.
+/// The working tree that the labels assume: everything exists except `brandnew*`.
 struct Tree;
 
-impl Place for Tree {
+impl PathLookup for Tree {
     fn look(&self, path: &str) -> Existence {
         let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
         if path.split('/').any(|part| part.starts_with("brandnew")) {
@@ -47,7 +47,7 @@ fn shown(findings: &[Finding]) -> String {
     findings.iter().map(|f| format!("{}: {}; ", f.kind, f.why)).collect()
 }
 
-/// Per class: how many there are, and how many are judged as they should be.
+/// Returns, for each class, the number of commands and how many are judged correctly.
 fn measure(name: &str, text: &str) -> [(usize, usize); 3] {
     let analyst = supervisor();
     let mut counts = [(0, 0); 3];

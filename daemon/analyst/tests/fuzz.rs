@@ -1,5 +1,5 @@
-//! Arbitrary and mutated text through the analysis: it never panics, and its spans lie in the text.
-//! Here the parser runs in this process, so text that it is known not to survive is left out.
+//! Runs the analysis on random and mutated text: it never panics, and its spans are within the
+//! text. The parser runs in this process, so text that is known to crash it is left out.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
@@ -10,10 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long each test tries.
+/// The duration of each test.
 const TIME: Duration = Duration::from_secs(3);
 
-/// A generator of numbers that is the same each time.
+/// A deterministic random number generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -26,7 +26,8 @@ impl Numbers {
 }
 
 fn look_at(text: &str) {
-    // An empty here-document delimiter never ends: the supervisor's test shows what comes of it.
+    // The parser never finishes on an empty here-document delimiter. The supervisor's test covers
+    // that.
     if text.contains("<<") {
         return;
     }
@@ -41,7 +42,7 @@ fn look_at(text: &str) {
     assert!(settle(found, &Nowhere).len() <= count);
 }
 
-/// Runs on the stack that the analyst has.
+/// Runs a test on a stack of the analyst's size.
 fn on_a_large_stack(test: impl FnOnce() + Send + 'static) {
     thread::Builder::new().stack_size(64 * 1024 * 1024).spawn(test).unwrap().join().unwrap();
 }

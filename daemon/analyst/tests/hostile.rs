@@ -1,5 +1,5 @@
-//! Text that was written to break the parser: answered `hidden` in bounded time, and the process
-//! replaced. And what the process may not do.
+//! Tests with text that is meant to break the parser: the answer is `hidden` within a time limit,
+//! and the process is replaced. Also tests what the process may not do.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
@@ -11,7 +11,7 @@ fn supervisor() -> Supervisor {
     Supervisor::new(env!("CARGO_BIN_EXE_palisade-analyst").into())
 }
 
-/// Whether the answer is that the text can not be known.
+/// Returns the failure of a text, after checking that its only finding is `hidden`.
 fn is_hidden(analyst: &Supervisor, text: &str) -> Option<String> {
     let analysis = analyst.ask(text);
     assert_eq!(analysis.made.found.len(), 1, "{:?}", analysis.made.found);
@@ -19,7 +19,7 @@ fn is_hidden(analyst: &Supervisor, text: &str) -> Option<String> {
     analysis.failure
 }
 
-/// The control: an ordinary command is answered as it should be.
+/// Checks, as a control, that an ordinary command still gets the right answer.
 fn still_answers(analyst: &Supervisor) {
     let analysis = analyst.ask("rm -rf d");
     assert_eq!(analysis.failure, None);
@@ -88,7 +88,7 @@ fn a_text_over_the_limit_is_not_even_sent() {
     assert_eq!(why, "it has 1048576 bytes, and 65536 are looked at");
     assert_eq!(analyst.process_id(), None, "nothing was started for it");
     let most = format!("rm {}", "a".repeat(MAX_TEXT - 3));
-    // The longest text that is looked at can take longer than a question may on a busy machine.
+    // On a busy machine, the longest text that is analysed can take longer than a request may.
     let found = (0..50).any(|_| analyst.ask(&most).made.found[0].kind == Kind::Destructive);
     assert!(found, "the longest text is looked at");
 }
@@ -107,7 +107,7 @@ fn long_flat_texts_are_looked_at_or_hidden() {
     still_answers(&analyst);
 }
 
-/// Stops a process, and waits until all of it has stopped: a thread of it may run on for a while.
+/// Stops a process and waits until all its threads have stopped; one may run on for a while.
 fn stop(pid: rustix::process::Pid) {
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
     let tasks = format!("/proc/{}/task", pid.as_raw_nonzero());
@@ -127,7 +127,7 @@ fn a_busy_machine_costs_no_answer() {
     let before = analyst.process_id().unwrap();
     let pid = rustix::process::Pid::from_raw(before.cast_signed()).unwrap();
     stop(pid);
-    // Several times as long as it may work, and it does not.
+    // The process is stopped for several times its processor time limit, but uses none of it.
     let later = std::thread::spawn(move || {
         std::thread::sleep(WORK * 4);
         rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
@@ -136,7 +136,7 @@ fn a_busy_machine_costs_no_answer() {
     later.join().unwrap();
     assert_eq!(analysis.failure, None);
     assert_eq!(analyst.process_id(), Some(before));
-    // It is not waited for without an end either.
+    // The wait for a stopped process is limited as well.
     stop(pid);
     assert_eq!(is_hidden(&analyst, "ls").unwrap(), "the analyst did not answer in time");
     still_answers(&analyst);
@@ -150,7 +150,7 @@ fn a_process_that_was_killed_between_two_questions_is_replaced() {
     let before = analyst.process_id().unwrap();
     let pid = rustix::process::Pid::from_raw(before.cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    // Either the send fails and it is replaced at once, or the answer is that there is none.
+    // Either the send fails and the process is replaced at once, or the answer is `hidden`.
     let first = analyst.ask("rm -rf d");
     assert!(matches!(first.made.found[0].kind, Kind::Destructive | Kind::Hidden));
     still_answers(&analyst);

@@ -1,5 +1,5 @@
-//! Which lines are proven to do nothing but read, by the real process: what is, and the tricks by
-//! which something else could pass for it.
+//! Tests which lines the real process proves to read only, and tricks that might make other lines
+//! pass for them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -111,8 +111,8 @@ fn what_may_act() {
     );
 }
 
-/// Of the shared corpus: how many are asked about first by their text, and how many seem to read
-/// only. The page about transactions has these numbers.
+/// Counts, for the shared corpus, the commands that need approval first because of their text, and
+/// those that seem to read only. The documentation of transactions quotes these numbers.
 #[test]
 fn how_many_are_asked_about_first() {
     let analyst = Supervisor::new(env!("CARGO_BIN_EXE_palisade-analyst").into());

@@ -1,8 +1,8 @@
-//! The name of a chain, and of its files. Pure.
+//! Names of a chain and its files. Pure: no I/O.
 
 use std::fmt;
 
-/// One chain of a directory.
+/// The number of a chain in a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Chain(pub u16);
 
@@ -25,7 +25,7 @@ impl Chain {
         format!("{self}.lock")
     }
 
-    /// The chain that a file belongs to, and the number of its first record.
+    /// Returns the chain that a file belongs to, and the number of the file's first record.
     pub(crate) fn of_segment(name: &str) -> Option<(Self, u64)> {
         let (chain, first) = name.strip_prefix('c')?.strip_suffix(".jsonl")?.split_once('-')?;
         let (chain, first) = (Self(chain.parse().ok()?), first.parse().ok()?);

@@ -1,49 +1,50 @@
-//! Text and JSON of others as they may stand in the log: bounded, and without secrets. Pure.
+//! Text and JSON from outside in the form that may be logged: bounded, and without secrets. Pure:
+//! no I/O.
 
 use crate::{
     hash::Hash,
     names::{names_a_directory, names_a_secret},
-    options::{Place, secret_in, secret_of},
+    options::{ValuePosition, secret_in, secret_of},
     redact::{REDACTED, redact},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// The longest text that is kept.
+/// Most bytes of a text that are kept.
 const TEXT: usize = 8 << 10;
-/// How much further is looked, so that a secret on the border is seen whole.
+/// The number of bytes beyond that which are examined, so that a secret at the cut is seen whole.
 const MARGIN: usize = 4 << 10;
-/// Text up to here is looked at whole; of what is longer only both ends are.
+/// Text up to this length is examined completely; of longer text only both ends are.
 const WHOLE: usize = 64 << 10;
-/// How much is kept of a list of texts.
+/// Most bytes that are kept of a list of texts.
 const LIST: usize = 32 << 10;
-/// How much is kept of all text in one JSON value.
+/// Most bytes that are kept of all text in one JSON value.
 const JSON: usize = 32 << 10;
-/// The longest JSON text that is taken apart; of what is longer only the beginning is looked at.
+/// The longest JSON text that is parsed; of longer text only both ends are examined.
 const PARSED: usize = 1 << 20;
-/// What an entry of a list or object counts beside its text.
+/// The bytes that an entry of a list or object counts for, besides its text.
 const ENTRY: usize = 16;
 
-/// Text without secrets, at most 8 KiB of it: of longer text the beginning, the end and the SHA-256
-/// of all of it.
+/// Text without secrets, at most 8 KiB of it. Of longer text the beginning, the end and the SHA-256
+/// of the whole are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CleanText(String);
 
-/// JSON without secrets, at most 32 KiB of text in it, 8 KiB in one piece.
+/// JSON without secrets, with at most 32 KiB of text in all and 8 KiB in one string.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CleanJson(Value);
 
 impl CleanText {
-    /// Takes secrets out, and what is too long; the text then says how much is missing.
+    /// Removes secrets, and shortens text that is too long. The result says how much is missing.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(bounded(text, TEXT))
     }
 
-    /// The same of a list, of which at most 32 KiB are kept: its first texts and its last ones.
+    /// Cleans a list of texts. At most 32 KiB are kept: the first texts and the last ones.
     #[must_use]
     pub fn list<T: AsRef<str>>(texts: &[T]) -> Vec<Self> {
         let all: Vec<Self> = texts.iter().map(|text| Self::new(text.as_ref())).collect();
@@ -63,7 +64,7 @@ impl CleanText {
         head.chain([Self(cut)]).chain(tail).collect()
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -83,7 +84,8 @@ impl fmt::Display for CleanText {
 }
 
 impl CleanJson {
-    /// Takes secrets out of JSON text, and what is too long. What is not JSON is kept as text.
+    /// Removes secrets from JSON text, and shortens what is too long. Text that is not JSON is kept
+    /// as text.
     #[must_use]
     pub fn new(text: &str) -> Self {
         if text.len() > PARSED {
@@ -96,14 +98,15 @@ impl CleanJson {
         }
     }
 
-    /// The value.
+    /// Returns the JSON value.
     #[must_use]
     pub const fn value(&self) -> &Value {
         &self.0
     }
 }
 
-/// Text without secrets; of what is too long the beginning, the end, and the digest of all of it.
+/// Returns text without secrets. Of text that is too long, the beginning, the end and the digest of
+/// the whole are kept.
 fn bounded(text: &str, most: usize) -> String {
     let (head, tail) = (most - most / 4, most / 4);
     if text.len() > WHOLE {
@@ -122,13 +125,13 @@ fn left_out(text: &str) -> String {
     format!("… [cut; {} bytes in all, sha256 {}] …", text.len(), Hash::of(text.as_bytes()))
 }
 
-/// The last bytes of a text.
+/// Returns the last bytes of a text.
 fn last(text: &str, most: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(most))..]
 }
 
-/// The end of a long text without secrets, from a word's beginning: what is cut in two can not be
-/// known for what it is.
+/// Returns the end of a long text without secrets. It starts at a word boundary, because a secret
+/// that is cut in two would not be recognised.
 fn ending(text: &str, most: usize) -> String {
     let start = text.ceil_char_boundary(text.len().saturating_sub(most));
     let (before, rest) = text.split_at(start);
@@ -137,7 +140,7 @@ fn ending(text: &str, most: usize) -> String {
         text.rfind("-----BEGIN ").is_some_and(|at| !text[at..].contains(end))
     };
     let rest = match rest.find("-----END ") {
-        // A private key that began before.
+        // A private key began before the cut.
         Some(end) if open(begun, "-----END ") => &rest[end..],
         None if open(begun, "-----END ") => "",
         Some(_) | None => rest,
@@ -170,7 +173,7 @@ fn walk(value: Value, budget: &mut usize) -> Value {
     }
 }
 
-/// A list of words without the secrets that the words before them tell: `["mysql", "-pVALUE"]`.
+/// Removes secrets that the words before them reveal from a list of words: `["mysql", "-pVALUE"]`.
 fn words(mut list: Vec<Value>) -> Vec<Value> {
     let mut before = String::new();
     let mut next = None;
@@ -178,10 +181,10 @@ fn words(mut list: Vec<Value>) -> Vec<Value> {
         let Value::String(word) = item else { return list };
         let found = match (next.take(), secret_of(&before, word)) {
             (Some(part), _) => secret_in(word, part),
-            (None, Some((Place::Joined(at), part))) => {
+            (None, Some((ValuePosition::Joined(at), part))) => {
                 word.get(at..).and_then(|value| secret_in(value, part)).map(|from| at + from)
             }
-            (None, Some((Place::Next, part))) => {
+            (None, Some((ValuePosition::Next, part))) => {
                 next = Some(part);
                 None
             }
@@ -214,14 +217,14 @@ fn object(map: Map<String, Value>, budget: &mut usize) -> Value {
     Value::Object(kept)
 }
 
-/// Takes so much off a budget; whether there was as much.
+/// Subtracts bytes from the room that is left, and returns whether there was enough.
 const fn take(room: &mut usize, bytes: usize) -> bool {
     let fits = *room >= bytes;
     *room = room.saturating_sub(bytes);
     fits
 }
 
-/// Takes an entry off the budget; whether there was none left.
+/// Subtracts an entry from the budget, and returns whether the budget was used up.
 fn spent(budget: &mut usize) -> bool {
     let over = *budget == 0;
     *budget = budget.saturating_sub(ENTRY);

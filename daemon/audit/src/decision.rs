@@ -1,4 +1,4 @@
-//! What is recorded of checkpoints: who was asked, and who decided what. Pure.
+//! Records of checkpoints: who was asked for approval, and who decided what. Pure: no I/O.
 
 use crate::{
     clean::CleanText,
@@ -7,69 +7,69 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a checkpoint looks at.
+/// The stage of a call that a checkpoint reviews.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Review {
     /// The call, before it runs.
     Input,
-    /// What it changed, before that is kept.
+    /// The call's changes, before they are committed.
     Effects,
-    /// What it printed, before the agent sees it.
+    /// The call's output, before the agent sees it.
     Output,
 }
 
-/// A checkpoint was asked.
+/// An approval request was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// Names the question.
+    /// The id of the approval request.
     pub question: String,
-    /// The call in question.
+    /// The id of the call.
     pub call_id: String,
-    /// Its session.
+    /// The id of the call's session.
     pub session: String,
-    /// What is looked at.
+    /// The stage that is reviewed.
     pub review: Review,
-    /// Of what was shown; the answer is bound to it.
+    /// Digest of what the approvers were shown. The answer is bound to it.
     pub digest: Hash,
-    /// Who was asked.
+    /// The approvers who were asked.
     pub handlers: Vec<CleanText>,
-    /// How long they have.
+    /// The time limit for the approvers, in milliseconds.
     pub deadline_ms: u64,
-    /// What they were shown.
-    pub shown: Shown,
+    /// The content that the approvers were shown.
+    pub shown: RequestContent,
 }
 
-/// What was shown with a question, bounded and without secrets.
+/// The content that an approval request showed, bounded and without secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shown {
-    /// The mode or the rule that asks.
+pub struct RequestContent {
+    /// The mode or rule that requires approval.
     pub why: CleanText,
-    /// What would be done, line by line.
+    /// The actions that would be taken, one per line.
     pub lines: CleanText,
-    /// What would be touched.
+    /// The paths or other targets that would be touched.
     pub targets: Vec<CleanText>,
-    /// What would change.
+    /// The diff of what would change.
     pub diff: Option<CleanText>,
-    /// What the agent would see, in an output review.
+    /// In an output review, a digest of what the agent would see.
     pub output: Option<Digest>,
 }
 
-/// What was decided.
+/// An approver's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// As it was shown.
+    /// Approved as shown.
     Approve,
-    /// With other arguments.
+    /// Approved with other arguments.
     ApproveModified,
-    /// No.
+    /// Denied.
     Deny,
-    /// The output as it is.
+    /// The output is passed on unchanged.
     Pass,
-    /// Another output.
+    /// The output is replaced.
     Replace,
-    /// No output.
+    /// The output is withheld.
     Withhold,
 }
 
@@ -86,23 +86,23 @@ impl fmt::Display for Decision {
     }
 }
 
-/// Who decided.
+/// The maker of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "who", content = "name", rename_all = "snake_case")]
-pub enum By {
-    /// Somebody at a terminal.
+pub enum DecisionMaker {
+    /// A person at a terminal.
     Person(CleanText),
-    /// A program that answers.
+    /// A program that answers approval requests.
     Program(CleanText),
     /// A rule of the profile.
     Rule(CleanText),
-    /// An earlier answer that was to be remembered.
+    /// A remembered approval.
     Remembered(CleanText),
-    /// Nobody: no handler, a late or broken one. The answer is then no.
+    /// Nobody: no approver was connected, or it was late or broken. The decision is then a denial.
     Default,
 }
 
-impl fmt::Display for By {
+impl fmt::Display for DecisionMaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Person(name) => write!(f, "person {name}"),
@@ -114,36 +114,36 @@ impl fmt::Display for By {
     }
 }
 
-/// Somebody or something decided.
+/// A decision was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The question, if one was asked.
+    /// The id of the approval request, if one was sent.
     pub question: Option<String>,
-    /// The call.
+    /// The id of the call.
     pub call_id: String,
-    /// Its session.
+    /// The id of the call's session.
     pub session: String,
-    /// What was looked at.
+    /// The stage that was reviewed.
     pub review: Review,
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
-    /// By whom.
-    pub by: By,
-    /// Why, in their words.
+    /// The maker of the decision.
+    pub by: DecisionMaker,
+    /// The reason, in their own words.
     pub reason: CleanText,
-    /// Of what was shown; none if nothing was.
+    /// Digest of what was shown; `None` if nothing was.
     pub digest: Option<Hash>,
-    /// For how long and how widely it is to be remembered.
+    /// The time and the calls for which the decision is to be remembered.
     pub remember: Option<CleanText>,
 }
 
-/// What was done to a grant.
+/// A change of a remembered approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantAct {
-    /// An approval was given for more than one call.
+    /// The approval was created: it was given for more than one call.
     Made,
-    /// It was taken back.
+    /// The approval was revoked.
     Revoked,
 }
 
@@ -156,22 +156,22 @@ impl fmt::Display for GrantAct {
     }
 }
 
-/// An approval is remembered from now on, or not any more. Each use of it is an answer by
-/// [`By::Remembered`].
+/// A remembered approval was created or revoked. Each use of it is an answer by
+/// [`DecisionMaker::Remembered`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Names it.
+    /// The id of the remembered approval.
     pub grant: String,
-    /// What was done.
+    /// The change.
     pub act: GrantAct,
-    /// By whom.
+    /// The person or program that created or revoked it.
     pub by: CleanText,
-    /// What it covers.
+    /// The calls that it covers.
     pub covers: CleanText,
-    /// How long it lasts; none if until its session ends.
+    /// The lifetime in milliseconds; `None` if it lasts until its session ends.
     pub expires_in_ms: Option<u64>,
-    /// The session it is for, or was made in.
+    /// The session that it is for, or was created in.
     pub session: Option<String>,
-    /// The call it was made with.
+    /// The call that it was created with.
     pub call_id: Option<String>,
 }

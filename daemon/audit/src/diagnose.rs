@@ -1,26 +1,27 @@
-//! Tells from the lines around the first one that does not fit what was done to a chain. Pure.
+//! Determines how a chain was tampered with, from the lines around the first one that does not fit.
+//! Pure: no I/O.
 
-use crate::{files::Head, hash::Hash, read::Place};
+use crate::{files::Head, hash::Hash, read::LogPosition};
 use std::fmt;
 
-/// What is wrong.
+/// The kind of tampering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// The record is not what it was.
+pub enum TamperKind {
+    /// The record was edited.
     Edited,
-    /// It and those after it, up to this number, are not there, and later ones are.
+    /// The records up to this number are missing, and later ones exist.
     Deleted(u64),
-    /// The record stands before one that it should follow.
+    /// The record is before one that it should follow.
     Reordered,
-    /// The record was not written here.
+    /// The record was inserted by somebody else.
     Inserted,
-    /// It and those after it, up to this number, are not there any more.
+    /// The records up to this number were cut off at the end.
     Cut(u64),
-    /// The head file is not there: whether something was cut off can not be told.
+    /// The head file is missing, so that it is unknown whether something was cut off.
     HeadMissing,
 }
 
-impl fmt::Display for What {
+impl fmt::Display for TamperKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Edited => f.write_str("edited"),
@@ -35,70 +36,75 @@ impl fmt::Display for What {
 
 /// The first bad record of a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bad {
-    /// Where it stands; for what is missing, where it should.
-    pub place: Place,
-    /// Its number, or the first number that is missing.
+pub struct BadRecord {
+    /// The place of the record; for a missing record, where it should be.
+    pub place: LogPosition,
+    /// The number of the record, or the first number that is missing.
     pub seq: u64,
-    /// What is wrong.
-    pub what: What,
+    /// The kind of tampering.
+    pub what: TamperKind,
 }
 
-impl fmt::Display for Bad {
+impl fmt::Display for BadRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { place: Place { file, line }, seq, what } = self;
+        let Self { place: LogPosition { file, line }, seq, what } = self;
         write!(f, "{file}:{line}: ")?;
         match what {
-            What::Edited => write!(f, "record {seq} was edited"),
-            What::Deleted(last) if last == seq => write!(f, "record {seq} was deleted"),
-            What::Deleted(last) => write!(f, "records {seq} to {last} were deleted"),
-            What::Reordered => write!(f, "record {seq} was moved here: reordered"),
-            What::Inserted => write!(f, "record {seq} was inserted"),
-            What::Cut(last) if last == seq => write!(f, "record {seq} was cut off at the end"),
-            What::Cut(last) => write!(f, "records {seq} to {last} were cut off at the end"),
-            What::HeadMissing => {
+            TamperKind::Edited => write!(f, "record {seq} was edited"),
+            TamperKind::Deleted(last) if last == seq => write!(f, "record {seq} was deleted"),
+            TamperKind::Deleted(last) => write!(f, "records {seq} to {last} were deleted"),
+            TamperKind::Reordered => write!(f, "record {seq} was moved here: reordered"),
+            TamperKind::Inserted => write!(f, "record {seq} was inserted"),
+            TamperKind::Cut(last) if last == seq => {
+                write!(f, "record {seq} was cut off at the end")
+            }
+            TamperKind::Cut(last) => write!(f, "records {seq} to {last} were cut off at the end"),
+            TamperKind::HeadMissing => {
                 write!(f, "the head file is missing: records after {seq} may have been cut off")
             }
         }
     }
 }
 
-/// A line and what it says of its place in the chain.
+/// A line, and what it says about its place in the chain.
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
-    pub(crate) place: Place,
-    /// Its number and the hash of the line before; none if it is not a record.
+    pub(crate) place: LogPosition,
+    /// The record's number and the hash of the line before; `None` if the line is not a record.
     pub(crate) link: Option<(u64, Hash)>,
     pub(crate) hash: Hash,
 }
 
-/// What there is to go by.
+/// The lines and heads that a diagnosis is based on.
 #[derive(Debug)]
 pub(crate) struct Evidence<'a> {
     /// The last line that fits.
     pub(crate) before: Option<&'a Mark>,
-    /// The first one that does not.
+    /// The first line that does not fit.
     pub(crate) first: &'a Mark,
-    /// Those after it.
+    /// The lines after `first`.
     pub(crate) rest: &'a [Mark],
     /// The number and hash of `before`.
     pub(crate) good: Head,
-    /// What the head file says.
+    /// The contents of the head file.
     pub(crate) stored: Option<Head>,
 }
 
-/// Names the first bad record.
-pub(crate) fn diagnose(evidence: &Evidence<'_>) -> Bad {
+/// Identifies the first bad record.
+pub(crate) fn diagnose(evidence: &Evidence<'_>) -> BadRecord {
     let Evidence { first, rest, good, .. } = evidence;
     let missing = good.seq + 1;
-    let at = |mark: &Mark, seq, what| Bad { place: mark.place.clone(), seq, what };
+    let at = |mark: &Mark, seq, what| BadRecord { place: mark.place.clone(), seq, what };
     let Some((seq, _)) = first.link else {
-        return at(first, missing, What::Edited);
+        return at(first, missing, TamperKind::Edited);
     };
     if rest.iter().any(|mark| mark.link == Some((missing, good.hash))) {
-        // What should be here comes later: `first` is a stranger, or came too early.
-        let what =
-            if seq > missing && evidence.is_followed() { What::Reordered } else { What::Inserted };
+        // The expected record comes later, so `first` was inserted or moved here from further down.
+        let what = if seq > missing && evidence.is_followed() {
+            TamperKind::Reordered
+        } else {
+            TamperKind::Inserted
+        };
         return at(first, seq, what);
     }
     let number_changed = match rest.first() {
@@ -106,19 +112,19 @@ pub(crate) fn diagnose(evidence: &Evidence<'_>) -> Bad {
         None => evidence.stored.is_some_and(|stored| stored.seq == missing),
     };
     match (seq.cmp(&missing), evidence.before) {
-        // The one before is not what this one was written after, and this one is as it was.
+        // This line is unchanged, but was written after another version of the line before.
         (std::cmp::Ordering::Equal, Some(before)) if evidence.is_followed() => {
-            at(before, good.seq, What::Edited)
+            at(before, good.seq, TamperKind::Edited)
         }
-        (std::cmp::Ordering::Equal, _) => at(first, missing, What::Edited),
-        (_, _) if number_changed => at(first, missing, What::Edited),
-        (std::cmp::Ordering::Greater, _) => at(first, missing, What::Deleted(seq - 1)),
-        (std::cmp::Ordering::Less, _) => at(first, seq, What::Inserted),
+        (std::cmp::Ordering::Equal, _) => at(first, missing, TamperKind::Edited),
+        (_, _) if number_changed => at(first, missing, TamperKind::Edited),
+        (std::cmp::Ordering::Greater, _) => at(first, missing, TamperKind::Deleted(seq - 1)),
+        (std::cmp::Ordering::Less, _) => at(first, seq, TamperKind::Inserted),
     }
 }
 
 impl Evidence<'_> {
-    /// Whether another line, or the head, was written after `first` as it is.
+    /// Whether another line, or the head, was written after `first` in its present form.
     fn is_followed(&self) -> bool {
         let hash = self.first.hash;
         self.rest.iter().any(|mark| mark.link.is_some_and(|(_, prev)| prev == hash))

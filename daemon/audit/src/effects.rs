@@ -1,63 +1,63 @@
-//! What is recorded of a change before it is committed: each path as far as there is room, and exact
-//! counts and one digest of all of them. Pure.
+//! The record of a change set, written before it is committed. It lists as many paths as there is
+//! room for, with exact counts and one digest of all of them. Pure: no I/O.
 
 use crate::{clean::CleanText, hash::Hash};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many effects are kept from the beginning of a list, and how many from its end.
+/// The number of effects that are kept from each end of the list.
 const ENTRIES: usize = 64;
-/// How many bytes of them, at each end.
+/// The number of bytes of effects that are kept from each end.
 const BYTES: usize = 16 << 10;
 
-/// What a call is about to change. Written before it is committed.
+/// The changes that a call is about to make. Written before they are committed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effects {
-    /// Which call.
+    /// The id of the call.
     pub call_id: String,
-    /// Its session.
+    /// The id of the call's session.
     pub session: String,
-    /// Of the change as a whole; where somebody was asked, what the approval is bound to.
+    /// Digest of the whole change set. If approval was requested, it is bound to this.
     pub change: Hash,
-    /// How many effects there are, by kind.
+    /// Number of effects by kind.
     pub counts: BTreeMap<String, u64>,
-    /// The first of them, in order.
+    /// The first effects, in order.
     pub effects: Vec<CommittedEffect>,
-    /// How many are left out after those.
+    /// Number of effects that are left out after those.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
-    /// The last of them, if some are left out.
+    /// The last effects, if some are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last: Vec<CommittedEffect>,
-    /// SHA-256 over all of them, each as compact JSON with a newline behind it.
+    /// SHA-256 over all effects, each as compact JSON followed by a newline.
     pub digest: Hash,
 }
 
-/// One path that changes.
+/// The effect on one path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommittedEffect {
-    /// Where it is afterwards, or was if it is gone.
+    /// The path afterwards, or the earlier path of something deleted.
     pub path: CleanText,
-    /// What happens to it: `created`, `replaced`, `deleted` and so on.
+    /// The kind of effect: `created`, `replaced`, `deleted` and so on.
     pub effect: String,
-    /// Where it was before, if it is moved.
+    /// The earlier path, if it is moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<CleanText>,
-    /// Where it leads, if it is a symbolic link afterwards.
+    /// The target, if it is a symbolic link afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<CleanText>,
-    /// Entries in all, of a directory.
+    /// Number of entries, for a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<u64>,
-    /// Bytes before, of a file.
+    /// Size in bytes before, for a file.
     pub size_before: u64,
-    /// Bytes afterwards.
+    /// Size in bytes afterwards.
     pub size: u64,
-    /// Permission bits afterwards, of a file.
+    /// Permission bits afterwards, for a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
-    /// SHA-256 of what is there afterwards: a file's contents, or names, kinds, modes and contents
-    /// of a tree.
+    /// SHA-256 of what is there afterwards: the contents of a file, or names, kinds, modes and
+    /// contents of a tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Hash>,
 }
@@ -68,10 +68,10 @@ const fn is_zero(count: &u64) -> bool {
 }
 
 impl Effects {
-    /// Keeps of a list what there is room for.
+    /// Creates the record, keeping as many effects as there is room for.
     ///
     /// # Errors
-    /// If an effect has no JSON.
+    /// If an effect can not be written as JSON.
     pub fn new(
         (call_id, session): (String, String),
         change: Hash,
@@ -100,14 +100,14 @@ impl Effects {
             }
         }
         let last: Vec<_> = last.into_iter().map(|(effect, _)| effect).collect();
-        // With none left out it is one list.
+        // If nothing is left out, both parts form one list.
         let (rest, last) = if left_out == 0 { (last, Vec::new()) } else { (Vec::new(), last) };
         effects.extend(rest);
         let digest = hasher.end();
         Ok(Self { call_id, session, change, counts, effects, left_out, last, digest })
     }
 
-    /// The counts in words: `2 created, 1 deleted`.
+    /// Returns the counts in words: `2 created, 1 deleted`.
     #[must_use]
     pub fn summary(&self) -> String {
         let each = |(kind, count): (&String, &u64)| format!("{count} {kind}");
@@ -152,7 +152,7 @@ mod tests {
         let mut other = all.clone();
         other[25_000] = effect("/w/other", "created");
         assert_ne!(recorded(&other).digest, found.digest, "what is left out is in the digest");
-        // Just as many as there is room for.
+        // Exactly as many as there is room for.
         let found = recorded(&all[..2 * ENTRIES]);
         assert_eq!((found.effects.len(), found.left_out), (2 * ENTRIES, 0));
     }

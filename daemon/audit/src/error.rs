@@ -1,19 +1,19 @@
-//! What can go wrong with the log: when writing (and then the call is refused), when reading.
+//! Errors of the log: of writing, for which the call is refused, and of reading.
 
 use crate::{chain::Chain, flush::SyncError};
 use std::{io, path::PathBuf};
 
-/// Why there is no ticket, or no log.
+/// Why a record could not be written, or the log not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
-    /// Something could not be done with a file of the log.
+    /// An operation on a file of the log failed.
     #[error("can not {act} {path}: {source}")]
     Io {
-        /// What.
+        /// The operation.
         act: &'static str,
-        /// With what.
+        /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Another process writes this chain.
@@ -22,21 +22,21 @@ pub enum AuditError {
     /// Every chain of the directory is being written by another process.
     #[error("all {0} chains of {1} are being written by other processes")]
     NoFreeChain(u16, PathBuf),
-    /// The file was changed or removed by somebody else while it was open.
-    #[error("{path} was {what} by somebody else")]
+    /// Somebody else changed or deleted the file while it was open.
+    #[error("{path} was {what} by another process")]
     Disturbed {
         /// The file.
         path: PathBuf,
-        /// What was done to it.
+        /// The act of the other process: made, removed, cut or added to.
         what: &'static str,
     },
-    /// An earlier failure left the end of the log unknown; only a new start repairs it.
+    /// An earlier failure left the end of the log unknown. Only a restart repairs it.
     #[error("the log failed earlier: {0}")]
     Failed(String),
-    /// A record that can not be written as JSON.
+    /// A record could not be written as JSON.
     #[error("the record can not be written: {0}")]
     Record(#[from] serde_json::Error),
-    /// When to force records to the disk.
+    /// The setting for flushing records is invalid.
     #[error(transparent)]
     Sync(#[from] SyncError),
 }
@@ -44,24 +44,24 @@ pub enum AuditError {
 /// Why the log can not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Something could not be done with a file of the log.
+    /// An operation on a file of the log failed.
     #[error("can not {act} {path}: {source}")]
     Io {
-        /// What.
+        /// The operation.
         act: &'static str,
-        /// With what.
+        /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A line that is not a record.
+    /// A line is not a record.
     #[error("{file}:{line} is not a record: {why}")]
     NotARecord {
         /// The file's name.
         file: String,
-        /// The line, from 1.
+        /// The line number, from 1.
         line: u64,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
 }

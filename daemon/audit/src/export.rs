@@ -1,4 +1,4 @@
-//! The history of a session for others: Markdown for people, messages for a model. Pure.
+//! Exports the history of a session: Markdown for people, messages for a model. Pure: no I/O.
 
 mod markdown;
 mod messages;
@@ -8,13 +8,13 @@ pub use messages::{Messages, Style};
 
 use crate::record::CallResult;
 
-/// What a call gave; of what was only read, what is known of it.
+/// Returns the output of a call or, for data that was only read, its length and digest.
 fn output(result: &CallResult) -> String {
     match &result.output {
         Some(output) => output.to_string(),
         None if result.output_bytes == 0 => String::new(),
         None => format!(
-            "[{} bytes that were read, not kept; SHA-256 {}]",
+            "[{} bytes were read and are not stored; SHA-256 {}]",
             result.output_bytes, result.output_digest
         ),
     }

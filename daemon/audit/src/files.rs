@@ -1,7 +1,7 @@
 //! The files of a log directory: chains, their files in order, their heads and locks.
 //!
-//! A directory holds one chain for each daemon that ever wrote at the same time as another:
-//! `c0000-000000000001.jsonl` (chain, number of the first record), `c0000.head.json`,
+//! A directory has one chain for each daemon that ever wrote at the same time as another. The files
+//! are `c0000-000000000001.jsonl` (chain, number of the first record), `c0000.head.json`,
 //! `c0000.lock`, and `c0000-….jsonl.torn-N` for what a repair cut off.
 
 use crate::{
@@ -22,20 +22,20 @@ use std::{
     str::FromStr,
 };
 
-/// The last record of a chain: what an auditor notes elsewhere, as `SEQ:HASH`.
+/// The last record of a chain, which an auditor notes elsewhere as `SEQ:HASH`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// Its number; 0 if there is none yet.
+    /// The record's number; 0 if there is none yet.
     pub seq: u64,
-    /// The hash of its line.
+    /// The hash of the record's line.
     pub hash: Hash,
 }
 
 impl Head {
     pub(crate) const NONE: Self = Self { seq: 0, hash: Hash::ZERO };
 
-    /// As it stands in the head file: always of the same length, so that it can be replaced in
-    /// place by one small write, which no end of the daemon can cut in two.
+    /// Formats the contents of the head file. The length is always the same, so that one small
+    /// write replaces it in place. Such a write is never cut in two when the daemon ends.
     fn render(self) -> String {
         format!("{{\"seq\":{:>20},\"hash\":\"{}\"}}\n", self.seq, self.hash)
     }
@@ -62,19 +62,19 @@ impl FromStr for Head {
     }
 }
 
-/// A chain's directory.
+/// The directory of a log.
 #[derive(Debug, Clone)]
 pub(crate) struct Directory(pub(crate) PathBuf);
 
-/// The right to write a chain, for as long as it is kept.
+/// The exclusive right to write a chain, held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
 }
 
-/// Whether somebody writes a chain.
+/// The presence of a process that writes a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Writer {
+pub(crate) enum WriterPresence {
     None,
     Alive,
 }
@@ -85,7 +85,7 @@ fn private() -> OpenOptions {
     options
 }
 
-/// For `map_err` when writing.
+/// Returns a function for `map_err` when writing.
 pub(crate) fn failed<'a>(
     act: &'static str,
     path: &'a Path,
@@ -93,7 +93,7 @@ pub(crate) fn failed<'a>(
     move |source| AuditError::Io { act, path: named(path), source }
 }
 
-/// For `map_err` when reading.
+/// Returns a function for `map_err` when reading.
 pub(crate) fn unread<'a>(
     act: &'static str,
     path: &'a Path,
@@ -102,7 +102,7 @@ pub(crate) fn unread<'a>(
 }
 
 impl Directory {
-    /// Makes the directory, for its owner alone.
+    /// Creates the directory, accessible only to its owner.
     pub(crate) fn make(path: &Path) -> Result<Self, AuditError> {
         let mut builder = DirBuilder::new();
         builder.mode(0o700).recursive(true).create(path).map_err(failed("make", path))?;
@@ -113,13 +113,13 @@ impl Directory {
         self.0.join(name)
     }
 
-    /// Forces new names to the disk.
+    /// Flushes the directory, with new file names, to disk.
     pub(crate) fn sync(&self) -> Result<(), AuditError> {
         let synced = File::open(&self.0).and_then(|directory| directory.sync_all());
         synced.map_err(failed("sync", &self.0))
     }
 
-    /// The right to write a chain; none if another process has it.
+    /// Acquires the right to write a chain; `None` if another process has it.
     pub(crate) fn lock(&self, chain: Chain) -> Result<Option<Lock>, AuditError> {
         let path = self.path(&chain.lock());
         let file = private().write(true).create(true).truncate(false).open(&path);
@@ -131,18 +131,18 @@ impl Directory {
         }
     }
 
-    /// Whether somebody writes a chain. Who can not tell takes it that nobody does.
-    pub(crate) fn writer(&self, chain: Chain) -> Writer {
+    /// Finds out whether a process writes a chain. If that is not possible, the answer is no.
+    pub(crate) fn writer(&self, chain: Chain) -> WriterPresence {
         let Ok(file) = private().read(true).open(self.path(&chain.lock())) else {
-            return Writer::None;
+            return WriterPresence::None;
         };
         match flock(&file, FlockOperation::NonBlockingLockShared) {
-            Err(rustix::io::Errno::WOULDBLOCK) => Writer::Alive,
-            Ok(()) | Err(_) => Writer::None,
+            Err(rustix::io::Errno::WOULDBLOCK) => WriterPresence::Alive,
+            Ok(()) | Err(_) => WriterPresence::None,
         }
     }
 
-    /// All chains with their files in order; chains that have only a head have none.
+    /// Returns all chains with their files in order. A chain that has only a head has no files.
     pub(crate) fn chains(&self) -> Result<BTreeMap<Chain, Vec<String>>, ReadError> {
         let mut chains: BTreeMap<Chain, Vec<String>> = BTreeMap::new();
         for entry in fs::read_dir(&self.0).map_err(unread("read", &self.0))? {
@@ -159,12 +159,12 @@ impl Directory {
         Ok(chains)
     }
 
-    /// The files of a chain in order.
+    /// Returns the files of a chain in order.
     pub(crate) fn segments(&self, chain: Chain) -> Result<Vec<String>, ReadError> {
         Ok(self.chains()?.remove(&chain).unwrap_or_default())
     }
 
-    /// What the head file says; none if it is not there or says nothing.
+    /// Reads the head file; `None` if it is missing or invalid.
     pub(crate) fn head(&self, chain: Chain) -> Result<Option<Head>, ReadError> {
         let path = self.path(&chain.head());
         match fs::read(&path) {
@@ -174,21 +174,21 @@ impl Directory {
         }
     }
 
-    /// Opens the head file to replace what it says.
+    /// Opens the head file for replacing its contents.
     pub(crate) fn open_head(&self, chain: Chain) -> Result<File, AuditError> {
         let path = self.path(&chain.head());
         let file = private().write(true).create(true).truncate(false).open(&path);
         file.map_err(failed("open", &path))
     }
 
-    /// Opens a file of the log to write at its end.
+    /// Opens a file of the log for appending.
     pub(crate) fn open_segment(&self, name: &str) -> Result<File, AuditError> {
         let path = self.path(name);
         let file = private().read(true).append(true).create(true).open(&path);
         file.map_err(failed("open", &path))
     }
 
-    /// Writes a file that is kept for whoever wants to know.
+    /// Writes a file that is kept for later investigation.
     pub(crate) fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), AuditError> {
         let path = self.path(name);
         let kept = private().write(true).create(true).truncate(true).open(&path).and_then(|file| {

@@ -1,4 +1,4 @@
-//! Forces records to the disk, in a thread of its own so that no call waits for the disk.
+//! Flushes records to disk, in a separate thread so that no call waits for the disk.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -11,18 +11,18 @@ use std::{
     time::Duration,
 };
 
-/// When records are forced to the disk. The kernel has them before their ticket is given in any
-/// case; this is about a loss of power.
+/// The time when records are flushed to disk. The kernel has them before their ticket is returned
+/// in any case; this protects against a power failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Sync {
-    /// Each record, before its ticket is given.
+    /// Each record, before its ticket is returned.
     Always,
-    /// All of them together, this long after the first.
+    /// All records together, at most this long after the first.
     Within(Duration),
 }
 
-/// Not a choice of [`Sync`].
+/// The text is not a valid [`Sync`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither `always` nor a time from 1ms to 60000ms")]
 pub struct SyncError(String);
@@ -70,7 +70,7 @@ impl From<Sync> for String {
     }
 }
 
-/// The thread, and what it has to do.
+/// The flushing thread and its queue.
 #[derive(Debug)]
 pub(crate) struct Flusher {
     shared: Arc<Shared>,
@@ -79,28 +79,28 @@ pub(crate) struct Flusher {
 
 #[derive(Debug, Default)]
 struct Shared {
-    work: Mutex<Work>,
+    work: Mutex<FlushWork>,
     wake: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Work {
+struct FlushWork {
     dirty: Vec<Arc<File>>,
     stop: bool,
     failed: Option<String>,
 }
 
 impl Shared {
-    fn work(&self) -> MutexGuard<'_, Work> {
+    fn work(&self) -> MutexGuard<'_, FlushWork> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(&self, within: Duration) {
         loop {
-            let idle = |work: &mut Work| work.dirty.is_empty() && !work.stop;
+            let idle = |work: &mut FlushWork| work.dirty.is_empty() && !work.stop;
             let work =
                 self.wake.wait_while(self.work(), idle).unwrap_or_else(PoisonError::into_inner);
-            // More may come in this time, and then goes along.
+            // Records that arrive in this time are flushed together.
             let more = self.wake.wait_timeout_while(work, within, |work| !work.stop);
             let mut work = more.unwrap_or_else(PoisonError::into_inner).0;
             let dirty = std::mem::take(&mut work.dirty);
@@ -126,7 +126,7 @@ impl Flusher {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Says that files have something that is not on the disk; in this order they are forced.
+    /// Queues files that have unflushed data. They are flushed in this order.
     pub(crate) fn dirty(&self, files: [&Arc<File>; 2]) {
         let mut work = self.shared.work();
         let was_idle = work.dirty.is_empty();
@@ -141,7 +141,7 @@ impl Flusher {
         }
     }
 
-    /// What went wrong with the disk: what was taken for written may not be there.
+    /// Returns the error of a failed flush: records that were reported as written may be missing.
     pub(crate) fn failed(&self) -> Option<String> {
         self.shared.work().failed.clone()
     }
@@ -152,7 +152,7 @@ impl Drop for Flusher {
         self.shared.work().stop = true;
         self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It does not panic; if it did, its message was printed.
+            // The thread does not panic. If it did, its message was printed.
             thread.join().unwrap_or_default();
         }
     }

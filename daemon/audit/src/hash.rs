@@ -1,33 +1,33 @@
-//! SHA-256 of a line or of text, written as 64 hexadecimal digits. Pure.
+//! SHA-256 of a line or of text, written as 64 hexadecimal digits. Pure: no I/O.
 
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::{fmt, str::FromStr};
 
-/// A SHA-256.
+/// A SHA-256 hash.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Hash([u8; 32]);
 
-/// Content that is not kept in the log.
+/// Length and hash of content that is not kept in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest {
-    /// How long it is.
+    /// The length in bytes.
     pub bytes: u64,
-    /// Its SHA-256.
+    /// The SHA-256 of the content.
     pub sha256: Hash,
 }
 
-/// Not 64 lower-case hexadecimal digits.
+/// The text is not 64 lower-case hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a hash is 64 hexadecimal digits in lower case")]
 pub struct HashError;
 
 impl Hash {
-    /// What stands before the first line.
+    /// The hash before the first line of a chain.
     pub const ZERO: Self = Self([0; 32]);
 
-    /// The hash of some bytes.
+    /// Returns the hash of some bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(<Sha256 as sha2::Digest>::digest(bytes).into())
@@ -35,13 +35,13 @@ impl Hash {
 }
 
 impl Hash {
-    /// The hash of bytes that come piece by piece.
+    /// Begins a hash of bytes that are added piece by piece.
     pub(crate) fn begin() -> Hasher {
         Hasher(<Sha256 as sha2::Digest>::new())
     }
 }
 
-/// A hash that is not complete yet.
+/// A hash that is still being computed.
 #[derive(Debug)]
 pub(crate) struct Hasher(Sha256);
 

@@ -1,74 +1,75 @@
-//! Records of what has happened already: nobody waits until they are made and written. They keep
-//! their order, among themselves and with all others. Broker.
+//! Deferred records, of what has happened already: nobody waits until they are created and written.
+//! They keep their order, among themselves and relative to all others. Runs in the broker.
 
-use crate::{account::Account, error::AuditError, record::Record, writer::Writer};
+use crate::{account::Account, error::AuditError, record::Record, writer::ChainWriter};
 use std::{
     collections::VecDeque,
     fmt,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// How many wait at most; who would add more writes them first.
+/// Most records that may wait. A caller that would add more writes them first.
 const MOST: usize = 256;
 
-/// What makes a record.
+/// Creates a record when it is about to be written.
 pub(crate) type Maker = Box<dyn FnOnce() -> Record + Send>;
 
-/// A record that waits.
-enum Waiting {
+/// A record that waits to be written.
+enum WaitingRecord {
     Unmade(Maker),
-    /// One that could not be written, and has to come before all others.
+    /// A record that could not be written, and must come before all others.
     Made(Box<Record>),
 }
 
-/// A record that waits, and who it is counted for.
-type Deferred = (Account, Waiting);
+/// A waiting record, with the account that its bytes are counted for.
+type DeferredRecord = (Account, WaitingRecord);
 
-/// Records that wait to be written.
+/// The queue of records that wait to be written.
 #[derive(Default)]
-pub(crate) struct Later {
-    waiting: Mutex<VecDeque<Deferred>>,
+pub(crate) struct RecordQueue {
+    waiting: Mutex<VecDeque<DeferredRecord>>,
 }
 
-impl fmt::Debug for Later {
+impl fmt::Debug for RecordQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Later").field("waiting", &self.waiting().len()).finish()
     }
 }
 
-impl Later {
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Deferred>> {
+impl RecordQueue {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<DeferredRecord>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing waits.
+    /// Whether the queue is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting().is_empty()
     }
 
-    /// Adds one; whether there was room.
+    /// Adds a record; returns it as an error if the queue is full.
     pub(crate) fn push(&self, account: Account, maker: Maker) -> Result<(), (Account, Maker)> {
         let mut waiting = self.waiting();
         if waiting.len() >= MOST {
             return Err((account, maker));
         }
-        waiting.push_back((account, Waiting::Unmade(maker)));
+        waiting.push_back((account, WaitingRecord::Unmade(maker)));
         Ok(())
     }
 
-    /// Writes what waits. What can not be written stays, and nothing is written before it.
-    pub(crate) fn catch_up(&self, writer: &mut Writer) -> Result<(), AuditError> {
+    /// Writes the waiting records. One that can not be written stays, and no later one is written
+    /// before it.
+    pub(crate) fn catch_up(&self, writer: &mut ChainWriter) -> Result<(), AuditError> {
         loop {
-            // The writer is held: nobody else takes from the queue meanwhile.
+            // The writer is locked, so nobody else takes from the queue meanwhile.
             let Some((account, next)) = self.waiting().pop_front() else { return Ok(()) };
             let record = match next {
-                Waiting::Unmade(maker) => Box::new(maker()),
-                Waiting::Made(record) => record,
+                WaitingRecord::Unmade(maker) => Box::new(maker()),
+                WaitingRecord::Made(record) => record,
             };
             match writer.append(&record) {
                 Ok(ticket) => account.add(ticket.bytes()),
                 Err(error) => {
-                    self.waiting().push_front((account, Waiting::Made(record)));
+                    self.waiting().push_front((account, WaitingRecord::Made(record)));
                     return Err(error);
                 }
             }

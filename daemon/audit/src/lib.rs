@@ -1,22 +1,23 @@
 //! The audit log: append-only JSON lines, each with the SHA-256 of the line before it. The broker
-//! writes it; whoever may read its directory verifies, reads and exports it.
+//! writes it. Anybody who may read its directory can verify, read and export it.
 //!
-//! A line is `{"seq", "time", "prev", "kind", …}`. `prev` is the SHA-256 of the line before with
-//! its newline, so that `sed -n 7p FILE | sha256sum` gives the `prev` of line 8. The first line of
-//! a chain has 64 zeros; the first line of a later file has the hash of the last one of the file
-//! before.
+//! A line is `{"seq", "time", "prev", "kind", …}`. `prev` is the SHA-256 of the previous line with
+//! its newline, so that `sed -n 7p FILE | sha256sum` prints the `prev` of line 8. In the first line
+//! of a chain it is 64 zeros. The first line of a later file has the hash of the last line of the
+//! file before.
 //!
 //! # What is guaranteed
-//! [`Log::append`] returns a [`Ticket`] only when the kernel has the whole line (`write(2)`): it
-//! outlives any end of the daemon, SIGKILL too. Against a power failure there is a choice
-//! ([`Sync`]): by default all that was written is forced to the disk (`fdatasync(2)`) within 50 ms,
-//! so that at most the last 50 ms are lost, and the next start then says so in the log; with
-//! `always` each line is on the disk before its ticket is given.
+//! [`Log::append`] returns a [`Ticket`] only when the kernel has the whole line (`write(2)`), so
+//! that it survives any end of the daemon, even SIGKILL.
+//!
+//! A setting ([`Sync`]) decides how records survive a power failure. By default all are flushed to
+//! disk (`fdatasync(2)`) within 50 ms. At most the last 50 ms are lost then, and the next start
+//! records that in the log. With `always`, each line is on disk before its ticket is returned.
 //!
 //! # What is not
-//! The chain has no secret. Who may write to the directory can make another one that verifies.
-//! What they can not do is make one that holds a head (`SEQ:HASH`) that was noted elsewhere:
-//! [`verify`] takes such an anchor.
+//! The chain has no secret: somebody with write access to the directory can create another chain
+//! that verifies. But they can not create one that contains a head (`SEQ:HASH`) that was noted
+//! elsewhere. [`verify`] accepts such a head as an anchor.
 
 mod account;
 mod chain;
@@ -47,8 +48,10 @@ mod writer;
 pub use account::Account;
 pub use chain::Chain;
 pub use clean::{CleanJson, CleanText};
-pub use decision::{Answer, By, Decision, Grant, GrantAct, Question, Review, Shown};
-pub use diagnose::{Bad, What};
+pub use decision::{
+    Answer, Decision, DecisionMaker, Grant, GrantAct, Question, RequestContent, Review,
+};
+pub use diagnose::{BadRecord, TamperKind};
 pub use effects::{CommittedEffect, Effects};
 pub use error::{AuditError, ReadError};
 pub use export::{Markdown, Messages, Style};
@@ -57,10 +60,10 @@ pub use flush::{Sync, SyncError};
 pub use hash::{Digest, Hash, HashError};
 pub use line::Entry;
 pub use log::Log;
-pub use read::{Filter, Place, Reader, Sighted};
+pub use read::{Filter, LocatedRecord, LogPosition, Reader};
 pub use record::{
-    Call, CallResult, Denied, Finding, Forgotten, HeadFault, JobEnd, Judgement, Kind, Record,
-    Repair, Rotate, SessionClose, SessionOpen, Start, TakenBack, Thinking, Torn,
+    Call, CallResult, Finding, HeadFault, JobEnd, Judgement, Kind, LayerDenial, Record, Repair,
+    Rollback, Rotate, SessionClose, SessionOpen, Start, StoredDataDeletion, Thinking, TornEnd,
 };
 pub use redact::REDACTED;
 pub use stats::Stats;

@@ -1,5 +1,5 @@
-//! A record as one line of the log: rendered so that nothing in it can begin another line or steer
-//! a terminal, and read back. Pure.
+//! Formats a record as one line of the log, and parses it. Nothing in a record can start another
+//! line or control a terminal. Pure: no I/O.
 
 use crate::{hash::Hash, record::Record, time::Timestamp};
 use serde::{Deserialize, Serialize};
@@ -9,43 +9,43 @@ use std::io;
 /// A record with its place in the chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its number in the chain, from 1.
+    /// The record's number in the chain, from 1.
     pub seq: u64,
-    /// When.
+    /// The time of the record.
     pub time: Timestamp,
     /// The hash of the line before, with its newline.
     pub prev: Hash,
-    /// What happened.
+    /// The record itself.
     #[serde(flatten)]
     pub record: Record,
 }
 
 impl Entry {
-    /// The line, with its newline.
+    /// Formats the line, with its newline.
     ///
     /// # Errors
-    /// If the record has no JSON.
+    /// If the record can not be written as JSON.
     pub fn render(&self) -> Result<Vec<u8>, serde_json::Error> {
         render(self.seq, self.time, self.prev, &self.record)
     }
 
-    /// Reads a line, with or without its newline.
+    /// Parses a line, with or without its newline.
     ///
     /// # Errors
-    /// If it is not a record.
+    /// If the line is not a record.
     pub fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(line.strip_suffix(b"\n").unwrap_or(line))
     }
 }
 
-/// The line of a record, with its newline.
+/// Formats the line of a record, with its newline.
 pub(crate) fn render(
     seq: u64,
     time: Timestamp,
     prev: Hash,
     record: &Record,
 ) -> Result<Vec<u8>, serde_json::Error> {
-    /// As [`Entry`].
+    /// The fields of an [`Entry`], by reference.
     #[derive(Serialize)]
     struct Line<'a> {
         seq: u64,
@@ -61,8 +61,8 @@ pub(crate) fn render(
     Ok(line)
 }
 
-/// Compact JSON that is safe to show: what JSON leaves as it is, although it may steer a terminal
-/// or turn text around, is escaped too.
+/// Compact JSON that is safe to display. It also escapes characters that JSON allows unescaped, but
+/// that control a terminal or reverse text.
 struct OneLine;
 
 impl Formatter for OneLine {
@@ -71,7 +71,7 @@ impl Formatter for OneLine {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        // Nearly all text is plain, and that is seen many bytes at a time.
+        // Nearly all text is plain ASCII, which is recognised many bytes at a time.
         let is_plain = |piece: &[u8]| {
             piece.iter().fold(true, |plain, byte| plain & (b' '..=b'~').contains(byte))
         };
@@ -94,7 +94,7 @@ impl Formatter for OneLine {
     }
 }
 
-/// Whether a character is not shown as itself: controls, marks of direction, separators.
+/// Whether a character is not displayed as itself: control characters, direction marks, separators.
 pub(crate) fn steers(c: char) -> bool {
     matches!(c,
         '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{61c}' | '\u{200b}'..='\u{200f}'
@@ -213,13 +213,13 @@ pub(crate) mod tests {
         .prop_map(|value| CleanJson::new(&value.to_string()))
     }
 
-    fn by() -> impl Strategy<Value = By> {
+    fn by() -> impl Strategy<Value = DecisionMaker> {
         prop_oneof![
-            text().prop_map(By::Person),
-            text().prop_map(By::Program),
-            text().prop_map(By::Rule),
-            text().prop_map(By::Remembered),
-            Just(By::Default),
+            text().prop_map(DecisionMaker::Person),
+            text().prop_map(DecisionMaker::Program),
+            text().prop_map(DecisionMaker::Rule),
+            text().prop_map(DecisionMaker::Remembered),
+            Just(DecisionMaker::Default),
         ]
     }
 
@@ -290,7 +290,7 @@ pub(crate) mod tests {
                 session: id,
                 review: Review::Effects,
                 digest,
-                shown: Shown {
+                shown: RequestContent {
                     why: to.first().cloned().unwrap_or_default(),
                     lines: CleanText::default(),
                     diff: to.last().cloned(),
@@ -317,7 +317,7 @@ pub(crate) mod tests {
             },
         );
         let fault = prop_oneof![Just(HeadFault::Missing), head().prop_map(HeadFault::Named)];
-        let torn = any::<String>().prop_map(|n| Torn { file: n.clone(), kept_in: n, bytes: 1 });
+        let torn = any::<String>().prop_map(|n| TornEnd { file: n.clone(), kept_in: n, bytes: 1 });
         let repair =
             (option::of(torn), option::of(fault), head()).prop_map(|(torn, head, found)| {
                 Record::Repair(Repair { torn, head, found, unfinished: vec!["c".into()] })

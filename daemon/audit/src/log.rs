@@ -1,13 +1,14 @@
-//! The log that many write to at once: records, and those of what has happened already. Broker.
+//! The log, to which several threads can write at once. Records can be written immediately or
+//! deferred. Runs in the broker.
 
 use crate::{
     account::Account,
     chain::Chain,
     error::AuditError,
     files::{Directory, Head, Lock},
-    later::Later,
+    later::RecordQueue,
     record::Record,
-    writer::{Options, Ticket, Writer},
+    writer::{ChainWriter, Options, Ticket},
 };
 use palisade_programs::named;
 use std::{
@@ -15,23 +16,23 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
-/// How many daemons may write to one directory at the same time.
+/// Most daemons that may write to one directory at the same time.
 const CHAINS: u16 = 1000;
 
 /// One chain, open for writing.
 #[derive(Debug)]
 pub struct Log {
     chain: Chain,
-    writer: Mutex<Writer>,
-    later: Later,
+    writer: Mutex<ChainWriter>,
+    later: RecordQueue,
 }
 
 impl Log {
-    /// Goes on with the first chain of a directory that nobody else writes: repairs its end if a
-    /// crash left it torn, and records the start.
+    /// Opens the first chain of a directory that nobody else writes. Repairs its end if a crash
+    /// left an incomplete record, and records the start.
     ///
     /// # Errors
-    /// If it can not be written.
+    /// If the log can not be written.
     pub fn open(directory: &Path, options: Options) -> Result<Self, AuditError> {
         let made = Directory::make(directory)?;
         for chain in (0..CHAINS).map(Chain) {
@@ -42,10 +43,10 @@ impl Log {
         Err(AuditError::NoFreeChain(CHAINS, named(directory)))
     }
 
-    /// The same with a certain chain.
+    /// Opens a certain chain of a directory.
     ///
     /// # Errors
-    /// If it can not be written, or another process writes it.
+    /// If the chain can not be written, or another process writes it.
     pub fn open_chain(dir: &Path, chain: Chain, options: Options) -> Result<Self, AuditError> {
         let directory = Directory::make(dir)?;
         let lock = directory.lock(chain)?.ok_or(AuditError::Locked(chain))?;
@@ -58,27 +59,28 @@ impl Log {
         lock: Lock,
         options: Options,
     ) -> Result<Self, AuditError> {
-        let writer = Writer::open(directory, chain, lock, options)?;
-        Ok(Self { chain, writer: Mutex::new(writer), later: Later::default() })
+        let writer = ChainWriter::open(directory, chain, lock, options)?;
+        Ok(Self { chain, writer: Mutex::new(writer), later: RecordQueue::default() })
     }
 
-    /// Which chain it is.
+    /// Returns the chain.
     #[must_use]
     pub const fn chain(&self) -> Chain {
         self.chain
     }
 
-    /// Its last record.
+    /// Returns the last record.
     #[must_use]
     pub fn head(&self) -> Head {
         self.writer().head()
     }
 
-    /// Writes a record, after those that wait. Costs a few microseconds unless every record is
-    /// forced to the disk.
+    /// Writes a record, after those that were deferred. Takes a few microseconds, unless every
+    /// record is flushed to disk.
     ///
     /// # Errors
-    /// If it was not written whole: nothing may be done then that should have been recorded.
+    /// If the record was not written completely. The action that it records must then not be
+    /// performed.
     pub fn append(&self, record: &Record) -> Result<Ticket, AuditError> {
         let mut writer = self.writer();
         self.later.catch_up(&mut writer)?;
@@ -88,19 +90,19 @@ impl Log {
     /// Writes a record as [`Log::append`] does, and counts its bytes.
     ///
     /// # Errors
-    /// As [`Log::append`].
+    /// The errors of [`Log::append`].
     pub fn append_for(&self, account: &Account, record: &Record) -> Result<Ticket, AuditError> {
         let ticket = self.append(record)?;
         account.add(ticket.bytes());
         Ok(ticket)
     }
 
-    /// Has a record made and written later, of what has happened already: at the latest before the
-    /// next record, and when the log is dropped; [`Log::catch_up`] writes it sooner. It is bounded:
-    /// with too many that wait, they are written first.
+    /// Defers creating and writing a record about something that has already happened. It is
+    /// written before the next record or when the log is dropped, at the latest; [`Log::catch_up`]
+    /// writes it sooner. If too many records are deferred, they are written first.
     ///
     /// # Errors
-    /// If too many wait and can not be written; the record is then lost.
+    /// If too many records are deferred and they can not be written. The record is then lost.
     pub fn defer(&self, make: impl FnOnce() -> Record + Send + 'static) -> Result<(), AuditError> {
         self.defer_for(Account::default(), make)
     }
@@ -108,7 +110,7 @@ impl Log {
     /// Defers a record as [`Log::defer`] does, and counts its bytes when it is written.
     ///
     /// # Errors
-    /// As [`Log::defer`].
+    /// The errors of [`Log::defer`].
     pub fn defer_for(
         &self,
         account: Account,
@@ -120,11 +122,11 @@ impl Log {
         }
     }
 
-    /// Writes what was deferred, for whoever has nothing else to do. If another thread is writing,
-    /// that is left to whoever comes next.
+    /// Writes deferred records, for a thread that has nothing else to do. If another thread is
+    /// writing, they are left for whoever writes next.
     ///
     /// # Errors
-    /// If it can not be written; it is tried again before the next record.
+    /// If a record can not be written. It is tried again before the next record.
     pub fn catch_up(&self) -> Result<(), AuditError> {
         if self.later.is_empty() {
             return Ok(());
@@ -136,14 +138,14 @@ impl Log {
         }
     }
 
-    fn writer(&self) -> MutexGuard<'_, Writer> {
+    fn writer(&self) -> MutexGuard<'_, ChainWriter> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // There is nobody left to tell; the next start names the calls that have no result.
+        // Nobody is left to be told. The next start lists the calls that have no result.
         self.catch_up().ok();
     }
 }

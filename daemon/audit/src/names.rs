@@ -1,6 +1,6 @@
-//! Names of what is secret: of variables, options, headers and keys of JSON. Pure.
+//! Names that indicate a secret: of variables, options, headers and JSON keys. Pure: no I/O.
 
-/// Words that name a secret, alone or as a part of a name (`DB_PASSWORD`, `apiToken`).
+/// Words that indicate a secret, alone or as a part of a name (`DB_PASSWORD`, `apiToken`).
 const WORDS: &[&str] = &[
     "password",
     "passwd",
@@ -18,7 +18,7 @@ const WORDS: &[&str] = &[
     "bearer",
 ];
 
-/// Pairs of words that do (`api_key`).
+/// Pairs of words that indicate a secret (`api_key`).
 const PAIRS: &[(&str, &str)] = &[
     ("api", "key"),
     ("access", "key"),
@@ -29,10 +29,10 @@ const PAIRS: &[(&str, &str)] = &[
     ("account", "key"),
 ];
 
-/// The longest name that is looked at.
+/// Most characters of a name that are examined.
 pub(crate) const NAME: usize = 64;
 
-/// Whether what has this name is a secret.
+/// Whether a name indicates a secret.
 pub(crate) fn names_a_secret(name: &str) -> bool {
     let words = words(name);
     let telling = |word: &String| WORDS.contains(&word.as_str()) || word.ends_with("password");
@@ -41,7 +41,8 @@ pub(crate) fn names_a_secret(name: &str) -> bool {
         || words.windows(2).any(|pair| PAIRS.contains(&(pair[0].as_str(), pair[1].as_str())))
 }
 
-/// The words of a name in lower case: `dbPassword`, `DB_PASSWORD` and `db-password` are the same.
+/// Splits a name into words in lower case: `dbPassword`, `DB_PASSWORD` and `db-password` give the
+/// same.
 pub(crate) fn words(name: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -60,7 +61,7 @@ pub(crate) fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether this is the directory of a shell, which has the name of a secret.
+/// Whether this is a shell's working directory, whose variable name looks like that of a secret.
 pub(crate) fn names_a_directory(name: &str, value: &str) -> bool {
     matches!(name, "PWD" | "OLDPWD") && value.starts_with('/')
 }

@@ -1,21 +1,21 @@
-//! Options of programs whose values are secrets: `curl -u user:VALUE`, `mysql -pVALUE`,
-//! `sshpass -p VALUE`, `--password VALUE`. For text and for words apart. Pure.
+//! Finds options of programs whose values are secrets: `curl -u user:VALUE`, `mysql -pVALUE`,
+//! `sshpass -p VALUE`, `--password VALUE`. Works on text and on lists of words. Pure: no I/O.
 
 use crate::names::{NAME, names_a_secret};
 
-/// How far back the program of an option is looked for.
+/// The number of bytes before an option that are searched for its program.
 const COMMAND: usize = 512;
 
-/// Where the value of an option is.
+/// The place of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ValuePosition {
     /// In the same word, from this byte on.
     Joined(usize),
     /// In the next word.
     Next,
 }
 
-/// Which part of a value is the secret.
+/// The part of a value that is the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Whole,
@@ -38,14 +38,14 @@ enum Programs {
     AllBut(&'static [&'static str]),
 }
 
-/// How an option has its value.
+/// The form in which an option takes its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// `-pVALUE`: without one there it asks, and the next word is something else.
+    /// `-pVALUE`. Without a joined value the program prompts, and the next word is something else.
     Joined,
     /// `-p VALUE`.
     Separate,
-    /// Either.
+    /// Either form.
     Both,
 }
 
@@ -63,10 +63,10 @@ const MYSQL: Programs = Programs::These(&[
     "mariadb-admin",
     "mycli",
 ]);
-/// What sshpass starts.
+/// Programs that sshpass starts.
 const STARTED: &[&str] = &["ssh", "scp", "sftp", "rsync"];
 const CURL: Programs = Programs::These(&["curl"]);
-/// `-u` is a user and a group there, or no user at all.
+/// Programs other than those whose `-u` means a user and a group, or no user at all.
 const OTHER_USERS: Programs = Programs::AllBut(&[
     "docker",
     "podman",
@@ -105,15 +105,15 @@ const SECRETS: &[Secret] = &[
     secret(Programs::These(&["zip", "unzip"]), "-P", Form::Both, Part::Whole),
 ];
 
-/// Where the secret of an option is, if it has one. `before` is what stands before the word, on the
-/// same line or in the same list.
-pub(crate) fn secret_of(before: &str, word: &str) -> Option<(Place, Part)> {
+/// Finds the secret of an option, if it has one. `before` is the text before the word, on the same
+/// line or in the same list.
+pub(crate) fn secret_of(before: &str, word: &str) -> Option<(ValuePosition, Part)> {
     if let Some(name) = word.strip_prefix("--")
         && name.len() <= NAME
         && !name.contains('=')
         && names_a_secret(name)
     {
-        return Some((Place::Next, Part::Whole));
+        return Some((ValuePosition::Next, Part::Whole));
     }
     let known = SECRETS.iter().find_map(|secret| {
         let place = secret.place(word)?;
@@ -122,7 +122,7 @@ pub(crate) fn secret_of(before: &str, word: &str) -> Option<(Place, Part)> {
     known.or_else(|| cluster(before, word))
 }
 
-/// The secret in a value; where in it. None if it is none, or only names where one is.
+/// Returns the offset of the secret in a value. `None` if there is no secret.
 pub(crate) fn secret_in(value: &str, part: Part) -> Option<usize> {
     let start = match part {
         Part::Whole => 0,
@@ -139,7 +139,7 @@ pub(crate) fn secret_in(value: &str, part: Part) -> Option<usize> {
     Some(start)
 }
 
-/// Where what follows a user's name begins.
+/// Returns the offset of what follows a user's name.
 fn after(value: &str, separator: char) -> Option<usize> {
     let (user, _) = value.split_once(separator)?;
     let plain = |c: char| c.is_alphanumeric() || "._@-$\\".contains(c);
@@ -147,28 +147,28 @@ fn after(value: &str, separator: char) -> Option<usize> {
 }
 
 impl Secret {
-    fn place(&self, word: &str) -> Option<Place> {
+    fn place(&self, word: &str) -> Option<ValuePosition> {
         let rest = word.strip_prefix(self.option)?;
         let separate = self.form != Form::Joined;
         let joined = self.form != Form::Separate;
         match rest.strip_prefix('=') {
-            _ if rest.is_empty() => separate.then_some(Place::Next),
-            Some(_) => joined.then_some(Place::Joined(self.option.len() + 1)),
+            _ if rest.is_empty() => separate.then_some(ValuePosition::Next),
+            Some(_) => joined.then_some(ValuePosition::Joined(self.option.len() + 1)),
             None if self.option.starts_with("--") => None,
-            None => joined.then_some(Place::Joined(self.option.len())),
+            None => joined.then_some(ValuePosition::Joined(self.option.len())),
         }
     }
 }
 
 impl Programs {
-    /// Whether the command that ends here is one of these.
+    /// Whether the option belongs to these programs, given the command before it.
     fn have(&self, before: &str) -> bool {
         let (names, among) = match self {
             Self::These(names) => (*names, true),
             Self::AllBut(names) => (*names, false),
         };
         let Some(rest) = after_program(before, names) else { return !among };
-        // What sshpass starts has options of its own.
+        // The programs that sshpass starts have options of their own.
         let nested = names == ["sshpass"]
             && rest
                 .split_whitespace()
@@ -177,7 +177,7 @@ impl Programs {
     }
 }
 
-/// What stands between the last of these programs in a command and its end; none if there is none.
+/// Returns the text after the last of these programs in the command; `None` if there is none.
 fn after_program<'a>(before: &'a str, names: &[&str]) -> Option<&'a str> {
     let lowest = before.ceil_char_boundary(before.len().saturating_sub(COMMAND));
     let command = &before[lowest..];
@@ -196,9 +196,9 @@ fn after_program<'a>(before: &'a str, names: &[&str]) -> Option<&'a str> {
     found.map(|end| &command[end..])
 }
 
-/// `curl -sSu user:VALUE`.
-fn cluster(before: &str, word: &str) -> Option<(Place, Part)> {
+/// Recognises clustered options, as in `curl -sSu user:VALUE`.
+fn cluster(before: &str, word: &str) -> Option<(ValuePosition, Part)> {
     let letters = word.strip_prefix('-')?.strip_suffix(['u', 'U'])?;
     let all = !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_alphabetic());
-    (all && CURL.have(before)).then_some((Place::Next, Part::AfterColon))
+    (all && CURL.have(before)).then_some((ValuePosition::Next, Part::AfterColon))
 }

@@ -1,4 +1,4 @@
-//! Reads records of all chains of a directory, once or again and again as they come.
+//! Reads the records of all chains of a directory, once or repeatedly as they are written.
 
 use crate::{
     chain::Chain,
@@ -14,44 +14,44 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// No record is nearly as long.
+/// Most bytes of a line. No record comes near that.
 const LINE: u64 = 4 << 20;
 
-/// Where a record stands.
+/// The place of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The name of the file.
+pub struct LogPosition {
+    /// The file's name.
     pub file: String,
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: u64,
 }
 
-/// A record where it stands.
+/// A record with its place.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sighted {
-    /// Its chain.
+pub struct LocatedRecord {
+    /// The record's chain.
     pub chain: Chain,
-    /// Where.
-    pub place: Place,
+    /// The record's place.
+    pub place: LogPosition,
     /// The record.
     pub entry: Entry,
-    /// The line as it is, with its newline.
+    /// The line as it is in the file, with its newline.
     pub line: Vec<u8>,
 }
 
-/// Which records are wanted: all, but for what is set.
+/// Selects records; a field that is `None` selects all.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Of this session.
+    /// Only records of this session.
     pub session: Option<String>,
-    /// Of this call.
+    /// Only records of this call.
     pub call_id: Option<String>,
-    /// Of this kind.
+    /// Only records of this kind.
     pub kind: Option<Kind>,
 }
 
 impl Filter {
-    /// Whether a record is wanted.
+    /// Whether a record is selected.
     #[must_use]
     pub fn matches(&self, entry: &Entry) -> bool {
         let record = &entry.record;
@@ -61,29 +61,29 @@ impl Filter {
     }
 }
 
-/// Reads a directory, from where it was left.
+/// Reads a directory, continuing where the last read ended.
 #[derive(Debug)]
 pub struct Reader {
     directory: Directory,
-    /// How far each file was read: bytes and lines.
+    /// The number of bytes and lines read from each file.
     read: HashMap<String, (u64, u64)>,
 }
 
 impl Reader {
-    /// From the beginning.
+    /// Creates a reader that starts at the beginning.
     #[must_use]
     pub fn new(directory: &Path) -> Self {
         Self { directory: Directory(PathBuf::from(directory)), read: HashMap::new() }
     }
 
-    /// Hands on what is there and was not handed on before, chain by chain. A last line that is
-    /// not whole yet waits for the next time.
+    /// Passes all new records to `each`, chain by chain. An incomplete last line is left for the
+    /// next read.
     ///
     /// # Errors
-    /// If a file can not be read, and those of `each`.
+    /// If a file can not be read, or if `each` fails.
     pub fn read<E: From<ReadError>>(
         &mut self,
-        mut each: impl FnMut(Result<Sighted, ReadError>) -> Result<(), E>,
+        mut each: impl FnMut(Result<LocatedRecord, ReadError>) -> Result<(), E>,
     ) -> Result<(), E> {
         for (chain, files) in self.directory.chains()? {
             for name in files {
@@ -97,7 +97,7 @@ impl Reader {
         &mut self,
         chain: Chain,
         name: &str,
-        each: &mut impl FnMut(Result<Sighted, ReadError>) -> Result<(), E>,
+        each: &mut impl FnMut(Result<LocatedRecord, ReadError>) -> Result<(), E>,
     ) -> Result<(), E> {
         let path = self.directory.path(name);
         let failed = unread("read", &path);
@@ -111,9 +111,9 @@ impl Reader {
             }
             *offset += line.len() as u64;
             *number += 1;
-            let place = Place { file: name.to_owned(), line: *number };
+            let place = LogPosition { file: name.to_owned(), line: *number };
             each(match Entry::parse(&line) {
-                Ok(entry) => Ok(Sighted { chain, place, entry, line }),
+                Ok(entry) => Ok(LocatedRecord { chain, place, entry, line }),
                 Err(error) => {
                     let (file, line) = (place.file, place.line);
                     Err(ReadError::NotARecord { file, line, why: error.to_string() })
@@ -124,7 +124,8 @@ impl Reader {
     }
 }
 
-/// The next line with its newline; the last one may have none. A line without end comes in pieces.
+/// Reads the next line with its newline; the last line may have none. A line that is too long is
+/// returned in pieces.
 pub(crate) fn next_line(file: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     file.take(LINE).read_until(b'\n', &mut line)?;

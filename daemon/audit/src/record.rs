@@ -1,5 +1,5 @@
-//! What is recorded, kind by kind. Text of others is a [`CleanText`] or [`CleanJson`]: bounded and
-//! without secrets by its type. Pure.
+//! The kinds of records. Text from outside is a [`CleanText`] or [`CleanJson`], which by their
+//! types are bounded and without secrets. Pure: no I/O.
 
 use crate::{
     clean::{CleanJson, CleanText},
@@ -11,7 +11,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One thing that happened.
+/// One event in the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Record {
@@ -21,28 +21,28 @@ pub enum Record {
     SessionOpen(SessionOpen),
     /// A session ended.
     SessionClose(SessionClose),
-    /// A checkpoint was asked.
+    /// An approval request was sent.
     Question(Question),
-    /// Somebody or something decided.
+    /// A decision was made.
     Answer(Answer),
     /// A call, before it takes effect.
     Call(Call),
-    /// What it changes, before that is committed.
+    /// The change set of a call, before it is committed.
     Effects(Effects),
-    /// What became of it.
+    /// The result of a call.
     Result(CallResult),
-    /// What a start found amiss at the end of the log.
+    /// A repair of the end of the log, made when a daemon started.
     Repair(Repair),
-    /// The log goes on in a new file.
+    /// The log continues in a new file.
     Rotate(Rotate),
     /// A job ended.
     JobEnd(JobEnd),
-    /// An approval is remembered from now on, or not any more.
+    /// A remembered approval was created or revoked.
     Grant(Grant),
-    /// What a commit that was cut off had done is taken back, before it is.
-    TakenBack(TakenBack),
-    /// What is kept of calls is let go of, before it is.
-    Forgotten(Forgotten),
+    /// Interrupted commits are rolled back; written before that is done.
+    TakenBack(Rollback),
+    /// Stored data of calls is deleted; written before that is done.
+    Forgotten(StoredDataDeletion),
 }
 
 /// The kind of a record.
@@ -88,7 +88,7 @@ impl fmt::Display for Kind {
 }
 
 impl Record {
-    /// Its kind.
+    /// Returns the kind of the record.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
@@ -109,7 +109,7 @@ impl Record {
         }
     }
 
-    /// The session it belongs to.
+    /// Returns the session that the record belongs to.
     #[must_use]
     pub fn session(&self) -> Option<&str> {
         match self {
@@ -127,7 +127,7 @@ impl Record {
         }
     }
 
-    /// The call it belongs to.
+    /// Returns the call that the record belongs to.
     #[must_use]
     pub fn call_id(&self) -> Option<&str> {
         match self {
@@ -152,32 +152,32 @@ impl Record {
 /// A daemon began to write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
-    /// Which build of it.
+    /// The daemon's build.
     pub build: String,
-    /// Its process.
+    /// The daemon's process id.
     pub pid: u32,
-    /// Its user.
+    /// The daemon's user id.
     pub uid: u32,
-    /// When records are forced to the disk: `always` or a time.
+    /// When records are flushed to disk: `always` or a time.
     pub sync: String,
 }
 
 /// A session was opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionOpen {
-    /// Its id.
+    /// The id of the session.
     pub session: String,
-    /// Whose it is, as the kernel said.
+    /// The user id of the client, from the kernel.
     pub uid: u32,
-    /// The process that connected, as the kernel said; none if it could not be seen.
+    /// The process id of the client, from the kernel; `None` if it was not visible.
     pub pid: Option<u32>,
-    /// Its profile.
+    /// The name of the session's profile.
     pub profile: String,
-    /// When it asks.
+    /// The profile's mode of asking for approval.
     pub ask: String,
-    /// Where it works.
+    /// The workspace of the session.
     pub workspace: CleanText,
-    /// The uid of its processes, where that is one that nothing else has.
+    /// The uid of the session's processes, if the session has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_as: Option<u32>,
 }
@@ -185,23 +185,24 @@ pub struct SessionOpen {
 /// A session ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionClose {
-    /// Its id.
+    /// The id of the session.
     pub session: String,
-    /// How many calls it made.
+    /// The number of calls that the session made.
     pub calls: u64,
 }
 
-/// What the judge said.
+/// The policy's decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
-    /// It may run.
+    /// The call may run.
     Allow,
-    /// A checkpoint decides.
+    /// The call needs approval.
     Ask,
-    /// It may not run.
+    /// The call is denied.
     Deny,
-    /// It was refused before it could be judged: no such tool, arguments that make no sense.
+    /// The call was refused before policy was applied: the tool does not exist, or the arguments
+    /// are invalid.
     Unjudged,
 }
 
@@ -216,103 +217,103 @@ impl fmt::Display for Judgement {
     }
 }
 
-/// Something that the analysis noticed.
+/// A finding of the command analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// For programs.
+    /// The kind of finding, for programs.
     pub kind: String,
-    /// One sentence.
+    /// The explanation, in one sentence.
     pub why: CleanText,
 }
 
 /// A call, before it takes effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
-    /// Names it for ever.
+    /// The unique id of the call.
     pub call_id: String,
-    /// Its session.
+    /// The id of the call's session.
     pub session: String,
-    /// Whose it is, as the kernel said.
+    /// The user id of the client, from the kernel.
     pub uid: u32,
-    /// The process that connected, as the kernel said; none if it could not be seen.
+    /// The process id of the client, from the kernel; `None` if it was not visible.
     pub pid: Option<u32>,
-    /// The tool's own name, or what was asked for if there is no such tool.
+    /// The tool's canonical name, or the requested name if there is no such tool.
     pub tool: String,
-    /// Of the arguments as they were sent.
+    /// Digest of the arguments as they were sent.
     pub digest: Hash,
     /// The arguments, bounded and without secrets.
     pub arguments: CleanJson,
-    /// Where the session was.
+    /// The working directory of the session.
     pub cwd: CleanText,
-    /// Why, in the agent's own words.
+    /// The agent's reason, in its own words.
     pub reason: Option<CleanText>,
-    /// It was only to be reported what would be done.
+    /// Whether the call was a dry run, which only reports what would be done.
     pub dry_run: bool,
-    /// What the judge said.
+    /// The policy's decision.
     pub judgement: Judgement,
-    /// What was noticed.
+    /// The findings of the command analysis.
     pub findings: Vec<Finding>,
-    /// What was thought through before, where the tool asks for that.
+    /// The agent's deliberation, if the tool requires it.
     pub thinking: Option<Thinking>,
 }
 
-/// What an agent thought through before it made a call, in its own words.
+/// An agent's deliberation before a call, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thinking {
-    /// What it takes for granted.
+    /// The assumptions that it makes.
     pub assumptions: Vec<CleanText>,
-    /// How it could go wrong.
+    /// The ways in which the call could fail.
     pub failure_scenarios: Vec<CleanText>,
-    /// Whether to go on.
+    /// The verdict: whether to make the call.
     pub verdict: CleanText,
-    /// And why.
+    /// The reason for the verdict.
     pub verdict_reason: CleanText,
 }
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallResult {
-    /// Which call.
+    /// The id of the call.
     pub call_id: String,
-    /// Its session.
+    /// The id of the call's session.
     pub session: String,
-    /// It did what it was to do.
+    /// Whether the call succeeded.
     pub success: bool,
-    /// The code of the error.
+    /// The error code.
     pub error: Option<String>,
-    /// What the error says.
+    /// The error message.
     pub message: Option<CleanText>,
-    /// The program's status.
+    /// The program's exit status.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the program.
     pub signal: Option<i32>,
-    /// The output as the agent was shown it, bounded and without secrets; none of a call that
-    /// only read: what it read is where it was.
+    /// The output that the agent was shown, bounded and without secrets. `None` for a call that
+    /// only read, since the data is still where it was read.
     pub output: Option<CleanText>,
-    /// How long the output is that the agent was shown.
+    /// The length of the output that the agent was shown.
     pub output_bytes: u64,
-    /// Of that output.
+    /// Digest of that output.
     pub output_digest: Hash,
-    /// Of the structured result, if there is one.
+    /// Digest of the structured result, if there is one.
     pub data_digest: Option<Hash>,
-    /// Of what was sent along with the call and was taken, if anything was.
+    /// Digest of the attachment that was sent with the call, if one was accepted.
     pub attachment: Option<Digest>,
-    /// What the agent was not shown of what the program printed.
+    /// The number of bytes of the program's output that the agent was not shown.
     pub omitted_bytes: u64,
-    /// From the request to here.
+    /// The time from the request to the result, in microseconds.
     pub duration_us: u64,
-    /// What was refused, by which layer, and what would allow it.
+    /// Denials: what was refused, by which layer, and what would allow it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub denials: Vec<Denied>,
-    /// What a profile that is only observed would have refused, and did not.
+    pub denials: Vec<LayerDenial>,
+    /// Accesses that a profile in observation mode would have denied, but did not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub observed: Vec<Denied>,
+    pub observed: Vec<LayerDenial>,
 }
 
-/// What a layer refused.
+/// A denial by one layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Denied {
-    /// Which layer.
+pub struct LayerDenial {
+    /// The layer.
     pub layer: CleanText,
     /// The rule or right.
     pub rule: CleanText,
@@ -320,9 +321,9 @@ pub struct Denied {
     pub target: CleanText,
     /// The smallest change that would allow it.
     pub remedy: CleanText,
-    /// The line of a profile that decides; empty if there is none.
+    /// The line of the profile that decides; empty if there is none.
     pub at: CleanText,
-    /// What that change would open.
+    /// The further access that this change would allow.
     pub opens: CleanText,
 }
 
@@ -331,95 +332,95 @@ pub struct Denied {
 pub struct JobEnd {
     /// The call that started it.
     pub call_id: String,
-    /// Its session.
+    /// The id of the call's session.
     pub session: String,
-    /// Its number there.
+    /// The job's number in the session.
     pub job: u64,
-    /// The program's status.
+    /// The program's exit status.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the program.
     pub signal: Option<i32>,
-    /// The code of the error.
+    /// The error code.
     pub error: Option<String>,
-    /// How much it printed.
+    /// The number of bytes that the job printed.
     pub output_bytes: u64,
-    /// From its start to here.
+    /// The time from the start of the job to its end, in microseconds.
     pub duration_us: u64,
-    /// What was refused to it, by which layer, and what would allow it.
+    /// Denials: what was refused, by which layer, and what would allow it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub denials: Vec<Denied>,
-    /// What a profile that is only observed would have refused it, and did not.
+    pub denials: Vec<LayerDenial>,
+    /// Accesses that a profile in observation mode would have denied, but did not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub observed: Vec<Denied>,
+    pub observed: Vec<LayerDenial>,
 }
 
-/// Commits of earlier calls were cut off, and what they had done is taken back.
+/// Commits of earlier calls were interrupted, and are rolled back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TakenBack {
-    /// The session in whose cell that is done.
+pub struct Rollback {
+    /// The session in whose cell they are rolled back.
     pub session: String,
-    /// The calls in this workspace of which it is not known whether they were done.
+    /// The calls in this workspace whose commit may be incomplete.
     pub calls: Vec<String>,
-    /// How many paths are made again what they were.
+    /// The number of paths that are restored to their earlier state.
     pub paths: u64,
 }
 
-/// An operator lets go of what is kept of calls.
+/// An operator deletes stored data of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Forgotten {
-    /// Who.
+pub struct StoredDataDeletion {
+    /// The operator.
     pub by: String,
-    /// Whose calls; none means everybody's.
+    /// The user whose calls are affected; `None` for all users.
     pub uid: Option<u32>,
-    /// Output that could be paged through.
+    /// Whether stored output is deleted.
     pub spools: bool,
-    /// What calls replaced: they can not be undone any more.
+    /// Whether undo records are deleted, so that the calls can not be undone any more.
     pub undo: bool,
-    /// Only what is at least this old.
+    /// Only data at least this old is deleted, in milliseconds.
     pub older_than_ms: u64,
 }
 
-/// What a start found amiss at the end of the log.
+/// A repair of the end of the log, made when a daemon started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repair {
-    /// What was cut off.
-    pub torn: Option<Torn>,
-    /// What the head file said, if the log does not bear it out.
+    /// The incomplete record that was cut off.
+    pub torn: Option<TornEnd>,
+    /// The fault of the head file, if it disagrees with the log.
     pub head: Option<HeadFault>,
-    /// The last record that was whole.
+    /// The last whole record.
     pub found: Head,
-    /// Calls that had started and have no result: nobody knows how far they came. As far as the end
-    /// of the file tells.
+    /// Calls that had started and have no result, as far as the end of the file shows. It is
+    /// unknown how far they got.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unfinished: Vec<String>,
 }
 
 /// The end of a file that was not a whole record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Torn {
+pub struct TornEnd {
     /// The file it was cut off from.
     pub file: String,
-    /// The file where it is kept.
+    /// The file in which it is kept.
     pub kept_in: String,
-    /// How long it is.
+    /// The length of the cut-off part, in bytes.
     pub bytes: u64,
 }
 
-/// How head file and log disagree.
+/// A disagreement between head file and log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HeadFault {
-    /// It was not there, or not to be read.
+    /// The head file was missing or unreadable.
     Missing,
-    /// It named a record that is not at the end of the log.
+    /// The head file named a record that is not at the end of the log.
     Named(Head),
 }
 
-/// The log goes on in a new file.
+/// The log continues in a new file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rotate {
-    /// The file before.
+    /// The previous file.
     pub from: String,
-    /// How long that is.
+    /// The length of the previous file, in bytes.
     pub bytes: u64,
 }

@@ -1,21 +1,22 @@
-//! Finds secrets in text by their shape and by the names before them. Pure, one pass.
+//! Finds secrets in text, by their form and by the names before them, in one pass. Pure: no I/O.
 //!
-//! It is a net, not a wall: what has no known shape and no telling name stays in the text.
+//! This catches many secrets, but not all. A secret without a known form and without a telling name
+//! stays in the text.
 
 use crate::{
     names::{NAME, names_a_directory, names_a_secret, words},
-    options::{Part, Place, secret_in, secret_of},
+    options::{Part, ValuePosition, secret_in, secret_of},
     tokens::TOKENS,
 };
 use std::borrow::Cow;
 
-/// What stands in the place of a secret.
+/// The text that replaces a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Words that do only before `=`.
+/// Words that indicate a secret only before `=`.
 const ASSIGNED: &[&str] = &["pass", "sshpass"];
 
-/// Schemes of `Authorization` headers; what follows one is the secret.
+/// Schemes of `Authorization` headers. The word after a scheme is the secret.
 const SCHEMES: &[&str] = &[
     "bearer",
     "basic",
@@ -34,10 +35,10 @@ const SCHEMES: &[&str] = &[
 /// Schemes that are followed by a list of parameters.
 const LISTED: &[&str] = &["digest", "oauth", "hawk", "hmac", "signature", "aws4-hmac-sha256"];
 
-/// The longest value in quotes.
+/// Most bytes of a quoted value.
 const QUOTED: usize = 1024;
 
-/// The text with [`REDACTED`] in the place of each secret.
+/// Returns the text with [`REDACTED`] in place of each secret.
 pub(crate) fn redact(text: &str) -> Cow<'_, str> {
     let mut scan = Scan { text, out: String::new(), copied: 0 };
     let bytes = text.as_bytes();
@@ -61,7 +62,8 @@ pub(crate) fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(scan.out)
 }
 
-/// Which bytes a secret, or what comes before one, begins with; most text has few of them.
+/// The bytes that a secret, or the text that announces one, can begin with. Most text has few of
+/// them.
 const TELLING: [bool; 256] = {
     let mut telling = [false; 256];
     let other = b"-=:Bb";
@@ -85,7 +87,7 @@ fn is_telling(byte: &u8) -> bool {
 struct Scan<'a> {
     text: &'a str,
     out: String,
-    /// How far the text is in `out`.
+    /// The number of bytes of the text that have been copied to `out`.
     copied: usize,
 }
 
@@ -94,13 +96,14 @@ impl Scan<'_> {
         at == 0 || !self.text.as_bytes()[at - 1].is_ascii_alphanumeric()
     }
 
-    /// Whether a word begins here, as far as an option may: not in the middle of `a-b`.
+    /// Whether an option can begin here: not in the middle of `a-b`.
     fn begins_option(&self, at: usize) -> bool {
         let before = self.text[..at].chars().next_back();
         before.is_none_or(|c| c.is_whitespace() || "\"'`([{,=".contains(c))
     }
 
-    /// Leaves out a part of the text; where to go on. Both ends are borders of characters.
+    /// Replaces a part of the text, and returns where to continue. Both ends are at character
+    /// boundaries.
     fn hide(&mut self, from: usize, to: usize) -> Option<usize> {
         if from < self.copied {
             return Some(to);
@@ -111,7 +114,7 @@ impl Scan<'_> {
         Some(to)
     }
 
-    /// `-----BEGIN … KEY-----` to its end, or to that of the text.
+    /// Hides `-----BEGIN … KEY-----` up to its end marker, or to the end of the text.
     fn key_block(&mut self, at: usize) -> Option<usize> {
         let rest = self.text[at..].strip_prefix("-----BEGIN ")?;
         let (label, body) = rest.split_once("-----")?;
@@ -128,22 +131,24 @@ impl Scan<'_> {
         }
     }
 
-    /// `--password VALUE`, `-u user:VALUE`, `-pVALUE`; `--password=VALUE` is a pair.
+    /// Hides the secret of `--password VALUE`, `-u user:VALUE` or `-pVALUE`. (`--password=VALUE` is
+    /// handled as a pair.)
     fn option(&mut self, at: usize) -> Option<usize> {
         let end = at + word_length(&self.text[at..]);
         let (place, part) = match secret_of(&self.text[..at], &self.text[at..end]) {
             Some(found) => found,
-            // `-p'VALUE'`: the word goes on after the quote.
+            // In `-p'VALUE'` the word continues after the quote.
             None if self.text[end..].starts_with(['"', '\'']) => {
                 let (place, part) =
                     secret_of(&self.text[..at], &format!("{}x", &self.text[at..end]))?;
-                (place == Place::Joined(end - at)).then_some((Place::Joined(end - at + 1), part))?
+                (place == ValuePosition::Joined(end - at))
+                    .then_some((ValuePosition::Joined(end - at + 1), part))?
             }
             None => return None,
         };
         let start = match place {
-            Place::Joined(offset) => at + offset,
-            Place::Next => {
+            ValuePosition::Joined(offset) => at + offset,
+            ValuePosition::Next => {
                 let rest = &self.text[end..];
                 let gap = rest.find(|c: char| !" \t\"'\\,".contains(c))?;
                 if gap == 0 {
@@ -155,7 +160,8 @@ impl Scan<'_> {
         self.part_of_value(start, part)
     }
 
-    /// `name=VALUE`, `name: VALUE`, `"name": "VALUE"`, `scheme://user:VALUE@host`.
+    /// Hides the secret of `name=VALUE`, `name: VALUE`, `"name": "VALUE"` or
+    /// `scheme://user:VALUE@host`.
     fn pair(&mut self, at: usize) -> Option<usize> {
         if self.text[at..].starts_with("://") {
             return self.user_info(at + 3);
@@ -182,14 +188,15 @@ impl Scan<'_> {
         if words(name).iter().any(|word| word == "authorization") {
             return self.header(start);
         }
-        // A scheme is no secret, what follows it is.
+        // The scheme is not a secret, but the word after it is.
         if scheme_length(&self.text[start..]).is_some() {
             return self.scheme(start);
         }
         self.value(start)
     }
 
-    /// Hides a value up to what can not be in one; not what is only a reference to one.
+    /// Hides a value up to a character that can not be part of one. A reference to a variable is
+    /// kept.
     fn value(&mut self, start: usize) -> Option<usize> {
         self.part_of_value(start, Part::Whole)
     }
@@ -204,7 +211,8 @@ impl Scan<'_> {
         self.hide(from, end)
     }
 
-    /// Where a value ends: at the quote that closes it, or before what can not be in one.
+    /// Returns the end of a value: the closing quote, or a character that can not be part of a
+    /// value.
     fn value_end(&self, start: usize) -> usize {
         let rest = &self.text[start..];
         if let Some(quote) = self.text[..start].chars().next_back().filter(|c| "\"'".contains(*c)) {
@@ -217,7 +225,7 @@ impl Scan<'_> {
         start + word_length(rest)
     }
 
-    /// `Authorization: SCHEME VALUE`, or a value without a scheme.
+    /// Hides the secret of `Authorization: SCHEME VALUE`, or of a value without a scheme.
     fn header(&mut self, start: usize) -> Option<usize> {
         let rest = &self.text[start..];
         let first = word_length(rest);
@@ -234,7 +242,7 @@ impl Scan<'_> {
         let end = self.value(start)?;
         let second = word_length(&self.text[next..]);
         let word = &self.text[next..next + second];
-        // A scheme that is not known: what follows it is the secret, if it can be.
+        // The scheme is unknown, so the word after it is hidden too, if it can be a secret.
         if gap > 0 && second > 0 && !word.starts_with('-') && !word.contains("://") {
             self.copied = next + second;
             return Some(next + second);
@@ -242,7 +250,7 @@ impl Scan<'_> {
         Some(end)
     }
 
-    /// `user:VALUE@` before a host.
+    /// Hides the password of `user:VALUE@` before a host.
     fn user_info(&mut self, start: usize) -> Option<usize> {
         let rest = &self.text[start..];
         let over = |c: char| c.is_whitespace() || "\"'`<>".contains(c);
@@ -251,7 +259,7 @@ impl Scan<'_> {
         let colon = authority.find(':')?;
         let at = match authority.rfind('@') {
             Some(at) => at,
-            // A password with a slash in it, unless that is a port and a path.
+            // The password may contain a slash, unless this is a port and a path.
             None => {
                 let port = &authority[colon + 1..];
                 let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
@@ -264,14 +272,15 @@ impl Scan<'_> {
         self.hide(start + colon + 1, start + at)
     }
 
-    /// `Bearer VALUE`, `Basic VALUE`.
+    /// Hides the secret of `Bearer VALUE` or `Basic VALUE`.
     fn scheme(&mut self, at: usize) -> Option<usize> {
         let rest = &self.text[at..];
         let length = scheme_length(rest)?;
         let value = &rest[length..];
         let end = value.find(|c: char| !(c.is_ascii_alphanumeric() || "._~+/=-".contains(c)));
         match end.unwrap_or(value.len()) {
-            // "a bearer of", "basic usage": words are short and have no digits.
+            // Excludes prose such as "a bearer of" or "basic usage": such words are short and have
+            // no digits or capitals.
             0..8 => None,
             end if !value[..end]
                 .contains(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase()) =>
@@ -282,10 +291,10 @@ impl Scan<'_> {
         }
     }
 
-    /// A token that is known by its beginning.
+    /// Hides a token that is recognised by its prefix.
     fn token(&mut self, at: usize) -> Option<usize> {
         let rest = &self.text[at..];
-        // No token is shorter; most words are.
+        // No token is shorter than this, and most words are.
         if rest.as_bytes().get(..14)?.contains(&b' ') {
             return None;
         }
@@ -301,7 +310,7 @@ impl Scan<'_> {
     }
 }
 
-/// How long `Bearer ` or `Basic ` is, if the text begins with it.
+/// Returns the length of `Bearer ` or `Basic `, if the text begins with one of them.
 fn scheme_length(text: &str) -> Option<usize> {
     let begins = |scheme: &&&str| {
         text.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))
@@ -309,12 +318,12 @@ fn scheme_length(text: &str) -> Option<usize> {
     ["bearer ", "basic "].iter().find(begins).map(|scheme| scheme.len())
 }
 
-/// How long a word is: up to what can not be in one.
+/// Returns the length of a word, which ends at a character that can not be part of one.
 fn word_length(text: &str) -> usize {
     text.find(|c: char| c.is_whitespace() || "\"'`,;&|<>(){}\\".contains(c)).unwrap_or(text.len())
 }
 
-/// Whether a value is a variable of the shell, whose value is not in the text.
+/// Whether a value is a reference to a shell variable, whose value is not in the text.
 fn is_reference(value: &str) -> bool {
     value.strip_prefix('$').is_some_and(|rest| {
         rest.starts_with(|c: char| c.is_ascii_alphabetic() || "_{(".contains(c))

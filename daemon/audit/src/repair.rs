@@ -1,5 +1,5 @@
-//! Finds the end of a chain when a daemon starts: cuts off what a crash left half-written, and
-//! holds what is there against the head file. Nothing that was there is lost.
+//! Finds the end of a chain when a daemon starts. It cuts off a record that a crash left
+//! half-written, and compares the log with the head file. Nothing that was there is lost.
 
 use crate::{
     chain::Chain,
@@ -7,35 +7,35 @@ use crate::{
     files::{Directory, Head, failed},
     hash::Hash,
     line::Entry,
-    record::{HeadFault, Kind, Repair, Torn},
+    record::{HeadFault, Kind, Repair, TornEnd},
 };
 use serde::Deserialize;
 use std::{fs::File, io, os::unix::fs::FileExt as _};
 
-/// How much is read at first to find the last line.
+/// The number of bytes that are read at first to find the last line.
 const CHUNK: u64 = 64 << 10;
 
-/// How much of the end of a file is looked at for calls without a result.
+/// The number of bytes at the end of a file that are searched for calls without a result.
 const LAST_RUN: u64 = 1 << 20;
 
-/// Where in a line its kind is.
+/// The number of bytes at the start of a line that contain its kind.
 const BEGINNING: usize = 256;
 
-/// Where a chain goes on.
+/// The end of a chain, where writing continues.
 #[derive(Debug)]
 pub(crate) struct End {
-    /// The file to go on in.
+    /// The file in which writing continues.
     pub(crate) name: String,
-    /// How long it is.
+    /// The length of that file.
     pub(crate) length: u64,
     /// The last record.
     pub(crate) head: Head,
-    /// What is to be recorded about this.
+    /// The repair to record, if there was one.
     pub(crate) repair: Option<Repair>,
 }
 
-/// The last whole record of a file, and where it ends.
-struct Last {
+/// The last whole record of a file, and the offset at which it ends.
+struct LastRecord {
     entry: Option<(Entry, Hash)>,
     end: u64,
 }
@@ -49,7 +49,7 @@ impl From<ReadError> for AuditError {
     }
 }
 
-/// Finds the end of a chain, and cuts off what is torn.
+/// Finds the end of a chain, and cuts off an incomplete record.
 pub(crate) fn end(directory: &Directory, chain: Chain) -> Result<End, AuditError> {
     let segments = directory.segments(chain)?;
     let stored = directory.head(chain)?;
@@ -81,7 +81,7 @@ pub(crate) fn end(directory: &Directory, chain: Chain) -> Result<End, AuditError
     Ok(End { name, length: end.0, head, repair })
 }
 
-/// A chain without files: new, or all of it is gone.
+/// Returns the end of a chain without files: it is new, or all of it was deleted.
 fn first(chain: Chain, stored: Option<Head>) -> End {
     let gone = stored.filter(|head| *head != Head::NONE).map(HeadFault::Named);
     let unfinished = Vec::new();
@@ -90,11 +90,11 @@ fn first(chain: Chain, stored: Option<Head>) -> End {
     End { name: chain.segment(1), length: 0, head: Head::NONE, repair }
 }
 
-/// The calls of the last run that have no result, as far as the end of the file tells.
+/// Finds the calls of the last run that have no result, within the end of the file.
 fn unfinished(directory: &Directory, name: &str, end: u64) -> Result<Vec<String>, AuditError> {
-    /// What matters of a record.
+    /// The fields of a record that matter here.
     #[derive(Deserialize)]
-    struct About {
+    struct CallFields {
         kind: Kind,
         call_id: Option<String>,
     }
@@ -106,24 +106,26 @@ fn unfinished(directory: &Directory, name: &str, end: u64) -> Result<Vec<String>
         .map_err(failed("read", &path))?;
     let mut calls = Vec::new();
     for line in bytes.split(|byte| *byte == b'\n') {
-        // The kind is among the first of a line; most other lines need not be taken apart.
+        // The kind is near the start of a line, so most other lines need not be parsed.
         let begin = line.get(..line.len().min(BEGINNING)).unwrap_or_default();
         let tells = |kind: &str| begin.windows(kind.len()).any(|part| part == kind.as_bytes());
         if !["\"kind\":\"start", "\"kind\":\"call", "\"kind\":\"result"].into_iter().any(tells) {
             continue;
         }
-        match serde_json::from_slice::<About>(line) {
-            Ok(About { kind: Kind::Start, .. }) => calls.clear(),
-            Ok(About { kind: Kind::Call, call_id: Some(id) }) => calls.push(id),
-            Ok(About { kind: Kind::Result, call_id: Some(id) }) => calls.retain(|call| *call != id),
+        match serde_json::from_slice::<CallFields>(line) {
+            Ok(CallFields { kind: Kind::Start, .. }) => calls.clear(),
+            Ok(CallFields { kind: Kind::Call, call_id: Some(id) }) => calls.push(id),
+            Ok(CallFields { kind: Kind::Result, call_id: Some(id) }) => {
+                calls.retain(|call| *call != id)
+            }
             Ok(_) | Err(_) => {}
         }
     }
     Ok(calls)
 }
 
-/// Whether head file and log disagree. A head that is one record behind is what an end of the
-/// daemon between the two writes leaves.
+/// Finds a disagreement between head file and log. A head that is one record behind is not a fault:
+/// a daemon that ends between the two writes leaves that.
 fn fault(stored: Option<Head>, last: Option<&(Entry, Hash)>) -> Option<HeadFault> {
     let Some(stored) = stored else {
         return last.map(|_| HeadFault::Missing);
@@ -138,17 +140,17 @@ fn fault(stored: Option<Head>, last: Option<&(Entry, Hash)>) -> Option<HeadFault
     (!agrees).then_some(HeadFault::Named(stored))
 }
 
-/// Cuts off what follows the last whole record and keeps it in a file of its own. Such a file that
-/// is there already is of an earlier start that was ended before it could record its repair.
+/// Cuts off what follows the last whole record, and keeps it in a separate file. If that file
+/// exists already, an earlier start ended before it could record its repair.
 fn cut(
     directory: &Directory,
     name: &str,
     head: Head,
     (end, length): (u64, u64),
-) -> Result<Option<Torn>, AuditError> {
+) -> Result<Option<TornEnd>, AuditError> {
     let path = directory.path(name);
     let kept_in = format!("{name}.torn-{}", head.seq + 1);
-    let torn = |bytes| Some(Torn { file: name.to_owned(), kept_in: kept_in.clone(), bytes });
+    let torn = |bytes| Some(TornEnd { file: name.to_owned(), kept_in: kept_in.clone(), bytes });
     if end == length {
         return match directory.path(&kept_in).metadata() {
             Ok(kept) => Ok(torn(kept.len())),
@@ -165,22 +167,22 @@ fn cut(
     Ok(torn(length - end))
 }
 
-/// The last line of a file that is whole and a record.
-fn last_of(file: &File, length: u64) -> io::Result<Last> {
+/// Finds the last complete line of a file that is a record.
+fn last_of(file: &File, length: u64) -> io::Result<LastRecord> {
     let mut end = length;
     while end > 0 {
         let (start, line) = last_line(file, end)?;
         if line.last() == Some(&b'\n')
             && let Ok(entry) = Entry::parse(&line)
         {
-            return Ok(Last { entry: Some((entry, Hash::of(&line))), end });
+            return Ok(LastRecord { entry: Some((entry, Hash::of(&line))), end });
         }
         end = start;
     }
-    Ok(Last { entry: None, end: 0 })
+    Ok(LastRecord { entry: None, end: 0 })
 }
 
-/// The last line before `end`, and where it starts.
+/// Reads the last line before `end`, and returns it with its offset.
 fn last_line(file: &File, end: u64) -> io::Result<(u64, Vec<u8>)> {
     let mut size = CHUNK.min(end);
     loop {

@@ -1,4 +1,4 @@
-//! Counts what is in the log. Pure.
+//! Statistics of the log. Pure: no I/O.
 
 use crate::{
     line::Entry,
@@ -11,27 +11,27 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Counts over records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
-    /// All records.
+    /// Number of records.
     pub records: u64,
-    /// By kind.
+    /// Number of records by kind.
     pub kinds: BTreeMap<Kind, u64>,
-    /// The first moment.
+    /// The time of the earliest record.
     pub first: Option<Timestamp>,
-    /// The last moment.
+    /// The time of the latest record.
     pub last: Option<Timestamp>,
-    /// Calls by tool.
+    /// Number of calls by tool.
     pub tools: BTreeMap<String, u64>,
-    /// Calls by what the judge said.
+    /// Number of calls by the policy's decision.
     pub judgements: BTreeMap<String, u64>,
-    /// Decisions, by whom: `deny by default`.
+    /// Number of decisions, by who made them: `deny by default`.
     pub decisions: BTreeMap<String, u64>,
-    /// Results by error code; `ok` for those without.
+    /// Number of results by error code; `ok` for those without.
     pub results: BTreeMap<String, u64>,
-    /// Calls that have no result: under way, or ended with their daemon.
+    /// Number of calls without a result: they are running, or ended with their daemon.
     pub unfinished: u64,
-    /// The longest call, in microseconds.
+    /// Duration of the longest call, in microseconds.
     pub longest_us: u64,
-    /// All calls together, in microseconds.
+    /// Total duration of all calls, in microseconds.
     pub total_us: u64,
     #[serde(skip)]
     open: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! A moment, written as RFC 3339 in UTC with milliseconds. Pure but for the clock.
+//! A time, written as RFC 3339 in UTC with milliseconds. Pure except for reading the clock.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -8,36 +8,37 @@ use std::{
 };
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
-/// The last millisecond of the year 9999, after which RFC 3339 has no way to write a year.
+/// The last millisecond of the year 9999. RFC 3339 can not express later years.
 const LAST: i64 = 253_402_300_799_999;
 
-/// Milliseconds since 1970, in the years 0 to 9999.
+/// A time in milliseconds since 1970, within the years 0 to 9999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Timestamp(i64);
 
-/// Not a time as it is written here.
+/// The text is not a time in the expected format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a time is written as 2026-01-31T12:34:56.789Z")]
 pub struct TimeError;
 
 impl Timestamp {
-    /// What the system's clock says. It may have been set back since the record before.
+    /// Returns the time of the system's clock, which may have been set back since the previous
+    /// record.
     #[must_use]
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(i64::try_from(since.as_millis()).unwrap_or(LAST).min(LAST))
     }
 
-    /// A moment by its milliseconds since 1970; what can not be written becomes what can.
+    /// Creates a time from milliseconds since 1970, limited to the range that can be written.
     #[must_use]
     pub fn from_millis(millis: i64) -> Self {
         Self(millis.clamp(days(0, 1, 1) * DAY, LAST))
     }
 }
 
-/// Days since 1970-01-01 of a date of the proleptic Gregorian calendar, counted in years that
-/// begin in March so that the leap day is the last.
+/// Returns the days since 1970-01-01 of a date in the proleptic Gregorian calendar. Years are
+/// counted from March, so that the leap day comes last.
 const fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -46,7 +47,7 @@ const fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// The date of a day since 1970-01-01; the inverse of [`days`].
+/// Returns the date of a day since 1970-01-01; the inverse of [`days`].
 const fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -84,7 +85,8 @@ impl FromStr for Timestamp {
         let day = days(number(0..4)?, number(5..7)?, number(8..10)?);
         let of_day = number(11..13)? * 3_600_000 + number(14..16)? * 60_000;
         let time = Self(day * DAY + of_day + number(17..19)? * 1000 + number(20..23)?);
-        // Separators and ranges: only what would be written again is a time.
+        // A text is accepted only if formatting the time gives the same text, which checks
+        // separators and ranges.
         if time.to_string() == text { Ok(time) } else { Err(TimeError) }
     }
 }

@@ -1,7 +1,7 @@
-//! Tokens that are known by how they begin. Pure.
+//! Secret tokens that are recognised by their prefix. Pure: no I/O.
 
-/// Beginnings of tokens: the prefix, how many characters must follow at least, and which besides
-/// letters and digits.
+/// Known tokens: the prefix, the least number of characters that follow, and which are allowed
+/// besides letters and digits.
 pub(crate) const TOKENS: &[(&str, usize, &str)] = &[
     ("AKIA", 16, ""),         // AWS access key
     ("ASIA", 16, ""),         // AWS temporary access key

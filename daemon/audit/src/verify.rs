@@ -1,53 +1,55 @@
-//! Holds every chain of a directory against itself, its head file and what was noted elsewhere.
+//! Checks every chain of a directory for consistency, against its head file and against heads noted
+//! elsewhere.
 
 use crate::{
     chain::Chain,
-    diagnose::{Bad, Evidence, Mark, What, diagnose},
+    diagnose::{BadRecord, Evidence, Mark, TamperKind, diagnose},
     error::ReadError,
-    files::{Directory, Head, Writer, unread},
+    files::{Directory, Head, WriterPresence, unread},
     hash::Hash,
     line::Entry,
-    read::{Place, next_line},
+    read::{LogPosition, next_line},
     record::{HeadFault, Record},
 };
 use serde::Deserialize;
 use std::{collections::BTreeSet, fs::File, io::BufReader, path::Path};
 
-/// How many lines after the first bad one are looked at to tell what was done.
+/// The number of lines after the first bad one that are examined to determine what was done.
 const LOOK_AHEAD: usize = 1_000_000;
 
-/// What was found of one chain.
+/// The result for one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainReport {
-    /// Which.
+    /// The chain.
     pub chain: Chain,
-    /// How many files it has.
+    /// The number of files of the chain.
     pub files: usize,
-    /// The last record up to which all is well.
+    /// The last record up to which the chain is good.
     pub head: Head,
-    /// Bytes of a record that was being written when its daemon was ended. They belong to nothing
-    /// that happened; the next start repairs it.
+    /// Bytes of a record that was being written when its daemon ended. No call took effect for it.
+    /// The next start repairs it.
     pub torn: u64,
-    /// What earlier starts of a daemon found missing or changed, as their `repair` records say.
-    pub losses: Vec<Bad>,
+    /// Records that earlier daemons found missing or changed when they started, from their `repair`
+    /// records.
+    pub losses: Vec<BadRecord>,
     /// The first bad record.
-    pub bad: Option<Bad>,
-    /// Calls that have no result: under way, or ended with their daemon, and then nobody knows what
-    /// they did.
+    pub bad: Option<BadRecord>,
+    /// Calls that have no result. They are running, or ended with their daemon, and then it is
+    /// unknown what they did.
     pub unfinished: Vec<String>,
 }
 
-/// What was found of a directory.
+/// The result for a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verification {
-    /// Chain by chain.
+    /// The results of its chains.
     pub chains: Vec<ChainReport>,
-    /// Heads that were noted elsewhere and that no chain holds.
+    /// Heads noted elsewhere that are in no chain.
     pub missing: Vec<Head>,
 }
 
 impl Verification {
-    /// Whether all is well.
+    /// Whether nothing is wrong.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let good = |chain: &ChainReport| chain.bad.is_none() && chain.losses.is_empty();
@@ -55,9 +57,9 @@ impl Verification {
     }
 }
 
-/// Verifies all chains of a directory. `anchors` are heads that were noted elsewhere: against
-/// somebody who may write to the directory only they tell whether the end was cut off, or all of
-/// it written anew.
+/// Verifies all chains of a directory. `anchors` are heads that were noted elsewhere. Only they
+/// reveal whether somebody with write access to the directory has cut off the end or rewritten the
+/// whole log.
 ///
 /// # Errors
 /// If a file can not be read.
@@ -76,7 +78,8 @@ fn verify_chain(
     chain: Chain,
     missing: &mut Vec<Head>,
 ) -> Result<ChainReport, ReadError> {
-    // A writer may go on meanwhile: what the head names now must be in what is read after.
+    // A writer may be active meanwhile, so the head is read first: what it names must then be in
+    // the files.
     let writer = directory.writer(chain);
     let stored = directory.head(chain)?;
     let files = directory.segments(chain)?;
@@ -88,7 +91,7 @@ fn verify_chain(
         let mut line = 0;
         while let Some(bytes) = next_line(&mut file).map_err(&failed)? {
             line += 1;
-            let place = Place { file: name.clone(), line };
+            let place = LogPosition { file: name.clone(), line };
             if number + 1 == files.len() && bytes.last() != Some(&b'\n') {
                 check.torn = bytes.len() as u64;
                 continue;
@@ -99,7 +102,7 @@ fn verify_chain(
             }
         }
     }
-    let end = || Place {
+    let end = || LogPosition {
         file: files.last().cloned().unwrap_or_else(|| chain.segment(1)),
         line: check.previous.as_ref().map_or(1, |mark| mark.place.line + 1),
     };
@@ -117,18 +120,18 @@ struct Link {
     call_id: Option<String>,
 }
 
-/// One chain while it is being read.
+/// The state while reading one chain.
 struct Check {
     stored: Option<Head>,
     good: Head,
     previous: Option<Mark>,
-    /// From the first line that does not fit.
+    /// The lines from the first one that does not fit.
     rest: Vec<Mark>,
-    /// The record that the head names, if it is another one.
-    conflict: Option<Bad>,
+    /// The record at the head's number, if its hash differs.
+    conflict: Option<BadRecord>,
     /// The first record after the one that the head names.
-    beyond: Option<Bad>,
-    losses: Vec<Bad>,
+    beyond: Option<BadRecord>,
+    losses: Vec<BadRecord>,
     torn: u64,
     /// Calls without a result.
     calls: BTreeSet<String>,
@@ -149,8 +152,8 @@ impl Check {
         }
     }
 
-    /// Takes the next line; its head if it fits.
-    fn feed(&mut self, place: Place, bytes: &[u8]) -> Option<Head> {
+    /// Processes the next line, and returns its head if it fits.
+    fn feed(&mut self, place: LogPosition, bytes: &[u8]) -> Option<Head> {
         let hash = Hash::of(bytes);
         let link: Option<Link> = serde_json::from_slice(bytes).ok();
         let mark = Mark { place, link: link.as_ref().map(|link| (link.seq, link.prev)), hash };
@@ -162,12 +165,12 @@ impl Check {
             return None;
         }
         let head = Head { seq: expected.0, hash };
-        let at = |what| Some(Bad { place: mark.place.clone(), seq: head.seq, what });
+        let at = |what| Some(BadRecord { place: mark.place.clone(), seq: head.seq, what });
         match self.stored {
             Some(stored) if stored.seq == head.seq && stored.hash != hash => {
-                self.conflict = at(What::Edited);
+                self.conflict = at(TamperKind::Edited);
             }
-            Some(stored) if stored.seq + 1 == head.seq => self.beyond = at(What::Inserted),
+            Some(stored) if stored.seq + 1 == head.seq => self.beyond = at(TamperKind::Inserted),
             Some(_) | None => {}
         }
         match link.as_ref().map(|link| (link.kind.as_str(), &link.call_id)) {
@@ -181,37 +184,45 @@ impl Check {
         Some(head)
     }
 
-    fn conclude(&self, end: Place, writer: Writer) -> Option<Bad> {
+    fn conclude(&self, end: LogPosition, writer: WriterPresence) -> Option<BadRecord> {
         if let Some((first, rest)) = self.rest.split_first() {
             let (before, stored, good) = (self.previous.as_ref(), self.stored, self.good);
             return Some(diagnose(&Evidence { before, first, rest, good, stored }));
         }
         let Some(stored) = self.stored else {
-            return Some(Bad { place: end, seq: self.good.seq, what: What::HeadMissing });
+            return Some(BadRecord {
+                place: end,
+                seq: self.good.seq,
+                what: TamperKind::HeadMissing,
+            });
         };
         if stored.seq > self.good.seq {
-            return Some(Bad { place: end, seq: self.good.seq + 1, what: What::Cut(stored.seq) });
+            return Some(BadRecord {
+                place: end,
+                seq: self.good.seq + 1,
+                what: TamperKind::Cut(stored.seq),
+            });
         }
-        // An end of the daemon between a record and its head leaves one record more, and one that
-        // is alive as many as it likes.
-        let more = writer == Writer::None && self.good.seq > stored.seq + 1;
+        // A daemon that ends between a record and its head leaves one record more than the head
+        // names. A running one may have written any number.
+        let more = writer == WriterPresence::None && self.good.seq > stored.seq + 1;
         self.conflict.clone().or_else(|| self.beyond.clone().filter(|_| more))
     }
 }
 
-/// What a repair found missing or changed; a torn end alone is neither.
-fn loss(place: &Place, line: &[u8]) -> Option<Bad> {
+/// Returns what a repair found missing or changed. An incomplete last record alone is neither.
+fn loss(place: &LogPosition, line: &[u8]) -> Option<BadRecord> {
     let Ok(Entry { record: Record::Repair(repair), .. }) = Entry::parse(line) else {
         return None;
     };
     let found = repair.found.seq;
     let (seq, what) = match repair.head? {
-        HeadFault::Missing => (found, What::HeadMissing),
-        HeadFault::Named(head) if head.seq > found => (found + 1, What::Cut(head.seq)),
-        HeadFault::Named(head) if head.seq == found => (found, What::Edited),
-        HeadFault::Named(head) => (head.seq + 1, What::Inserted),
+        HeadFault::Missing => (found, TamperKind::HeadMissing),
+        HeadFault::Named(head) if head.seq > found => (found + 1, TamperKind::Cut(head.seq)),
+        HeadFault::Named(head) if head.seq == found => (found, TamperKind::Edited),
+        HeadFault::Named(head) => (head.seq + 1, TamperKind::Inserted),
     };
-    Some(Bad { place: place.clone(), seq, what })
+    Some(BadRecord { place: place.clone(), seq, what })
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Writes a chain: one line at a time, each only when the one before is known to be whole. Broker.
+//! Writes a chain, one line at a time. A line is written only when the one before is known to be
+//! complete. Runs in the broker.
 
 use crate::{
     chain::Chain,
@@ -14,26 +15,26 @@ use crate::{
 use palisade_programs::named;
 use std::{fs::File, io::Write as _, os::unix::fs::MetadataExt as _, sync::Arc};
 
-/// How a log is written.
+/// The settings for writing a log.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// When records are forced to the disk.
+    /// When records are flushed to disk.
     pub sync: Sync,
-    /// A file that is longer than this is followed by another.
+    /// The length in bytes at which a new file is started.
     pub rotate_at: u64,
-    /// Which build writes.
+    /// The build of the daemon.
     pub build: String,
 }
 
 impl Options {
-    /// The usual: 64 MiB a file, forced to the disk within 50 ms.
+    /// Returns the default options: 64 MiB per file, flushed to disk within 50 ms.
     #[must_use]
     pub fn new(build: impl Into<String>) -> Self {
         Self { sync: Sync::default(), rotate_at: 64 << 20, build: build.into() }
     }
 }
 
-/// Proof that a record was written. There is no other way to have one.
+/// Proof that a record was written. It can not be obtained in any other way.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "what was recorded is now to be done"]
 pub struct Ticket {
@@ -42,21 +43,21 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The record's number and the hash of its line.
+    /// Returns the record's number and the hash of its line.
     #[must_use]
     pub const fn head(&self) -> Head {
         self.head
     }
 
-    /// How long the line is.
+    /// Returns the length of the line.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// The end of a chain, which one writes at a time.
+/// The end of a chain, to which records are appended one at a time.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct ChainWriter {
     directory: Directory,
     chain: Chain,
     options: Options,
@@ -70,8 +71,8 @@ pub(crate) struct Writer {
     _lock: Lock,
 }
 
-impl Writer {
-    /// Goes on with a chain: repairs its end if a crash left it torn, and records the start.
+impl ChainWriter {
+    /// Opens a chain. Repairs its end if a crash left an incomplete record, and records the start.
     pub(crate) fn open(
         directory: Directory,
         chain: Chain,
@@ -107,14 +108,15 @@ impl Writer {
         writer.directory.sync()?;
         match end.repair {
             Some(repair) => drop(writer.append(&Record::Repair(repair))?),
-            // A new chain has its head before its first record: from then on none is a fault.
+            // A new chain gets its head before its first record: from then on a missing head is a
+            // fault.
             None => writer.store(writer.head)?,
         }
         drop(writer.append(&start)?);
         Ok(writer)
     }
 
-    /// The last record.
+    /// Returns the last record.
     pub(crate) const fn head(&self) -> Head {
         self.head
     }
@@ -130,7 +132,7 @@ impl Writer {
         self.write(record)
     }
 
-    /// That the file is still the one that was opened, and as long as it was left.
+    /// Checks that the file is still the one that was opened, and has the expected length.
     fn check(&self) -> Result<(), AuditError> {
         let path = || self.directory.path(&self.name);
         let found = self.file.metadata().map_err(|error| failed("look at", &path())(error))?;
@@ -157,7 +159,8 @@ impl Writer {
         if let Err(error) = self.write(&record).map(drop) {
             let path = self.directory.path(&self.name);
             (self.name, self.file, self.length) = before;
-            // An empty file that stays is in nobody's way but the next rotation's, which says so.
+            // If the empty file remains, only the next rotation fails because of it, and reports
+            // it.
             std::fs::remove_file(path).unwrap_or_default();
             return Err(error);
         }
@@ -175,7 +178,7 @@ impl Writer {
         }
         if let Err(error) = self.store(head) {
             self.take_back(&error);
-            // It may have been written in part.
+            // The head may have been written in part.
             if self.store(self.head).is_err() {
                 self.failed = Some(error.to_string());
             }
@@ -195,7 +198,8 @@ impl Writer {
         head.store(&self.head_file).map_err(failed("write to", &path))
     }
 
-    /// Removes what was written of a line. If even that fails the end of the log is not known.
+    /// Removes the part of a line that was written. If that fails too, the end of the log is
+    /// unknown.
     fn take_back(&mut self, why: &AuditError) {
         if self.file.set_len(self.length).is_err() {
             self.failed = Some(why.to_string());
@@ -221,10 +225,10 @@ mod tests {
     use crate::log::tests::{entries, file, good, note, options};
     use std::path::Path;
 
-    fn opened(at: &Path, options: Options) -> Writer {
+    fn opened(at: &Path, options: Options) -> ChainWriter {
         let directory = Directory::make(at).unwrap();
         let lock = directory.lock(Chain(0)).unwrap().unwrap();
-        Writer::open(directory, Chain(0), lock, options).unwrap()
+        ChainWriter::open(directory, Chain(0), lock, options).unwrap()
     }
 
     #[test]
@@ -233,7 +237,7 @@ mod tests {
         let mut writer = opened(directory.path(), options());
         drop(writer.append(&note(1)).unwrap());
         let before = writer.head();
-        // A descriptor without the right to write stands for a disk that is full.
+        // A read-only descriptor simulates a full disk.
         let path = file(directory.path());
         let whole = std::mem::replace(&mut writer.file, Arc::new(File::open(&path).unwrap()));
         let refused = writer.append(&note(2));

@@ -1,112 +1,41 @@
-//! palisaded, the broker: hears clients and tool output, and has no privilege.
+//! palisaded, the broker: it talks to clients, reads tool output, and has no privilege.
 //!
-//! [`start`] makes what needs privilege and gives that up; [`Started::serve`] hears clients.
-//! `call` has the life of a call, stage by stage.
+//! [`start`] does what needs privilege and then gives the privilege up; [`StartedDaemon::serve`]
+//! serves clients. The life of a tool call is in `pipeline::call`, stage by stage.
+//!
+//! Each folder has one responsibility, which its first lines state. A folder imports only folders
+//! that are listed after it:
+//!
+//! 1. `boot`: options, configuration, start and reload
+//! 2. `front`: sockets, connections, requests and replies
+//! 3. `pipeline`: the stages of a call
+//! 4. `changes`: changes of files, transactions, review of effects
+//! 5. `approval`: approval requests, approvers, answers
+//! 6. `cells`: sessions and the processes that serve them
+//! 7. `tools`: the tools, one file each
+//! 8. `telemetry`: audit log, journal, metrics, traces, observers
+//! 9. `stores`: output and undo on disk
+//! 10. `base`: the vocabulary that all of them share
 
-mod analyst;
-mod attachment;
-mod audit;
-mod call;
-mod capture;
-mod census;
-mod change;
-mod channel;
-mod checkpoint;
-mod cleared;
-mod closed;
-mod config;
-mod connection;
-mod context;
-mod course;
-mod diagnose;
-mod dry;
-mod effective;
-mod ended;
-mod errand;
-mod error;
-mod escaped;
-mod file;
-mod files;
-mod flight;
-mod gather;
-mod guard;
-mod invoke;
-mod job;
-mod journal;
-mod kept;
-mod launcher;
-mod launcher_process;
-mod linger;
-mod link;
-mod listen;
-mod lobby;
-mod lookup;
-mod metrics;
-mod moment;
-mod news;
-mod observe;
-mod observers;
-mod oom;
-mod options;
-mod order;
-mod outbox;
-mod outcome;
-mod output;
-mod overview;
-mod own;
-mod ownership;
-mod peer;
-mod privilege;
-mod prove;
-mod provider;
-mod quotas;
-mod reach;
-mod receipt;
-mod recorded;
-mod records;
-mod release;
-mod reload;
-mod roles;
-mod run;
-mod runner;
-mod scene;
-mod scrape;
-mod seen;
-mod serve;
-mod server;
-mod service;
-mod session;
-mod settings;
-mod spool;
-mod stages;
-mod standing;
-mod start;
-mod state;
-mod status;
-mod streams;
-mod survival;
-mod task;
-mod thinking;
-mod todos;
+mod approval;
+mod base;
+mod boot;
+mod cells;
+mod changes;
+mod front;
+mod pipeline;
+mod stores;
+mod telemetry;
 mod tools;
-mod traces;
-mod transaction;
-mod turn;
-mod undo;
-mod veil;
-mod watchdog;
-mod who;
-mod why;
-mod wire;
 
-pub use config::{AllowedPorts, ConfigError, LogFilter, Place};
-pub use launcher::LauncherError;
-pub use launcher_process::LauncherProcessError;
-pub use listen::ListenError;
-pub use options::Options;
-pub use ownership::UnsafePlace;
-pub use privilege::PrivilegeError;
-pub use settings::SettingsError;
-pub use start::{StartError, Started, start};
-pub use state::StateError;
+pub use boot::config::{AllowedPorts, ConfigError, ConfigPosition, LogFilter};
+pub use boot::launcher_process::LauncherProcessError;
+pub use boot::options::Options;
+pub use boot::ownership::UnsafePlace;
+pub use boot::privilege::PrivilegeError;
+pub use boot::settings::SettingsError;
+pub use boot::start::{StartError, StartedDaemon, start};
+pub use boot::state::StateError;
+pub use cells::launcher::LauncherError;
+pub use front::listen::ListenError;
 pub use tools::RegistryError;

@@ -1,4 +1,4 @@
-//! `palisaded`: hears clients and tool output, without privilege.
+//! `palisaded`: talks to clients and reads tool output, without privilege.
 
 use clap::Parser as _;
 use palisade_broker::{Options, StartError, start};
@@ -8,7 +8,7 @@ fn main() -> ExitCode {
     match run(Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Who was told has it shown to whom it concerns.
+            // `Told` was already reported to the client, which shows it to its user.
             if !matches!(error, StartError::Told(_)) {
                 eprintln!("palisaded: {}", error.text());
             }

@@ -1,11 +1,17 @@
-//! The tools: one file each, with its name, description, schema, what the judge needs to know, and
-//! how its arguments become a task. Broker, pure.
+//! The tools, one file each: name, description, schema, metadata for the judge, and how
+//! arguments become a task. Pure, except for the messages to providers. Runs in the broker.
+//!
+//! - Owns: the built-in tools, the registry, tools of providers.
+//! - May import: base.
+//! - Imported by: boot, front, pipeline, changes, approval.
 
 mod built_in;
 mod describe;
 mod provided;
+pub(crate) mod provider;
 mod registry;
 mod schema;
+pub(crate) mod thinking;
 mod tool;
 
 mod apply_patch;
@@ -25,6 +31,8 @@ mod make_dir;
 mod move_file;
 mod multi_edit;
 mod read_file;
+mod realpath;
+mod stat;
 mod todo_read;
 mod todo_write;
 mod tool_search;

@@ -1,12 +1,13 @@
-//! Users and groups as a session with a uid of its own sees them: where the host's files name the
-//! peer they name the session, so that programs find who they are. Room: the cell. Pure.
+//! The `/etc/passwd` and `/etc/group` that a session with a uid of its own sees. The peer's entry
+//! carries the session's ids, so that programs find their own account. Runs in the cell. Pure: no
+//! I/O.
 
 use palisade_plan::Runs;
 
-/// The name where the host's files have none for the peer.
+/// The account name used if the host's file has no entry for the peer.
 const NAME: &str = "palisade";
 
-/// A file of accounts that there is a session's own form of.
+/// A host account file that is rewritten for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accounts {
     /// `/etc/passwd`.
@@ -16,7 +17,7 @@ pub(crate) enum Accounts {
 }
 
 impl Accounts {
-    /// Which of them a path is, if it is one.
+    /// Returns the account file at `path`, or `None` for any other path.
     pub(crate) fn at(path: &std::path::Path) -> Option<Self> {
         match path.to_str() {
             Some("/etc/passwd") => Some(Self::Users),
@@ -25,7 +26,7 @@ impl Accounts {
         }
     }
 
-    /// The host's text with the session in the peer's place.
+    /// Returns the host's text with the session's ids in the peer's entry.
     pub(crate) fn of_session(self, host: &[u8], runs: &Runs) -> Vec<u8> {
         let (peer, own) = match self {
             Self::Users => (runs.peer.uid, runs.own.uid),

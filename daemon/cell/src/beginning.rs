@@ -1,26 +1,26 @@
-//! Whom a cell's process is before its first step. Room: the cell.
+//! The identity of a cell's process before its first step. Runs in the cell.
 
 use crate::failure::StepFailure;
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use palisade_plan::cell::BEGIN_AS_ROOT;
 
-/// Whom the process is when it takes its steps.
+/// The identity under which the process takes its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
-    /// Who started it.
+    /// The identity that it was started with.
     AsStarted,
-    /// Root, with the capabilities that it was started with and no others. What it makes for its
-    /// session belongs to root then; and the kernel takes from a process that was root what it
-    /// takes from no other when it becomes somebody else: the capabilities over files with the
-    /// borrowed identity, the ambient ones with the session's.
+    /// Root, with only the capabilities that the process was started with. The files that it makes
+    /// for its session then belong to root. The kernel also drops capabilities when root changes
+    /// identity, and in no other case: those over files while the session's identity is borrowed,
+    /// and the ambient ones when that identity is taken on for good.
     AsRoot,
 }
 
 impl Beginning {
-    /// What the arguments say.
+    /// Parses the command line.
     ///
     /// # Errors
-    /// The argument that no launcher gives.
+    /// The first argument that no launcher passes.
     pub fn told(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let told = match arguments.next() {
             None => Self::AsStarted,
@@ -30,7 +30,7 @@ impl Beginning {
         arguments.next().map_or(Ok(told), Err)
     }
 
-    /// Takes it on.
+    /// Switches the process to this identity.
     pub(crate) fn take(self) -> Result<(), StepFailure> {
         match self {
             Self::AsStarted => Ok(()),

@@ -1,5 +1,5 @@
-//! The session's identity, borrowed for what the file system must decide or own as the session.
-//! Room: the cell, while it has privilege.
+//! Borrows the session's identity for acts that the file system must permit, or whose files it must
+//! own, as the session. Runs in the cell, while it has privilege.
 
 use crate::failure::StepFailure;
 use caps::{CapSet, Capability};
@@ -8,13 +8,13 @@ use palisade_plan::Identity;
 use rustix::io::Errno;
 use std::io;
 
-/// Does something in the file system as the session would; where that is not the session's to do,
-/// as this process. The outer error: whose identity this process has is not certain any more.
+/// Runs `act` with the session's file system identity, and again as this process if that fails with
+/// `EACCES`. The outer error means that this process's identity is no longer certain.
 pub(crate) fn first_as<T>(
     identity: Identity,
     act: impl Fn() -> rustix::io::Result<T>,
 ) -> io::Result<rustix::io::Result<T>> {
-    let borrowed = Borrowed::take(identity).map_err(io::Error::other)?;
+    let borrowed = BorrowedIdentity::take(identity).map_err(io::Error::other)?;
     let done = act();
     borrowed.give_back().map_err(io::Error::other)?;
     Ok(match done {
@@ -23,23 +23,24 @@ pub(crate) fn first_as<T>(
     })
 }
 
-/// Capabilities by which the modes of files do not hold.
+/// The capabilities that override file permissions.
 const OVER_FILES: [Capability; 2] = [Capability::CAP_DAC_OVERRIDE, Capability::CAP_DAC_READ_SEARCH];
 
-/// The session's identity, borrowed.
-pub(crate) struct Borrowed {
-    own: Option<Own>,
+/// The session's file system identity, while this process has it.
+pub(crate) struct BorrowedIdentity {
+    own: Option<OwnIdentity>,
 }
 
-/// What this process was, and gets back.
-struct Own {
+/// This process's own identity, which `give_back` restores.
+struct OwnIdentity {
     uid: Uid,
     gid: Gid,
     over_files: Vec<Capability>,
 }
 
-impl Borrowed {
-    /// For finding what a peer names: root finds what lies behind other users' closed directories.
+impl BorrowedIdentity {
+    /// Takes the peer's identity for finding paths that the peer named. For a peer that is root,
+    /// root keeps its own, so that it can pass other users' closed directories.
     pub(crate) fn take_to_find(peer: Identity) -> Result<Self, StepFailure> {
         match geteuid().is_root() && peer.uid == 0 {
             true => Ok(Self { own: None }),
@@ -47,17 +48,19 @@ impl Borrowed {
         }
     }
 
-    /// An ordinary user's process has no other identity, and keeps its own.
+    /// Takes the session's identity. A process of an ordinary user has that identity already and
+    /// keeps it.
     pub(crate) fn take(identity: Identity) -> Result<Self, StepFailure> {
         if !geteuid().is_root() && geteuid().as_raw() == identity.uid {
             return Ok(Self { own: None });
         }
         match setgroups(&[]) {
-            // In a user namespace of its own even who is called root there keeps its groups.
+            // `setgroups` can be denied in a user namespace, even to the root of that namespace.
+            // The process then keeps its groups.
             Err(nix::errno::Errno::EPERM) if geteuid().as_raw() == identity.uid => {}
             done => done.map_err(StepFailure::kernel("setgroups"))?,
         }
-        let mut own = Own { uid: geteuid(), gid: getegid(), over_files: Vec::new() };
+        let mut own = OwnIdentity { uid: geteuid(), gid: getegid(), over_files: Vec::new() };
         for over_files in OVER_FILES {
             if caps::has_cap(None, CapSet::Effective, over_files).map_err(capability(over_files))? {
                 own.over_files.push(over_files);
@@ -65,7 +68,7 @@ impl Borrowed {
         }
         setfsgid(Gid::from_raw(identity.gid));
         setfsuid(Uid::from_raw(identity.uid));
-        // The only way to learn whether it worked is to ask again.
+        // `setfsuid` and `setfsgid` report no failure. A second call returns the value in force.
         if setfsuid(Uid::from_raw(identity.uid)).as_raw() != identity.uid
             || setfsgid(Gid::from_raw(identity.gid)).as_raw() != identity.gid
         {
@@ -73,7 +76,7 @@ impl Borrowed {
                 "the session's identity could not be borrowed".into(),
             ));
         }
-        // The kernel takes these from root that becomes somebody else, and from nobody else.
+        // The kernel drops these only when root changes identity, so drop them explicitly.
         for over_files in OVER_FILES {
             caps::drop(None, CapSet::Effective, over_files).map_err(capability(over_files))?;
         }

@@ -1,12 +1,12 @@
-//! Leaves behind what a process inherits from its parent: session, signals, umask, standard
-//! streams. Room: the cell.
+//! Separates a process from what it inherited from its parent: session, signals, umask, standard
+//! streams. Runs in the cell.
 
 use crate::{failure::StepFailure, kernel};
 use rustix::fs::{Mode, OFlags};
 
-/// A session, signal dispositions, signal mask and umask of its own.
+/// Starts a new session, and resets the signal dispositions, the signal mask and the umask.
 pub(crate) fn detach() -> Result<(), StepFailure> {
-    // EPERM means that it leads a session already, which is what is wanted.
+    // EPERM means that the process leads a session already, which is what is wanted.
     match rustix::process::setsid() {
         Ok(_) | Err(rustix::io::Errno::PERM) => {}
         Err(error) => return Err(StepFailure::kernel("setsid")(error)),
@@ -19,7 +19,7 @@ pub(crate) fn detach() -> Result<(), StepFailure> {
     Ok(())
 }
 
-/// `/dev/null` as standard input, output and error.
+/// Makes `/dev/null` the standard input, output and error.
 pub(crate) fn standard_streams() -> Result<(), StepFailure> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(StepFailure::kernel("open /dev/null"))?;

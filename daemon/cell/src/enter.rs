@@ -1,16 +1,17 @@
-//! From an executed process to a confined one: hear the setup, take the steps, say so, serve.
-//! Room: the cell.
+//! Takes a newly executed process to a confined one: it receives the setup, takes the steps,
+//! reports the result and serves. Runs in the cell.
 
 use crate::{
     beginning::Beginning,
     channel::Channel,
     failure::StepFailure,
     files, kernel,
-    receipt::{self, Promised},
-    runner::{self, Held, Left, Settling},
-    steps::{Given, Taken, take},
+    receipt::{self, StepPromises},
+    runner::{self, CommitResources, RunnerExit, RunnerResources},
+    seccomp,
+    steps::{StepInputs, StepResults, take},
     trial,
-    victim::Victim,
+    victim::OomScore,
 };
 use palisade_channel::{ChannelError, Datagrams};
 use palisade_plan::{
@@ -20,56 +21,59 @@ use palisade_plan::{
 use rustix::process::Signal;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
-/// Why a cell ended.
+/// The reason why a cell's process ended.
 #[derive(Debug, thiserror::Error)]
 pub enum EnterError {
-    /// Not started by the launcher, or cut off from it.
+    /// The process was not started by the launcher, or lost its connection to it.
     #[error("no launcher on standard input: {0}")]
     Launcher(#[from] ChannelError),
-    /// The kernel refused something before the first step.
+    /// A system call failed before the first step.
     #[error("{0}: {1}")]
     Kernel(&'static str, rustix::io::Errno),
-    /// Programs could not be made the first to be killed for want of memory.
+    /// The file through which programs are made the first victims of the OOM killer could not be
+    /// opened.
     #[error("open /proc/self/oom_score_adj: {0}")]
     Score(#[source] std::io::Error),
-    /// The setup makes no sense.
+    /// The setup announces more channels than descriptors came with it, or no channel.
     #[error("a setup for {channels} channels came with {descriptors} descriptors")]
     Setup {
-        /// Announced.
+        /// The number of channels announced.
         channels: u8,
-        /// Received.
+        /// The number of descriptors received.
         descriptors: usize,
     },
-    /// A step failed; the broker was told.
+    /// A step failed, and the broker was told.
     #[error("step {step}: {failure}")]
     Step {
-        /// Which.
+        /// The name of the step.
         step: &'static str,
-        /// Why.
+        /// The reason.
         failure: StepFailure,
     },
-    /// A transaction without a layer over its workspace.
+    /// The steps of a transaction laid no overlay over the workspace.
     #[error("a transaction's steps laid no layer over the workspace")]
     NoLayers,
-    /// The broker is gone.
+    /// The channel to the broker failed.
     #[error("channel to the broker: {0}")]
     Broker(String),
-    /// The runner could not go on.
+    /// The runner failed.
     #[error(transparent)]
     Runner(#[from] runner::RunnerError),
 }
 
-/// The whole life of a cell's process.
+/// Runs a cell's process from its start to its end.
 ///
 /// # Errors
-/// Whatever ended it but the end of its session.
+/// Whatever ended the process, except the end of its session.
 pub fn enter(beginning: Beginning) -> Result<(), EnterError> {
-    // It was executed by its descriptor, and would be shown by that number until it has a session.
+    // It was executed through a descriptor, so until it is renamed `ps` shows that descriptor's
+    // number.
     set_name(c"palisade-cell")?;
     let control = Datagrams::new(take_standard_input()?);
     die_with_the_launcher()?;
+    seccomp::prepare_fixed();
     let Some((setup, fds)) = control.receive::<Setup>()? else { return Ok(()) };
-    // Not earlier: by cgroup v1 only root may put a process of somebody else's into a group.
+    // Not earlier: under cgroup v1 only root may move another user's process into a group.
     beginning.take().map_err(|failure| EnterError::Step { step: "begin", failure })?;
     die_with_the_launcher()?;
     if setup.role == Role::Trial {
@@ -80,11 +84,11 @@ pub fn enter(beginning: Beginning) -> Result<(), EnterError> {
     }
     name_process(&setup)?;
     if setup.role == Role::Sweep {
-        confine(&setup, &control, &mut Given::default())?;
+        confine(&setup, &control, &mut StepInputs::default())?;
         return Ok(());
     }
     let (channels, mut given) = sort_out(&setup, fds, &control)?;
-    let victim = Victim::new().map_err(EnterError::Score)?;
+    let victim = OomScore::new().map_err(EnterError::Score)?;
     given.keep.push(victim.descriptor());
     match confine(&setup, &control, &mut given) {
         Ok((promised, taken)) => {
@@ -102,7 +106,7 @@ pub fn enter(beginning: Beginning) -> Result<(), EnterError> {
     }
 }
 
-/// Standard input becomes `/dev/null`; what it was is the launcher.
+/// Returns the launcher's socket, which is the standard input, and replaces that by `/dev/null`.
 fn take_standard_input() -> Result<OwnedFd, EnterError> {
     let control = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)
         .map_err(|e| EnterError::Kernel("take standard input", e))?;
@@ -112,14 +116,14 @@ fn take_standard_input() -> Result<OwnedFd, EnterError> {
     Ok(control)
 }
 
-/// The kernel kills this process when the launcher ends. Taking on an identity undoes it, so it
-/// is said again after each.
+/// Asks the kernel to kill this process when the launcher ends. Each change of identity cancels
+/// this, so it is called again after each one.
 fn die_with_the_launcher() -> Result<(), EnterError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|e| EnterError::Kernel("parent death signal", e))
 }
 
-/// What `ps` shows.
+/// Sets the process name that `ps` shows.
 fn name_process(setup: &Setup) -> Result<(), EnterError> {
     let role = match setup.role {
         Role::Files => "files",
@@ -141,7 +145,7 @@ fn sort_out(
     setup: &Setup,
     mut fds: Vec<OwnedFd>,
     control: &Datagrams,
-) -> Result<(Vec<Channel>, Given), EnterError> {
+) -> Result<(Vec<Channel>, StepInputs), EnterError> {
     let count = usize::from(setup.channels);
     if count == 0 || fds.len() < count {
         return Err(EnterError::Setup { channels: setup.channels, descriptors: fds.len() });
@@ -154,17 +158,18 @@ fn sort_out(
     let mut keep: Vec<_> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
     keep.push(control.as_fd().as_raw_fd());
     let channels = fds.into_iter().map(Channel::new).collect();
-    Ok((channels, Given { namespaces, overlay_users: None, scanned, keep }))
+    Ok((channels, StepInputs { namespaces, overlay_users: None, scanned, keep }))
 }
 
-/// Takes the steps. As soon as the small root stands the launcher may make runners in it.
+/// Takes the steps. Reports to the launcher as soon as the session's root is mounted, so that it
+/// can start runners there.
 fn confine(
     setup: &Setup,
     control: &Datagrams,
-    given: &mut Given,
-) -> Result<(Promised, Taken), EnterError> {
-    let promised = Promised::by(&setup.steps);
-    let mut taken = Taken::default();
+    given: &mut StepInputs,
+) -> Result<(StepPromises, StepResults), EnterError> {
+    let promised = StepPromises::by(&setup.steps);
+    let mut taken = StepResults::default();
     for step in setup.steps.clone() {
         let name = step.name();
         take(step, given, &mut taken)
@@ -172,7 +177,7 @@ fn confine(
         if name == palisade_plan::Step::NoNewPrivileges.name() {
             die_with_the_launcher()?;
         }
-        // Every mount stands from here on, and no namespace is made any more.
+        // From here on no mount is added and no namespace is created.
         if name == palisade_plan::Step::CloseDescriptors.name() && setup.role == Role::Files {
             let made: Vec<_> = taken.made.iter().map(|fd| fd.as_fd()).collect();
             control.send(&Report::Prepared, &made)?;
@@ -187,7 +192,7 @@ fn say(channels: &[Channel], ready: &Ready) -> Result<(), EnterError> {
     first.send(ready).map_err(|e| EnterError::Broker(e.to_string()))
 }
 
-/// Tells the broker which step failed; gives the error that ends the process.
+/// Tells the broker which step failed, and returns the error that ends the process.
 fn fail(channels: &[Channel], error: EnterError) -> EnterError {
     let (step, fault) = match &error {
         EnterError::Step { step, failure } => (*step, failure.fault()),
@@ -210,8 +215,8 @@ fn serve(
     role: Role,
     mut channels: Vec<Channel>,
     control: Datagrams,
-    taken: Taken,
-    victim: Victim,
+    taken: StepResults,
+    victim: OomScore,
 ) -> Result<(), EnterError> {
     match role {
         Role::Files | Role::Trial | Role::Sweep => {
@@ -223,7 +228,8 @@ fn serve(
         Role::Runner | Role::Reader => {
             let channel =
                 channels.pop().ok_or(EnterError::Setup { channels: 0, descriptors: 0 })?;
-            let held = Held { landlock: taken.landlock, victim, recorder: taken.recorder };
+            let held =
+                RunnerResources { landlock: taken.landlock, victim, recorder: taken.recorder };
             runner::serve(channel, control, held, None)?;
             Ok(())
         }
@@ -233,11 +239,12 @@ fn serve(
             };
             let view = taken.seen();
             let Some(mut layers) = taken.layers else { return Err(EnterError::NoLayers) };
-            let held = Held { landlock: taken.landlock, victim, recorder: taken.recorder };
-            let settling = Settling { layers: &mut layers, view: &view, file: &file };
+            let held =
+                RunnerResources { landlock: taken.landlock, victim, recorder: taken.recorder };
+            let settling = CommitResources { layers: &mut layers, view: &view, file: &file };
             match runner::serve(channel, control, held, Some(settling))? {
-                Left::Nobody => return Ok(()),
-                Left::Launcher { control, since } => {
+                RunnerExit::Nobody => return Ok(()),
+                RunnerExit::Launcher { control, since } => {
                     watch(control);
                     layers.since = since;
                 }
@@ -248,10 +255,12 @@ fn serve(
     }
 }
 
-/// Ends the process when the launcher goes: the death signal is lost if it went in between.
+/// Ends the process when the launcher ends. The death signal alone is not enough: it is lost if the
+/// launcher ended before it was requested.
 fn watch(control: Datagrams) {
     std::thread::spawn(move || {
-        // Anything that comes, or nothing any more: the launcher never speaks twice.
+        // The launcher sends nothing after the setup, so any message, or the end of the connection,
+        // means the end.
         drop(control.receive::<Setup>());
         kernel::exit_now(0);
     });

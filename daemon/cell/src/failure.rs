@@ -1,55 +1,56 @@
-//! Why a process is not confined as it should be.
+//! Reasons why a process could not be confined as planned. Runs in the cell.
 
 use palisade_plan::{Path, cell::Fault};
 use std::io;
 
-/// Why a step could not be taken.
+/// The reason why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StepFailure {
-    /// The kernel refused an act.
+    /// A system call failed.
     #[error("{act}: {source}")]
     Kernel {
-        /// What was being done.
+        /// The act that was attempted.
         act: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The workspace can not be used.
     #[error("workspace {path:?}: {why}")]
     Workspace {
-        /// The workspace.
+        /// The path of the workspace.
         path: Path,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// A mount whose files can not be shown as the session's own.
+    /// A mount can not show its files as owned by the session.
     #[error(
-        "{path:?} is to be written by a session with a uid of its own, and {mount:?} ({kind}) can not \
-         show its files as the session's: {why}"
+        "{path:?} is writable for a session with its own uid, but the files of {mount:?} ({kind}) \
+         can not be mapped to that uid: {why}"
     )]
     Mount {
-        /// What the session was to have.
+        /// The path that the session was to write.
         path: Path,
-        /// The mount.
+        /// The mount point.
         mount: Path,
-        /// Of which file system.
+        /// The file system type.
         kind: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         why: String,
     },
-    /// What is in force afterwards is not what was asked for.
+    /// A restriction is not in force as the step requires, or could not be set up for a reason
+    /// other than a failed system call.
     #[error("{0}")]
     NotInForce(String),
 }
 
 impl StepFailure {
-    /// For `map_err`: a failed act of the kernel.
+    /// Returns a closure for `map_err` that wraps the error of a failed system call.
     pub fn kernel<E: Into<io::Error>>(act: impl Into<String>) -> impl FnOnce(E) -> Self {
         let act = act.into();
         move |source| Self::Kernel { act, source: source.into() }
     }
 
-    /// Whose fault it was.
+    /// Returns which party has to fix this failure: host, workspace or mount.
     pub(crate) const fn fault(&self) -> Fault {
         match self {
             Self::Workspace { .. } => Fault::Workspace,

@@ -1,14 +1,14 @@
-//! Serves a session's file tools: one thread for each channel, in the confined process.
-//! Room: the cell.
+//! Serves a session's file tools: one thread per channel, in the confined process. Runs in the
+//! cell.
 //!
-//! A request has one answer, but for `Read`, whose pieces come before it. A write that fails is
-//! answered at once; what the broker had sent of its content by then is passed over.
+//! Each request has one reply, except `Read`, whose pieces are sent before it. A write that fails
+//! is answered at once, and content that the broker sent before it learned of that is skipped.
 
 use crate::{
     channel::Channel,
     hidden::{self, Scan},
     overlay::Layers,
-    parts::Parts,
+    parts::ChangeParts,
     tools::{self, Listing, Stop},
     view::View,
 };
@@ -26,41 +26,41 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Patterns are compiled by recursion.
+/// The stack size of a thread. Patterns are compiled by recursion.
 const STACK: usize = 2 * 1024 * 1024;
 
-/// How long the other channels have to take back what they were doing when the session ends.
+/// The time limit for the other channels to roll back their work when the session ends.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Why the file tools are not served, or no longer.
+/// The reason why the file tools are not served, or are no longer served.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    /// There was nothing to serve.
+    /// The list of channels is empty.
     #[error("no channel to serve")]
     NoChannels,
-    /// The kernel gave no thread.
+    /// A thread could not be started.
     #[error("can not start a thread for a channel: {0}")]
     Thread(#[source] io::Error),
-    /// A channel could not be ended.
+    /// A channel could not be shut down.
     #[error("can not end a channel: {0}")]
     Shut(#[source] ChannelError),
-    /// Every channel broke; this is how the last did.
+    /// Every channel broke; the text is the reason of the last one.
     #[error("every channel broke, the last one so: {0}")]
     Broken(String),
 }
 
-/// How a channel ended.
-enum End {
+/// The way in which a channel ended.
+enum ChannelEnd {
     /// The broker closed it: the session is over.
     Closed,
-    /// What came on it made no sense, or it could not be used. Others are not affected.
+    /// A message made no sense, or the channel failed. Other channels are not affected.
     Broken(String),
 }
 
 /// Serves the channels until the broker closes one of them, or all are broken.
 ///
 /// # Errors
-/// If it could not be begun, or no channel is left though none was closed.
+/// If serving could not be started, or every channel broke and none was closed.
 pub fn serve(channels: Vec<Channel>, view: View) -> Result<(), FilesError> {
     if channels.is_empty() {
         return Err(FilesError::NoChannels);
@@ -76,7 +76,7 @@ pub fn serve(channels: Vec<Channel>, view: View) -> Result<(), FilesError> {
             .stack_size(STACK)
             .spawn(move || {
                 let end = attend(&channel, &view, &scan, None);
-                // The receiver is gone only when the process is about to end.
+                // The receiver is dropped only when the process is about to end.
                 report.send(end).ok();
             })
             .map_err(FilesError::Thread)?;
@@ -85,17 +85,17 @@ pub fn serve(channels: Vec<Channel>, view: View) -> Result<(), FilesError> {
     let mut last = String::from("its thread ended");
     for (ended, end) in ends.iter().enumerate() {
         match end {
-            End::Closed => return finish(&channels, &ends, channels.len() - ended - 1),
-            End::Broken(why) => last = why,
+            ChannelEnd::Closed => return finish(&channels, &ends, channels.len() - ended - 1),
+            ChannelEnd::Broken(why) => last = why,
         }
     }
     Err(FilesError::Broken(last))
 }
 
-/// Ends the other channels, and waits a little for their writes to be taken back.
+/// Shuts the other channels down, and waits up to `GRACE` for their writes to be rolled back.
 fn finish(
     channels: &[Arc<Channel>],
-    ends: &mpsc::Receiver<End>,
+    ends: &mpsc::Receiver<ChannelEnd>,
     running: usize,
 ) -> Result<(), FilesError> {
     for channel in channels {
@@ -104,25 +104,25 @@ fn finish(
     let until = Instant::now() + GRACE;
     for _thread in 0..running {
         match ends.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(End::Closed | End::Broken(_)) => {}
+            Ok(ChannelEnd::Closed | ChannelEnd::Broken(_)) => {}
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
     Ok(())
 }
 
-/// Settles a transaction until the broker closes the channel.
+/// Serves the commit or discard of a transaction until the broker closes the channel.
 ///
 /// # Errors
 /// If the channel broke.
 pub fn settle(channel: &Channel, view: View, mut layers: Layers) -> Result<(), FilesError> {
     match attend(channel, &view, &Mutex::default(), Some(&mut layers)) {
-        End::Closed => Ok(()),
-        End::Broken(why) => Err(FilesError::Broken(why)),
+        ChannelEnd::Closed => Ok(()),
+        ChannelEnd::Broken(why) => Err(FilesError::Broken(why)),
     }
 }
 
-/// Settles a transaction whose program stands still: answers one message.
+/// Answers one message about a transaction whose program is frozen.
 ///
 /// # Errors
 /// If the channel was closed or broke.
@@ -130,11 +130,16 @@ pub(crate) fn settle_one(
     channel: &Channel,
     view: &View,
     layers: &mut Layers,
-    pending: &mut Pending,
+    pending: &mut PendingInput,
 ) -> Result<(), FilesError> {
     let scan = Mutex::default();
-    let mut desk =
-        Desk { channel, view, scan: &scan, layers: Some(layers), pending: std::mem::take(pending) };
+    let mut desk = ChannelServer {
+        channel,
+        view,
+        scan: &scan,
+        layers: Some(layers),
+        pending: std::mem::take(pending),
+    };
     let done = desk.one();
     *pending = desk.pending;
     match done {
@@ -143,33 +148,38 @@ pub(crate) fn settle_one(
     }
 }
 
-/// Serves one channel to its end, and closes it.
-fn attend(channel: &Channel, view: &View, scan: &Mutex<Scan>, layers: Option<&mut Layers>) -> End {
-    let mut desk = Desk { channel, view, scan, layers, pending: Pending::default() };
+/// Serves one channel until it ends, and shuts it down.
+fn attend(
+    channel: &Channel,
+    view: &View,
+    scan: &Mutex<Scan>,
+    layers: Option<&mut Layers>,
+) -> ChannelEnd {
+    let mut desk = ChannelServer { channel, view, scan, layers, pending: PendingInput::default() };
     let stop = loop {
         if let Err(stop) = desk.one() {
             break stop;
         }
     };
     let end = match stop {
-        Stop::Closed => End::Closed,
+        Stop::Closed => ChannelEnd::Closed,
         stop @ (Stop::Broken(_) | Stop::OutOfOrder(_) | Stop::Abandoned | Stop::Failed(_)) => {
-            End::Broken(why(stop))
+            ChannelEnd::Broken(why(stop))
         }
     };
-    if let End::Broken(why) = &end {
+    if let ChannelEnd::Broken(why) = &end {
         let message = format!("this channel is closed: {why}");
         let told = FileError { kind: FileErrorKind::Broken, errno: 0, message, about: None };
-        // A channel that broke may well not carry this.
+        // A channel that broke may be unable to carry this message.
         channel.send(&FileReply::Failed(told)).ok();
     }
     match channel.shut() {
         Ok(()) => end,
-        Err(error) => End::Broken(error.to_string()),
+        Err(error) => ChannelEnd::Broken(error.to_string()),
     }
 }
 
-/// Why a channel is of no use any more.
+/// Describes why a channel can not be used any more.
 fn why(stop: Stop) -> String {
     match stop {
         Stop::Closed => "the broker closed it".to_owned(),
@@ -180,15 +190,15 @@ fn why(stop: Stop) -> String {
     }
 }
 
-/// What may still come on a channel.
+/// Input that may still arrive on a channel.
 #[derive(Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingInput {
     leftovers: Leftovers,
-    /// Parts of a change that is to come.
-    parts: Parts,
+    /// The parts received so far of a change that is sent in several messages.
+    parts: ChangeParts,
 }
 
-/// Whether content, or the word to give it up, may still come for a change that is over.
+/// The possibility that content or `Abandon` still arrives for a change that is over.
 #[derive(Clone, Copy, Default)]
 enum Leftovers {
     #[default]
@@ -196,18 +206,18 @@ enum Leftovers {
     Possible,
 }
 
-struct Desk<'a> {
+struct ChannelServer<'a> {
     channel: &'a Channel,
     view: &'a View,
-    /// What is known of hidden names.
+    /// The hidden names found so far.
     scan: &'a Mutex<Scan>,
-    /// A transaction's, of which nothing else is asked.
+    /// The layers of a transaction. If set, only requests about the transaction are answered.
     layers: Option<&'a mut Layers>,
-    pending: Pending,
+    pending: PendingInput,
 }
 
-impl Desk<'_> {
-    /// Takes one message and answers it.
+impl ChannelServer<'_> {
+    /// Receives one message and answers it.
     fn one(&mut self) -> Result<(), Stop> {
         let Some((request, fds)) = self.channel.receive::<FileRequest>()? else {
             return Err(Stop::Closed);
@@ -223,7 +233,7 @@ impl Desk<'_> {
         self.pending.leftovers = Leftovers::None;
         let Some(request) = self.pending.parts.take(request)? else { return Ok(()) };
         if request == FileRequest::Abandon {
-            // The call was over before it came, or was stopped by the sight of it.
+            // The call ended before this message came, or stopped because of it.
             return Ok(());
         }
         if matches!(request, FileRequest::Change(_)) {
@@ -267,7 +277,7 @@ impl Desk<'_> {
                 return tools::read(self.channel, path, *part, *most, *form, self.view);
             }
             FileRequest::List { path, recursive, skip, limit, choice } => {
-                let reach = tools::Reach::from_recursive(*recursive);
+                let reach = tools::WalkDepth::from_recursive(*recursive);
                 let asked = Listing { path, reach, skip: *skip, limit: *limit, choice };
                 tools::list(self.channel, &asked, self.view)?
             }
@@ -291,11 +301,12 @@ impl Desk<'_> {
     }
 }
 
-impl Desk<'_> {
-    /// Finds the hidden names, or hands over what there is to keep of them.
+impl ChannelServer<'_> {
+    /// Searches for hidden names, and sends them or, with `keep`, the whole scan for a later
+    /// session.
     fn look_for_hidden(&self, keep: bool, mut fds: Vec<OwnedFd>) -> Result<(), Stop> {
         let failed = |error: io::Error| {
-            let message = format!("what the profile hides can not be found: {error}");
+            let message = format!("the hidden names can not be determined: {error}");
             let (kind, errno) = (FileErrorKind::FileSystem, error.raw_os_error().unwrap_or(0));
             FileError { kind, errno, message, about: None }
         };
@@ -313,12 +324,11 @@ impl Desk<'_> {
     }
 }
 
-/// Runs a tool. Its panic is a failure of this call alone: a tool keeps nothing from one call to
-/// the next.
+/// Runs a tool. A panic fails this call alone, because a tool keeps no state between calls.
 fn contained(tool: impl FnOnce() -> Result<(), Stop>) -> Result<(), Stop> {
     panic::catch_unwind(AssertUnwindSafe(tool)).unwrap_or_else(|_panic| {
-        let message = "the tool failed by a fault of its own, and may have done a part: look at \
-                       the file before you try again"
+        let message = "the tool failed because of an internal error, and may have made a part of \
+                       the change: check the file before you try again"
             .into();
         Err(FileError { kind: FileErrorKind::FileSystem, errno: 0, message, about: None }.into())
     })

@@ -26,7 +26,7 @@ fn the_end_of_one_channel_ends_the_session() {
     let mut broker = Broker::with_channels(FILE_CHANNELS);
     drop(broker.channels.pop());
     broker.server.take().unwrap().join().unwrap().unwrap();
-    // The other channels were ended with it.
+    // The other channels were shut down with it.
     for channel in &broker.channels {
         assert!(channel.receive::<FileReply>().unwrap().is_none());
     }
@@ -126,7 +126,7 @@ fn leftovers_of_a_failed_write_are_passed_over() {
     let broker = Broker::with_channels(1);
     fs::create_dir(broker.path("dir").as_path()).unwrap();
     let write = |name: &str| writing(&broker.path(name), WriteMode::Overwrite, 100);
-    // The broker sends on, not knowing yet; or gives up.
+    // The broker keeps sending until it learns of the failure, or abandons the call.
     broker.send(&write("dir"));
     broker.send(&content(b"one", false));
     broker.send(&content(b"two", true));

@@ -1,7 +1,7 @@
-//! Stops every process of a call where it is, and lets it go on. Room: the cell, the first process of
-//! its PID namespace.
+//! Stops every process of a call, and resumes it. Runs in the cell, as the first process of its PID
+//! namespace.
 
-use crate::tree::Tree;
+use crate::tree::ProcessTree;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -13,28 +13,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long it may take until all of them stand still.
+/// The time limit for freezing in all.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long one attempt may take. A process in the middle of `vfork` waits for its child, which is
-/// stopped: then all go on for a moment.
+/// The time limit of one attempt. A process inside `vfork` waits for its child, and never stops if
+/// the child was stopped. All processes are then resumed for a moment.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Processes that stand still.
+/// The processes of a call, all of them stopped.
 #[derive(Debug)]
-pub(crate) struct Frozen {
-    /// Those that were stopped already, by somebody of their own.
+pub(crate) struct FrozenProcesses {
+    /// The processes that were stopped before by a process of the call.
     before: BTreeSet<i32>,
 }
 
-impl Frozen {
-    /// Stops all of them, and waits until they stand still.
-    pub(crate) fn freeze(tree: Tree) -> io::Result<Self> {
+impl FrozenProcesses {
+    /// Stops all processes, and waits until every one of them is stopped.
+    pub(crate) fn freeze(tree: ProcessTree) -> io::Result<Self> {
         match tree {
-            Tree::Namespace => {}
-            Tree::Children => return Err(io::Error::other("its processes have no PID namespace")),
+            ProcessTree::Namespace => {}
+            ProcessTree::Children => {
+                return Err(io::Error::other("its processes have no PID namespace"));
+            }
         }
         let before: BTreeSet<i32> =
             processes()?.into_iter().filter(|pid| is_stopped(*pid)).collect();
@@ -53,8 +55,8 @@ impl Frozen {
         }
     }
 
-    /// Lets them go on, but for those that were stopped before. Children before their parents, which
-    /// would else learn that they are stopped.
+    /// Resumes all processes except those that were stopped before. Children are resumed before
+    /// their parents, which would otherwise be told that a child is stopped.
     pub(crate) fn thaw(self) -> io::Result<()> {
         for pid in processes()?.into_iter().rev().filter(|pid| !self.before.contains(pid)) {
             signal(Pid::from_raw(pid), Signal::SIGCONT);
@@ -63,14 +65,14 @@ impl Frozen {
     }
 }
 
-/// A process that has ended needs no signal.
+/// Sends a signal. Errors are ignored: a process that has ended needs none.
 fn signal(pid: Pid, signal: Signal) {
     match kill(pid, signal) {
         Ok(()) | Err(_) => {}
     }
 }
 
-/// Every process of the namespace but this one.
+/// Returns every process of the namespace except this one.
 fn processes() -> io::Result<BTreeSet<i32>> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mut found = BTreeSet::new();
@@ -94,7 +96,7 @@ fn all_stopped(until: Instant) -> io::Result<bool> {
     }
 }
 
-/// Whether every thread of a process is stopped, or nothing of it runs any more.
+/// Whether every thread of the process is stopped or has ended.
 fn stands_still(pid: i32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
     threads.flatten().all(|thread| {
@@ -103,13 +105,14 @@ fn stands_still(pid: i32) -> bool {
     })
 }
 
-/// Whether a process is stopped already.
+/// Whether the process is stopped.
 fn is_stopped(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|stat| state(&stat) == Some('T'))
 }
 
-/// The letter after the name, which may have anything in it.
+/// Returns the state letter of a `stat` line. It follows the last `) `, because the process name
+/// may contain any characters.
 fn state(stat: &str) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }

@@ -1,5 +1,5 @@
-//! Finds the hidden names of a workspace: every directory is read once, and again when it changed.
-//! Room: the cell.
+//! Finds the names in a workspace that the profile hides. Every directory is read once, and again
+//! after it changed. Runs in the cell.
 
 mod kept;
 
@@ -18,21 +18,22 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A change that comes so soon after another may leave a directory with the same times.
+/// The time after one change in which another may leave the directory's times unchanged.
 const GRAIN: Duration = Duration::from_millis(50);
 
-/// The same where times have whole seconds only.
+/// The value of `GRAIN` for file systems that store times in whole seconds.
 const COARSE: Duration = Duration::from_millis(2500);
 
-/// The most directories; what is below more is not shown at all.
+/// The maximum number of directories that are searched. A directory beyond that is hidden as a
+/// whole.
 const MOST: u64 = 2_000_000;
 
-/// The longest path that the kernel takes.
+/// The maximum length of a path that the kernel accepts.
 const LONGEST: usize = 4095;
 
 const BUFFER: usize = 32 * 1024;
 
-/// What there is of a directory: by these it is known whether it was changed.
+/// The inode number and times of a directory, which show whether it changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Stamp {
     ino: u64,
@@ -40,78 +41,79 @@ struct Stamp {
     ctime: (i64, u32),
 }
 
-/// A directory as it was read.
+/// A directory as it was last read.
 #[derive(Debug, Default)]
-pub(crate) struct Node {
+pub(crate) struct ScannedDirectory {
     name: Vec<u8>,
     stamp: Stamp,
-    /// It was read so long after its last change that the next one has another time.
+    /// Whether the directory was read long enough after its last change that another change must
+    /// show in its times.
     settled: bool,
     below: Vec<Self>,
-    /// What in it is hidden.
+    /// The hidden names in this directory.
     hits: Vec<Vec<u8>>,
 }
 
-/// What is known of a workspace.
+/// The hidden names of a workspace, and the directories that were read to find them.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    root: Node,
-    /// For numbers that nobody can foresee.
+    root: ScannedDirectory,
+    /// Random hash keys, so that a generation number can not be predicted.
     keys: RandomState,
 }
 
-/// What a look at all of it came to.
+/// The counts of one refresh.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Counts {
-    /// Hidden names.
+pub(crate) struct ScanCounts {
+    /// Hidden names found.
     pub(crate) found: u64,
-    /// Directories that were read.
+    /// Directories read.
     pub(crate) read: u64,
-    /// Directories in all.
+    /// Directories visited.
     directories: u64,
 }
 
-struct Looking<'a> {
+struct ScanWalk<'a> {
     workspace: BorrowedFd<'a>,
     hidden: &'a Matcher,
     now: Duration,
-    /// The path of the directory that is looked at.
+    /// The path of the directory being visited.
     path: Vec<u8>,
-    counts: Counts,
+    counts: ScanCounts,
 }
 
-/// What became of a directory.
-enum Seen {
+/// The result of visiting a directory.
+enum VisitResult {
     There,
     Gone,
-    /// It can be entered and not be listed, so what in it is hidden can not be found.
+    /// The directory can be entered but not listed, so hidden names in it can not be found.
     Closed,
 }
 
 impl Scan {
-    /// Brings it up to date.
-    pub(crate) fn refresh(&mut self, view: &View) -> Result<Counts, Errno> {
+    /// Reads every directory that is new or has changed since the last refresh.
+    pub(crate) fn refresh(&mut self, view: &View) -> Result<ScanCounts, Errno> {
         if view.veil.hidden.is_empty() {
-            return Ok(Counts::default());
+            return Ok(ScanCounts::default());
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let workspace = rustix::fs::open(&view.workspace, flags, Mode::empty())?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut looking = Looking {
+        let mut looking = ScanWalk {
             workspace: workspace.as_fd(),
             hidden: &view.veil.hidden,
             now,
             path: Vec::new(),
-            counts: Counts::default(),
+            counts: ScanCounts::default(),
         };
         match looking.directory(&mut self.root)? {
-            Seen::There => Ok(looking.counts),
-            Seen::Gone => Err(Errno::NOENT),
-            Seen::Closed => Err(Errno::ACCESS),
+            VisitResult::There => Ok(looking.counts),
+            VisitResult::Gone => Err(Errno::NOENT),
+            VisitResult::Closed => Err(Errno::ACCESS),
         }
     }
 
-    /// The paths of all that is hidden, relative to the workspace.
+    /// Returns the paths of all hidden names, relative to the workspace.
     pub(crate) fn hits(&self) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         gather(&self.root, &mut Vec::new(), &mut all);
@@ -120,8 +122,8 @@ impl Scan {
 }
 
 impl Scan {
-    /// A number for what is hidden, and for the directories that lead there, whose modes and times
-    /// are seen where it is hidden.
+    /// Returns a number that identifies the hidden names and the directories that lead to them. The
+    /// directories count because their modes and times are visible where the names are hidden.
     pub(crate) fn generation(&self) -> u64 {
         let mut hash = self.keys.build_hasher();
         leading(&self.root, &mut hash);
@@ -129,8 +131,8 @@ impl Scan {
     }
 }
 
-/// Takes in a directory, if something in it or below is hidden.
-fn leading(node: &Node, hash: &mut impl Hasher) -> bool {
+/// Adds a directory to the hash if it, or a directory below it, has a hidden name.
+fn leading(node: &ScannedDirectory, hash: &mut impl Hasher) -> bool {
     let mut below = Vec::new();
     for one in &node.below {
         let mut own = DefaultHasher::new();
@@ -146,7 +148,7 @@ fn leading(node: &Node, hash: &mut impl Hasher) -> bool {
     true
 }
 
-fn gather(node: &Node, path: &mut Vec<u8>, all: &mut Vec<Vec<u8>>) {
+fn gather(node: &ScannedDirectory, path: &mut Vec<u8>, all: &mut Vec<Vec<u8>>) {
     all.extend(node.hits.iter().map(|name| [path.as_slice(), name].concat()));
     for below in &node.below {
         let length = path.len();
@@ -157,40 +159,40 @@ fn gather(node: &Node, path: &mut Vec<u8>, all: &mut Vec<Vec<u8>>) {
     }
 }
 
-impl Looking<'_> {
-    fn directory(&mut self, node: &mut Node) -> Result<Seen, Errno> {
+impl ScanWalk<'_> {
+    fn directory(&mut self, node: &mut ScannedDirectory) -> Result<VisitResult, Errno> {
         self.counts.directories += 1;
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::MTIME | StatxFlags::CTIME;
         let stat = match rustix::fs::statx(self.workspace, self.here(), flags, wanted) {
             Ok(stat) => stat,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Seen::Gone),
-            // What is above it can not be entered.
-            Err(Errno::ACCESS) => return Ok(Seen::Gone),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(VisitResult::Gone),
+            // A directory above can not be entered.
+            Err(Errno::ACCESS) => return Ok(VisitResult::Gone),
             Err(error) => return Err(error),
         };
         if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::Directory {
-            return Ok(Seen::Gone);
+            return Ok(VisitResult::Gone);
         }
         let stamp = stamp(&stat);
         if !node.settled || node.stamp != stamp {
             match self.read(node)? {
-                Seen::There => {}
-                other @ (Seen::Gone | Seen::Closed) => return Ok(other),
+                VisitResult::There => {}
+                other @ (VisitResult::Gone | VisitResult::Closed) => return Ok(other),
             }
             node.settled = self.is_settled(stamp.mtime) && self.is_settled(stamp.ctime);
             node.stamp = stamp;
         }
         self.counts.found += node.hits.len() as u64;
         self.below(node)?;
-        Ok(Seen::There)
+        Ok(VisitResult::There)
     }
 
     fn here(&self) -> &[u8] {
         if self.path.is_empty() { b"." } else { &self.path }
     }
 
-    fn below(&mut self, node: &mut Node) -> Result<(), Errno> {
+    fn below(&mut self, node: &mut ScannedDirectory) -> Result<(), Errno> {
         let mut closed = Vec::new();
         for below in &mut node.below {
             let length = self.path.len();
@@ -199,9 +201,9 @@ impl Looking<'_> {
             }
             self.path.extend_from_slice(&below.name);
             let too_much = self.path.len() > LONGEST || self.counts.directories >= MOST;
-            let seen = if too_much { Seen::Closed } else { self.directory(below)? };
+            let seen = if too_much { VisitResult::Closed } else { self.directory(below)? };
             self.path.truncate(length);
-            if matches!(seen, Seen::Closed) {
+            if matches!(seen, VisitResult::Closed) {
                 closed.push(below.name.clone());
             }
         }
@@ -209,7 +211,7 @@ impl Looking<'_> {
             self.counts.found += closed.len() as u64;
             node.below.retain(|below| !closed.contains(&below.name));
             node.hits.append(&mut closed);
-            // Whether it is still closed is seen by looking.
+            // Read it again next time, to see whether the directory is still closed.
             node.settled = false;
         }
         Ok(())
@@ -221,15 +223,15 @@ impl Looking<'_> {
         changed + grain < self.now
     }
 
-    /// Reads a directory; what is known of those in it stays known.
-    fn read(&mut self, node: &mut Node) -> Result<Seen, Errno> {
+    /// Reads a directory, and keeps the results for subdirectories that still exist.
+    fn read(&mut self, node: &mut ScannedDirectory) -> Result<VisitResult, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let way = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let here = self.here().to_vec();
         let opened = rustix::fs::openat2(self.workspace, &here[..], flags, Mode::empty(), way);
         let dir = match opened {
             Ok(dir) => dir,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Seen::Gone),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(VisitResult::Gone),
             Err(Errno::ACCESS) => {
                 let enter = rustix::fs::accessat(
                     self.workspace,
@@ -237,13 +239,13 @@ impl Looking<'_> {
                     Access::EXEC_OK,
                     AtFlags::EACCESS,
                 );
-                return Ok(if enter.is_ok() { Seen::Closed } else { Seen::Gone });
+                return Ok(if enter.is_ok() { VisitResult::Closed } else { VisitResult::Gone });
             }
             Err(error) => return Err(error),
         };
         self.counts.read += 1;
         let known = std::mem::take(&mut node.below);
-        let mut known: HashMap<Vec<u8>, Node> =
+        let mut known: HashMap<Vec<u8>, ScannedDirectory> =
             known.into_iter().map(|below| (below.name.clone(), below)).collect();
         node.hits.clear();
         let mut buffer = Vec::with_capacity(BUFFER);
@@ -258,11 +260,12 @@ impl Looking<'_> {
             if self.hidden.entry(&self.path, name, kind).is_some() {
                 node.hits.push(name.to_vec());
             } else if kind == Kind::Directory {
-                let new = || Node { name: name.to_vec(), ..Node::default() };
+                let new =
+                    || ScannedDirectory { name: name.to_vec(), ..ScannedDirectory::default() };
                 node.below.push(known.remove(name).unwrap_or_else(new));
             }
         }
-        Ok(Seen::There)
+        Ok(VisitResult::There)
     }
 }
 
@@ -274,7 +277,8 @@ fn stamp(stat: &Statx) -> Stamp {
     }
 }
 
-/// What an entry is. What can not be told is whatever a pattern asks for.
+/// Returns the kind of a directory entry. An entry whose kind can not be found out matches patterns
+/// of every kind.
 pub(crate) fn kind(dir: &OwnedFd, name: &[u8], told: FileType) -> Kind {
     if told != FileType::Unknown {
         return kind_of(told);
@@ -283,7 +287,7 @@ pub(crate) fn kind(dir: &OwnedFd, name: &[u8], told: FileType) -> Kind {
     stat.map_or(Kind::Either, |stat| kind_of(FileType::from_raw_mode(stat.st_mode)))
 }
 
-/// What a file is, as far as a pattern asks.
+/// Converts a file type to the kinds that patterns tell apart.
 pub(crate) const fn kind_of(kind: FileType) -> Kind {
     match kind {
         FileType::Directory => Kind::Directory,

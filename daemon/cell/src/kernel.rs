@@ -1,5 +1,5 @@
-//! The one file of this crate with `unsafe`: system calls that no safe wrapper offers. Each
-//! function is safe to call; each block says why. Room: the cell.
+//! System calls that no safe wrapper offers. This is the one file of the crate with `unsafe`. Each
+//! function is safe to call, and each block says why. Runs in the cell.
 #![allow(unsafe_code)]
 
 use std::{
@@ -32,14 +32,15 @@ impl Image {
         Self { candidates, _strings: strings, argv: argv_pointers, envp }
     }
 
-    /// Where its environment lies: by this its own execution is told from any other.
+    /// Returns the address of the environment array. It identifies this image's own `execve` among
+    /// others.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.envp.as_ptr().expose_provenance() as u64
     }
 
-    /// Executes the first candidate that can be; returns only on failure, with the errno that
-    /// tells most: `EACCES` of any candidate before `ENOENT` of all.
+    /// Executes the first candidate that can be executed. Returns only on failure, with the most
+    /// informative errno: `EACCES` of any candidate, otherwise `ENOENT`.
     #[must_use]
     pub fn execute(&self) -> i32 {
         let mut told = libc::ENOENT;
@@ -65,7 +66,7 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Where a child runs between its birth and its execution. Sixteen times what it needs.
+/// The size of the stack on which a child runs until it executes a program. Sixteen times the need.
 const CHILD_STACK: usize = 64 * 1024;
 
 /// A stack for children, one at a time.
@@ -73,30 +74,32 @@ const CHILD_STACK: usize = 64 * 1024;
 pub struct ChildStack(Box<[u128]>);
 
 impl ChildStack {
-    /// Room for a child.
+    /// Allocates a stack.
     #[must_use]
     pub fn new() -> Self {
         Self(vec![0; CHILD_STACK / size_of::<u128>()].into_boxed_slice())
     }
 
-    /// Starts a child that runs `act` and waits until it has executed a program or ended; gives
-    /// its id. The child shares this process's current directory for good: when the program
-    /// changes it, this process's changes too, so that it can tell afterwards where the program
-    /// was. Until the execution it also shares its memory, so that nothing is copied and `act`
-    /// can leave word of a failure. `act` must do nothing but system calls.
+    /// Starts a child that runs `act`, waits until it has executed a program or ended, and returns
+    /// its process id.
+    ///
+    /// The child shares this process's current directory permanently. When the program changes it,
+    /// this process's changes too, so that the program's last directory is known afterwards. Until
+    /// the execution the child also shares this process's memory, so nothing is copied and `act`
+    /// can report a failure there. `act` must do nothing but system calls.
     ///
     /// # Errors
-    /// The kernel's answer (`EAGAIN` at the limit of processes).
+    /// The kernel's error (`EAGAIN` at the limit of processes).
     pub fn start<F: FnMut() -> i32>(&mut self, act: &mut F) -> io::Result<i32> {
         self.clone(libc::CLONE_FS, act)
     }
 
-    /// Runs `act` in a child, and waits until it has ended. Memory and descriptors are this process's,
-    /// so that `act` may do whatever a function may; identity, namespaces and the current directory
-    /// that it takes on are the child's alone. This process must have one thread.
+    /// Runs `act` in a child, and waits until it has ended. The child shares this process's memory
+    /// and descriptors, so that `act` may do whatever a function may. An identity, a namespace or a
+    /// current directory that it takes on stays its own. This process must have one thread.
     ///
     /// # Errors
-    /// The kernel's answer; whatever else ended the child.
+    /// The kernel's error, or the status of a child that did not exit with 0.
     pub fn run_apart<F: FnMut()>(&mut self, act: &mut F) -> io::Result<()> {
         use nix::sys::wait::{WaitStatus, waitpid};
         let mut child = || {
@@ -111,8 +114,8 @@ impl ChildStack {
         Err(io::Error::other(format!("the child ended: {ended:?}")))
     }
 
-    /// Starts a child that has this process's memory, and that much more; waits until it has
-    /// executed a program or ended.
+    /// Starts a child that shares this process's memory, and whatever the flags in `more` name.
+    /// Waits until it has executed a program or ended.
     fn clone<F: FnMut() -> i32>(&mut self, more: libc::c_int, act: &mut F) -> io::Result<i32> {
         extern "C" fn run<F: FnMut() -> i32>(act: *mut libc::c_void) -> libc::c_int {
             // SAFETY: `clone` passes a pointer to the `F` that it borrows until the child has
@@ -137,16 +140,16 @@ impl Default for ChildStack {
     }
 }
 
-/// Ends this process at once, running nothing.
+/// Ends this process at once, without running destructors or exit handlers.
 pub fn exit_now(status: i32) -> ! {
     // SAFETY: _exit touches no memory of this process.
     unsafe { libc::_exit(status) }
 }
 
-/// Makes `number` refer to what `fd` refers to, to be inherited across an execution.
+/// Makes `number` refer to the same open file as `fd`, and inheritable across an execution.
 ///
 /// # Errors
-/// The kernel's answer.
+/// The kernel's error.
 pub fn place_descriptor(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
     if fd.as_raw_fd() == number {
         // SAFETY: F_SETFD takes an integer and touches no memory.
@@ -160,7 +163,7 @@ pub fn place_descriptor(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
 /// Marks every descriptor from `first` on to be closed at the next execution.
 ///
 /// # Errors
-/// The kernel's answer.
+/// The kernel's error.
 pub fn close_on_exec_from(first: u32) -> io::Result<()> {
     // SAFETY: with CLOSE_RANGE_CLOEXEC nothing is closed now, so no owner is invalidated.
     let result =
@@ -171,7 +174,7 @@ pub fn close_on_exec_from(first: u32) -> io::Result<()> {
 /// Closes every open descriptor that is not in `keep`.
 ///
 /// # Errors
-/// The kernel's answer.
+/// The kernel's error.
 pub fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
     let mut keep: Vec<u32> = keep.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
     keep.sort_unstable();
@@ -188,10 +191,10 @@ pub fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// Default disposition for every signal, those included that the C library keeps for itself and
-/// that a parent may have left ignored.
+/// Resets every signal to its default disposition. This includes the signals that the C library
+/// reserves and those that a parent left ignored.
 pub fn default_signals() {
-    // The kernel's own form: handler, flags, restorer, mask. All zero is the default disposition.
+    // The kernel's own layout: handler, flags, restorer, mask. All zero is the default disposition.
     let default = [0u64; 4];
     for signal in 1..=64 {
         // SAFETY: the kernel reads four words and writes nothing; no handler is installed that
@@ -208,8 +211,8 @@ pub fn default_signals() {
     }
 }
 
-/// A write over the file size limit fails with `EFBIG` instead of killing this process. Not for a
-/// process that starts programs: they would inherit it.
+/// Ignores `SIGXFSZ`, so that a write over the file size limit fails with `EFBIG` instead of
+/// killing this process. Not for a process that starts programs, because they would inherit this.
 pub fn ignore_file_size_signal() {
     // SAFETY: SIG_IGN is not a function pointer that could dangle.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -218,7 +221,7 @@ pub fn ignore_file_size_signal() {
 /// Brings up the loopback interface of the current network namespace.
 ///
 /// # Errors
-/// The kernel's answer.
+/// The kernel's error.
 pub fn loopback_up() -> io::Result<()> {
     // SAFETY: socket touches no memory.
     let fd = check(
@@ -240,12 +243,12 @@ pub fn loopback_up() -> io::Result<()> {
         .map(drop)
 }
 
-/// Sets attributes on a mount, and with `recursive` on all below it. What is mounted on them from
-/// then on shows nowhere else: a copy of a mount shares that with what it is a copy of, where a
-/// service's mounts are shared.
+/// Sets attributes on a mount, and with `recursive` on all mounts below it. It also makes them
+/// private: a copy shares mount events with its original where a service's mounts are shared, and
+/// later mounts on it must not show there.
 ///
 /// # Errors
-/// The kernel's answer.
+/// The kernel's error.
 pub fn set_mount_attributes(
     mount: BorrowedFd<'_>,
     attributes: u64,
@@ -256,13 +259,15 @@ pub fn set_mount_attributes(
     set_attributes(mount, attr, recursive)
 }
 
-/// Owners are shown as a user namespace says; `linux/mount.h` has it, and libc does not.
+/// The mount attribute that maps file owners by a user namespace. `linux/mount.h` defines it, libc
+/// does not.
 const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
 
-/// The same, with the owners of files shown as a user namespace says.
+/// Sets attributes on a mount like [`set_mount_attributes`], and maps the owners of its files by
+/// the user namespace `users`.
 ///
 /// # Errors
-/// The kernel's answer; `EINVAL` of a file system that can not do it.
+/// The kernel's error; `EINVAL` if the file system does not support mapped mounts.
 pub fn map_mount(
     mount: BorrowedFd<'_>,
     attributes: u64,
@@ -300,20 +305,20 @@ fn set_attributes(
     check(result).map(drop)
 }
 
-/// A process that does nothing, in a user namespace of its own, which lasts for as long as it.
+/// A process that does nothing in a user namespace of its own, and so keeps that namespace alive.
 #[derive(Debug)]
-pub struct Sleeper(i32);
+pub struct NamespaceHolder(i32);
 
-impl Sleeper {
-    /// Starts it.
+impl NamespaceHolder {
+    /// Starts the process.
     ///
     /// # Errors
-    /// The kernel's answer: `EPERM` or `ENOSPC` where no user namespace is to be had.
+    /// The kernel's error: `EPERM` or `ENOSPC` where user namespaces are unavailable.
     pub fn start() -> io::Result<Self> {
         let flags = libc::CLONE_NEWUSER | libc::SIGCHLD;
-        // SAFETY: without CLONE_VM this is a fork: the child has a copy of this process's memory and
-        // goes on here. It makes nothing but the two system calls below, which touch no memory, so
-        // whatever a lock of another thread guards is of no matter to it.
+        // SAFETY: without CLONE_VM this is a fork: the child has a copy of this process's memory
+        // and continues here. It makes only the two system calls below, which touch no memory, so
+        // locks held by other threads do not matter.
         let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
         if pid == 0 {
             // SAFETY: it reads no memory.
@@ -327,16 +332,16 @@ impl Sleeper {
         i32::try_from(pid).map(Self).map_err(io::Error::other)
     }
 
-    /// Its id in this process's PID namespace.
+    /// Returns its process id in this process's PID namespace.
     #[must_use]
     pub const fn pid(&self) -> i32 {
         self.0
     }
 
-    /// Ends it, and waits for that.
+    /// Kills the process, and waits until it has ended.
     ///
     /// # Errors
-    /// The kernel's answer.
+    /// The kernel's error.
     pub fn end(self) -> io::Result<()> {
         let pid = nix::unistd::Pid::from_raw(self.0);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL)?;
@@ -345,19 +350,20 @@ impl Sleeper {
     }
 }
 
-/// Whether an act reaches what is below.
+/// The reach of an operation on a mount: with or without the mounts below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recursive {
-    /// It does.
+    /// The mounts below are included.
     Yes,
-    /// It does not.
+    /// Only the mount itself is affected.
     No,
 }
 
-/// `landlock_create_ruleset` asked for its version (`1`) or its errata (`2`).
+/// Asks `landlock_create_ruleset` for the Landlock version (`flag` 1) or errata (`flag` 2).
 ///
 /// # Errors
-/// `ENOSYS` or `EOPNOTSUPP` where there is no Landlock, `EINVAL` where there are no errata to ask.
+/// `ENOSYS` or `EOPNOTSUPP` where Landlock is unavailable, `EINVAL` where errata can not be
+/// queried.
 pub fn landlock_query(flag: u32) -> io::Result<u32> {
     // SAFETY: with a null attribute and a query flag the kernel reads no memory.
     let result = unsafe {
@@ -366,24 +372,25 @@ pub fn landlock_query(flag: u32) -> io::Result<u32> {
     check(result).map(|value| u32::try_from(value).unwrap_or(0))
 }
 
-/// What the kernel's audit log is told of what is refused.
+/// Which denials the kernel writes to its audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Logged {
-    /// Nothing more than usual.
+pub enum DenialLogging {
+    /// Only those that the kernel logs by default.
     Usual,
-    /// Every refusal, also of programs that are executed later.
+    /// Every denial, including those of programs that are executed later.
     All,
 }
 
 /// Puts this thread into a Landlock domain. Allocates nothing.
 ///
 /// # Errors
-/// The kernel's answer (`E2BIG` at the sixteenth layer, `EINVAL` where Landlock keeps no records).
-pub fn landlock_restrict(ruleset: BorrowedFd<'_>, logged: Logged) -> io::Result<()> {
+/// The kernel's error (`E2BIG` beyond sixteen layers, `EINVAL` where Landlock has no audit
+/// support).
+pub fn landlock_restrict(ruleset: BorrowedFd<'_>, logged: DenialLogging) -> io::Result<()> {
     const LOG_NEW_EXEC_ON: u32 = 2;
     let flags = match logged {
-        Logged::Usual => 0,
-        Logged::All => LOG_NEW_EXEC_ON,
+        DenialLogging::Usual => 0,
+        DenialLogging::All => LOG_NEW_EXEC_ON,
     };
     // SAFETY: landlock_restrict_self touches no memory.
     let result =
@@ -391,14 +398,14 @@ pub fn landlock_restrict(ruleset: BorrowedFd<'_>, logged: Logged) -> io::Result<
     check(result).map(drop)
 }
 
-/// Puts this thread under a system call filter for good. It must have given up gaining privilege.
+/// Installs a system call filter on this thread for good. `no_new_privs` must be set already.
 ///
 /// # Errors
-/// The kernel's answer.
-pub fn seccomp_filter(program: &mut [libc::sock_filter], logged: Logged) -> io::Result<()> {
+/// The kernel's error.
+pub fn seccomp_filter(program: &mut [libc::sock_filter], logged: DenialLogging) -> io::Result<()> {
     let flags = match logged {
-        Logged::Usual => 0,
-        Logged::All => libc::SECCOMP_FILTER_FLAG_LOG,
+        DenialLogging::Usual => 0,
+        DenialLogging::All => libc::SECCOMP_FILTER_FLAG_LOG,
     };
     let program = program_of(program)?;
     // SAFETY: the kernel reads a sock_fprog, which `program` is, and copies what it points to.
@@ -408,10 +415,11 @@ pub fn seccomp_filter(program: &mut [libc::sock_filter], logged: Logged) -> io::
     check(result).map(drop)
 }
 
-/// Lets a socket take in only what a filter lets through, for good.
+/// Attaches a filter to a socket and locks it. The socket then receives only what the filter
+/// passes.
 ///
 /// # Errors
-/// The kernel's answer.
+/// The kernel's error.
 pub fn socket_filter(socket: BorrowedFd<'_>, program: &mut [libc::sock_filter]) -> io::Result<()> {
     let program = program_of(program)?;
     let locked: libc::c_int = 1;
@@ -442,15 +450,15 @@ fn set_option<T>(socket: BorrowedFd<'_>, name: libc::c_int, value: &T) -> io::Re
     check(result.into()).map(drop)
 }
 
-/// A file in memory that programs can read, holding `contents`.
+/// Makes a memory file that programs can read, with the given contents.
 ///
 /// # Errors
-/// The kernel's answer.
+/// The kernel's error.
 pub fn memory_file(name: &CStr, contents: &[u8]) -> io::Result<OwnedFd> {
     // SAFETY: the name is a C string; the kernel copies it.
     let make = |flags| check(unsafe { libc::memfd_create(name.as_ptr(), flags) }.into());
     let fd = match make(libc::MFD_CLOEXEC | libc::MFD_NOEXEC_SEAL) {
-        // Kernels before 6.3 do not know the seal.
+        // Kernels before 6.3 do not know this flag.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => make(libc::MFD_CLOEXEC),
         made => made,
     }?;
@@ -462,12 +470,12 @@ pub fn memory_file(name: &CStr, contents: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// A filter of system calls, laid out before a fork so that nothing allocates after it.
+/// A system call filter, laid out before a fork so that nothing allocates after it.
 #[derive(Debug)]
 pub struct FilterProgram(Vec<libc::sock_filter>);
 
 impl FilterProgram {
-    /// Lays out a filter.
+    /// Lays out a filter from its instructions.
     #[must_use]
     pub fn new(instructions: &[palisade_plan::Instruction]) -> Self {
         let lay = |i: &palisade_plan::Instruction| libc::sock_filter {
@@ -479,23 +487,24 @@ impl FilterProgram {
         Self(instructions.iter().map(lay).collect())
     }
 
-    /// Puts this thread under it. Allocates nothing.
+    /// Installs the filter on this thread. Allocates nothing.
     ///
     /// # Errors
-    /// The kernel's answer.
+    /// The kernel's error.
     pub fn install(&self) -> io::Result<()> {
         self.set(0).map(drop)
     }
 
-    /// The same, and gives the listener on which the kernel asks about what the filter does not
-    /// decide. Allocates nothing.
+    /// Installs the filter, and returns the listener that is notified of the system calls which the
+    /// filter does not decide. Allocates nothing.
     ///
     /// # Errors
-    /// The kernel's answer.
+    /// The kernel's error.
     pub fn install_listening(&self) -> io::Result<OwnedFd> {
         let listening = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
         let made = match self.set(listening | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) {
-            // Kernels before 5.19 do not know the flag; there a signal makes a call start again.
+            // Kernels before 5.19 do not know the flag; there a signal makes the system call start
+            // again.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.set(listening),
             made => made,
         }?;
@@ -515,23 +524,23 @@ impl FilterProgram {
     }
 }
 
-/// A system call that a listener is asked about.
+/// A system call that waits for a listener's answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Notification {
-    /// To answer with.
+    /// The id to answer with.
     pub id: u64,
-    /// The thread that makes it.
+    /// The thread that makes the call.
     pub pid: u32,
-    /// Its number.
+    /// The system call number.
     pub number: i32,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: [u64; 6],
 }
 
-/// What a listener is asked next.
+/// Receives the next notification of a listener.
 ///
 /// # Errors
-/// The kernel's answer (`ENOENT` if whoever asked is gone).
+/// The kernel's error (`ENOENT` if the thread that made the call has ended).
 pub fn notification(listener: BorrowedFd<'_>) -> io::Result<Notification> {
     // SAFETY: seccomp_notif is plain data for which all zeroes is valid, and what the kernel wants.
     let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
@@ -544,10 +553,10 @@ pub fn notification(listener: BorrowedFd<'_>) -> io::Result<Notification> {
     Ok(Notification { id, pid, number: data.nr, arguments: data.args })
 }
 
-/// Lets the call that a listener was asked about go on, through every other layer.
+/// Lets a notified system call continue. All other layers still apply to it.
 ///
 /// # Errors
-/// The kernel's answer (`ENOENT` if whoever asked is gone).
+/// The kernel's error (`ENOENT` if the thread that made the call has ended).
 pub fn let_go_on(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
     let flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
     let answer = libc::seccomp_notif_resp { id, val: 0, error: 0, flags };

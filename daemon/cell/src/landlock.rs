@@ -1,9 +1,9 @@
 //! Landlock: every right that the running kernel knows is denied unless a rule grants it. The
-//! ruleset is kept, so that each call can have a domain of its own. Room: the cell.
+//! ruleset is kept, so that each call can have a domain of its own. Runs in the cell.
 
 use crate::{
     failure::StepFailure,
-    kernel::{self, Logged},
+    kernel::{self, DenialLogging},
     overlay::Layers,
 };
 use landlock::{
@@ -23,24 +23,24 @@ const SCOPES_ABI: u32 = 6;
 /// The first ABI with rules on TCP.
 const TCP_ABI: u32 = 4;
 
-/// What is in force.
+/// The Landlock restrictions in force on this process.
 #[derive(Debug)]
-pub struct Enforced {
-    /// Restricts a child: one domain per call.
+pub struct LandlockRestrictions {
+    /// The ruleset that restricts a child: one domain per call.
     pub ruleset: OwnedFd,
-    /// Restricts a child that is under the same rules already, as this process is: it puts the
-    /// child into a domain of its own, from which this process can not be reached, and the kernel
-    /// has one rule to add. None where only the rules themselves do that.
+    /// A ruleset for a child that is already under this process's rules. It puts the child into a
+    /// domain of its own, from which this process can not be reached, and costs the kernel one rule
+    /// only. `None` if a child needs the full ruleset for that.
     pub apart: Option<OwnedFd>,
-    /// The kernel's ABI.
+    /// The kernel's Landlock ABI version.
     pub abi: u32,
-    /// Rights handled, by name.
+    /// The names of the handled rights.
     pub rights: Vec<String>,
-    /// Scopes closed, by name.
+    /// The names of the restricted scopes.
     pub scopes: Vec<String>,
-    /// Rules that grant something.
+    /// The number of rules.
     pub rules: u32,
-    /// What of TCP there is.
+    /// The TCP rules in force.
     pub tcp: Tcp,
 }
 
@@ -57,14 +57,14 @@ const fn known(abi: u32) -> ABI {
     }
 }
 
-/// What each kind of access means in rights.
+/// Returns the Landlock rights that an access stands for.
 fn rights(access: Access, abi: ABI) -> BitFlags<AccessFs> {
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let wanted = match access {
         Access::List => AccessFs::ReadDir.into(),
         Access::Read => read,
         Access::Execute => read | AccessFs::Execute,
-        // Everything but the two kinds of device nodes: none is ever made in a session.
+        // All rights except making the two kinds of device nodes, which no session ever makes.
         Access::Write => {
             AccessFs::from_all(abi) & !make_bitflags!(AccessFs::{MakeChar | MakeBlock})
         }
@@ -73,17 +73,17 @@ fn rights(access: Access, abi: ABI) -> BitFlags<AccessFs> {
     wanted & AccessFs::from_all(abi)
 }
 
-/// Builds the ruleset and puts this process under it; in a transaction under one that lets it
-/// reach the two layers as well, which a program under both rulesets does not.
+/// Builds the ruleset and applies it to this process. In a transaction this process gets one that
+/// also lets it reach the two layers; its programs are under both rulesets and can not.
 pub(crate) fn enforce(
     grants: &[Grant],
     tcp: Tcp,
     layers: Option<&Layers>,
-) -> Result<Enforced, StepFailure> {
+) -> Result<LandlockRestrictions, StepFailure> {
     let abi_number = kernel::landlock_query(1).map_err(StepFailure::kernel("ask for Landlock"))?;
     let abi = known(abi_number);
     let tcp = match tcp {
-        // Where the kernel knows no rules on it the plan goes without, by its leave.
+        // Where the kernel has no TCP rules, the plan permits going without them.
         Tcp::Refused if abi_number < TCP_ABI => Tcp::NotHandled,
         Tcp::Connect(_) if abi_number < TCP_ABI => {
             return Err(StepFailure::NotInForce("Landlock knows no ports here".to_owned()));
@@ -97,11 +97,11 @@ pub(crate) fn enforce(
         Some(layers) => Some(descriptor(reaching(build(grants, abi, &tcp)?.0, layers, abi)?)?),
     };
     let apart = match own {
-        // This process reaches more than its programs may.
+        // This process may reach more than its programs, so they need the full ruleset.
         Some(_) => None,
         None => apart(abi_number)?,
     };
-    kernel::landlock_restrict(own.as_ref().unwrap_or(&ruleset).as_fd(), Logged::Usual)
+    kernel::landlock_restrict(own.as_ref().unwrap_or(&ruleset).as_fd(), DenialLogging::Usual)
         .map_err(StepFailure::kernel("landlock_restrict_self"))?;
     let mut rights: Vec<_> =
         AccessFs::from_all(abi).iter().map(|right| format!("{right:?}")).collect();
@@ -109,7 +109,7 @@ pub(crate) fn enforce(
         rights.extend(AccessNet::from_all(abi).iter().map(|right| format!("{right:?}")));
     }
     let scopes = Scope::from_all(abi).iter().map(|scope| format!("{scope:?}")).collect();
-    Ok(Enforced { ruleset, apart, abi: abi_number, rights, scopes, rules, tcp })
+    Ok(LandlockRestrictions { ruleset, apart, abi: abi_number, rights, scopes, rules, tcp })
 }
 
 fn fail(error: landlock::RulesetError) -> StepFailure {
@@ -121,8 +121,8 @@ fn descriptor(ruleset: RulesetCreated) -> Result<OwnedFd, StepFailure> {
         .ok_or_else(|| StepFailure::NotInForce("Landlock made no ruleset".into()))
 }
 
-/// A ruleset of scopes alone, but for one right: the kernel denies renames and links between
-/// directories under every ruleset that does not grant them, whether it handles them or not.
+/// Builds a ruleset of scopes and one right. The kernel denies renames and links between
+/// directories under every ruleset that does not grant that right, even if it does not handle it.
 fn apart(abi: u32) -> Result<Option<OwnedFd>, StepFailure> {
     if abi < SCOPES_ABI {
         return Ok(None);
@@ -138,8 +138,8 @@ fn apart(abi: u32) -> Result<Option<OwnedFd>, StepFailure> {
     descriptor(ruleset).map(Some)
 }
 
-/// A ruleset, and how many rules it has. Only rights that this kernel knows are named, and each of
-/// them must then really be handled.
+/// Builds the ruleset, and returns it with its number of rules. Only rights that this kernel knows
+/// are named, and the kernel must then handle each of them.
 fn build(grants: &[Grant], abi: ABI, tcp: &Tcp) -> Result<(RulesetCreated, u32), StepFailure> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -164,7 +164,7 @@ fn build(grants: &[Grant], abi: ABI, tcp: &Tcp) -> Result<(RulesetCreated, u32),
     }
     let cover = Cover::of(grants);
     for grant in grants {
-        // The kernel copies every rule for every call.
+        // Skip covered rules: the kernel copies every rule for every call.
         if cover.has(grant) && is_without_links(grant) {
             continue;
         }
@@ -180,7 +180,8 @@ fn build(grants: &[Grant], abi: ABI, tcp: &Tcp) -> Result<(RulesetCreated, u32),
     Ok((created, rules))
 }
 
-/// Lets this process settle a transaction: read what the program did, and write the workspace.
+/// Adds rules that let this process commit a transaction: read what the program wrote, and write
+/// the workspace.
 fn reaching(
     ruleset: RulesetCreated,
     layers: &Layers,
@@ -192,13 +193,13 @@ fn reaching(
         .map_err(fail)
 }
 
-/// Whether a path is there and leads nowhere else.
+/// Whether the path exists and has no symbolic link in it.
 fn is_without_links(grant: &Grant) -> bool {
     let (flags, resolve) = (OFlags::PATH | OFlags::CLOEXEC, ResolveFlags::NO_SYMLINKS);
     rustix::fs::openat2(CWD, grant.path.as_path(), flags, Mode::empty(), resolve).is_ok()
 }
 
-/// The path of a rule; none if it is not there and need not be.
+/// Opens the path of a rule; `None` if it is missing and the rule permits that.
 fn open(grant: &Grant) -> Result<Option<PathFd>, StepFailure> {
     match PathFd::new(grant.path.as_path()) {
         Ok(fd) => Ok(Some(fd)),

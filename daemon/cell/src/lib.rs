@@ -1,5 +1,5 @@
-//! A cell: starts with the launcher's privilege, gives it up step by step, ends confined, and then
-//! serves one session's calls. Room: the cell.
+//! The process of a cell. It starts with the launcher's privilege, gives it up step by step, and
+//! serves one session's calls once it is confined. Runs in the cell.
 
 pub mod files;
 mod fixed;
@@ -31,7 +31,7 @@ mod root;
 mod runner;
 mod seccomp;
 mod store;
-mod terminal;
+mod streams;
 mod tree;
 mod trial;
 mod usage;

@@ -1,25 +1,26 @@
-//! Which file a program's name stands for, as a shell looks it up and remembers it. Cell.
+//! Finds the file of a program by its name, as a shell looks it up and remembers it. Runs in the
+//! cell.
 
 use rustix::fs::{Access, access};
 
-/// How many names are remembered: a session's programs start by way of one or two shells.
+/// The maximum number of remembered names. A session starts its programs through one or two shells.
 const MOST: usize = 4;
 
-/// Names that were looked up before.
+/// The names looked up before.
 #[derive(Debug, Default)]
 pub(crate) struct Lookup {
-    known: Vec<Known>,
+    known: Vec<ResolvedProgram>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct ResolvedProgram {
     program: Vec<u8>,
     path: Vec<u8>,
     at: Vec<u8>,
 }
 
 impl Lookup {
-    /// The files to try for a program's name, in order: where it was found before, then one in
+    /// Returns the files to try for a program's name, in order: the one found before, then one for
     /// each directory of the search path.
     pub(crate) fn candidates(&mut self, program: &[u8], path: &[u8]) -> Vec<Vec<u8>> {
         if program.contains(&b'/') {
@@ -44,7 +45,8 @@ impl Lookup {
         }
         let at = candidates.iter().find(|file| access(file.as_slice(), Access::EXEC_OK).is_ok())?;
         if self.known.len() < MOST {
-            let known = Known { program: program.to_vec(), path: path.to_vec(), at: at.clone() };
+            let known =
+                ResolvedProgram { program: program.to_vec(), path: path.to_vec(), at: at.clone() };
             self.known.push(known);
         }
         Some(at.clone())
@@ -75,7 +77,7 @@ mod tests {
             assert_eq!(candidates, expected.map(|path| path.as_bytes().to_vec()));
         }
         assert_eq!(lookup.known.len(), 1);
-        // Another path is another question.
+        // A lookup with another search path is not answered from memory.
         assert_eq!(lookup.candidates(b"sh", b"/none"), [b"/none/sh".to_vec()]);
     }
 

@@ -1,4 +1,5 @@
-//! `palisade-cell`: started by the launcher only, with the launcher's socket as standard input.
+//! The `palisade-cell` program. Only the launcher starts it, with its own socket as the standard
+//! input.
 
 use palisade_cell::Beginning;
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
-//! User namespaces: for mounts that show one user's files as another's (the session's uid is its own,
-//! and what the peer has where the session may write is the session's there), and for capabilities over
-//! some users' files alone. Room: the cell, while it has privilege.
+//! User namespaces, which serve two purposes. Mounts use them to show one user's files as
+//! another's: a session with its own uid owns the peer's files where it may write. They also limit
+//! capabilities to the files of certain users. Runs in the cell, while it has privilege.
 
 use crate::{
     failure::StepFailure,
-    kernel::Sleeper,
+    kernel::NamespaceHolder,
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID},
     overlay::unescaped,
 };
@@ -22,18 +22,18 @@ use std::{
     },
 };
 
-/// A user namespace in which the session's ids outside are the peer's inside. No other id is in it:
-/// what others own shows as nobody's, and can not be written.
+/// Makes a user namespace that maps the session's ids outside to the peer's ids inside. It maps no
+/// other id: files of other owners show as nobody's and can not be written.
 pub(crate) fn make(runs: &Runs) -> Result<OwnedFd, StepFailure> {
     let one = |inside, outside| format!("{inside} {outside} 1\n");
     namespace(&one(runs.peer.uid, runs.own.uid), &one(runs.peer.gid, runs.own.gid))
 }
 
-/// Every group, as it is outside.
+/// A gid map that leaves every group unchanged.
 const EVERY_GROUP: &str = "0 0 4294967295\n";
 
-/// A user namespace with one user and every group: who has capabilities in it has them over that
-/// user's files, whichever group they are of, and over nobody else's.
+/// Makes a user namespace with one user and every group. Capabilities in it apply to that user's
+/// files, of whichever group, and to no other user's.
 pub(crate) fn of_user(identity: Identity) -> Result<OwnedFd, StepFailure> {
     let uid = identity.uid;
     let made = namespace(&format!("{uid} {uid} 1\n"), EVERY_GROUP);
@@ -48,7 +48,7 @@ pub(crate) fn of_user(identity: Identity) -> Result<OwnedFd, StepFailure> {
     }
 }
 
-/// A user namespace with every user; without root where the launcher may have no root in it.
+/// Makes a user namespace with every user, or without root if the launcher may not map root.
 pub(crate) fn of_every_user() -> Result<OwnedFd, StepFailure> {
     match namespace("0 0 4294967295\n", EVERY_GROUP) {
         Err(StepFailure::Kernel { source, .. }) if source.raw_os_error() == Some(libc::EPERM) => {
@@ -59,7 +59,7 @@ pub(crate) fn of_every_user() -> Result<OwnedFd, StepFailure> {
 }
 
 fn namespace(users: &str, groups: &str) -> Result<OwnedFd, StepFailure> {
-    // Its processes are those of this process's own PID namespace, whichever the host's shows.
+    // This process's own PID namespace: the host's `/proc` may show another one.
     let proc = mounts::new("proc", &[], NO_SUID | NO_DEV | NO_EXEC)
         .map_err(StepFailure::kernel("a /proc to write maps in"))?;
     let sleeper = start().map_err(|error| StepFailure::Kernel {
@@ -75,15 +75,15 @@ fn namespace(users: &str, groups: &str) -> Result<OwnedFd, StepFailure> {
     made
 }
 
-/// One whose namespace can be opened. A process that has become root is out of reach of others, and so
-/// would be what it starts, even to itself.
-fn start() -> io::Result<Sleeper> {
+/// Starts a process whose namespace can be opened. A process that has become root is not dumpable.
+/// Its children would not be either, and could not be opened even by its parent.
+fn start() -> io::Result<NamespaceHolder> {
     let before = rustix::process::dumpable_behavior()?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
-    let sleeper = Sleeper::start();
+    let sleeper = NamespaceHolder::start();
     let after = match before {
         DumpableBehavior::Dumpable => DumpableBehavior::Dumpable,
-        // Nobody but the kernel may say the last.
+        // Only the kernel may set the last of these.
         DumpableBehavior::NotDumpable | DumpableBehavior::DumpableReadableOnlyByRoot => {
             DumpableBehavior::NotDumpable
         }
@@ -105,12 +105,13 @@ fn write_maps(proc: &OwnedFd, pid: i32, users: &str, groups: &str) -> Result<(),
     Ok(())
 }
 
-/// Says which mount it was that could not be mapped.
+/// Finds the mount that could not be mapped, and returns an error that names it.
 pub(crate) fn blame(path: &Path, users: BorrowedFd<'_>, error: &io::Error) -> StepFailure {
     let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let candidates = mounts_of(&text, path);
     let refused = candidates.into_iter().find_map(|(point, kind)| {
-        // Where the path itself is, the mount's own root may be out of this user's reach.
+        // The user may be unable to reach the mount's root, so try the path itself if it is on that
+        // mount.
         let at = if path.as_path().starts_with(point.as_path()) { path } else { &point };
         let found = mounts::resolve(at.as_path()).ok()?;
         let why = mounts::copy_one_mapped(found.as_fd(), users).err()?;
@@ -121,7 +122,7 @@ pub(crate) fn blame(path: &Path, users: BorrowedFd<'_>, error: &io::Error) -> St
     StepFailure::Mount { path: path.clone(), mount, kind, why }
 }
 
-/// The mount that a path is on, and those below the path: where, and of what kind.
+/// Returns the mount that `path` is on, and the mounts below it, each with its file system type.
 fn mounts_of(mountinfo: &[u8], path: &Path) -> Vec<(Path, String)> {
     let mut on = None;
     let mut below = Vec::new();
@@ -135,7 +136,7 @@ fn mounts_of(mountinfo: &[u8], path: &Path) -> Vec<(Path, String)> {
         let mount = (Path(unescaped(point)), String::from_utf8_lossy(kind).into_owned());
         let at = mount.0.as_path();
         if path.as_path().starts_with(at) {
-            // The last of the deepest is what is on top there.
+            // Of several mounts at the same point, the last one listed is on top.
             let depth = |(at, _): &(Path, String)| at.as_path().as_os_str().as_bytes().len();
             if on.as_ref().is_none_or(|known| depth(known) <= depth(&mount)) {
                 on = Some(mount);
@@ -147,7 +148,7 @@ fn mounts_of(mountinfo: &[u8], path: &Path) -> Vec<(Path, String)> {
     on.into_iter().chain(below).collect()
 }
 
-/// Refuses a root in which the workspace is not what it was made to be.
+/// Refuses a root whose workspace is not an id-mapped mount.
 pub(crate) fn check(workspace: &Path) -> Result<(), StepFailure> {
     let text = std::fs::read("/proc/self/mountinfo")
         .map_err(StepFailure::kernel("read /proc/self/mountinfo"))?;

@@ -1,5 +1,5 @@
-//! A moment that tells what is changed in a file system from then on from what was changed before,
-//! by the marks of the file system itself. Room: the cell.
+//! Finds a time that separates later changes in a file system from earlier ones, by the file
+//! system's own timestamps. Runs in the cell.
 
 use crate::tools::with_free_name;
 use rustix::{
@@ -12,23 +12,24 @@ use std::{
     time::Duration,
 };
 
-/// In seconds and nanoseconds.
+/// A timestamp in seconds and nanoseconds.
 pub(crate) type Moment = (i64, u32);
 
-/// How often it is tried to see the file system's clock go on: 20 milliseconds, or twice the
-/// slowest that there is.
+/// The number of times that the file system's clock is checked for an advance: 20 milliseconds in
+/// all, twice the slowest tick.
 const LOOKS: usize = 200;
 
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// What was changed before this is marked with less, and what is changed afterwards with this or
-/// more. Where it can not be told, some of what was changed before counts as changed afterwards.
+/// Returns a time above the timestamps of all earlier changes, and at or below those of all later
+/// ones. Where that is not possible, some earlier changes count as later ones.
 pub(crate) fn now(in_directory: impl AsFd) -> Moment {
     by_file(in_directory).unwrap_or_else(|_| by_clock())
 }
 
-/// By a file without a name. A kernel that marks files finely does so for one that was looked at,
-/// and then marks nothing with less; another is waited for.
+/// Finds the time from the timestamps of an unnamed file. A kernel with fine timestamps gives a new
+/// one to a file that was queried, and never an earlier one afterwards. With other kernels the loop
+/// waits for the next tick.
 fn by_file(in_directory: impl AsFd) -> Result<Moment, Errno> {
     let file = nameless(in_directory)?;
     let first = marked(&file)?;
@@ -66,7 +67,8 @@ fn marked(file: &OwnedFd) -> Result<Moment, Errno> {
     Ok(crate::tools::version(&rustix::fs::fstat(file)?).ctime)
 }
 
-/// Where nothing can be made: by the clock that marks files, once it is past the exact one.
+/// Finds the time without a file: waits until the coarse clock, which stamps files, has passed the
+/// exact clock.
 fn by_clock() -> Moment {
     let read = |clock| {
         let now = clock_gettime(clock);

@@ -1,5 +1,5 @@
-//! Mounting by descriptor: each path is resolved once, and what was resolved is what is mounted.
-//! Room: the cell, while it has privilege.
+//! Mounts by descriptor: each path is resolved once, and the resolved file is what gets mounted.
+//! Runs in the cell, while it has privilege.
 
 use crate::{
     failure::StepFailure,
@@ -22,26 +22,28 @@ pub(crate) const NO_SUID: u64 = 0x2;
 pub(crate) const NO_DEV: u64 = 0x4;
 pub(crate) const NO_EXEC: u64 = 0x8;
 
-/// Nothing mounted here shows outside, nor the other way round.
+/// Stops mount events from passing between this namespace and any other.
 pub(crate) fn make_private() -> Result<(), StepFailure> {
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(StepFailure::kernel("make mounts private"))
 }
 
-/// Resolves a path for reference only, without magic links; the last component is not followed.
+/// Resolves a path to an `O_PATH` descriptor, without magic links. The last component is not
+/// followed.
 pub(crate) fn resolve(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
 }
 
-/// Resolves a directory for reference only; a link anywhere in its path is `ELOOP`.
+/// Resolves a directory to an `O_PATH` descriptor. A symbolic link anywhere in its path gives
+/// `ELOOP`.
 pub(crate) fn resolve_without_links(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
     rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)
 }
 
-/// A detached copy of the mounts at a descriptor, with attributes on all of them.
+/// Makes a detached copy of the mounts at a descriptor, with `attributes` on all of them.
 pub(crate) fn copy(of: BorrowedFd<'_>, attributes: u64) -> std::io::Result<OwnedFd> {
     let tree = clone_tree(of, OpenTreeFlags::AT_RECURSIVE)?;
     if attributes != 0 {
@@ -50,7 +52,8 @@ pub(crate) fn copy(of: BorrowedFd<'_>, attributes: u64) -> std::io::Result<Owned
     Ok(tree)
 }
 
-/// The same, with the owners of files shown as a user namespace says: of all the mounts, or none.
+/// Makes a detached copy whose file owners are mapped by the user namespace `users`. Either all of
+/// the mounts are mapped, or the call fails.
 pub(crate) fn copy_mapped(
     of: BorrowedFd<'_>,
     attributes: u64,
@@ -61,7 +64,7 @@ pub(crate) fn copy_mapped(
     Ok(tree)
 }
 
-/// Tries that on one mount alone.
+/// Checks whether one mount, without those below it, can be mapped.
 pub(crate) fn copy_one_mapped(of: BorrowedFd<'_>, users: BorrowedFd<'_>) -> std::io::Result<()> {
     let tree = clone_tree(of, OpenTreeFlags::empty())?;
     kernel::map_mount(tree.as_fd(), 0, users, Recursive::No)
@@ -74,7 +77,7 @@ fn clone_tree(of: BorrowedFd<'_>, more: OpenTreeFlags) -> rustix::io::Result<Own
     rustix::mount::open_tree(of, "", flags | more)
 }
 
-/// A new detached file system.
+/// Makes a new detached file system.
 pub(crate) fn new(
     kind: &str,
     options: &[(&str, String)],
@@ -93,7 +96,7 @@ pub(crate) fn new(
     )?)
 }
 
-/// Puts a detached mount in place.
+/// Attaches a detached mount at a path.
 pub(crate) fn attach(
     mount: BorrowedFd<'_>,
     at: BorrowedFd<'_>,

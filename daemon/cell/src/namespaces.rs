@@ -1,4 +1,4 @@
-//! Makes and enters namespaces. Room: the cell, while it has privilege.
+//! Creates and enters namespaces. Runs in the cell, while it has privilege.
 
 use crate::{failure::StepFailure, kernel};
 use nix::sched::{CloneFlags, setns, unshare};
@@ -6,7 +6,7 @@ use palisade_plan::Namespace;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 
-/// The host name inside.
+/// The host name inside the session's UTS namespace.
 const HOST_NAME: &str = "palisade";
 
 const fn flag(namespace: Namespace) -> CloneFlags {
@@ -31,7 +31,7 @@ const fn file(namespace: Namespace) -> &'static str {
     }
 }
 
-/// Makes one namespace and what belongs in it.
+/// Creates one namespace and sets up what it needs.
 pub(crate) fn make_one(namespace: Namespace) -> Result<(), StepFailure> {
     unshare(flag(namespace)).map_err(StepFailure::kernel(format!("unshare {namespace:?}")))?;
     match namespace {
@@ -39,17 +39,17 @@ pub(crate) fn make_one(namespace: Namespace) -> Result<(), StepFailure> {
             nix::unistd::sethostname(HOST_NAME).map_err(StepFailure::kernel("sethostname"))
         }
         Namespace::Mount => crate::mounts::make_private(),
-        // Its loopback is down until somebody brings it up.
+        // The loopback interface stays down until `loopback` is called.
         Namespace::Network | Namespace::Pid | Namespace::Ipc | Namespace::Cgroup => Ok(()),
     }
 }
 
-/// Brings up the loopback of the network namespace that was made.
+/// Brings up the loopback interface of the network namespace that was created.
 pub(crate) fn loopback() -> Result<(), StepFailure> {
     kernel::loopback_up().map_err(StepFailure::kernel("loopback up"))
 }
 
-/// Makes the namespaces; gives them as descriptors, in the same order.
+/// Creates the namespaces, and returns their descriptors in the same order.
 pub(crate) fn make(namespaces: &[Namespace]) -> Result<Vec<OwnedFd>, StepFailure> {
     namespaces.iter().try_for_each(|namespace| make_one(*namespace))?;
     let open = |namespace: &Namespace| {

@@ -1,19 +1,20 @@
-//! A layer over the workspace that takes all that a program writes there, and the two directories
-//! below it that only this process reaches. Room: the cell, while it has privilege.
+//! The overlay of a transaction. It lies over the workspace and takes all that a program writes
+//! there. Only this process reaches its two directories. Runs in the cell, while it has privilege.
 //!
-//! The layer is in memory or on a disk, and no name leads to it. Its marks are `user.` attributes, which
-//! overlayfs keeps from programs and this process can read when it has no privilege any more.
+//! The upper layer is in memory or on a disk, and no path leads to it. It uses `user.` attributes
+//! as its marks. Overlayfs hides them from programs, and this process can read them without
+//! privilege.
 
 mod alike;
 mod merge;
 mod skeleton;
 mod trial;
 
-pub(crate) use self::{alike::Maker, trial::attempt};
+pub(crate) use self::{alike::DirectoryMaker, trial::attempt};
 
-use self::merge::{MARKS, Parts, UPPER, WORK};
+use self::merge::{MARKS, OverlayLayers, UPPER, WORK};
 use crate::{
-    borrowed::Borrowed,
+    borrowed::BorrowedIdentity,
     failure::StepFailure,
     moment::Moment,
     mounts::{self, NO_DEV, NO_SUID},
@@ -30,50 +31,52 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-/// The two directories that the program sees as one.
+/// The two layers that the program sees as one directory.
 #[derive(Debug)]
 pub struct Layers {
-    /// The workspace itself.
+    /// The lower layer: the workspace itself.
     pub lower: OwnedFd,
-    /// What the program did.
+    /// The upper layer: what the program wrote.
     pub upper: OwnedFd,
     /// When the program was started.
     pub since: Moment,
-    /// What was committed of it while it went on. None if it does not go on.
-    pub committed: Option<HashMap<Path, Committed>>,
-    /// How many bytes the upper one may have.
+    /// The paths that were committed while the program was still running, and their state. `None`
+    /// if it was never frozen for a commit.
+    pub committed: Option<HashMap<Path, CommittedPath>>,
+    /// The maximum size of the upper layer in bytes.
     pub bytes: u64,
-    /// Where the upper one is, and what is on the disk before it counts.
+    /// The place of the upper layer, and the writes flushed before a commit takes effect.
     pub kept: Transactions,
 }
 
-/// What a path was after a commit.
+/// The state of a path after a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Committed {
-    /// As it was then.
+pub struct CommittedPath {
+    /// Its version right after the commit.
     pub version: Version,
-    /// Whether all of it is the program's: of a directory, nothing of the workspace shows through it.
+    /// Whether all of it came from the program. For a directory: nothing of the workspace shows
+    /// through it.
     pub whole: bool,
 }
 
-/// The attribute of a directory that nothing shows through.
+/// The attribute that makes a directory opaque: nothing of the lower layer shows through it.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// What a layer is made of beside the workspace.
+/// The inputs of an overlay, apart from the workspace.
 #[derive(Debug)]
-pub(crate) struct Ground<'a> {
-    /// A directory on the disk.
+pub(crate) struct OverlayInputs<'a> {
+    /// A directory on the disk for the upper layer.
     pub(crate) store: Option<OwnedFd>,
-    /// The user namespace in which an overlay is mounted that is written to.
+    /// The user namespace in which a writable overlay is mounted.
     pub(crate) users: Option<OwnedFd>,
-    /// What is hidden.
+    /// The names that the profile hides.
     pub(crate) view: &'a View,
-    /// What of that was found.
+    /// The hidden names that were found in the workspace.
     pub(crate) scanned: Option<OwnedFd>,
 }
 
-/// Lays the layer over the workspace.
-pub(crate) fn lay(overlay: &Overlay, ground: Ground<'_>) -> Result<Layers, StepFailure> {
+/// Mounts the overlay over the workspace.
+pub(crate) fn lay(overlay: &Overlay, ground: OverlayInputs<'_>) -> Result<Layers, StepFailure> {
     let path = &overlay.workspace;
     let lower = open_directory(path)?;
     refuse_mounts_below(path)?;
@@ -83,18 +86,20 @@ pub(crate) fn lay(overlay: &Overlay, ground: Ground<'_>) -> Result<Layers, StepF
         None => (in_memory(overlay.bytes)?, Upper::Memory),
     };
     let hits = whiteouts::hits(ground.view, ground.scanned.as_ref())?;
-    let mut maker = Maker::new(overlay.rights, overlay.identity);
+    let mut maker = DirectoryMaker::new(overlay.rights, overlay.identity);
     let built = build(&mut maker, overlay, &layer, (&lower, ground.view), hits.as_deref());
     maker.give_back()?;
     let upper = built?;
     let writes = (overlay.access == Access::Write).then_some(kept);
-    let parts = Parts { lower: &lower, layer: &layer, marked: hits.is_some(), writes };
+    let parts = OverlayLayers { lower: &lower, layer: &layer, marked: hits.is_some(), writes };
     let merged = match (overlay.rights, writes, ground.users) {
         (MountRights::Session, Some(_), Some(users)) => {
             merge::apart(parts, path, &users, overlay.identity)?
         }
         (MountRights::Session, Some(_), None) => {
-            return Err(StepFailure::NotInForce("there is no user namespace for overlays".into()));
+            return Err(StepFailure::NotInForce(
+                "no user namespace is available for overlays".into(),
+            ));
         }
         (MountRights::Session, None, _) | (MountRights::Own, ..) => mount_here(overlay, parts)?,
     };
@@ -107,9 +112,9 @@ pub(crate) fn lay(overlay: &Overlay, ground: Ground<'_>) -> Result<Layers, StepF
     Ok(Layers { lower, upper, since, committed: None, bytes: overlay.bytes, kept })
 }
 
-/// Makes what is in the layer; gives the directory that takes what is written.
+/// Makes the directories of the layer, and returns the one that takes writes.
 fn build(
-    maker: &mut Maker,
+    maker: &mut DirectoryMaker,
     overlay: &Overlay,
     layer: &OwnedFd,
     (lower, view): (&OwnedFd, &View),
@@ -123,7 +128,7 @@ fn build(
         return make(layer, UPPER);
     }
     let Some(likeness) = maker.look(lower, b"")? else {
-        let why = "it is closed to the session, or gone".to_owned();
+        let why = "the session may not enter it, or it was deleted".to_owned();
         return Err(StepFailure::Workspace { path: overlay.workspace.clone(), why });
     };
     maker.make(layer, UPPER.as_bytes(), Some(&likeness))?;
@@ -138,12 +143,13 @@ fn build(
 }
 
 /// Mounts the overlay in this process, with the session's rights.
-fn mount_here(overlay: &Overlay, parts: Parts<'_>) -> Result<OwnedFd, StepFailure> {
+fn mount_here(overlay: &Overlay, parts: OverlayLayers<'_>) -> Result<OwnedFd, StepFailure> {
     attach(parts.layer, &overlay.workspace)?;
-    let borrowed = Borrowed::take(overlay.identity)?;
+    let borrowed = BorrowedIdentity::take(overlay.identity)?;
     let merged = match parts.writes {
         // Overlayfs works in a directory that nobody may enter, not even its owner. In a user
-        // namespace that has nobody but the session's user this is a right over that user's own.
+        // namespace with only the session's user, this capability covers only that user's own
+        // files.
         Some(_) => override_modes().and_then(|()| merge::here(parts)),
         None => merge::here(parts),
     };
@@ -151,16 +157,17 @@ fn mount_here(overlay: &Overlay, parts: Parts<'_>) -> Result<OwnedFd, StepFailur
     merged
 }
 
-/// Keeps others from a layer's directory on the disk, now that all is made in it.
+/// Closes a layer's directory on the disk to other users, once everything in it has been made.
 fn close(layer: &OwnedFd) -> Result<(), StepFailure> {
     let stat = rustix::fs::fstat(layer).map_err(StepFailure::kernel("look at the store"))?;
-    let borrowed = Borrowed::take(Identity { uid: stat.st_uid, gid: stat.st_gid })?;
+    let borrowed = BorrowedIdentity::take(Identity { uid: stat.st_uid, gid: stat.st_gid })?;
     let closed = rustix::fs::chmodat(layer, ".", Mode::RWXU, AtFlags::empty());
     borrowed.give_back()?;
     closed.map_err(StepFailure::kernel("close the layer's directory"))
 }
 
-/// The directory for the layer, if it is on the workspace's file system or must be used.
+/// Returns the directory for the layer if it is on the workspace's file system, or if a layer in
+/// memory can not be used.
 fn on_disk(
     store: Option<OwnedFd>,
     workspace: &Stat,
@@ -170,7 +177,8 @@ fn on_disk(
         return match otherwise {
             Upper::Memory => Ok(None),
             Upper::Disk => Err(StepFailure::NotInForce(
-                "a layer can not be in memory here, and the launcher has no directory for it"
+                "a transaction can not be kept in memory here, and the launcher has no directory \
+                 for it"
                     .into(),
             )),
         };
@@ -180,13 +188,13 @@ fn on_disk(
     Ok(used.then_some(directory))
 }
 
-/// A file system for the layer.
+/// Makes a file system in memory for the layer.
 fn in_memory(bytes: u64) -> Result<OwnedFd, StepFailure> {
     let options = [
         ("size", bytes.to_string()),
         // An inode costs about a kilobyte of kernel memory that `size` does not count.
         ("nr_inodes", (bytes / 1024).clamp(1024, 1_000_000).to_string()),
-        // Whoever owns a directory of the workspace makes one here that is like it.
+        // Every owner of a directory of the workspace makes its counterpart here.
         ("mode", "0777".into()),
     ];
     mounts::new("tmpfs", &options, NO_SUID | NO_DEV)
@@ -200,7 +208,7 @@ fn open_directory(path: &Path) -> Result<OwnedFd, StepFailure> {
         .map_err(StepFailure::kernel("open the workspace"))
 }
 
-/// Puts a mount over whatever is at the workspace's path now.
+/// Attaches a mount over whatever is at the workspace's path now.
 fn attach(mount: &OwnedFd, path: &Path) -> Result<(), StepFailure> {
     let at = mounts::resolve_without_links(path.as_path())
         .map_err(StepFailure::kernel("open the workspace"))?;
@@ -208,7 +216,8 @@ fn attach(mount: &OwnedFd, path: &Path) -> Result<(), StepFailure> {
         .map_err(StepFailure::kernel("mount over the workspace"))
 }
 
-/// The program would see what is under such a mount instead, and write it or see what is hidden.
+/// Refuses a workspace with mounts in it. The program would see the directory under such a mount
+/// instead, and could write it or see hidden names.
 pub(crate) fn refuse_mounts_below(workspace: &Path) -> Result<(), StepFailure> {
     let text = std::fs::read("/proc/self/mountinfo")
         .map_err(StepFailure::kernel("read /proc/self/mountinfo"))?;
@@ -221,15 +230,16 @@ pub(crate) fn refuse_mounts_below(workspace: &Path) -> Result<(), StepFailure> {
         Some(point) => Err(StepFailure::Workspace {
             path: workspace.clone(),
             why: format!(
-                "{:?} is a mount in it, which a layer would hide: unmount it (if it is the profile that \
-                 names it, take it out of [fs]), or open the session in a directory without mounts",
+                "{:?} is a mount in it, which a transaction would hide: unmount it (or remove it \
+                 from [fs], if the profile names it), or open the session in a directory without \
+                 mounts",
                 Path(point)
             ),
         }),
     }
 }
 
-/// A name as `/proc` writes it: blanks and backslashes as three octal digits.
+/// Decodes a path as `/proc` writes it: blanks and backslashes as three octal digits.
 pub(crate) fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -253,7 +263,7 @@ pub(crate) fn unescaped(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Makes a directory for who calls, and nobody else.
+/// Makes a directory that only the calling identity can enter.
 fn make(layer: &OwnedFd, name: &str) -> Result<OwnedFd, StepFailure> {
     rustix::fs::mkdirat(layer, name, Mode::RWXU)
         .map_err(StepFailure::kernel(format!("make the layer's {name}")))?;
@@ -266,24 +276,25 @@ fn open(layer: &OwnedFd, name: &str) -> Result<OwnedFd, StepFailure> {
         .map_err(StepFailure::kernel(format!("open the layer's {name}")))
 }
 
-/// A directory, for reference only.
+/// Opens a directory as an `O_PATH` descriptor.
 fn look_at(above: impl AsFd, name: &str) -> Result<OwnedFd, StepFailure> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(above, name, flags, Mode::empty())
         .map_err(StepFailure::kernel(format!("look at the layer's {name}")))
 }
 
-/// Whether what is under a directory of the upper layer does not show through it.
+/// Whether a directory of the upper layer is opaque: nothing of the lower layer shows through it.
 pub(crate) fn is_opaque(directory: &OwnedFd) -> Result<bool, rustix::io::Errno> {
     has_mark(directory, OPAQUE, b"y")
 }
 
-/// What comes under a directory of the upper layer from here on does not show through it.
+/// Makes a directory of the upper layer opaque, so that nothing of the lower layer shows through
+/// it.
 pub(crate) fn make_opaque(directory: &OwnedFd) -> Result<(), rustix::io::Errno> {
     rustix::fs::fsetxattr(directory, OPAQUE, b"y", rustix::fs::XattrFlags::empty())
 }
 
-/// Whether something of the upper layer was copied from the lower one.
+/// Whether a file of the upper layer was copied up from the lower one.
 pub(crate) fn is_copy(of: &OwnedFd) -> Result<bool, rustix::io::Errno> {
     let mut value = [0; 256];
     match rustix::fs::fgetxattr(of, "user.overlay.origin", &mut value) {

@@ -1,17 +1,17 @@
-//! A change whose list came in several messages, put together. Room: the cell.
+//! Joins a change whose list came in several messages. Runs in the cell.
 
 use crate::tools::Stop;
 use palisade_plan::{cell::FileRequest, change::Act, parts::ActPart};
 
-/// The most parts of a change's list.
+/// The maximum number of parts of one change.
 const MOST_PARTS: usize = 256;
 
-/// Parts of a change that is to come.
+/// The parts received so far of a change.
 #[derive(Debug, Default)]
-pub(crate) struct Parts(Vec<ActPart>);
+pub(crate) struct ChangeParts(Vec<ActPart>);
 
-impl Parts {
-    /// Keeps a part; makes a change whole of those that were kept.
+impl ChangeParts {
+    /// Stores a part, or completes a change with the stored parts. Passes other requests through.
     pub(crate) fn take(&mut self, request: FileRequest) -> Result<Option<FileRequest>, Stop> {
         if let FileRequest::Part(part) = request {
             self.0.push(part);
@@ -32,7 +32,7 @@ impl Parts {
     }
 }
 
-/// Puts the list of an act together, of which the last part came with it.
+/// Joins the list of an act. Its last part came with the act itself.
 fn whole(act: &mut Act, parts: Vec<ActPart>) -> Result<(), Stop> {
     let (mut paths, mut restorations) = (Vec::new(), Vec::new());
     for part in parts {

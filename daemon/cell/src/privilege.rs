@@ -1,12 +1,12 @@
-//! Gives up privilege: identity, capabilities, limits. Room: the cell.
+//! Gives up privilege: identity, capabilities, limits. Runs in the cell.
 
 use crate::failure::StepFailure;
 use caps::{CapSet, Capability};
 use palisade_plan::{HeldLimit, Identity, Resource, Rlimit};
 use rustix::{process::Resource as R, thread::CapabilitiesSecureBits};
 
-/// Takes on the identity. Capabilities survive this, so that what is left of them can be dropped
-/// in order afterwards.
+/// Takes on the session's identity. Capabilities survive this, so that they can be dropped in order
+/// afterwards.
 pub(crate) fn identity(identity: Identity) -> Result<(), StepFailure> {
     use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
     let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
@@ -23,7 +23,7 @@ fn capability(act: &'static str) -> impl FnOnce(caps::errors::CapsError) -> Step
     move |error| StepFailure::NotInForce(format!("{act}: {error}"))
 }
 
-/// All capabilities out of all five sets, and no way back through executing or `setuid`.
+/// Clears all five capability sets, and locks the ways to regain them by executing or `setuid`.
 pub(crate) fn drop_capabilities() -> Result<(), StepFailure> {
     let able = caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP)
         .map_err(capability("read effective"))?;
@@ -49,18 +49,18 @@ pub(crate) fn drop_capabilities() -> Result<(), StepFailure> {
     caps::clear(None, CapSet::Permitted).map_err(capability("clear permitted"))
 }
 
-/// Nothing gains privilege by executing.
+/// Sets `no_new_privs`: no program gains privilege by being executed.
 pub(crate) fn no_new_privileges() -> Result<(), StepFailure> {
     rustix::thread::set_no_new_privs(true).map_err(StepFailure::kernel("no_new_privs"))
 }
 
-/// Out of reach of `ptrace` and of `/proc/PID`, and no core dump.
+/// Makes this process undumpable: no `ptrace`, no access through `/proc/PID`, no core dump.
 pub(crate) fn undumpable() -> Result<(), StepFailure> {
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(StepFailure::kernel("undumpable"))
 }
 
-/// Sets the limits of each process, soft and hard alike.
+/// Sets the resource limits of each process, soft and hard alike, and returns those in force.
 pub(crate) fn rlimits(limits: &[Rlimit]) -> Result<Vec<HeldLimit>, StepFailure> {
     let mut held = Vec::with_capacity(limits.len());
     for limit in limits {
@@ -73,8 +73,8 @@ pub(crate) fn rlimits(limits: &[Rlimit]) -> Result<Vec<HeldLimit>, StepFailure> 
             Resource::LockedMemory => (R::Memlock, "locked_memory"),
             Resource::MessageQueues => (R::Msgqueue, "message_queues"),
         };
-        // A hard limit below what the profile allows stays: raising it takes a privilege that a
-        // cell must not need.
+        // A hard limit below the profile's value stays: raising it takes a privilege that a cell
+        // must not need.
         let hard = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let value = limit.value.min(hard);
         let both = rustix::process::Rlimit { current: Some(value), maximum: Some(value) };

@@ -1,16 +1,16 @@
-//! Reads back from the kernel what is in force, and refuses to go on if it is less than the steps
-//! were to bring about. Room: the cell.
+//! Reads back from the kernel what is in force, and refuses to go on if that is less than the steps
+//! promised. Runs in the cell.
 
-use crate::{failure::StepFailure, steps::Taken};
+use crate::{failure::StepFailure, steps::StepResults};
 use palisade_plan::{CellReceipt, HeldNetwork, Namespace, Step, Tcp};
 
-/// The fields of `/proc/self/status` that matter.
+/// The fields of `/proc/self/status` that are checked.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Status {
     uids: Vec<u32>,
     gids: Vec<u32>,
     groups: Vec<u32>,
-    /// Inheritable, permitted, effective, bounding, ambient.
+    /// The inheritable, permitted, effective, bounding and ambient sets, in this order.
     capabilities: [u64; 5],
     no_new_privs: bool,
     seccomp: u32,
@@ -41,16 +41,16 @@ impl Status {
     }
 }
 
-/// What the steps promise, noted before they are taken.
+/// The promises of the steps, collected before they are taken.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Promised {
+pub(crate) struct StepPromises {
     identity: Option<palisade_plan::Identity>,
     capabilities: bool,
     no_new_privs: bool,
     seccomp: bool,
 }
 
-impl Promised {
+impl StepPromises {
     pub(crate) fn by(steps: &[Step]) -> Self {
         let mut promised = Self::default();
         for step in steps {
@@ -58,7 +58,7 @@ impl Promised {
                 Step::Identity(identity) => promised.identity = Some(*identity),
                 Step::Capabilities => promised.capabilities = true,
                 Step::NoNewPrivileges => promised.no_new_privs = true,
-                Step::Seccomp(_) | Step::SeccompRecording { .. } => promised.seccomp = true,
+                Step::Seccomp { .. } | Step::SeccompRecording { .. } => promised.seccomp = true,
                 Step::Detach
                 | Step::AuditSession(_)
                 | Step::Namespaces(_)
@@ -84,8 +84,11 @@ impl Promised {
     }
 }
 
-/// The receipt, if everything that was promised is in force.
-pub(crate) fn write(promised: Promised, taken: &Taken) -> Result<CellReceipt, StepFailure> {
+/// Returns the receipt, or an error if something promised is not in force.
+pub(crate) fn write(
+    promised: StepPromises,
+    taken: &StepResults,
+) -> Result<CellReceipt, StepFailure> {
     let text = std::fs::read_to_string("/proc/self/status")
         .map_err(StepFailure::kernel("read /proc/self/status"))?;
     let status = Status::parse(&text);
@@ -109,7 +112,7 @@ pub(crate) fn write(promised: Promised, taken: &Taken) -> Result<CellReceipt, St
     }
     let securebits = rustix::thread::capabilities_secure_bits()
         .map_err(StepFailure::kernel("read securebits"))?;
-    // A process that locked its bits must have an empty bounding set too.
+    // If the securebits are locked, the bounding set must be empty too.
     if promised.capabilities && !securebits.is_empty() && bounding != 0 {
         return refuse("the dropping of the bounding set");
     }
@@ -143,7 +146,7 @@ pub(crate) fn write(promised: Promised, taken: &Taken) -> Result<CellReceipt, St
     })
 }
 
-fn network(taken: &Taken) -> HeldNetwork {
+fn network(taken: &StepResults) -> HeldNetwork {
     let tcp = taken.landlock.as_ref().map(|landlock| &landlock.tcp);
     match (taken.namespaces.contains(&Namespace::Network), taken.loopback, tcp) {
         (true, true, _) => HeldNetwork::Loopback,
@@ -176,10 +179,16 @@ mod tests {
 
     #[test]
     fn refuses_when_the_process_still_has_capabilities_or_privilege_to_gain() {
-        // The test process itself has neither no_new_privs nor a filter.
-        let promised = Promised { no_new_privs: true, ..Promised::default() };
-        assert!(matches!(write(promised, &Taken::default()), Err(StepFailure::NotInForce(_))));
-        let promised = Promised { seccomp: true, ..Promised::default() };
-        assert!(matches!(write(promised, &Taken::default()), Err(StepFailure::NotInForce(_))));
+        // The test process has neither `no_new_privs` nor a filter.
+        let promised = StepPromises { no_new_privs: true, ..StepPromises::default() };
+        assert!(matches!(
+            write(promised, &StepResults::default()),
+            Err(StepFailure::NotInForce(_))
+        ));
+        let promised = StepPromises { seccomp: true, ..StepPromises::default() };
+        assert!(matches!(
+            write(promised, &StepResults::default()),
+            Err(StepFailure::NotInForce(_))
+        ));
     }
 }

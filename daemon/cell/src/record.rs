@@ -1,6 +1,7 @@
-//! Notes what the programs of a recording session use: a second filter has the kernel tell the
-//! runner of each call on a path or an address before it goes on through every other layer. It is
-//! a record and no judgement: what a program changes in between is not seen. Room: the cell.
+//! Records which paths and addresses the programs of a recording session use. A second filter makes
+//! the kernel notify the runner of each such system call before it continues through every other
+//! layer. It only records and decides nothing: a program can change the arguments after they were
+//! read. Runs in the cell.
 
 mod calls;
 mod notes;
@@ -8,11 +9,12 @@ mod notes;
 use crate::{
     failure::StepFailure,
     kernel::{self, FilterProgram, Image, Notification},
+    seccomp,
 };
 use calls::{Follow, Shape};
 use notes::Notes;
 use palisade_plan::{
-    Path, SyscallAction, SyscallRule, assemble,
+    Network, Path, SyscallAction, SyscallRule,
     record::{Recorded, Right, Used},
 };
 use rustix::net::{
@@ -30,16 +32,16 @@ use std::{
     path::PathBuf,
 };
 
-/// The longest path that is read of a program's memory.
+/// The maximum length of a path that is read from a program's memory.
 const PATH_MAX: usize = 4096;
 
-/// The number of the call that sets a filter.
+/// The number of the system call that installs a filter.
 const SECCOMP: u32 = libc::SYS_seccomp as u32;
 
-/// What a recording runner needs.
+/// The recorder of a runner.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// The session's whole filter, which each program gets.
+    /// The session's complete filter, which each program gets.
     whole: FilterProgram,
     own: Vec<Path>,
     bound: Vec<Path>,
@@ -47,7 +49,8 @@ pub(crate) struct Recorder {
     notes: Notes,
 }
 
-/// The filter of a runner that records: the session's, and a listener is not refused to it.
+/// Returns the filter of a runner that records: the session's, except that it may install a filter
+/// with a listener.
 pub(crate) fn runner_rules(rules: &[SyscallRule]) -> Vec<SyscallRule> {
     let mut rules = rules.to_vec();
     for rule in rules.iter_mut().filter(|rule| rule.number == SECCOMP) {
@@ -57,9 +60,9 @@ pub(crate) fn runner_rules(rules: &[SyscallRule]) -> Vec<SyscallRule> {
     rules
 }
 
-/// What a child needs to be recorded, made before the fork.
+/// The resources that a child needs to be recorded, made before the fork.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct RecordingSetup {
     noting: FilterProgram,
     ours: OwnedFd,
     theirs: OwnedFd,
@@ -68,16 +71,17 @@ pub(crate) struct Prepared {
 impl Recorder {
     pub(crate) fn new(
         rules: &[SyscallRule],
+        network: &Network,
         own: Vec<Path>,
         bound: Vec<Path>,
     ) -> Result<Self, StepFailure> {
-        let whole = assemble(rules).map_err(|e| StepFailure::NotInForce(e.to_string()))?;
+        let whole = seccomp::assemble_for(rules, network)?;
         let notes = Notes::new(&own, &bound);
         Ok(Self { whole: FilterProgram::new(&whole), own, bound, listener: None, notes })
     }
 
-    /// Lays out what the child of an image will need.
-    pub(crate) fn prepare(&self, image: &Image) -> io::Result<Prepared> {
+    /// Makes the resources for the child that will execute `image`.
+    pub(crate) fn prepare(&self, image: &Image) -> io::Result<RecordingSetup> {
         let noting = FilterProgram::new(&calls::program(image.address()));
         let (ours, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
@@ -85,11 +89,12 @@ impl Recorder {
             SocketFlags::CLOEXEC,
             None,
         )?;
-        Ok(Prepared { noting, ours, theirs })
+        Ok(RecordingSetup { noting, ours, theirs })
     }
 
-    /// The child's side: under both filters from here on. Nothing but system calls.
-    pub(crate) fn enter(&self, prepared: &Prepared) -> io::Result<()> {
+    /// Installs both filters in the child, and sends the listener to the runner. Makes system calls
+    /// only.
+    pub(crate) fn enter(&self, prepared: &RecordingSetup) -> io::Result<()> {
         let listener = prepared.noting.install_listening()?;
         let fds = [listener.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -100,8 +105,12 @@ impl Recorder {
         self.whole.install()
     }
 
-    /// The runner's side: takes over the listener of a program that was started.
-    pub(crate) fn begin(&mut self, prepared: &Prepared, candidates: &[PathBuf]) -> io::Result<()> {
+    /// Receives, in the runner, the listener of a program that was started.
+    pub(crate) fn begin(
+        &mut self,
+        prepared: &RecordingSetup,
+        candidates: &[PathBuf],
+    ) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut byte = [0];
@@ -122,32 +131,32 @@ impl Recorder {
         }
     }
 
-    /// To be waited for, while there is a program.
+    /// Returns the listener to poll while a program runs.
     pub(crate) fn listener(&self) -> Option<BorrowedFd<'_>> {
         self.listener.as_ref().map(|fd| fd.as_fd())
     }
 
-    /// Notes what a program is about to do, and lets it.
+    /// Records the system call that a program is about to make, and lets it continue.
     pub(crate) fn hear(&mut self) {
         let Some(listener) = self.listener.take() else { return };
         match kernel::notification(listener.as_fd()) {
             Ok(asked) => {
                 self.note(&asked);
                 match kernel::let_go_on(listener.as_fd(), asked.id) {
-                    // It was killed meanwhile.
+                    // An error means that the program was killed meanwhile.
                     Ok(()) | Err(_) => self.listener = Some(listener),
                 }
             }
-            // It was killed before it was heard.
+            // The program was killed before the notification was read.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => {
                 self.listener = Some(listener);
             }
-            // Nobody is left to be heard.
+            // No process is left under the filter.
             Err(_) => {}
         }
     }
 
-    /// What was noted of the program that has ended.
+    /// Returns the record of a program that has ended.
     pub(crate) fn finish(&mut self) -> Recorded {
         self.listener = None;
         let mut recorded =
@@ -163,9 +172,10 @@ impl Recorder {
                 Shape::Path { right, directory, path, follow } => {
                     let Some(text) = text(asked, argument(asked, path)) else { continue };
                     let right = match right {
-                        calls::How::Right(right) => right,
-                        calls::How::Flags(place) => calls::opened(argument(asked, place)),
-                        calls::How::FlagsAt(place) => match word(asked, argument(asked, place)) {
+                        calls::PathUse::Right(right) => right,
+                        calls::PathUse::Flags(place) => calls::opened(argument(asked, place)),
+                        calls::PathUse::FlagsAt(place) => match word(asked, argument(asked, place))
+                        {
                             Some(flags) => calls::opened(flags),
                             None => continue,
                         },
@@ -187,14 +197,14 @@ impl Recorder {
     ) {
         let pid = asked.pid;
         let absolute = text.starts_with(b"/");
-        // What is kept of a directory's descriptor is its low half.
+        // A directory descriptor is the low half of its argument.
         let number = directory.map_or(libc::AT_FDCWD, |number| (number as u32).cast_signed());
         let base = match (absolute, number) {
             (true, _) => PathBuf::from("/"),
             (false, libc::AT_FDCWD) => link(format!("/proc/{pid}/cwd")),
             (false, number) => link(format!("/proc/{pid}/fd/{number}")),
         };
-        // A pipe or a socket by its descriptor is no path.
+        // A descriptor of a pipe or socket has no path.
         if !base.is_absolute() {
             return;
         }
@@ -222,7 +232,7 @@ fn memory(asked: &Notification) -> io::Result<File> {
     File::open(format!("/proc/{}/mem", asked.pid))
 }
 
-/// A text of a program's memory; none if it is not there, or has no end.
+/// Reads a string from a program's memory. `None` if it can not be read or has no end.
 fn text(asked: &Notification, at: u64) -> Option<Vec<u8>> {
     if at == 0 {
         return Some(Vec::new());
@@ -245,12 +255,12 @@ fn word(asked: &Notification, at: u64) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes))
 }
 
-/// Where a link of `/proc` leads; nowhere if it can not be told.
+/// Returns the target of a link in `/proc`; an empty path if it can not be read.
 fn link(path: String) -> PathBuf {
     std::fs::read_link(path).unwrap_or_default()
 }
 
-/// What everything that this process collected has used.
+/// Returns the resources used by all children that this process has waited for.
 fn used() -> Used {
     use nix::sys::resource::{UsageWho, getrusage};
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return Used::default() };

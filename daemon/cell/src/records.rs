@@ -1,5 +1,5 @@
-//! The kernel's audit records: a socket that gets those about refusals and no others, and an audit
-//! session by which those of one runner are known. Room: the cell.
+//! Access to the kernel's audit records: a socket that receives only those about denials, and an
+//! audit session that identifies the records of one runner. Runs in the cell.
 
 use crate::kernel;
 use nix::sys::socket::{
@@ -11,29 +11,30 @@ use std::{
     os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
 };
 
-/// Changes of the audit's own settings, refusals of a filter, refusals of Landlock, and whose domain
-/// that was. Nothing else of a host's audit log is any business of the broker's.
+/// The record types received: changes of the audit configuration, denials by a filter, denials by
+/// Landlock, and the Landlock domain of a denial. The rest of a host's audit log is no business of
+/// the broker.
 const TYPES: [u16; 4] = [1305, 1326, 1423, 1424];
 
-/// The group that hears all records.
+/// The multicast group that receives all records.
 const READ_LOG: u32 = 1;
 
-/// What may wait to be read: some ten thousand records.
+/// The size of the receive buffer: some ten thousand records.
 const BUFFER: usize = 4 << 20;
 
-/// Listens for records.
+/// Opens a socket that receives the records.
 pub(crate) fn listen() -> io::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let audit = SockProtocol::NetlinkAudit;
     let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, audit)?;
-    // Before it is bound, so that nothing else ever waits in it.
+    // Before binding, so that no other record is ever queued.
     kernel::socket_filter(socket.as_fd(), &mut filter())?;
     setsockopt(&socket, sockopt::RcvBufForce, &BUFFER)?;
     bind(socket.as_raw_fd(), &NetlinkAddr::new(0, READ_LOG))?;
     Ok(socket)
 }
 
-/// Lets through messages of the [`TYPES`].
+/// Builds a socket filter that passes messages of the [`TYPES`].
 fn filter() -> Vec<libc::sock_filter> {
     const LOAD_HALF: u16 = 0x28;
     const JUMP_EQUAL: u16 = 0x15;
@@ -41,7 +42,7 @@ fn filter() -> Vec<libc::sock_filter> {
     let instruction = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
     let mut filter = vec![instruction(LOAD_HALF, 0, 4)];
     for (kind, after) in TYPES.into_iter().zip((1..=4).rev()) {
-        // Loaded as if it came from a network, and written as this machine does.
+        // The filter loads in network byte order, and the field is in the host's byte order.
         filter.push(instruction(JUMP_EQUAL, after, kind.to_be().into()));
     }
     filter.push(instruction(RETURN, 0, 0));
@@ -49,25 +50,26 @@ fn filter() -> Vec<libc::sock_filter> {
     filter
 }
 
-/// Has the filter refuse something to this process while it goes by the name of a call: when the
-/// record of that has come, so has every record of what the call was refused. Nobody else can make
-/// it, since the name is known to nobody else, and no program of the call is left that could read it.
+/// Triggers one denial by the filter in this process, under the name of a call. When the record of
+/// that has arrived, so has every record of the call's own denials. Nobody can forge it: nobody
+/// else knows the name, and no program of the call is left that could read it.
 pub(crate) fn fence(mark: Option<&CStr>) {
     let Some(mark) = mark else { return };
     let own = rustix::thread::name();
     if rustix::thread::set_name(mark).is_err() {
         return;
     }
-    // That it is refused is all that matters; were it allowed after all it would do nothing.
+    // Only the denial matters. If it were allowed after all, it would change nothing.
     rustix::process::chroot(c"/").unwrap_or_default();
     if let Ok(own) = own {
-        // Only `ps` shows it.
+        // On failure only `ps` shows the wrong name.
         rustix::thread::set_name(&own).unwrap_or_default();
     }
 }
 
-/// Begins an audit session, which everything that this process starts will be in; gives its number.
-/// Only a process that no login has led to may, unless it has privilege over the audit.
+/// Begins an audit session, which everything that this process starts will belong to, and returns
+/// its number. Without privilege over the audit system, this works only for a process that does not
+/// descend from a login.
 pub(crate) fn begin_session(uid: u32) -> io::Result<u32> {
     std::fs::write("/proc/self/loginuid", uid.to_string())?;
     let text = std::fs::read_to_string("/proc/self/sessionid")?;

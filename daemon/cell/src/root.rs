@@ -1,15 +1,16 @@
-//! The small root: what a session sees of the file system. Room: the cell, while it has privilege.
+//! Builds the session's root: the part of the file system that it sees. Runs in the cell, while it
+//! has privilege.
 
 use crate::{
     accounts::Accounts,
-    borrowed::{self, Borrowed},
+    borrowed::{self, BorrowedIdentity},
     failure::StepFailure,
     fixed,
     kernel::{self, Recursive},
     mapping,
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY},
 };
-use palisade_plan::{Access, Bind, Identity, MissingPath, ProcView, Root, Tmpfs};
+use palisade_plan::{Access, Bind, Identity, MissingPath, ProcView, Root, Tmpfs, ceiling};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags},
     io::Errno,
@@ -17,14 +18,14 @@ use rustix::{
 };
 use std::{
     io::Write as _,
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
-/// Devices that every program may expect.
+/// The devices that every program may expect.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Links that every program may expect in `/dev`.
+/// The links in `/dev` that every program may expect.
 const DEVICE_LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
     ("fd", "/proc/self/fd"),
@@ -33,22 +34,22 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
     ("stderr", "/proc/self/fd/2"),
 ];
 
-/// Something to be put in place in the new root.
-pub(crate) enum Piece {
+/// An entry to place in the new root.
+pub(crate) enum RootEntry {
     Directory(OwnedFd),
     File(OwnedFd),
     Link(PathBuf),
-    /// A file of the root's own.
+    /// A file in the root's own file system, with this content.
     Text(Vec<u8>),
-    /// A directory that can not be renamed or removed: a mount of itself.
+    /// A directory that can not be renamed or deleted, because it is a bind mount of itself.
     Pinned,
 }
 
-/// How much the root itself may hold: directories, and the session's own files of accounts.
+/// The maximum size of the root's own file system: directories, and the session's account files.
 const ROOT_BYTES: &str = "64m";
 
-/// Makes the small root and makes it the root. Where the session's uid is its own, `users` says whose
-/// files are the session's where it may write.
+/// Builds the session's root and switches to it. If the session has a uid of its own, `users` maps
+/// the files that it owns where it may write.
 pub(crate) fn make(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<(), StepFailure> {
     if root.runs.is_throwaway() != users.is_some() {
         return Err(StepFailure::NotInForce("nothing says whose files are the session's".into()));
@@ -56,12 +57,12 @@ pub(crate) fn make(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<(), Ste
     let own = root.runs.own;
     let mut pieces = resolve_all(root, users)?;
     for tmpfs in &root.tmpfs {
-        pieces.push((tmpfs.path.as_path().to_owned(), Piece::Directory(private(tmpfs, own)?)));
+        pieces.push((tmpfs.path.as_path().to_owned(), RootEntry::Directory(private(tmpfs, own)?)));
     }
     fixed::add(root, &mut pieces)?;
-    pieces.push(("/dev".into(), Piece::Directory(dev()?)));
-    pieces.push(("/proc".into(), Piece::Directory(proc(root.proc)?)));
-    // What is nearer to the root goes first, so that a mount never hides one below it.
+    pieces.push(("/dev".into(), RootEntry::Directory(dev()?)));
+    pieces.push(("/proc".into(), RootEntry::Directory(proc(root.proc)?)));
+    // Paths nearer to the root go first, so that no mount hides another one below it.
     pieces.sort_by_key(|(path, _)| path.components().count());
 
     let options = [("mode", "0755".into()), ("size", ROOT_BYTES.into())];
@@ -83,13 +84,13 @@ pub(crate) fn make(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<(), Ste
     }
 }
 
-/// Resolves every bind with the rights of the session's peer, so that nobody is given a path that
-/// they could not walk to themselves.
+/// Resolves every bind with the rights of the session's peer, so that nobody gets a path that they
+/// could not reach themselves.
 fn resolve_all(
     root: &Root,
     users: Option<BorrowedFd<'_>>,
-) -> Result<Vec<(PathBuf, Piece)>, StepFailure> {
-    let borrowed = Borrowed::take_to_find(root.runs.peer)?;
+) -> Result<Vec<(PathBuf, RootEntry)>, StepFailure> {
+    let borrowed = BorrowedIdentity::take_to_find(root.runs.peer)?;
     let mut pieces = Vec::with_capacity(root.binds.len() + 8);
     for bind in &root.binds {
         match resolve(bind, root, users) {
@@ -100,12 +101,12 @@ fn resolve_all(
         }
     }
     let workspace = resolve_workspace(root, users)?;
-    pieces.push((root.workspace.path.as_path().to_owned(), Piece::Directory(workspace)));
+    pieces.push((root.workspace.path.as_path().to_owned(), RootEntry::Directory(workspace)));
     borrowed.give_back()?;
     Ok(pieces)
 }
 
-/// Not there, or not for this identity to see: to the session it is the same.
+/// Whether a path is missing, or out of reach for this identity. For the session that is the same.
 fn skipped(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::EACCES))
 }
@@ -122,10 +123,10 @@ fn attributes(bind: &Bind, root: &Root) -> u64 {
     }
 }
 
-/// Whether something is bound below a directory whose programs run, as the private home. Landlock goes
-/// up through mounts: its rule of that directory lets what is below be run, too, so the mount has to
-/// refuse it. Elsewhere Landlock refuses it, and leaves a record. The workspace's programs run,
-/// whether or not a part of it may be written.
+/// Whether a bind lies below a directory whose programs may run, such as the private home.
+/// Landlock's rule for that directory also covers the mounts below it, so the mount itself must
+/// deny execution. Elsewhere Landlock denies it, and leaves a record. Binds in the workspace are
+/// exempt: its programs run, whether or not that part of it may be written.
 fn lies_where_programs_run(bind: &Bind, root: &Root) -> bool {
     let is_below = |above: &palisade_plan::Path| {
         *above != bind.path && bind.path.as_path().starts_with(above.as_path())
@@ -136,7 +137,11 @@ fn lies_where_programs_run(bind: &Bind, root: &Root) -> bool {
     !is_below(&root.workspace.path) && runs.map(|other| &other.path).chain(private).any(is_below)
 }
 
-fn resolve(bind: &Bind, root: &Root, users: Option<BorrowedFd<'_>>) -> Result<Piece, StepFailure> {
+fn resolve(
+    bind: &Bind,
+    root: &Root,
+    users: Option<BorrowedFd<'_>>,
+) -> Result<RootEntry, StepFailure> {
     let act = || StepFailure::kernel(format!("bind {:?}", bind.path));
     let fd = mounts::resolve(bind.path.as_path()).map_err(act())?;
     let stat = rustix::fs::fstat(&fd).map_err(act())?;
@@ -144,13 +149,16 @@ fn resolve(bind: &Bind, root: &Root, users: Option<BorrowedFd<'_>>) -> Result<Pi
     Ok(match (FileType::from_raw_mode(stat.st_mode), accounts) {
         (FileType::Symlink, _) => {
             let target = rustix::fs::readlinkat(&fd, "", Vec::new()).map_err(act())?;
-            Piece::Link(palisade_plan::Path(target.into_bytes()).as_path().to_owned())
+            RootEntry::Link(palisade_plan::Path(target.into_bytes()).as_path().to_owned())
         }
-        (FileType::Directory, _) => Piece::Directory(copy(bind, &fd, root, users)?),
+        (FileType::Directory, _) => {
+            check_resolved(bind, &fd)?;
+            RootEntry::Directory(copy(bind, &fd, root, users)?)
+        }
         (FileType::RegularFile, Some(accounts)) => {
             let host = std::fs::read(bind.path.as_path())
                 .map_err(StepFailure::kernel(format!("read {:?}", bind.path)))?;
-            Piece::Text(accounts.of_session(&host, &root.runs))
+            RootEntry::Text(accounts.of_session(&host, &root.runs))
         }
         (
             FileType::RegularFile
@@ -160,11 +168,28 @@ fn resolve(bind: &Bind, root: &Root, users: Option<BorrowedFd<'_>>) -> Result<Pi
             | FileType::BlockDevice
             | FileType::Unknown,
             _,
-        ) => Piece::File(copy(bind, &fd, root, users)?),
+        ) => {
+            check_resolved(bind, &fd)?;
+            RootEntry::File(copy(bind, &fd, root, users)?)
+        }
     })
 }
 
-/// A copy of what is bound. What the session may write is its own there; all else is somebody else's.
+/// Checks where a bind really leads. The launcher has checked the text of its path, in which a link
+/// may stand for any other directory.
+fn check_resolved(bind: &Bind, fd: &OwnedFd) -> Result<(), StepFailure> {
+    let real = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+        .map_err(StepFailure::kernel(format!("find where {:?} leads", bind.path)))?;
+    if real == bind.path.as_path() {
+        return Ok(());
+    }
+    ceiling::check_resolved(&real, bind.access).map_err(|error| {
+        StepFailure::NotInForce(format!("{:?} leads elsewhere: {error}", bind.path))
+    })
+}
+
+/// Copies the mounts of a bind. If the session may write there, its files show as owned by the
+/// session; otherwise ownership is unchanged.
 fn copy(
     bind: &Bind,
     fd: &OwnedFd,
@@ -189,14 +214,14 @@ fn mapped(
         .map_err(|error| mapping::blame(&bind.path, users, &error))
 }
 
-/// The workspace is named by its real path: a link anywhere in it would make two names for one
-/// place, and only one of them would exist inside.
+/// Resolves the workspace, which must be named by its real path. A link in the path would give one
+/// place two names, and only one of them would exist in the root.
 fn resolve_workspace(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<OwnedFd, StepFailure> {
     let bind = &root.workspace;
     let fd = find_workspace(bind)?;
     let attributes = attributes(bind, root);
     match users {
-        // It is the session's own to read, too.
+        // The workspace is mapped even if it is read-only.
         Some(users) => mapped(bind, &fd, attributes, users),
         None => mounts::copy(fd.as_fd(), attributes)
             .map_err(|error| refuse_workspace(bind, error.to_string())),
@@ -207,14 +232,14 @@ fn refuse_workspace(bind: &Bind, why: String) -> StepFailure {
     StepFailure::Workspace { path: bind.path.clone(), why }
 }
 
-/// The directory that the session's user may enter.
+/// Opens the workspace's directory, with the rights of the session's user.
 pub(crate) fn find_workspace(bind: &Bind) -> Result<OwnedFd, StepFailure> {
     mounts::resolve_without_links(bind.path.as_path()).map_err(|error| {
         let why = match error {
             Errno::LOOP => "a component of the path is a symbolic link; give the real path".into(),
-            Errno::NOENT => "there is no such directory".into(),
+            Errno::NOENT => "it does not exist".into(),
             Errno::NOTDIR => "it is not a directory".into(),
-            Errno::ACCESS => "the session's user may not go there".into(),
+            Errno::ACCESS => "the session's user may not enter it".into(),
             other => other.to_string(),
         };
         refuse_workspace(bind, why)
@@ -239,8 +264,8 @@ fn dev() -> Result<OwnedFd, StepFailure> {
         .map_err(StepFailure::kernel("private /dev"))
 }
 
-/// Read-only: nothing that ordinary programs do needs to write there, and what is owned by root
-/// in `/proc/sys` asks for no capability.
+/// Mounts `/proc` read-only. No ordinary program needs to write there, and files in `/proc/sys`
+/// that root owns require no capability.
 fn proc(view: ProcView) -> Result<OwnedFd, StepFailure> {
     let attributes = READ_ONLY | NO_SUID | NO_DEV | NO_EXEC;
     match view {
@@ -255,12 +280,12 @@ fn proc(view: ProcView) -> Result<OwnedFd, StepFailure> {
     }
 }
 
-/// Puts one piece in place, making what leads to it: in the session's own directories as the
-/// session itself, which the launcher's few capabilities would not let it do otherwise.
+/// Places one piece and makes the directories above it. In the session's own directories this is
+/// done as the session, because the launcher's few capabilities would not permit it otherwise.
 fn place(
     root: BorrowedFd<'_>,
     path: &Path,
-    piece: &Piece,
+    piece: &RootEntry,
     identity: Identity,
 ) -> std::io::Result<()> {
     let path = path.strip_prefix("/").unwrap_or(path);
@@ -268,24 +293,24 @@ fn place(
         make_directories(root, parent, identity)?;
     }
     match piece {
-        Piece::Link(target) => {
+        RootEntry::Link(target) => {
             let link = || rustix::fs::symlinkat(target, root, path);
             match borrowed::first_as(identity, link)? {
                 Ok(()) | Err(Errno::EXIST) => Ok(()),
                 Err(error) => Err(error.into()),
             }
         }
-        Piece::Text(text) => {
+        RootEntry::Text(text) => {
             let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
             let file = rustix::fs::openat(root, path, flags, Mode::RUSR)?;
             rustix::fs::fchmod(&file, Mode::from_raw_mode(0o444))?;
             std::fs::File::from(file).write_all(text)
         }
-        Piece::Directory(mount) => {
+        RootEntry::Directory(mount) => {
             make_directories(root, path, identity)?;
             mounts::attach(mount.as_fd(), root, path)
         }
-        Piece::Pinned => {
+        RootEntry::Pinned => {
             make_directories(root, path, identity)?;
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let open = || rustix::fs::openat(root, path, flags, Mode::empty());
@@ -293,7 +318,7 @@ fn place(
             let mount = mounts::copy(itself.as_fd(), NO_SUID | NO_DEV)?;
             mounts::attach(mount.as_fd(), root, path)
         }
-        Piece::File(mount) => {
+        RootEntry::File(mount) => {
             let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
             let create = || rustix::fs::openat(root, path, flags, Mode::RUSR);
             borrowed::first_as(identity, create)??;
@@ -309,7 +334,8 @@ fn make_directories(root: BorrowedFd<'_>, path: &Path, identity: Identity) -> st
         let make = || rustix::fs::mkdirat(root, &so_far, Mode::from_raw_mode(0o755));
         match borrowed::first_as(identity, make)? {
             Ok(()) | Err(Errno::EXIST) => {}
-            // Below a read-only bind: the directory must be there already, or the mount says so.
+            // Below a read-only bind the directory must exist already; otherwise the mount fails
+            // and says so.
             Err(Errno::ROFS) => {}
             Err(error) => return Err(error.into()),
         }
@@ -355,7 +381,7 @@ fn furnish_dev(root: BorrowedFd<'_>) -> Result<(), StepFailure> {
         .map_err(StepFailure::kernel("/dev read-only"))
 }
 
-/// Makes the new root the root, and lets go of the old one.
+/// Switches to the new root, and unmounts the old one.
 fn pivot(new: &OwnedFd) -> Result<(), StepFailure> {
     rustix::process::fchdir(new).map_err(StepFailure::kernel("chdir new root"))?;
     rustix::process::pivot_root(".", ".").map_err(StepFailure::kernel("pivot_root"))?;
@@ -366,7 +392,7 @@ fn pivot(new: &OwnedFd) -> Result<(), StepFailure> {
         .map_err(StepFailure::kernel("root read-only"))
 }
 
-/// A runner's own copy of the session's mounts, in which `/proc` shows its own processes.
+/// Gives a runner its own copy of the session's mounts, in which `/proc` shows its own processes.
 pub(crate) fn own_proc() -> Result<(), StepFailure> {
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS)
         .map_err(StepFailure::kernel("unshare Mount"))?;
@@ -386,7 +412,7 @@ pub(crate) fn own_proc() -> Result<(), StepFailure> {
     stat.map(drop).map_err(StepFailure::kernel("look at own /proc"))
 }
 
-/// Makes what the session may write read-only in a runner's own copy of its mounts.
+/// Makes the writable binds read-only in a runner's own copy of the session's mounts.
 pub(crate) fn read_only(binds: &[Bind]) -> Result<(), StepFailure> {
     for bind in binds {
         let act = || StepFailure::kernel(format!("read-only {:?}", bind.path));
@@ -395,7 +421,7 @@ pub(crate) fn read_only(binds: &[Bind]) -> Result<(), StepFailure> {
             (Err(Errno::NOENT | Errno::NOTDIR), MissingPath::Skip) => continue,
             (Err(error), _) => return Err(act()(error)),
         };
-        // The host had nothing there, and what is there now is the session's own.
+        // The host has nothing at this path, and what is there now is the session's own.
         if bind.missing == MissingPath::Skip && !is_mount(&mount).map_err(act())? {
             continue;
         }
@@ -405,7 +431,7 @@ pub(crate) fn read_only(binds: &[Bind]) -> Result<(), StepFailure> {
     Ok(())
 }
 
-/// Whether something is mounted at a descriptor, and not only below it.
+/// Whether a descriptor refers to a mount point itself.
 fn is_mount(fd: &OwnedFd) -> rustix::io::Result<bool> {
     let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
     Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))

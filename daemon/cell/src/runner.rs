@@ -1,20 +1,22 @@
-//! Runs a session's programs, one at a time: the first process of its PID namespace, so that when
-//! a program ends, everything it started can be found and ended too. One thread. Room: the cell.
+//! Runs a session's programs, one at a time. It is the first process of its PID namespace, so that
+//! when a program ends, everything that it started can be found and ended too. One thread. Runs in
+//! the cell.
 
 use crate::{
     channel::Channel,
-    files::{Pending, settle_one},
-    freeze::Frozen,
-    kernel::{self, ChildStack, Image, Logged},
-    landlock::Enforced,
+    files::{PendingInput, settle_one},
+    freeze::FrozenProcesses,
+    kernel::{self, ChildStack, DenialLogging, Image},
+    landlock::LandlockRestrictions,
     lookup::Lookup,
     moment::{self, Moment},
     overlay::Layers,
-    record::{Prepared, Recorder},
-    records, terminal,
-    tree::Tree,
-    usage::Watch,
-    victim::Victim,
+    record::{Recorder, RecordingSetup},
+    records,
+    streams::ProgramStreams,
+    tree::ProcessTree,
+    usage::UsageWatch,
+    victim::OomScore,
     view::View,
 };
 use nix::sys::{
@@ -39,19 +41,19 @@ use std::{
     time::Duration,
 };
 
-/// Where a program finds a script that is too long to be an argument.
+/// The descriptor from which a program reads a script that is too long to be an argument.
 const SCRIPT: i32 = 3;
 
-/// Why a runner can not go on.
+/// The reason why a runner can not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
-    /// The broker is gone or talks nonsense.
+    /// The broker closed the channel or sent nonsense.
     #[error("channel to the broker: {0}")]
     Channel(String),
-    /// The kernel refused something that can not be done without.
+    /// A required system call failed.
     #[error("{0}: {1}")]
     Kernel(&'static str, #[source] std::io::Error),
-    /// A second program while one runs, or a program without its three streams.
+    /// A second program came while one runs, or a program came with too many descriptors.
     #[error("out of order: {0}")]
     Order(&'static str),
 }
@@ -60,67 +62,67 @@ fn kernel<E: Into<std::io::Error>>(act: &'static str) -> impl FnOnce(E) -> Runne
     move |error| RunnerError::Kernel(act, error.into())
 }
 
-/// What the steps left for a runner.
+/// The resources that the steps left for a runner.
 #[derive(Debug)]
-pub(crate) struct Held {
-    /// The Landlock domain of each program is made of this.
-    pub(crate) landlock: Option<Enforced>,
-    /// Makes programs go first.
-    pub(crate) victim: Victim,
-    /// Notes what they use.
+pub(crate) struct RunnerResources {
+    /// The rulesets for each program's Landlock domain.
+    pub(crate) landlock: Option<LandlockRestrictions>,
+    /// Makes programs the first victims of the OOM killer.
+    pub(crate) victim: OomScore,
+    /// Records what programs use.
     pub(crate) recorder: Option<Recorder>,
 }
 
-/// The runner between calls.
+/// The state that a runner keeps between calls.
 struct Runner {
     channel: Channel,
     control: Datagrams,
-    held: Held,
+    held: RunnerResources,
     children: SignalFd,
-    tree: Tree,
+    tree: ProcessTree,
     stack: ChildStack,
     lookup: Lookup,
 }
 
-/// A program under way.
-struct Running {
+/// The program that runs now.
+struct RunningProgram {
     pid: i32,
-    /// The name of its domain.
+    /// The name of its Landlock domain in the kernel's records.
     mark: Option<CString>,
-    /// Held until its end: between two programs on it a terminal must not look hung up.
+    /// Held until the program ends: a terminal must not look hung up between two of its processes.
     _terminal: Option<OwnedFd>,
 }
 
-/// Why no program is run any more.
+/// The reason why the runner stopped.
 #[derive(Debug)]
-pub(crate) enum Left {
+pub(crate) enum RunnerExit {
     /// The broker or the launcher is gone.
     Nobody,
-    /// The one program has ended, and everything that it started.
+    /// The one program of a transaction has ended, with everything that it started.
     Launcher {
-        /// Its socket.
+        /// The launcher's socket.
         control: Datagrams,
         /// When the program was started.
         since: Moment,
     },
 }
 
-/// What a transaction's runner settles with, whose program stands still.
-pub(crate) struct Settling<'a> {
+/// The resources with which a transaction's runner commits while its program is frozen.
+pub(crate) struct CommitResources<'a> {
     pub(crate) layers: &'a mut Layers,
     pub(crate) view: &'a View,
-    /// The broker asks on it.
+    /// The channel on which the broker sends the requests for that.
     pub(crate) file: &'a Channel,
 }
 
-/// Runs programs, one after another; in a transaction one.
+/// Runs programs one after another; in a transaction only one.
 pub(crate) fn serve(
     channel: Channel,
     control: Datagrams,
-    held: Held,
-    settling: Option<Settling<'_>>,
-) -> Result<Left, RunnerError> {
-    let tree = Tree::new().map_err(kernel("become the reaper"))?;
+    held: RunnerResources,
+    settling: Option<CommitResources<'_>>,
+) -> Result<RunnerExit, RunnerError> {
+    let tree = ProcessTree::new().map_err(kernel("become the reaper"))?;
     let mut children = SigSet::empty();
     children.add(Signal::SIGCHLD);
     children.thread_block().map_err(kernel("block SIGCHLD"))?;
@@ -132,18 +134,19 @@ pub(crate) fn serve(
     let end = runner.serve(settling);
     runner.tree.end_with_this_process();
     match end? {
-        Over::Gone => Ok(Left::Nobody),
-        Over::Ran(since) => Ok(Left::Launcher { control: runner.control, since }),
+        ServeEnd::Gone => Ok(RunnerExit::Nobody),
+        ServeEnd::Ran(since) => Ok(RunnerExit::Launcher { control: runner.control, since }),
     }
 }
 
-/// How serving ended.
-enum Over {
+/// The way in which serving ended.
+enum ServeEnd {
     Gone,
     Ran(Moment),
 }
 
-/// A layer that no file system of its own bounds, to look at it every now and then.
+/// Returns the upper layer if it is on a disk. Its size is then not bounded by a file system of its
+/// own, and must be checked from time to time.
 fn watched(layers: &Layers) -> Result<Option<OwnedFd>, RunnerError> {
     match layers.kept.upper {
         Upper::Memory => Ok(None),
@@ -154,26 +157,29 @@ fn watched(layers: &Layers) -> Result<Option<OwnedFd>, RunnerError> {
     }
 }
 
-/// A program that stands still.
-struct Still {
-    frozen: Frozen,
-    /// What may still come on the channel on which it is asked about.
-    pending: Pending,
+/// A frozen program.
+struct FrozenProgram {
+    frozen: FrozenProcesses,
+    /// Input that may still arrive on the channel for its commit.
+    pending: PendingInput,
 }
 
-/// What there is to do.
-struct Woken {
+/// The events that a wait returned.
+struct WaitEvents {
     request: bool,
     children: bool,
     gone: bool,
-    /// A program is about to use something.
+    /// A program is about to make a recorded system call.
     noted: bool,
-    /// What it did until now is asked about.
+    /// The broker asks about the changes made so far.
     asked: bool,
 }
 
 impl Runner {
-    fn serve(&mut self, mut settling: Option<Settling<'_>>) -> Result<Over, RunnerError> {
+    fn serve(
+        &mut self,
+        mut settling: Option<CommitResources<'_>>,
+    ) -> Result<ServeEnd, RunnerError> {
         let mut running = None;
         let mut since = None;
         let upper =
@@ -182,14 +188,14 @@ impl Runner {
         let mut still = None;
         loop {
             let asks = still.as_ref().and(settling.as_ref()).map(|settling| settling.file);
-            let woken = self.wait(watch.as_ref().map(Watch::patience), asks)?;
+            let woken = self.wait(watch.as_ref().map(UsageWatch::patience), asks)?;
             if woken.gone {
-                return Ok(Over::Gone);
+                return Ok(ServeEnd::Gone);
             }
-            if let (Some(watch), Some(Running { pid, .. })) = (&mut watch, &running)
+            if let (Some(watch), Some(RunningProgram { pid, .. })) = (&mut watch, &running)
                 && watch.is_over()
             {
-                // What the program is told by is what settling says: its layer is full.
+                // The reply about the transaction says that the layer is full.
                 self.tree.signal(*pid, Signal::SIGKILL as i32);
             }
             if let (true, Some(recorder)) = (woken.noted, &mut self.held.recorder) {
@@ -204,11 +210,12 @@ impl Runner {
                     .receive::<RunRequest>()
                     .map_err(|e| RunnerError::Channel(e.to_string()))?
                 else {
-                    return Ok(Over::Gone);
+                    return Ok(ServeEnd::Gone);
                 };
                 if let (Some(settling), RunRequest::Run(_)) = (&settling, &request) {
                     since = Some(moment::now(&settling.layers.lower));
-                    watch = upper.as_ref().map(|upper| Watch::new(upper, settling.layers.bytes));
+                    watch =
+                        upper.as_ref().map(|upper| UsageWatch::new(upper, settling.layers.bytes));
                 }
                 match (request, &mut settling, since) {
                     (RunRequest::Freeze, Some(settling), Some(since)) => {
@@ -216,7 +223,7 @@ impl Runner {
                         still = self.freeze(settling.layers)?;
                     }
                     (RunRequest::Thaw, ..) => {
-                        if let Some(Still { frozen, .. }) = still.take() {
+                        if let Some(FrozenProgram { frozen, .. }) = still.take() {
                             frozen.thaw().map_err(kernel("let processes go on"))?;
                         }
                     }
@@ -224,26 +231,26 @@ impl Runner {
                 }
             }
             if let (true, Some(still), Some(settling)) = (woken.asked, &mut still, &mut settling) {
-                let Settling { layers, view, file } = settling;
-                // Without the channel there is nothing to go on for.
+                let CommitResources { layers, view, file } = settling;
+                // Without this channel there is no reason to continue.
                 if settle_one(file, view, layers, &mut still.pending).is_err() {
-                    return Ok(Over::Gone);
+                    return Ok(ServeEnd::Gone);
                 }
             }
             if let (Some(since), None) = (since, &running) {
-                return Ok(Over::Ran(since));
+                return Ok(ServeEnd::Ran(since));
             }
         }
     }
 
-    /// Stops every process; says so, or why not.
-    fn freeze(&self, layers: &mut Layers) -> Result<Option<Still>, RunnerError> {
+    /// Stops every process, and replies that it did or why it could not.
+    fn freeze(&self, layers: &mut Layers) -> Result<Option<FrozenProgram>, RunnerError> {
         kernel::ignore_file_size_signal();
-        match Frozen::freeze(self.tree) {
+        match FrozenProcesses::freeze(self.tree) {
             Ok(frozen) => {
                 layers.committed.get_or_insert_default();
                 self.reply(&RunReply::Frozen(None))?;
-                Ok(Some(Still { frozen, pending: Pending::default() }))
+                Ok(Some(FrozenProgram { frozen, pending: PendingInput::default() }))
             }
             Err(error) => {
                 self.reply(&RunReply::Frozen(Some(error.to_string())))?;
@@ -256,7 +263,7 @@ impl Runner {
         &self,
         patience: Option<Duration>,
         asks: Option<&Channel>,
-    ) -> Result<Woken, RunnerError> {
+    ) -> Result<WaitEvents, RunnerError> {
         let listener = self.held.recorder.as_ref().and_then(Recorder::listener);
         let mut polled = vec![
             PollFd::new(&self.channel, PollFlags::IN),
@@ -280,10 +287,10 @@ impl Runner {
         }
         let woken =
             |place| polled.get(place).is_some_and(|fd: &PollFd<'_>| !fd.revents().is_empty());
-        Ok(Woken {
+        Ok(WaitEvents {
             request: next || woken(0),
             children: woken(1),
-            // The launcher never speaks twice: whatever comes means that it is gone.
+            // The launcher sends nothing after the setup: any event here means that it is gone.
             gone: woken(2),
             noted: listener.is_some() && woken(noted),
             asked: more || woken(asked),
@@ -294,16 +301,18 @@ impl Runner {
         &mut self,
         request: RunRequest,
         fds: Vec<OwnedFd>,
-        running: Option<Running>,
-    ) -> Result<Option<Running>, RunnerError> {
+        running: Option<RunningProgram>,
+    ) -> Result<Option<RunningProgram>, RunnerError> {
         match (request, running) {
-            (RunRequest::Run(run), None) => self.start(&run, &fds),
-            (RunRequest::Run(_), Some(_)) => Err(RunnerError::Order("a program runs already")),
+            (RunRequest::Run(run), None) => self.start(&run, fds),
+            (RunRequest::Run(_), Some(_)) => {
+                Err(RunnerError::Order("a program is already running"))
+            }
             (RunRequest::Signal(number), Some(running)) => {
                 self.tree.signal(running.pid, number);
                 Ok(Some(running))
             }
-            // It ended by itself just before.
+            // The program ended by itself just before.
             (RunRequest::Signal(_) | RunRequest::Freeze | RunRequest::Thaw, None) => Ok(None),
             (RunRequest::Freeze | RunRequest::Thaw, Some(_)) => {
                 Err(RunnerError::Order("only a transaction's program stands still"))
@@ -311,33 +320,32 @@ impl Runner {
         }
     }
 
-    /// Starts a program, or says why it can not be started.
-    fn start(&mut self, run: &Run, fds: &[OwnedFd]) -> Result<Option<Running>, RunnerError> {
+    /// Starts a program, or replies why it can not be started.
+    fn start(
+        &mut self,
+        run: &Run,
+        mut fds: Vec<OwnedFd>,
+    ) -> Result<Option<RunningProgram>, RunnerError> {
         let mark = mark(run);
-        let started = match (run.streams, fds) {
-            (Streams::Given, [stdin, stdout, stderr]) => {
-                let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-                let started = self.try_start(run, mark.as_deref(), streams);
-                started.map(|pid| Running { pid, mark: mark.clone(), _terminal: None })
+        let given = fds.pop();
+        if !fds.is_empty() {
+            return Err(RunnerError::Order("a program came with more than one descriptor"));
+        }
+        let started = match ProgramStreams::new(run.streams, given) {
+            Ok(ProgramStreams { program, broker, terminal }) => {
+                let ends: Vec<_> = broker.iter().map(|end| end.as_fd()).collect();
+                self.channel
+                    .send_with(&RunReply::Streams, &ends)
+                    .map_err(|e| RunnerError::Channel(e.to_string()))?;
+                drop(broker);
+                let started = self.try_start(run, mark.as_deref(), program.each_ref());
+                started.map(|pid| RunningProgram { pid, mark: mark.clone(), _terminal: terminal })
             }
-            (Streams::Terminal(size), []) => match terminal::make(size) {
-                Ok((master, slave)) => {
-                    self.channel
-                        .send_with(&RunReply::Terminal, &[master.as_fd()])
-                        .map_err(|e| RunnerError::Channel(e.to_string()))?;
-                    drop(master);
-                    let started = self.try_start(run, mark.as_deref(), [slave.as_fd(); 3]);
-                    started.map(|pid| Running { pid, mark: mark.clone(), _terminal: Some(slave) })
-                }
-                Err(error) => Err(NotStarted::errno("terminal", error)),
-            },
-            (Streams::Given | Streams::Terminal(_), _) => {
-                return Err(RunnerError::Order("a program needs three streams or a terminal"));
-            }
+            Err(error) => Err(StartFailure::errno("create streams", error)),
         };
         match started {
             Ok(running) => Ok(Some(running)),
-            Err(NotStarted { act, errno }) => {
+            Err(StartFailure { act, errno }) => {
                 self.tree.end();
                 self.reply(&RunReply::NotStarted { act: act.to_owned(), errno })?;
                 records::fence(mark.as_deref());
@@ -350,22 +358,25 @@ impl Runner {
         &mut self,
         run: &Run,
         mark: Option<&CStr>,
-        streams: [BorrowedFd<'_>; 3],
-    ) -> Result<i32, NotStarted> {
+        streams: [&OwnedFd; 3],
+    ) -> Result<i32, StartFailure> {
         let image = image(run, &mut self.lookup)?;
         let script = match &run.script {
             Some(text) => Some(
-                kernel::memory_file(c"script", text).map_err(|e| NotStarted::io("script", &e))?,
+                kernel::memory_file(c"script", text).map_err(|e| StartFailure::io("script", &e))?,
             ),
             None => None,
         };
         // The child shares the current directory with this process, so it is set here.
         rustix::process::umask(Mode::from_raw_mode(0o022));
-        rustix::process::chdir(run.cwd.as_path()).map_err(|e| NotStarted::errno("chdir", e))?;
+        rustix::process::chdir(run.cwd.as_path()).map_err(|e| StartFailure::errno("chdir", e))?;
         let prepared = self.held.recorder.as_ref().map(|recorder| recorder.prepare(&image));
-        let prepared = prepared.transpose().map_err(|e| NotStarted::io("record", &e))?;
+        let prepared = prepared.transpose().map_err(|e| StartFailure::io("record", &e))?;
         let domain = self.held.landlock.as_ref().map(|landlock| domain(landlock, mark));
-        let under = Under { domain, recorded: self.held.recorder.as_ref().zip(prepared.as_ref()) };
+        let under = ProgramRestrictions {
+            domain,
+            recorded: self.held.recorder.as_ref().zip(prepared.as_ref()),
+        };
         let mut failed = None;
         let mut child = || {
             failed = Some(become_program(&image, run.streams, streams, script.as_ref(), &under));
@@ -373,20 +384,23 @@ impl Runner {
         };
         let stack = &mut self.stack;
         let started = self.held.victim.start(|| stack.start(&mut child));
-        let pid = started.map_err(|e| NotStarted::io("fork", &e))?;
+        let pid = started.map_err(|e| StartFailure::io("fork", &e))?;
         if let Some(failure) = failed {
             return Err(failure);
         }
         if let (Some(made), Some(recorder)) = (&prepared, &mut self.held.recorder) {
             let places = places(run, &mut self.lookup);
-            recorder.begin(made, &places).map_err(|e| NotStarted::io("record", &e))?;
+            recorder.begin(made, &places).map_err(|e| StartFailure::io("record", &e))?;
         }
         Ok(pid)
     }
 
-    /// Collects what has ended. When the program itself has, ends everything it started, and only
-    /// then says so.
-    fn reap(&mut self, running: Option<Running>) -> Result<Option<Running>, RunnerError> {
+    /// Reaps the processes that have ended. When the program itself has ended, ends everything that
+    /// it started, and only then replies.
+    fn reap(
+        &mut self,
+        running: Option<RunningProgram>,
+    ) -> Result<Option<RunningProgram>, RunnerError> {
         while self.children.read_signal().map_err(kernel("read signalfd"))?.is_some() {}
         let mut running = running;
         loop {
@@ -407,7 +421,7 @@ impl Runner {
                 }
                 self.reply(&RunReply::Ended { end: end.1, cwd: current_directory(), stragglers })?;
                 if end.1 != End::Exit(0) {
-                    // The broker reads the rest of the output meanwhile.
+                    // Meanwhile the broker reads the rest of the output.
                     records::fence(program.mark.as_deref());
                 }
             }
@@ -419,28 +433,28 @@ impl Runner {
     }
 }
 
-/// The name of a program's domain. One that can not be a name is none: its records are then missed,
-/// which the broker notices.
+/// Returns the name of a program's Landlock domain. If the mark can not be a name there is none;
+/// the broker notices that the records are missing.
 fn mark(run: &Run) -> Option<CString> {
     run.mark.as_ref().and_then(|mark| CString::new(mark.as_slice()).ok())
 }
 
-/// Where the program was when it ended; none if that is gone.
+/// Returns the program's last current directory; `None` if it was deleted.
 fn current_directory() -> Option<Path> {
     let path = rustix::process::getcwd(Vec::new()).ok()?;
     path.to_bytes().starts_with(b"/").then(|| Path(path.into_bytes()))
 }
 
-/// A program that could not be started: at which act, and the kernel's answer.
-struct NotStarted {
+/// The act at which a program's start failed, and the kernel's error.
+struct StartFailure {
     act: &'static str,
     errno: i32,
 }
 
-/// The status of a child that could not become a program; nobody looks at it.
+/// The exit status of a child that could not execute its program; nobody reads it.
 const NOT_STARTED: i32 = 126;
 
-impl NotStarted {
+impl StartFailure {
     fn errno(act: &'static str, errno: Errno) -> Self {
         Self { act, errno: errno.raw_os_error() }
     }
@@ -450,65 +464,64 @@ impl NotStarted {
     }
 }
 
-/// Everything that can be prepared before the fork.
-fn image(run: &Run, lookup: &mut Lookup) -> Result<Image, NotStarted> {
-    let invalid = |_| NotStarted { act: "exec", errno: libc::EINVAL };
-    let strings = |list: &[Vec<u8>]| -> Result<Vec<CString>, NotStarted> {
+/// Prepares, before the fork, everything that the execution needs.
+fn image(run: &Run, lookup: &mut Lookup) -> Result<Image, StartFailure> {
+    let invalid = |_| StartFailure { act: "exec", errno: libc::EINVAL };
+    let strings = |list: &[Vec<u8>]| -> Result<Vec<CString>, StartFailure> {
         list.iter().map(|bytes| CString::new(bytes.as_slice()).map_err(invalid)).collect()
     };
     let argv = strings(&run.argv)?;
     let Some(program) = run.argv.first().filter(|program| !program.is_empty()) else {
-        return Err(NotStarted { act: "exec", errno: libc::EINVAL });
+        return Err(StartFailure { act: "exec", errno: libc::EINVAL });
     };
     let candidates = lookup.candidates(program, &run.search);
     let candidates = candidates.into_iter().map(|path| CString::new(path).map_err(invalid));
     Ok(Image::new(candidates.collect::<Result<_, _>>()?, argv, strings(&run.environment)?))
 }
 
-/// Where the program may be, from the root on.
+/// Returns the absolute paths where the program may be.
 fn places(run: &Run, lookup: &mut Lookup) -> Vec<PathBuf> {
     let name = run.argv.first().map_or(&[][..], Vec::as_slice);
     let from = |path: Vec<u8>| run.cwd.as_path().join(Path(path).as_path());
     lookup.candidates(name, &run.search).into_iter().map(from).collect()
 }
 
-/// What a program is put under, beside what its runner is under.
-struct Under<'a> {
+/// The restrictions that a program gets in addition to its runner's.
+struct ProgramRestrictions<'a> {
     domain: Option<Domain<'a>>,
-    recorded: Option<(&'a Recorder, &'a Prepared)>,
+    recorded: Option<(&'a Recorder, &'a RecordingSetup)>,
 }
 
-/// The child's side: nothing but system calls from here to the execution. Comes back only if it
-/// failed.
+/// Turns the child into the program, with nothing but system calls. Returns only on failure.
 fn become_program(
     image: &Image,
     kind: Streams,
-    streams: [BorrowedFd<'_>; 3],
+    streams: [&OwnedFd; 3],
     script: Option<&OwnedFd>,
-    under: &Under<'_>,
-) -> NotStarted {
+    under: &ProgramRestrictions<'_>,
+) -> StartFailure {
     if let Err(error) = set_up(kind, streams, script) {
-        return NotStarted::io("set up streams", &error);
+        return StartFailure::io("set up streams", &error);
     }
     if let Some(Err(error)) = under.domain.map(restrict) {
-        return NotStarted::io("landlock", &error);
+        return StartFailure::io("landlock", &error);
     }
     if let Some(Err(error)) = under.recorded.map(|(recorder, made)| recorder.enter(made)) {
-        return NotStarted::io("record", &error);
+        return StartFailure::io("record", &error);
     }
     let first = if script.is_some() { 4 } else { 3 };
     if let Err(error) = kernel::close_on_exec_from(first) {
-        return NotStarted::io("close descriptors", &error);
+        return StartFailure::io("close descriptors", &error);
     }
-    NotStarted { act: "exec", errno: image.execute() }
+    StartFailure { act: "exec", errno: image.execute() }
 }
 
-/// The ruleset of a Landlock domain, and the name under which the kernel's records know it.
+/// The ruleset of a Landlock domain, and its name in the kernel's records.
 type Domain<'a> = (BorrowedFd<'a>, Option<&'a CStr>);
 
-/// What the domain of a program is made of. One whose refusals are read must itself refuse them,
-/// since their records name the innermost domain that did.
-fn domain<'a>(landlock: &'a Enforced, mark: Option<&'a CStr>) -> Domain<'a> {
+/// Returns the ruleset for a program's domain. If its denials are to be read, the domain needs the
+/// full ruleset, because a record names the innermost domain that denied.
+fn domain<'a>(landlock: &'a LandlockRestrictions, mark: Option<&'a CStr>) -> Domain<'a> {
     let ruleset = match mark {
         Some(_) => &landlock.ruleset,
         None => landlock.apart.as_ref().unwrap_or(&landlock.ruleset),
@@ -516,30 +529,27 @@ fn domain<'a>(landlock: &'a Enforced, mark: Option<&'a CStr>) -> Domain<'a> {
     (ruleset.as_fd(), mark)
 }
 
-/// Makes the domain of one program. It has this process's name, which the program then loses by its
-/// execution, before anything of its own runs that could take the name for another domain.
+/// Enters the Landlock domain of one program. The kernel names the domain after this process. The
+/// execution then changes the process name, before any code of the program could use it for another
+/// domain.
 fn restrict((ruleset, mark): Domain<'_>) -> std::io::Result<()> {
-    let Some(mark) = mark else { return kernel::landlock_restrict(ruleset, Logged::Usual) };
+    let Some(mark) = mark else { return kernel::landlock_restrict(ruleset, DenialLogging::Usual) };
     rustix::thread::set_name(mark)?;
-    kernel::landlock_restrict(ruleset, Logged::All)
+    kernel::landlock_restrict(ruleset, DenialLogging::All)
 }
 
-/// A session, signal mask and streams of the program's own.
-fn set_up(
-    kind: Streams,
-    streams: [BorrowedFd<'_>; 3],
-    script: Option<&OwnedFd>,
-) -> std::io::Result<()> {
+/// Gives the program its own session, signal mask and streams.
+fn set_up(kind: Streams, streams: [&OwnedFd; 3], script: Option<&OwnedFd>) -> std::io::Result<()> {
     rustix::process::setsid()?;
     if let (Streams::Terminal(_), [terminal, ..]) = (kind, streams) {
         rustix::process::ioctl_tiocsctty(terminal)?;
     }
     SigSet::empty().thread_set_mask()?;
     // Descriptors 0 to 2 are this process's own streams and 3 is its socket to the launcher (the
-    // first it ever made), so none of the four numbers set here is still needed, and whatever
-    // came from outside has a higher one.
+    // first it ever made). None of these four is needed here any more, and every descriptor
+    // received from outside has a higher number.
     for (number, stream) in (0..).zip(streams) {
-        kernel::place_descriptor(stream, number)?;
+        kernel::place_descriptor(stream.as_fd(), number)?;
     }
     match script {
         Some(script) => kernel::place_descriptor(script.as_fd(), SCRIPT),
@@ -559,7 +569,7 @@ mod tests {
             search: b"/usr/bin:/bin".to_vec(),
             cwd: "/".into(),
             script: None,
-            streams: Streams::Given,
+            streams: Streams::Pipes(palisade_plan::cell::Stdin::Null),
             mark: None,
         };
         for argv in [&[][..], &[b"".as_slice()], &[b"a\0b".as_slice()]] {

@@ -1,35 +1,56 @@
-//! The system call filter. Room: the cell.
+//! Assembles and installs the system call filter: the plan's rules, bounded by the fixed ones. Runs
+//! in the cell.
 
 use crate::{
     failure::StepFailure,
-    kernel::{self, Logged},
+    kernel::{self, DenialLogging},
 };
-use palisade_plan::{SyscallAction, SyscallRule, assemble};
+use palisade_plan::{FixedRule, Instruction, Network, SyscallRule, assemble, fixed_rules};
+use std::sync::LazyLock;
 
-/// The filter as installed.
+/// The fixed rules of sessions with their own network.
+static FIXED: LazyLock<Vec<FixedRule>> = LazyLock::new(|| fixed_rules(&Network::None));
+
+/// Makes the fixed rules ahead, while the process waits for its setup.
+pub(crate) fn prepare_fixed() {
+    LazyLock::force(&FIXED);
+}
+
+/// Assembles a plan's rules and the fixed rules of its network.
+pub(crate) fn assemble_for(
+    rules: &[SyscallRule],
+    network: &Network,
+) -> Result<Vec<Instruction>, StepFailure> {
+    let assembled = match network {
+        Network::None | Network::Loopback => assemble(rules, &FIXED),
+        Network::Ports(_) => assemble(rules, &fixed_rules(network)),
+    };
+    assembled.map_err(|error| StepFailure::NotInForce(error.to_string()))
+}
+
+/// The installed filter.
 #[derive(Debug)]
-pub struct Installed {
+pub struct InstalledFilter {
     /// Its instructions, eight bytes each.
     pub program: Vec<u8>,
-    /// System calls it lets through.
+    /// The number of system calls that it allows.
     pub syscalls: u32,
 }
 
 /// Assembles and installs the filter.
-pub(crate) fn install(rules: &[SyscallRule], logged: Logged) -> Result<Installed, StepFailure> {
-    let instructions =
-        assemble(rules).map_err(|error| StepFailure::NotInForce(error.to_string()))?;
+pub(crate) fn install(
+    rules: &[SyscallRule],
+    network: &Network,
+    logged: DenialLogging,
+) -> Result<InstalledFilter, StepFailure> {
+    let instructions = assemble_for(rules, network)?;
     let mut program: Vec<_> = instructions
         .iter()
         .map(|i| libc::sock_filter { code: i.code, jt: i.jt, jf: i.jf, k: i.k })
         .collect();
     kernel::seccomp_filter(&mut program, logged).map_err(StepFailure::kernel("seccomp"))?;
-    let lets_through = |rule: &&SyscallRule| {
-        rule.otherwise == SyscallAction::Allow
-            || rule.clauses.iter().any(|(_, action)| *action == SyscallAction::Allow)
-    };
-    let syscalls = rules.iter().filter(lets_through).count();
-    Ok(Installed {
+    let syscalls = rules.iter().filter(|rule| rule.may_allow()).count();
+    Ok(InstalledFilter {
         program: instructions.iter().flat_map(|i| i.to_bytes()).collect(),
         syscalls: u32::try_from(syscalls).unwrap_or(u32::MAX),
     })

@@ -1,11 +1,11 @@
-//! Takes the steps, in order. The list is the launcher's (made by `palisade_plan::steps`); each
-//! step stands alone, so that a test can take any of them by itself. Room: the cell.
+//! Takes the steps in order. The launcher makes the list (with `palisade_plan::steps`). Each step
+//! is independent, so that a test can take any of them by itself. Runs in the cell.
 
 use crate::{
     detach,
     failure::StepFailure,
     kernel, landlock, mapping, namespaces,
-    overlay::{self, Ground, Layers},
+    overlay::{self, Layers, OverlayInputs},
     privilege,
     record::{self, Recorder},
     records, root, seccomp, store,
@@ -14,65 +14,69 @@ use crate::{
 use palisade_plan::{HeldLimit, MountsBelow, Namespace, Path, Step};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
-/// What the steps leave behind for the process to use and to report.
+/// The results of the steps, for the process to use and to report.
 #[derive(Debug, Default)]
-pub struct Taken {
-    /// The namespaces that were made, to be handed to the launcher.
+pub struct StepResults {
+    /// The namespaces that were created, to be sent to the launcher.
     pub made: Vec<OwnedFd>,
-    /// The namespaces that are this process's own.
+    /// The namespaces that this process does not share with the host.
     pub namespaces: Vec<Namespace>,
-    /// The loopback was brought up.
+    /// Whether the loopback interface was brought up.
     pub loopback: bool,
-    /// The Landlock domain of each call is made of this.
-    pub landlock: Option<landlock::Enforced>,
-    /// The filter as installed.
-    pub seccomp: Option<seccomp::Installed>,
-    /// Limits of each process.
+    /// The rulesets for the Landlock domain of each call.
+    pub landlock: Option<landlock::LandlockRestrictions>,
+    /// The installed filter.
+    pub seccomp: Option<seccomp::InstalledFilter>,
+    /// The resource limits of each process.
     pub limits: Vec<HeldLimit>,
-    /// Whose files are the session's, until its root is made.
+    /// The user namespace that maps the session's files, until its root is built.
     pub(crate) users: Option<OwnedFd>,
-    /// The workspace, once it was found.
+    /// The workspace, once it has been resolved.
     pub workspace: Option<Path>,
-    /// A directory on the disk for a layer, until it is laid.
+    /// A directory on the disk for an overlay, until that is mounted.
     pub store: Option<OwnedFd>,
-    /// Notes what programs use.
+    /// Records what programs use.
     pub(crate) recorder: Option<Recorder>,
-    /// What of it is hidden and protected.
+    /// The names in the workspace that are hidden and protected.
     pub view: View,
-    /// Why that can not be held against programs.
+    /// The reason why hidden and protected names can not be enforced on programs.
     pub uncovered: Option<String>,
-    /// What is below the workspace as a transaction's program sees it.
+    /// The layers of a transaction's overlay.
     pub layers: Option<Layers>,
-    /// The number of its audit session, if it has one of its own.
+    /// The number of this process's audit session, if it has one of its own.
     pub audit_session: Option<u32>,
 }
 
-impl Taken {
-    /// The workspace as the tools see it.
+impl StepResults {
+    /// Returns the workspace as the tools see it.
     pub(crate) fn seen(&self) -> View {
         let workspace = self.workspace.clone().unwrap_or_default();
         View { workspace: workspace.as_path().to_owned(), ..self.view.clone() }
     }
 }
 
-/// Descriptors that steps use.
+/// The descriptors that steps use.
 #[derive(Debug, Default)]
-pub struct Given {
-    /// Namespaces to enter.
+pub struct StepInputs {
+    /// The namespaces to enter.
     pub namespaces: Vec<OwnedFd>,
-    /// The user namespace in which overlays are mounted, which comes after those to enter.
+    /// The user namespace in which overlays are mounted. It is received after those to enter.
     pub overlay_users: Option<OwnedFd>,
-    /// What was found of hidden names.
+    /// The hidden names that a scan found.
     pub scanned: Option<OwnedFd>,
-    /// Descriptors that must stay open.
+    /// The descriptors that must stay open.
     pub keep: Vec<RawFd>,
 }
 
 /// Takes one step.
 ///
 /// # Errors
-/// Whatever went wrong; the process must then end, since it is confined only in part.
-pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), StepFailure> {
+/// Whatever went wrong. The process must then end, because it is confined only in part.
+pub fn take(
+    step: Step,
+    given: &mut StepInputs,
+    taken: &mut StepResults,
+) -> Result<(), StepFailure> {
     match step {
         Step::Detach => detach::detach(),
         Step::Namespaces(kinds) => {
@@ -93,7 +97,8 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
             Ok(())
         }
         Step::AuditSession(identity) => {
-            // Without one it is known of no refusal whose it is, and the broker says so.
+            // Without an audit session, denials can not be attributed to a call, and the broker
+            // says so.
             taken.audit_session = records::begin_session(identity.uid).ok();
             Ok(())
         }
@@ -129,7 +134,7 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
         }
         Step::ReadOnly(binds) => root::read_only(&binds),
         Step::Overlay(overlay) => {
-            let ground = Ground {
+            let ground = OverlayInputs {
                 store: taken.store.take(),
                 users: given.overlay_users.take(),
                 view: &taken.view,
@@ -169,18 +174,21 @@ pub fn take(step: Step, given: &mut Given, taken: &mut Taken) -> Result<(), Step
             taken.landlock = Some(landlock::enforce(&grants, tcp, layers)?);
             Ok(())
         }
-        Step::Seccomp(rules) => {
+        Step::Seccomp { rules, network } => {
             let logged = match taken.audit_session {
-                Some(_) => kernel::Logged::All,
-                None => kernel::Logged::Usual,
+                Some(_) => kernel::DenialLogging::All,
+                None => kernel::DenialLogging::Usual,
             };
-            taken.seccomp = Some(seccomp::install(&rules, logged)?);
+            taken.seccomp = Some(seccomp::install(&rules, &network, logged)?);
             Ok(())
         }
-        Step::SeccompRecording { rules, own, bound } => {
-            taken.recorder = Some(Recorder::new(&rules, own, bound)?);
-            taken.seccomp =
-                Some(seccomp::install(&record::runner_rules(&rules), kernel::Logged::Usual)?);
+        Step::SeccompRecording { rules, network, own, bound } => {
+            taken.recorder = Some(Recorder::new(&rules, &network, own, bound)?);
+            taken.seccomp = Some(seccomp::install(
+                &record::runner_rules(&rules),
+                &network,
+                kernel::DenialLogging::Usual,
+            )?);
             Ok(())
         }
     }

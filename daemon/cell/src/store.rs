@@ -1,9 +1,9 @@
-//! A directory on the disk for what a transaction's program writes: made before the session's
-//! mounts hide where it is, and removed by a process of its own when all is over. Room: the cell,
-//! while it has privilege.
+//! A directory on the disk for what a transaction's program writes. It is made before the session's
+//! mounts hide its place, and a separate process deletes it at the end. Runs in the cell, while it
+//! has privilege.
 
 use crate::{
-    borrowed::Borrowed,
+    borrowed::BorrowedIdentity,
     failure::StepFailure,
     kernel::ChildStack,
     mapping,
@@ -19,16 +19,17 @@ use rustix::{
 };
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// While a layer is made: as its users, of whom there are several.
+/// The mode while a layer is built, because several users build it.
 const OPEN: u32 = 0o777;
 
-/// Makes the directory; gives it as a mount that is nowhere yet.
+/// Makes the directory, and returns a detached mount of it.
 pub(crate) fn make(store: &Store) -> Result<OwnedFd, StepFailure> {
     let above = mounts::resolve_without_links(store.directory.as_path())
         .map_err(StepFailure::kernel("open the launcher's store"))?;
     let stat = rustix::fs::fstat(&above).map_err(StepFailure::kernel("look at the store"))?;
-    // Where it is made belongs to the launcher alone: nobody else comes by until it is closed.
-    let borrowed = Borrowed::take(Identity { uid: stat.st_uid, gid: stat.st_gid })?;
+    // The launcher owns the directory above and nobody else may enter it, so nobody reaches the new
+    // one before it is closed.
+    let borrowed = BorrowedIdentity::take(Identity { uid: stat.st_uid, gid: stat.st_gid })?;
     let name = store.name.as_str();
     let made = rustix::fs::mkdirat(&above, name, Mode::RWXU).and_then(|()| {
         rustix::fs::chmodat(&above, name, Mode::from_raw_mode(OPEN), AtFlags::empty())
@@ -36,7 +37,7 @@ pub(crate) fn make(store: &Store) -> Result<OwnedFd, StepFailure> {
     borrowed.give_back()?;
     made.map_err(StepFailure::kernel("make a directory in the launcher's store"))?;
     match detached(store) {
-        // An ordinary user's process may only copy mounts of a namespace of its own.
+        // An ordinary user's process may copy mounts only in a mount namespace of its own.
         Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
             unshare(CloneFlags::CLONE_NEWNS).map_err(StepFailure::kernel("unshare mounts"))?;
             detached(store)
@@ -46,7 +47,8 @@ pub(crate) fn make(store: &Store) -> Result<OwnedFd, StepFailure> {
     .map_err(StepFailure::kernel("copy the mount of the launcher's store"))
 }
 
-/// What an ordinary user's process needs to work in a directory that nobody may enter.
+/// Raises the capability that an ordinary user's process needs to work in a directory that nobody
+/// may enter.
 pub(crate) fn override_modes() -> Result<(), StepFailure> {
     caps::raise(None, CapSet::Effective, Capability::CAP_DAC_OVERRIDE)
         .map_err(|error| StepFailure::NotInForce(format!("CAP_DAC_OVERRIDE: {error}")))
@@ -58,8 +60,8 @@ fn detached(store: &Store) -> std::io::Result<OwnedFd> {
     mounts::copy(directory.as_fd(), NO_SUID | NO_DEV)
 }
 
-/// Removes a directory with all that is in it. Where that belongs to other users it takes a user
-/// namespace that has them all: a right over their files that this process does not have otherwise.
+/// Deletes a directory with everything in it. If other users own files there, a user namespace that
+/// maps them all gives this process the right over those files.
 pub(crate) fn sweep(directory: &Path, name: &str, rights: MountRights) -> Result<(), StepFailure> {
     let above = mounts::resolve_without_links(directory.as_path())
         .map_err(StepFailure::kernel("open the launcher's store"))?;
@@ -79,7 +81,7 @@ pub(crate) fn sweep(directory: &Path, name: &str, rights: MountRights) -> Result
 
 fn remove(above: &OwnedFd, name: &str) -> Result<(), StepFailure> {
     match tools::remove_tree(above, name.as_bytes()) {
-        // Its transaction ended before it was made.
+        // The transaction ended before the directory was made.
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(StepFailure::kernel("remove what a transaction left")(error)),
     }

@@ -1,5 +1,5 @@
-//! Everything that a program started, wherever it hides: signalled and ended as a whole.
-//! Room: the cell.
+//! Signals and ends everything that a program started, as a whole, wherever it hides. Runs in the
+//! cell.
 
 use nix::{
     sys::{
@@ -9,30 +9,30 @@ use nix::{
     unistd::Pid,
 };
 
-/// How the processes of a call are found.
+/// The way to find the processes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tree {
-    /// This process is the first of its PID namespace: `kill(-1)` reaches exactly the call's
+pub(crate) enum ProcessTree {
+    /// This process is the first of its PID namespace. `kill(-1)` reaches exactly the call's
     /// processes, all at once, and none of them can fork past it.
     Namespace,
-    /// There is no PID namespace, by the profile's leave: orphans come back to this process, so
-    /// that its children are found, killed and collected until there are none.
+    /// There is no PID namespace, as the profile permits. Orphans are reparented to this process,
+    /// so that its children can be found, killed and reaped until none is left.
     Children,
 }
 
-impl Tree {
+impl ProcessTree {
     pub(crate) fn new() -> std::io::Result<Self> {
         if rustix::process::getpid() == rustix::process::Pid::INIT {
             return Ok(Self::Namespace);
         }
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-        // Killed at once, this process could end nothing. The launcher's socket tells it too when
-        // the launcher goes, and leaves it the time.
+        // If the death signal killed this process, it could not end the others. The launcher's
+        // socket also tells it when the launcher ends, and leaves time for that.
         rustix::process::set_parent_process_death_signal(None)?;
         Ok(Self::Children)
     }
 
-    /// Ends what is left of a call when this process ends. In a PID namespace the kernel does it.
+    /// Ends what is left of a call when this process ends. In a PID namespace the kernel does that.
     pub(crate) fn end_with_this_process(self) {
         match self {
             Self::Namespace => {}
@@ -42,7 +42,7 @@ impl Tree {
         }
     }
 
-    /// Signals every process of a call. One that is gone already needs none.
+    /// Signals every process of a call. Processes that have ended are ignored.
     pub(crate) fn signal(self, leader: i32, number: i32) {
         let Ok(signal) = Signal::try_from(number) else { return };
         match self {
@@ -56,16 +56,16 @@ impl Tree {
         }
     }
 
-    /// Ends every process of a call and collects it; says how many had to be killed.
+    /// Kills and reaps every process of a call, and returns how many had to be killed.
     pub(crate) fn end(self) -> u32 {
         let mut ended = 0;
-        // Most programs leave nothing behind. That is asked first: everything that is left is this
-        // process's child or below one, and `kill(-1)` looks at every process of the host.
+        // Most programs leave nothing behind, so check that first. Everything left descends from
+        // this process, and `kill(-1)` looks at every process of the host.
         let mut wait = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
         loop {
             match waitpid(None, Some(wait)) {
                 Ok(WaitStatus::Signaled(_, Signal::SIGKILL, _)) => ended += 1,
-                // It had ended by itself and only waited to be collected, or there is something to end.
+                // It had ended by itself and only needed reaping, or there are processes to kill.
                 Ok(_) => {}
                 Err(nix::errno::Errno::EINTR) => {}
                 // No child is left.
@@ -88,14 +88,14 @@ impl Tree {
     }
 }
 
-/// A process that ended between being found and being signalled is what was wanted.
+/// Ignores errors: a process that ended before it was signalled needs no signal.
 fn ignore_gone(result: nix::Result<()>) {
     match result {
         Ok(()) | Err(_) => {}
     }
 }
 
-/// This process's children, as `/proc` lists them.
+/// Returns this process's children, as `/proc` lists them.
 fn children() -> Vec<Pid> {
     let own = rustix::process::getpid().as_raw_nonzero();
     let listed = std::fs::read_to_string(format!("/proc/self/task/{own}/children"));

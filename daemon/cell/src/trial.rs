@@ -1,13 +1,14 @@
 //! Tries each layer once, in a process that ends afterwards, so that the launcher knows what the
-//! host gives before anybody asks. Room: the cell.
+//! host supports before it is asked. Runs in the cell.
 
 use crate::{kernel, mounts, namespaces, overlay, records};
 use palisade_plan::{Found, KERNEL_RECORDS, Layer, Namespace, OverlayFacts, Step, cell::Report};
 use std::os::fd::OwnedFd;
 
-/// Tries everything and says what was found (for overlays, as the steps say); also a socket with the kernel's records, if there is one.
+/// Tries every layer and reports what works. The steps say how to try overlays. Also returns a
+/// socket with the kernel's audit records, if it could be opened.
 pub(crate) fn run(steps: Vec<Step>) -> (Report, Option<OwnedFd>) {
-    // Before this process is in another network namespace, where no records come.
+    // Before this process enters another network namespace, where no records arrive.
     let (records, socket) = match records::listen() {
         Ok(socket) => (Found::Yes(KERNEL_RECORDS.into()), Some(socket)),
         Err(error) => (Found::No(format!("listen for audit records: {error}")), None),
@@ -48,7 +49,7 @@ pub(crate) fn run(steps: Vec<Step>) -> (Report, Option<OwnedFd>) {
     let overlay = match layers.iter().find(|(layer, _)| *layer == Layer::Mount) {
         Some((_, Found::Yes(_))) => overlay::attempt(steps),
         Some((_, Found::No(why))) => OverlayFacts::all(Found::No(why.clone())),
-        None => OverlayFacts::all(Found::No("no mount namespace was tried".into())),
+        None => OverlayFacts::all(Found::No("no mount namespace is available".into())),
     };
     let abi = kernel::landlock_query(1);
     layers.push((
@@ -70,7 +71,7 @@ pub(crate) fn run(steps: Vec<Step>) -> (Report, Option<OwnedFd>) {
     (report, socket)
 }
 
-/// Installs a filter that allows everything: whether filters work here at all.
+/// Installs a filter that allows everything, to see whether filters work at all.
 fn seccomp() -> Found {
     const ALLOW_ALL: seccompiler::sock_filter =
         seccompiler::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x7fff_0000 };

@@ -1,5 +1,5 @@
-//! How much a directory tree takes on the disk, as far as it can be seen: what bounds a layer that
-//! no file system bounds. Room: the cell.
+//! Measures how much disk space a directory tree takes, as far as it can be read. This bounds an
+//! upper layer that has no file system of its own. Runs in the cell.
 
 use crate::tools::open_with;
 use rustix::{
@@ -14,34 +14,34 @@ use std::{
 
 const BUFFER: usize = 32 * 1024;
 
-/// What an entry takes beside its blocks.
+/// The bytes counted for an entry in addition to its blocks.
 const ENTRY: u64 = 256;
 
-/// The soonest that it is looked again.
+/// The minimum time between two measurements.
 const SOONEST: Duration = Duration::from_millis(200);
 
-/// The part of the time that looking takes, at most: one in so many.
+/// Measuring takes at most one part in so many of the time.
 const PART: u32 = 20;
 
-/// A look at a tree every now and then, more seldom the longer it takes.
+/// Measures a tree from time to time, less often the longer that takes.
 #[derive(Debug)]
-pub(crate) struct Watch<'a> {
+pub(crate) struct UsageWatch<'a> {
     tree: &'a OwnedFd,
     most: u64,
     next: Instant,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> UsageWatch<'a> {
     pub(crate) fn new(tree: &'a OwnedFd, most: u64) -> Self {
         Self { tree, most, next: Instant::now() + SOONEST }
     }
 
-    /// How long it is until the next look.
+    /// Returns the time until the next measurement.
     pub(crate) fn patience(&self) -> Duration {
         self.next.saturating_duration_since(Instant::now())
     }
 
-    /// Looks if it is time; says whether there is more than there may be.
+    /// Measures the tree if it is time, and returns whether it is too large.
     pub(crate) fn is_over(&mut self) -> bool {
         let begun = Instant::now();
         if begun < self.next {
@@ -49,9 +49,9 @@ impl<'a> Watch<'a> {
         }
         let over = match is_over(self.tree, self.most) {
             Ok(over) => over,
-            // So deep that it can not be looked at, nor be committed.
+            // Too deep to be measured, and so to be committed.
             Err(Errno::NAMETOOLONG) => true,
-            // What is changed while it is looked at is seen the next time.
+            // Changes made during the measurement are seen the next time.
             Err(_) => false,
         };
         self.next = Instant::now() + SOONEST.max(begun.elapsed() * PART);
@@ -59,7 +59,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Whether a tree takes more than so many bytes.
+/// Whether a tree takes more than `most` bytes.
 pub(crate) fn is_over(tree: &OwnedFd, most: u64) -> Result<bool, Errno> {
     let (mut bytes, mut known) = (0_u64, HashSet::new());
     let mut waiting = vec![b".".to_vec()];
@@ -67,7 +67,8 @@ pub(crate) fn is_over(tree: &OwnedFd, most: u64) -> Result<bool, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let dir = match open_with(tree, &way, flags, resolve) {
-            // Gone by now; or closed by the program: it is counted when it is settled.
+            // It was deleted meanwhile, or the program closed it. A closed directory is counted at
+            // the commit.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP) => continue,
             dir => dir?,
         };
@@ -126,7 +127,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let tree = OwnedFd::from(fs::File::open(temp.path()).unwrap());
         fs::write(temp.path().join("file"), vec![7; 64 * 1024]).unwrap();
-        let mut watch = Watch::new(&tree, 1024);
+        let mut watch = UsageWatch::new(&tree, 1024);
         assert!(!watch.is_over());
         std::thread::sleep(watch.patience());
         assert!(watch.is_over());

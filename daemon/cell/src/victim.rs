@@ -1,5 +1,6 @@
-//! Makes programs the first to be killed for want of memory, before the processes that hold their
-//! session: memory that no process maps would else be blamed on whoever is largest. Room: the cell.
+//! Makes programs the first victims of the OOM killer, before the processes that serve their
+//! session. Otherwise memory that no process maps would be blamed on the largest process. Runs in
+//! the cell.
 
 use rustix::fs::{Mode, OFlags};
 use std::{
@@ -7,18 +8,19 @@ use std::{
     os::fd::{AsRawFd as _, OwnedFd, RawFd},
 };
 
-/// The score that is always chosen first.
+/// The score that the kernel always kills first.
 const FIRST: &[u8] = b"1000";
 
-/// This process's own score, which a new process takes over.
+/// This process's own OOM score, which a new process inherits.
 #[derive(Debug)]
-pub(crate) struct Victim {
+pub(crate) struct OomScore {
     score: OwnedFd,
     own: Vec<u8>,
 }
 
-impl Victim {
-    /// To be called before the session's own `/proc`, which is read-only.
+impl OomScore {
+    /// Opens and reads the score. Must be called before the session's own `/proc` is mounted, which
+    /// is read-only.
     pub(crate) fn new() -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let score = rustix::fs::open("/proc/self/oom_score_adj", flags, Mode::empty())?;
@@ -32,8 +34,9 @@ impl Victim {
         self.score.as_raw_fd()
     }
 
-    /// Starts a program that will go first. This process takes its own score back at once: it
-    /// needs no privilege for that, and the program, without a `/proc` to write to, can not.
+    /// Starts a program with the score to be killed first. This process restores its own score at
+    /// once. That needs no privilege, and the program can not do the same without a writable
+    /// `/proc`.
     pub(crate) fn start<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         rustix::io::write(&self.score, FIRST)?;
         let started = start();

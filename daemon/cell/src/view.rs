@@ -1,5 +1,5 @@
-//! What of the workspace is not shown, and what is not changed, asked by where something really is.
-//! Room: the cell.
+//! The names in a workspace that are hidden or protected, matched against real paths. Runs in the
+//! cell.
 
 use palisade_plan::{
     Path,
@@ -17,34 +17,35 @@ pub struct View {
 }
 
 impl View {
-    /// A workspace and the names in it that are hidden or protected.
+    /// Builds the view of a workspace with the given hidden and protected names.
     ///
     /// # Errors
-    /// If one of the names is no pattern.
+    /// If one of the names is not a valid pattern.
     pub fn new(workspace: impl Into<PathBuf>, names: Names) -> Result<Self, PatternError> {
         let veil = Veil::new(&names)?;
         Ok(Self { workspace: workspace.into(), names, veil })
     }
 
-    /// Where something is below the workspace; none if it is not, or is the workspace itself.
+    /// Returns a path relative to the workspace; `None` if it is outside, or is the workspace
+    /// itself.
     pub(crate) fn below<'a>(&self, real: &'a [u8]) -> Option<&'a [u8]> {
         let rest = real.strip_prefix(self.workspace.as_os_str().as_bytes())?;
         rest.strip_prefix(b"/").filter(|rest| !rest.is_empty())
     }
 
-    /// Whether nothing of that name exists for the session. The path is one without links.
+    /// Whether the path is hidden from the session. It must contain no links.
     pub(crate) fn hides(&self, real: &Path, kind: Kind) -> bool {
         !self.veil.hidden.is_empty()
             && self.below(&real.0).is_some_and(|path| self.veil.hidden.covers(path, kind).is_some())
     }
 
-    /// Refuses to make or change something of that name.
+    /// Refuses to create or change a hidden or protected path.
     pub(crate) fn refuse(&self, real: &Path, kind: Kind) -> Result<(), FileError> {
         let Some(path) = self.below(&real.0) else { return Ok(()) };
         let (error, what) = if self.veil.hidden.covers(path, kind).is_some() {
-            (FileErrorKind::Hidden, "hides, so nothing can be made or changed there")
+            (FileErrorKind::Hidden, "hides, so nothing can be created or changed there")
         } else if self.veil.protected.covers(path, kind).is_some() {
-            (FileErrorKind::Protected, "protects: it can be read and not be changed")
+            (FileErrorKind::Protected, "protects: it can be read but not changed")
         } else {
             return Ok(());
         };

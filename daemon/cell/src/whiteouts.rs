@@ -1,11 +1,11 @@
-//! A layer of marks that say of each hidden name that it is not there. It lies between the workspace
-//! and what a program writes, so that whatever comes to have such a name in the workspace is not
-//! seen either. Room: the cell, while it has privilege.
+//! Makes a layer of whiteouts for the hidden names. It lies between the workspace and what a
+//! program writes. A file that gets such a name in the workspace later stays hidden too. Runs in
+//! the cell, while it has privilege.
 
 use crate::{
     failure::StepFailure,
     hidden::{self, kind_of},
-    overlay::Maker,
+    overlay::DirectoryMaker,
     view::View,
 };
 use palisade_plan::names::Kind;
@@ -15,7 +15,7 @@ use rustix::{
 };
 use std::{collections::BTreeSet, os::fd::OwnedFd};
 
-/// What is hidden, as it was found for this program; none if nothing ever is.
+/// Returns the hidden names that were found for this program; `None` if the profile hides nothing.
 pub(crate) fn hits(
     view: &View,
     scanned: Option<&OwnedFd>,
@@ -36,14 +36,14 @@ pub(crate) fn hits(
     }
 }
 
-/// Whether a path leads below where it begins, and nowhere else.
+/// Whether a relative path has no empty, `.` or `..` component.
 fn is_plain(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').all(|name| !matches!(name, b"" | b"." | b".."))
 }
 
-/// Makes a directory of marks in a layer.
+/// Makes the directory of whiteouts in a layer.
 pub(crate) fn make(
-    maker: &mut Maker,
+    maker: &mut DirectoryMaker,
     layer: &OwnedFd,
     name: &str,
     (workspace, view): (&OwnedFd, &View),
@@ -60,13 +60,13 @@ pub(crate) fn make(
         path => [name.as_bytes(), b"/", path].concat(),
     };
     let mut made = Vec::with_capacity(directories.len());
-    // Each comes before those in it.
+    // Each directory comes before those in it.
     for directory in directories {
         let likeness = maker.look(workspace, &directory)?;
         maker.make(layer, &at(&directory), likeness.as_ref())?;
         made.push((directory, likeness));
     }
-    // What is hidden is asked of the workspace as the session asks.
+    // The workspace is examined with the session's rights.
     maker.become_session()?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let marks = rustix::fs::openat(layer, name, flags, Mode::empty()).map_err(fail())?;
@@ -86,7 +86,8 @@ fn mark(marks: &OwnedFd, path: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Marks in a directory the names that are always hidden, whether they are there or not yet.
+/// Makes whiteouts in a directory for the names that are always hidden, whether or not they exist
+/// yet.
 fn forestall(
     marks: &OwnedFd,
     workspace: &OwnedFd,

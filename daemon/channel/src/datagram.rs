@@ -1,4 +1,4 @@
-//! One message a datagram, over a `SOCK_SEQPACKET` socket.
+//! Messages as datagrams over a `SOCK_SEQPACKET` socket, one message each.
 
 use crate::ChannelError;
 use bincode::{Decode, Encode};
@@ -15,21 +15,22 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-/// What the kernel handed over of a message's descriptors.
+/// The descriptors that the kernel delivered with a message.
 enum Handed {
     All(Vec<OwnedFd>),
-    /// Some are missing: this process may not have so many. Those that came are closed.
+    /// Some are missing, because this process may not open so many. Those that were delivered are
+    /// closed.
     Cut,
 }
 
-/// A socket that keeps message borders.
+/// A socket that preserves message boundaries.
 #[derive(Debug)]
 pub struct Datagrams {
     socket: OwnedFd,
 }
 
 impl Datagrams {
-    /// Takes a connected `SOCK_SEQPACKET` socket.
+    /// Wraps a connected `SOCK_SEQPACKET` socket.
     #[must_use]
     pub const fn new(socket: OwnedFd) -> Self {
         Self { socket }
@@ -38,7 +39,7 @@ impl Datagrams {
     /// Sends a message with descriptors.
     ///
     /// # Errors
-    /// If it is over the limit or the kernel refuses; the peer is gone with `EPIPE`.
+    /// If the message is over the limit or the kernel refuses. `EPIPE` means that the peer is gone.
     pub fn send<T: Encode>(&self, message: &T, fds: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
         let body = codec::encode(message)?;
         if body.len() > MAX_PLAN || fds.len() > MAX_DESCRIPTORS {
@@ -63,10 +64,10 @@ impl Datagrams {
         }
     }
 
-    /// Receives a message and its descriptors; none when the peer is gone.
+    /// Receives a message and its descriptors; `None` when the peer is gone.
     ///
     /// # Errors
-    /// If the kernel refuses, or what came is not one whole message with all of its descriptors.
+    /// If the kernel refuses, or if the data is not one whole message with all of its descriptors.
     pub fn receive<T: Decode<()>>(&self) -> Result<Option<(T, Vec<OwnedFd>)>, ChannelError> {
         match self.take()? {
             Some((_, Handed::Cut)) => Err(ChannelError::Truncated),
@@ -75,11 +76,11 @@ impl Datagrams {
         }
     }
 
-    /// The same, but that a message comes without any descriptors where this process can not have
-    /// all of them: for who can answer that.
+    /// Receives a message; without any descriptors if this process can not open all of them. This
+    /// is for a caller who can answer such a message.
     ///
     /// # Errors
-    /// If the kernel refuses, or what came is not one whole message.
+    /// If the kernel refuses, or if the data is not one whole message.
     pub fn receive_or_bare<T: Decode<()>>(
         &self,
     ) -> Result<Option<(T, Vec<OwnedFd>)>, ChannelError> {
@@ -90,7 +91,7 @@ impl Datagrams {
     }
 
     fn take<T: Decode<()>>(&self) -> Result<Option<(T, Handed)>, ChannelError> {
-        // One byte more than allowed, so that a longer message is noticed.
+        // One byte more than allowed, so that a message that is too long is noticed.
         let mut body = vec![0; MAX_PLAN + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -104,7 +105,7 @@ impl Datagrams {
             ) {
                 Ok(received) => break received,
                 Err(Errno::INTR) => {}
-                // A peer that closed with messages of ours unread.
+                // The peer closed its end while messages of ours were unread.
                 Err(Errno::CONNRESET) => return Ok(None),
                 Err(error) => return Err(ChannelError::Receive(error)),
             }

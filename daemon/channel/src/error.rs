@@ -1,8 +1,8 @@
-//! What can go wrong on a channel.
+//! Errors of a channel.
 
 use palisade_plan::codec::CodecError;
 
-/// What can go wrong on a channel. None of it can be mended: the channel is then to be closed.
+/// An error of a channel. None can be recovered from: the channel must be closed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
     /// The kernel refused to send.
@@ -11,18 +11,18 @@ pub enum ChannelError {
     /// The kernel refused to receive.
     #[error("receive: {0}")]
     Receive(#[source] rustix::io::Errno),
-    /// A message was cut short, by the kernel or by the peer's end.
+    /// A message was cut short, by the kernel or because the peer closed its end.
     #[error("a message was cut short")]
     Truncated,
-    /// A message announced a number of descriptors and came with another.
+    /// A message announced one number of descriptors and came with another.
     #[error("{expected} descriptors announced, {received} received")]
     Descriptors {
-        /// Announced.
+        /// The number announced.
         expected: usize,
-        /// Received.
+        /// The number received.
         received: usize,
     },
-    /// The bytes are not a message.
+    /// The bytes are not a valid message.
     #[error(transparent)]
     Codec(#[from] CodecError),
 }

@@ -1,4 +1,5 @@
-//! How messages and descriptors travel between rooms that have no tokio: typed, blocking, bounded.
+//! Transports messages and descriptors between processes that do not use tokio: typed, blocking,
+//! bounded.
 
 mod datagram;
 mod error;

@@ -17,14 +17,15 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The buffer of a channel at rest. A request, and a small file's content, fit.
+/// The size of the buffer while the channel is idle. A request, or the content of a small file,
+/// fits.
 const AT_REST: usize = 8 * 1024;
 
-/// A buffer over this is given back when a frame came that does not need it.
+/// A buffer larger than this is released when a frame arrives that does not need it.
 const KEPT: usize = 64 * 1024;
 
-/// The most descriptors that wait for their frame: those of one frame, and of the one before it
-/// that is still being put together.
+/// Most descriptors that wait for their frame: those of one frame, and those of the frame before it
+/// that is still incomplete.
 const MOST_WAITING: usize = 2 * MAX_DESCRIPTORS;
 
 const CONTROL: usize = rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS));
@@ -39,7 +40,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Takes a connected, blocking `SOCK_STREAM` socket.
+    /// Wraps a connected, blocking `SOCK_STREAM` socket.
     #[must_use]
     pub fn new(socket: OwnedFd) -> Self {
         Self { socket, incoming: Mutex::new(Incoming::new()), sending: Mutex::new(()) }
@@ -48,15 +49,15 @@ impl Channel {
     /// Sends a message.
     ///
     /// # Errors
-    /// If it is over the limit or the kernel refuses; the peer is gone with `EPIPE`.
+    /// If the message is over the limit or the kernel refuses. `EPIPE` means that the peer is gone.
     pub fn send<T: Encode>(&self, message: &T) -> Result<(), ChannelError> {
         self.transmit(slice::from_ref(message), &[])
     }
 
-    /// Sends messages, all at once if the socket has room.
+    /// Sends several messages, all at once if the socket has room.
     ///
     /// # Errors
-    /// As [`Channel::send`].
+    /// The errors of [`Channel::send`].
     pub fn send_all<T: Encode>(&self, messages: &[T]) -> Result<(), ChannelError> {
         self.transmit(messages, &[])
     }
@@ -64,7 +65,7 @@ impl Channel {
     /// Sends a message with descriptors.
     ///
     /// # Errors
-    /// As [`Channel::send`], and if there are more than [`MAX_DESCRIPTORS`].
+    /// The errors of [`Channel::send`], and one if there are more than [`MAX_DESCRIPTORS`].
     pub fn send_with<T: Encode>(
         &self,
         message: &T,
@@ -73,11 +74,12 @@ impl Channel {
         self.transmit(slice::from_ref(message), fds)
     }
 
-    /// Receives a message and its descriptors; none when the peer ended between two messages.
+    /// Receives a message and its descriptors; `None` when the peer closed its end between two
+    /// messages.
     ///
     /// # Errors
-    /// If the kernel refuses, or what came is not a whole message with its descriptors. The
-    /// channel is of no use after that.
+    /// If the kernel refuses, or if the data is not a whole message with its descriptors. The
+    /// channel can not be used after that.
     pub fn receive<T: Decode<()>>(&self) -> Result<Option<(T, Vec<OwnedFd>)>, ChannelError> {
         let mut incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -95,16 +97,17 @@ impl Channel {
         }
     }
 
-    /// Whether a whole message was received together with an earlier one: it is then to be taken
-    /// before the socket is waited for.
+    /// Whether a whole message was received together with an earlier one. It must then be taken
+    /// before waiting for the socket.
     #[must_use]
     pub fn has_next(&self) -> bool {
         let incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nonsense counts too: taking it says what it is.
+        // Invalid data counts too: receiving it returns the error.
         !matches!(incoming.frame(), Ok(Frame::Wants(_)))
     }
 
-    /// Whether the peer has sent something, or ended; without waiting, and without taking it.
+    /// Whether the peer has sent something or closed its end. Does not wait, and does not consume
+    /// it.
     #[must_use]
     pub fn is_spoken_to(&self) -> bool {
         if self.has_next() {
@@ -114,14 +117,14 @@ impl Channel {
         let peeked = rustix::io::retry_on_intr(|| {
             rustix::net::recv(&self.socket, &mut [0_u8; 1][..], flags)
         });
-        // An error counts too: receiving says what it is.
+        // An error counts too: receiving returns it.
         !matches!(peeked, Err(Errno::AGAIN))
     }
 
-    /// Ends the channel in both directions, also for a thread that waits in it.
+    /// Closes the channel in both directions, also for a thread that waits in it.
     ///
     /// # Errors
-    /// If the kernel refuses. That the peer was gone already is not an error.
+    /// If the kernel refuses. It is not an error if the peer is already gone.
     pub fn shut(&self) -> Result<(), ChannelError> {
         match rustix::net::shutdown(&self.socket, Shutdown::Both) {
             Ok(()) | Err(Errno::NOTCONN) => Ok(()),
@@ -179,14 +182,15 @@ impl AsFd for Channel {
     }
 }
 
-/// What came and was not taken yet.
+/// Data that was received and not taken yet.
 #[derive(Debug)]
 struct Incoming {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    // The kernel hands descriptors over with the first byte of the header that they came with,
-    // and never those of two messages at once: in order, each frame takes as many as it announces.
+    // The kernel delivers descriptors with the first byte of the header that they were sent with,
+    // and never those of two messages at once. So each frame takes, in order, as many as it
+    // announces.
     fds: VecDeque<OwnedFd>,
 }
 
@@ -238,7 +242,8 @@ impl Incoming {
         Ok((message, self.fds.drain(..descriptors).collect()))
     }
 
-    /// Receives once, with room for a frame of `wanted` bytes. Nothing at the peer's end.
+    /// Receives once, with room for a frame of `wanted` bytes. Returns 0 when the peer has closed
+    /// its end.
     fn fill(&mut self, socket: &OwnedFd, wanted: usize) -> Result<usize, ChannelError> {
         if self.start + wanted > self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);

@@ -18,7 +18,7 @@ fn pair() -> (Channel, Channel) {
     (Channel::new(a), Channel::new(b))
 }
 
-/// The bytes as they are, with nothing to frame them.
+/// Writes the bytes as they are, without a frame.
 fn raw(channel: &Channel, bytes: &[u8]) {
     let mut rest = bytes;
     while !rest.is_empty() {

@@ -1,15 +1,15 @@
-//! Makes the new content of a file from its old content and hunks. Pure.
+//! Computes the new content of a file from its old content and hunks. Pure: no I/O.
 
 use crate::{
     error::{PatchError, Problem},
-    hunk::{At, Hunk, Kind, Newline},
-    lines::{Ends, File, Last, Manner},
+    hunk::{Hunk, HunkPosition, Kind, Newline},
+    lines::{EndingComparison, File, FinalNewline, LineComparison},
     near::Cause,
     replace::MAX_TEXT,
     text::{Endings, block, endings},
 };
 
-/// The new content; `line` is the patch's that begins the file.
+/// Returns the new content; `line` is the line of the patch where the file's part begins.
 pub(crate) fn apply(old: &[u8], hunks: &[Hunk], line: usize) -> Result<Vec<u8>, PatchError> {
     if old.len() > MAX_TEXT {
         let problem = Problem::TooMuch { most: MAX_TEXT, what: "bytes in the file" };
@@ -19,7 +19,7 @@ pub(crate) fn apply(old: &[u8], hunks: &[Hunk], line: usize) -> Result<Vec<u8>, 
     let mut drift = 0;
     for hunk in hunks {
         let place = new.file.find(hunk, new.done, drift)?;
-        if let At::After(after) = hunk.at {
+        if let HunkPosition::After(after) = hunk.at {
             drift = place.cast_signed() - (after as usize).cast_signed();
         }
         new.keep(place - new.done);
@@ -29,39 +29,40 @@ pub(crate) fn apply(old: &[u8], hunks: &[Hunk], line: usize) -> Result<Vec<u8>, 
     Ok(new.finish(old))
 }
 
-/// How the file and the patch are compared: as they are, unless the patch can not mean that.
-fn manner(old: &[u8], hunks: &[Hunk]) -> Manner {
+/// Determines how the file and the patch are compared: exactly, unless the patch's format can not
+/// express that.
+fn manner(old: &[u8], hunks: &[Hunk]) -> LineComparison {
     let is_bare = || hunks.iter().flat_map(Hunk::old).all(|line| !line.text.ends_with(b"\r"));
     let crlf = endings(old) == Endings::Crlf && is_bare();
-    let said = |hunk: &Hunk| matches!(hunk.at, At::After(_));
-    Manner {
-        endings: if crlf { Ends::CrlfInFile } else { Ends::Exact },
-        last: if hunks.iter().all(said) { Last::Said } else { Last::Kept },
+    let said = |hunk: &Hunk| matches!(hunk.at, HunkPosition::After(_));
+    LineComparison {
+        endings: if crlf { EndingComparison::CrlfInFile } else { EndingComparison::Exact },
+        last: if hunks.iter().all(said) { FinalNewline::Said } else { FinalNewline::Kept },
     }
 }
 
 struct Writer<'a> {
     file: File<'a>,
-    manner: Manner,
-    /// The lines of the old file that are done.
+    manner: LineComparison,
+    /// The number of lines of the old file that are done.
     done: usize,
     out: Vec<u8>,
 }
 
 impl<'a> Writer<'a> {
-    fn new(old: &'a [u8], manner: Manner) -> Self {
+    fn new(old: &'a [u8], manner: LineComparison) -> Self {
         let out = Vec::with_capacity(old.len());
         Self { file: File::new(old, manner), manner, done: 0, out }
     }
 
     fn newline(&self) -> &'static [u8] {
         match self.manner.endings {
-            Ends::Exact => b"\n",
-            Ends::CrlfInFile => b"\r\n",
+            EndingComparison::Exact => b"\n",
+            EndingComparison::CrlfInFile => b"\r\n",
         }
     }
 
-    /// Takes lines of the old file.
+    /// Copies lines of the old file.
     fn keep(&mut self, count: usize) {
         self.out.extend_from_slice(self.file.bytes(self.done, self.done + count));
         self.done += count;
@@ -73,11 +74,11 @@ impl<'a> Writer<'a> {
             return Ok(());
         }
         match self.manner.last {
-            Last::Kept => {
+            FinalNewline::Kept => {
                 self.out.extend_from_slice(self.newline());
                 Ok(())
             }
-            Last::Said => Err(self.ends_without_newline(hunk)),
+            FinalNewline::Said => Err(self.ends_without_newline(hunk)),
         }
     }
 
@@ -93,8 +94,10 @@ impl<'a> Writer<'a> {
                 Kind::New => {
                     self.separate(hunk)?;
                     let text = match self.manner.endings {
-                        Ends::Exact => line.text,
-                        Ends::CrlfInFile => line.text.strip_suffix(b"\r").unwrap_or(line.text),
+                        EndingComparison::Exact => line.text,
+                        EndingComparison::CrlfInFile => {
+                            line.text.strip_suffix(b"\r").unwrap_or(line.text)
+                        }
                     };
                     self.out.extend_from_slice(text);
                     match line.newline {
@@ -115,10 +118,10 @@ impl<'a> Writer<'a> {
         Problem::NoMatch { expected, cause: Some(Cause::LastNewline), near: None }
     }
 
-    /// The new content, which ends as the old did if the patch can not say how.
+    /// Returns the new content. It ends as the old content did, if the patch can not say how.
     fn finish(mut self, old: &[u8]) -> Vec<u8> {
         let had = old.is_empty() || old.ends_with(b"\n");
-        if self.manner.last == Last::Kept && !had && self.out.ends_with(b"\n") {
+        if self.manner.last == FinalNewline::Kept && !had && self.out.ends_with(b"\n") {
             let end = self.out.len() - self.newline().len();
             self.out.truncate(end);
         }

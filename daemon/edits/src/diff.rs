@@ -1,4 +1,4 @@
-//! A unified diff, bounded in size and in work: for approvers and dry runs. Pure.
+//! Makes a unified diff, bounded in size and in work, for approvers and dry runs. Pure: no I/O.
 
 use crate::path::quote;
 use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices, group_diff_ops};
@@ -6,23 +6,22 @@ use std::{collections::HashMap, ops::Range};
 
 /// Lines of context around a change.
 const CONTEXT: usize = 3;
-/// The most lines, old and new together, that are compared each with each.
+/// Most lines, old and new together, for which every pair is compared.
 const MOST_LINES: usize = 4_000;
 
 /// A unified diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diff {
-    /// Its text; empty if there is no difference. [`crate::parse`] reads it if it is complete.
+    /// The text; empty if there is no difference. [`crate::parse`] can parse it if it is complete.
     pub text: String,
-    /// Whether it says everything: false if it was cut, or one side is not text.
+    /// Whether the diff is complete: false if it was cut, or one side is not text.
     pub complete: bool,
 }
 
-/// The difference of two texts, at most `limit` bytes of it. Names that would break a line are
-/// written between quotes.
+/// Makes a diff of two texts, of at most `limit` bytes. Names that would break a line are quoted.
 ///
-/// Large texts are compared between the lines that each has once; what remains large between
-/// these is shown as replaced as a whole.
+/// Large texts are split at the lines that occur exactly once in each. A part between these that is
+/// still large is shown as replaced as a whole.
 #[must_use]
 pub fn unified(old: &[u8], new: &[u8], old_name: &str, new_name: &str, limit: usize) -> Diff {
     if old == new {
@@ -91,7 +90,7 @@ fn write_lines(diff: &mut Diff, mark: char, lines: &[&str], limit: usize) {
     }
 }
 
-/// Lines as a hunk's head names them: none are named by the line before.
+/// Formats a range of lines for a hunk header. An empty range is named by the line before it.
 fn range(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
@@ -100,7 +99,7 @@ fn range(lines: &Range<usize>) -> String {
     }
 }
 
-/// What makes the new lines of the old.
+/// Computes the operations that turn the old lines into the new ones.
 fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     let (old, new) = numbered(old, new);
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
@@ -118,7 +117,7 @@ fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     list.done
 }
 
-/// The lines as numbers: the same for the same.
+/// Numbers the lines, with the same number for equal lines.
 fn numbered<'a>(old: &[&'a str], new: &[&'a str]) -> (Vec<u32>, Vec<u32>) {
     let mut numbers: HashMap<&'a str, u32> = HashMap::new();
     let mut number = |line: &&'a str| -> u32 {
@@ -128,7 +127,7 @@ fn numbered<'a>(old: &[&'a str], new: &[&'a str]) -> (Vec<u32>, Vec<u32>) {
     (old.iter().map(&mut number).collect(), new.iter().map(&mut number).collect())
 }
 
-/// Compares what stands between lines that each side has once, in the order of both.
+/// Compares the parts between lines that occur once on each side and in the same order.
 fn between_anchors(list: &mut Operations, old: &[u32], new: &[u32]) {
     let (mut at_old, mut at_new) = (0, 0);
     let mut budget = MOST_LINES * MOST_LINES * 4;
@@ -147,9 +146,9 @@ fn between_anchors(list: &mut Operations, old: &[u32], new: &[u32]) {
     }
 }
 
-/// The longest list of lines, each once on both sides, that go up on both.
+/// Finds the longest list of lines that occur once on each side and in the same order on both.
 fn anchors(old: &[u32], new: &[u32]) -> Vec<(usize, usize)> {
-    let mut seen: HashMap<u32, (Seen, Seen)> = HashMap::new();
+    let mut seen: HashMap<u32, (LineFrequency, LineFrequency)> = HashMap::new();
     for (at, line) in old.iter().enumerate() {
         let (of_old, _) = seen.entry(*line).or_default();
         *of_old = of_old.again(at);
@@ -161,24 +160,24 @@ fn anchors(old: &[u32], new: &[u32]) -> Vec<(usize, usize)> {
     let mut pairs: Vec<(usize, usize)> = seen
         .into_values()
         .filter_map(|pair| match pair {
-            (Seen::Once(old), Seen::Once(new)) => Some((old, new)),
-            (Seen::Never | Seen::Once(_) | Seen::Often, _) => None,
+            (LineFrequency::Once(old), LineFrequency::Once(new)) => Some((old, new)),
+            (LineFrequency::Never | LineFrequency::Once(_) | LineFrequency::Often, _) => None,
         })
         .collect();
     pairs.sort_unstable();
     rising(&pairs)
 }
 
-/// How often a line was seen on one side.
+/// The number of times that a line was seen on one side.
 #[derive(Debug, Clone, Copy, Default)]
-enum Seen {
+enum LineFrequency {
     #[default]
     Never,
     Once(usize),
     Often,
 }
 
-impl Seen {
+impl LineFrequency {
     fn again(self, at: usize) -> Self {
         match self {
             Self::Never => Self::Once(at),
@@ -187,9 +186,11 @@ impl Seen {
     }
 }
 
-/// The longest part of a list, sorted by the first, that also goes up by the second.
+/// Returns the longest sublist, of a list sorted by the first number, in which the second number
+/// also increases.
 fn rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    // `ends[n]` is the pair with the least end of a rising list of `n + 1`.
+    // `ends[n]` is the pair with the least second number that ends an increasing list of `n + 1`
+    // pairs.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     for (index, (_, new)) in pairs.iter().enumerate() {
@@ -210,7 +211,7 @@ fn rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     list
 }
 
-/// Operations, one after another; equal ones are put together.
+/// A list of operations, in which adjacent equal ones are merged.
 #[derive(Default)]
 struct Operations {
     done: Vec<DiffOp>,

@@ -1,149 +1,149 @@
-//! What can be wrong with an edit or a patch, said so that a model can mend it. Pure.
+//! Errors of edits and patches, worded so that a model can correct them. Pure: no I/O.
 
-use crate::near::{Cause, Near, Places, explain};
+use crate::near::{Cause, NearestLines, Occurrences, explain};
 use thiserror::Error;
 
-/// Why the edits were not made. `edit` counts from 1.
+/// Why edits were not applied. `edit` counts from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EditError {
-    /// There is nothing to do.
+    /// There are no edits.
     #[error("no edits were given")]
     Empty,
-    /// An empty text stands everywhere.
+    /// The old text is empty, which would match everywhere.
     #[error(
         "edit {edit}: the old text is empty and the file is not: give the text to replace, or \
          write the whole file"
     )]
     EmptyOld {
-        /// Which edit.
+        /// The number of the edit.
         edit: usize,
     },
-    /// Nothing would change.
+    /// The old and the new text are the same.
     #[error("edit {edit}: the old and the new text are the same")]
     Same {
-        /// Which edit.
+        /// The number of the edit.
         edit: usize,
     },
     /// The old text is not in the file.
     #[error("edit {edit}: the old text is not in the file{}", explain(*cause, near.as_ref()))]
     NoMatch {
-        /// Which edit.
+        /// The number of the edit.
         edit: usize,
-        /// What alone is different, if that is known.
+        /// The only difference to the nearest lines, if that is known.
         cause: Option<Cause>,
-        /// The lines that look most like it.
-        near: Option<Near>,
+        /// The lines that are most similar.
+        near: Option<NearestLines>,
     },
-    /// The old text is there more than once.
+    /// The old text occurs more than once.
     #[error(
         "edit {edit}: the old text is in the file {} times, at {places}: give more of the lines \
          around it, or replace all",
         places.count
     )]
     Ambiguous {
-        /// Which edit.
+        /// The number of the edit.
         edit: usize,
-        /// Where.
-        places: Places,
+        /// The occurrences.
+        places: Occurrences,
     },
     /// The file would be too large.
     #[error("edit {edit}: the file would have {size} bytes, more than {most}")]
     TooLarge {
-        /// Which edit.
+        /// The number of the edit.
         edit: usize,
-        /// The bytes that it would have.
+        /// The size in bytes that the file would have.
         size: usize,
-        /// The most that it may have.
+        /// The limit in bytes.
         most: usize,
     },
 }
 
-/// Why a patch was refused, and the line of the patch that says so.
+/// Why a patch was refused, and the line of the patch where the problem is.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line} of the patch: {problem}")]
 pub struct PatchError {
     /// The line of the patch, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What is wrong with a patch.
+/// A problem with a patch.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
-    /// The text is none of the three forms.
+    /// The text has none of the three formats.
     #[error(
-        "this is no patch: expected a unified diff (`--- a/f`, `+++ b/f`, `@@ -1,2 +1,2 @@`), a git \
-         diff (`diff --git a/f b/f`) or `*** Begin Patch`"
+        "this is not a patch: expected a unified diff (`--- a/f`, `+++ b/f`, `@@ -1,2 +1,2 @@`), \
+         a git diff (`diff --git a/f b/f`) or `*** Begin Patch`"
     )]
     NoPatch,
-    /// More than is taken.
+    /// A limit is exceeded.
     #[error("more than {most} {what}")]
     TooMuch {
-        /// The most.
+        /// The limit.
         most: usize,
-        /// Of what.
+        /// The unit that the limit counts.
         what: &'static str,
     },
-    /// A line that does not belong there.
+    /// A line is not what was expected there.
     #[error("expected {expected}, found `{found}`")]
     Expected {
-        /// What should stand there.
+        /// The expected text.
         expected: &'static str,
-        /// What does.
+        /// The text that was found.
         found: String,
     },
-    /// A path that is refused.
+    /// A path is refused.
     #[error("the path `{path}` {why}")]
     Path {
         /// The path.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// Something else than an ordinary file.
-    #[error("mode {mode} is refused: only 100644 and 100755 are taken (no links, no modules)")]
+    /// The patch is for something other than an ordinary file.
+    #[error("mode {mode} is not supported: only 100644 and 100755 are (no links, no submodules)")]
     Mode {
         /// The mode.
         mode: String,
     },
-    /// The patch has bytes instead of lines.
-    #[error("binary patches are refused: write the file as a whole instead")]
+    /// The patch contains binary data instead of lines.
+    #[error("binary patches are not supported: write the whole file instead")]
     Binary,
-    /// A path has two parts of the patch.
-    #[error("the path `{path}` is already in the patch at line {first}: put its hunks together")]
+    /// Two parts of the patch are for the same path.
+    #[error("the path `{path}` is already in the patch at line {first}: combine its hunks")]
     Twice {
         /// The path.
         path: String,
-        /// The line of the patch that has it first.
+        /// The line of the patch where the path occurs first.
         first: usize,
     },
-    /// The two names of a file are not of one file.
+    /// The two names of a file do not belong to one file.
     #[error(
         "the names `{old}` and `{new}` differ: a rename is a git diff with `rename from` and \
              `rename to`"
     )]
     Names {
-        /// The first.
+        /// The first name.
         old: String,
-        /// The second.
+        /// The second name.
         new: String,
     },
-    /// A file without a change.
-    #[error("nothing is changed in `{path}`: expected a hunk, a rename or a mode")]
+    /// The patch changes nothing in a file.
+    #[error("the patch changes nothing in `{path}`: expected a hunk, a rename or a mode")]
     NoChange {
         /// The file.
         path: String,
     },
-    /// A hunk that has not the lines that its head says.
+    /// A hunk does not have the number of lines that its header says.
     #[error(
-        "the hunk's head says {} old and {} new lines, its body has {} and {}",
+        "the hunk's header says {} old and {} new lines, its body has {} and {}",
         said.0, said.1, has.0, has.1
     )]
     Counts {
-        /// Old and new, as said.
+        /// The numbers of old and new lines in the header.
         said: (usize, usize),
-        /// Old and new, as counted.
+        /// The numbers of old and new lines in the body.
         has: (usize, usize),
     },
     /// The old lines of a hunk are not in the file.
@@ -152,86 +152,82 @@ pub enum Problem {
         explain(*cause, near.as_ref())
     )]
     NoMatch {
-        /// The first of the lines that were looked for.
+        /// The first of the lines that were searched for.
         expected: String,
-        /// What alone is different, if that is known.
+        /// The only difference to the nearest lines, if that is known.
         cause: Option<Cause>,
-        /// The lines that look most like them.
-        near: Option<Near>,
+        /// The lines that are most similar.
+        near: Option<NearestLines>,
     },
-    /// The old lines are in the file more than once.
+    /// The old lines of a hunk occur more than once.
     #[error(
         "the old lines of this hunk are in the file {} times, at {places}: give more context, or \
          {better}",
         places.count
     )]
     Ambiguous {
-        /// Where.
-        places: Places,
-        /// What else would help.
+        /// The occurrences.
+        places: Occurrences,
+        /// A hint what else would make the place unambiguous.
         better: &'static str,
     },
-    /// Only before the hunk before.
+    /// The old lines of a hunk occur only before the end of the previous hunk.
     #[error(
         "the old lines of this hunk are in the file only at {places}, before the end of the hunk \
          before: hunks go from top to bottom and do not overlap"
     )]
     Order {
-        /// Where.
-        places: Places,
+        /// The occurrences.
+        places: Occurrences,
     },
     /// The line of an anchor is not in the file.
     #[error("no line of the file is `{anchor}`{}", explain(None, near.as_ref()))]
     NoAnchor {
-        /// What was looked for.
+        /// The text that was searched for.
         anchor: String,
-        /// The lines that look most like it.
-        near: Option<Near>,
+        /// The lines that are most similar.
+        near: Option<NearestLines>,
     },
-    /// The line of an anchor is in the file more than once.
+    /// The line of an anchor occurs more than once.
     #[error(
-        "{} lines of the file are `{anchor}`, at {places}: put an `@@` line with what it is in \
-         before it",
+        "{} lines of the file are `{anchor}`, at {places}: put an `@@` line with the line that \
+         encloses it before it",
         places.count
     )]
     AnchorAmbiguous {
-        /// What was looked for.
+        /// The text that was searched for.
         anchor: String,
-        /// Where.
-        places: Places,
+        /// The occurrences.
+        places: Occurrences,
     },
-    /// Lines to add, and nothing that says where.
-    #[error(
-        "nothing says where these lines go: give lines of context, an `@@` line with a line of the \
-         file, or `*** End of File`"
-    )]
-    Nowhere,
-    /// A place after the end.
-    #[error("the hunk is at line {at} and the file has {lines} lines")]
+    /// A hunk is for a place after the end of the file.
+    #[error("the hunk is at line {at}, but the file has {lines} lines")]
     Beyond {
-        /// The line.
+        /// The line number in the patch.
         at: usize,
-        /// The lines that there are.
+        /// The number of lines in the file.
         lines: usize,
     },
-    /// The file that would be deleted has more than the patch says.
-    #[error("the deletion leaves {left} bytes of the file: the patch does not show all of it")]
+    /// The file to delete has more content than the patch says.
+    #[error(
+        "the deletion would leave {left} bytes of the file: the patch does not contain all of it"
+    )]
     Leaves {
-        /// The bytes that would be left.
+        /// The number of bytes that would be left.
         left: usize,
     },
-    /// A file that is to be new has content.
-    #[error("the file `{path}` is to be new, and is there with {size} bytes")]
+    /// A file to create already has content.
+    #[error("the patch creates `{path}`, which already exists with {size} bytes")]
     Exists {
         /// The file.
         path: String,
-        /// What it has.
+        /// The file's size in bytes.
         size: usize,
     },
-    /// Looking for the places took too long.
+    /// Finding the places of the hunks would take too much work.
     #[error(
-        "the hunks' lines repeat too often in the file to find their places: give right line \
-             numbers or more context"
+        "the hunks' lines repeat too often in the file to find their places: give correct line \
+         numbers or more context"
     )]
     Work,
 }

@@ -1,19 +1,19 @@
-//! Git's diffs: the lines between `diff --git` and the hunks. Pure.
+//! Parses git diffs: the lines between `diff --git` and the hunks. Pure: no I/O.
 
 use crate::{
     error::{PatchError, Problem},
     hunk::Hunk,
     hunks::hunks,
     named::{self, Names},
-    patch::{FilePatch, Mode, To},
+    patch::{Destination, FilePatch, Mode},
     path,
     reader::{Files, Reader},
     text::shown,
 };
 
-/// What stands between `diff --git` and the hunks.
+/// The header lines between `diff --git` and the hunks.
 #[derive(Default)]
-struct Head {
+struct GitHeader {
     old_mode: Option<Mode>,
     new_mode: Option<Mode>,
     added: Option<Mode>,
@@ -24,10 +24,10 @@ struct Head {
     copy_to: Option<Vec<u8>>,
 }
 
-/// The two names of the first line.
-type First = (Vec<u8>, Vec<u8>);
+/// The two names of the `diff --git` line.
+type HeaderNames = (Vec<u8>, Vec<u8>);
 
-/// Reads one file.
+/// Parses the diff of one file.
 pub(crate) fn file(reader: &mut Reader<'_>, files: &mut Files) -> Result<(), PatchError> {
     let line = reader.line;
     let first = first_names(reader)?;
@@ -48,8 +48,9 @@ pub(crate) fn file(reader: &mut Reader<'_>, files: &mut Files) -> Result<(), Pat
     files.push(file)
 }
 
-/// The names of the first line, if they can be told apart: names with spaces have no quotes.
-fn first_names(reader: &Reader<'_>) -> Result<Option<First>, PatchError> {
+/// Parses the names of the first line. Names with spaces are not quoted, so it may be impossible to
+/// separate them.
+fn first_names(reader: &Reader<'_>) -> Result<Option<HeaderNames>, PatchError> {
     let text = reader.peek().and_then(|line| line.strip_prefix(b"diff --git "));
     let text = text.unwrap_or_default();
     if text.starts_with(b"\"") {
@@ -68,8 +69,8 @@ fn first_names(reader: &Reader<'_>) -> Result<Option<First>, PatchError> {
         .filter(|(old, new)| named::one_path(old, new, 0).is_ok()))
 }
 
-fn head(reader: &mut Reader<'_>) -> Result<Head, PatchError> {
-    let mut head = Head::default();
+fn head(reader: &mut Reader<'_>) -> Result<GitHeader, PatchError> {
+    let mut head = GitHeader::default();
     while let Some(line) = reader.peek() {
         if let Some(mode) = line.strip_prefix(b"old mode ") {
             once(reader, &mut head.old_mode, mode_of(reader, mode)?)?;
@@ -88,7 +89,8 @@ fn head(reader: &mut Reader<'_>) -> Result<Head, PatchError> {
         } else if let Some(name) = line.strip_prefix(b"copy to ") {
             once(reader, &mut head.copy_to, path_of(reader, name)?)?;
         } else if let Some(index) = line.strip_prefix(b"index ") {
-            // A mode that stays stands here alone: this is where a link shows itself.
+            // A mode that does not change appears only here, so this is where a symbolic link is
+            // noticed.
             if let Some(mode) = index.split(|byte| *byte == b' ').nth(1) {
                 mode_of(reader, mode)?;
             }
@@ -124,11 +126,11 @@ fn path_of(reader: &Reader<'_>, name: &[u8]) -> Result<Vec<u8>, PatchError> {
     }
 }
 
-/// The part of the patch for the file, if all that was said of it fits together.
+/// Builds the file's part of the patch, if the header lines agree with each other.
 fn whole(
     line: usize,
-    head: &Head,
-    first: Option<&First>,
+    head: &GitHeader,
+    first: Option<&HeaderNames>,
     names: Option<&Names>,
     hunks: Vec<Hunk>,
 ) -> Result<FilePatch, PatchError> {
@@ -154,7 +156,7 @@ fn whole(
     }
     if let Some((from, to)) = renamed.or(copied) {
         agree(line, from, to, names)?;
-        let target = if renamed.is_some() { To::Move } else { To::Copy };
+        let target = if renamed.is_some() { Destination::Move } else { Destination::Copy };
         let (path, to) = (from.clone(), Some(target(to.clone())));
         return Ok(FilePatch::Update { line, path, to, mode, hunks });
     }
@@ -194,7 +196,7 @@ fn pair<'a>(
     from.as_ref().zip(to.as_ref())
 }
 
-/// Holds the names above the hunks against a rename's or copy's.
+/// Checks the names above the hunks against those of a rename or copy.
 fn agree(line: usize, from: &[u8], to: &[u8], names: Option<&Names>) -> Result<(), PatchError> {
     let is = |name: &Option<Vec<u8>>, path: &[u8], prefix: &[u8]| {
         name.as_ref().is_some_and(|name| {
@@ -210,10 +212,10 @@ fn agree(line: usize, from: &[u8], to: &[u8], names: Option<&Names>) -> Result<(
     }
 }
 
-/// The one path of the file, from the names above the hunks or of the first line.
+/// Returns the file's single path, from the names above the hunks or in the first line.
 fn known_path(
     line: usize,
-    first: Option<&First>,
+    first: Option<&HeaderNames>,
     names: Option<&Names>,
 ) -> Result<Vec<u8>, PatchError> {
     let of_first = first.map(|(old, new)| named::one_path(old, new, line)).transpose()?;

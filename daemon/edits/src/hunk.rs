@@ -1,20 +1,20 @@
-//! One place of a change: a part of the patch's text that is read again when it is applied, so that
-//! a million of them are small. Pure.
+//! A hunk: one contiguous change. It refers to a part of the patch's text that is parsed again when
+//! it is applied, so that a million hunks take little memory. Pure: no I/O.
 
 use crate::text;
 use std::{fmt, ops::Range, sync::Arc};
 
-/// One change of a file.
+/// One contiguous change of a file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hunk {
-    /// The patch.
+    /// The text of the patch.
     pub(crate) patch: Arc<[u8]>,
-    /// The line of the patch that begins it.
+    /// The line of the patch where the hunk begins.
     pub(crate) line: u32,
-    /// Its lines, with their marks.
+    /// The range of its lines in the patch, with their markers.
     pub(crate) body: Range<u32>,
-    /// What it says of its place.
-    pub(crate) at: At,
+    /// The place where the hunk applies.
+    pub(crate) at: HunkPosition,
 }
 
 impl fmt::Debug for Hunk {
@@ -23,23 +23,23 @@ impl fmt::Debug for Hunk {
     }
 }
 
-/// What a hunk says of its place.
+/// The place where a hunk applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum At {
-    /// Unified: so many lines of the old file stand before it.
+pub(crate) enum HunkPosition {
+    /// In a unified diff: after this many lines of the old file.
     After(u32),
-    /// `*** Begin Patch`: after the lines that its `@@` lines name, or anywhere.
+    /// In `*** Begin Patch`: after the lines that its `@@` lines name, or anywhere.
     Anchors {
-        /// The `@@` lines.
+        /// The range of the `@@` lines in the patch.
         lines: Range<u32>,
-        /// Where it ends.
-        end: End,
+        /// The place where the hunk must end.
+        end: HunkEnd,
     },
 }
 
-/// Where a hunk of `*** Begin Patch` ends.
+/// The place where a hunk of `*** Begin Patch` must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum HunkEnd {
     /// Anywhere.
     Anywhere,
     /// At the end of the file.
@@ -50,12 +50,12 @@ pub(crate) enum End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     pub(crate) kind: Kind,
-    /// Without its newline.
+    /// The text without its newline.
     pub(crate) text: &'a [u8],
     pub(crate) newline: Newline,
 }
 
-/// What a line of a hunk does.
+/// The role of a line in a hunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Context,
@@ -63,7 +63,7 @@ pub(crate) enum Kind {
     New,
 }
 
-/// Whether a line has a newline.
+/// The newline of a line: present or absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Newline {
     Present,
@@ -71,12 +71,12 @@ pub(crate) enum Newline {
 }
 
 impl Hunk {
-    /// A part of the patch's text.
+    /// Returns a part of the patch's text.
     pub(crate) fn part(&self, range: &Range<u32>) -> &[u8] {
         &self.patch[range.start as usize..range.end as usize]
     }
 
-    /// All its lines.
+    /// Iterates over all lines of the hunk.
     pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         let mut lines = text::lines(self.part(&self.body)).map(text::bare).peekable();
         std::iter::from_fn(move || {
@@ -95,12 +95,12 @@ impl Hunk {
         })
     }
 
-    /// The lines that the old file has.
+    /// Iterates over the lines that are in the old file.
     pub(crate) fn old(&self) -> impl Iterator<Item = Line<'_>> {
         self.lines().filter(|line| line.kind != Kind::New)
     }
 
-    /// The anchors of its `@@` lines that have one.
+    /// Iterates over the anchors in its `@@` lines; some have none.
     pub(crate) fn anchors<'a>(&'a self, lines: &Range<u32>) -> impl Iterator<Item = &'a [u8]> {
         let lines = text::lines(self.part(lines)).map(text::bare);
         lines.filter_map(|line| line.strip_prefix(b"@@ ")).filter(|a| !a.trim_ascii().is_empty())

@@ -1,15 +1,15 @@
-//! The hunks of a unified diff, whose heads are held against their bodies. Pure.
+//! Parses the hunks of a unified diff, and checks their headers against their bodies. Pure: no I/O.
 
 use crate::{
     error::{PatchError, Problem},
-    hunk::{At, Hunk, Kind},
+    hunk::{Hunk, HunkPosition, Kind},
     named::{begins_file, is_signature},
     reader::Reader,
     text,
 };
 use std::sync::Arc;
 
-/// Reads the hunks of a file.
+/// Parses the hunks of a file.
 pub(crate) fn hunks(reader: &mut Reader<'_>) -> Result<Vec<Hunk>, PatchError> {
     let mut hunks = Vec::new();
     while reader.peek().is_some_and(|line| line.starts_with(b"@@")) {
@@ -19,8 +19,8 @@ pub(crate) fn hunks(reader: &mut Reader<'_>) -> Result<Vec<Hunk>, PatchError> {
     Ok(hunks)
 }
 
-/// What the head of a hunk says.
-struct Head {
+/// The numbers in a hunk header.
+struct HunkHeader {
     after: u32,
     old: usize,
     new: usize,
@@ -39,18 +39,18 @@ fn hunk(reader: &mut Reader<'_>) -> Result<Hunk, PatchError> {
     }
     let patch = Arc::clone(reader.source);
     let line = u32::try_from(line).unwrap_or(u32::MAX);
-    Ok(Hunk { patch, line, body: reader.since(mark), at: At::After(head.after) })
+    Ok(Hunk { patch, line, body: reader.since(mark), at: HunkPosition::After(head.after) })
 }
 
-/// Whether a hunk has the lines that its head says.
+/// The result of counting the lines of a hunk: the number in its header, or another.
 #[derive(PartialEq, Eq)]
 enum Body {
     Whole,
     Miscounted,
 }
 
-/// Goes over the lines of a hunk.
-fn body(reader: &mut Reader<'_>, head: &Head) -> Result<Body, PatchError> {
+/// Advances over the lines of a hunk.
+fn body(reader: &mut Reader<'_>, head: &HunkHeader) -> Result<Body, PatchError> {
     let (mut old, mut new) = (0, 0);
     let (mut old_ended, mut new_ended) = (false, false);
     let mut last = None;
@@ -87,10 +87,10 @@ fn body(reader: &mut Reader<'_>, head: &Head) -> Result<Body, PatchError> {
     }
 }
 
-/// The head of a hunk; numbers too large for a file are none.
-fn head(line: &[u8]) -> Option<Head> {
+/// Parses a hunk header; `None` if it is invalid or its numbers are too large for a file.
+fn head(line: &[u8]) -> Option<HunkHeader> {
     let line = std::str::from_utf8(line).ok().or_else(|| {
-        // What stands behind the second `@@` is of the file, and may be any bytes.
+        // The text after the second `@@` comes from the file, and may be any bytes.
         let end = memchr::memmem::find(line, b" @@")? + 3;
         std::str::from_utf8(&line[..end]).ok()
     })?;
@@ -107,13 +107,13 @@ fn head(line: &[u8]) -> Option<Head> {
         }
     };
     let ((start, old), (_, new)) = (range(old)?, range(new)?);
-    // A range without lines names the line before it.
+    // An empty range names the line before it.
     let after = if old == 0 { start } else { start.checked_sub(1)? };
     let is_whole = old != 0 || new != 0;
-    is_whole.then_some(Head { after, old: old as usize, new: new as usize })
+    is_whole.then_some(HunkHeader { after, old: old as usize, new: new as usize })
 }
 
-/// The lines, old and new, that a body has until something else comes.
+/// Counts the old and new lines of a body, up to the next line that does not belong to it.
 fn count<'a>(lines: impl Iterator<Item = &'a [u8]>) -> (usize, usize) {
     let (mut old, mut new) = (0, 0);
     let mut lines = lines.peekable();

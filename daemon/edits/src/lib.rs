@@ -1,6 +1,6 @@
-//! Edits and patches of text files, over bytes: no files, no clock. Runs in the cell, which reads
-//! and writes what is edited. The text of an agent and of a file are both hostile: every act is
-//! bounded, and one that does not fit exactly is refused with the nearest lines.
+//! Edits and patches of text files, working on bytes: no files, no clock. The text of an agent and
+//! of a file are both hostile. Every operation is therefore bounded, and one that does not fit
+//! exactly is refused with the nearest lines. Runs in the cell, which reads and writes the files.
 
 mod apply;
 mod begin;
@@ -25,8 +25,8 @@ mod unified;
 pub use diff::{Diff, unified};
 pub use error::{EditError, PatchError, Problem};
 pub use hunk::Hunk;
-pub use near::{Cause, Near, Places};
+pub use near::{Cause, NearestLines, Occurrences};
 pub use parse::{MAX_PATCH, parse};
-pub use patch::{FilePatch, Mode, Patch, To};
+pub use patch::{Destination, FilePatch, Mode, Patch};
 pub use reader::{MAX_FILES, MAX_HUNKS};
-pub use replace::{Edit, Every, MAX_TEXT, edit};
+pub use replace::{Edit, MAX_TEXT, ReplaceCount, edit};

@@ -1,5 +1,5 @@
-//! The lines of a file, and where given lines stand among them. Pure; the work of all hunks of a
-//! file is bounded.
+//! The lines of a file, and a search for given lines among them. The work for all hunks of a file
+//! is bounded. Pure: no I/O.
 
 use crate::{
     error::Problem,
@@ -8,71 +8,71 @@ use crate::{
 };
 use std::collections::HashMap;
 
-/// The most lines that are compared for one file.
+/// Most lines that are compared for one file.
 const MOST_WORK: usize = 100_000_000;
 
-/// How a file's lines are compared with a patch's.
+/// The way in which a file's lines are compared with a patch's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Manner {
-    pub(crate) endings: Ends,
-    pub(crate) last: Last,
+pub(crate) struct LineComparison {
+    pub(crate) endings: EndingComparison,
+    pub(crate) last: FinalNewline,
 }
 
-/// What the lines of the file and of the patch have at their ends.
+/// The relation between the line endings of the file and of the patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ends {
-    /// The same.
+pub(crate) enum EndingComparison {
+    /// Both have the same line endings.
     Exact,
-    /// The file has CRLF throughout, the patch LF.
+    /// The file has CRLF throughout, the patch has LF.
     CrlfInFile,
 }
 
-/// Whether a newline at the end of the file counts.
+/// The treatment of the newline at the end of the file: compared or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Last {
-    /// The patch says whether there is one.
+pub(crate) enum FinalNewline {
+    /// Yes: the patch says whether there is one.
     Said,
-    /// The patch can not say it.
+    /// No: the patch can not say it, so the end stays as it is.
     Kept,
 }
 
-/// What two lines that are the same have in common.
+/// The part of a line that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) newline: Newline,
 }
 
-/// The lines of a file, to be found.
+/// The lines of a file, prepared for searching.
 pub(crate) struct File<'a> {
     pub(crate) text: &'a [u8],
-    /// Where each line begins, and the end.
+    /// The offset of each line, and the end of the text.
     starts: Vec<u32>,
-    pub(crate) manner: Manner,
+    pub(crate) manner: LineComparison,
     index: Option<Index<'a>>,
     work: usize,
 }
 
-/// Where each line stands.
+/// An index of the places of each line.
 struct Index<'a> {
-    /// Same lines have the same number.
+    /// A number for each distinct line.
     numbers: HashMap<Key<'a>, u32>,
     lines: Vec<u32>,
-    /// The places of number `n` are at `first[n]..first[n + 1]`.
+    /// The places of the line with number `n` are `places[first[n]..first[n + 1]]`.
     first: Vec<u32>,
     places: Vec<u32>,
 }
 
-/// How many places are looked for.
+/// The number of places to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum MatchCount {
     First,
     All,
 }
 
 impl<'a> File<'a> {
-    /// The lines of a text of less than 4 GiB.
-    pub(crate) fn new(text: &'a [u8], manner: Manner) -> Self {
+    /// Splits a text of less than 4 GiB into lines.
+    pub(crate) fn new(text: &'a [u8], manner: LineComparison) -> Self {
         let after = |at: usize| u32::try_from(at + 1).unwrap_or(u32::MAX);
         let mut starts = vec![0];
         starts.extend(memchr::memchr_iter(b'\n', text).map(after));
@@ -83,12 +83,12 @@ impl<'a> File<'a> {
         Self { text, starts, manner, index: None, work: 0 }
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub(crate) fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The bytes of some lines.
+    /// Returns the bytes of a range of lines.
     pub(crate) fn bytes(&self, from: usize, to: usize) -> &'a [u8] {
         &self.text[self.starts[from] as usize..self.starts[to] as usize]
     }
@@ -96,34 +96,41 @@ impl<'a> File<'a> {
     fn key(&self, at: usize) -> Key<'a> {
         let line = self.bytes(at, at + 1);
         let text = match self.manner.endings {
-            Ends::Exact => bare(line),
-            Ends::CrlfInFile => chomp(line),
+            EndingComparison::Exact => bare(line),
+            EndingComparison::CrlfInFile => chomp(line),
         };
         let newline = match self.manner.last {
-            Last::Said if !line.ends_with(b"\n") => Newline::Absent,
-            Last::Said | Last::Kept => Newline::Present,
+            FinalNewline::Said if !line.ends_with(b"\n") => Newline::Absent,
+            FinalNewline::Said | FinalNewline::Kept => Newline::Present,
         };
         Key { text, newline }
     }
 
-    /// Whether lines stand at a place.
+    /// Whether the file has these lines from line `at` on.
     pub(crate) fn stands(&self, old: &[Key<'_>], at: usize) -> bool {
         at + old.len() <= self.len()
             && old.iter().enumerate().all(|(index, key)| self.key(at + index) == *key)
     }
 
-    /// Counts lines that are compared.
+    /// Whether a line differs from a key at most in blanks at its end.
+    pub(crate) fn is_alike(&self, key: &Key<'_>, at: usize) -> bool {
+        let own = self.key(at);
+        own.newline == key.newline && without_blanks(own.text) == without_blanks(key.text)
+    }
+
+    /// Counts compared lines, and fails if there are too many.
     pub(crate) fn spend(&mut self, lines: usize) -> Result<(), Problem> {
         self.work = self.work.saturating_add(lines);
         if self.work <= MOST_WORK { Ok(()) } else { Err(Problem::Work) }
     }
 
-    /// The places of lines at or after a line: those of the rarest of them, looked at.
+    /// Finds the places of lines at or after a line. Only the places of the rarest of the lines are
+    /// checked.
     pub(crate) fn places(
         &mut self,
         old: &[Key<'_>],
         from: usize,
-        wanted: Wanted,
+        wanted: MatchCount,
     ) -> Result<Vec<usize>, Problem> {
         if self.index.is_none() {
             self.index = Some(Index::new(self));
@@ -144,7 +151,7 @@ impl<'a> File<'a> {
             work += same + 1;
             if same == numbers.len() {
                 found.push(start);
-                if wanted == Wanted::First {
+                if wanted == MatchCount::First {
                     break;
                 }
             }
@@ -190,7 +197,13 @@ impl<'a> Index<'a> {
     }
 }
 
-/// What lines of a hunk are looked for by.
+/// Returns a line without the spaces and tabs at its end. A carriage return is a line ending.
+fn without_blanks(line: &[u8]) -> &[u8] {
+    let end = line.iter().rposition(|byte| !b" \t".contains(byte));
+    end.map_or(&[], |end| &line[..=end])
+}
+
+/// Returns the keys by which a hunk's lines are searched for.
 pub(crate) fn keys<'a>(lines: impl Iterator<Item = Line<'a>>) -> Vec<Key<'a>> {
     lines.map(|line| Key { text: line.text, newline: line.newline }).collect()
 }

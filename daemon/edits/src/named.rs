@@ -1,15 +1,15 @@
-//! What unified and git diffs share: the names of a file, and what is made of it by them. Pure.
+//! Common parts of unified and git diffs: the names of a file, and their meaning. Pure: no I/O.
 
 use crate::{
     error::{PatchError, Problem},
-    hunk::{At, Hunk, Kind, Newline},
+    hunk::{Hunk, HunkPosition, Kind, Newline},
     patch::{FilePatch, Mode},
     path,
     reader::Reader,
     text::shown,
 };
 
-/// Whether the names of a file come next.
+/// Whether the two name lines of a file come next.
 pub(crate) fn begins_file(reader: &Reader<'_>) -> bool {
     reader.peek().is_some_and(|line| line.starts_with(b"--- "))
         && reader.peek_second().is_some_and(|line| line.starts_with(b"+++ "))
@@ -21,7 +21,8 @@ pub(crate) fn is_binary(line: &[u8]) -> bool {
     differ || line == b"GIT binary patch"
 }
 
-/// Whether what git puts under a mail comes next: two dashes, and its version.
+/// Whether the signature that git puts at the end of a mail comes next: two dashes, and its
+/// version.
 pub(crate) fn is_signature(reader: &Reader<'_>) -> bool {
     let mut rest = reader.rest();
     let dashes = rest.next().is_some_and(|line| line == b"-- ");
@@ -29,10 +30,10 @@ pub(crate) fn is_signature(reader: &Reader<'_>) -> bool {
     dashes && version && rest.next().is_none_or(<[u8]>::is_empty)
 }
 
-/// The two names of a file: none is `/dev/null`.
+/// The two names of a file; `None` is `/dev/null`.
 pub(crate) type Names = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// Reads the two names as they are written.
+/// Parses the two names as they are written.
 pub(crate) fn names(reader: &mut Reader<'_>) -> Result<Names, PatchError> {
     let old = name(reader, b"--- ")?;
     reader.skip();
@@ -50,12 +51,12 @@ fn name(reader: &Reader<'_>, mark: &[u8]) -> Result<Option<Vec<u8>>, PatchError>
     if line.starts_with(b"\"") {
         return Ok(Some(path::unquote(line, reader.line)?.0));
     }
-    // A time stands after a tab.
+    // A timestamp follows after a tab.
     let end = memchr::memchr(b'\t', line).unwrap_or(line.len());
     Ok((&line[..end] != b"/dev/null").then(|| line[..end].to_owned()))
 }
 
-/// The one path of two names, without the prefixes `a/` and `b/`.
+/// Returns the single path of two names, without the prefixes `a/` and `b/`.
 pub(crate) fn one_path(old: &[u8], new: &[u8], line: usize) -> Result<Vec<u8>, PatchError> {
     let (old, new) = match (old.strip_prefix(b"a/"), new.strip_prefix(b"b/")) {
         (Some(old), Some(new)) => (old, new),
@@ -68,12 +69,12 @@ pub(crate) fn one_path(old: &[u8], new: &[u8], line: usize) -> Result<Vec<u8>, P
     path::check(new, line)
 }
 
-/// A path without its prefix, where the other name is `/dev/null`.
+/// Returns a path without its prefix, if the other name is `/dev/null`.
 pub(crate) fn lone_path(name: &[u8], prefix: &[u8], line: usize) -> Result<Vec<u8>, PatchError> {
     path::check(name.strip_prefix(prefix).unwrap_or(name), line)
 }
 
-/// The part of the patch for a file by its two names; without a hunk it is an error.
+/// Builds the part of the patch for a file from its two names. It is an error if there is no hunk.
 pub(crate) fn named(
     line: usize,
     names: &Names,
@@ -97,11 +98,11 @@ pub(crate) fn named(
     }
 }
 
-/// The content of a new file: no hunk, or one that only adds.
+/// Returns the content of a new file. It has no hunk, or one that only adds lines.
 pub(crate) fn content(hunks: &[Hunk]) -> Result<Vec<u8>, PatchError> {
     let mut content = Vec::new();
     for (index, hunk) in hunks.iter().enumerate() {
-        if index > 0 || hunk.at != At::After(0) || hunk.old().next().is_some() {
+        if index > 0 || hunk.at != HunkPosition::After(0) || hunk.old().next().is_some() {
             let expected = "one hunk `@@ -0,0 +1,COUNT @@` with only `+` lines for a new file";
             let found = hunk.lines().find(|line| line.kind != Kind::New);
             let found = found.map_or_else(|| "another hunk".to_owned(), |line| shown(line.text));

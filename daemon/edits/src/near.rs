@@ -1,17 +1,17 @@
-//! What a message says of where a text is, or what is nearest to it. Pure.
+//! The parts of a message that say where a text is, or what is nearest to it. Pure: no I/O.
 
 use std::fmt;
 
-/// What alone is different between a text that was looked for and the nearest one.
+/// The only difference between the text that was searched for and the nearest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// CRLF here and LF there.
+    /// One has CRLF and the other LF.
     LineEndings,
-    /// Tabs here and spaces there.
+    /// One has tabs and the other spaces.
     Tabs,
-    /// The white space before lines.
+    /// The white space at the start of lines.
     Indentation,
-    /// The white space after lines.
+    /// The white space at the end of lines.
     TrailingSpace,
     /// White space or line breaks anywhere.
     Whitespace,
@@ -38,29 +38,29 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The lines of a file that look most like a text, some of them.
+/// The lines of a file that are most similar to a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Near {
-    /// The first of them, from 1.
+pub struct NearestLines {
+    /// The number of the first line, from 1.
     pub line: usize,
-    /// The lines.
+    /// The text of the lines.
     pub text: String,
 }
 
-/// Where a text stands: how often, and the lines of the first places.
+/// The occurrences of a text: their number, and the lines of the first ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Places {
-    /// How often.
+pub struct Occurrences {
+    /// The number of occurrences.
     pub count: usize,
-    /// The first lines, from 1.
+    /// The line numbers of the first occurrences, from 1.
     pub lines: Vec<usize>,
 }
 
-/// The most lines that a list of places names.
+/// Most line numbers that are listed.
 const NAMED: usize = 10;
 
-impl Places {
-    /// Enters one more place.
+impl Occurrences {
+    /// Adds one occurrence.
     pub(crate) fn push(&mut self, line: usize) {
         self.count += 1;
         if self.lines.len() < NAMED {
@@ -69,7 +69,7 @@ impl Places {
     }
 }
 
-impl fmt::Display for Places {
+impl fmt::Display for Occurrences {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<_> = self.lines.iter().map(usize::to_string).collect();
         let word = if self.count == 1 { "line" } else { "lines" };
@@ -81,8 +81,8 @@ impl fmt::Display for Places {
     }
 }
 
-/// The end of a message about a text that was not found.
-pub(crate) fn explain(cause: Option<Cause>, near: Option<&Near>) -> String {
+/// Returns the end of a message about a text that was not found.
+pub(crate) fn explain(cause: Option<Cause>, near: Option<&NearestLines>) -> String {
     let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
     match near {
         Some(near) => format!("{cause}; nearest, at line {}:\n{}", near.line, near.text),

@@ -1,35 +1,36 @@
-//! The lines of a file that look most like a text that is not in it, and what alone is different.
-//! Pure, and about linear in the file.
+//! Finds the lines of a file that are most similar to a text that it does not contain, and the
+//! difference if there is only one. Takes roughly linear time in the size of the file. Pure: no
+//! I/O.
 
 use crate::{
-    near::{Cause, Near},
+    near::{Cause, NearestLines},
     text::{block, chomp, lines, to_lf},
 };
 use std::collections::HashMap;
 
-/// The most bytes of the file that are looked at.
+/// Most bytes of the file that are examined.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
-/// The most lines of the file that are compared.
+/// Most lines of the file that are compared.
 const MOST_LINES: usize = 200_000;
-/// The most lines of the text that are compared.
+/// Most lines of the text that are compared.
 const MOST_WANTED: usize = 200;
-/// The most places of one line in the text that are followed.
+/// Most places of one line in the text that are followed.
 const MOST_SAME: usize = 4;
-/// The most bytes of a line that are compared when no line is the same.
+/// Most bytes of a line that are compared if no line is equal.
 const MOST_LINE: usize = 256;
-/// Equal lines that weigh less (closing braces) do not say much.
+/// The weight below which equal lines, such as closing braces, mean little.
 const LIGHT: usize = 4;
 
-/// Of 1000 pairs of bytes in two lines, how many must be in both for them to be alike.
+/// The number, of 1000 pairs of adjacent bytes, that two lines must share to be similar.
 const ALIKE: usize = 500;
 
-/// What is nearest to a text in a file that does not have it.
-pub(crate) fn find(file: &[u8], wanted: &[u8]) -> (Option<Cause>, Option<Near>) {
+/// Finds what is nearest to a text in a file that does not contain it.
+pub(crate) fn find(file: &[u8], wanted: &[u8]) -> (Option<Cause>, Option<NearestLines>) {
     let file = &file[..file.len().min(MOST_BYTES)];
-    if let Some((start, end)) = squeezed(file, wanted, Letters::Exact) {
+    if let Some((start, end)) = squeezed(file, wanted, CaseSensitivity::Exact) {
         return (Some(differs(file, start, end, wanted)), Some(near_bytes(file, start, wanted)));
     }
-    if let Some((start, end)) = squeezed(file, wanted, Letters::AnyCase) {
+    if let Some((start, end)) = squeezed(file, wanted, CaseSensitivity::AnyCase) {
         let same = file[start..end].eq_ignore_ascii_case(wanted.trim_ascii());
         return (same.then_some(Cause::Case), Some(near_bytes(file, start, wanted)));
     }
@@ -43,18 +44,18 @@ pub(crate) fn find(file: &[u8], wanted: &[u8]) -> (Option<Cause>, Option<Near>) 
 }
 
 #[derive(Clone, Copy)]
-enum Letters {
+enum CaseSensitivity {
     Exact,
     AnyCase,
 }
 
-/// Where a text stands if white space does not count.
-fn squeezed(file: &[u8], wanted: &[u8], letters: Letters) -> Option<(usize, usize)> {
+/// Finds a text if white space is ignored.
+fn squeezed(file: &[u8], wanted: &[u8], letters: CaseSensitivity) -> Option<(usize, usize)> {
     let squeeze = |text: &[u8]| -> Vec<u8> {
         let dark = text.iter().copied().filter(|byte| !byte.is_ascii_whitespace());
         match letters {
-            Letters::Exact => dark.collect(),
-            Letters::AnyCase => dark.map(|byte| byte.to_ascii_lowercase()).collect(),
+            CaseSensitivity::Exact => dark.collect(),
+            CaseSensitivity::AnyCase => dark.map(|byte| byte.to_ascii_lowercase()).collect(),
         }
     };
     let needle = squeeze(wanted);
@@ -69,7 +70,7 @@ fn squeezed(file: &[u8], wanted: &[u8], letters: Letters) -> Option<(usize, usiz
     Some((start, end + 1))
 }
 
-/// What kind of white space is different between a part of the file and the text.
+/// Determines which kind of white space differs between a part of the file and the text.
 fn differs(file: &[u8], start: usize, end: usize, wanted: &[u8]) -> Cause {
     if to_lf(&file[start..end]) == to_lf(wanted.trim_ascii()) && has_cr(&file[start..end], wanted) {
         return Cause::LineEndings;
@@ -103,7 +104,7 @@ fn has_cr(found: &[u8], wanted: &[u8]) -> bool {
     found.contains(&b'\r') || wanted.contains(&b'\r')
 }
 
-/// A line with every run of blanks made one space.
+/// Returns a line with every run of blanks replaced by one space.
 fn spaced(line: &[u8]) -> Vec<u8> {
     let is_blank = |byte: &u8| *byte == b' ' || *byte == b'\t';
     let mut out: Vec<u8> = Vec::with_capacity(line.len());
@@ -117,7 +118,8 @@ fn spaced(line: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Where most of the text's lines stand at their distance from each other, and how much they weigh.
+/// Finds the place where most of the text's lines occur at their distance from each other, and
+/// their weight.
 fn voted(file: &[&[u8]], wanted: &[&[u8]]) -> Option<(usize, usize)> {
     let mut places: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (index, line) in wanted.iter().enumerate().filter(|(_, l)| !l.trim_ascii().is_empty()) {
@@ -136,7 +138,8 @@ fn voted(file: &[&[u8]], wanted: &[&[u8]]) -> Option<(usize, usize)> {
     votes.into_iter().max_by_key(|(start, weight)| (*weight, std::cmp::Reverse(*start)))
 }
 
-/// Where a line stands that shares most pairs of bytes with the text's longest of the first.
+/// Finds the line that shares the most pairs of adjacent bytes with the longest of the text's first
+/// lines.
 fn alike(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
     let cut = |line: &[u8]| -> usize { line.len().min(MOST_LINE) };
     let first = wanted.iter().take(5).map(|line| line.trim_ascii()).enumerate();
@@ -158,13 +161,16 @@ fn alike(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
     (best >= ALIKE).then(|| at.saturating_sub(index))
 }
 
-fn near(file: &[&[u8]], start: usize, count: usize) -> Near {
-    Near { line: start + 1, text: block(file.iter().skip(start).take(count.max(1)).copied()) }
+fn near(file: &[&[u8]], start: usize, count: usize) -> NearestLines {
+    NearestLines {
+        line: start + 1,
+        text: block(file.iter().skip(start).take(count.max(1)).copied()),
+    }
 }
 
-fn near_bytes(file: &[u8], start: usize, wanted: &[u8]) -> Near {
+fn near_bytes(file: &[u8], start: usize, wanted: &[u8]) -> NearestLines {
     let line = memchr::memrchr(b'\n', &file[..start]).map_or(0, |at| at + 1);
-    Near {
+    NearestLines {
         line: memchr::memchr_iter(b'\n', &file[..start]).count() + 1,
         text: block(lines(&file[line..]).take(lines(wanted).count().max(1))),
     }

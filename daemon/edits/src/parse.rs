@@ -1,4 +1,4 @@
-//! A patch's text, told apart and read within bounds. Pure.
+//! Detects the format of a patch and parses it, within limits. Pure: no I/O.
 
 use crate::{
     begin,
@@ -10,15 +10,15 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The most bytes of a patch.
+/// Most bytes of a patch.
 pub const MAX_PATCH: usize = 8 * 1024 * 1024;
 
-/// Reads a patch: unified diffs, git diffs, or `*** Begin Patch`, told apart by its text. One whose
-/// lines all end with CRLF is read as if they ended with LF.
+/// Parses a patch. The format is detected from the text: unified diff, git diff or `*** Begin
+/// Patch`. A patch whose lines all end with CRLF is parsed as if they ended with LF.
 ///
 /// # Errors
 ///
-/// The first line that is wrong; see [`Problem`].
+/// Returns the first problem; see [`Problem`].
 pub fn parse(text: &[u8]) -> Result<Patch, PatchError> {
     if text.len() > MAX_PATCH {
         let problem = Problem::TooMuch { most: MAX_PATCH, what: "bytes" };
@@ -28,12 +28,13 @@ pub fn parse(text: &[u8]) -> Result<Patch, PatchError> {
         Endings::Crlf => text::to_lf(text).into(),
         Endings::Other => text.into(),
     };
+    let source = begin::without_heredoc(&source).map_or_else(|| Arc::clone(&source), Arc::from);
     let mut reader = Reader::new(&source);
     let mut files = Files::default();
     while reader.peek().is_some_and(|line| line.trim_ascii().is_empty()) {
         reader.skip();
     }
-    if reader.peek().is_some_and(|line| line.trim_ascii_end() == b"*** Begin Patch") {
+    if reader.peek().is_some_and(begin::begins) {
         begin::parse(&mut reader, &mut files)?;
     } else {
         unified::parse(&mut reader, &mut files)?;

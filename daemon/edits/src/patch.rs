@@ -1,4 +1,4 @@
-//! What a patch says of each file. Pure.
+//! The content of a patch, file by file. Pure: no I/O.
 
 use crate::{
     apply,
@@ -7,63 +7,64 @@ use crate::{
     text::shown,
 };
 
-/// A patch, parsed. Every part is of the files as they were before any part is made: a copy's
-/// source may be changed by another part. No path is changed or made by two parts.
+/// A parsed patch. Every part refers to the files as they were before any part is applied: the
+/// source of a copy may be changed by another part. No path is changed or created by two parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patch {
-    /// One part for each file, in the patch's order; at least one.
+    /// The parts in the patch's order, one for each file; at least one.
     pub files: Vec<FilePatch>,
 }
 
-/// What a patch does to one file. Paths are relative, and have no `.`, `..` or empty part.
+/// The change that a patch makes to one file. Paths are relative, and have no `.`, `..` or empty
+/// part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FilePatch {
-    /// A new file.
+    /// Creates a new file.
     Add {
-        /// The line of the patch that begins it.
+        /// The line of the patch where this part begins.
         line: usize,
-        /// Where.
+        /// The path of the new file.
         path: Vec<u8>,
-        /// What is in it.
+        /// The content of the new file.
         content: Vec<u8>,
-        /// Whether it can be executed, if the patch says so.
+        /// The mode of the new file, if the patch says it.
         executable: Option<Mode>,
     },
-    /// A file that goes.
+    /// Deletes a file.
     Delete {
-        /// The line of the patch that begins it.
+        /// The line of the patch where this part begins.
         line: usize,
-        /// Which.
+        /// The file.
         path: Vec<u8>,
-        /// What was in it, all of it; none if the patch does not say.
+        /// The complete content of the file; `None` if the patch does not say it.
         hunks: Option<Vec<Hunk>>,
     },
-    /// A file that changes.
+    /// Changes a file.
     Update {
-        /// The line of the patch that begins it.
+        /// The line of the patch where this part begins.
         line: usize,
-        /// Which.
+        /// The file.
         path: Vec<u8>,
-        /// Where the result goes, if not there.
-        to: Option<To>,
-        /// The mode that the result gets, if the patch says so.
+        /// The path of the result, if it differs.
+        to: Option<Destination>,
+        /// The mode of the result, if the patch says it.
         mode: Option<Mode>,
-        /// What changes in it; none for a mere rename, copy or mode.
+        /// The changes; empty if the patch only renames, copies or changes the mode.
         hunks: Vec<Hunk>,
     },
 }
 
-/// Where the result of an update goes.
+/// The destination of an update's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum To {
+pub enum Destination {
     /// The file is renamed.
     Move(Vec<u8>),
-    /// The file stays as it is, and the result is a new one.
+    /// The file itself is unchanged, and the result is a new file.
     Copy(Vec<u8>),
 }
 
-impl To {
-    /// The new path.
+impl Destination {
+    /// Returns the new path.
     #[must_use]
     pub fn path(&self) -> &[u8] {
         match self {
@@ -72,17 +73,17 @@ impl To {
     }
 }
 
-/// The modes that a patch can give.
+/// The modes that a patch can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// 100644.
+    /// Mode 100644.
     Regular,
-    /// 100755.
+    /// Mode 100755.
     Executable,
 }
 
 impl FilePatch {
-    /// The line of the patch that begins it, from 1.
+    /// Returns the line of the patch where this part begins, from 1.
     #[must_use]
     pub fn line(&self) -> usize {
         match self {
@@ -90,7 +91,8 @@ impl FilePatch {
         }
     }
 
-    /// The file that is read: for [`FilePatch::Add`], the one that is made.
+    /// Returns the path of the file that is read or, for [`FilePatch::Add`], of the file that is
+    /// created.
     #[must_use]
     pub fn path(&self) -> &[u8] {
         match self {
@@ -98,12 +100,12 @@ impl FilePatch {
         }
     }
 
-    /// The new content, given the old: of a new file, which must have been absent or empty; of a
-    /// file that goes, nothing, if the old content is what the patch says.
+    /// Computes the new content from the old. A new file must have been absent or empty. For a
+    /// deleted file the result is empty, if the old content is what the patch says.
     ///
     /// # Errors
     ///
-    /// The old content is not what the patch is for; see [`Problem`].
+    /// If the old content is not what the patch is for; see [`Problem`].
     pub fn apply(&self, old: &[u8]) -> Result<Vec<u8>, PatchError> {
         let fail = |problem| Err(PatchError { line: self.line(), problem });
         match self {

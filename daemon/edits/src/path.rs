@@ -1,14 +1,15 @@
-//! Paths of a patch: unquoted, and refused if they could lead out. Pure.
+//! Paths in a patch: unquotes them, and refuses those that could lead outside. Pure: no I/O.
 
 use crate::{
     error::{PatchError, Problem},
     text::shown,
 };
 
-/// The longest path.
+/// Most bytes of a path.
 const LONGEST: usize = 4096;
 
-/// A path without `.` and empty parts; one that is absolute, empty or has `..` is refused.
+/// Returns a path without `.` and empty parts. Refuses one that is absolute, empty or contains
+/// `..`.
 pub(crate) fn check(path: &[u8], line: usize) -> Result<Vec<u8>, PatchError> {
     let refuse = |why| Err(PatchError { line, problem: Problem::Path { path: shown(path), why } });
     if path.len() > LONGEST {
@@ -34,7 +35,7 @@ pub(crate) fn check(path: &[u8], line: usize) -> Result<Vec<u8>, PatchError> {
     Ok(parts.join(&b'/'))
 }
 
-/// A path that git wrote between quotes, and what stands after it.
+/// Parses a path that git wrote in quotes, and returns it with the text after it.
 pub(crate) fn unquote(text: &[u8], line: usize) -> Result<(Vec<u8>, &[u8]), PatchError> {
     let wrong = || {
         let expected = "a path between quotes, with git's escapes";
@@ -57,7 +58,7 @@ pub(crate) fn unquote(text: &[u8], line: usize) -> Result<(Vec<u8>, &[u8]), Patc
     }
 }
 
-/// The byte of an escape, and what stands after it.
+/// Parses an escape sequence, and returns its byte with the text after it.
 fn escaped(text: &[u8]) -> Option<(u8, &[u8])> {
     let (first, rest) = text.split_first()?;
     let byte = match first {
@@ -81,7 +82,7 @@ fn escaped(text: &[u8]) -> Option<(u8, &[u8])> {
     Some((byte, rest))
 }
 
-/// A name as git writes it: between quotes if it has what would break a line.
+/// Formats a name as git does: in quotes if it contains characters that would break a line.
 pub(crate) fn quote(name: &str) -> String {
     let needs = |c: char| c.is_control() || c == '"' || c == '\\';
     if !name.contains(needs) {

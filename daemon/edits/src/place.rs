@@ -1,24 +1,25 @@
-//! Where in a file the old lines of a hunk stand. Pure; the work of all hunks of a file is bounded.
+//! Finds the place of a hunk's old lines in a file. The work for all hunks of a file is bounded.
+//! Pure: no I/O.
 
 use crate::{
     error::{PatchError, Problem},
-    hunk::{At, End, Hunk, Newline},
-    lines::{File, Key, Last, Wanted, keys},
-    near::{Cause, Places},
+    hunk::{Hunk, HunkEnd, HunkPosition, Newline},
+    lines::{File, FinalNewline, Key, MatchCount, keys},
+    near::{Cause, Occurrences},
     nearest,
     text::{bare, block, shown},
 };
 
-/// How an anchor may differ from its line.
+/// The difference that is accepted between an anchor and its line.
 #[derive(Clone, Copy)]
-enum Loose {
+enum AnchorTolerance {
     Indentation,
     Beginning,
 }
 
 impl File<'_> {
-    /// The place of a hunk, at or after a line; `drift` is how far the hunk before was from where
-    /// it said to be.
+    /// Finds the place of a hunk at or after line `from`. `drift` is the distance of the previous
+    /// hunk from its stated line.
     pub(crate) fn find(
         &mut self,
         hunk: &Hunk,
@@ -27,8 +28,10 @@ impl File<'_> {
     ) -> Result<usize, PatchError> {
         let fail = |problem| PatchError { line: hunk.line as usize, problem };
         match &hunk.at {
-            At::After(after) => self.by_number(hunk, *after as usize, from, drift).map_err(fail),
-            At::Anchors { lines, end } => {
+            HunkPosition::After(after) => {
+                self.by_number(hunk, *after as usize, from, drift).map_err(fail)
+            }
+            HunkPosition::Anchors { lines, end } => {
                 let anchors: Vec<&[u8]> = hunk.anchors(lines).collect();
                 self.by_anchors(hunk, &anchors, *end, from).map_err(fail)
             }
@@ -53,12 +56,15 @@ impl File<'_> {
         if said >= from && self.stands(&old, said) {
             return Ok(said);
         }
-        let places = self.places(&old, from, Wanted::All)?;
+        let places = self.places(&old, from, MatchCount::All)?;
         match places.as_slice() {
-            [] => Err(self.missing(hunk, &old, from)?),
+            [] => match self.loosely(&old, from)? {
+                Some(place) => Ok(place),
+                None => Err(self.missing(hunk, &old, from)?),
+            },
             [one] => Ok(*one),
             [_, _, ..] => {
-                Err(Problem::Ambiguous { places: listed(&places), better: "right line numbers" })
+                Err(Problem::Ambiguous { places: listed(&places), better: "correct line numbers" })
             }
         }
     }
@@ -67,7 +73,7 @@ impl File<'_> {
         &mut self,
         hunk: &Hunk,
         anchors: &[&[u8]],
-        end: End,
+        end: HunkEnd,
         from: usize,
     ) -> Result<usize, Problem> {
         let mut start = from;
@@ -78,10 +84,11 @@ impl File<'_> {
             start = line + 1;
         }
         let old: Vec<Key<'_>> = keys(hunk.old());
-        if end == End::OfFile {
+        if end == HunkEnd::OfFile {
             let place = self.len().checked_sub(old.len()).filter(|place| *place >= from);
             let place = place.filter(|place| anchored.is_none_or(|line| *place >= line));
-            return match place.filter(|place| self.stands(&old, *place)) {
+            let alike = |place: usize| (place..).zip(&old).all(|(at, key)| self.is_alike(key, at));
+            return match place.filter(|place| alike(*place)) {
                 Some(place) => Ok(place),
                 None => Err(self.no_match(hunk)),
             };
@@ -89,15 +96,19 @@ impl File<'_> {
         if old.is_empty() {
             return match anchored {
                 Some(line) => Ok(line + 1),
-                None if self.len() == from && from == 0 => Ok(0),
-                None => Err(Problem::Nowhere),
+                // The format says so: lines without a place go to the end.
+                None => Ok(self.len()),
             };
         }
-        // The line of the anchor itself may be repeated as context.
-        let wanted = if anchored.is_some() { Wanted::First } else { Wanted::All };
-        let places = self.places(&old, anchored.unwrap_or(from).max(from), wanted)?;
+        // The anchor's own line may be repeated as context.
+        let wanted = if anchored.is_some() { MatchCount::First } else { MatchCount::All };
+        let start = anchored.unwrap_or(from).max(from);
+        let places = self.places(&old, start, wanted)?;
         match places.as_slice() {
-            [] => Err(self.missing(hunk, &old, from)?),
+            [] => match self.loosely(&old, start)? {
+                Some(place) => Ok(place),
+                None => Err(self.missing(hunk, &old, from)?),
+            },
             [one] => Ok(*one),
             [_, _, ..] => {
                 let better = "an `@@` line with a line above it";
@@ -106,8 +117,9 @@ impl File<'_> {
         }
     }
 
-    /// The line of an anchor: the whole line, or without its indentation, or its beginning. The
-    /// first anchor of a hunk must be clear; one inside of another is the next.
+    /// Finds the line of an anchor. It must equal the whole line, the line without its indentation,
+    /// or the start of the line. The first anchor of a hunk must be unambiguous; a further one is
+    /// searched for after it.
     fn anchor(
         &mut self,
         anchor: &[u8],
@@ -115,10 +127,10 @@ impl File<'_> {
         inside: Option<usize>,
     ) -> Result<usize, Problem> {
         let key = Key { text: anchor, newline: Newline::Present };
-        let wanted = if inside.is_some() { Wanted::First } else { Wanted::All };
+        let wanted = if inside.is_some() { MatchCount::First } else { MatchCount::All };
         let mut found = self.places(&[key], start, wanted)?;
         let trimmed = anchor.trim_ascii();
-        for loose in [Loose::Indentation, Loose::Beginning] {
+        for loose in [AnchorTolerance::Indentation, AnchorTolerance::Beginning] {
             if !found.is_empty() {
                 break;
             }
@@ -126,8 +138,8 @@ impl File<'_> {
             let is = |at: &usize| {
                 let line = self.bytes(*at, *at + 1).trim_ascii();
                 match loose {
-                    Loose::Indentation => line == trimmed,
-                    Loose::Beginning => line.starts_with(trimmed),
+                    AnchorTolerance::Indentation => line == trimmed,
+                    AnchorTolerance::Beginning => line.starts_with(trimmed),
                 }
             };
             found = (start..self.len()).filter(is).collect();
@@ -145,16 +157,31 @@ impl File<'_> {
         }
     }
 
-    /// Why lines are nowhere at or after a line.
+    /// Finds the only place, at or after a line, where the old lines differ from the file's at most
+    /// in white space at their ends. Models often lose that.
+    fn loosely(&mut self, old: &[Key<'_>], from: usize) -> Result<Option<usize>, Problem> {
+        let last = (self.len() + 1).saturating_sub(old.len());
+        let mut found = None;
+        for place in from..last {
+            let same = (place..).zip(old).take_while(|(at, key)| self.is_alike(key, *at)).count();
+            self.spend(same + 1)?;
+            if same == old.len() && found.replace(place).is_some() {
+                return Ok(None);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Explains why lines were not found at or after a line.
     fn missing(&mut self, hunk: &Hunk, old: &[Key<'_>], from: usize) -> Result<Problem, Problem> {
-        let before = self.places(old, 0, Wanted::All)?;
+        let before = self.places(old, 0, MatchCount::All)?;
         Ok(match before.is_empty() || from == 0 {
             true => self.no_match(hunk),
             false => Problem::Order { places: listed(&before) },
         })
     }
 
-    /// The error that a hunk's old lines do not stand where they must.
+    /// Returns the error that a hunk's old lines were not found where they must be.
     pub(crate) fn no_match(&self, hunk: &Hunk) -> Problem {
         let mut wanted = Vec::new();
         for line in hunk.old() {
@@ -165,7 +192,7 @@ impl File<'_> {
         }
         let (cause, near) = nearest::find(self.text, &wanted);
         let same = |text: &[u8]| text.ends_with(bare(&wanted)) && !wanted.is_empty();
-        let cause = match same(bare(self.text)) && self.manner.last == Last::Said {
+        let cause = match same(bare(self.text)) && self.manner.last == FinalNewline::Said {
             true => Some(Cause::LastNewline),
             false => cause,
         };
@@ -173,8 +200,8 @@ impl File<'_> {
     }
 }
 
-fn listed(places: &[usize]) -> Places {
-    let mut list = Places::default();
+fn listed(places: &[usize]) -> Occurrences {
+    let mut list = Occurrences::default();
     places.iter().for_each(|place| list.push(place + 1));
     list
 }

@@ -1,15 +1,15 @@
-//! The lines of a patch and the files that were read from it, counted. Pure.
+//! Reads the lines of a patch, and collects its files within limits. Pure: no I/O.
 
 use crate::{
     error::{PatchError, Problem},
-    patch::{FilePatch, To},
+    patch::{Destination, FilePatch},
     text::{self, shown},
 };
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
-/// The most files of a patch.
+/// Most files in a patch.
 pub const MAX_FILES: usize = 10_000;
-/// The most hunks of a patch.
+/// Most hunks in a patch.
 pub const MAX_HUNKS: usize = 1_000_000;
 
 /// Reads the lines of a patch.
@@ -23,27 +23,27 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// From the first line.
+    /// Creates a reader at the first line.
     pub(crate) const fn new(source: &'a Arc<[u8]>) -> Self {
         Self { source, at: 0, line: 1, hunks: 0 }
     }
 
-    /// The next line without its newline.
+    /// Returns the next line without its newline.
     pub(crate) fn peek(&self) -> Option<&'a [u8]> {
         text::lines(&self.source[self.at..]).next().map(text::bare)
     }
 
-    /// The line after the next.
+    /// Returns the line after the next.
     pub(crate) fn peek_second(&self) -> Option<&'a [u8]> {
         text::lines(&self.source[self.at..]).nth(1).map(text::bare)
     }
 
-    /// The lines from here on.
+    /// Returns the lines from here on.
     pub(crate) fn rest(&self) -> impl Iterator<Item = &'a [u8]> {
         text::lines(&self.source[self.at..]).map(text::bare)
     }
 
-    /// Goes to the next line.
+    /// Advances to the next line.
     pub(crate) fn skip(&mut self) {
         if let Some(line) = text::lines(&self.source[self.at..]).next() {
             self.at += line.len();
@@ -51,17 +51,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where the next line begins; a patch is never so long that it does not fit.
+    /// Returns the offset of the next line. A patch is never too long for the type.
     pub(crate) fn mark(&self) -> u32 {
         u32::try_from(self.at).unwrap_or(u32::MAX)
     }
 
-    /// The text from a mark to here.
+    /// Returns the range of text from a mark to here.
     pub(crate) fn since(&self, mark: u32) -> Range<u32> {
         mark..self.mark()
     }
 
-    /// Counts one more hunk.
+    /// Counts a hunk, and fails if there are too many.
     pub(crate) fn count_hunk(&mut self) -> Result<(), PatchError> {
         self.hunks += 1;
         match self.hunks <= MAX_HUNKS {
@@ -70,19 +70,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An error at the next line.
+    /// Returns an error at the next line.
     pub(crate) fn fail(&self, problem: Problem) -> PatchError {
         PatchError { line: self.line, problem }
     }
 
-    /// The error that the next line is something else.
+    /// Returns the error that the next line is not what was expected.
     pub(crate) fn expected(&self, expected: &'static str) -> PatchError {
         let found = self.peek().map_or_else(|| "the end of the patch".to_owned(), shown);
         self.fail(Problem::Expected { expected, found })
     }
 }
 
-/// The files of a patch, each path once.
+/// The files of a patch. Each path occurs once.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     files: Vec<FilePatch>,
@@ -90,12 +90,12 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// All of them, in order.
+    /// Returns all files, in order.
     pub(crate) fn into_patches(self) -> Vec<FilePatch> {
         self.files
     }
 
-    /// Enters a file.
+    /// Adds a file.
     pub(crate) fn push(&mut self, file: FilePatch) -> Result<(), PatchError> {
         let line = file.line();
         if self.files.len() == MAX_FILES {
@@ -108,8 +108,8 @@ impl Files {
             }
             FilePatch::Update { path, to, .. } => match to {
                 None => self.claim(path, line)?,
-                Some(To::Copy(to)) if to != path => self.claim(to, line)?,
-                Some(To::Copy(to) | To::Move(to)) => {
+                Some(Destination::Copy(to)) if to != path => self.claim(to, line)?,
+                Some(Destination::Copy(to) | Destination::Move(to)) => {
                     self.claim(path, line)?;
                     self.claim(to, line)?;
                 }

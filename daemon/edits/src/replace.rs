@@ -1,45 +1,45 @@
-//! Replacing one text by another, exactly. Pure.
+//! Exact replacement of one text by another. Pure: no I/O.
 
 use crate::{
     error::EditError,
-    near::Places,
+    near::Occurrences,
     nearest,
     text::{Endings, endings, to_crlf},
 };
 use memchr::memmem::Finder;
 use std::borrow::Cow;
 
-/// The most bytes that edits may make of a file.
+/// Most bytes that a file may have after edits.
 pub const MAX_TEXT: usize = 64 * 1024 * 1024;
 
 /// One replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// What is there.
+    /// The text to replace.
     pub old: Vec<u8>,
-    /// What is to be there.
+    /// The new text.
     pub new: Vec<u8>,
-    /// How often.
-    pub every: Every,
+    /// The number of occurrences to replace.
+    pub every: ReplaceCount,
 }
 
-/// How often a text is replaced.
+/// The number of occurrences of a text that are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Every {
-    /// It must be there exactly once.
+pub enum ReplaceCount {
+    /// The only one: the text must occur exactly once.
     Once,
-    /// Wherever it is, at least once, from the start and without overlaps.
+    /// All of them, from the start and without overlaps; the text must occur at least once.
     All,
 }
 
-/// Applies edits one after another; the first that does not fit fails all.
+/// Applies edits one after another. If one does not fit, none is applied.
 ///
 /// The old text matches byte for byte. In a file whose lines all end with CRLF, an old text without
 /// CRLF matches as if it had it, and the new text is written with CRLF.
 ///
 /// # Errors
 ///
-/// See [`EditError`]; each says which edit.
+/// See [`EditError`]; each error names its edit.
 pub fn edit(text: &[u8], edits: &[Edit]) -> Result<Vec<u8>, EditError> {
     if edits.is_empty() {
         return Err(EditError::Empty);
@@ -66,18 +66,18 @@ fn one(text: &[u8], edit: &Edit, number: usize) -> Result<Vec<u8>, EditError> {
     let finder = Finder::new(old.as_ref());
     let starts: Vec<usize> = finder.find_iter(text).collect();
     match (starts.as_slice(), edit.every) {
-        ([], Every::Once | Every::All) => {
+        ([], ReplaceCount::Once | ReplaceCount::All) => {
             let (cause, near) = nearest::find(text, &old);
             return Err(EditError::NoMatch { edit: number, cause, near });
         }
-        ([start], Every::Once) => {
-            // A second one that overlaps the first makes it as doubtful.
+        ([start], ReplaceCount::Once) => {
+            // A second occurrence that overlaps the first is just as ambiguous.
             if let Some(more) = finder.find(&text[start + 1..]) {
                 return Err(ambiguous(text, &[*start, start + 1 + more], number));
             }
         }
-        ([_, _, ..], Every::Once) => return Err(ambiguous(text, &starts, number)),
-        ([_, ..], Every::All) => {}
+        ([_, _, ..], ReplaceCount::Once) => return Err(ambiguous(text, &starts, number)),
+        ([_, ..], ReplaceCount::All) => {}
     }
     let less = starts.len() * old.len();
     let size = starts.len().saturating_mul(new.len()).saturating_add(text.len() - less);
@@ -85,7 +85,7 @@ fn one(text: &[u8], edit: &Edit, number: usize) -> Result<Vec<u8>, EditError> {
     Ok(replaced(text, &starts, old.len(), &new, size))
 }
 
-/// The old and the new text with the file's line endings.
+/// Returns the old and the new text with the file's line endings.
 fn as_the_file_has_it<'a>(text: &[u8], edit: &'a Edit) -> (Cow<'a, [u8]>, Cow<'a, [u8]>) {
     let has_crlf = memchr::memmem::find(&edit.old, b"\r\n").is_some();
     match endings(text) {
@@ -102,7 +102,7 @@ fn sized(edit: usize, size: usize) -> Result<(), EditError> {
 }
 
 fn ambiguous(text: &[u8], starts: &[usize], edit: usize) -> EditError {
-    let mut places = Places::default();
+    let mut places = Occurrences::default();
     let (mut line, mut seen) = (1, 0);
     for start in starts {
         line += memchr::memchr_iter(b'\n', &text[seen..*start]).count();

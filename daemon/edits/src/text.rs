@@ -1,15 +1,16 @@
-//! Lines of a text and how they end. Pure.
+//! Lines of a text and their endings. Pure: no I/O.
 
-/// How the lines of a text end.
+/// The line endings of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Endings {
-    /// All with CRLF.
+    /// All lines end with CRLF.
     Crlf,
-    /// With LF, or mixed, or there are none.
+    /// Lines end with LF, or the endings are mixed, or there are none.
     Other,
 }
 
-/// How the lines of a text end: CRLF only if all do and there is one.
+/// Determines the line endings of a text: CRLF only if there is at least one line ending and all
+/// are CRLF.
 pub(crate) fn endings(text: &[u8]) -> Endings {
     let mut some = false;
     for at in memchr::memchr_iter(b'\n', text) {
@@ -21,7 +22,7 @@ pub(crate) fn endings(text: &[u8]) -> Endings {
     if some { Endings::Crlf } else { Endings::Other }
 }
 
-/// The lines of a text, each with its newline; the last may have none.
+/// Iterates over the lines of a text, each with its newline; the last may have none.
 pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -35,18 +36,18 @@ pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A line without its newline.
+/// Returns a line without its newline.
 pub(crate) fn bare(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
-/// A line without its newline, be it LF or CRLF.
+/// Returns a line without its newline, which is LF or CRLF.
 pub(crate) fn chomp(line: &[u8]) -> &[u8] {
     let line = bare(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// A text with every LF that has no CR before it made CRLF.
+/// Converts every LF that has no CR before it to CRLF.
 pub(crate) fn to_crlf(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + text.len() / 16);
     for line in lines(text) {
@@ -60,7 +61,7 @@ pub(crate) fn to_crlf(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A text with every CRLF made LF.
+/// Converts every CRLF to LF.
 pub(crate) fn to_lf(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for line in lines(text) {
@@ -75,15 +76,15 @@ pub(crate) fn to_lf(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The most characters of a line that are shown.
+/// Most characters of a line that are shown.
 const WIDTH: usize = 200;
-/// The most lines that are shown.
+/// Most lines that are shown.
 const HEIGHT: usize = 10;
 
-/// One line to show in a message: bounded, and without what a terminal would act on.
+/// Formats one line for a message: bounded, and without characters that control a terminal.
 pub(crate) fn shown(line: &[u8]) -> String {
     let line = chomp(line);
-    // Four bytes are the most that a character has.
+    // A character has at most four bytes.
     let start = &line[..line.len().min(WIDTH * 4)];
     let text = String::from_utf8_lossy(start);
     let mut out = String::new();
@@ -104,14 +105,14 @@ pub(crate) fn shown(line: &[u8]) -> String {
     out
 }
 
-/// Whether a terminal or an editor would do something else than show the character.
+/// Whether a terminal or an editor would interpret the character instead of showing it.
 fn is_acted_on(c: char) -> bool {
     let bidirectional =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || bidirectional
 }
 
-/// The first lines to show in a message, indented.
+/// Formats the first lines for a message, indented.
 pub(crate) fn block<'a>(lines: impl Iterator<Item = &'a [u8]>) -> String {
     let mut out = Vec::new();
     for (count, line) in lines.enumerate() {

@@ -1,4 +1,4 @@
-//! Unified diffs, git's among them, and what stands between their files. Pure.
+//! Parses unified diffs, including git's, and the text between their files. Pure: no I/O.
 
 use crate::{
     error::{PatchError, Problem},
@@ -8,16 +8,16 @@ use crate::{
     reader::{Files, Reader},
 };
 
-/// What the patch may say outside of files.
+/// The text that is allowed outside of files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Prose {
-    /// Anything: before the first file, and in a mail or a log between files.
+    /// Any text: before the first file, and between files in a mail or a log.
     Anything,
-    /// Nothing that could be a line of a hunk that was counted wrongly.
+    /// No line that could belong to a hunk with a wrong count.
     Little,
 }
 
-/// Reads all files of a patch.
+/// Parses all files of a patch.
 pub(crate) fn parse(reader: &mut Reader<'_>, files: &mut Files) -> Result<(), PatchError> {
     let mut prose = Prose::Anything;
     while let Some(line) = reader.peek() {
@@ -46,7 +46,7 @@ pub(crate) fn parse(reader: &mut Reader<'_>, files: &mut Files) -> Result<(), Pa
     Ok(())
 }
 
-/// Whether a line begins a mail or a commit of a log.
+/// Whether a line begins a mail, or a commit in a log.
 fn is_mail(line: &[u8]) -> bool {
     let id = line.strip_prefix(b"From ").or_else(|| line.strip_prefix(b"commit "));
     id.and_then(|id| id.get(..40)).is_some_and(|id| id.iter().all(u8::is_ascii_hexdigit))

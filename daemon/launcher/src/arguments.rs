@@ -1,55 +1,62 @@
-//! The command line. As a service its unit file, which only root can write, carries the ceiling.
+//! The command line. For a service it is in the unit file, which only root can write, and it sets
+//! the ceiling.
 
-use crate::{privilege::Claim, uids};
+use crate::{identity::ClientSocket, privilege::Claim, uids};
 use palisade_plan::{
     ceiling::{AllowRoot, Ceiling, Reach},
     uids::{RangeError, UidRange},
 };
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
-/// What `--help` prints.
+/// The text that `--help` prints.
 pub const HELP: &str = "\
-palisade-launcher: starts Palisade's cells. Started by palisaded, or by systemd; not by hand.
+palisade-launcher: starts the cells of Palisade. palisaded or systemd starts it, not a person.
 
-Standard input is the socket to the broker, or a listening socket that it connects to.
+Standard input is the socket to the broker, or a listening socket that the broker connects to.
 
-Options (the ceiling: no plan may ask for more, whoever asks):
-  --system               this is the system's launcher, whoever it runs as: it starts cells as the users who
-                         connect, and does not start without the capabilities for that; root's is, if not given
-  --cell PATH            the palisade-cell to start; beside this program if not given
-  --broker-user NAME     who may connect to a listening socket; root only if not given
-  --max-memory BYTES     of a session
-  --max-processes N      of a session
-  --max-cpu PERCENT      of a session, 100 being one core
+Options (they set the ceiling, which no plan may exceed):
+  --system               run as the system's launcher: start cells as the users who connect. It does
+                         not start without the capabilities for that [default: only for root]
+  --cell PATH            the palisade-cell program [default: beside this program]
+  --broker-user NAME     the user who may connect to a listening socket [default: only root]
+  --agent-socket PATH    the socket on which clients connect to the broker. The system's launcher
+                         takes a client's identity only from a connection that was accepted there
+                         [default for a service: /run/palisade/agent.sock]
+  --client-cookie N      the same for a broker with one client: the SO_COOKIE of its connection
+  --max-memory BYTES     the most memory of a session
+  --max-processes N      the most processes of a session
+  --max-cpu PERCENT      the most CPU time of a session; 100 is one core
+  --max-sessions N       the most sessions at a time
   --min-uid UID          the lowest uid that may have a session
-  --allow-ports PORTS    what sessions may connect to in this network, by TCP: 53,80,443, any, or none;
-                         if not given, none of root's launcher and any of a user's own
-  --store DIR            where transactions may keep what is too much for memory; none if not given
-  --session-uids A-B     uids that nobody has, for sessions that are to have one of their own; none if
-                         not given
-  --kernel-audit WORD    the kernel's records of what it refuses to programs: use them where audit is on
-                         (the default), enable audit for as long as this program lives (which takes
-                         CAP_AUDIT_CONTROL), or off. PALISADE_KERNEL_AUDIT says the same
-  --allow-root           root may have sessions of a service, too; they have no capabilities
+  --allow-ports PORTS    the TCP ports that sessions may connect to on this network: 53,80,443, any,
+                         or none [default: none for root's launcher, any for a user's own]
+  --store DIR            the directory for transactions too large for memory [default: none]
+  --session-uids A-B     unused uids, for sessions that get their own uid [default: none]
+  --kernel-audit WORD    the kernel's records of denials to programs: `use` them if kernel audit is
+                         on, `enable` kernel audit while this program runs (needs
+                         CAP_AUDIT_CONTROL), or `off`. PALISADE_KERNEL_AUDIT sets the same
+                         [default: use]
+  --allow-root           allow root to have sessions of a service; they have no capabilities
   --help
 ";
 
-/// Tells the inner launcher that it is one, and what privilege the outer one settled for.
+/// The option that tells the inner launcher that it is one, and the privilege that the outer one
+/// found.
 pub(crate) const INSIDE: &str = "--inside";
-/// Makes a process of this program that keeps the kernel's audit on.
+/// The option that makes a process of this program keep the kernel's audit enabled.
 pub(crate) const KEEP_AUDIT: &str = "--keep-audit";
-/// Tells the inner launcher why the kernel's audit could not be turned on.
+/// The option that tells the inner launcher why the kernel's audit could not be enabled.
 pub(crate) const AUDIT_TROUBLE: &str = "--audit-trouble";
 
-/// What is done with the kernel's audit.
+/// The use of the kernel's audit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum KernelAudit {
-    /// Its records are read where it is on.
+    /// The kernel's records are read if audit is enabled.
     #[default]
     Use,
-    /// It is turned on, and off again at the end.
+    /// Audit is enabled, and disabled again at the end.
     Enable,
-    /// Its records are not read.
+    /// The kernel's records are not read.
     Off,
 }
 
@@ -65,77 +72,81 @@ impl FromStr for KernelAudit {
     }
 }
 
-/// How the launcher runs.
+/// The options with which the launcher runs.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Whose launcher this is.
+    /// The claim whose launcher this is.
     pub claim: Claim,
-    /// The cell's program.
+    /// The path of the cell's program.
     pub cell: Option<PathBuf>,
-    /// Who may connect.
+    /// The user who may connect.
     pub broker_user: Option<String>,
-    /// What no plan may exceed.
+    /// The connections from which a client's identity may be taken.
+    pub client_socket: Option<ClientSocket>,
+    /// The bounds that no plan may exceed.
     pub ceiling: Ceiling,
-    /// What of the network it is to be; else it goes by who started the launcher.
+    /// The ports that sessions may connect to. `None`: depends on who started the launcher.
     pub allow_ports: Option<Reach>,
-    /// Where transactions may be kept on the disk.
+    /// The directory for transactions that are stored on disk.
     pub store: Option<PathBuf>,
-    /// What is done with the kernel's audit.
+    /// The use of the kernel's audit.
     pub kernel_audit: KernelAudit,
-    /// Why it could not be turned on, said by the outer launcher to the inner one.
+    /// Why the kernel's audit could not be enabled, as the outer launcher tells the inner one.
     pub(crate) audit_trouble: Option<String>,
-    /// Set by the outer launcher for the inner one; see `nest`.
+    /// The privilege, as the outer launcher tells the inner one; see `nest`.
     pub(crate) inside: Option<String>,
-    /// The same, of `pulse`.
+    /// The watchdog interval, as the outer launcher tells the inner one; see `pulse`.
     pub(crate) pulse: Option<Duration>,
 }
 
-/// What the command line asks for.
+/// The action that the command line asks for.
 #[derive(Debug, Clone)]
-pub enum Parsed {
-    /// To run.
+pub enum CommandLineAction {
+    /// Run the launcher.
     Run(Box<Options>),
-    /// To keep the kernel's audit on until the end of its input; said by a launcher to itself.
+    /// Keep the kernel's audit enabled until the end of input; only a launcher uses this, for
+    /// itself.
     KeepAudit,
-    /// To print [`HELP`].
+    /// Print [`HELP`].
     Help,
 }
 
 /// Why a command line was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
-    /// No such option.
-    #[error("there is no option {0}")]
+    /// The option does not exist.
+    #[error("unknown option {0}")]
     Unknown(String),
-    /// An option without its value.
+    /// An option lacks its value.
     #[error("{0} needs a value")]
     Missing(String),
-    /// Not a range of uids.
+    /// The value is not a range of uids.
     #[error("--session-uids: {0}")]
     Range(#[from] RangeError),
-    /// Not a number.
-    #[error("{0} needs a whole number above 0, and {1:?} is none")]
+    /// The value is not a number.
+    #[error("{0} needs a whole number above 0, not {1:?}")]
     Number(String, String),
-    /// Not a list of ports.
+    /// The value is not a list of ports.
     #[error("{0} needs ports such as 53,80,443, or any, or none: {1}")]
     Ports(String, String),
-    /// Not a word.
-    #[error("--kernel-audit takes use, enable or off, and {0:?} is none of them")]
+    /// The value is not one of the words for the kernel's audit.
+    #[error("--kernel-audit takes use, enable or off, not {0:?}")]
     KernelAudit(String),
 }
 
-/// Reads the command line; `kernel_audit` is what the environment says of that.
+/// Parses the command line; `kernel_audit` is the environment's setting for the kernel's audit.
 ///
 /// # Errors
-/// If it has anything that [`HELP`] does not.
+/// If there is an option that [`HELP`] does not list, or a value is invalid.
 pub fn parse(
     arguments: impl Iterator<Item = String>,
     kernel_audit: Option<String>,
-) -> Result<Parsed, ArgumentError> {
+) -> Result<CommandLineAction, ArgumentError> {
     let mut options = Options {
         claim: Claim::Unsaid,
         cell: None,
         broker_user: None,
+        client_socket: None,
         ceiling: Ceiling::default(),
         allow_ports: None,
         store: None,
@@ -152,14 +163,21 @@ pub fn parse(
             Ok(_) | Err(_) => Err(ArgumentError::Number(option.clone(), text)),
         };
         match option.as_str() {
-            "--help" | "-h" => return Ok(Parsed::Help),
+            "--help" | "-h" => return Ok(CommandLineAction::Help),
             "--system" => options.claim = Claim::System,
             "--cell" => options.cell = Some(value()?.into()),
             "--store" => options.store = Some(value()?.into()),
             "--broker-user" => options.broker_user = Some(value()?),
+            "--agent-socket" => {
+                options.client_socket = Some(ClientSocket::AcceptedOn(value()?.into()));
+            }
+            "--client-cookie" => {
+                options.client_socket = Some(ClientSocket::Cookie(number(value()?)?));
+            }
             "--max-memory" => options.ceiling.max_memory_bytes = number(value()?)?,
             "--max-processes" => options.ceiling.max_processes = number(value()?)?,
             "--max-cpu" => options.ceiling.max_cpu_percent = number(value()?)?,
+            "--max-sessions" => options.ceiling.max_sessions = number(value()?)?,
             "--min-uid" => {
                 let text = value()?;
                 options.ceiling.min_uid = u32::try_from(number(text.clone())?)
@@ -172,7 +190,7 @@ pub fn parse(
             }
             uids::OPTION => options.ceiling.session_uids = Some(value()?.parse::<UidRange>()?),
             "--kernel-audit" => options.kernel_audit = value()?.parse()?,
-            KEEP_AUDIT => return Ok(Parsed::KeepAudit),
+            KEEP_AUDIT => return Ok(CommandLineAction::KeepAudit),
             AUDIT_TROUBLE => options.audit_trouble = Some(value()?),
             INSIDE => options.inside = Some(value()?),
             crate::pulse::PULSE => {
@@ -182,29 +200,31 @@ pub fn parse(
             _ => return Err(ArgumentError::Unknown(option)),
         }
     }
-    Ok(Parsed::Run(Box::new(options)))
+    Ok(CommandLineAction::Run(Box::new(options)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Parsed, ArgumentError> {
+    fn parsed(line: &str) -> Result<CommandLineAction, ArgumentError> {
         parse(line.split_whitespace().map(str::to_owned), None)
     }
 
     #[test]
     fn takes_the_ceiling_from_the_command_line() {
         let line = "--max-memory 5 --min-uid 7 --broker-user p --store /s --allow-ports 443,53 --system \
-                    --session-uids 2000-2009";
-        let Ok(Parsed::Run(options)) = parsed(line) else { panic!("not parsed") };
+                    --session-uids 2000-2009 --agent-socket /run/a --max-sessions 9";
+        let Ok(CommandLineAction::Run(options)) = parsed(line) else { panic!("not parsed") };
         assert_eq!(options.claim, Claim::System);
         assert_eq!(options.store, Some("/s".into()));
         assert_eq!(options.allow_ports, Some(Reach::Ports([53, 443].into())));
         assert_eq!(options.ceiling.max_memory_bytes, 5);
         assert_eq!(options.ceiling.min_uid, 7);
+        assert_eq!(options.ceiling.max_sessions, 9);
         assert_eq!(options.ceiling.session_uids.map(|range| range.count()), Some(10));
         assert_eq!(options.broker_user.as_deref(), Some("p"));
+        assert_eq!(options.client_socket, Some(ClientSocket::AcceptedOn("/run/a".into())));
     }
 
     #[test]
@@ -212,8 +232,8 @@ mod tests {
         let said = |line: &str, environment: Option<&str>| {
             let words = line.split_whitespace().map(str::to_owned);
             match parse(words, environment.map(str::to_owned)) {
-                Ok(Parsed::Run(options)) => Ok(options.kernel_audit),
-                Ok(Parsed::Help | Parsed::KeepAudit) => panic!("not run"),
+                Ok(CommandLineAction::Run(options)) => Ok(options.kernel_audit),
+                Ok(CommandLineAction::Help | CommandLineAction::KeepAudit) => panic!("not run"),
                 Err(error) => Err(error),
             }
         };
@@ -233,7 +253,7 @@ mod tests {
         assert_eq!(option, "--allow-ports");
         assert_eq!(
             parsed("--session-uids 5").err().map(|error| error.to_string()),
-            Some("--session-uids: \"5\" is no range of uids, as 600000-665535 is one".into())
+            Some("--session-uids: \"5\" is not a range of uids, such as 600000-665535".into())
         );
         for bad in ["0", "-1", "many", "99999999999999999999"] {
             let expected = ArgumentError::Number("--max-memory".into(), bad.into());

@@ -1,29 +1,33 @@
-//! Clears a cgroup v2 group of processes, so that it can share out its controllers: they stand in a
-//! leaf below it. The launcher, before it starts anything.
+//! Moves processes out of a cgroup v2 group into a leaf below it, so that the group can distribute
+//! its controllers. Runs in the launcher, before it starts anything.
 
 use crate::hierarchy::{LEAF, controllers, hierarchy_v2};
 use std::{fs, io, path::Path};
 
-/// By what systemd marks a group that it has given away: the first for everybody to read.
+/// Attributes by which systemd marks a group that it has delegated. Everybody can read the first.
 const MARKS: [&str; 2] = ["user.delegate", "trusted.delegate"];
-/// How often processes are moved that start others meanwhile.
+/// The number of times that the move is repeated, since processes may start others meanwhile.
 const ROUNDS: usize = 20;
 
-/// Who stands in the way, and may be moved.
+/// The processes that may be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
-    /// All of them: the group is Palisade's, or was given to whoever runs in it.
+enum MoveScope {
+    /// All of them: the group is Palisade's, or was delegated to whoever runs in it.
     All,
-    /// This process alone: the others' place is somebody else's affair.
+    /// Only this process: the place of the others is not ours to change.
     Own,
 }
 
-/// Moves processes out of the way: a v2 group with processes in it can not share out its controllers.
-/// In a group that is marked as delegated everybody is moved, whoever started the daemon among them; in
-/// one without a mark (a user's own systemd makes none) only where nothing but Palisade's programs
-/// runs. Elsewhere this process alone moves, in vain where there are others: then everything is left as
-/// it was, and `Cgroups::find` says why there is no v2.
-/// Before another process is started, which then stands there, too.
+/// Moves processes out of the group, because a v2 group with processes in it can not distribute its
+/// controllers.
+///
+/// In a group that is marked as delegated all processes are moved, including the one that started
+/// the daemon. In a group without a mark (a user's own systemd sets none), all are moved only if
+/// nothing but Palisade's programs runs there. Otherwise only this process moves. If others remain,
+/// that is in vain: everything is left as it was, and `Cgroups::find` reports why v2 is
+/// unavailable.
+///
+/// This must come before another process is started, which would be in the group too.
 pub(crate) fn step_aside() {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -32,7 +36,7 @@ pub(crate) fn step_aside() {
     if share_out(group).is_ok() {
         return;
     }
-    let who = if is_delegated(group) || is_ours(group) { Who::All } else { Who::Own };
+    let who = if is_delegated(group) || is_ours(group) { MoveScope::All } else { MoveScope::Own };
     let leaf = group.join(LEAF);
     fs::create_dir(&leaf).unwrap_or_default();
     let cleared = (0..ROUNDS).any(|_| {
@@ -44,13 +48,13 @@ pub(crate) fn step_aside() {
     }
 }
 
-/// This process, as the kernel takes it.
+/// The pid with which the kernel means the writing process.
 const OWN: &str = "0";
 
-fn movable(who: Who, group: &Path) -> Vec<String> {
+fn movable(who: MoveScope, group: &Path) -> Vec<String> {
     match who {
-        Who::Own => vec![OWN.to_owned()],
-        Who::All => {
+        MoveScope::Own => vec![OWN.to_owned()],
+        MoveScope::All => {
             let listed = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
             listed.lines().map(str::to_owned).collect()
         }
@@ -59,7 +63,7 @@ fn movable(who: Who, group: &Path) -> Vec<String> {
 
 fn enter(group: &Path, pid: &str) -> io::Result<()> {
     match fs::write(group.join("cgroup.procs"), pid) {
-        // It has ended.
+        // The process has ended.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
             Ok(())
         }
@@ -67,9 +71,9 @@ fn enter(group: &Path, pid: &str) -> io::Result<()> {
     }
 }
 
-/// Whether nothing runs in a group but the programs of Palisade.
+/// Whether only Palisade's programs run in a group.
 fn is_ours(group: &Path) -> bool {
-    movable(Who::All, group).iter().all(|pid| {
+    movable(MoveScope::All, group).iter().all(|pid| {
         let name = fs::read_to_string(Path::new("/proc").join(pid).join("comm"));
         name.is_ok_and(|name| name.starts_with("palisade"))
     })
@@ -83,7 +87,7 @@ fn is_delegated(group: &Path) -> bool {
     })
 }
 
-/// Lets the groups below a v2 group have those of its controllers that hold limits.
+/// Enables the controllers that enforce limits for the groups below a v2 group.
 pub(crate) fn share_out(group: &Path) -> io::Result<()> {
     let wanted: Vec<_> = controllers(group).iter().map(|name| format!("+{name}")).collect();
     fs::write(group.join("cgroup.subtree_control"), wanted.join(" "))
@@ -99,7 +103,7 @@ mod tests {
         fs::write(group.path().join("cgroup.controllers"), "cpuset io memory pids\n").unwrap();
         share_out(group.path()).unwrap();
         let shared = fs::read_to_string(group.path().join("cgroup.subtree_control")).unwrap();
-        // The kernel would refuse all of it for one that the group has not.
+        // The kernel would refuse the whole list for one controller that the group does not have.
         assert_eq!(shared, "+memory +pids");
     }
 
@@ -107,8 +111,8 @@ mod tests {
     fn moves_everybody_where_the_group_was_given_away_and_else_itself_alone() {
         let group = tempfile::tempdir().unwrap();
         fs::write(group.path().join("cgroup.procs"), "7\n12\n").unwrap();
-        assert_eq!(movable(Who::All, group.path()), ["7", "12"]);
-        assert_eq!(movable(Who::Own, group.path()), ["0"]);
+        assert_eq!(movable(MoveScope::All, group.path()), ["7", "12"]);
+        assert_eq!(movable(MoveScope::Own, group.path()), ["0"]);
         assert!(!is_delegated(group.path()));
         fs::write(group.path().join("cgroup.procs"), std::process::id().to_string()).unwrap();
         let own = fs::read_to_string("/proc/self/comm").unwrap();
@@ -122,7 +126,7 @@ mod tests {
             b"1",
             rustix::fs::XattrFlags::empty(),
         );
-        // Where temporary files are on a file system without attributes, there is no mark to see.
+        // On a file system without extended attributes there is no mark to see.
         assert_eq!(is_delegated(group.path()), marked.is_ok());
     }
 }

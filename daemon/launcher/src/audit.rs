@@ -1,6 +1,7 @@
-//! The kernel's audit, turned on for as long as a launcher lives and put back after it, however that
-//! ends: by a process of its own, which has that one capability and hears nobody. It never becomes
-//! the host's audit daemon. The launcher, before it gives up privilege.
+//! Keeps the kernel's audit enabled while a launcher lives, and restores it afterwards, however the
+//! launcher ends. A separate process does this, with that one capability and without listening to
+//! anybody. It never becomes the host's audit daemon. Started by the launcher, before it gives up
+//! privilege.
 
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::{
@@ -21,26 +22,26 @@ const ERROR: u16 = 2;
 const REQUEST: u16 = 1;
 const ACKNOWLEDGE: u16 = 4;
 const HEADER: usize = 16;
-/// Bits of the mask that says which of the words of a status count.
+/// Bits of the mask that selects which fields of a status are set.
 const ENABLED: u32 = 1;
 const BACKLOG: u32 = 16;
 
-/// How many records may wait at least. The kernel's own 64 are soon over.
+/// The least number of records that the kernel should queue. Its default of 64 is soon exceeded.
 const ROOM: u32 = 8192;
 
-/// What a keeper says once audit is on.
+/// The line that a keeper prints when audit is enabled.
 pub(crate) const ON: &str = "on";
 
-/// Why audit is not on.
+/// Why audit is not enabled.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
-    /// The kernel refused it.
+    /// The kernel refused an operation.
     #[error("{0}: {1}")]
     Kernel(&'static str, #[source] io::Error),
-    /// The kernel's answer is none.
-    #[error("the kernel answered nonsense")]
+    /// The kernel's answer is not valid.
+    #[error("the kernel's answer is invalid")]
     Nonsense,
-    /// The capabilities could not be given up.
+    /// The capabilities could not be dropped.
     #[error("capabilities: {0}")]
     Capabilities(#[from] caps::errors::CapsError),
 }
@@ -49,28 +50,29 @@ fn refused<E: Into<io::Error>>(act: &'static str) -> impl FnOnce(E) -> AuditErro
     move |error| AuditError::Kernel(act, error.into())
 }
 
-/// What of the audit's status matters here.
+/// The part of the audit status that matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
-    /// 0 off, 1 on, 2 on and locked.
+    /// The state of audit: 0 off, 1 on, 2 on and locked.
     enabled: u32,
-    /// The audit daemon's process; 0 if there is none.
+    /// The pid of the audit daemon; 0 if there is none.
     daemon: u32,
     backlog: u32,
 }
 
-/// What has to be set so that records come; none if they do.
+/// Returns the state to set so that records are delivered; `None` if they already are.
 fn wanted(before: State) -> Option<State> {
     let enabled = before.enabled.max(1);
-    // Without a limit there is no less.
+    // A backlog of 0 means no limit.
     let backlog = if before.backlog == 0 { 0 } else { before.backlog.max(ROOM) };
     let wanted = State { enabled, backlog, ..before };
     (wanted != before && before.enabled != 2).then_some(wanted)
 }
 
-/// What has to be set so that all is as before; nothing that somebody else has set meanwhile.
+/// Returns the state to set to restore the earlier one; settings that somebody else has changed
+/// meanwhile stay.
 fn restored(before: State, set: State, now: State) -> Option<State> {
-    // An audit daemon that has come since wants records.
+    // An audit daemon that was started since needs the records.
     let own = now.enabled == set.enabled && now.daemon == 0;
     let enabled = if own { before.enabled } else { now.enabled };
     let backlog = if now.backlog == set.backlog && own { before.backlog } else { now.backlog };
@@ -78,12 +80,12 @@ fn restored(before: State, set: State, now: State) -> Option<State> {
     (restored != now && now.enabled != 2).then_some(restored)
 }
 
-/// A keeper's life: turns audit on, says so, waits for the end of its input, puts it back.
+/// Runs a keeper: enables audit, says so, waits for the end of its input, and restores the state.
 ///
 /// # Errors
-/// If it can not be turned on, or put back.
+/// If audit can not be enabled or restored.
 pub fn keep() -> Result<(), AuditError> {
-    // A service manager ends all processes of a unit at once; this one goes last, by itself.
+    // A service manager ends all processes of a unit at once. This one must end last, on its own.
     let mut signals = SigSet::empty();
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().for_each(|s| signals.add(s));
     signals.thread_block().map_err(refused("block signals"))?;
@@ -101,7 +103,7 @@ pub fn keep() -> Result<(), AuditError> {
         put(&control, set)?;
     }
     let mut out = io::stdout();
-    writeln!(out, "{ON}").and_then(|()| out.flush()).map_err(refused("say so"))?;
+    writeln!(out, "{ON}").and_then(|()| out.flush()).map_err(refused("report that audit is on"))?;
     io::stdin().read_to_end(&mut Vec::new()).map_err(refused("wait"))?;
     match set.map(|set| state(&control).map(|now| restored(before, set, now))).transpose()? {
         Some(Some(restored)) => put(&control, restored),
@@ -131,7 +133,7 @@ fn put(control: &OwnedFd, state: State) -> Result<(), AuditError> {
     ask(control, SET, REQUEST | ACKNOWLEDGE, &words).map(drop)
 }
 
-/// Asks the kernel; its answer, or its acknowledgement.
+/// Sends a request to the kernel, and returns its answer or acknowledgement.
 fn ask(control: &OwnedFd, kind: u16, flags: u16, words: &[u32]) -> Result<Vec<u8>, AuditError> {
     let length = u32::try_from(HEADER + size_of_val(words)).map_err(|_| AuditError::Nonsense)?;
     let mut message = length.to_ne_bytes().to_vec();
@@ -139,11 +141,12 @@ fn ask(control: &OwnedFd, kind: u16, flags: u16, words: &[u32]) -> Result<Vec<u8
     message.extend(flags.to_ne_bytes());
     message.extend([0; 8]);
     message.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
-    send(control.as_raw_fd(), &message, MsgFlags::empty()).map_err(refused("ask the audit"))?;
+    send(control.as_raw_fd(), &message, MsgFlags::empty())
+        .map_err(refused("send to kernel audit"))?;
     loop {
         let mut answer = vec![0; 8192];
         let length = recv(control.as_raw_fd(), &mut answer, MsgFlags::empty())
-            .map_err(refused("hear the audit"))?;
+            .map_err(refused("receive from kernel audit"))?;
         answer.truncate(length);
         let half = answer.get(4..).and_then(|rest| rest.first_chunk::<2>());
         match half.map(|half| u16::from_ne_bytes(*half)) {
@@ -152,7 +155,7 @@ fn ask(control: &OwnedFd, kind: u16, flags: u16, words: &[u32]) -> Result<Vec<u8
                 match errno.map(|errno| i32::from_ne_bytes(*errno)) {
                     Some(0) => return Ok(answer),
                     Some(errno) => {
-                        return Err(refused("the kernel's audit")(io::Error::from_raw_os_error(
+                        return Err(refused("kernel audit")(io::Error::from_raw_os_error(
                             errno.saturating_neg(),
                         )));
                     }
@@ -180,7 +183,7 @@ mod tests {
         assert_eq!(wanted(at(1, 7, 64)), Some(at(1, 7, ROOM)));
         assert_eq!(wanted(at(0, 0, 0)), Some(at(1, 0, 0)));
         assert_eq!(wanted(at(1, 0, 9000)), None);
-        // Locked until the next start of the host.
+        // Audit is locked until the host restarts.
         assert_eq!(wanted(at(2, 0, 64)), None);
     }
 
@@ -188,7 +191,7 @@ mod tests {
     fn only_what_was_set_here_is_put_back() {
         let (before, set) = (at(0, 0, 64), at(1, 0, ROOM));
         assert_eq!(restored(before, set, set), Some(before));
-        // Somebody has turned it off, or locked it, or an audit daemon has come, or set the backlog.
+        // Somebody has disabled or locked it, an audit daemon was started, or the backlog was set.
         assert_eq!(restored(before, set, at(0, 0, ROOM)), None);
         assert_eq!(restored(before, set, at(2, 0, ROOM)), None);
         assert_eq!(restored(before, set, at(1, 9, ROOM)), None);

@@ -1,26 +1,26 @@
-//! Processes that wait for a session, made ahead.
+//! Processes that are started ahead for the next session.
 
 use crate::{
     cgroup::SessionCgroups,
     spawn::{Process, Spawner},
 };
 
-/// Processes that wait for a session, made ahead: starting them and putting them into cgroups is
-/// most of what a session costs.
+/// Processes that are started ahead and wait for a session. Starting them and putting them into
+/// cgroups is most of the cost of a session.
 #[derive(Debug)]
-pub(crate) struct Blank {
+pub(crate) struct PrestartedSession {
     pub(crate) files: Process,
     pub(crate) runner: Process,
     pub(crate) cgroups: Option<SessionCgroups>,
 }
 
-impl Blank {
+impl PrestartedSession {
     pub(crate) fn make(spawner: &Spawner, cgroups: Option<SessionCgroups>) -> Result<Self, String> {
         let mut started = Vec::with_capacity(2);
         match Self::start_in(spawner, cgroups.as_ref(), &mut started) {
             Ok(()) => match <[Process; 2]>::try_from(started) {
                 Ok([files, runner]) => Ok(Self { files, runner, cgroups }),
-                Err(_) => Err("a blank is two processes".into()),
+                Err(_) => Err("a prepared cell must have two processes".into()),
             },
             Err(why) => {
                 end(&started, cgroups);
@@ -50,7 +50,7 @@ impl Blank {
     }
 }
 
-/// Ends processes that belong to no session, and removes their cgroups.
+/// Ends processes that belong to no session, and deletes their cgroups.
 fn end(processes: &[Process], cgroups: Option<SessionCgroups>) {
     for process in processes {
         process.kill();

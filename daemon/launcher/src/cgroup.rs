@@ -1,5 +1,5 @@
-//! Limits for a session as a whole, by cgroup v2 or v1. Directories are named for the launcher's
-//! pid, so that the next start can tell and sweep what a killed one left.
+//! Limits for a session as a whole, by cgroup v2 or v1. The directories are named after the
+//! launcher's pid, so that the next launcher can find and delete what a killed one left.
 
 use crate::{
     aside::share_out,
@@ -13,20 +13,20 @@ use std::{
 };
 
 const PREFIX: &str = "palisade-";
-/// Of cgroup v1's and v2's CPU bandwidth, in microseconds.
+/// The period of the CPU bandwidth limit of cgroup v1 and v2, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
 
-/// Where sessions' cgroups are made.
+/// The place where sessions' cgroups are created.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
     version: Option<CgroupVersion>,
-    /// Each controller, and this launcher's directory in its hierarchy.
+    /// Each controller, with this launcher's directory in its hierarchy.
     bases: Vec<(&'static str, PathBuf)>,
     why_not: String,
     made: u32,
 }
 
-/// A session's cgroups.
+/// The cgroups of one session.
 #[derive(Debug)]
 pub(crate) struct SessionCgroups {
     version: CgroupVersion,
@@ -34,11 +34,12 @@ pub(crate) struct SessionCgroups {
 }
 
 impl Cgroups {
-    /// Finds out where sessions' cgroups can be made, and sweeps what earlier launchers left.
+    /// Finds out where sessions' cgroups can be created, and deletes those that earlier launchers
+    /// left.
     pub(crate) fn find() -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        // The pid on the host: inside its own PID namespace every launcher is number 1.
+        // This is the pid on the host: inside its own PID namespace every launcher is process 1.
         let pid = fs::read_link("/proc/self").ok();
         let pid = pid.and_then(|pid| pid.to_str()?.parse().ok()).unwrap_or_else(std::process::id);
         let mut reasons = Vec::new();
@@ -68,11 +69,14 @@ impl Cgroups {
         match self.version {
             Some(CgroupVersion::V2) => Found::Yes(format!("cgroup v2: {}", names.join(", "))),
             Some(CgroupVersion::V1) => Found::Yes(format!("cgroup v1: {}", names.join(", "))),
-            None => Found::No(format!("per process only, no cgroup can be used: {}", self.why_not)),
+            None => Found::No(format!(
+                "limits apply to each process only, since no cgroup can be used: {}",
+                self.why_not
+            )),
         }
     }
 
-    /// Makes the cgroups of a session to come; none where there are none.
+    /// Creates the cgroups of a future session; `None` if no cgroups can be used.
     pub(crate) fn make(&mut self) -> io::Result<Option<SessionCgroups>> {
         let Some(version) = self.version else { return Ok(None) };
         self.made += 1;
@@ -87,7 +91,7 @@ impl Cgroups {
         Ok(Some(SessionCgroups { version, directories }))
     }
 
-    /// Removes this launcher's own directories.
+    /// Deletes this launcher's own directories.
     pub(crate) fn remove(&self) {
         for (_, base) in &self.bases {
             remove_tree(base);
@@ -96,7 +100,7 @@ impl Cgroups {
 }
 
 impl SessionCgroups {
-    /// Puts a process in. What it starts later is in too.
+    /// Adds a process. Whatever it starts later is in the cgroups too.
     pub(crate) fn add(&self, pid: rustix::process::Pid) -> io::Result<()> {
         let pid = pid.as_raw_nonzero().to_string();
         let mut done: Vec<&Path> = Vec::new();
@@ -109,7 +113,7 @@ impl SessionCgroups {
         Ok(())
     }
 
-    /// Sets the limits; says which are held.
+    /// Sets the limits, and returns those that are enforced.
     pub(crate) fn limit(&self, limits: &Limits) -> io::Result<Vec<HeldLimit>> {
         let mut held = Vec::new();
         for (controller, directory) in &self.directories {
@@ -121,7 +125,7 @@ impl SessionCgroups {
             for (file, text, optional) in self.files(controller, value) {
                 match fs::write(directory.join(file), text) {
                     Ok(()) => {}
-                    // Kernels without swap accounting have no such file.
+                    // Kernels that do not count it have no such file.
                     Err(error) if optional && error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(error),
                 }
@@ -145,6 +149,8 @@ impl SessionCgroups {
             (CgroupVersion::V1, "memory") => vec![
                 ("memory.limit_in_bytes", value.to_string(), false),
                 ("memory.memsw.limit_in_bytes", value.to_string(), true),
+                // Version 1 counts the buffers of TCP sockets apart from other memory.
+                ("memory.kmem.tcp.limit_in_bytes", value.to_string(), true),
             ],
             (_, "pids") => vec![("pids.max", value.to_string(), false)],
             (CgroupVersion::V2, _) => vec![("cpu.max", format!("{quota} {CPU_PERIOD}"), false)],
@@ -152,7 +158,7 @@ impl SessionCgroups {
         }
     }
 
-    /// The file whose `oom_kill` line counts kills for want of memory.
+    /// Returns the file whose `oom_kill` line counts processes killed for lack of memory.
     pub(crate) fn oom_file(&self) -> String {
         let file = match self.version {
             CgroupVersion::V2 => "memory.events",
@@ -162,7 +168,7 @@ impl SessionCgroups {
         memory.map_or_else(String::new, |(_, directory)| directory.join(file).display().to_string())
     }
 
-    /// Removes the directories. What is still busy is swept by the next start.
+    /// Deletes the directories. Those that are still busy are deleted by the next launcher.
     pub(crate) fn remove(&self) {
         for (_, directory) in &self.directories {
             remove_tree(directory);
@@ -170,18 +176,18 @@ impl SessionCgroups {
     }
 }
 
-/// Removes a cgroup and those below it: only directories can be removed there.
+/// Deletes a cgroup and those below it. Only directories can be deleted there.
 fn remove_tree(directory: &Path) {
     if let Ok(entries) = fs::read_dir(directory) {
         for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
             remove_tree(&entry.path());
         }
     }
-    // Busy or gone: a later sweep looks again.
+    // It is busy or already gone; a later launcher tries again.
     fs::remove_dir(directory).unwrap_or_default();
 }
 
-/// Makes this launcher's directory in every hierarchy, after sweeping there.
+/// Creates this launcher's directory in every hierarchy, after deleting leftovers there.
 fn prepare(version: CgroupVersion, parents: &Parents, pid: u32) -> Result<Parents, String> {
     let mut bases: Parents = Vec::new();
     for (controller, parent) in parents {
@@ -192,7 +198,11 @@ fn prepare(version: CgroupVersion, parents: &Parents, pid: u32) -> Result<Parent
         }
         bases.push((controller, base));
     }
-    if bases.is_empty() { Err(format!("{version:?} has no controller for us")) } else { Ok(bases) }
+    if bases.is_empty() {
+        Err(format!("cgroup {version:?} has no usable controller"))
+    } else {
+        Ok(bases)
+    }
 }
 
 fn make_base(version: CgroupVersion, parent: &Path, base: &Path) -> io::Result<()> {
@@ -208,13 +218,13 @@ fn make_base(version: CgroupVersion, parent: &Path, base: &Path) -> io::Result<(
     }
 }
 
-/// Makes a directory that the broker, too, may look into: it reads the count of kills there.
+/// Creates a directory that the broker may read too, since it reads the count of killed processes.
 fn make_readable(directory: &Path) -> io::Result<()> {
     fs::create_dir(directory)?;
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
 }
 
-/// Removes what launchers that are gone left behind.
+/// Deletes the directories of launchers that no longer run.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
@@ -227,8 +237,8 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Whether a launcher runs under this pid. One that was killed may be a zombie for a while, until
-/// whoever inherited it looks after it; that has nothing left to lose.
+/// Whether a launcher runs under this pid. A killed one may remain a zombie until it is reaped; it
+/// no longer needs its directories.
 fn is_launcher(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| is_living_launcher(&stat))
 }

@@ -16,44 +16,44 @@ pub enum LauncherError {
     /// The kernel refused something.
     #[error("{0}: {1}")]
     Kernel(&'static str, #[source] Errno),
-    /// The user that may connect does not exist.
+    /// The user who may connect does not exist.
     #[error("there is no user {0}; create it, or see --broker-user")]
     NoUser(String),
-    /// The user that may connect is the launcher's own.
+    /// The user who may connect is the launcher's own user.
     #[error(
-        "{0} is whom the launcher runs as; the broker's user must be another, see --broker-user"
+        "the launcher itself runs as {0}; the broker must run as another user, see --broker-user"
     )]
     SharedUser(String),
-    /// Privilege could not be settled.
+    /// The privilege could not be determined or reduced.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
-    /// The launcher could not be started again in a PID namespace of its own.
-    #[error("start again in a PID namespace: {0}")]
+    /// The launcher could not be started again in its own PID namespace.
+    #[error("can not start again in a PID namespace: {0}")]
     Nest(#[source] std::io::Error),
-    /// The launcher inside ended; it said why.
-    #[error("ended with status {code:?}, signal {signal:?}")]
+    /// The inner launcher ended; it has reported why.
+    #[error("the inner launcher ended with status {code:?}, signal {signal:?}")]
     Inner {
-        /// Its status.
+        /// The exit status.
         code: Option<i32>,
         /// The signal that ended it.
         signal: Option<i32>,
     },
-    /// Sessions can not have uids of their own.
+    /// Sessions can not have their own uids.
     #[error(transparent)]
     Uids(#[from] UidsError),
     /// No cell can be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// The broker is cut off.
+    /// The connection to the broker is broken.
     #[error("broker: {0}")]
     Broker(#[from] ChannelError),
-    /// The broker broke the rules.
-    #[error("broker refused: {0}")]
+    /// The broker violated the protocol.
+    #[error("refused the broker: {0}")]
     Refused(String),
-    /// There is no program to make cells of.
+    /// The program for cells was not found.
     #[error("{0}; build or install the whole of Palisade, or see --cell")]
     NoCell(#[from] NotFound),
-    /// The program that was named for cells can not be opened.
+    /// The program given for cells can not be opened.
     #[error("can not open {0}, which --cell names: {1}")]
     CellProgram(String, #[source] std::io::Error),
 }

@@ -1,4 +1,5 @@
-//! What this host can enforce, tried once at the start in a process that ends afterwards.
+//! Determines what this host can enforce. It is tried once at the start, in a process that ends
+//! afterwards.
 
 use crate::{
     cgroup::Cgroups,
@@ -14,7 +15,7 @@ use palisade_plan::{
 };
 use std::os::fd::OwnedFd;
 
-/// Looks at everything.
+/// Determines all facts about the host.
 pub(crate) fn find(
     privilege: &Privilege,
     spawner: Spawner,
@@ -25,7 +26,7 @@ pub(crate) fn find(
         Ok(()) => Found::Yes("own namespace".into()),
         Err(error) => Found::No(format!("unshare PID namespace: {error}")),
     };
-    let Tried {
+    let TrialFindings {
         mut layers,
         landlock_abi,
         landlock_errata,
@@ -48,18 +49,19 @@ pub(crate) fn find(
         records,
         audit_session,
         cgroup: cgroups.facts(),
-        ports: Found::No("it was not found out".into()),
+        ports: Found::No("it could not be determined".into()),
     };
     Ok((spawner, facts, socket))
 }
 
-/// As whom overlays are tried, where it is not this user.
+/// Returns the steps that switch to the identity with which overlays are tried, if it is not this
+/// user.
 fn as_session(privilege: &Privilege) -> Vec<Step> {
     let nobody = identity::of_nobody(privilege.privileged);
     privilege.privileged.then_some(Step::OverlayUsers(nobody)).into_iter().collect()
 }
 
-/// Finds out whether a transaction can be kept on the disk where it can not be in memory.
+/// Finds out whether transactions can be stored on disk, if they can not be held in memory.
 pub(crate) fn try_disk(
     overlay: &mut OverlayFacts,
     privilege: &Privilege,
@@ -71,7 +73,7 @@ pub(crate) fn try_disk(
     }
     let Some(store) = stores.take(identity::of_nobody(privilege.privileged)) else {
         if let Found::No(why) = &mut overlay.write {
-            why.push_str("; on disk: the launcher has no directory for it (--store)");
+            why.push_str("; on disk: the launcher has no directory for transactions (--store)");
         }
         return Ok(());
     };
@@ -84,13 +86,13 @@ pub(crate) fn try_disk(
     Ok(())
 }
 
-/// The interface that every network has.
+/// The name of the loopback interface, which every network has.
 const LOOPBACK: &str = "lo";
 
-/// Which ports of this network sessions may connect to.
+/// Returns the ports of this network that sessions may connect to, or why there are none.
 pub(crate) fn ports(facts: &Facts, reach: &Reach) -> Found {
     if let Reach::Nothing = reach {
-        return Found::No("the launcher was not given --allow-ports".into());
+        return Found::No("the launcher was started without --allow-ports".into());
     }
     if let Found::No(why) = facts.port_rules() {
         return Found::No(why);
@@ -98,24 +100,27 @@ pub(crate) fn ports(facts: &Facts, reach: &Reach) -> Found {
     let listed = std::fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
     let interfaces = listed.lines().filter_map(|line| line.split_once(':'));
     let alone = interfaces.map(|(name, _)| name.trim()).eq([LOOPBACK]);
-    let alone =
-        if alone { ", in a network that has only a loopback (PrivateNetwork=?)" } else { "" };
+    let alone = if alone {
+        ", but the launcher's network has only a loopback interface (PrivateNetwork=?)"
+    } else {
+        ""
+    };
     Found::Yes(format!("{reach}{alone}"))
 }
 
-/// What a trial found.
-struct Tried {
+/// The findings of a trial process.
+struct TrialFindings {
     layers: Vec<(Layer, Found)>,
     landlock_abi: u32,
     landlock_errata: u32,
     overlay: OverlayFacts,
-    /// And the socket on which they come.
+    /// The availability of audit records, and the socket that delivers them.
     records: (Found, Option<OwnedFd>),
     audit_session: Found,
 }
 
-/// A trial that dies without an answer found nothing: every layer counts as missing.
-fn try_layers(spawner: &Spawner, steps: Vec<Step>) -> Result<Tried, SpawnError> {
+/// Runs a trial process. If it dies without an answer, every layer counts as missing.
+fn try_layers(spawner: &Spawner, steps: Vec<Step>) -> Result<TrialFindings, SpawnError> {
     let process = spawner.start()?;
     let setup = Setup { role: Role::Trial, session: 0, steps, channels: 0, scanned: 0 };
     process.set_up(&setup, &[])?;
@@ -134,11 +139,11 @@ fn try_layers(spawner: &Spawner, steps: Vec<Step>) -> Result<Tried, SpawnError> 
             fds,
         )) => {
             let records = (records, fds.into_iter().next());
-            Tried { layers, landlock_abi, landlock_errata, overlay, records, audit_session }
+            TrialFindings { layers, landlock_abi, landlock_errata, overlay, records, audit_session }
         }
         Some((Report::Prepared, _)) | None => {
-            let unknown = || Found::No("it was not found out".into());
-            Tried {
+            let unknown = || Found::No("it could not be determined".into());
+            TrialFindings {
                 layers: Vec::new(),
                 landlock_abi: 0,
                 landlock_errata: 0,

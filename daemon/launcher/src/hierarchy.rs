@@ -1,27 +1,30 @@
-//! Where this process stands in the hierarchies of cgroups, by what the kernel says of its mounts.
+//! Finds the place of this process in the cgroup hierarchies, from what the kernel says about its
+//! mounts.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// The controllers that hold limits.
+/// The controllers that enforce limits.
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
-/// Where launchers themselves stand in a v2 hierarchy.
+/// The group that launchers themselves are in, in a v2 hierarchy.
 pub(crate) const LEAF: &str = "palisade-launcher";
 
-/// What launchers share in the root of a v1 hierarchy, in which nobody may make anything.
+/// The group that launchers share in the root of a v1 hierarchy, where not even root may create one
+/// without `CAP_DAC_OVERRIDE`.
 const SHARED: &str = "palisade";
 
-/// The controllers to be had and the directory in which each one's base can be made.
+/// The available controllers, each with the directory in which this launcher's directory can be
+/// created.
 pub(crate) type Parents = Vec<(&'static str, PathBuf)>;
 
-/// This process's own group in the v2 hierarchy, if it has the controllers for us.
+/// Finds this process's own group in the v2 hierarchy, if it has the memory controller.
 pub(crate) fn hierarchy_v2(mounts: &str, own: &str) -> Result<Parents, String> {
     let mount = mounts.lines().find_map(|line| mount_point(line, "cgroup2", |_| true));
     let mount = mount.ok_or("cgroup v2 is not mounted")?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::")).ok_or("no v2 cgroup")?;
-    // Launchers that stepped aside are a level below what was given to them.
+    // Launchers that moved to a leaf are one level below the group that was given to them.
     let path = path.trim_matches('/');
     let path = path.strip_suffix(LEAF).filter(|p| p.is_empty() || p.ends_with('/')).unwrap_or(path);
     let parent = mount.join(path);
@@ -34,14 +37,14 @@ pub(crate) fn hierarchy_v2(mounts: &str, own: &str) -> Result<Parents, String> {
     }
 }
 
-/// The controllers of a v2 group that hold limits.
+/// Returns the controllers of a v2 group that enforce limits.
 pub(crate) fn controllers(group: &Path) -> Vec<&'static str> {
     let available = fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
     let has = |name: &&str| available.split_whitespace().any(|a| a == *name);
     CONTROLLERS.into_iter().filter(has).collect()
 }
 
-/// This process's own group in each v1 hierarchy that has a controller for us.
+/// Finds this process's own group in each v1 hierarchy that has one of the controllers.
 pub(crate) fn hierarchies_v1(mounts: &str, own: &str) -> Result<Parents, String> {
     let mut parents = Vec::new();
     for controller in CONTROLLERS {
@@ -62,8 +65,9 @@ pub(crate) fn hierarchies_v1(mounts: &str, own: &str) -> Result<Parents, String>
     if parents.is_empty() { Err("no cgroup v1 controller is mounted".into()) } else { Ok(parents) }
 }
 
-/// Makes a group for all launchers in each v1 hierarchy in whose root this process stands. Even root may
-/// make nothing there but by a capability that the launcher is about to give up; so it stays for the next.
+/// Creates a group for all launchers in each v1 hierarchy in whose root this process is. Even root
+/// can create it only with a capability that the launcher is about to give up. The group therefore
+/// remains for later launchers.
 pub(crate) fn share_v1_roots() {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -72,13 +76,13 @@ pub(crate) fn share_v1_roots() {
             .lines()
             .any(|line| mount_point(line, "cgroup", |_| true).is_some_and(|at| at == parent));
         if is_root {
-            // Who may not is told by what it can not make later.
+            // If this fails, creating the launcher's own group fails later, and that is reported.
             fs::create_dir(parent.join(SHARED)).unwrap_or_default();
         }
     }
 }
 
-/// The mount point that a line of mountinfo names, if it is of this type and its options fit.
+/// Returns the mount point in a line of mountinfo, if its type and options fit.
 fn mount_point(line: &str, kind: &str, fits: impl Fn(&str) -> bool) -> Option<PathBuf> {
     let (mount, source) = line.split_once(" - ")?;
     let mut source = source.split(' ');

@@ -1,9 +1,10 @@
-//! What keeps namespaces from being made here, as far as the kernel's own settings tell. Launcher.
+//! Finds out what prevents creating namespaces, as far as the kernel's settings show it. Runs in
+//! the launcher.
 
 use crate::privilege::Privilege;
 use palisade_plan::{Found, Layer};
 
-/// Settings of the kernel that forbid user namespaces: where, at which value, and what to do.
+/// Kernel settings that forbid user namespaces: name, forbidding value, and remedy.
 const SETTINGS: [(&str, &str, &str); 3] = [
     ("user/max_user_namespaces", "0", "set it above 0"),
     ("kernel/unprivileged_userns_clone", "0", "set it to 1"),
@@ -14,10 +15,10 @@ const SETTINGS: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// What is said where a filter of system calls is in force.
-const FILTER: &str = "a filter of system calls is in force here: a unit's RestrictNamespaces=";
+/// The message where a system call filter is in force.
+const FILTER: &str = "a system call filter is in force: RestrictNamespaces= of the unit";
 
-/// Why no user namespace could be made.
+/// Explains why no user namespace could be created.
 pub(crate) fn of_user_namespaces() -> String {
     told(&|file| std::fs::read_to_string(file).ok())
 }
@@ -30,10 +31,10 @@ fn told(read: &dyn Fn(&str) -> Option<String>) -> String {
         }
     }
     if is_filtered(read) {
-        found.push(format!("{FILTER} has to allow `user`, a container's filter unshare(2)"));
+        found.push(format!("{FILTER} must allow `user`, the filter of a container unshare(2)"));
     }
     if found.is_empty() {
-        "nothing that is known to forbid them is set; ask the host's security module".to_owned()
+        "no known setting forbids user namespaces; check the host's security module".to_owned()
     } else {
         found.join("; ")
     }
@@ -45,12 +46,12 @@ fn is_filtered(read: &dyn Fn(&str) -> Option<String>) -> bool {
     mode.is_some_and(|mode| mode.trim() == "2")
 }
 
-/// Adds to what is missing for want of a namespace why that is.
+/// Adds the cause to each layer that is missing because a namespace could not be created.
 pub(crate) fn explain(layers: &mut [(Layer, Found)], privilege: &Privilege) {
     let cause = match &privilege.user_namespace {
-        Found::No(why) => format!("there is no user namespace to make it in: {why}"),
+        Found::No(why) => format!("it needs a user namespace, which is unavailable: {why}"),
         Found::Yes(_) if is_filtered(&|file| std::fs::read_to_string(file).ok()) => {
-            format!("{FILTER} has to allow cgroup, ipc, mnt, net, pid, user and uts")
+            format!("{FILTER} must allow cgroup, ipc, mnt, net, pid, user and uts")
         }
         Found::Yes(_) => return,
     };
@@ -94,8 +95,8 @@ mod tests {
             ),
             (
                 &[("/proc/self/status", "Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t9\n")],
-                "a filter of system calls is in force here: a unit's RestrictNamespaces= has to \
-                 allow `user`, a container's filter unshare(2)",
+                "a system call filter is in force: RestrictNamespaces= of the unit must allow \
+                 `user`, the filter of a container unshare(2)",
             ),
             (
                 &[
@@ -104,7 +105,7 @@ mod tests {
                     ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "0\n"),
                     ("/proc/self/status", "Name:\tx\nSeccomp:\t0\n"),
                 ],
-                "nothing that is known to forbid them is set; ask the host's security module",
+                "no known setting forbids user namespaces; check the host's security module",
             ),
         ] {
             assert_eq!(on(host), said);
@@ -121,7 +122,7 @@ mod tests {
         let user_namespace = Found::No("forbidden".into());
         explain(&mut layers, &Privilege { privileged: false, user_namespace });
         let details: Vec<&str> = layers.iter().map(|(_, found)| found.detail()).collect();
-        let mount = "EPERM; there is no user namespace to make it in: forbidden";
+        let mount = "EPERM; it needs a user namespace, which is unavailable: forbidden";
         assert_eq!(details, [mount, "EPERM", "here"]);
     }
 }

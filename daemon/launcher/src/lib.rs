@@ -1,5 +1,6 @@
-//! The launcher: the only room with privilege. It hears plans from the broker and nothing else,
-//! holds each against the ceiling, and starts the cells that take the steps. One thread.
+//! The launcher: the only process with privilege. It receives plans from the broker and nothing
+//! else, checks each against the ceiling, and starts the cells that run the steps. It has one
+//! thread.
 
 pub mod arguments;
 pub mod audit;
@@ -7,6 +8,7 @@ pub mod audit;
 mod aside;
 mod blank;
 mod cgroup;
+mod descriptors;
 mod error;
 mod facts;
 mod hierarchy;

@@ -1,17 +1,18 @@
-//! `palisade-launcher`: started by the broker with their socket as standard input, or by systemd
-//! with the listening socket there.
+//! `palisade-launcher`: started by the broker with a connected socket as standard input, or by
+//! systemd with a listening socket there.
 
-use palisade_launcher::arguments::{self, Parsed};
+use palisade_launcher::arguments::{self, CommandLineAction};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // It is started by a descriptor, whose number the kernel takes for its name.
+    // The program is executed through a descriptor, and the kernel would use its number as the
+    // name.
     rustix::thread::set_name(c"palisade-launcher").unwrap_or_default();
     let kernel_audit = std::env::var("PALISADE_KERNEL_AUDIT").ok();
     let options = match arguments::parse(std::env::args().skip(1), kernel_audit) {
-        Ok(Parsed::Run(options)) => options,
-        Ok(Parsed::KeepAudit) => return ended(palisade_launcher::audit::keep()),
-        Ok(Parsed::Help) => {
+        Ok(CommandLineAction::Run(options)) => options,
+        Ok(CommandLineAction::KeepAudit) => return ended(palisade_launcher::audit::keep()),
+        Ok(CommandLineAction::Help) => {
             print!("{}", arguments::HELP);
             return ExitCode::SUCCESS;
         }

@@ -1,5 +1,5 @@
-//! Puts the launcher into a PID namespace of its own: when it ends, for whatever reason, the
-//! kernel kills everything in there, which is every cell and everything they run. The process that
+//! Moves the launcher into its own PID namespace. When the launcher ends, for whatever reason, the
+//! kernel kills everything in that namespace: every cell and everything they run. The process that
 //! was started stays outside and only waits.
 #![allow(clippy::disallowed_methods)]
 
@@ -9,7 +9,7 @@ use crate::{
     error::LauncherError,
     hierarchy,
     privilege::{self, Privilege},
-    pulse::{Manager, PULSE, Pulse},
+    pulse::{PULSE, ServiceManager, WatchdogBeat},
 };
 use nix::sched::{CloneFlags, unshare};
 use palisade_plan::Found;
@@ -23,23 +23,24 @@ use std::{
 const SYSTEM: &str = "system";
 const USER: &str = "user";
 
-/// This very program, whatever has become of its name.
+/// This very program, even if its file was renamed or replaced.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Where this process stands.
-pub(crate) enum Nest {
-    /// Outside: the inner launcher has ended with this.
+/// The role of this process: the outer or the inner launcher.
+pub(crate) enum LauncherRole {
+    /// The outer launcher: the inner one has ended with this status.
     Ended(ExitStatus),
-    /// Inside, or without a namespace to go into: go on.
-    Here(Privilege, Option<Keeper>, Box<Pulse>),
+    /// The inner launcher, or the only one if there is no namespace to enter: continue.
+    Here(Privilege, Option<AuditKeeper>, Box<WatchdogBeat>),
 }
 
-/// Keeps the kernel's audit on; puts it back when this is dropped, or this process ends.
+/// A process that keeps the kernel's audit enabled. It restores the earlier state when this is
+/// dropped, or when this process ends.
 #[derive(Debug)]
-pub(crate) struct Keeper(Child);
+pub(crate) struct AuditKeeper(Child);
 
-impl Keeper {
-    /// Starts it, while there is still the privilege for that.
+impl AuditKeeper {
+    /// Starts the keeper, while this process still has the privilege for that.
     fn start() -> Result<Self, String> {
         let mut keeper = Command::new(OWN_PROGRAM)
             .arg0("palisade-launcher")
@@ -65,40 +66,41 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for AuditKeeper {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         self.0.wait().map(drop).unwrap_or_default();
     }
 }
 
-/// Settles privilege, then goes inside.
-pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
+/// Determines the privilege, then enters the PID namespace.
+pub(crate) fn enter(options: &Options) -> Result<LauncherRole, LauncherError> {
     if let Some(settled) = &options.inside {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|e| LauncherError::Kernel("parent death signal", e))?;
-        let pulse = Box::new(Pulse::new(options.pulse));
-        return Ok(Nest::Here(told(settled), None, pulse));
+        let pulse = Box::new(WatchdogBeat::new(options.pulse));
+        return Ok(LauncherRole::Here(told(settled), None, pulse));
     }
-    // First: whatever is started from here on must not be in the group that is shared out.
+    // This comes first: nothing started from here on may be in the group whose controllers are
+    // distributed.
     aside::step_aside();
     let keeper = match options.kernel_audit {
-        KernelAudit::Enable => Some(Keeper::start()),
+        KernelAudit::Enable => Some(AuditKeeper::start()),
         KernelAudit::Use | KernelAudit::Off => None,
     };
     let (keeper, trouble) = match keeper.transpose() {
         Ok(keeper) => (keeper, None),
         Err(why) => {
-            eprintln!("palisade-launcher: the kernel's audit is not turned on: {why}");
+            eprintln!("palisade-launcher: kernel audit could not be turned on: {why}");
             (None, Some(why))
         }
     };
     hierarchy::share_v1_roots();
     let privilege = privilege::settle(options.claim)?;
-    let manager = Manager::of_environment().map_err(LauncherError::Nest)?;
-    // Where there are no PID namespaces, facts and receipts say so; a profile must allow it.
+    let manager = ServiceManager::of_environment().map_err(LauncherError::Nest)?;
+    // Without PID namespaces, facts and receipts say so, and a profile must allow it.
     if !privilege.user_namespace.is_yes() || unshare(CloneFlags::CLONE_NEWPID).is_err() {
-        return Ok(Nest::Here(privilege, keeper, Box::new(Pulse::alone(manager))));
+        return Ok(LauncherRole::Here(privilege, keeper, Box::new(WatchdogBeat::alone(manager))));
     }
     let mut command = Command::new(OWN_PROGRAM);
     command
@@ -112,17 +114,17 @@ pub(crate) fn enter(options: &Options) -> Result<Nest, LauncherError> {
         command.args([PULSE, &manager.millis()]).stdout(Stdio::piped());
     }
     let mut inner = command.spawn().map_err(LauncherError::Nest)?;
-    // The inner launcher alone holds the socket, so that its end is seen as the launcher's end.
+    // Only the inner launcher holds the socket, so that its end is seen as the launcher's end.
     let null = std::fs::File::open("/dev/null").map_err(LauncherError::Nest)?;
     rustix::stdio::dup2_stdin(&null).map_err(|e| LauncherError::Kernel("dup2", e))?;
     if let (Some(manager), Some(said)) = (&manager, inner.stdout.take()) {
         manager.relay(said);
     }
-    // What keeps the audit on ends with this, after the cells.
-    Ok(Nest::Ended(match inner.wait() {
+    // The keeper of the audit ends with this process, after the cells.
+    Ok(LauncherRole::Ended(match inner.wait() {
         Ok(ended) => ended,
-        // Whoever started the daemon ignored SIGCHLD: the kernel has collected the inner launcher
-        // by itself and kept no status. That it has ended is all there is to know.
+        // Whoever started the daemon ignored SIGCHLD, so the kernel reaped the inner launcher
+        // itself and kept no status. All that is known is that it has ended.
         Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {
             ExitStatus::default()
         }
@@ -138,7 +140,7 @@ fn told(settled: &str) -> Privilege {
     }
 }
 
-/// The status of this process is the inner launcher's.
+/// Turns the inner launcher's status into this process's result.
 pub(crate) fn status(ended: ExitStatus) -> Result<(), LauncherError> {
     match (ended.code(), ended.signal()) {
         (Some(0), _) => Ok(()),

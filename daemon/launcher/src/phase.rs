@@ -1,26 +1,27 @@
-//! What the broker may ask now. Anything else ends the conversation.
+//! The phase of the conversation, which decides what requests the broker may make. Any other
+//! request ends the conversation.
 
 use palisade_plan::{BUILD_ID, launcher::Request};
 
-/// Where the conversation stands.
+/// The state of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// `Hello` is next, once, with this build's id.
+    /// `Hello` is expected, once, with this build's id.
     Greeting,
-    /// Sessions may be made and ended.
+    /// Sessions may be created and ended.
     Serving,
 }
 
 impl Phase {
-    /// The phase after a request, or why it may not be made.
+    /// Returns the phase after a request, or why the request is not allowed now.
     pub(crate) fn allows(self, request: &Request) -> Result<Self, String> {
         match (self, request) {
             (Self::Greeting, Request::Hello { build_id }) if build_id == BUILD_ID => {
                 Ok(Self::Serving)
             }
             (Self::Greeting, Request::Hello { build_id }) => Err(format!(
-                "the broker is of build {build_id} and the launcher of build {BUILD_ID}; install \
-                 and restart both from one release"
+                "the broker is build {build_id}, but the launcher is build {BUILD_ID}; install \
+                 both from the same release and restart both"
             )),
             (
                 Self::Serving,

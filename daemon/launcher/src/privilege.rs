@@ -1,19 +1,19 @@
-//! Which privilege the launcher has, and giving up all of it that is not needed.
+//! Determines the launcher's privilege, and gives up everything that is not needed.
 
-use crate::{hindrance, spawn::Begins};
+use crate::{hindrance, spawn::StartIdentity};
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sched::{CloneFlags, unshare};
 use palisade_plan::{Found, MountRights};
 
-/// The capabilities that the launcher and the first steps of a cell need, each for one reason.
+/// The capabilities that the launcher and the first steps of a cell need, each with its reason.
 pub(crate) const NEEDED: [Capability; 8] = [
-    // Namespaces and mounts.
+    // Creating namespaces and mounts.
     Capability::CAP_SYS_ADMIN,
     // Entering another mount namespace.
     Capability::CAP_SYS_CHROOT,
-    // Taking on the session's user.
+    // Switching to the session's user.
     Capability::CAP_SETUID,
-    // Taking on the session's group, and giving up the others.
+    // Switching to the session's group, and dropping the others.
     Capability::CAP_SETGID,
     // Emptying the bounding set and locking the securebits.
     Capability::CAP_SETPCAP,
@@ -21,43 +21,45 @@ pub(crate) const NEEDED: [Capability; 8] = [
     Capability::CAP_NET_ADMIN,
     // Ending cells, which run as other users.
     Capability::CAP_KILL,
-    // Seeing who owns a workspace that root asked for.
+    // Finding the owner of a workspace that root asked for.
     Capability::CAP_DAC_READ_SEARCH,
 ];
 
-/// Kept where they are there, and done without where they are not.
+/// Capabilities that are kept if the launcher has them, and not required.
 const WELCOME: [Capability; 2] = [
-    // Listening for the kernel's records of what it refused.
+    // Receiving the kernel's records of denials.
     Capability::CAP_AUDIT_READ,
-    // Root's own sessions: overlays are mounted in a user namespace that has the session's user, and one
-    // that has root takes this.
+    // Needed for root's own sessions: overlays are mounted in a user namespace that maps the
+    // session's user, and mapping root requires this.
     Capability::CAP_SETFCAP,
 ];
 
-/// Kept by an ordinary user's launcher alone, in a user namespace that has nobody else: the directory in
-/// which overlayfs works on a transaction, which nobody may enter, not even its owner.
+/// A capability that only an ordinary user's launcher keeps, in a user namespace without any other
+/// user. It is needed for the directory in which overlayfs works on a transaction, which nobody may
+/// enter, not even its owner.
 const OVER_OWN_FILES: Capability = Capability::CAP_DAC_OVERRIDE;
 
-/// Whose launcher the command line says that this is.
+/// The command line's claim whose launcher this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// Root's is the system's; anybody else's, and one that lacks something, is its user's own.
+    /// Not given. A launcher that runs as root and lacks nothing is the system's; any other is its
+    /// user's own.
     Unsaid,
-    /// The system's, whoever it runs as: it must have what that takes.
+    /// The system's, whatever user it runs as. It must have all the capabilities.
     System,
 }
 
-/// What the launcher may do.
+/// The launcher's privilege.
 #[derive(Debug, Clone)]
 pub(crate) struct Privilege {
-    /// May take on other users' identities.
+    /// Whether it may switch to other users' identities.
     pub(crate) privileged: bool,
-    /// The user namespace it stands in, or why not.
+    /// The user namespace it is in, or why there is none.
     pub(crate) user_namespace: Found,
 }
 
 impl Privilege {
-    /// The system's.
+    /// Returns the privilege of the system's launcher.
     pub(crate) fn system() -> Self {
         Self {
             privileged: true,
@@ -65,7 +67,7 @@ impl Privilege {
         }
     }
 
-    /// Whose rights its cells lay layers with.
+    /// Returns the rights with which its cells mount overlays.
     pub(crate) const fn mount_rights(&self) -> MountRights {
         match self.privileged {
             true => MountRights::Session,
@@ -73,31 +75,31 @@ impl Privilege {
         }
     }
 
-    /// Whom its cells begin as.
-    pub(crate) fn cells_begin(&self) -> Begins {
+    /// Returns the identity with which its cells begin.
+    pub(crate) fn cells_begin(&self) -> StartIdentity {
         match (self.privileged, nix::unistd::geteuid().is_root()) {
-            (true, false) => Begins::AsRoot,
-            (true, true) | (false, _) => Begins::AsLauncher,
+            (true, false) => StartIdentity::AsRoot,
+            (true, true) | (false, _) => StartIdentity::AsLauncher,
         }
     }
 }
 
-/// Why privilege could not be arranged.
+/// Why the privilege could not be determined or reduced.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
     /// The capability sets could not be changed.
     #[error("capabilities: {0}")]
     Capabilities(#[from] caps::errors::CapsError),
-    /// The system's launcher, without what that takes.
+    /// The system's launcher lacks capabilities.
     #[error(
-        "this is the system's launcher (--system) and lacks {0}; as a service it has what its unit \
-         lists, in AmbientCapabilities= and in CapabilityBoundingSet="
+        "the system's launcher (--system) lacks {0}; its unit must list them in \
+         AmbientCapabilities= and in CapabilityBoundingSet="
     )]
     Missing(String),
 }
 
-/// Finds out what privilege there is, enters a user namespace where there is none, and gives up
-/// what is not needed. Called first, before anything is heard.
+/// Determines the privilege, enters a user namespace if there is none, and gives up what is not
+/// needed. Called first, before any message is read.
 pub(crate) fn settle(claim: Claim) -> Result<Privilege, PrivilegeError> {
     let missing = missing(&caps::read(None, CapSet::Effective)?);
     let root = nix::unistd::geteuid().is_root();
@@ -119,14 +121,15 @@ pub(crate) fn settle(claim: Claim) -> Result<Privilege, PrivilegeError> {
     Ok(privilege)
 }
 
-/// The names of those needed that are not there.
+/// Returns the names of needed capabilities that are missing.
 fn missing(effective: &CapsHashSet) -> Option<String> {
     let missing = NEEDED.iter().filter(|needed| !effective.contains(needed));
     let names: Vec<_> = missing.map(ToString::to_string).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// A user namespace in which this user is itself and has capabilities over what it makes there.
+/// Enters a user namespace in which this user is mapped to itself and has capabilities over what it
+/// creates there.
 fn enter_user_namespace() -> Result<(), String> {
     let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
     let why = hindrance::of_user_namespaces;
@@ -140,8 +143,9 @@ fn enter_user_namespace() -> Result<(), String> {
     write("/proc/self/gid_map", format!("{gid} {gid} 1"))
 }
 
-/// The needed ones in every set (ambient, so that a cell has them for its first steps where the
-/// launcher is not root), and no others, not even to be had by executing.
+/// Keeps the needed capabilities in every set and drops all others for good, also from the bounding
+/// set. They are kept in the ambient set so that a cell has them for its first steps if the
+/// launcher is not root.
 fn keep_only_needed(privileged: bool) -> Result<(), PrivilegeError> {
     let mut needed: CapsHashSet = NEEDED.into_iter().collect();
     for welcome in WELCOME.into_iter().chain((!privileged).then_some(OVER_OWN_FILES)) {
@@ -173,6 +177,6 @@ mod tests {
         effective.remove(&Capability::CAP_SYS_CHROOT);
         assert_eq!(missing(&effective), Some("CAP_SYS_CHROOT, CAP_KILL".to_owned()));
         let error = PrivilegeError::Missing(missing(&effective).unwrap()).to_string();
-        assert!(error.contains("(--system) and lacks CAP_SYS_CHROOT, CAP_KILL; "), "{error}");
+        assert!(error.contains("(--system) lacks CAP_SYS_CHROOT, CAP_KILL; "), "{error}");
     }
 }

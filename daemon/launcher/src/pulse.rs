@@ -1,6 +1,6 @@
 //! Tells the service manager that the launcher is ready and alive. The inner launcher, which does
-//! the work, beats on its standard output; the outer one, whom the manager knows, passes that on. One
-//! that stands alone tells it itself.
+//! the work, writes beats to its standard output. The outer one, which the manager knows, passes
+//! them on. A launcher without an inner one tells the manager itself.
 
 use rustix::event::Timespec;
 use std::{
@@ -16,42 +16,43 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tells the inner launcher how often to beat, in milliseconds.
+/// The option that tells the inner launcher how often to beat, in milliseconds.
 pub(crate) const PULSE: &str = "--pulse";
 
-/// Said once by the inner launcher.
+/// The beat that the inner launcher sends once, when it is ready.
 const READY: u8 = b'R';
-/// Said again and again.
+/// The beat that it repeats while it is alive.
 const ALIVE: u8 = b'A';
-/// How often, if nobody asks for it.
+/// The interval if the manager has no watchdog.
 const SELDOM: Duration = Duration::from_secs(3600);
 
-/// The inner launcher's.
+/// The beats of the launcher that does the work.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse {
+pub(crate) struct WatchdogBeat {
     every: Option<Duration>,
     last: Option<Instant>,
-    /// Who hears it, where there is no outer launcher to pass it on.
-    manager: Option<Manager>,
+    /// The manager, if there is no outer launcher to pass beats on.
+    manager: Option<ServiceManager>,
 }
 
-impl Pulse {
-    /// One that beats this often, if somebody listens.
+impl WatchdogBeat {
+    /// Creates a pulse that beats at this interval, or never.
     pub(crate) const fn new(every: Option<Duration>) -> Self {
         Self { every, last: None, manager: None }
     }
 
-    /// That of a launcher which stands alone, since it can not go into a PID namespace.
-    pub(crate) fn alone(manager: Option<Manager>) -> Self {
+    /// Creates the pulse of a launcher that has no inner one, because it can not enter a PID
+    /// namespace.
+    pub(crate) fn alone(manager: Option<ServiceManager>) -> Self {
         Self { every: manager.as_ref().map(|manager| manager.every), last: None, manager }
     }
 
-    /// How long the launcher may wait for something to happen.
+    /// Returns how long the launcher may wait for an event.
     pub(crate) fn patience(&self) -> Option<Timespec> {
         self.every.and_then(|every| Timespec::try_from(every).ok())
     }
 
-    /// Beats, if it is time. The first beat says that the launcher is ready.
+    /// Sends a beat if it is due. The first beat says that the launcher is ready.
     pub(crate) fn beat(&mut self) {
         let Some(every) = self.every else { return };
         let now = Instant::now();
@@ -66,22 +67,22 @@ impl Pulse {
         }
         let mut stdout = io::stdout().lock();
         if let Err(error) = stdout.write_all(&[beat]).and_then(|()| stdout.flush()) {
-            eprintln!("palisade-launcher: the outer launcher does not listen: {error}");
+            eprintln!("palisade-launcher: can not write to the outer launcher: {error}");
             self.every = None;
         }
     }
 }
 
-/// The outer launcher's: the service manager.
+/// The service manager.
 #[derive(Debug)]
-pub(crate) struct Manager {
+pub(crate) struct ServiceManager {
     socket: UnixDatagram,
     address: SocketAddr,
     every: Duration,
 }
 
-impl Manager {
-    /// The one that started this program, if it wants to be told.
+impl ServiceManager {
+    /// Finds the manager that started this program, if it wants notifications.
     pub(crate) fn of_environment() -> io::Result<Option<Self>> {
         let Some(name) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
             return Ok(None);
@@ -95,12 +96,12 @@ impl Manager {
         Ok(Some(Self { socket: UnixDatagram::unbound()?, address, every }))
     }
 
-    /// How often the inner launcher is to beat.
+    /// Returns the interval of beats for the inner launcher, in milliseconds.
     pub(crate) fn millis(&self) -> String {
         self.every.as_millis().max(1).to_string()
     }
 
-    /// Passes on what the inner launcher says, until it ends.
+    /// Passes on the inner launcher's beats until it ends.
     pub(crate) fn relay(&self, mut inner: impl Read) {
         let mut beats = [0; 64];
         loop {
@@ -109,7 +110,7 @@ impl Manager {
                 Ok(length) => beats.get(..length).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    eprintln!("palisade-launcher: the inner launcher is not heard: {error}");
+                    eprintln!("palisade-launcher: can not read from the inner launcher: {error}");
                     return;
                 }
             };
@@ -117,7 +118,7 @@ impl Manager {
         }
     }
 
-    /// Says what beats mean.
+    /// Translates beats into notifications.
     fn hear(&self, said: &[u8]) {
         if said.contains(&READY) {
             self.tell("READY=1\nSTATUS=ready to start cells");
@@ -127,7 +128,7 @@ impl Manager {
 
     fn tell(&self, state: &str) {
         if let Err(error) = self.socket.send_to_addr(state.as_bytes(), &self.address) {
-            eprintln!("palisade-launcher: the service manager could not be told: {error}");
+            eprintln!("palisade-launcher: the service manager could not be notified: {error}");
         }
     }
 }
@@ -141,7 +142,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();
-        let outer = Manager {
+        let outer = ServiceManager {
             socket: UnixDatagram::unbound().unwrap(),
             address: SocketAddr::from_pathname(&path).unwrap(),
             every: Duration::from_secs(1),
@@ -163,12 +164,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let listening = UnixDatagram::bind(&path).unwrap();
-        let mut pulse = Pulse::alone(Some(Manager {
+        let mut pulse = WatchdogBeat::alone(Some(ServiceManager {
             socket: UnixDatagram::unbound().unwrap(),
             address: SocketAddr::from_pathname(&path).unwrap(),
             every: Duration::from_secs(3600),
         }));
-        // The second is not due yet.
+        // The second beat is not due yet.
         pulse.beat();
         pulse.beat();
         let mut heard = [0; 64];
@@ -178,12 +179,12 @@ mod tests {
         listening.set_nonblocking(true).unwrap();
         let none = listening.recv(&mut heard).unwrap_err();
         assert_eq!(none.kind(), io::ErrorKind::WouldBlock);
-        assert!(Pulse::alone(None).patience().is_none());
+        assert!(WatchdogBeat::alone(None).patience().is_none());
     }
 
     #[test]
     fn nobody_listens_to_a_launcher_without_a_manager() {
-        let mut pulse = Pulse::default();
+        let mut pulse = WatchdogBeat::default();
         pulse.beat();
         assert_eq!((pulse.last, pulse.patience().is_none()), (None, true));
     }

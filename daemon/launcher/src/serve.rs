@@ -1,18 +1,19 @@
-//! Serves one broker at a time: what it asks, in order; and what its cells do meanwhile.
+//! Serves one broker at a time: answers its requests in order, and handles events of its cells.
 
 mod answer;
 mod wait;
 
 use crate::{
     arguments::{KernelAudit, Options},
-    blank::Blank,
+    blank::PrestartedSession,
     cgroup::Cgroups,
     error::LauncherError,
-    facts, identity,
-    nest::{self, Nest},
+    facts,
+    identity::{self, ClientSocket},
+    nest::{self, LauncherRole},
     phase::Phase,
     privilege::Privilege,
-    pulse::Pulse,
+    pulse::WatchdogBeat,
     session::Session,
     spawn::{Process, Spawner},
     store::Stores,
@@ -35,38 +36,42 @@ use std::{
     os::fd::{AsFd as _, OwnedFd},
 };
 
-/// The launcher.
+/// The socket on which clients connect to the service.
+const AGENT_SOCKET: &str = "/run/palisade/agent.sock";
+
+/// The state of the launcher.
 #[derive(Debug)]
 struct Launcher {
     ceiling: Ceiling,
     facts: Facts,
-    /// The kernel's audit records, which the broker reads.
+    /// The socket with the kernel's audit records, which the broker reads.
     records: Option<OwnedFd>,
     spawner: Spawner,
     cgroups: Cgroups,
-    blank: Option<Blank>,
-    pulse: Pulse,
+    blank: Option<PrestartedSession>,
+    pulse: WatchdogBeat,
     stores: Stores,
     uids: Uids,
+    client_socket: Option<ClientSocket>,
     sessions: BTreeMap<SessionNumber, Session>,
 }
 
-/// Runs until the broker is gone; with a listening socket, until the end of the service.
+/// Runs until the broker is gone or, with a listening socket, until the service ends.
 ///
 /// # Errors
-/// If nothing can be served.
+/// If the launcher can not serve.
 pub fn run(options: Options) -> Result<(), LauncherError> {
     let ended = match nest::enter(&options) {
-        Ok(Nest::Ended(ended)) => nest::status(ended),
-        Ok(Nest::Here(privilege, _keeper, pulse)) => serve(options, &privilege, *pulse),
+        Ok(LauncherRole::Ended(ended)) => nest::status(ended),
+        Ok(LauncherRole::Here(privilege, _keeper, pulse)) => serve(options, &privilege, *pulse),
         Err(error) => Err(error),
     };
     ended.inspect_err(tell_broker)
 }
 
-/// Has the broker that started this launcher know why it is not served, so that it need not guess.
+/// Tells the broker that started this launcher why it is not served, so that it need not guess.
 fn tell_broker(error: &LauncherError) {
-    // These are of a broker that was served.
+    // These errors concern a broker that was served.
     if matches!(error, LauncherError::Broker(_) | LauncherError::Refused(_)) {
         return;
     }
@@ -81,9 +86,13 @@ fn tell_broker(error: &LauncherError) {
     }
 }
 
-fn serve(options: Options, privilege: &Privilege, pulse: Pulse) -> Result<(), LauncherError> {
+fn serve(
+    options: Options,
+    privilege: &Privilege,
+    pulse: WatchdogBeat,
+) -> Result<(), LauncherError> {
     let uids = Uids::new(options.ceiling.session_uids)?;
-    // Cgroup directories are looked into by the broker.
+    // The broker reads the cgroup directories.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)
         .map_err(|_| LauncherError::NoSocket)?;
@@ -95,7 +104,7 @@ fn serve(options: Options, privilege: &Privilege, pulse: Pulse) -> Result<(), La
         None => Search::usual().open("palisade-cell")?,
     };
     let cgroups = Cgroups::find();
-    // Not earlier: a process that is out of reach of others can not write its own id maps either.
+    // Not earlier: a process that is not dumpable can not write its own id maps either.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| LauncherError::Kernel("undumpable", e))?;
     let spawner = Spawner::new(cell, privilege.cells_begin())?;
@@ -106,15 +115,16 @@ fn serve(options: Options, privilege: &Privilege, pulse: Pulse) -> Result<(), La
             facts.records = Found::No("--kernel-audit is off".to_owned());
         }
         (KernelAudit::Enable, Some(why)) if facts.records.is_yes() => {
-            facts.records = Found::Yes(format!("audit could not be turned on: {why}"));
+            facts.records = Found::Yes(format!("kernel audit could not be turned on: {why}"));
         }
         (KernelAudit::Use | KernelAudit::Enable, _) => {}
     }
     let mut ceiling = options.ceiling;
     if !listening {
-        // Not a service: whoever started this may have sessions, root among them.
+        // This is not a service: whoever started it may have sessions, including root.
         ceiling.allow_root = AllowRoot::Yes;
     }
+    let service_socket = listening.then(|| ClientSocket::AcceptedOn(AGENT_SOCKET.into()));
     ceiling.network = network(options.allow_ports, privilege);
     facts.ports = facts::ports(&facts, &ceiling.network);
     let mut stores = Stores::open(options.store, &spawner, privilege.mount_rights());
@@ -129,6 +139,7 @@ fn serve(options: Options, privilege: &Privilege, pulse: Pulse) -> Result<(), La
         pulse,
         stores,
         uids,
+        client_socket: options.client_socket.or(service_socket),
         sessions: BTreeMap::new(),
     };
     let result = if listening {
@@ -141,7 +152,8 @@ fn serve(options: Options, privilege: &Privilege, pulse: Pulse) -> Result<(), La
     result
 }
 
-/// What a session may reach of this network. Whose launcher has no privilege has all of it anyway.
+/// Returns the ports that a session may connect to. A user's own launcher adds no restriction,
+/// since the user can connect to any port anyway.
 fn network(said: Option<Reach>, privilege: &Privilege) -> Reach {
     match (said, privilege.privileged) {
         (Some(said), _) => said,
@@ -151,7 +163,7 @@ fn network(said: Option<Reach>, privilege: &Privilege) -> Reach {
 }
 
 impl Launcher {
-    /// Serves brokers that connect, one after another.
+    /// Serves the brokers that connect, one after another.
     fn accept(&mut self, listener: &OwnedFd, user: Option<&str>) -> Result<(), LauncherError> {
         let allowed = match user {
             None => 0,
@@ -195,12 +207,13 @@ impl Launcher {
         }
     }
 
-    /// Serves one broker until it goes.
+    /// Serves one broker until it disconnects.
     fn serve(&mut self, broker: &Datagrams) -> Result<(), LauncherError> {
         let mut phase = Phase::Greeting;
         let mut attempt = Attempt::Worthwhile;
         loop {
-            // Making a blank takes longer than what a new session waits for: that goes first.
+            // Starting processes ahead takes longer than a new session should wait, so the session
+            // goes first.
             let wanted = self.blank.is_none() || self.sessions.values().any(Session::lacks_spare);
             let idle = wanted
                 && attempt == Attempt::Worthwhile
@@ -242,15 +255,16 @@ impl Launcher {
         }
     }
 
-    /// Every process that belongs to a session, or waits for one.
+    /// Returns every process that belongs to a session, or waits for one.
     fn known(&self) -> Vec<rustix::process::Pid> {
         let blank = self.blank.iter().flat_map(|blank| [&blank.files, &blank.runner]);
         let sessions = self.sessions.values().flat_map(Session::processes);
         sessions.chain(blank).chain(self.stores.processes()).map(Process::pid).collect()
     }
 
-    /// Makes the process of a session's next transaction, or the next session's processes, while
-    /// nothing else is to be done. If it can not be done now, who needs them says why.
+    /// Starts the process for a session's next transaction, or the processes for the next session,
+    /// while there is nothing else to do. If that fails now, the request that needs them reports
+    /// why.
     fn prepare_ahead(&mut self) -> Attempt {
         let made = match self.sessions.values_mut().find(|session| session.lacks_spare()) {
             Some(session) => session.refill(&self.spawner).is_ok(),
@@ -259,12 +273,12 @@ impl Launcher {
         if made { Attempt::Worthwhile } else { Attempt::Failed }
     }
 
-    fn make_blank(&mut self) -> Result<Blank, String> {
+    fn make_blank(&mut self) -> Result<PrestartedSession, String> {
         let cgroups = self.cgroups.make().map_err(|error| format!("cgroup: {error}"))?;
-        Blank::make(&self.spawner, cgroups)
+        PrestartedSession::make(&self.spawner, cgroups)
     }
 
-    /// Ends everything: the broker is gone, so nobody is left to bound or hear these cells.
+    /// Ends everything. The broker is gone, so nobody is left to control these cells.
     fn end(&mut self) {
         let sessions = std::mem::take(&mut self.sessions);
         sessions.values().for_each(Session::kill);
@@ -279,10 +293,10 @@ impl Launcher {
     }
 }
 
-/// Whether it is worthwhile to try to make a blank.
+/// The state of the attempts to start processes ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {
     Worthwhile,
-    /// It failed, and nothing has happened since that could have changed that.
+    /// The last try failed, and nothing has happened since that could change that.
     Failed,
 }

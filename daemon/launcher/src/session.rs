@@ -1,78 +1,80 @@
 //! The sessions of one broker: their processes, namespaces and cgroups.
 
 use crate::{
-    blank::Blank,
+    blank::PrestartedSession,
     cgroup::SessionCgroups,
     spawn::{Process, SpawnError, Spawner},
     store::Stores,
-    wanted::Wanted,
+    wanted::RunnerRequest,
 };
 use palisade_plan::{
     Facts, LaunchPlan, Role, Runs, Step, StepError, Upper,
     cell::{Report, Setup},
-    launcher::{Refusal, SessionNumber},
+    launcher::{Refusal, SessionNumber, Whose},
     steps,
 };
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// A runner, and the name of the directory on the disk that it was given.
+/// A runner, and the name of its directory on disk.
 #[derive(Debug)]
 pub(crate) struct Runner {
     process: Process,
     stored: Option<String>,
 }
 
-/// Whether a session's next runner is made ahead.
+/// The kinds of runners requested so far, which decide whether the next one is started ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    /// Nothing yet: its first runner is there.
+enum RequestedRunners {
+    /// Nothing yet: its first runner is already started.
     Nothing,
-    /// Runners, of which it hardly needs another.
+    /// Runners; it is unlikely to need another.
     Runners,
-    /// Transactions, each of which needs one.
+    /// Transactions; each of them needs a new process.
     Transactions,
 }
 
-/// A session.
+/// One session.
 #[derive(Debug)]
 pub(crate) struct Session {
+    whose: Whose,
     plan: LaunchPlan,
     runs: Runs,
     pub(crate) files: Option<Process>,
     pub(crate) runners: Vec<Runner>,
-    /// Directories on the disk of transactions that are over.
+    /// Directories on disk of transactions that have ended.
     left: Vec<String>,
-    /// Waits for its channel.
+    /// A process started ahead, which waits for its channel.
     spare: Option<Process>,
-    /// What it was asked for so far.
-    asked: Asked,
-    /// None until the cell has made them.
+    /// The kinds of runners requested so far.
+    asked: RequestedRunners,
+    /// The namespaces; `None` until the cell has created them.
     namespaces: Option<Vec<OwnedFd>>,
-    /// Runners that were asked for before that.
-    waiting: Vec<Wanted>,
+    /// Runners that were requested before the namespaces were created.
+    waiting: Vec<RunnerRequest>,
     cgroups: Option<SessionCgroups>,
-    /// It is ending: a process that came now would outlive it.
+    /// Whether the session is ending: a process started now would outlive it.
     over: bool,
 }
 
 impl Session {
-    /// Gives a blank its setup. The cell says to the broker when it is ready.
+    /// Gives the processes started ahead their setup. The cell tells the broker when it is ready.
     pub(crate) fn start(
         number: SessionNumber,
-        blank: Blank,
-        plan: LaunchPlan,
+        blank: PrestartedSession,
+        (whose, plan): (Whose, LaunchPlan),
         runs: Runs,
         facts: &Facts,
         channels: &[OwnedFd],
     ) -> Result<Self, Refusal> {
         let session = Self {
+            whose,
             plan,
             runs,
             files: Some(blank.files),
             runners: Vec::new(),
             left: Vec::new(),
             spare: Some(blank.runner),
-            asked: Asked::Nothing,
+            asked: RequestedRunners::Nothing,
             namespaces: None,
             waiting: Vec::new(),
             cgroups: blank.cgroups,
@@ -81,7 +83,7 @@ impl Session {
         match session.set_up_files(number, facts, channels) {
             Ok(()) => Ok(session),
             Err(refusal) => {
-                // It has had no transaction yet.
+                // The session has had no transaction yet, so there are no directories to delete.
                 session.end_now();
                 Err(refusal)
             }
@@ -111,7 +113,16 @@ impl Session {
         }
     }
 
-    /// The uid of its processes.
+    pub(crate) const fn whose(&self) -> Whose {
+        self.whose
+    }
+
+    /// Returns how many runners there are, or wait to be started.
+    pub(crate) const fn runner_count(&self) -> usize {
+        self.runners.len() + self.waiting.len()
+    }
+
+    /// Returns the uid of the session's processes.
     pub(crate) const fn uid(&self) -> u32 {
         self.runs.own.uid
     }
@@ -120,23 +131,23 @@ impl Session {
         self.cgroups.as_ref()
     }
 
-    /// Its first runner is not asked for yet.
+    /// Whether the session's first runner has not been requested yet.
     pub(crate) fn is_starting(&self) -> bool {
-        self.asked == Asked::Nothing && self.spare.is_some() && self.files.is_some()
+        self.asked == RequestedRunners::Nothing && self.spare.is_some() && self.files.is_some()
     }
 
-    /// Its next transaction would have to wait for a process.
+    /// Whether the next transaction would have to wait for a process.
     pub(crate) fn lacks_spare(&self) -> bool {
-        self.asked == Asked::Transactions && self.spare.is_none() && !self.over
+        self.asked == RequestedRunners::Transactions && self.spare.is_none() && !self.over
     }
 
-    /// Makes the process of its next transaction.
+    /// Starts the process for the next transaction.
     pub(crate) fn refill(&mut self, spawner: &Spawner) -> Result<(), Refusal> {
         self.spare = Some(self.process(spawner)?);
         Ok(())
     }
 
-    /// A process in its cgroups.
+    /// Starts a process in the session's cgroups.
     fn process(&self, spawner: &Spawner) -> Result<Process, Refusal> {
         let process = spawner.start().map_err(|error| Refusal::Spawn(error.to_string()))?;
         if let Some(Err(error)) = self.cgroups.as_ref().map(|cgroups| cgroups.add(process.pid())) {
@@ -147,20 +158,21 @@ impl Session {
         Ok(process)
     }
 
-    /// Still waiting to hear of the namespaces.
+    /// Whether the cell has not reported its namespaces yet.
     pub(crate) const fn is_waiting(&self) -> bool {
         self.namespaces.is_none() && self.files.is_some()
     }
 
-    /// Hears from the cell that its namespaces are made.
-    pub(crate) fn hear(&mut self) -> Vec<Wanted> {
+    /// Receives the cell's report that its namespaces are created; returns the runners that waited
+    /// for it.
+    pub(crate) fn hear(&mut self) -> Vec<RunnerRequest> {
         let Some(files) = &self.files else { return Vec::new() };
         match files.control.receive::<Report>() {
             Ok(Some((Report::Prepared, namespaces))) => {
                 self.namespaces = Some(namespaces);
                 std::mem::take(&mut self.waiting)
             }
-            // It failed, which it has told the broker, or it talks nonsense.
+            // The cell failed, which it has told the broker, or it sent an invalid report.
             Ok(Some((Report::Tried { .. }, _)) | None) | Err(_) => {
                 files.kill();
                 self.namespaces = Some(Vec::new());
@@ -170,11 +182,11 @@ impl Session {
         }
     }
 
-    /// Makes a runner, or notes that one is wanted once the namespaces are made.
+    /// Creates a runner, or queues the request until the namespaces are created.
     pub(crate) fn runner(
         &mut self,
         number: SessionNumber,
-        wanted: Wanted,
+        wanted: RunnerRequest,
         facts: &Facts,
         spawner: &Spawner,
         stores: &mut Stores,
@@ -197,19 +209,24 @@ impl Session {
             None => self.process(spawner)?,
         };
         self.asked = match (&wanted, self.asked) {
-            (Wanted::Transaction(..), _) | (_, Asked::Transactions) => Asked::Transactions,
-            (Wanted::Runner(_) | Wanted::Reader(_), Asked::Nothing | Asked::Runners) => {
-                Asked::Runners
+            (RunnerRequest::Transaction(..), _) | (_, RequestedRunners::Transactions) => {
+                RequestedRunners::Transactions
             }
+            (
+                RunnerRequest::Runner(_) | RunnerRequest::Reader(_),
+                RequestedRunners::Nothing | RequestedRunners::Runners,
+            ) => RequestedRunners::Runners,
         };
         let channels = u8::try_from(wanted.channels().len());
         let channels = channels.map_err(|error| Refusal::Spawn(error.to_string()))?;
         let access = self.plan.workspace.access;
         let upper = facts.overlay.upper(self.plan.transactions.upper, access);
         let stored = match (&wanted, upper) {
-            (Wanted::Transaction(..), Upper::Disk) => stores.take(self.runs.own),
+            (RunnerRequest::Transaction(..), Upper::Disk) => stores.take(self.runs.own),
             (
-                Wanted::Transaction(..) | Wanted::Runner(_) | Wanted::Reader(_),
+                RunnerRequest::Transaction(..)
+                | RunnerRequest::Runner(_)
+                | RunnerRequest::Reader(_),
                 Upper::Memory | Upper::Disk,
             ) => None,
         };
@@ -226,7 +243,7 @@ impl Session {
         result
     }
 
-    /// Ends it; `collect` says when nothing is left.
+    /// Begins to end the session; `collect` reports when nothing is left.
     pub(crate) fn begin_end(&mut self) {
         self.over = true;
         self.kill();
@@ -241,8 +258,8 @@ impl Session {
         self.files.iter().chain(runners).chain(&self.spare)
     }
 
-    /// Collects what has ended; says whether nothing is left. The end of the cell's first process
-    /// is the end of the session.
+    /// Reaps processes that have ended, and returns whether none is left. The session ends with the
+    /// cell's first process.
     pub(crate) fn collect(&mut self) -> bool {
         let left = &mut self.left;
         self.runners.retain_mut(|runner| {
@@ -262,12 +279,13 @@ impl Session {
         self.processes().next().is_none()
     }
 
-    /// The directories on the disk of transactions that are over.
+    /// Takes the directories on disk of transactions that have ended.
     pub(crate) fn take_left(&mut self) -> Vec<String> {
         std::mem::take(&mut self.left)
     }
 
-    /// Kills everything, waits for it, and removes the cgroups; gives what is left on the disk.
+    /// Kills everything, waits for it, and deletes the cgroups. Returns the directories that are
+    /// left on disk.
     pub(crate) fn end_now(mut self) -> Vec<String> {
         self.kill();
         self.processes().for_each(Process::collect);
@@ -277,7 +295,7 @@ impl Session {
         left
     }
 
-    /// Removes what is left when every process is gone.
+    /// Deletes the cgroups, when every process is gone.
     pub(crate) fn remove(self) {
         if let Some(cgroups) = self.cgroups {
             cgroups.remove();

@@ -1,4 +1,4 @@
-//! Starts the processes of cells. The only file of this crate that starts a process.
+//! Starts the processes of cells. This is the only file of the crate that starts cell processes.
 #![allow(clippy::disallowed_methods)]
 
 use nix::{
@@ -26,7 +26,7 @@ use std::{
 /// Why a cell's process could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// The kernel refused an act.
+    /// The kernel refused an operation.
     #[error("{0}: {1}")]
     Kernel(&'static str, #[source] io::Error),
     /// The setup could not be sent.
@@ -38,53 +38,55 @@ fn kernel<E: Into<io::Error>>(act: &'static str) -> impl FnOnce(E) -> SpawnError
     move |error| SpawnError::Kernel(act, error.into())
 }
 
-/// How long a process without a PID namespace may take to end what it has started.
+/// The time limit for a process without a PID namespace to end what it has started.
 const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
-/// Whether a process gets a PID namespace of its own.
+/// The PID namespace of a process: its own or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OwnPids {
-    /// It is the first process of one.
+    /// The process is the first one of a new namespace.
     Yes,
-    /// There are none to be had.
+    /// PID namespaces are unavailable.
     No,
 }
 
-/// Whom a process is when it takes its first step.
+/// The identity with which a process begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begins {
-    /// Who the launcher is.
+pub(crate) enum StartIdentity {
+    /// The launcher's own.
     AsLauncher,
     /// Root, with the launcher's capabilities.
     AsRoot,
 }
 
-/// Starts processes of one program, which is opened once: what was there at the start is what runs.
+/// Starts processes of one program. The program is opened once, so that what was there at the start
+/// is what runs.
 #[derive(Debug)]
 pub(crate) struct Spawner {
     program: Program,
     pids: OwnedFd,
     own_pids: OwnPids,
-    begins: Begins,
+    begins: StartIdentity,
 }
 
 impl Spawner {
-    /// Without PID namespaces, until [`Self::find_pids`] has found some.
-    pub(crate) fn new(program: Program, begins: Begins) -> Result<Self, SpawnError> {
+    /// Creates a spawner that uses no PID namespaces until [`Self::find_pids`] has found that it
+    /// can.
+    pub(crate) fn new(program: Program, begins: StartIdentity) -> Result<Self, SpawnError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let pids = rustix::fs::open("/proc/self/ns/pid", flags, Mode::empty())
             .map_err(kernel("open own PID namespace"))?;
         Ok(Self { program, pids, own_pids: OwnPids::No, begins })
     }
 
-    /// Whether there are PID namespaces: tried for real.
+    /// Finds out, by trying, whether PID namespaces can be created.
     pub(crate) fn find_pids(mut self) -> (Self, Result<(), io::Error>) {
         let found = unshare(CloneFlags::CLONE_NEWPID)
             .and_then(|()| setns(&self.pids, CloneFlags::CLONE_NEWPID))
             .map_err(io::Error::from);
         self.own_pids = if found.is_ok() { OwnPids::Yes } else { OwnPids::No };
         if self.own_pids == OwnPids::No {
-            // Kernels since 3.4 can; one that can not leaves strays to the host's first process.
+            // Kernels since 3.4 support this. On others, orphans go to the host's first process.
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
                 .unwrap_or_default();
         }
@@ -105,14 +107,14 @@ impl Spawner {
         }
         let child = Command::new(self.program.entry())
             .arg0("palisade-cell")
-            .args((self.begins == Begins::AsRoot).then_some(BEGIN_AS_ROOT))
+            .args((self.begins == StartIdentity::AsRoot).then_some(BEGIN_AS_ROOT))
             .env_clear()
             .current_dir("/")
             .stdin(theirs)
             .stdout(Stdio::null())
             .stderr(Stdio::inherit())
             .spawn();
-        // Later children are not to be born into this one.
+        // Later children must not start in this namespace.
         if self.own_pids == OwnPids::Yes {
             setns(&self.pids, CloneFlags::CLONE_NEWPID).map_err(kernel("own PID namespace"))?;
         }
@@ -124,7 +126,8 @@ impl Spawner {
         Ok(Process { pid, pidfd, control: Datagrams::new(ours), own_pids: self.own_pids })
     }
 
-    /// Without PID namespaces what a killed cell ran comes back to this process, and is ended here.
+    /// Ends orphans of killed cells, which are reparented to this process if there are no PID
+    /// namespaces.
     pub(crate) fn end_strays(&self, known: &[Pid]) {
         if self.own_pids == OwnPids::Yes {
             return;
@@ -136,7 +139,7 @@ impl Spawner {
                 return;
             }
             for stray in strays {
-                // Gone in between is what is wanted.
+                // If it has ended in between, that is fine.
                 rustix::process::kill_process(stray, Signal::KILL).unwrap_or_default();
                 collect(stray);
             }
@@ -144,7 +147,7 @@ impl Spawner {
     }
 }
 
-/// This process's children, as `/proc` lists them.
+/// Returns this process's children, as `/proc` lists them.
 fn children() -> Vec<Pid> {
     let own = rustix::process::getpid().as_raw_nonzero();
     let listed = std::fs::read_to_string(format!("/proc/self/task/{own}/children"));
@@ -175,30 +178,31 @@ impl Process {
         Ok(self.control.send(setup, fds)?)
     }
 
-    /// Kills it, and with it everything in its PID namespace. Without one only the process itself
-    /// knows what it has started: it is told to end that and itself, and killed if it does not.
+    /// Kills the process, and with it everything in its PID namespace. Without a PID namespace only
+    /// the process itself knows what it has started. It is then told to end that and itself, and
+    /// killed if it does not.
     pub(crate) fn kill(&self) {
         if self.own_pids == OwnPids::No && self.ends_when_told() {
             return;
         }
-        // ESRCH: it is gone, which is what is wanted; nothing else can come of SIGKILL by pidfd.
+        // ESRCH means that it is already gone. No other error is possible for SIGKILL by pidfd.
         rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL).unwrap_or_default();
     }
 
     fn ends_when_told(&self) -> bool {
-        // It is told by the end of its socket; one that is closed already has told it.
+        // The end of its socket tells it. If the socket is already closed, it has been told.
         rustix::net::shutdown(&self.control, Shutdown::Both).unwrap_or_default();
         let mut polled = [PollFd::new(&self.pidfd, PollFlags::IN)];
         rustix::event::poll(&mut polled, Some(&PATIENCE)).is_ok_and(|ended| ended > 0)
     }
 
-    /// Collects it if it has ended.
+    /// Reaps the process if it has ended.
     pub(crate) fn has_ended(&self) -> bool {
         let pid = nix::unistd::Pid::from_raw(self.pid.as_raw_nonzero().get());
         !matches!(waitpid(pid, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive))
     }
 
-    /// Waits for its end.
+    /// Waits until the process has ended.
     pub(crate) fn collect(&self) {
         collect(self.pid);
     }

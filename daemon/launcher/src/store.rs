@@ -1,9 +1,10 @@
-//! Where transactions may be kept on the disk: a directory of the launcher's own, with one in it for
-//! each. What is left when a transaction's process has ended is removed by a process of its own, so
-//! that nobody waits for it.
+//! The directory for transactions that are stored on disk, with a subdirectory for each. What is
+//! left when a transaction's process has ended is deleted by a separate process, so that nobody
+//! waits for it.
 //!
-//! Several launchers of one user share the place. Each holds a lock on its own directory for as long
-//! as it lives; what has no lock is what a killed one left, and goes when the next one starts.
+//! Several launchers of one user share the place. Each holds a lock on its own directory for as
+//! long as it lives. A directory without a lock was left by a killed launcher, and is deleted when
+//! the next one starts.
 
 use crate::spawn::{Process, Spawner};
 use palisade_plan::{Identity, MountRights, Role, Step, Store, cell::Setup};
@@ -19,37 +20,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the end of the launcher waits for what is being removed.
+/// The time that the launcher waits for deletions when it ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How many names are tried for the launcher's own directory.
+/// The number of names that are tried for the launcher's own directory.
 const TRIES: u32 = 64;
 
-/// The launcher's directory.
+/// The launcher's directories for transactions on disk.
 #[derive(Debug)]
 pub(crate) struct Stores {
-    /// Where all launchers of this user have theirs.
+    /// The directory in which all launchers of this user have theirs.
     place: Option<PathBuf>,
-    /// This one's, and its lock.
+    /// This launcher's directory, and its lock.
     own: Option<(PathBuf, OwnedFd)>,
     next: u64,
     sweeps: Vec<Sweep>,
-    /// Whose what transactions leave is.
+    /// With whose rights the leftovers of transactions are deleted.
     rights: MountRights,
 }
 
-/// A process that removes something.
+/// A process that deletes a directory.
 #[derive(Debug)]
 struct Sweep {
     process: Process,
-    /// Held until it is removed: nobody is to take it for their own.
+    /// Held until the directory is deleted, so that nobody else takes it.
     _lock: Option<OwnedFd>,
 }
 
 impl Stores {
-    /// Takes a place, if it is one that nobody else can write, and has removed what killed
-    /// launchers left there. One that can not be used is done without: transactions are then kept
-    /// in memory.
+    /// Uses a place if nobody else can write to it, and starts deleting what killed launchers left
+    /// there. A place that can not be used is ignored: transactions are then held in memory.
     pub(crate) fn open(place: Option<PathBuf>, spawner: &Spawner, rights: MountRights) -> Self {
         let usable = place.filter(|place| match open(place).and_then(check) {
             Ok(()) => true,
@@ -66,10 +66,10 @@ impl Stores {
         stores
     }
 
-    /// A directory for a transaction; none where there are none.
+    /// Returns a new directory for a transaction; `None` if transactions can not be stored on disk.
     pub(crate) fn take(&mut self, identity: Identity) -> Option<Store> {
         if self.own.is_none() {
-            // Done without, like a place that can not be used.
+            // If this fails, transactions are held in memory, as with a place that can not be used.
             self.own = own(self.place.as_deref()?)
                 .inspect_err(|why| eprintln!("palisade-launcher: --store: {why}"))
                 .ok();
@@ -79,7 +79,7 @@ impl Stores {
         Some(Store { directory: own.into(), name: self.next.to_string(), identity })
     }
 
-    /// Has a directory removed whose transaction is over.
+    /// Starts deleting the directory of a transaction that has ended.
     pub(crate) fn sweep(&mut self, name: String, spawner: &Spawner) {
         if let Some((own, _)) = &self.own {
             let own = own.clone();
@@ -90,29 +90,33 @@ impl Stores {
     fn sweep_in(&mut self, above: &Path, name: String, lock: Option<OwnedFd>, spawner: &Spawner) {
         let steps = vec![Step::Sweep { directory: above.into(), name, rights: self.rights }];
         let setup = Setup { role: Role::Sweep, session: 0, steps, channels: 0, scanned: 0 };
-        // What can not be removed now is removed at the next start.
+        // What can not be deleted now is deleted at the next start.
         let process = match spawner.start() {
             Ok(process) => process,
-            Err(error) => return eprintln!("palisade-launcher: sweep: {error}"),
+            Err(error) => {
+                return eprintln!(
+                    "palisade-launcher: can not delete a transaction's directory: {error}"
+                );
+            }
         };
         if let Err(error) = process.set_up(&setup, &[]) {
-            eprintln!("palisade-launcher: sweep: {error}");
+            eprintln!("palisade-launcher: can not delete a transaction's directory: {error}");
             process.kill();
         }
         self.sweeps.push(Sweep { process, _lock: lock });
     }
 
-    /// What removes something now.
+    /// Returns the processes that are deleting something now.
     pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
         self.sweeps.iter().map(|sweep| &sweep.process)
     }
 
-    /// Collects what has ended.
+    /// Reaps the processes that have ended.
     pub(crate) fn collect(&mut self) {
         self.sweeps.retain(|sweep| !sweep.process.has_ended());
     }
 
-    /// Waits a little for what is being removed, and removes the launcher's own directory.
+    /// Waits a little for deletions to finish, and deletes the launcher's own directory.
     pub(crate) fn finish(&mut self) {
         let until = Instant::now() + PATIENCE;
         for Sweep { process, .. } in self.sweeps.drain(..) {
@@ -125,7 +129,7 @@ impl Stores {
             process.collect();
         }
         if let Some((own, _)) = self.own.take() {
-            // What is in it still goes when the next launcher starts.
+            // If it is not empty, the next launcher deletes it.
             rustix::fs::unlinkat(CWD, &own, AtFlags::REMOVEDIR).unwrap_or_default();
         }
     }
@@ -137,7 +141,7 @@ fn open(directory: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat2(CWD, directory, flags, Mode::empty(), resolve)?)
 }
 
-/// Refuses a directory in which somebody else could put something in the way.
+/// Refuses a directory in which somebody else could place files.
 fn check(opened: OwnedFd) -> io::Result<()> {
     let stat = rustix::fs::fstat(&opened)?;
     let own = rustix::process::geteuid().as_raw();
@@ -152,7 +156,7 @@ fn check(opened: OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// A directory of this launcher's own, locked.
+/// Creates and locks a directory for this launcher.
 fn own(place: &Path) -> io::Result<(PathBuf, OwnedFd)> {
     for number in 0..TRIES {
         let directory = place.join(number.to_string());
@@ -161,7 +165,7 @@ fn own(place: &Path) -> io::Result<(PathBuf, OwnedFd)> {
             made => made?,
         }
         let opened = open(&directory)?;
-        // Another launcher may have taken it for one that was left, and have removed it.
+        // Another launcher may have taken it for a leftover and deleted it.
         let locked = rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).is_ok();
         if locked && rustix::fs::fstat(&opened)?.st_nlink > 0 {
             return Ok((directory, opened));
@@ -170,7 +174,7 @@ fn own(place: &Path) -> io::Result<(PathBuf, OwnedFd)> {
     Err(io::Error::other("too many launchers have a directory there"))
 }
 
-/// What killed launchers left: nobody holds its lock.
+/// Finds the directories that killed launchers left: nobody holds their locks.
 fn left(place: &Path) -> Vec<(PathBuf, String, OwnedFd)> {
     let Ok(entries) = std::fs::read_dir(place) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());

@@ -1,52 +1,53 @@
-//! Uids that are for sessions alone: one each, which nothing else on the host has while the session
-//! lives. Which numbers those are is root's to say; that nobody has them is looked at here, and again
-//! whenever the host's files of accounts changed.
+//! Uids reserved for sessions, one uid per session, which nothing else on the host has while the
+//! session lives. Root chooses the range. The launcher checks that nobody has these uids, and again
+//! whenever the host's account files have changed.
 
 use palisade_plan::{Identity, Runs, launcher::Refusal, uids::UidRange};
 use std::{collections::BTreeSet, fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
-/// What option says which they are.
+/// The option that sets the range.
 pub(crate) const OPTION: &str = "--session-uids";
 
-/// Where the host says who has which ids.
+/// The files that assign ids on the host.
 const FILES: [&str; 4] = ["/etc/passwd", "/etc/group", "/etc/subuid", "/etc/subgid"];
 
 /// Why the uids can not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UidsError {
-    /// Somebody has one of them.
+    /// Somebody has one of the uids.
     #[error(
-        "{OPTION} {range}: {file} gives {first} to {whose:?}; choose a range that nobody has, and keep \
-         it free (SUB_UID_MIN and SUB_UID_MAX of /etc/login.defs say where useradd looks for others)"
+        "{OPTION} {range}: {file} assigns {first} to {whose:?}; choose a range that no account \
+         has, and keep it free (SUB_UID_MIN and SUB_UID_MAX of /etc/login.defs say where useradd \
+         allocates ids)"
     )]
     Taken {
         /// The range.
         range: UidRange,
-        /// Where that is said.
+        /// The file that assigns it.
         file: &'static str,
-        /// The first of what is taken there.
+        /// The first id that is taken there.
         first: u32,
-        /// By whom.
+        /// The account or group that has it.
         whose: String,
     },
-    /// Who has which is not known.
-    #[error("{OPTION}: read {0}: {1}; without it nobody knows whose the uids are")]
+    /// The file could not be read, so it is not known who has the ids.
+    #[error("{OPTION}: can not read {0}: {1}; without it the owners of the uids are unknown")]
     Read(&'static str, #[source] io::Error),
 }
 
-/// How a file was when it was read.
-type Seen = Option<(u64, u64, i64, i64)>;
+/// The identity of a file when it was read, by which a change is noticed.
+type FileIdentity = Option<(u64, u64, i64, i64)>;
 
-/// The uids, and which comes next.
+/// The range of uids, and the next one to use.
 #[derive(Debug)]
 pub(crate) struct Uids {
     range: Option<UidRange>,
     next: u32,
-    seen: [Seen; 4],
+    seen: [FileIdentity; 4],
 }
 
 impl Uids {
-    /// Takes a range that nobody has.
+    /// Checks and takes a range that nobody has.
     pub(crate) fn new(range: Option<UidRange>) -> Result<Self, UidsError> {
         let next = range.map_or(0, UidRange::first);
         let mut uids = Self { range, next, seen: [None; 4] };
@@ -57,8 +58,8 @@ impl Uids {
         Ok(uids)
     }
 
-    /// Whom a session runs as that is for `peer`: the next of the range that no living session has.
-    /// One that was just given up is the last to be taken again.
+    /// Returns the identities for a session of `peer`, with the next uid of the range that no
+    /// living session has. A uid that was just released is the last to be used again.
     pub(crate) fn take(
         &mut self,
         peer: Identity,
@@ -66,7 +67,7 @@ impl Uids {
     ) -> Result<Runs, Refusal> {
         let Some(range) = self.range else {
             return Err(Refusal::NoUid(format!(
-                "the launcher was given no range of them ({OPTION} FIRST-LAST)"
+                "the launcher was started without a range of uids ({OPTION} FIRST-LAST)"
             )));
         };
         let seen = FILES.map(look);
@@ -75,7 +76,7 @@ impl Uids {
             self.seen = seen;
         }
         let living: BTreeSet<u32> = living.collect();
-        let taken = format!("all {} of {range} are those of living sessions", range.count());
+        let taken = format!("all {} uids of {range} are used by running sessions", range.count());
         let free = range.in_turn(self.next).find(|uid| !living.contains(uid));
         let free = free.ok_or(Refusal::UidsTaken(taken))?;
         self.next = range.after(free);
@@ -83,17 +84,17 @@ impl Uids {
     }
 }
 
-fn look(file: &str) -> Seen {
+fn look(file: &str) -> FileIdentity {
     let found = fs::metadata(file).ok()?;
     Some((found.ino(), found.len(), found.ctime(), found.ctime_nsec()))
 }
 
-/// Refuses a range of which somebody has one.
+/// Refuses a range if somebody has one of its ids.
 fn check(range: UidRange) -> Result<(), UidsError> {
     for file in FILES {
         let text = match fs::read(Path::new(file)) {
             Ok(text) => String::from_utf8_lossy(&text).into_owned(),
-            // A host without such a file gives nobody anything there.
+            // If the file does not exist, it assigns no ids.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(UidsError::Read(file, error)),
         };
@@ -108,7 +109,7 @@ fn check(range: UidRange) -> Result<(), UidsError> {
     Ok(())
 }
 
-/// An account, or a group, of `name:password:id:…` that is among them.
+/// Finds an account or group, from lines of `name:password:id:…`, whose id is in the range.
 fn accounts(range: UidRange, text: &str) -> Option<(String, u32)> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -118,7 +119,7 @@ fn accounts(range: UidRange, text: &str) -> Option<(String, u32)> {
     })
 }
 
-/// A range of `name:first:count` that shares some with them.
+/// Finds a range of subordinate ids, from lines of `name:first:count`, that overlaps the range.
 fn subordinate(range: UidRange, text: &str) -> Option<(String, u32)> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -157,10 +158,11 @@ mod tests {
         assert_eq!(
             uids.take(PEER, living.iter().copied()),
             Err(Refusal::UidsTaken(
-                "all 3 of 3000000000-3000000002 are those of living sessions".into()
+                "all 3 uids of 3000000000-3000000002 are used by running sessions".into()
             ))
         );
-        // While the session lives its uid is nobody else's; then it comes again, in its turn.
+        // While the session lives nobody else gets its uid. Afterwards it is used again, in its
+        // turn.
         living.remove(1);
         assert_eq!(own(uids.take(PEER, living.iter().copied())), 3_000_000_001);
         living.remove(0);

@@ -1,22 +1,22 @@
-//! A runner that the broker wants for a session.
+//! A runner that the broker requests for a session.
 
 use palisade_plan::Role;
 use std::os::fd::OwnedFd;
 
-/// A runner that is wanted.
+/// A runner that the broker requests.
 #[derive(Debug)]
-pub(crate) enum Wanted {
-    /// For programs, one after another, with its channel.
+pub(crate) enum RunnerRequest {
+    /// A runner for programs, one after another, with its channel.
     Runner([OwnedFd; 1]),
-    /// The same, for programs that can only read.
+    /// A runner for programs that can only read, with its channel.
     Reader([OwnedFd; 1]),
-    /// For one, with its channel and the one on which it is settled, and what was found of names
-    /// that are hidden from it.
+    /// A runner for one program in a transaction, with its channel and the channel for committing.
+    /// The descriptor has the result of a search for names that are hidden from the program.
     Transaction([OwnedFd; 2], Option<OwnedFd>),
 }
 
-impl Wanted {
-    /// What it is to become.
+impl RunnerRequest {
+    /// Returns the role of the runner's process.
     pub(crate) const fn role(&self) -> Role {
         match self {
             Self::Runner(_) => Role::Runner,
@@ -25,7 +25,7 @@ impl Wanted {
         }
     }
 
-    /// What was found of hidden names.
+    /// Returns the descriptor with the result of a search for hidden names.
     pub(crate) const fn scanned(&self) -> Option<&OwnedFd> {
         match self {
             Self::Runner(_) | Self::Reader(_) => None,
@@ -33,7 +33,7 @@ impl Wanted {
         }
     }
 
-    /// Its channels.
+    /// Returns the runner's channels.
     pub(crate) fn channels(&self) -> &[OwnedFd] {
         match self {
             Self::Runner(channels) | Self::Reader(channels) => channels,

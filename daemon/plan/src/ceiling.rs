@@ -1,4 +1,4 @@
-//! Root-owned bounds that every plan is held against by the launcher, whoever asks.
+//! Root-owned upper bounds. The launcher checks every plan against them, whoever sent it.
 
 use crate::{Identity, LaunchPlan, Layer, Path, uids::UidRange};
 
@@ -9,58 +9,62 @@ mod paths;
 
 pub use error::CeilingError;
 pub use network::Reach;
-pub use paths::{is_plain, is_system};
+pub use paths::{check_resolved, is_plain, is_running, is_system};
 
 /// The most that a plan may ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ceiling {
-    /// Memory of a session.
+    /// Most bytes of memory for one session.
     pub max_memory_bytes: u64,
-    /// Processes and threads of a session.
+    /// Most processes and threads of one session.
     pub max_processes: u64,
-    /// Hundredths of one core.
+    /// Most CPU time of one session, in percent of one core.
     pub max_cpu_percent: u64,
-    /// Open descriptors of a process.
+    /// Most open descriptors of one process.
     pub max_open_files: u64,
     /// The largest file that a process may write.
     pub max_file_bytes: u64,
-    /// Mounts of the small root, private file systems among them.
+    /// Most mounts in a session's root, private file systems included.
     pub max_binds: u64,
-    /// Landlock rules.
+    /// Most Landlock rules.
     pub max_grants: u64,
-    /// All private file systems of a session together.
+    /// Most bytes of all private file systems of one session together.
     pub max_tmpfs_bytes: u64,
-    /// What a transaction may write.
+    /// Most bytes that one transaction may write.
     pub max_transaction_bytes: u64,
-    /// Patterns of names that are hidden or protected.
+    /// Most patterns of hidden and protected names together.
     pub max_patterns: u64,
+    /// Most sessions at a time.
+    pub max_sessions: u64,
     /// The lowest user id, other than 0, that a session may run as.
     pub min_uid: u32,
-    /// Whether a session may run as user 0.
+    /// The permission for sessions to run as user 0.
     pub allow_root: AllowRoot,
-    /// Uids that are for sessions alone, one each; none: every session has its peer's.
+    /// Range of uids reserved for sessions, one uid per session. `None`: every session runs with
+    /// its peer's uid.
     pub session_uids: Option<UidRange>,
-    /// Palisade's own directories: nothing of them, or that holds them, is ever in a session.
+    /// Palisade's own directories. A session never gets them, anything below them, or a directory
+    /// above them.
     pub never: Vec<Path>,
-    /// Layers that a plan may call optional.
+    /// Layers that a plan may mark as optional.
     pub may_be_missing: Vec<Layer>,
-    /// What a session may reach of the launcher's own network.
+    /// The ports of the launcher's own network that a session may connect to.
     pub network: Reach,
 }
 
-/// Whether a session may run as user 0 (without capabilities, like every session).
+/// The permission to run a session as user 0 (without capabilities, like every session).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllowRoot {
-    /// It is refused.
+    /// A session as user 0 is refused.
     No,
-    /// It may.
+    /// A session may run as user 0.
     Yes,
 }
 
 impl Default for Ceiling {
     fn default() -> Self {
         Self {
-            // More than one build needs; what the host really has bounds it anyway.
+            // More than one build needs. The host's own memory bounds it anyway.
             max_memory_bytes: 64 << 30,
             // A quarter of the kernel's usual number of process ids.
             max_processes: 8192,
@@ -68,27 +72,34 @@ impl Default for Ceiling {
             max_cpu_percent: 6400,
             // Far below the kernel's 2^20, so that one session can not fill its tables.
             max_open_files: 65_536,
-            // An image of a virtual machine fits, an endless file does not.
+            // Large enough for the image of a virtual machine, but not for a file that grows
+            // without end.
             max_file_bytes: 1 << 40,
-            // Each costs a mount when the session is made.
+            // Each bind costs one mount when the session is created.
             max_binds: 2048,
-            // Each costs a quarter of a microsecond a call.
+            // Each rule costs a quarter of a microsecond per call.
             max_grants: 2048,
-            // It counts against memory too, where there are cgroups.
+            // Private file systems also count against the memory limit, where cgroups are
+            // available.
             max_tmpfs_bytes: 64 << 30,
-            // The same, for each transaction.
+            // A transaction's writes also count against the memory limit, where cgroups are
+            // available.
             max_transaction_bytes: 64 << 30,
-            // Each costs some nanoseconds for every file of a workspace.
+            // Each pattern costs some nanoseconds for every file of a workspace.
             max_patterns: 4096,
-            // Below are the accounts of services.
+            // Each session takes about a dozen of the launcher's descriptors.
+            max_sessions: 2048,
+            // Lower uids belong to services.
             min_uid: 1000,
-            // Root's files are the system's; its sessions need the launcher's own decision.
+            // Root's files are the system's files. Sessions as root need an explicit decision of
+            // whoever configures the launcher.
             allow_root: AllowRoot::No,
-            // Which uids are nobody's is for root to say.
+            // Only root can say which uids are unused.
             session_uids: None,
             // Configuration, sockets and state.
-            never: ["/etc/palisade", "/run/palisade", "/var/lib/palisade"].map(Path::from).into(),
-            // Never Landlock and seccomp: without either, what the rest holds was not shown.
+            never: paths::OWN.map(Path::from).into(),
+            // Landlock and seccomp are never optional: what the other layers hold without them is
+            // untested.
             may_be_missing: vec![
                 Layer::Mount,
                 Layer::Pid,
@@ -100,17 +111,17 @@ impl Default for Ceiling {
                 Layer::Hide,
                 Layer::Protect,
             ],
-            // A port is open at every address, the host's own loopback among them.
+            // A port rule opens the port at every address, including the host's own loopback.
             network: Reach::Nothing,
         }
     }
 }
 
 impl Ceiling {
-    /// Holds a plan, and whom it is for, against the ceiling.
+    /// Checks a plan, and the identity that the session is for, against the ceiling.
     ///
     /// # Errors
-    /// The first thing that is over it.
+    /// Returns the first violation found.
     pub fn check(&self, plan: &LaunchPlan, identity: Identity) -> Result<(), CeilingError> {
         self.check_identity(identity)?;
         self.check_limits(plan)?;
@@ -157,7 +168,7 @@ impl Ceiling {
             ("transaction_bytes", limits.transaction_bytes, self.max_transaction_bytes),
             ("grants", count(plan.grants.len()), self.max_grants),
             ("tmpfs_bytes", if smallest == 0 { 0 } else { tmpfs.max(1) }, self.max_tmpfs_bytes),
-            // None is as good as any.
+            // A plan without patterns is fine; only the upper bound is checked.
             ("patterns", patterns.max(1), self.max_patterns),
             // The workspace is a mount too, so this is never zero.
             ("binds", mounts.saturating_add(1), self.max_binds),

@@ -1,8 +1,9 @@
-//! What launcher and broker say to a cell, and the cell to them.
+//! Messages between a cell and the launcher or the broker.
 
 use crate::{
     CellReceipt, Found, Layer, OverlayFacts, Path, Role, Step,
     change::{Before, Change, Changed, Effect, Prepared, Version},
+    evidence::Evidence,
     launcher::SessionNumber,
     parts::ActPart,
     record::Recorded,
@@ -10,51 +11,53 @@ use crate::{
 };
 use bincode::{Decode, Encode};
 
-/// How many file tool calls a session can have under way at once: one channel, one thread each.
+/// The number of concurrent file tool calls of a session: one channel and one thread each.
 pub const FILE_CHANNELS: usize = 4;
 
-/// The most bytes of a file in one message.
+/// Most bytes of a file in one message.
 pub const CHUNK: usize = 256 * 1024;
 
-/// The argument of a cell whose launcher is the system's and not root: with its setup it takes on
-/// root's uid, and none of root's capabilities that the launcher has not.
+/// The argument for a cell whose launcher is the system's but does not run as root. When the cell
+/// gets its setup it switches to root's uid, without any capability that the launcher does not
+/// have.
 pub const BEGIN_AS_ROOT: &str = "--begin-as-root";
 
-/// From the launcher, once. Descriptors: the channels, then what was found of hidden names, if it
-/// was, then (for a runner) the session's namespaces in the order of [`Step::EnterNamespaces`].
+/// The launcher's only message to a cell. Descriptors: the channels; then the results of a search
+/// for hidden names, if there are any; then, for a runner, the session's namespaces in the order of
+/// [`Step::EnterNamespaces`].
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Setup {
-    /// What the process is to become.
+    /// The role of the process.
     pub role: Role,
-    /// Whose it is.
+    /// The session that the process belongs to.
     pub session: SessionNumber,
-    /// What to do to itself, in order.
+    /// The steps to run, in order.
     pub steps: Vec<Step>,
-    /// How many of the descriptors are channels.
+    /// The number of descriptors that are channels.
     pub channels: u8,
-    /// How many of them say what was found of hidden names: one or none.
+    /// The number of descriptors that are results of a search for hidden names: one or none.
     pub scanned: u8,
 }
 
-/// From a cell to the launcher, once.
+/// A cell's only message to the launcher.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Report {
-    /// Its namespaces are made; they are the descriptors, in the order of [`Step::Namespaces`].
-    /// The launcher may now make runners that enter them.
+    /// The namespaces are created. They are the descriptors, in the order of [`Step::Namespaces`].
+    /// The launcher may now create runners that enter them.
     Prepared,
-    /// What a [`Role::Trial`] found.
+    /// The findings of a [`Role::Trial`].
     Tried {
-        /// Each layer but the PID namespace and the limits, which are the launcher's to find.
+        /// Each layer except the PID namespace and the limits, which the launcher determines.
         layers: Vec<(Layer, Found)>,
-        /// 0 if there is no Landlock.
+        /// The kernel's Landlock ABI; 0 if Landlock is unavailable.
         landlock_abi: u32,
-        /// The kernel's bitmask of fixed errata.
+        /// The kernel's bitmask of Landlock errata that are fixed.
         landlock_errata: u32,
-        /// Whether a file system can be laid over another, and what is under it is as it was.
+        /// The availability of overlays that leave the file system below them unchanged.
         overlay: OverlayFacts,
-        /// Whether the kernel's audit records can be listened for; the socket is the descriptor.
+        /// The availability of the kernel's audit records; if yes, the descriptor is the socket.
         records: Found,
-        /// Whether a process can begin an audit session of its own.
+        /// The ability of a process to start its own audit session.
         audit_session: Found,
     },
 }
@@ -62,42 +65,42 @@ pub enum Report {
 /// The first message of a cell on its first channel.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Ready {
-    /// Confined, as the receipt says, and waiting for calls.
+    /// The cell is confined as the receipt says, and waits for calls.
     Confined(Box<CellReceipt>),
     /// A step failed; the process has ended.
     Failed {
-        /// Which step.
+        /// The name of the step.
         step: String,
-        /// What it was doing, and the kernel's answer.
+        /// The operation that failed, and the kernel's answer.
         why: String,
-        /// Whose fault it was.
+        /// The cause of the failure.
         fault: Fault,
     },
 }
 
-/// What kept a cell from being confined.
+/// The cause of a failure to confine a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Fault {
     /// The host, or the cell itself.
     Host,
     /// The workspace.
     Workspace,
-    /// A file system whose files can not be shown as the session's own.
+    /// A file system whose files can not be mapped to the session's user.
     Mount,
 }
 
-/// From the broker to a runner.
+/// A request of the broker to a runner.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum RunRequest {
-    /// Start a program. Descriptors: its standard input, output and error, or none where it gets a
-    /// terminal. Only when none runs.
+    /// Start a program. Valid only while no program runs. [`RunReply::Streams`] follows first. A
+    /// descriptor, if one comes, replaces the standard input that the runner would make.
     Run(Run),
-    /// Signal every process of the call.
+    /// Send a signal to every process of the call.
     Signal(i32),
-    /// Stop every process of the call, so that what it did until now can be settled. Only in a
-    /// transaction. [`RunReply::Frozen`] is the answer, unless the program has just ended.
+    /// Stop every process of the call, so that its changes up to now can be committed. Valid only
+    /// in a transaction. The answer is [`RunReply::Frozen`], unless the program has just ended.
     Freeze,
-    /// Let them go on.
+    /// Let the stopped processes continue.
     Thaw,
 }
 
@@ -106,320 +109,349 @@ pub enum RunRequest {
 pub struct Run {
     /// The program and its arguments; never empty.
     pub argv: Vec<Vec<u8>>,
-    /// All of its environment, `NAME=value` each.
+    /// The complete environment, as `NAME=value`.
     pub environment: Vec<Vec<u8>>,
-    /// Where a program that is named without a slash is looked for: directories, with colons
-    /// between them. Not the environment's own `PATH`, which may name what a session writes.
+    /// Directories, separated by colons, in which a program named without a slash is looked up. The
+    /// environment's own `PATH` is not used, since it may name directories that the session can
+    /// write.
     pub search: Vec<u8>,
-    /// Where it starts; absolute.
+    /// The working directory, as an absolute path.
     pub cwd: Path,
-    /// A shell line too long to be an argument. It goes to a descriptor that the program reads
-    /// as `/proc/self/fd/3`.
+    /// A shell line that is too long for an argument. The program reads it from the descriptor
+    /// `/proc/self/fd/3`.
     pub script: Option<Vec<u8>>,
-    /// What its three streams are.
+    /// The program's standard streams.
     pub streams: Streams,
-    /// The name under which the program's Landlock domain is made, at most 15 bytes: the kernel's
-    /// records of what it refuses tell it. None if there are no records to be. A runner whose program
-    /// did not end with status 0 has a system call refused to itself under that name before it
-    /// answers: the record of that is the last of the program's.
+    /// The name, at most 15 bytes, under which the program's Landlock domain is created; the
+    /// kernel's records of denials contain it. `None` if there are no records.
+    ///
+    /// If the program did not exit with status 0, the runner itself makes a system call under that
+    /// name that is denied, before it answers. The record of that denial is the last one for the
+    /// program.
     pub mark: Option<Vec<u8>>,
 }
 
-/// What a program's streams are.
+/// The standard streams of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Streams {
-    /// The descriptors that came along.
-    Given,
-    /// A terminal of the cell's own, of this size. [`RunReply::Terminal`] comes first then.
+    /// New pipes that belong to the session's user, at least for standard output and error.
+    Pipes(Stdin),
+    /// A new terminal of this size inside the cell.
     Terminal(Size),
+}
+
+/// The standard input of a program without a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Stdin {
+    /// The cell's `/dev/null`.
+    Null,
+    /// A pipe.
+    Pipe,
 }
 
 /// The size of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Size {
-    /// Lines.
+    /// Number of lines.
     pub rows: u16,
-    /// Characters in a line.
+    /// Number of characters in a line.
     pub cols: u16,
 }
 
-/// From a runner to the broker.
+/// A reply of a runner to the broker.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum RunReply {
     /// The program could not be started.
     NotStarted {
-        /// What was being done: `chdir`, `exec`.
+        /// The operation that failed: `chdir`, `exec`.
         act: String,
-        /// The kernel's answer.
+        /// The kernel's error number.
         errno: i32,
     },
     /// The program ended, and every process of the call is gone.
     Ended {
-        /// How.
+        /// The end of the program.
         end: End,
-        /// Where the program was when it ended, if that still exists.
+        /// The program's working directory when it ended, if that still exists.
         cwd: Option<Path>,
-        /// Processes that outlived the program and were killed.
+        /// The number of processes that outlived the program and were killed.
         stragglers: u32,
     },
-    /// The program's terminal was made. Descriptor: its master side.
-    Terminal,
+    /// The program's streams were created, and it is about to start. Descriptors: the master side
+    /// of its terminal; or the other ends of standard output, of standard error and, if that is a
+    /// pipe, of standard input.
+    Streams,
     /// Every process of the call is stopped, and requests on the file channel are answered until
-    /// they go on; or why that can not be.
+    /// they continue. Otherwise, the reason why they can not be stopped.
     Frozen(Option<String>),
-    /// What the program used; `Ended` follows. Only of a session that records.
+    /// The resources and paths that the program used; `Ended` follows. Sent only in a session that
+    /// records.
     Recorded(Box<Recorded>),
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum End {
-    /// With this status.
+    /// The program exited with this status.
     Exit(i32),
-    /// By this signal.
+    /// The program was killed by this signal.
     Signal(i32),
 }
 
-/// From the broker to a cell's file channel.
+/// A request of the broker on a cell's file channel.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum FileRequest {
     /// Read a file.
     Read {
-        /// Absolute.
+        /// The absolute path.
         path: Path,
-        /// What of it.
+        /// The part of the file to read.
         part: Part,
-        /// The most bytes to send; more is an error that names the size.
+        /// Most bytes to send. A larger file is an error that names the size.
         most: u64,
-        /// What to make of them.
+        /// The conversion of the bytes.
         form: Form,
     },
     /// A piece of a file being written.
     Content {
-        /// Its bytes, at most [`CHUNK`].
+        /// The bytes of the piece, at most [`CHUNK`].
         data: Vec<u8>,
-        /// It was the last: put the file in place.
+        /// Whether this is the last piece, so that the file can be put in place.
         end: bool,
     },
-    /// Give up what is under way. A write changes nothing; a search ends. One that comes too late
-    /// means nothing.
+    /// Abandon the current operation. A write changes nothing; a search ends. A request that comes
+    /// too late is ignored.
     Abandon,
-    /// Prepare a change of files; [`crate::change`] says what follows.
+    /// Prepare a change of files; see [`crate::change`] for the messages that follow.
     Change(Change),
-    /// The first entries of the list of the change that follows.
+    /// The first entries of the list that belongs to the change that follows.
     Part(ActPart),
-    /// Do what was prepared.
+    /// Commit the change that was prepared.
     Commit,
     /// List a directory.
     List {
-        /// Absolute.
+        /// The absolute path.
         path: Path,
-        /// Also what is below.
+        /// Whether to list everything below it too.
         recursive: bool,
-        /// Entries to pass over, in sorted order.
+        /// The number of entries to skip, in sorted order.
         skip: u64,
-        /// Entries at most.
+        /// Most entries to return.
         limit: u64,
-        /// Which entries. Without `recursive` only its glob counts.
+        /// The selection of entries. Without `recursive` only its glob is used.
         choice: Choice,
     },
-    /// Look at what a path leads to, and change nothing.
+    /// Inspect what a path leads to, without changing anything.
     Look {
-        /// Absolute.
+        /// The absolute path.
         path: Path,
-        /// Whether a link at its end is what is meant.
+        /// The treatment of a symbolic link at the end of the path.
         link: Link,
-        /// How far to look into a regular file.
+        /// The part of a regular file to read.
         contents: Contents,
     },
-    /// Look for files by their names.
+    /// Find files by name.
     Glob(Box<Glob>),
-    /// Look for lines in files.
+    /// Find lines in files.
     Grep(Box<Grep>),
-    /// Find the names in the workspace that are hidden. Descriptor: what an earlier session kept
-    /// of this, if there is any.
+    /// Find the hidden names in the workspace. Descriptor: the stored result of an earlier session,
+    /// if there is one.
     Scan {
-        /// Whether what there is to keep for a later session is wanted.
+        /// Whether a result to store for a later session is wanted.
         keep: bool,
     },
 }
 
-/// How far to look into a regular file.
+/// The part of a regular file to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Contents {
-    /// Not at all.
+    /// Nothing.
     Closed,
-    /// All of it for the digest, up to [`LOOK_BYTES`], and this many of its first bytes to send, at
-    /// most [`CHUNK`].
+    /// All of it for the digest, up to [`LOOK_BYTES`]. At most [`CHUNK`] of its first bytes are
+    /// returned.
     Read {
-        /// How many.
+        /// The number of first bytes to return.
         head: u32,
     },
 }
 
-/// What a symbolic link at the end of a path stands for.
+/// The treatment of a symbolic link at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Link {
-    /// What it leads to.
+    /// Follow it.
     Target,
-    /// Itself.
+    /// Inspect the link itself.
     Itself,
 }
 
-/// The most bytes of a file that [`FileRequest::Look`] reads for its digest.
+/// Most bytes of a file that [`FileRequest::Look`] reads for its digest.
 pub const LOOK_BYTES: u64 = 10 * 1024 * 1024;
 
-/// What of a file to read.
+/// The part of a file to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Part {
-    /// All of it.
+    /// The whole file.
     All,
-    /// Lines, the first being 1.
+    /// A range of lines, counted from 1.
     Lines {
-        /// The first.
+        /// The first line.
         first: u64,
-        /// How many.
+        /// The number of lines.
         count: u64,
     },
-    /// Bytes, the first being 0.
+    /// A range of bytes, counted from 0.
     Bytes {
-        /// The first.
+        /// The first byte.
         first: u64,
-        /// How many.
+        /// The number of bytes.
         count: u64,
     },
 }
 
-/// What to make of a file's bytes.
+/// The requested conversion of a file's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Form {
-    /// Themselves.
+    /// Not at all.
     AsIs,
-    /// The text of a notebook's cells, if it is one.
+    /// Extract the text of a notebook's cells, if the file is a notebook.
     Notebook,
 }
 
-/// What was made of a file's bytes.
+/// The conversion that was made of a file's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Made {
-    /// Nothing: they are its own.
+    /// Not at all: they are the file's own.
     AsIs,
-    /// The text of a notebook's cells.
+    /// To the text of a notebook's cells.
     Notebook {
-        /// How many there are.
+        /// The number of cells of the notebook.
         cells: u64,
     },
-    /// Nothing, since it is no notebook.
+    /// Not at all, because the file is not a notebook.
     NoNotebook {
-        /// What is wrong with it.
+        /// Why it is not a notebook.
         why: String,
     },
 }
 
-/// From a cell's file channel to the broker.
+/// A reply of a cell's file channel to the broker.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum FileReply {
     /// A piece of a file being read; `Read` follows the last.
     Content(Vec<u8>),
-    /// The file was read.
+    /// The file was read completely or up to the limit.
     Read {
-        /// Bytes sent.
+        /// The number of bytes that were sent.
         bytes: u64,
         /// The file's size when it was opened.
         size: u64,
         /// Whether everything asked for was sent.
         complete: bool,
-        /// Mode bits.
+        /// Permission bits.
         mode: u32,
-        /// What was made of its bytes.
+        /// The conversion that was made of the bytes.
         made: Made,
     },
-    /// What a change would replace; a file's `Content` follows, exactly as many bytes as it has.
+    /// The present state of a path that a change would replace. A file's `Content` follows, with
+    /// exactly as many bytes as it has.
     Before(Before),
     /// The first effects of the `Prepared` or `Changed` that follows.
     Effects(Vec<Effect>),
     /// The first files of the `Changed` that follows.
     Wrote(Vec<(Path, Version)>),
-    /// What a change will do, if it is committed.
+    /// A part of the evidence about the change whose `Prepared` follows.
+    Evidence(Box<Evidence>),
+    /// The effects that a change will have if it is committed.
     Prepared(Prepared),
-    /// The change was done.
+    /// The change was committed.
     Changed(Changed),
     /// A directory was listed.
     Listed {
-        /// Where the directory really is, links resolved.
+        /// The real path of the directory, with links resolved.
         real: Path,
-        /// Sorted by path.
+        /// The entries, sorted by path.
         entries: Vec<Entry>,
-        /// How many there are in all, as far as they were counted.
+        /// The number of entries in all, as far as they were counted.
         total: u64,
-        /// There are more than were counted.
+        /// Whether there are more than were counted.
         more: bool,
     },
-    /// Something is there, or nothing.
+    /// The result of inspecting a path.
     Looked {
         /// The path with links resolved, as far as it exists.
         real: Path,
-        /// What is there.
+        /// The entry at the path; `None` if the path does not exist.
         found: Option<Box<Looked>>,
     },
-    /// What was under way was given up.
+    /// The current operation was abandoned.
     Abandoned,
-    /// It could not be done, and nothing was changed.
+    /// The operation failed, and nothing was changed.
     Failed(FileError),
-    /// How far it is; the answer follows.
+    /// Progress of the operation; the answer follows.
     Progress {
-        /// Entries that were looked at.
+        /// The number of entries that were examined so far.
         done: u64,
     },
-    /// Files were looked for.
+    /// The result of a search for files.
     Globbed(Box<Globbed>),
-    /// Lines were looked for.
+    /// The result of a search for lines.
     Grepped(Box<Grepped>),
-    /// Hidden names were looked for. Descriptors: which were found, and if it was asked for, what
-    /// there is to keep. Only a cell of the same workspace and names can make use of either.
+    /// The result of a search for hidden names. Descriptors: the names found and, if it was asked
+    /// for, a result to store. Only a cell with the same workspace and names can use either.
     Scanned {
-        /// How many are there now.
+        /// The number of hidden names that exist now.
         found: u64,
-        /// Directories that had to be read.
+        /// The number of directories that had to be read.
         read: u64,
-        /// The same number as before if the same is hidden, and nothing else changed around it.
+        /// A number that stays the same if the same names are hidden and nothing else changed
+        /// around them.
         generation: u64,
     },
 }
 
-/// What is at a path: enough to notice that it is something else later.
+/// The entry at a path, in enough detail to notice later that it has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Looked {
-    /// What it is.
+    /// The type of the entry.
     pub kind: EntryKind,
-    /// Device.
+    /// The device number.
     pub dev: u64,
-    /// Inode.
+    /// The inode number.
     pub ino: u64,
-    /// Bytes.
+    /// The permission bits, set-user-ID and sticky bits included.
+    pub mode: u32,
+    /// The number of names (hard links).
+    pub links: u64,
+    /// The owner's user id and group id.
+    pub owner: (u32, u32),
+    /// The target of a symbolic link, as the link says it.
+    pub target: Option<Path>,
+    /// Size in bytes.
     pub size: u64,
-    /// When its contents changed last, in seconds and nanoseconds.
+    /// Modification time, in seconds and nanoseconds.
     pub mtime: (i64, u32),
-    /// When anything of it changed last, in seconds and nanoseconds.
+    /// Change time, in seconds and nanoseconds.
     pub ctime: (i64, u32),
-    /// SHA-256 of a regular file that can be read and is not over [`LOOK_BYTES`].
+    /// SHA-256 of a regular file that can be read and is not larger than [`LOOK_BYTES`].
     pub digest: Option<[u8; 32]>,
-    /// Its first bytes.
+    /// The first bytes of the file.
     pub head: Vec<u8>,
 }
 
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Entry {
-    /// Relative to the directory that was listed.
+    /// The path relative to the directory that was listed.
     pub path: Path,
-    /// What it is.
+    /// The type of the entry.
     pub kind: EntryKind,
-    /// Bytes, of a regular file.
+    /// Size in bytes, of a regular file.
     pub size: u64,
+    /// The target of a symbolic link, as the link says it.
+    pub target: Option<Path>,
 }
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum EntryKind {
     /// A regular file.
@@ -432,44 +464,48 @@ pub enum EntryKind {
     Other,
 }
 
-/// Why a file tool could not do it.
+/// Why a file tool failed.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct FileError {
-    /// For programs.
+    /// The kind of failure, for programs.
     pub kind: FileErrorKind,
-    /// The kernel's answer, 0 if it was not asked.
+    /// The kernel's error number; 0 if the failure is not the kernel's.
     pub errno: i32,
-    /// What happened and why, in one sentence.
+    /// The message: what happened and why, in one sentence.
     pub message: String,
-    /// The name that is hidden or protected, for those kinds.
+    /// The name that is hidden or protected, for those kinds of failure.
     pub about: Option<Path>,
 }
 
-/// Kinds of file tool failures.
+/// Kinds of file tool failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum FileErrorKind {
-    /// Nothing there.
+    /// The path does not exist.
     NotFound,
-    /// The kernel refused it, or it leads outside.
+    /// The kernel denied access, or the path leads outside.
     OutsidePolicy,
-    /// A directory, FIFO, socket or device.
+    /// The path is a directory, FIFO, socket or device.
     NotRegular,
-    /// Larger than allowed.
+    /// The file is larger than allowed.
     TooLarge,
-    /// It exists.
+    /// The path already exists.
     AlreadyExists,
     /// The request makes no sense (a NUL byte, an empty path, the workspace itself).
     Invalid,
-    /// The file system's own reasons.
+    /// Any other error of the file system.
     FileSystem,
-    /// What was to be replaced, or the lines around it, is not there.
+    /// The text to replace, or the lines around it, was not found.
     NoMatch,
-    /// What is there is not what it was about: it changed since.
+    /// The path has changed since the request was made for it.
     Conflict,
-    /// The channel is of no more use.
+    /// A commit in the workspace was interrupted and is not rolled back yet.
+    InterruptedCommit,
+    /// The channel can no longer be used.
     Broken,
-    /// It has a name that the profile hides: nothing can be made there.
+    /// The profile hides the name, so nothing can be created there.
     Hidden,
-    /// It has a name that the profile protects.
+    /// The profile protects the name.
     Protected,
+    /// The file can not be read, and its content would have to be kept for undo.
+    Unreadable,
 }

@@ -1,65 +1,82 @@
-//! A change of files, in two phases. A [`Change`] is prepared: the cell works out everything that
-//! would be different, sends what is there now, and changes nothing. Then `Commit` does all of it
-//! or none, or `Abandon` lets it go.
+//! A change of files, in two phases. First the cell prepares a [`Change`]: it works out everything
+//! that would be different, sends the present contents, and changes nothing. Then `Commit` makes
+//! all of the change or none of it, and `Abandon` discards it.
 //!
-//! On a file channel: `FileRequest::Change`, the `Content` that it needs, then from the cell a
-//! `FileReply::Before` for each path with its `Content`, `Prepared`, from the broker `Commit` or
-//! `Abandon`, from the cell `Changed` or `Abandoned`. A list that is too long for one message comes in
-//! parts ([`crate::parts`]) before the message that it belongs to: `FileRequest::Part` before a `Change`,
-//! `FileReply::Effects` before `Prepared` and `Changed`, `FileReply::Wrote` before `Changed`. `Failed` ends it at any point, and then
-//! nothing is changed. The cell sends nothing before it has all of the `Content`, but `Failed`;
-//! an `Abandon` that crosses the last answer is passed over.
+//! The messages on a file channel, in order: `FileRequest::Change` and the `Content` that it needs.
+//! From the cell, a `FileReply::Before` for each path with its `Content`, then `Prepared`. From the
+//! broker, `Commit` or `Abandon`; from the cell, `Changed` or `Abandoned`.
 //!
-//! A change is undone by a [`Act::Restore`] with a [`Restoration`] for each [`Before`], in reverse:
-//! `State` becomes `Put`, `Moved` becomes `Rename` with the names the other way round, `Same` becomes
-//! `Revert`. What is
-//! expected at a path is what the effects leave there, taken in order: each its print at its path,
-//! and a move nothing at its old one; and `Absent` for a path that no effect names, as what was
-//! below a deleted directory. All of it is held against what is there before any of it is done.
+//! A list that is too long for one message is sent in parts ([`crate::parts`]) before the message
+//! that it belongs to: `FileRequest::Part` before a `Change`, `FileReply::Effects` before
+//! `Prepared` and `Changed`, `FileReply::Evidence` before `Prepared`, `FileReply::Wrote` before
+//! `Changed`.
+//!
+//! `Failed` ends the exchange at any point, and then nothing is changed. Before the cell has all of
+//! the `Content`, it sends nothing but `Failed`. An `Abandon` that crosses the last answer is
+//! ignored.
+//!
+//! To undo a change, send an [`Act::Restore`] with a [`Restoration`] for each [`Before`], in
+//! reverse order: `State` becomes `Put`, `Moved` becomes `Rename` with the names swapped, `Same`
+//! becomes `Revert`. The state expected at a path follows from the effects in order. Each effect
+//! leaves its print at its path, and a move leaves nothing at the old path. A path that no effect
+//! names, such as one below a deleted directory, is expected to be `Absent`. All expectations are
+//! checked before anything is restored.
 
-use crate::Path;
+use crate::{Path, evidence::Evidence};
 use bincode::{Decode, Encode};
 
 /// A change to prepare. Paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Change {
-    /// What to do.
+    /// The action to prepare.
     pub act: Act,
     /// The most bytes a file may have afterwards.
     pub most: u64,
-    /// What becomes of what is there now.
+    /// The choice to send the present contents before they are replaced.
     pub keep: Keep,
-    /// How many bytes of unified diff to make; none if 0.
+    /// Most bytes of unified diff to make; 0 for no diff.
     pub diff: u32,
+    /// The depth of the evidence about what existed before.
+    pub evidence: EvidenceDepth,
 }
 
-/// Whether what a change would lose is sent first.
+/// The depth of the evidence that is collected about what existed before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum EvidenceDepth {
+    /// Only which files existed.
+    Paths,
+    /// Which files existed, and where their bytes are kept: in git, or in new files with the same
+    /// bytes.
+    Full,
+}
+
+/// The choice to send first the contents that a change would lose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Keep {
-    /// All of it, up to this many bytes and entries; more is refused.
+    /// All of them are sent. A change that would lose more than these limits is refused.
     Sent {
-        /// Contents of files, in all.
+        /// Most bytes of file contents in all.
         bytes: u64,
-        /// Entries.
+        /// Most entries.
         entries: u32,
     },
-    /// It is not wanted: a trial, or a deletion for good.
+    /// The contents are not sent: the change is a trial, or a permanent deletion.
     Nothing,
 }
 
-/// What a change does.
+/// The action of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Act {
     /// Write a file; its `Content` follows.
     Write {
-        /// Which.
+        /// The file.
         path: Path,
-        /// What to do with what is there.
+        /// The treatment of a file that already exists.
         mode: WriteMode,
     },
     /// Replace text in files.
     Edit {
-        /// Each file once.
+        /// The files, each at most once.
         files: Vec<FileEdits>,
     },
     /// Apply a patch; its `Content` (the text) follows.
@@ -67,209 +84,209 @@ pub enum Act {
         /// The directory that its paths are relative to.
         base: Path,
     },
-    /// Remove a file, a link or a tree.
+    /// Delete a file, a link or a tree.
     Delete {
-        /// Which.
+        /// The path to delete.
         path: Path,
-        /// Also directories.
+        /// Whether directories may be deleted too.
         recursive: bool,
     },
-    /// Give something another name.
+    /// Rename something.
     Move {
-        /// What.
+        /// The present path.
         from: Path,
-        /// Its new name.
+        /// The new path.
         to: Path,
-        /// Whether a file that has that name may be lost.
+        /// Whether a file at the new path may be replaced.
         overwrite: bool,
     },
-    /// Make a directory, and those above it.
+    /// Create a directory and its parents.
     MakeDir {
-        /// Which.
+        /// The directory.
         path: Path,
     },
     /// Put back what an earlier change replaced. `Content` follows for each file, in order, the
     /// last piece of each with `end`.
     Restore {
-        /// In the order in which it is to be done: the reverse of the change's own.
+        /// The entries in the order in which they are restored: the reverse of the change's own.
         entries: Vec<Restoration>,
-        /// Whether it is done even where something has changed since.
+        /// Whether to restore even where something has changed since.
         force: bool,
     },
-    /// Do what a program did in its transaction. Only there, when the program has ended; any
-    /// number of times until it is committed.
+    /// Make real what a program did in its transaction. Valid only in that transaction, when the
+    /// program has ended; it may be prepared any number of times until one is committed.
     Settle {
-        /// What is left as it is: paths of the effects, each with all below it. Of what was moved,
-        /// the old name leaves both.
+        /// Paths of effects to leave uncommitted, each with everything below it. For a move, the
+        /// old path leaves out both.
         leave: Vec<Path>,
-        /// What becomes of what somebody else changed as well.
+        /// The treatment of paths that somebody else changed as well.
         conflicts: Conflicts,
     },
-    /// Take back what commits of transactions did that were cut off in this workspace. Not in a
-    /// transaction. Nothing else is changed, and if there are none nothing at all.
+    /// Roll back commits of transactions that were interrupted in this workspace. Not valid in a
+    /// transaction. Changes nothing else, and nothing at all if no commit was interrupted.
     Resolve {
-        /// The digests of changes that were begun: nothing else is taken back, since a program may
-        /// have left what looks like a commit. None: it is told what seems to be cut off, and only
-        /// what had not begun is cleared away.
+        /// The digests of changes whose commit was begun. Only these are rolled back, since a
+        /// program may have left files that look like a commit. With `None`, interrupted commits
+        /// are only reported, and only those that had not begun are cleaned up.
         begun: Option<Vec<[u8; 32]>>,
     },
 }
 
-/// What a write does with what is there.
+/// The treatment of a file that exists already when it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum WriteMode {
-    /// Replace it.
+    /// Replaces it.
     Overwrite,
-    /// Add to its end.
+    /// Appends to it.
     Append,
-    /// Refuse.
+    /// Refuses the write.
     Create,
 }
 
-/// What becomes of paths that the program changed and somebody else too, meanwhile.
+/// The treatment of paths that both the program and somebody else changed during the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Conflicts {
-    /// The first of them fails the change.
+    /// The first conflict fails the change.
     Refused,
-    /// They are told, and what the program left there goes over what is there now.
+    /// Conflicts are reported, and the program's version replaces the present one.
     Told,
 }
 
-/// A path that the program changed and somebody else too, meanwhile.
+/// A path that both the program and somebody else changed during the transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Conflict {
-    /// Which.
+    /// The path.
     pub path: Path,
-    /// What is there now, in a few words.
+    /// A short description of what is there now.
     pub theirs: String,
-    /// What the program left, in a few words.
+    /// A short description of what the program left there.
     pub ours: String,
 }
 
-/// Replacements in one file, one after another.
+/// Replacements in one file, applied one after another.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct FileEdits {
-    /// Which file.
+    /// The file.
     pub path: Path,
-    /// In order.
+    /// The replacements, in order.
     pub edits: Vec<Replacement>,
 }
 
 /// One replacement.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Replacement {
-    /// What is there; it must be there once, unless `all`.
+    /// The text to replace. It must occur exactly once, unless `all`.
     pub old: Vec<u8>,
-    /// What is to be there.
+    /// The new text.
     pub new: Vec<u8>,
-    /// Wherever it is.
+    /// Whether every occurrence is replaced.
     pub all: bool,
 }
 
-/// What there is at a path. A file's bytes follow as `Content`.
+/// The state of a path. A file's bytes follow as `Content`.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum State {
-    /// Nothing.
+    /// Nothing is there.
     Absent,
     /// A regular file.
     File {
         /// Permission bits.
         mode: u32,
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
-        /// When its contents changed last.
+        /// Modification time, in seconds and nanoseconds.
         mtime: (i64, u32),
     },
-    /// A directory; what is in it has entries of its own.
+    /// A directory. Its contents have entries of their own.
     Directory {
         /// Permission bits.
         mode: u32,
     },
     /// A symbolic link.
     Symlink {
-        /// Where it leads.
+        /// The target of the link.
         target: Path,
     },
-    /// A FIFO, socket or device: it can be removed or moved, and not be put back.
+    /// A FIFO, socket or device. It can be deleted or moved, but not put back.
     Other,
 }
 
-/// What is at a path before a change. For a move, where it is moved from.
+/// The state of a path before a change. For a move, that of the old path.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Before {
-    /// This is there, and will be something else.
+    /// The present state, which will be replaced.
     State {
-        /// Absolute, with links resolved as the tool resolves them.
+        /// The absolute path, with links resolved as the tool resolves them.
         path: Path,
-        /// What is there.
+        /// The present state.
         state: State,
     },
-    /// It will have another name, and be the same.
+    /// The entry will be renamed and stay otherwise the same.
     Moved {
-        /// Its name now.
+        /// The present path.
         from: Path,
-        /// Its name then.
+        /// The path after the change.
         to: Path,
     },
-    /// It will be the same regular file, with another mode or with more at its end. No content
+    /// The entry stays the same regular file, with another mode or with bytes appended. No content
     /// follows.
     Same {
-        /// Which.
+        /// The file.
         path: Path,
-        /// What it is now.
+        /// The file's present mode, size and time.
         was: Past,
-        /// SHA-256 of its contents now, if they can be read.
+        /// SHA-256 of its present contents, if they can be read.
         digest: Option<[u8; 32]>,
     },
 }
 
-/// What a regular file was that is still the same one.
+/// The earlier state of a regular file that is still the same inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Past {
     /// Permission bits.
     pub mode: u32,
-    /// Bytes: what it has beyond them was added.
+    /// Size in bytes; anything beyond was appended.
     pub size: u64,
-    /// When its contents changed last.
+    /// Modification time, in seconds and nanoseconds.
     pub mtime: (i64, u32),
 }
 
-/// How an undone change is undone: one step.
+/// One step of undoing a change.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Restoration {
-    /// Make a path what it was.
+    /// Restore the earlier state of a path.
     Put {
-        /// Which.
+        /// The path.
         path: Path,
-        /// What the change left there; anything else is a conflict.
+        /// The fingerprint of what the change left there; anything else is a conflict.
         expect: Print,
-        /// What it was. A file's bytes follow as `Content`.
+        /// The earlier state. A file's bytes follow as `Content`.
         state: State,
     },
-    /// Give something its old name back.
+    /// Rename something back.
     Rename {
-        /// Its name now.
+        /// The present path.
         from: Path,
-        /// Its old name.
+        /// The earlier path.
         to: Path,
-        /// What the change left there.
+        /// The fingerprint of what the change left at the present path.
         expect: Print,
     },
-    /// Make a regular file what it was, and leave it the same one.
+    /// Restore mode, size and time of a regular file in place, so that it stays the same inode.
     Revert {
-        /// Which.
+        /// The file.
         path: Path,
-        /// What the change left there; anything else is a conflict.
+        /// The fingerprint of what the change left there; anything else is a conflict.
         expect: Print,
-        /// What it was.
+        /// The earlier state.
         was: Past,
     },
 }
 
-/// To know again what a change left at a path, by what it is and what is in it.
+/// A fingerprint of what a change left at a path, by which it is recognised later.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Print {
-    /// Nothing.
+    /// Nothing is there.
     Absent,
     /// A regular file.
     File {
@@ -282,113 +299,118 @@ pub enum Print {
     Directory,
     /// A symbolic link to this.
     Symlink {
-        /// Where it leads.
+        /// The target of the link.
         target: Path,
     },
-    /// What was moved and not written: a file too large to be read for this, or no file at all.
+    /// Something that was moved and not written: a file too large to be read for a digest, or not a
+    /// regular file.
     Node {
-        /// Device.
+        /// The device number.
         dev: u64,
-        /// Inode.
+        /// The inode number.
         ino: u64,
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
-        /// When its contents changed last.
+        /// Modification time, in seconds and nanoseconds.
         mtime: (i64, u32),
     },
-    /// A directory with all that is in it, as one.
+    /// A directory with everything below it, as one.
     Tree {
-        /// Entries in all, itself included.
+        /// Number of entries, the directory itself included.
         entries: u64,
         /// SHA-256 over names, kinds, modes and contents.
         digest: [u8; 32],
     },
 }
 
-/// What happens to one path.
+/// The effect of a change on one path.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Effect {
-    /// Which: where it is afterwards, or was if it is gone.
+    /// The path afterwards, or the earlier path of something deleted.
     pub path: Path,
-    /// What happens to it.
+    /// The kind of effect.
     pub kind: EffectKind,
-    /// Bytes before, of a regular file.
+    /// Size in bytes before, of a regular file.
     pub size_before: u64,
-    /// Bytes afterwards, of a regular file.
+    /// Size in bytes afterwards, of a regular file.
     pub size_after: u64,
-    /// What is there afterwards.
+    /// The fingerprint of what is there afterwards.
     pub print: Print,
-    /// The file that was there before, to know whether the session itself had written it.
+    /// The version of the file that was there before, which shows whether the session itself had
+    /// written it.
     pub replaces: Option<Version>,
-    /// Of a directory that is gone: every regular file that went with it, if they are not too many.
-    pub below: Option<Vec<Version>>,
 }
 
 /// Kinds of effects.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum EffectKind {
-    /// It did not exist. A tree that is new is one effect, with a [`Print::Tree`]; its
-    /// `size_after` is that of all its files.
+    /// The path did not exist. A new tree is one effect with a [`Print::Tree`]; its `size_after` is
+    /// that of all its files.
     Created,
-    /// Its contents are others: all of what it had may be gone.
+    /// The contents differ; all of the earlier contents may be gone.
     Replaced,
-    /// It has more than before, and nothing less.
+    /// Bytes were appended, and all earlier bytes are still there.
     Appended,
-    /// A part of it is different, and the caller named what was there.
+    /// A part of the file differs, and the caller named the text that was there.
     Edited,
-    /// It is gone; with everything below it, which is counted here.
+    /// The path is deleted, with everything below it.
     Deleted {
-        /// Entries in all, itself included.
+        /// Number of deleted entries, the path itself included.
         entries: u64,
     },
-    /// It has another name.
+    /// The entry was renamed.
     Moved {
-        /// The old one.
+        /// The earlier path.
         from: Path,
     },
-    /// Only its mode is another.
+    /// Only the mode differs.
     Mode,
-    /// Only its times or extended attributes are others.
+    /// Only times or extended attributes differ.
     Touched,
-    /// A FIFO or device that a program left in its transaction: it is told of, and not done.
+    /// A FIFO or device that a program created in its transaction. It is reported and not
+    /// committed.
     Special,
 }
 
-/// What a change will do.
+/// The result of preparing a change.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Prepared {
-    /// In order.
+    /// The effects, in order.
     pub effects: Vec<Effect>,
-    /// Over all that will be lost and all that will be there: another digest is another change.
+    /// Digest of all that will be lost and all that will be there. A different digest means a
+    /// different change.
     pub digest: [u8; 32],
     /// A unified diff, if one was asked for.
     pub diff: String,
-    /// Whether that is all of it.
+    /// Whether the diff is complete.
     pub diff_complete: bool,
-    /// What somebody else changed as well, if that is told.
+    /// Paths that somebody else changed as well, if conflicts are reported.
     pub conflicts: Vec<Conflict>,
+    /// Evidence about what existed before, and where it is kept.
+    pub evidence: Box<Evidence>,
 }
 
-/// What a change did.
+/// The result of committing a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Changed {
-    /// In order.
+    /// The effects, in order.
     pub effects: Vec<Effect>,
-    /// Each regular file that the change wrote, as it is now, with the path of its effect.
+    /// Each regular file that the change wrote, in its present version, with the path of its
+    /// effect.
     pub wrote: Vec<(Path, Version)>,
-    /// The digests of the changes that were cut off and are taken back now, by [`Act::Resolve`].
+    /// The digests of interrupted changes that [`Act::Resolve`] has rolled back.
     pub resolved: Vec<[u8; 32]>,
-    /// What else there is to say, in sentences.
+    /// Further remarks for the reader, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// One state of one file: device, inode, and when anything of it changed last.
+/// One version of one file: device, inode, and time of the last change of any kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Version {
-    /// Device.
+    /// The device number.
     pub dev: u64,
-    /// Inode.
+    /// The inode number.
     pub ino: u64,
-    /// In seconds and nanoseconds; no program can set it.
+    /// Change time in seconds and nanoseconds, which no program can set.
     pub ctime: (i64, u32),
 }

@@ -1,40 +1,41 @@
-//! How the rooms' messages become bytes, and the frames of their stream channels.
+//! Encodes and decodes the messages between processes, and the frame headers of their stream
+//! channels.
 
 use bincode::config;
 
 pub use bincode::{Decode, Encode};
 
-/// The largest message between rooms.
+/// Most bytes of a message between processes.
 pub const MAX_MESSAGE: usize = 4 * 1024 * 1024;
 
-/// The largest plan: it must fit in one datagram to the launcher.
+/// Most bytes of a plan, which must fit in one datagram to the launcher.
 pub const MAX_PLAN: usize = 128 * 1024;
 
-/// The most descriptors that one message carries.
+/// Most descriptors that one message carries.
 pub const MAX_DESCRIPTORS: usize = 16;
 
-/// The header of a frame on a stream channel: length of the body, and how many descriptors
-/// came with it.
+/// The size of a frame header on a stream channel: the length of the body, and the number of
+/// descriptors sent with it.
 pub const HEADER: usize = 5;
 
-/// Why bytes are not a message.
+/// Why bytes are not a valid message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// Over the limit.
+    /// The message is over the limit.
     #[error("a message of {0} bytes is over the limit of {1}")]
     TooLarge(usize, usize),
-    /// Not a message of this kind.
+    /// The bytes are not a message of the expected type.
     #[error("not a message of this channel: {0}")]
     Malformed(String),
-    /// A message, and then more.
+    /// Bytes follow after the message.
     #[error("{0} bytes follow the message")]
     Trailing(usize),
 }
 
-/// A message's bytes.
+/// Encodes a message.
 ///
 /// # Errors
-/// If it is over `MAX_MESSAGE`.
+/// If the message is over `MAX_MESSAGE`.
 pub fn encode<T: Encode>(message: &T) -> Result<Vec<u8>, CodecError> {
     let bytes = bincode::encode_to_vec(message, config::standard())
         .map_err(|e| CodecError::Malformed(e.to_string()))?;
@@ -44,10 +45,10 @@ pub fn encode<T: Encode>(message: &T) -> Result<Vec<u8>, CodecError> {
     Ok(bytes)
 }
 
-/// The message in `bytes`, all of them.
+/// Decodes the message that fills all of `bytes`.
 ///
 /// # Errors
-/// If they are not exactly one message.
+/// If the bytes are not exactly one message.
 pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, CodecError> {
     if bytes.len() > MAX_MESSAGE {
         return Err(CodecError::TooLarge(bytes.len(), MAX_MESSAGE));
@@ -61,7 +62,7 @@ pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, CodecError> {
     Ok(message)
 }
 
-/// The header of a frame.
+/// Encodes the header of a frame.
 ///
 /// # Errors
 /// If the body or the number of descriptors is over the limit.
@@ -76,7 +77,7 @@ pub fn header(body: usize, descriptors: usize) -> Result<[u8; HEADER], CodecErro
     Ok([a, b, c, d, count])
 }
 
-/// Length of the body and number of descriptors that a header announces.
+/// Decodes a header into the length of the body and the number of descriptors.
 ///
 /// # Errors
 /// If either is over the limit.

@@ -1,10 +1,10 @@
-//! Grants that add nothing to what grants above them give. Pure.
+//! Finds grants that add nothing to the grants of directories above them. Pure: no I/O.
 
 use crate::{Access, Grant};
 use std::{collections::HashMap, path::Path};
 
 impl Access {
-    /// Whether this is all of another kind of access, or more.
+    /// Whether this access includes everything that another one allows.
     #[must_use]
     pub const fn covers(self, other: Self) -> bool {
         match (self, other) {
@@ -21,12 +21,12 @@ impl Access {
     }
 }
 
-/// What is granted at which path.
+/// The access that is granted at each path.
 #[derive(Debug)]
 pub struct Cover<'a>(HashMap<&'a Path, Vec<Access>>);
 
 impl<'a> Cover<'a> {
-    /// Of all grants together.
+    /// Collects the access that all grants together give.
     #[must_use]
     pub fn of(grants: &'a [Grant]) -> Self {
         let mut given: HashMap<&Path, Vec<Access>> = HashMap::with_capacity(grants.len());
@@ -36,9 +36,9 @@ impl<'a> Cover<'a> {
         Self(given)
     }
 
-    /// Whether a directory above a grant's path is granted as much. That is by the path's text: it
-    /// holds where no part of the path is a symbolic link. A mount in between changes nothing, since
-    /// Landlock goes up through it.
+    /// Whether a directory above a grant's path is granted at least as much. Paths are compared as
+    /// text, which is right only if no part of the path is a symbolic link. A mount in between
+    /// changes nothing, since Landlock rules apply across mounts.
     #[must_use]
     pub fn has(&self, grant: &Grant) -> bool {
         let above = grant.path.as_path().ancestors().skip(1);
@@ -56,7 +56,7 @@ mod tests {
     const ALL: [Access; 5] =
         [Access::List, Access::Read, Access::Execute, Access::Write, Access::Device];
 
-    /// What a kind of access consists of, as the cell says it.
+    /// Returns the rights that an access consists of, as the cell translates it.
     fn rights(access: Access) -> BTreeSet<&'static str> {
         let names: &[&str] = match access {
             Access::List => &["list"],
@@ -72,7 +72,8 @@ mod tests {
         Grant { path: path.into(), access, missing: MissingPath::Refuse }
     }
 
-    /// What rules give a path: those of it and of all that it is in.
+    /// Returns the rights that rules give to a path: those for the path and for everything above
+    /// it.
     fn given(grants: &[&Grant], path: &Path) -> BTreeSet<&'static str> {
         let over = grants.iter().filter(|grant| path.starts_with(grant.path.as_path()));
         over.flat_map(|grant| rights(grant.access)).collect()

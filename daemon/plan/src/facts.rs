@@ -1,28 +1,28 @@
-//! What the host can enforce: a plain value, found by the launcher, handed to whoever plans.
+//! The abilities of the host: a plain value that the launcher determines and that planning uses.
 
 use crate::{Access, Layer, Upper};
 use bincode::{Decode, Encode};
 
-/// What is said of the kernel's audit records where they can be listened for.
+/// The text reported for the kernel's audit records where they can be received.
 pub const KERNEL_RECORDS: &str = "audit records";
 
-/// Whether something is there, and its version or the reason why not.
+/// The availability of a feature, with its version or the reason why not.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Found {
-    /// Usable; the text says what exactly.
+    /// Usable; the text gives the version or details.
     Yes(String),
-    /// Not usable; the text says why.
+    /// Not usable; the text gives the reason.
     No(String),
 }
 
 impl Found {
-    /// Usable or not.
+    /// Whether the feature is usable.
     #[must_use]
     pub const fn is_yes(&self) -> bool {
         matches!(self, Self::Yes(_))
     }
 
-    /// Version or reason.
+    /// Returns the version or the reason.
     #[must_use]
     pub fn detail(&self) -> &str {
         match self {
@@ -31,55 +31,56 @@ impl Found {
     }
 }
 
-/// The host as the launcher found it.
+/// The abilities of the host, as determined by the launcher.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Facts {
-    /// `uname -r`.
+    /// The kernel release, as printed by `uname -r`.
     pub kernel: String,
-    /// The launcher runs as root and may take on other users' identities.
+    /// Whether the launcher runs as root and can switch to other users' identities.
     pub privileged: bool,
-    /// Whether the launcher stands in a user namespace of its own, or why it could not.
+    /// The launcher's own user namespace, or why it could not have one.
     pub user_namespace: Found,
-    /// Every layer but those that `overlay` says, in the order of [`Layer::ALL`].
+    /// Every layer except those that `overlay` covers, in the order of [`Layer::ALL`].
     pub layers: Vec<(Layer, Found)>,
-    /// 0 if there is none.
+    /// The kernel's Landlock ABI; 0 if Landlock is unavailable.
     pub landlock_abi: u32,
-    /// The kernel's bitmask of fixed errata.
+    /// The kernel's bitmask of Landlock errata that are fixed.
     pub landlock_errata: u32,
-    /// What can be laid over a workspace.
+    /// The overlays that can be mounted on a workspace.
     pub overlay: OverlayFacts,
-    /// Whether the kernel's records of what it refuses can be listened for. That any come is for
-    /// the broker to find out.
+    /// The availability of the kernel's audit records of denials. The broker finds out whether any
+    /// arrive.
     pub records: Found,
-    /// Whether a runner can have an audit session of its own, by which records of system calls that
-    /// were refused can be told apart.
+    /// The availability of an audit session for each runner, by which its records of denied system
+    /// calls are recognised.
     pub audit_session: Found,
-    /// Which cgroup controllers the launcher can use.
+    /// The cgroup controllers that the launcher can use.
     pub cgroup: CgroupFacts,
-    /// Which ports of its own network the launcher lets sessions connect to, or why none.
+    /// The ports of the launcher's own network that sessions may connect to, or why there are none.
     pub ports: Found,
 }
 
-/// What can be laid over a workspace, by what programs may do in it.
+/// The overlays that can be mounted on a workspace, by the access that programs have to it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct OverlayFacts {
-    /// Whether names can be hidden where programs only read.
+    /// The ability to hide names in a workspace that programs only read.
     pub read: Found,
-    /// Whether names can be hidden and protected, and what programs do be held back, where they
-    /// write.
+    /// The ability to hide and protect names, and to hold back writes in a transaction, where
+    /// programs write.
     pub write: Found,
-    /// Whether what programs write can be held back in memory.
+    /// The ability to hold the writes of a transaction in memory.
     pub memory: Found,
 }
 
 impl OverlayFacts {
-    /// The same of all.
+    /// Returns facts with the same finding for every kind of overlay.
     #[must_use]
     pub fn all(found: Found) -> Self {
         Self { read: found.clone(), write: found.clone(), memory: found }
     }
 
-    /// Where the layer of a transaction is that is wanted there.
+    /// Returns where a transaction's upper layer is stored, given the location that is wanted: on
+    /// disk if memory can not be used.
     #[must_use]
     pub const fn upper(&self, wanted: Upper, access: Access) -> Upper {
         match (access, &self.memory) {
@@ -88,7 +89,7 @@ impl OverlayFacts {
         }
     }
 
-    /// For a workspace with this access.
+    /// Returns the finding for a workspace with this access.
     #[must_use]
     pub const fn of(&self, access: Access) -> &Found {
         match access {
@@ -98,19 +99,19 @@ impl OverlayFacts {
     }
 }
 
-/// Which cgroup hierarchy holds the limits.
+/// The cgroup version that enforces the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum CgroupVersion {
-    /// One hierarchy for all.
+    /// One hierarchy for all controllers.
     V2,
     /// A hierarchy per controller.
     V1,
 }
 
-/// What the launcher can limit by cgroup.
+/// The limits that the launcher can enforce with cgroups.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct CgroupFacts {
-    /// None: limits are per process only.
+    /// The version in use; with `None`, limits apply to each process only.
     pub version: Option<CgroupVersion>,
     /// Usable controllers: `memory`, `pids`, `cpu`.
     pub controllers: Vec<String>,
@@ -124,32 +125,35 @@ impl CgroupFacts {
     }
 }
 
-/// The first ABI of Landlock that keeps programs from the abstract sockets of the network that they
-/// are in. (Ports it knows since 4.)
+/// The first Landlock ABI that also keeps programs from abstract sockets of the network they are
+/// in. (Port rules exist since ABI 4.)
 const PORTS_ABI: u32 = 6;
 
 impl Facts {
-    /// Whether the kernel can hold programs to ports in a network that is not their own.
+    /// Returns whether the kernel can restrict programs to certain ports in a network that is not
+    /// their own.
     #[must_use]
     pub fn port_rules(&self) -> Found {
         match self.landlock_abi {
             abi if abi >= PORTS_ABI => Found::Yes(format!("ABI {abi}")),
             abi => Found::No(format!(
-                "net.mode = \"ports\" takes ABI {PORTS_ABI} (Linux 6.12), and this is {abi}"
+                "net.mode = \"ports\" needs Landlock ABI {PORTS_ABI} (Linux 6.12), and this \
+                 kernel has {abi}"
             )),
         }
     }
 
-    /// What was found of one layer.
+    /// Returns the finding for one layer.
     #[must_use]
     pub fn layer(&self, layer: Layer) -> Found {
         if matches!(layer, Layer::Hide | Layer::Protect) {
-            // Both are held by what lies over the workspace; less is asked where it is only read.
+            // Both need an overlay on the workspace. This is the finding for writable workspaces;
+            // read-only ones need less.
             return self.overlay.write.clone();
         }
         self.layers
             .iter()
             .find(|(found, _)| *found == layer)
-            .map_or_else(|| Found::No("not looked for".to_owned()), |(_, found)| found.clone())
+            .map_or_else(|| Found::No("not probed".to_owned()), |(_, found)| found.clone())
     }
 }

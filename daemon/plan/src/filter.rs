@@ -1,12 +1,16 @@
-//! The system call filter: rules as data, made by the broker and carried by the plan.
+//! The system call filter as data: rules that the broker makes and a plan carries.
 
 use bincode::{Decode, Encode};
 
 mod assembly;
+mod fixed;
+mod proof;
 
 pub use assembly::assemble;
+pub use fixed::{FIRST_UNKNOWN, FixedRule, fixed_rules};
+pub(crate) use proof::{Excess, find_excess};
 
-/// How an argument is compared. `mask` is applied first.
+/// The comparison of an argument. `mask` is applied first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Compare {
     /// `argument & mask == value`.
@@ -18,36 +22,36 @@ pub enum Compare {
 /// A condition on one argument's low 32 bits or on all 64, as `wide` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Condition {
-    /// Which argument, from 0.
+    /// The number of the argument, from 0.
     pub argument: u8,
-    /// All 64 bits; the kernel looks only at the low 32 of most.
+    /// Whether all 64 bits are compared. The kernel reads only the low 32 bits of most arguments.
     pub wide: bool,
-    /// Bits that matter.
+    /// The bits that are compared.
     pub mask: u64,
-    /// How.
+    /// The comparison.
     pub compare: Compare,
-    /// With what.
+    /// The value to compare with.
     pub value: u64,
 }
 
-/// What happens to a call.
+/// The filter's answer to a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum SyscallAction {
-    /// It goes on.
+    /// The call is allowed.
     Allow,
-    /// It fails with this errno.
+    /// The call fails with this errno.
     Errno(u16),
 }
 
-/// What happens to one system call: the first clause whose conditions all hold decides; if none
-/// does, `otherwise`.
+/// The rule for one system call. The first clause whose conditions all hold decides; if none does,
+/// `otherwise` decides.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct SyscallRule {
-    /// Its number on this architecture.
+    /// The call's number on this architecture.
     pub number: u32,
-    /// In order.
+    /// The clauses, in order.
     pub clauses: Vec<(Vec<Condition>, SyscallAction)>,
-    /// If no clause holds.
+    /// The action if no clause holds.
     pub otherwise: SyscallAction,
 }
 
@@ -65,7 +69,14 @@ impl Condition {
 }
 
 impl SyscallRule {
-    /// What becomes of a call with these arguments: what the filter means, without the filter.
+    /// Whether the rule allows the call for any arguments.
+    #[must_use]
+    pub fn may_allow(&self) -> bool {
+        let mut actions = self.clauses.iter().map(|(_, action)| action).chain([&self.otherwise]);
+        actions.any(|action| *action == SyscallAction::Allow)
+    }
+
+    /// Returns the action for these arguments: the rule's meaning, computed without the filter.
     #[must_use]
     pub fn decide(&self, arguments: &[u64; 6]) -> SyscallAction {
         self.clauses
@@ -75,21 +86,22 @@ impl SyscallRule {
     }
 }
 
-/// One BPF instruction, as the kernel takes it.
+/// One BPF instruction, in the kernel's layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
-    /// Operation.
+    /// The operation.
     pub code: u16,
-    /// Jump if true.
+    /// Instructions to skip if the comparison holds.
     pub jt: u8,
-    /// Jump if false.
+    /// Instructions to skip if it does not.
     pub jf: u8,
-    /// Operand.
+    /// The operand.
     pub k: u32,
 }
 
 impl Instruction {
-    /// Its bytes, as they lie in memory on a little-endian machine; for digests.
+    /// Returns the instruction's bytes as they are in memory on a little-endian machine, for
+    /// digests.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 8] {
         let [c0, c1] = self.code.to_le_bytes();
@@ -98,28 +110,29 @@ impl Instruction {
     }
 }
 
-/// Why there is no filter.
+/// Why no filter could be assembled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
-    /// Nothing would be allowed.
+    /// There are no rules, so nothing would be allowed.
     #[error("a filter without rules allows nothing")]
     Empty,
-    /// Two rules for one call.
+    /// Two rules are for the same call.
     #[error("two rules for system call {0}")]
     Duplicate(u32),
-    /// A number that is another architecture's, or none.
+    /// A number belongs to another architecture, or to no system call.
     #[error("{0} is not the number of a system call")]
     Number(u32),
-    /// An argument that no system call has.
+    /// A condition is on an argument that no system call has.
     #[error("system call {0} has no argument {1}")]
     Argument(u32, u8),
-    /// A value with bits that the mask takes away: the comparison says nothing.
+    /// A value has bits that its mask clears, so the comparison is meaningless.
     #[error("system call {0}: the value compared with argument {1} has bits outside its mask")]
     Mask(u32, u8),
-    /// An errno that the kernel does not take; 0 would be a success that did nothing.
+    /// An errno is out of the kernel's range. Zero would report success for a call that did
+    /// nothing.
     #[error("system call {0} can not fail with errno {1}")]
     Errno(u32, u16),
-    /// Over the kernel's limit.
+    /// The filter exceeds the kernel's limit.
     #[error("{0} instructions are over the kernel's limit of 4096")]
     TooLong(usize),
 }

@@ -1,107 +1,110 @@
-//! What a commit of a transaction writes down before its first step, so that one that is cut off can
-//! be taken back by whoever finds it. It is kept on a disk, where a later build may find it.
+//! The journal that a commit of a transaction writes before its first step. Whoever finds an
+//! interrupted commit can roll it back with the journal. It is stored on disk, so a later build may
+//! read it.
 //!
-//! Paths are from the workspace, names those in the directory that the journal is in.
+//! Paths are relative to the workspace. Names are relative to the directory that holds the journal.
 
 use crate::change::Past;
 use bincode::{Decode, Encode};
 
-/// The form of what follows; another is left alone.
+/// The version of the journal's format. A journal with another version is left alone.
 pub const VERSION: u32 = 1;
 
-/// The first part of a journal.
+/// The first record of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Head {
-    /// [`VERSION`].
+    /// The journal's [`VERSION`].
     pub version: u32,
-    /// The digest of the change that was to be done.
+    /// The digest of the change being committed.
     pub digest: [u8; 32],
-    /// How many steps follow.
+    /// The number of step records that follow.
     pub steps: u64,
 }
 
-/// To know something again, also on a device that has another number by then.
+/// Identifies a file system entry, even if its device number is different by then.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Node {
-    /// Inode.
+    /// The inode number.
     pub ino: u64,
-    /// Bytes, of a regular file.
+    /// Size in bytes, of a regular file.
     pub size: u64,
-    /// When its contents changed last.
+    /// Modification time, in seconds and nanoseconds.
     pub mtime: (i64, u32),
-    /// Of a directory: over all that is in it.
+    /// For a directory, a digest of everything below it.
     pub below: Option<[u8; 32]>,
 }
 
-/// One step.
+/// The record of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum Entry {
-    /// Something new takes the place of something, or of nothing.
+pub enum JournalEntry {
+    /// A new entry is put at a path, in place of the present one if there is one.
     Place {
-        /// Where.
+        /// The path.
         path: Vec<u8>,
-        /// The new thing's name; then that of what was replaced.
+        /// The name under which the new entry is prepared; after the step, the name of the replaced
+        /// entry.
         aside: Vec<u8>,
-        /// The new thing.
+        /// The new entry.
         new: Node,
-        /// The inode of what is replaced.
+        /// The inode of the replaced entry, if there was one.
         old: Option<u64>,
-        /// Directories of it that get their mode last: from its top, and the mode.
+        /// Directories in the new entry that get their mode last, each relative to its top, with
+        /// the mode.
         late: Vec<(Vec<u8>, u32)>,
     },
-    /// Something is taken away.
+    /// An entry is removed from its path.
     Take {
-        /// Where.
+        /// The path.
         path: Vec<u8>,
-        /// Its name then.
+        /// The name to which it is moved.
         kept: Vec<u8>,
-        /// Or its name in the directory that it was in, if it can not be moved.
+        /// The new name in its own directory, used if it can not be moved out.
         beside: Vec<u8>,
-        /// Its inode.
+        /// The entry's inode.
         old: u64,
     },
-    /// Something gets another name.
+    /// An entry is renamed.
     Move {
-        /// The old one.
+        /// The old path.
         from: Vec<u8>,
-        /// The new one.
+        /// The new path.
         to: Vec<u8>,
-        /// Its inode.
+        /// The entry's inode.
         ino: u64,
     },
-    /// Something gets another mode.
+    /// The mode of an entry changes.
     Mode {
-        /// Where.
+        /// The path.
         path: Vec<u8>,
-        /// Its inode.
+        /// The entry's inode.
         ino: u64,
-        /// The old one.
+        /// The old mode.
         old: u32,
-        /// The new one.
+        /// The new mode.
         new: u32,
     },
-    /// A file gets another time.
+    /// The modification time of a file changes.
     Touch {
-        /// Where.
+        /// The path.
         path: Vec<u8>,
-        /// Its inode.
+        /// The file's inode.
         ino: u64,
-        /// The old one.
+        /// The old time.
         old: (i64, u32),
-        /// The new one.
+        /// The new time.
         new: (i64, u32),
     },
-    /// A file gets more at its end, and stays the same file.
+    /// Bytes are appended to a file, which stays the same inode.
     Append {
-        /// Where.
+        /// The path.
         path: Vec<u8>,
-        /// The name of what it gets.
+        /// The name of the file with the appended bytes.
         aside: Vec<u8>,
-        /// Its inode.
+        /// The file's inode.
         ino: u64,
-        /// What it was.
+        /// Mode, size and time before.
         old: Past,
-        /// What it is then.
+        /// Mode, size and time afterwards.
         new: Past,
     },
 }

@@ -1,40 +1,41 @@
-//! The plan: everything about a session's confinement that the broker decides.
+//! The launch plan: everything about a session's confinement that the broker decides.
 //!
-//! It names no identity: the launcher takes that from the client's own socket.
+//! A plan contains no identity. The launcher takes that from the client's own socket.
 
 use crate::{Layer, Path, SyscallRule, names::Names, record::Recording};
 use bincode::{Decode, Encode};
 
-/// What a session may do below a path.
+/// The access of a session to a path and everything below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub enum Access {
-    /// See the names in directories, and nothing of what they name.
+    /// See the names in directories, but not what they name.
     List,
-    /// Look at files and directories.
+    /// Like `List`, and read files and directories.
     Read,
-    /// And run programs.
+    /// Like `Read`, and run programs.
     Execute,
-    /// And change everything.
+    /// Like `Execute`, and change everything.
     Write,
-    /// Use device nodes: read, write and `ioctl`, but make or remove nothing.
+    /// Use device nodes: read, write and `ioctl`, but create or delete nothing.
     Device,
 }
 
-/// A host path that appears in the small root at the same place.
+/// A host path that appears in the session's root at the same place.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Bind {
-    /// Where, on the host and inside.
+    /// The path, which is the same on the host and in the session.
     pub path: Path,
-    /// [`Access::Write`] mounts it writable; everything else read-only.
+    /// The session's access. [`Access::Write`] mounts the path writable; everything else mounts it
+    /// read-only.
     pub access: Access,
-    /// What to do if it is not there.
+    /// The treatment of the path if it is missing.
     pub missing: MissingPath,
 }
 
-/// What to do about a path that is not there.
+/// The treatment of a path that is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum MissingPath {
-    /// Go on without it.
+    /// Continue without it.
     Skip,
     /// Refuse the session.
     Refuse,
@@ -43,132 +44,135 @@ pub enum MissingPath {
 /// A private file system in memory.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Tmpfs {
-    /// Where.
+    /// The mount point.
     pub path: Path,
-    /// How much it may hold.
+    /// Most bytes that it may hold.
     pub bytes: u64,
-    /// Its mode bits.
+    /// The mode bits of its root.
     pub mode: u32,
 }
 
 /// A Landlock rule.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Grant {
-    /// The directory or file; everything below it.
+    /// The directory or file; the rule applies to everything below it.
     pub path: Path,
-    /// What is granted.
+    /// The access that is granted.
     pub access: Access,
-    /// What to do if it is not there.
+    /// The treatment of the path if it is missing.
     pub missing: MissingPath,
 }
 
-/// What of the network there is.
+/// The network of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Network {
-    /// A network of the session's own in which nothing is up: every address is unreachable.
+    /// The session's own network, in which nothing is up: every address is unreachable.
     None,
-    /// A loopback of the session's own, nothing else.
+    /// The session's own network, with a loopback and nothing else.
     Loopback,
-    /// The launcher's own, in which TCP connects to these ports and nothing else goes.
+    /// The launcher's own network, where TCP may connect to these ports and everything else is
+    /// refused.
     Ports(Vec<u16>),
 }
 
-/// Bounds of a session. Zero is refused everywhere.
+/// The limits of a session. A limit of zero is always refused.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Limits {
-    /// Bytes, for the session as a whole by cgroup; for each process by rlimit.
+    /// Memory in bytes: by cgroup for the session as a whole, or by rlimit for each process.
     pub memory_bytes: u64,
-    /// Processes and threads.
+    /// Number of processes and threads.
     pub processes: u64,
-    /// Hundredths of one core.
+    /// CPU time, in percent of one core.
     pub cpu_percent: u64,
     /// The largest file a process may write.
     pub file_bytes: u64,
     /// Open descriptors of a process.
     pub open_files: u64,
-    /// What a transaction may write before it is settled. In memory it counts as that, too.
+    /// Most bytes that a transaction may write before it is committed or discarded. If they are
+    /// held in memory, they count as memory too.
     pub transaction_bytes: u64,
 }
 
-/// Where what a program writes in a transaction is kept until it is settled.
+/// The place where a transaction's writes are stored until they are committed or discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub enum Upper {
     /// In memory.
     Memory,
-    /// On the workspace's own file system, where the launcher has a directory there; in memory
-    /// elsewhere.
+    /// On the workspace's own file system, if the launcher has a directory there; otherwise in
+    /// memory.
     Disk,
 }
 
-/// What of a transaction's changes is on the disk before they count.
+/// The changes of a transaction that must be flushed to disk before the commit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub enum Durable {
-    /// Nothing is waited for.
+    /// None.
     No,
-    /// What takes the place of something.
+    /// Changes that replace something.
     Replaced,
-    /// And what is new.
+    /// Changes that replace something, and new files.
     All,
 }
 
-/// How transactions are kept.
+/// The settings for storing and committing transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Transactions {
-    /// Until they are settled.
+    /// The place where writes are stored until the transaction is committed or discarded.
     pub upper: Upper,
-    /// When they are.
+    /// The changes that are flushed to disk on commit.
     pub durable: Durable,
 }
 
-/// Whether the kernel is to leave records of what it refuses a session's programs.
+/// The choice to have the kernel record the denials that a session's programs get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Records {
-    /// Nobody would read them.
+    /// No, because nobody would read them.
     Unread,
-    /// The broker reads them.
+    /// Yes, the broker reads them.
     Read,
 }
 
-/// Whose uid the processes of a session have.
+/// The uid with which the processes of a session run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub enum SessionUid {
-    /// The peer's own.
+    /// The peer's own uid.
     #[default]
     Peer,
-    /// One of the launcher's range, which nothing else has while the session lives.
+    /// A uid from the launcher's range, which nothing else has while the session lives.
     Throwaway,
 }
 
 /// Everything about a session's confinement that the broker decides.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct LaunchPlan {
-    /// The workspace: bound writable or read-only at its own path.
+    /// The workspace, mounted writable or read-only at its own path.
     pub workspace: Bind,
-    /// The rest of the small root, in the order it is mounted.
+    /// The other host paths of the session's root, in the order in which they are mounted.
     pub binds: Vec<Bind>,
     /// Private file systems: `/tmp`, the home, …
     pub tmpfs: Vec<Tmpfs>,
-    /// Directories in which programs are looked for. One that would be writable on a private file
-    /// system, because the host has none, is there empty and read-only.
+    /// Directories in which programs are looked up. If the host does not have one, and it would be
+    /// writable on a private file system, it is created empty and read-only.
     pub empty: Vec<Path>,
-    /// Landlock's rules.
+    /// The Landlock rules.
     pub grants: Vec<Grant>,
     /// The system call filter.
     pub syscalls: Vec<SyscallRule>,
-    /// What of the network there is.
+    /// The session's network.
     pub network: Network,
-    /// Bounds.
+    /// The session's limits.
     pub limits: Limits,
     /// Layers that may be missing.
     pub optional: Vec<Layer>,
-    /// How transactions are kept.
+    /// The settings for storing and committing transactions.
     pub transactions: Transactions,
-    /// Whether its runners note what its programs use.
+    /// The choice to record what the session's programs use.
     pub recording: Recording,
     /// Names in the workspace that the session does not see, or can not change.
     pub names: Names,
-    /// What is to be told of what its programs are refused.
+    /// The choice to have the kernel record denials for the broker.
     pub records: Records,
-    /// Whose uid its processes have. Which that is, is for the launcher to say.
+    /// The uid of the session's processes: the peer's or their own. The launcher chooses the
+    /// number.
     pub uid: SessionUid,
 }

@@ -1,139 +1,143 @@
-//! What broker and launcher say to each other: one datagram a message.
+//! Messages between broker and launcher, one datagram each.
 
 use crate::{Absent, Facts, HeldLimit, Identity, LaunchPlan, Path, Runs};
 use bincode::{Decode, Encode};
 
-/// The launcher's number for a session.
+/// The number by which broker and launcher name a session.
 pub type SessionNumber = u32;
 
-/// Whose a session is.
+/// The owner of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Whose {
-    /// The client's at the other end of the first descriptor.
+    /// The client at the other end of the first descriptor.
     Client,
-    /// The daemon's own, to try what a session can do: as nobody, or as the user whose daemon it is.
+    /// The daemon itself, to try out what a session can do. It runs as nobody, or as the user whose
+    /// daemon it is.
     Nobody,
 }
 
-/// From the broker.
+/// A request of the broker.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Request {
-    /// First, once.
+    /// Starts the conversation. Sent once, first.
     Hello {
-        /// [`crate::BUILD_ID`] of the broker.
+        /// The broker's [`crate::BUILD_ID`].
         build_id: String,
     },
-    /// Say whom a session of a client's in a workspace would run as, which the broker may be unable to
-    /// see. Descriptor: that client's socket.
+    /// Asks as whom a client's session in a workspace would run, which the broker may be unable to
+    /// see. Descriptor: the client's socket.
     Identify {
-        /// Chosen by the broker, not used twice.
+        /// The session's number: chosen by the broker, never used twice.
         session: SessionNumber,
         /// The workspace.
         workspace: Path,
     },
-    /// Make a session's cell. Descriptors: if it is a client's, that client's socket (only its
+    /// Creates a session's cell. Descriptors: for a client's session, the client's socket (only its
     /// credentials are read); then [`crate::cell::FILE_CHANNELS`] channels for file tools.
     Session {
-        /// Chosen by the broker, not used twice.
+        /// The session's number: chosen by the broker, never used twice.
         session: SessionNumber,
-        /// Whom it runs as.
+        /// The owner of the session.
         whose: Whose,
-        /// What to enforce.
+        /// The confinement to enforce.
         plan: Box<LaunchPlan>,
     },
-    /// Make a runner in a session. Descriptors: its channel.
+    /// Creates a runner in a session. Descriptor: the runner's channel.
     Runner {
-        /// Which session.
+        /// The session.
         session: SessionNumber,
     },
-    /// Make a runner whose programs can only read what the session may write otherwise.
-    /// Descriptors: its channel.
+    /// Creates a runner whose programs can only read, even where the session may otherwise write.
+    /// Descriptor: the runner's channel.
     Reader {
-        /// Which session.
+        /// The session.
         session: SessionNumber,
     },
-    /// Make a runner for one program, whose changes of the workspace are held back: a transaction.
-    /// Descriptors: its channel, and the file channel on which the changes are settled, by
-    /// [`crate::change::Act::Settle`] and nothing else, when the program has ended; then, if names
-    /// are hidden, what [`crate::cell::FileReply::Scanned`] brought.
+    /// Creates a runner for one program in a transaction: its changes of the workspace are held
+    /// back. Descriptors: the runner's channel, and the file channel on which the changes are
+    /// committed when the program has ended, by [`crate::change::Act::Settle`] and nothing else. If
+    /// names are hidden, then also the descriptor that came with
+    /// [`crate::cell::FileReply::Scanned`].
     Transaction {
-        /// Which session.
+        /// The session.
         session: SessionNumber,
     },
-    /// End a session and everything in it.
+    /// Ends a session and everything in it.
     End {
-        /// Which session.
+        /// The session.
         session: SessionNumber,
     },
 }
 
-/// From the launcher.
+/// A reply of the launcher.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Reply {
-    /// To `Hello`. Descriptor: a socket with the kernel's audit records, where [`Facts::records`]
-    /// says so.
+    /// The answer to `Hello`. Descriptor: a socket that delivers the kernel's audit records, if
+    /// [`Facts::records`] says so.
     Welcome {
-        /// [`crate::BUILD_ID`] of the launcher.
+        /// The launcher's [`crate::BUILD_ID`].
         build_id: String,
-        /// What the host can enforce.
+        /// The abilities of the host.
         facts: Box<Facts>,
     },
-    /// To `Identify`.
+    /// The answer to `Identify`.
     Identified {
-        /// Which session was asked about.
+        /// The session that was asked about.
         session: SessionNumber,
-        /// Whom it would run as, or for.
+        /// The identity that the session would run as, or for.
         identity: Identity,
     },
-    /// A session's cell was started; the cell itself says on its channel when it is ready.
+    /// A session's cell was started. The cell itself reports on its channel when it is ready.
     Started {
-        /// Which session.
+        /// The session.
         session: SessionNumber,
-        /// Whom it runs as, and for whom.
+        /// The identities that the session runs as, and for.
         runs: Runs,
-        /// Limits held by cgroup.
+        /// The limits that cgroups enforce.
         limits: Vec<HeldLimit>,
-        /// Layers that are missing by the plan's leave.
+        /// Layers that are missing, which the plan allows.
         absent: Vec<Absent>,
-        /// The file whose `oom_kill` count tells of kills for want of memory; empty if none.
+        /// The file whose `oom_kill` line counts processes killed for lack of memory; empty if
+        /// there is none.
         oom_file: String,
     },
     /// A request about a session was refused, or its cell could not be started.
     Refused {
-        /// Which session.
+        /// The session.
         session: SessionNumber,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// A session is over and nothing of it is left.
+    /// A session has ended and no process of it is left.
     Ended {
-        /// Which session.
+        /// The session.
         session: SessionNumber,
     },
-    /// The launcher will not go on with this broker.
+    /// The launcher stops serving this broker.
     Fatal {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// Why the launcher refuses.
+/// Why the launcher refuses a request.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Refusal {
     /// A required layer is missing on this host.
     LayerMissing(Absent),
-    /// The plan is over the ceiling; the text names the limit.
+    /// The plan violates the ceiling; the text names the limit.
     Ceiling(String),
     /// This peer may not have a session.
     Identity(String),
-    /// No such session, or one of that number exists.
+    /// There is no session of that number, or there is one already.
     Session(String),
     /// The cell could not be started.
     Spawn(String),
-    /// What a program does to the workspace can not be held back here.
+    /// Transactions are unavailable here: a program's changes of the workspace can not be held
+    /// back.
     Transaction(String),
-    /// The session is to have a uid of its own, and there is none to be had here.
+    /// The session needs its own uid, and none is available here.
     NoUid(String),
-    /// Every uid that sessions may have is a living session's.
+    /// Living sessions use every uid reserved for sessions.
     UidsTaken(String),
 }

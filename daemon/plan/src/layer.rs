@@ -1,24 +1,24 @@
-//! The layers of confinement, by the names that profiles, receipts and `doctor` use.
+//! The layers of confinement, by the names used in profiles, receipts and `doctor`.
 
 use bincode::{Decode, Encode};
 use std::{fmt, str::FromStr};
 
-/// One layer. A profile requires each of them unless it names it as optional.
+/// One layer of confinement. A profile requires every layer that it does not name as optional.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub enum Layer {
-    /// A small root of its own.
+    /// The session has its own small root.
     Mount,
-    /// Sees and signals only its own processes; the whole tree can be killed.
+    /// The session sees and signals only its own processes, and the whole tree can be killed.
     Pid,
-    /// An empty network.
+    /// The session has its own, empty network.
     Network,
-    /// System V and POSIX IPC of its own.
+    /// The session has its own System V and POSIX IPC.
     Ipc,
-    /// A host name of its own.
+    /// The session has its own host name.
     Uts,
-    /// Sees its cgroup as the root.
+    /// The session sees its own cgroup as the root.
     Cgroup,
-    /// The kernel's path rules.
+    /// Landlock, the kernel's path rules.
     Landlock,
     /// The system call filter.
     Seccomp,
@@ -31,7 +31,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// All of them, in the order they are shown.
+    /// All layers, in the order in which they are shown.
     pub const ALL: [Self; 11] = [
         Self::Mount,
         Self::Pid,
@@ -46,7 +46,7 @@ impl Layer {
         Self::Protect,
     ];
 
-    /// The name in profiles and receipts.
+    /// Returns the name used in profiles and receipts.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ impl FromStr for Layer {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|layer| layer.name() == text).ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|layer| layer.name()).collect();
-            format!("no layer is called {text:?}; there are {}", names.join(", "))
+            format!("there is no layer {text:?}; the layers are {}", names.join(", "))
         })
     }
 }

@@ -1,22 +1,26 @@
-//! What the launcher and the cells are asked to do. Pure: no kernel, no files, no clock.
+//! The data that broker, launcher and cells exchange: plans, steps, host facts and messages. Pure:
+//! no kernel, no files, no clock.
 //!
-//! The broker resolves a profile into a [`LaunchPlan`]; the launcher holds it against the
-//! [`ceiling`], turns it into [`Step`]s and hands those to a cell, which takes them in order.
+//! The broker resolves a profile into a [`LaunchPlan`]. The launcher checks the plan against the
+//! [`ceiling`], turns it into [`Step`]s and sends those to a cell, which runs them in order.
 
 pub mod ceiling;
 pub mod cell;
 pub mod change;
 pub mod codec;
+pub mod evidence;
 pub mod journal;
 pub mod launcher;
 pub mod names;
 pub mod parts;
+pub mod plants;
 pub mod record;
 pub mod search;
 pub mod text;
 pub mod uids;
 
 mod cover;
+mod effects;
 mod facts;
 mod filter;
 mod launch;
@@ -29,7 +33,8 @@ mod step;
 pub use cover::Cover;
 pub use facts::{CgroupFacts, CgroupVersion, Facts, Found, KERNEL_RECORDS, OverlayFacts};
 pub use filter::{
-    Compare, Condition, FilterError, Instruction, SyscallAction, SyscallRule, assemble,
+    Compare, Condition, FIRST_UNKNOWN, FilterError, FixedRule, Instruction, SyscallAction,
+    SyscallRule, assemble, fixed_rules,
 };
 pub use launch::{
     Access, Bind, Durable, Grant, LaunchPlan, Limits, MissingPath, Network, Records, SessionUid,
@@ -44,5 +49,5 @@ pub use step::{
     Step, StepError, Store, Tcp, steps,
 };
 
-/// Shared by all rooms of one build; rooms of different builds refuse each other.
+/// Identifies the build. Processes of different builds refuse to talk to each other.
 pub const BUILD_ID: &str = env!("PALISADE_BUILD_ID");

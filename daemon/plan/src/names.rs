@@ -1,5 +1,5 @@
-//! Names inside the workspace that a session does not see, or sees and can not change: patterns as
-//! in a `.gitignore`, matched against bytes. Pure.
+//! Names inside the workspace that a session does not see, or sees and can not change. They are
+//! given as patterns like those of a `.gitignore`, matched against bytes. Pure: no I/O.
 
 mod kept;
 mod pattern;
@@ -9,40 +9,41 @@ pub use pattern::{Kind, Pattern, PatternError};
 
 use bincode::{Decode, Encode};
 
-/// What is hidden and what is protected. A name is, if one of the lists says so.
+/// The hidden and the protected names. A name is hidden or protected if any one of the lists says
+/// so.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Names {
-    /// They do not exist for the session.
+    /// Names that do not exist for the session.
     pub hide: Vec<NameList>,
-    /// They can be read and not be changed.
+    /// Names that the session can read but not change.
     pub protect: Vec<NameList>,
 }
 
-/// Patterns in order; of those that match, the last decides.
+/// Patterns in order. The last one that matches decides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct NameList(pub Vec<String>);
 
-/// Which pattern matched.
+/// The position of the pattern that matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hit {
-    /// The number of its list.
+    /// The index of the list.
     pub list: usize,
-    /// Its number there.
+    /// The index of the pattern in the list.
     pub pattern: usize,
 }
 
-/// Lists that can be asked.
+/// Parsed lists of patterns, ready for matching.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Matcher {
     lists: Vec<Vec<Pattern>>,
 }
 
-/// Both kinds of lists, ready to be asked.
+/// Matchers for hidden and for protected names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Veil {
-    /// What is hidden.
+    /// The hidden names.
     pub hidden: Matcher,
-    /// What is protected.
+    /// The protected names.
     pub protected: Matcher,
 }
 
@@ -55,32 +56,32 @@ impl Names {
 }
 
 impl Veil {
-    /// Reads the patterns.
+    /// Parses the patterns.
     ///
     /// # Errors
-    /// The first that is none.
+    /// Returns the first invalid pattern.
     pub fn new(names: &Names) -> Result<Self, PatternError> {
         Ok(Self { hidden: Matcher::new(&names.hide)?, protected: Matcher::new(&names.protect)? })
     }
 }
 
 impl Matcher {
-    /// Reads the patterns.
+    /// Parses the patterns.
     ///
     /// # Errors
-    /// The first that is none.
+    /// Returns the first invalid pattern.
     pub fn new(lists: &[NameList]) -> Result<Self, PatternError> {
         let list = |list: &NameList| list.0.iter().map(|text| Pattern::parse(text)).collect();
         Ok(Self { lists: lists.iter().map(list).collect::<Result<_, _>>()? })
     }
 
-    /// Whether nothing ever matches.
+    /// Whether there are no lists, so that nothing ever matches.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.lists.is_empty()
     }
 
-    /// What decides that an entry is meant, or something above it. The path is relative to the
+    /// Finds the pattern that matches an entry or a directory above it. The path is relative to the
     /// workspace.
     #[must_use]
     pub fn covers(&self, path: &[u8], kind: Kind) -> Option<Hit> {
@@ -92,7 +93,7 @@ impl Matcher {
         above.chain(self.names(path, kind)).next()
     }
 
-    /// What decides that an entry itself is meant, whatever is above it.
+    /// Finds the pattern that matches an entry itself, whatever matches above it.
     #[must_use]
     pub fn names(&self, path: &[u8], kind: Kind) -> Option<Hit> {
         let (directory, name) = match path.iter().rposition(|byte| *byte == b'/') {
@@ -102,14 +103,15 @@ impl Matcher {
         self.entry(directory, name.unwrap_or_default(), kind)
     }
 
-    /// The same for a name in a directory, which is empty for the workspace itself.
+    /// Finds the pattern that matches a name in a directory; the path of the workspace itself is
+    /// empty.
     #[must_use]
     pub fn entry(&self, directory: &[u8], name: &[u8], kind: Kind) -> Option<Hit> {
         if name.is_empty() {
             return None;
         }
         if kind == Kind::Either {
-            // An exception for the one kind takes nothing back of the other.
+            // An exception for one kind does not apply to the other.
             let other = self.entry(directory, name, Kind::Other);
             return other.or_else(|| self.entry(directory, name, Kind::Directory));
         }
@@ -121,8 +123,8 @@ impl Matcher {
         })
     }
 
-    /// Names that are meant at any depth by themselves: they can be kept out of a directory before
-    /// they are there.
+    /// Iterates over the literal names that are matched at any depth. They can be kept out of a
+    /// directory before they exist.
     pub fn literals(&self) -> impl Iterator<Item = &[u8]> {
         self.lists.iter().flatten().filter_map(Pattern::literal)
     }

@@ -1,28 +1,28 @@
-//! The namespaces of a cell.
+//! The kernel namespaces of a cell.
 
 use crate::Layer;
 use bincode::{Decode, Encode};
 
-/// A namespace that a step makes or enters. (The PID namespace is made by the launcher: a
-/// process can not move itself into one.)
+/// A namespace that a step creates or enters. The launcher creates the PID namespace, because a
+/// process can not move itself into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Namespace {
-    /// Mounts.
+    /// The mount namespace.
     Mount,
-    /// Process ids.
+    /// The PID namespace.
     Pid,
-    /// Network.
+    /// The network namespace.
     Network,
-    /// System V and POSIX IPC.
+    /// The namespace of System V and POSIX IPC.
     Ipc,
-    /// Host name.
+    /// The namespace of the host name.
     Uts,
-    /// Cgroup root.
+    /// The cgroup namespace.
     Cgroup,
 }
 
 impl Namespace {
-    /// Its name in receipts, and the layer it stands for.
+    /// Returns the layer that this namespace provides.
     #[must_use]
     pub const fn layer(self) -> Layer {
         match self {

@@ -1,29 +1,28 @@
-//! Lists of a change that may be too long for one message: how they are cut, and how long they may
-//! be in all.
+//! Splits lists of a change that may be too long for one message, and bounds their total length.
 
 use crate::{
     Path,
-    change::{Effect, EffectKind, Print, Restoration, State, Version},
+    change::{Effect, Print, Restoration, State, Version},
 };
 use bincode::{Decode, Encode};
 
-/// The most effects of one change: more is refused, and can be done in several.
+/// Most effects of one change. A larger change is refused, and can be made in several steps.
 pub const MOST_EFFECTS: usize = 100_000;
 
-/// The most bytes that the effects of one change take as messages.
+/// Most bytes that the effects of one change take as messages.
 pub const MOST_TOLD: usize = 48 * 1024 * 1024;
 
-/// The most bytes of one part of a list.
+/// Most bytes of one part of a list.
 const PART: usize = 1024 * 1024;
 
 /// An entry of a list that may be too long for one message.
 pub trait Listed {
-    /// How many bytes it takes in a message, at most.
+    /// Returns an upper bound for the bytes that the entry takes in a message.
     fn told(&self) -> usize;
 }
 
-/// What an entry takes beside its names.
-const ENTRY: usize = 192;
+/// Bytes that an entry takes besides its names, at most.
+pub(crate) const ENTRY: usize = 192;
 
 impl Listed for Path {
     fn told(&self) -> usize {
@@ -51,9 +50,8 @@ impl Listed for Print {
 
 impl Listed for Effect {
     fn told(&self) -> usize {
-        let from = if let EffectKind::Moved { from } = &self.kind { from.0.len() } else { 0 };
-        let below = self.below.as_ref().map_or(0, |files| files.len().saturating_mul(ENTRY / 4));
-        self.path.told() + from + below + self.print.told()
+        let from = self.kind.moved_from().map_or(0, |from| from.0.len());
+        self.path.told() + from + self.print.told()
     }
 }
 
@@ -70,7 +68,8 @@ impl Listed for Restoration {
     }
 }
 
-/// A list in parts that each fit into a message; at least one, the last of which may be empty.
+/// Splits a list into parts that each fit into a message. There is always at least one part, which
+/// may be empty.
 #[must_use]
 pub fn parts<T: Listed>(list: Vec<T>) -> Vec<Vec<T>> {
     let mut parts = vec![Vec::new()];
@@ -89,12 +88,12 @@ pub fn parts<T: Listed>(list: Vec<T>) -> Vec<Vec<T>> {
     parts
 }
 
-/// Entries of a [`Change`](crate::change::Change)'s list that come before it.
+/// Entries of a [`Change`](crate::change::Change)'s list, sent before the change itself.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum ActPart {
-    /// Of [`Act::Settle`](crate::change::Act::Settle).
+    /// Entries of the list of [`Act::Settle`](crate::change::Act::Settle).
     Leave(Vec<Path>),
-    /// Of [`Act::Restore`](crate::change::Act::Restore).
+    /// Entries of the list of [`Act::Restore`](crate::change::Act::Restore).
     Entries(Vec<Restoration>),
 }
 

@@ -1,4 +1,4 @@
-//! A path, as it goes from room to room.
+//! The path type used in messages between the processes.
 
 use bincode::{Decode, Encode};
 use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt as _};
@@ -8,7 +8,7 @@ use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt as _};
 pub struct Path(pub Vec<u8>);
 
 impl Path {
-    /// As the standard library sees it.
+    /// Returns the path as the standard library's type.
     #[must_use]
     pub fn as_path(&self) -> &std::path::Path {
         std::path::Path::new(OsStr::from_bytes(&self.0))

@@ -1,82 +1,82 @@
-//! What a cell reports of its own confinement, read back from the kernel.
+//! A cell's report of its own confinement, read back from the kernel.
 
 use crate::{Layer, Namespace};
 use bincode::{Decode, Encode};
 
-/// What is in force in a cell.
+/// The confinement that is in force in a cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct CellReceipt {
-    /// The kernel's Landlock ABI; 0 if it is not in force.
+    /// The kernel's Landlock ABI; 0 if Landlock is not in force.
     pub landlock_abi: u32,
-    /// Rights handled.
+    /// The Landlock rights that are handled.
     pub landlock_rights: Vec<String>,
-    /// Scopes closed.
+    /// The Landlock scopes that are restricted.
     pub landlock_scopes: Vec<String>,
-    /// Rules that grant something.
+    /// The number of Landlock rules.
     pub landlock_rules: u32,
-    /// The filter as installed, for the broker to digest; empty if none.
+    /// The bytes of the installed filter, for the broker to digest; empty if there is none.
     pub filter: Vec<u8>,
-    /// System calls it lets through.
+    /// The number of system calls that the filter allows.
     pub filter_syscalls: u32,
-    /// Namespaces of its own.
+    /// The namespaces that the cell has to itself.
     pub namespaces: Vec<Namespace>,
-    /// Real, effective, saved and file-system uid; all alike.
+    /// The real, effective, saved and file-system uid, which are all the same.
     pub uid: u32,
-    /// And gid.
+    /// The gid, likewise all the same.
     pub gid: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
     /// `CapInh CapPrm CapEff CapBnd CapAmb` as the kernel prints them.
     pub capabilities: String,
-    /// From `/proc/self/status`.
+    /// Whether `no_new_privs` is set, from `/proc/self/status`.
     pub no_new_privs: bool,
-    /// From `prctl`.
+    /// The securebits, from `prctl`.
     pub securebits: u32,
-    /// Limits in force.
+    /// The limits in force.
     pub limits: Vec<HeldLimit>,
-    /// The workspace as the kernel names it from inside.
+    /// The path of the workspace as the kernel names it inside the cell.
     pub workspace: crate::Path,
-    /// Where what a transaction's program writes is kept; none for others.
+    /// The place where a transaction's writes are stored; `None` outside a transaction.
     pub upper: Option<crate::Upper>,
-    /// Why nothing can be laid over it, where that is known and may be.
+    /// Why no overlay can be mounted on the workspace, if that is known and allowed.
     pub uncovered: Option<String>,
-    /// The number by which the kernel's audit records of system calls know the process and all that
-    /// it starts; none if it has none of its own.
+    /// The number of the audit session that the kernel's records of system calls show for the
+    /// process and all that it starts. `None` if it does not have its own.
     pub audit_session: Option<u32>,
-    /// What of the network there is.
+    /// The network that is in force.
     pub network: HeldNetwork,
 }
 
-/// What of the network is in force.
+/// The network that is in force in a cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub enum HeldNetwork {
-    /// The launcher's own; TCP is refused if Landlock handles it.
+    /// The launcher's own network. TCP is refused if Landlock handles it.
     #[default]
     Host,
-    /// One of its own in which nothing is up.
+    /// The cell's own network, in which nothing is up.
     None,
-    /// One of its own with a loopback.
+    /// The cell's own network, with a loopback.
     Loopback,
-    /// The launcher's own, and TCP connects to these ports.
+    /// The launcher's own network, where TCP may connect to these ports.
     Ports(Vec<u16>),
 }
 
-/// A limit and who holds it.
+/// A limit and what enforces it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct HeldLimit {
-    /// Its name.
+    /// The name of the limit.
     pub name: String,
-    /// Its value.
+    /// The value of the limit.
     pub value: u64,
-    /// `cgroup v2`, `cgroup v1` or `rlimit`.
+    /// The mechanism that enforces it: `cgroup v2`, `cgroup v1` or `rlimit`.
     pub by: String,
 }
 
-/// A layer that is missing by the plan's leave.
+/// A layer that is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Absent {
-    /// Which.
+    /// The layer.
     pub layer: Layer,
-    /// Why.
+    /// Why it is missing.
     pub why: String,
 }

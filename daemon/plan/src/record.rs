@@ -1,48 +1,48 @@
-//! What the programs of a recording session used: noted by the runner beside the layers that
-//! confine, never in their place.
+//! Records of what the programs of a recording session used. The runner makes them in addition to
+//! the layers that confine, never instead of them.
 
 use crate::Path;
 use bincode::{Decode, Encode};
 
-/// The most accesses that are kept of one program; what is over is counted.
+/// Most accesses recorded for one program; further ones are only counted.
 pub const MOST_NOTED: usize = 16_384;
 
-/// The most bytes of paths that are kept of one program, well inside one message.
+/// Most bytes of paths recorded for one program, well within one message.
 pub const MOST_BYTES: usize = 2 * 1024 * 1024;
 
-/// Whether a session's runners note what its programs use.
+/// The choice to record what a session's programs use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub enum Recording {
-    /// They do not.
+    /// Nothing is recorded.
     #[default]
     No,
-    /// They do, by a second filter on top of the first.
+    /// Accesses are recorded, by a second filter on top of the first.
     Yes,
 }
 
-/// What was done with a path or an address.
+/// The use of a path or an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub enum Right {
-    /// Asked whether and what it is; a link on the way to something else.
+    /// The existence or metadata of a path was queried, or it is a link on the way to another path.
     Look,
-    /// Opened to be read, or listed.
+    /// A path was opened for reading, or listed.
     Read,
-    /// Made, changed or removed.
+    /// A path was created, changed or deleted.
     Write,
-    /// Run, or needed to run a program.
+    /// A path was executed, or needed to execute a program.
     Execute,
-    /// Connected to.
+    /// An address was connected to.
     Connect,
-    /// Listened on.
+    /// An address was listened on.
     Bind,
 }
 
 impl Right {
-    /// All of them.
+    /// All rights.
     pub const ALL: [Self; 6] =
         [Self::Look, Self::Read, Self::Write, Self::Execute, Self::Connect, Self::Bind];
 
-    /// Its name.
+    /// Returns the right's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,27 +56,27 @@ impl Right {
     }
 }
 
-/// What was there.
+/// The type of an entry at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
-pub enum Kind {
-    /// Nothing, as the session sees it.
+pub enum TargetKind {
+    /// Nothing that the session can see.
     Missing,
     /// A directory.
     Directory,
     /// A symbolic link.
     Link,
-    /// A file, or anything else that is none of these.
+    /// A file, or anything else that is not one of the others.
     File,
-    /// An address, which is no path.
+    /// A network address, not a path.
     Address,
 }
 
-impl Kind {
-    /// All of them.
+impl TargetKind {
+    /// All kinds.
     pub const ALL: [Self; 5] =
         [Self::Missing, Self::Directory, Self::Link, Self::File, Self::Address];
 
-    /// Its name.
+    /// Returns the kind's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -89,36 +89,36 @@ impl Kind {
     }
 }
 
-/// One thing that was used, however often.
+/// One use of a path or an address, recorded once however often it happened.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Noted {
-    /// How.
+    /// The use that was made of it.
     pub right: Right,
-    /// What: an absolute path, links on the way to it being noted by themselves, or an address
-    /// with its port. Below the workspace and the private directories that path alone.
+    /// An absolute path, or an address with its port. Links on the way to a path are recorded
+    /// separately. Inside the workspace or a private directory, the path of that directory alone.
     pub path: Path,
-    /// What was there.
-    pub kind: Kind,
+    /// The type of the entry.
+    pub kind: TargetKind,
 }
 
-/// How much of what is limited was used.
+/// The amounts of the limited resources that were used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Used {
-    /// The most memory that one process had resident.
+    /// Most resident memory of a single process, in bytes.
     pub memory_bytes: u64,
-    /// The most processes that were seen at once, when one of them ran another program.
+    /// Most processes counted at once; they are counted whenever one of them executes a program.
     pub processes: u64,
-    /// Processor time of all of them.
+    /// CPU time of all processes, in milliseconds.
     pub cpu_ms: u64,
 }
 
-/// What a program used, and all that it started.
+/// The record of what a program, and everything it started, used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Recorded {
-    /// Each once, sorted.
+    /// The recorded uses, each once, sorted.
     pub noted: Vec<Noted>,
-    /// Accesses that were not kept, since there were too many.
+    /// The number of accesses that were not recorded because there were too many.
     pub lost: u64,
-    /// How much of what is limited.
+    /// The amounts of the limited resources that were used.
     pub used: Used,
 }

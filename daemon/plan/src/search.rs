@@ -1,157 +1,157 @@
-//! What broker and cell say to each other about looking for files, and for lines in them.
+//! Messages between broker and cell for finding files, and lines in files.
 
 use crate::Path;
 use bincode::{Decode, Encode};
 
-/// Which entries of a tree are meant. `.git` is never one of them, nor what is in it, unless it
-/// is the directory that was named.
+/// Selects entries of a tree. `.git` and its contents are never selected, unless `.git` is the
+/// directory named.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Choice {
-    /// Those whose path below the directory matches; whose name does, if there is no slash in it.
-    /// With `!` in front: all others.
+    /// Selects entries whose path below the directory matches. A pattern without a slash is matched
+    /// against the name alone. A leading `!` selects all others.
     pub glob: Option<String>,
-    /// Also those whose name, or a directory's above it, begins with a dot.
+    /// Whether to include entries whose name, or a parent's name, begins with a dot.
     pub hidden: bool,
-    /// Also those that a `.gitignore`, a `.ignore` or a `.git/info/exclude` leaves out.
+    /// Whether to include entries that a `.gitignore`, `.ignore` or `.git/info/exclude` excludes.
     pub ignored: bool,
 }
 
-/// Look for files by their names.
+/// A search for files by name.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Glob {
-    /// The directory; absolute.
+    /// The directory to search, as an absolute path.
     pub path: Path,
-    /// Which.
+    /// The selection of entries.
     pub choice: Choice,
-    /// Files at most.
+    /// Most files to return.
     pub limit: u64,
 }
 
-/// Look for lines.
+/// A search for lines in files.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Grep {
-    /// A directory or a file; absolute.
+    /// The directory or file to search, as an absolute path.
     pub path: Path,
-    /// Which files.
+    /// The selection of files to search.
     pub choice: Choice,
-    /// What to look for.
+    /// The pattern to search for.
     pub pattern: String,
-    /// What the pattern is.
+    /// The syntax of the pattern.
     pub syntax: Syntax,
-    /// Whether `a` and `A` are the same.
+    /// Whether upper and lower case are treated as the same.
     pub case_insensitive: bool,
-    /// A match may go over several lines.
+    /// Whether a match may span several lines.
     pub multiline: bool,
-    /// What is wanted.
+    /// The kind of result to report.
     pub wanted: Wanted,
-    /// Matching lines at most; files, where only files are wanted.
+    /// Most matching lines to return, or most files if only files are wanted.
     pub limit: u64,
-    /// Files with more bytes are passed over.
+    /// Most bytes of a file; larger files are skipped.
     pub most: u64,
 }
 
-/// What a pattern is.
+/// The syntax of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Syntax {
     /// A regular expression.
     Regex,
-    /// The text itself.
+    /// Literal text.
     Literal,
 }
 
-/// What a search is to find.
+/// The kind of result that a search reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Wanted {
-    /// The lines, with some around them.
+    /// The matching lines, with context.
     Lines {
-        /// Lines before each.
+        /// Lines of context before each match.
         before: u32,
-        /// Lines after each.
+        /// Lines of context after each match.
         after: u32,
     },
-    /// The files.
+    /// The names of matching files.
     Files,
-    /// The files, and how many of their lines match.
+    /// The names of matching files, with the number of matching lines.
     Counts,
 }
 
-/// What a search by name found.
+/// The result of a search by name.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Globbed {
-    /// Where the directory really is, links resolved.
+    /// The real path of the directory, with links resolved.
     pub real: Path,
-    /// The newest first; of the same age by path.
+    /// The files, newest first; files of the same age are sorted by path.
     pub files: Vec<Aged>,
-    /// How many there are in all.
+    /// The number of matching files in all.
     pub total: u64,
-    /// Not everything could be looked at.
+    /// Whether the search could not look at everything.
     pub more: bool,
 }
 
-/// A file and its age.
+/// A file with its age.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Aged {
-    /// Below the directory that was searched.
+    /// The path relative to the directory searched.
     pub path: Path,
-    /// When its contents changed last, in seconds and nanoseconds.
+    /// Modification time, in seconds and nanoseconds.
     pub mtime: (i64, u32),
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// What a search in files found.
+/// The result of a search in files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Grepped {
-    /// Where what was searched really is, links resolved.
+    /// The real path of the directory or file searched, with links resolved.
     pub real: Path,
-    /// In the order of their paths' bytes.
+    /// The matching files, sorted by the bytes of their paths.
     pub files: Vec<Hits>,
-    /// How many files match in all.
+    /// The number of matching files in all.
     pub total_files: u64,
-    /// How many lines match in all; not counted if only files are wanted.
+    /// The number of matching lines in all; not counted if only files are wanted.
     pub total_lines: u64,
-    /// Files that were searched.
+    /// The number of files that were searched.
     pub searched: u64,
-    /// Files that were not.
+    /// The numbers of files that were skipped, by reason.
     pub skipped: Skipped,
-    /// Not everything could be looked at.
+    /// Whether the search could not look at everything.
     pub more: bool,
 }
 
-/// Files that were not searched, by reason.
+/// Numbers of files that were skipped, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Skipped {
-    /// They are not text.
+    /// Files that are not text.
     pub binary: u64,
-    /// They, or a line of theirs, are too large.
+    /// Files that are too large, or have a line that is too large.
     pub large: u64,
-    /// The kernel refused them, or a directory.
+    /// Files that the kernel refused to open, or that are in such a directory.
     pub unreadable: u64,
 }
 
-/// What matches in one file.
+/// The matches in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Hits {
-    /// Below the directory that was searched; empty if the file itself was named.
+    /// The path relative to the directory searched; empty if the file itself was named.
     pub path: Path,
-    /// How many of its lines match.
+    /// The number of its lines that match.
     pub count: u64,
-    /// The first of them, and those around.
+    /// The first matching lines, with their context.
     pub lines: Vec<Line>,
 }
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Line {
-    /// From 1.
+    /// The line number, from 1.
     pub number: u64,
-    /// It matches; else it stands near one that does.
+    /// Whether the line matches; otherwise it is context.
     pub matches: bool,
-    /// Where the first match that begins in it begins, in bytes from 1.
+    /// The column, in bytes from 1, of the first match that begins in the line.
     pub column: Option<u64>,
     /// Bytes left out before `text`.
     pub before: u64,
-    /// Its bytes, without the end of the line.
+    /// The bytes of the line, without the line ending.
     pub text: Vec<u8>,
     /// Bytes left out after `text`.
     pub after: u64,

@@ -1,5 +1,5 @@
-//! The steps a cell takes, in order, to confine itself: a list made by a pure function, so that a
-//! reader sees all of it and a test can leave one out.
+//! The steps by which a cell confines itself, in order. A pure function makes the list, so that a
+//! reader sees all of it and a test can leave a step out.
 
 use crate::{
     Absent, Access, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, MissingPath, Namespace,
@@ -9,46 +9,46 @@ use crate::{
 };
 use bincode::{Decode, Encode};
 
-/// What a process of a cell is to become.
+/// The role of a process of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Role {
-    /// Makes the session's namespaces and small root, then serves its file tools.
+    /// Creates the session's namespaces and root, then serves its file tools.
     Files,
-    /// Enters them and runs its programs, one at a time.
+    /// Enters the session's namespaces and runs its programs, one at a time.
     Runner,
-    /// A runner for which the workspace, and all else of the host that the session may write, is
-    /// mounted read-only.
+    /// A runner for which the workspace is mounted read-only, as is everything else of the host
+    /// that the session may write.
     Reader,
-    /// Tries each namespace and says which there are, for the launcher's [`Facts`].
+    /// Tries each namespace and reports which are available, for the launcher's [`Facts`].
     Trial,
     /// A runner for one program, whose changes of the workspace are held back until they are
-    /// settled.
+    /// committed or discarded.
     Transaction,
-    /// Removes what a transaction left on the disk.
+    /// Deletes what a transaction left on disk.
     Sweep,
 }
 
-/// Whom a cell runs as.
+/// The user and group that a cell runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Identity {
-    /// User.
+    /// The user id.
     pub uid: u32,
-    /// Group.
+    /// The group id.
     pub gid: u32,
 }
 
-/// Whom the processes of a session are, and whom it is for.
+/// The identity of a session's processes, and of the user that the session is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Runs {
-    /// Whom its processes run as.
+    /// The identity of the session's processes.
     pub own: Identity,
-    /// Whose it is. Where that is somebody else, this user's files are the session's own where it
-    /// may write, and what it makes there is this user's.
+    /// The user that the session is for. If it differs from `own`, this user's files appear as the
+    /// session's own where it may write, and files created there belong to this user.
     pub peer: Identity,
 }
 
 impl Runs {
-    /// Whether the uid is one that nothing else has.
+    /// Whether the session has a uid that nothing else has.
     #[must_use]
     pub fn is_throwaway(&self) -> bool {
         self.own != self.peer
@@ -61,92 +61,94 @@ impl From<Identity> for Runs {
     }
 }
 
-/// The small root.
+/// The root file system of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Root {
-    /// Resolved with the peer's rights, so that nobody gets a path they could not walk to; what is
-    /// private is the session's own.
+    /// The identities of the session. Host paths are resolved with the peer's rights, so that
+    /// nobody gets a path that they could not reach. Private file systems belong to the session's
+    /// own user.
     pub runs: Runs,
     /// The workspace.
     pub workspace: Bind,
-    /// The rest.
+    /// The other host paths.
     pub binds: Vec<Bind>,
     /// Private file systems.
     pub tmpfs: Vec<Tmpfs>,
-    /// Directories that are empty and read-only where they would be on a private file system.
+    /// Directories that are made empty and read-only if they would be on a private file system.
     pub empty: Vec<Path>,
-    /// Whose processes `/proc` shows.
+    /// The processes that `/proc` shows.
     pub proc: ProcView,
 }
 
-/// Whose processes `/proc` shows.
+/// The processes that `/proc` shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum ProcView {
-    /// Those of the PID namespace that the launcher made.
+    /// The processes of the PID namespace that the launcher created.
     Own,
-    /// The host's: there is no PID namespace, by the profile's leave.
+    /// The host's processes: there is no PID namespace, which the profile allows.
     Host,
 }
 
-/// A layer over the workspace that takes all that a program writes there.
+/// An overlay on the workspace that receives everything a program writes there.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Overlay {
     /// The workspace.
     pub workspace: Path,
-    /// Whom the program runs as.
+    /// The identity that the program runs as.
     pub identity: Identity,
-    /// How many bytes the layer may hold.
+    /// Most bytes that the overlay may hold.
     pub bytes: u64,
-    /// How it is kept.
+    /// The place where the writes are stored, and how durably they are committed.
     pub transactions: Transactions,
-    /// [`Access::Write`], or the program can not write there at all.
+    /// The program's access. Without [`Access::Write`] the program can not write there at all.
     pub access: Access,
-    /// Where the layer is if the store is not on the workspace's own file system.
+    /// The place of the upper layer if the store is not on the workspace's own file system.
     pub otherwise: Upper,
-    /// With whose rights overlayfs reaches what it lays over each other.
+    /// The rights with which overlayfs accesses its layers.
     pub rights: MountRights,
 }
 
-/// With whose rights overlayfs reaches what it lays over each other. Never more than the session has.
+/// The rights with which overlayfs accesses its layers. They are never more than the session has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum MountRights {
-    /// Those of the process, which is the session's user in a user namespace that has no other.
+    /// The rights of the process, which is the session's user in a user namespace without any other
+    /// user.
     Own,
-    /// Those of the session's user, whom the process takes on for it; to write, in the user namespace
-    /// that [`Step::OverlayUsers`] has made.
+    /// The rights of the session's user, whose identity the process takes on for it. Writable
+    /// overlays use the user namespace that [`Step::OverlayUsers`] has created.
     Session,
 }
 
-/// What to do about a mount in the workspace.
+/// The treatment of a mount inside the workspace, which an overlay can not cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum MountsBelow {
     /// Refuse the session.
     Refuse,
-    /// The plan lets it be missing that names are hidden from programs.
+    /// Leave it as it is: the plan does not require names to be hidden from programs.
     Leave,
 }
 
-/// A directory on the disk for one layer.
+/// A directory on disk for the upper layer of one transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Store {
-    /// The launcher's directory for all of them.
+    /// The launcher's directory for all transactions.
     pub directory: Path,
-    /// Its name there.
+    /// The name of the transaction's directory.
     pub name: String,
-    /// Whose it is.
+    /// The identity that owns it.
     pub identity: Identity,
 }
 
-/// A resource limit of each process.
+/// A resource limit that applies to each process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Rlimit {
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
-    /// How much.
+    /// The value.
     pub value: u64,
 }
 
-/// What a resource limit bounds.
+/// A resource that can be limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Resource {
     /// `RLIMIT_DATA`: private writable memory.
@@ -165,104 +167,114 @@ pub enum Resource {
     MessageQueues,
 }
 
-/// What Landlock does about TCP.
+/// The restriction of TCP by Landlock.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Tcp {
-    /// Nothing: there is a network namespace.
+    /// Not at all, because there is a network namespace.
     NotHandled,
-    /// Nothing connects and nothing is bound.
+    /// Connecting and binding are both refused.
     Refused,
-    /// These ports can be connected to; nothing is bound.
+    /// Connecting is allowed to these ports; binding is refused.
     Connect(Vec<u16>),
 }
 
-/// One step. Each can be taken alone.
+/// One step of confinement. Each can be run alone.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Step {
-    /// A session (`setsid`), signal mask, dispositions and umask of its own.
+    /// Start a new session (`setsid`) and reset signal mask, signal dispositions and umask.
     Detach,
-    /// An audit session of its own, so that records of what the filter refuses it and its programs
-    /// can be told from all others. Without it the filter leaves none.
+    /// Start an audit session, so that the kernel's records of denied system calls can be assigned
+    /// to the process and its programs. Without this step the filter leaves no records.
     AuditSession(Identity),
-    /// Make these namespaces.
+    /// Create these namespaces.
     Namespaces(Vec<Namespace>),
     /// Enter these namespaces by the descriptors that came with the setup.
     EnterNamespaces(Vec<Namespace>),
-    /// Bring up the loopback of the network namespace that was made.
+    /// Bring up the loopback of the new network namespace.
     Loopback,
-    /// Make a user namespace that says whose files are the session's, for [`Step::Root`]'s mounts.
-    /// Nothing ever runs in it.
+    /// Create a user namespace that maps which files are the session's, for the mounts of
+    /// [`Step::Root`]. Nothing ever runs in it.
     Mapping(Runs),
-    /// Make a user namespace that has no user but this one, and every group: in it overlayfs has no
-    /// right over what belongs to anybody else. Only what mounts an overlay ever runs in it.
+    /// Create a user namespace with only this user, and every group. In it overlayfs has no rights
+    /// over anybody else's files. Only the process that mounts an overlay ever runs in it.
     OverlayUsers(Identity),
-    /// Make the small root and make it the root.
+    /// Create the session's root and switch to it.
     Root(Box<Root>),
-    /// A runner's own copy of the session's mounts, with a `/proc` of its own processes.
+    /// Give a runner its own copy of the session's mounts, with a `/proc` that shows its own
+    /// processes.
     Proc,
-    /// A directory for a layer, before the session's mounts hide it.
+    /// Create a directory for the upper layer, before the session's mounts hide it.
     Store(Store),
-    /// Remove such a directory and all that is in it.
+    /// Delete such a directory and everything in it.
     Sweep {
-        /// The directory that it is in.
+        /// The parent directory.
         directory: Path,
-        /// Its name there.
+        /// The name of the directory.
         name: String,
-        /// Whose it is: this process's own user's, or other users'.
+        /// The rights to use: those of the process itself, or those of other users.
         rights: MountRights,
     },
-    /// From here on these names are hidden and protected in what the process does itself. Refuses a
-    /// workspace in which a program could be shown them.
+    /// Hide and protect these names in the process's own file operations from here on. Refuses a
+    /// workspace in which a program could still see hidden names.
     Names {
-        /// Which.
+        /// The names.
         names: Names,
         /// The workspace.
         workspace: Path,
-        /// What to do about a mount in it, over which nothing can be laid.
+        /// The treatment of a mount inside the workspace, which an overlay can not cover.
         mounts: MountsBelow,
     },
-    /// Makes mounts read-only, with those below them, in a runner's own copy of the session's
-    /// mounts. Private file systems stay writable: nothing in them existed before the session.
+    /// Make mounts read-only, with those below them, in a runner's own copy of the session's
+    /// mounts. Private file systems stay writable, since nothing in them existed before the
+    /// session.
     ReadOnly(Vec<Bind>),
-    /// A layer over the workspace, in a runner's own copy of the session's mounts.
+    /// Mount an overlay on the workspace, in a runner's own copy of the session's mounts.
     Overlay(Overlay),
-    /// Without a root of its own, by the profile's leave: find the workspace where it is.
+    /// Open the workspace where it is, if there is no separate root, which the profile allows.
     Workspace(Bind),
-    /// Resource limits of each process.
+    /// Set resource limits for each process.
     Rlimits(Vec<Rlimit>),
-    /// Take on the identity; supplementary groups go.
+    /// Switch to the identity and drop supplementary groups.
     Identity(Identity),
-    /// All capabilities out of all five sets; securebits locked.
+    /// Drop all capabilities from all five sets and lock the securebits.
     Capabilities,
-    /// Nothing gains privilege by executing.
+    /// Set `no_new_privs`: executing a program never gains privilege.
     NoNewPrivileges,
-    /// Out of reach of `ptrace` and `/proc`, no core dump.
+    /// Put the process out of reach of `ptrace` and `/proc`, and disable core dumps.
     Undumpable,
     /// Close every descriptor that is not a channel.
     CloseDescriptors,
-    /// Path rules; with them the scopes, and TCP if there is no network namespace.
+    /// Install the Landlock path rules and scopes, and TCP rules if there is no network namespace.
     Landlock {
         /// The rules.
         grants: Vec<Grant>,
-        /// What of TCP there is.
+        /// The restriction of TCP.
         tcp: Tcp,
     },
-    /// The system call filter, last.
-    Seccomp(Vec<SyscallRule>),
-    /// The same for a runner that records: it alone may have a listener, and each of its programs
-    /// gets the whole filter again, and one that notes what it uses.
-    SeccompRecording {
-        /// The filter.
+    /// Install the system call filter, as the last step. The cell adds the fixed rules to it.
+    Seccomp {
+        /// The plan's rules.
         rules: Vec<SyscallRule>,
-        /// Directories below which names do not matter.
+        /// The session's network, which decides about the fixed rules.
+        network: Network,
+    },
+    /// Install the system call filter of a runner that records. Only the runner itself may have a
+    /// listener. Each of its programs gets the whole filter again, and a second one that records
+    /// what it uses.
+    SeccompRecording {
+        /// The plan's rules.
+        rules: Vec<SyscallRule>,
+        /// The session's network, which decides about the fixed rules.
+        network: Network,
+        /// Directories below which single names are not recorded.
         own: Vec<Path>,
-        /// What is bound below those, of which they matter again.
+        /// Paths bound below those directories, which are recorded again.
         bound: Vec<Path>,
     },
 }
 
 impl Step {
-    /// Its name, in errors.
+    /// Returns the step's name, for errors.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -288,30 +300,32 @@ impl Step {
             Self::Undumpable => "undumpable",
             Self::CloseDescriptors => "close descriptors",
             Self::Landlock { .. } => "landlock",
-            Self::Seccomp(_) | Self::SeccompRecording { .. } => "seccomp",
+            Self::Seccomp { .. } | Self::SeccompRecording { .. } => "seccomp",
         }
     }
 }
 
-/// Why there are no steps.
+/// Why no list of steps can be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     /// The plan requires a layer that the host does not have.
-    #[error("layer {} is required and not to be had: {}", .0.layer, .0.why)]
+    #[error("layer {} is required but unavailable: {}", .0.layer, .0.why)]
     Missing(Absent),
-    /// An empty list where one is needed; it would confine nothing or allow nothing.
+    /// A list is empty, so that it would confine nothing or allow nothing.
     #[error("the plan has no {0}")]
     Empty(&'static str),
-    /// What a program does to the workspace can not be held back here.
-    #[error("a transaction is not to be had: {0}")]
+    /// Transactions are unavailable here: a program's changes of the workspace can not be held
+    /// back.
+    #[error("transactions are unavailable: {0}")]
     Transaction(String),
 }
 
-/// A session's namespaces other than the PID namespace, which are those that runners enter.
+/// The namespaces that runners enter: all of a session's except the PID namespace.
 const SHARED: [Namespace; 5] =
     [Namespace::Mount, Namespace::Network, Namespace::Ipc, Namespace::Uts, Namespace::Cgroup];
 
-/// The steps of a process of a session, and the layers that are left out by the plan's leave.
+/// Returns the steps of a process of a session, and the layers that are left out, which the plan
+/// allows.
 ///
 /// # Errors
 /// If a layer that the plan requires is missing, or the plan is empty where it must not be.
@@ -338,7 +352,7 @@ pub fn steps(
     if runs.is_throwaway()
         && let Some(missing) = absent.iter().find(|absent| absent.layer == Layer::Mount)
     {
-        // Nothing would be the session's own, whatever the plan lets be missing.
+        // Nothing would separate the session from the host, whatever the plan allows to be missing.
         return Err(StepError::Missing(missing.clone()));
     }
 
@@ -413,15 +427,16 @@ pub fn steps(
         };
         let mut grants = plan.grants.clone();
         if has(Layer::Mount) {
-            // The root is the session's own: nothing is in it but what the plan put there, and
-            // programs expect to see the names. On the host's root this would be a leak.
+            // The root is the session's own: it contains only what the plan put there, and programs
+            // expect to see the names. On the host's root this would be a leak.
             grants.push(Grant {
                 path: "/".into(),
                 access: Access::List,
                 missing: MissingPath::Refuse,
             });
         } else {
-            // Without it these paths are not private: they are the host's own `/tmp` and home.
+            // Without a mount namespace these paths are not private: they are the host's own `/tmp`
+            // and home.
             grants.retain(|grant| plan.tmpfs.iter().all(|tmpfs| tmpfs.path != grant.path));
         }
         steps.push(Step::Landlock { grants, tcp });
@@ -430,39 +445,42 @@ pub fn steps(
         steps.push(match (plan.recording, role) {
             (Recording::Yes, Role::Runner | Role::Reader | Role::Transaction) => recording(plan),
             (Recording::Yes, Role::Files | Role::Trial | Role::Sweep) | (Recording::No, _) => {
-                Step::Seccomp(plan.syscalls.clone())
+                Step::Seccomp { rules: plan.syscalls.clone(), network: plan.network.clone() }
             }
         });
     }
     Ok((steps, absent))
 }
 
-/// The filter of a runner that records. The session's own, whatever is in it, is the workspace and
-/// the private directories of all users; not the home, in which other entries lie.
+/// Returns the filter step of a runner that records. The workspace and the private directories
+/// shared by all users (`/tmp`, `/run`) are recorded as a whole. The home is not, because other
+/// entries are mounted in it.
 fn recording(plan: &LaunchPlan) -> Step {
     let shared = |tmpfs: &&Tmpfs| tmpfs.mode & 0o1000 != 0 || tmpfs.path == Path::from("/run");
     let private = plan.tmpfs.iter().filter(shared).map(|tmpfs| tmpfs.path.clone());
     let own: Vec<Path> = std::iter::once(plan.workspace.path.clone()).chain(private).collect();
     let inside = |path: &Path| own.iter().any(|own| path.as_path().starts_with(own.as_path()));
     let bound = plan.binds.iter().map(|bind| bind.path.clone()).filter(inside).collect();
-    Step::SeccompRecording { rules: plan.syscalls.clone(), own, bound }
+    let (rules, network) = (plan.syscalls.clone(), plan.network.clone());
+    Step::SeccompRecording { rules, network, own, bound }
 }
 
-/// Both routes give a program mounts of its own.
+/// Checks that a program can have its own mounts, which both the reading route and the transaction
+/// route need.
 fn require_own_mounts(own_proc: bool) -> Result<(), StepError> {
     if own_proc {
         return Ok(());
     }
-    Err(StepError::Transaction("it needs a mount namespace and a PID namespace".to_owned()))
+    Err(StepError::Transaction("they need a mount namespace and a PID namespace".to_owned()))
 }
 
-/// What of the host a session may write.
+/// Returns the host paths that a session may write.
 fn writable(plan: &LaunchPlan) -> Vec<Bind> {
     let binds = std::iter::once(&plan.workspace).chain(&plan.binds);
     binds.filter(|bind| bind.access == Access::Write).cloned().collect()
 }
 
-/// The names that are hidden and protected.
+/// Returns the step for the hidden and protected names, if there are any.
 fn names(plan: &LaunchPlan) -> Option<Step> {
     let leave =
         |layer: Layer, lists: &[NameList]| lists.is_empty() || plan.optional.contains(&layer);
@@ -473,14 +491,14 @@ fn names(plan: &LaunchPlan) -> Option<Step> {
     (!names.is_empty()).then_some(Step::Names { names, workspace, mounts })
 }
 
-/// The layer of a transaction, if there can be one.
+/// Returns the overlay of a transaction, or why there can be none.
 fn overlay(plan: &LaunchPlan, facts: &Facts, identity: Identity) -> Result<Overlay, StepError> {
     let access = plan.workspace.access;
     if let Found::No(why) = facts.overlay.of(access) {
         return Err(StepError::Transaction(why.clone()));
     }
     if access != Access::Write && plan.names.hide.is_empty() {
-        let why = "the workspace is read-only, so there is nothing to hold back";
+        let why = "the workspace is read-only, so there is nothing to commit";
         return Err(StepError::Transaction(why.to_owned()));
     }
     let workspace = plan.workspace.path.clone();
@@ -492,7 +510,7 @@ fn overlay(plan: &LaunchPlan, facts: &Facts, identity: Identity) -> Result<Overl
     Ok(Overlay { workspace, identity, bytes, transactions, access, otherwise, rights })
 }
 
-/// The layers that are missing; an error if one of them is required.
+/// Returns the layers that are missing, or an error if one of them is required.
 fn absent(plan: &LaunchPlan, facts: &Facts) -> Result<Vec<Absent>, StepError> {
     let mut absent = Vec::new();
     for layer in Layer::ALL {
@@ -538,8 +556,8 @@ fn absent(plan: &LaunchPlan, facts: &Facts) -> Result<Vec<Absent>, StepError> {
     Ok(absent)
 }
 
-/// What each process is held to. Where a cgroup holds the session as a whole, the per-process
-/// limit on the same thing is left out: it would only be a second, coarser bound.
+/// Returns the resource limits of each process. Where a cgroup limits the session as a whole, the
+/// per-process limit on the same resource is left out: it would only be a second, coarser bound.
 fn rlimits(limits: &Limits, facts: &Facts) -> Vec<Rlimit> {
     let mut rlimits = vec![
         Rlimit { resource: Resource::Core, value: 0 },

@@ -1,7 +1,7 @@
-//! Which letters do something to a terminal or a line of text instead of standing in it.
+//! Finds characters that control a terminal or the layout of a line instead of being visible text.
 
-/// Whether a letter moves a cursor, ends a line, or turns the text after it around. In a name or a
-/// message it is to be written out, so that what is shown is what is there.
+/// Whether a character moves the cursor, ends the line or reverses the text after it. Names and
+/// messages show it escaped, so that the reader sees what is really there.
 #[must_use]
 pub fn steers(letter: char) -> bool {
     letter.is_control()

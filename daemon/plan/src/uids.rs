@@ -1,18 +1,18 @@
-//! Uids that are for sessions alone, one each, and nobody's otherwise.
+//! Ranges of uids that are reserved for sessions, one uid per session. Nobody else has them.
 
 use std::{fmt, str::FromStr};
 
-/// Uids and gids that nobody has, and that mean something of their own to the kernel or to programs:
-/// the overflow id, the one that 16 bits made of it, and the one that stands for none.
+/// Uids and gids that belong to nobody and have a special meaning: the overflow id, its 16-bit
+/// form, and the id that stands for none.
 const SPECIAL: [u32; 3] = [65534, 65535, u32::MAX];
 
-/// The first uid that is no account of the system's, and the first that can be a session's.
+/// The lowest uid that a session may have. Lower ones are system accounts.
 const LEAST: u32 = 1000;
 
-/// Uids that systemd, and a broker without an account, take for as long as a service runs.
+/// Uids that systemd assigns to services while they run, also to a broker without an account.
 pub const DYNAMIC: std::ops::RangeInclusive<u32> = 61184..=65519;
 
-/// A range of uids; the gids of the same numbers go with them.
+/// A range of uids, with the gids of the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UidRange {
     first: u32,
@@ -20,37 +20,37 @@ pub struct UidRange {
 }
 
 impl UidRange {
-    /// The lowest.
+    /// Returns the lowest uid of the range.
     #[must_use]
     pub const fn first(self) -> u32 {
         self.first
     }
 
-    /// How many there are.
+    /// Returns how many uids the range has.
     #[must_use]
     pub const fn count(self) -> u32 {
-        // A range never holds all numbers: the last of them is special.
+        // This can not overflow: a range never includes the highest number, which is special.
         self.last - self.first + 1
     }
 
-    /// Whether a number is one of them.
+    /// Whether an id is in the range.
     #[must_use]
     pub const fn has(self, id: u32) -> bool {
         self.first <= id && id <= self.last
     }
 
-    /// The one after another of them; after the last comes the first.
+    /// Returns the uid that follows another in the range; the first one follows the last.
     #[must_use]
     pub const fn after(self, id: u32) -> u32 {
         if id < self.last { id + 1 } else { self.first }
     }
 
-    /// All of them, one of them first.
+    /// Iterates over the whole range, starting at `from` and wrapping around.
     pub fn in_turn(self, from: u32) -> impl Iterator<Item = u32> {
         (from..=self.last).chain(self.first..from)
     }
 
-    /// Whether some of these numbers, from the first on, are among them.
+    /// Whether the range shares an id with the `count` ids that start at `first`.
     #[must_use]
     pub fn meets(self, first: u32, count: u64) -> bool {
         let end = u64::from(first).saturating_add(count);
@@ -64,20 +64,20 @@ impl fmt::Display for UidRange {
     }
 }
 
-/// Why something is no range.
+/// Why a text is not a valid range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
-    /// Not two numbers in order.
-    #[error("{0:?} is no range of uids, as 600000-665535 is one")]
+    /// The text is not two numbers in order.
+    #[error("{0:?} is not a range of uids, such as 600000-665535")]
     Form(String),
-    /// Accounts of the system.
-    #[error("{0} is below {LEAST}, where the accounts of the system are")]
+    /// The range includes system accounts.
+    #[error("{0} is below {LEAST}, in the range of system accounts")]
     Low(u32),
-    /// Uids of services.
-    #[error("{} to {} are among them, which services get while they run", DYNAMIC.start(), DYNAMIC.end())]
+    /// The range overlaps systemd's dynamic uids.
+    #[error("range overlaps systemd's dynamic user ids ({}-{})", DYNAMIC.start(), DYNAMIC.end())]
     Dynamic,
-    /// One of them is not to be had.
-    #[error("{0} is among them, which stands for nobody or none")]
+    /// The range includes an id with a special meaning.
+    #[error("range contains {0}, which stands for nobody or for no user")]
     Special(u32),
 }
 

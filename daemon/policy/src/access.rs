@@ -1,24 +1,25 @@
-//! What may be done with paths, and whether a profile may allow more than what it extends.
+//! Access levels for paths, and whether a profile may widen the profile that it extends. Pure: no
+//! I/O.
 
 use palisade_plan::Access;
 use serde::{Deserialize, Serialize};
 
-/// Whether a profile may allow more than what it extends.
+/// The permission for a profile to allow more than the profile that it extends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Widening {
     No,
     Yes,
 }
 
-/// What may be done below a path; each includes those before it.
+/// The access that a session has below a path. Each variant includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reach {
+pub(crate) enum PathAccess {
     Read,
     Execute,
     Write,
 }
 
-impl Reach {
+impl PathAccess {
     pub(crate) const fn access(self) -> Access {
         match self {
             Self::Read => Access::Read,
@@ -28,16 +29,17 @@ impl Reach {
     }
 }
 
-/// Whether a directory that can be changed may be outside of transactions.
+/// The protection of a writable directory by transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guarding {
-    /// `fs.write`, or what can not be changed at all.
+    /// The directory is listed in `fs.write`, or can not be changed at all.
     Guarded,
-    /// `fs.unguarded`: what is changed there takes effect at once, and every receipt says so.
+    /// The directory is listed in `fs.unguarded`: changes there take effect at once, and every
+    /// receipt says so.
     Unguarded,
 }
 
-/// What may be done with the workspace.
+/// The access that a session has to its workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WorkspaceAccess {
@@ -46,11 +48,12 @@ pub(crate) enum WorkspaceAccess {
 }
 
 impl WorkspaceAccess {
-    /// Programs of the workspace run either way.
-    pub(crate) const fn reach(self) -> Reach {
+    /// Returns the access below the workspace. Programs in the workspace may be executed in both
+    /// cases.
+    pub(crate) const fn reach(self) -> PathAccess {
         match self {
-            Self::Read => Reach::Execute,
-            Self::Write => Reach::Write,
+            Self::Read => PathAccess::Execute,
+            Self::Write => PathAccess::Write,
         }
     }
 }

@@ -1,13 +1,13 @@
-//! What a program would do, and what comes of it.
+//! The operations that a program may attempt, and the decision about one. Pure: no I/O.
 
 use std::{fmt, str::FromStr};
 
-/// What a program would do.
+/// An operation that a program may attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     /// Open a file to read it, or list a directory.
     Read,
-    /// Make a file, or change one.
+    /// Create or change a file.
     Write,
     /// Run a program.
     Execute,
@@ -16,10 +16,10 @@ pub enum Act {
 }
 
 impl Act {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Execute, Self::Connect];
 
-    /// As it is written.
+    /// Returns the name of the operation as profiles and the command line write it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,16 +43,16 @@ impl FromStr for Act {
         Self::ALL
             .into_iter()
             .find(|act| act.name() == text)
-            .ok_or_else(|| format!("{text:?} is none of read, write, exec and connect"))
+            .ok_or_else(|| format!("{text:?} is not one of read, write, exec and connect"))
     }
 }
 
-/// What comes of it.
+/// The decision about an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// No layer stands in the way.
+    /// No layer denies the operation.
     Allow,
-    /// One does.
+    /// At least one layer denies the operation.
     Deny,
 }
 

@@ -1,5 +1,5 @@
-//! A profile's text with more allowed: entries go into its lists where those stand, each with its
-//! reason; or a profile that widens another by them. Pure.
+//! Edits a profile's text so that it allows more. Entries are added to its existing lists, each
+//! with a reason; or a new profile widens it by them. Pure: no I/O.
 
 mod addition;
 mod places;
@@ -9,7 +9,7 @@ pub use addition::Addition;
 use places::{Edit, header, list, value};
 use toml::de::DeTable;
 
-/// Without what others cover, each once.
+/// Removes additions that others cover, and duplicates.
 #[must_use]
 pub fn merged(additions: &[Addition]) -> Vec<Addition> {
     let same = |a: &Addition, b: &Addition| a.key == b.key && a.value == b.value;
@@ -18,7 +18,7 @@ pub fn merged(additions: &[Addition]) -> Vec<Addition> {
         let covered = additions.iter().enumerate().any(|(other, by)| {
             number != other && !same(by, addition) && by.covers(addition.key, &addition.value)
         });
-        // In the host's network there is no loopback of the session's own to ask for.
+        // In the host's network a private loopback is not available, so it can not be added.
         let less = addition.key == "net.mode"
             && addition.value != "ports"
             && additions.iter().any(|by| by.key == "net.mode" && by.value == "ports");
@@ -30,10 +30,10 @@ pub fn merged(additions: &[Addition]) -> Vec<Addition> {
     kept
 }
 
-/// The text of a profile that extends none, with more allowed.
+/// Returns the text of a profile that extends none, with the additions.
 ///
 /// # Errors
-/// If it is not TOML, or says its sections in a way that nothing can be put into.
+/// If the text is not TOML, or its sections are written in a way that can not be edited.
 pub fn amended(text: &str, additions: &[Addition]) -> Result<String, String> {
     let table = DeTable::parse(text).map_err(|error| error.to_string())?;
     let additions = merged(additions);
@@ -61,12 +61,12 @@ pub fn amended(text: &str, additions: &[Addition]) -> Result<String, String> {
             Some(at) => edits.push((at..at, lines)),
             None if end.contains(&format!("[{section}]")) => end += &lines,
             None if table.get_ref().iter().any(|(name, _)| name.get_ref() == section) => {
-                return Err(format!("[{section}] has no line of its own to put entries after"));
+                return Err(format!("[{section}] has no header line to add entries after"));
             }
             None => end += &format!("\n[{section}]\n{lines}"),
         }
     }
-    // From the end on, so that no place moves before it is used.
+    // From the end, so that earlier positions stay valid.
     edits.sort_by_key(|(range, _)| std::cmp::Reverse((range.start, range.end)));
     let mut text = text.to_owned();
     for (range, with) in edits {
@@ -75,7 +75,7 @@ pub fn amended(text: &str, additions: &[Addition]) -> Result<String, String> {
     Ok(text + &end)
 }
 
-/// A key with its entries, for a section that has it not.
+/// Returns the lines of a key with its entries, for a section that lacks the key.
 fn lines(name: &str, group: &[&Addition]) -> String {
     match group {
         [one] if one.is_value() => format!("# {}\n{name} = {}\n", one.why, one.literal()),
@@ -86,11 +86,11 @@ fn lines(name: &str, group: &[&Addition]) -> String {
     }
 }
 
-/// The file of a profile that widens another: it must be root's.
+/// Returns the text of a profile that widens another. Only a file owned by root may contain it.
 #[must_use]
 pub fn widening(name: &str, observe: Option<&str>, additions: &[Addition]) -> String {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
-    let description = quoted(&format!("What {name} allows, and what was refused with it."));
+    let description = quoted(&format!("What {name} allows, and what it denied."));
     let mut text = format!(
         "version = 1\ndescription = {description}\nextends = {}\n\
          # Only in a file that root alone can write.\nwiden = true\n",
@@ -98,12 +98,12 @@ pub fn widening(name: &str, observe: Option<&str>, additions: &[Addition]) -> St
     );
     if let Some(under) = observe {
         text += &format!(
-            "# As {name} is; without this line it is enforced.\nobserve = {}\n",
+            "# As in {name}; without this line the profile is enforced.\nobserve = {}\n",
             quoted(under)
         );
     }
     let additions = merged(additions);
-    // Names are only ever added to by what extends.
+    // A profile that extends another can only add names, not remove them.
     let (names, rest): (Vec<_>, Vec<_>) =
         additions.iter().partition(|one| matches!(one.key, "fs.hide" | "fs.protect"));
     let mut sections: Vec<&str> = rest.iter().map(|one| one.section().0).collect();
@@ -121,14 +121,15 @@ pub fn widening(name: &str, observe: Option<&str>, additions: &[Addition]) -> St
     for one in names {
         let (key, literal) = (one.key, one.literal());
         text += &format!(
-            "\n# Not here: {literal} in {key} of the profile that hides or protects it: {}\n",
+            "\n# Not possible here; add {literal} to {key} of the profile that hides or protects \
+             it: {}\n",
             one.why
         );
     }
     text
 }
 
-/// A text in which the test at a place has the other answer.
+/// Returns the text with the expected decision of the test at a position reversed.
 #[must_use]
 pub fn turned(text: &str, at: &Origin) -> Option<String> {
     let begin: usize = text.split_inclusive('\n').take(at.line.checked_sub(1)?).map(str::len).sum();

@@ -1,8 +1,9 @@
-//! Command analysis: what a shell command would do, as far as its text tells. Pure; it runs in the
-//! analyst, next to the parser, and its findings are settled in the broker.
+//! Command analysis: determines what a shell command would do, as far as its text shows. Runs in
+//! the analyst, next to the parser; the broker settles the findings. Pure: no I/O.
 //!
-//! Every simple command is looked at, wherever it hides; what a program does is data, in the
-//! tables beside the profiles. What can not be known from the text is itself a finding.
+//! Every simple command is examined, however deeply it is nested. What each program does is data,
+//! in the tables beside the profiles. If the text does not show what would run, that is itself a
+//! finding.
 
 mod analyse;
 mod builtins;
@@ -29,11 +30,12 @@ mod wrappers;
 
 pub use analyse::analyse;
 pub use finding::{
-    Analysed, Existence, Found, Kind, Loss, Nature, Nowhere, Place, Started, Target, asks, settle,
+    AnalysedCommand, CommandAnalysis, Existence, FindingTarget, Kind, Loss, Nature, Nowhere,
+    PathLookup, RawFinding, asks, settle,
 };
 pub use form::{
-    Assign, Assignment, Body, Node, Operation, Parse, Piece, Quoting, Redirect, RedirectKind, Runs,
-    Simple, Unparsed, Value, Word,
+    Assign, Assignment, Body, Node, Operation, Parse, ParseError, Piece, Quoting, Redirect,
+    RedirectKind, Runs, Simple, Value, Word,
 };
 pub use printed::unescape;
 pub use tables::{TableError, Tables};

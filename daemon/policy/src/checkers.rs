@@ -1,67 +1,69 @@
-//! What a profile says of `diagnostics`: which checkers there are, and how what they print is read.
+//! A profile's `[[diagnostics]]` settings: the checkers, and how their output is parsed. Pure: no
+//! I/O.
 
 use crate::rules::glob;
 use serde::{Deserialize, Serialize};
 
-/// The longest list of checkers, so that one call stays one call.
+/// The largest number of checkers, because one call runs all of them.
 const MOST: usize = 16;
 
-/// `[[diagnostics]]`: a checker.
+/// One `[[diagnostics]]` section: a checker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checker {
     pub(crate) name: String,
     pub(crate) argv: Vec<String>,
     pub(crate) format: CheckerFormat,
-    /// A file at the top of the workspace without which it has nothing to check.
+    /// A file at the top of the workspace; without it the checker has nothing to check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) when: Option<String>,
-    /// Globs below the workspace; a call that names paths runs it only if one of them matches.
+    /// Globs below the workspace. A call that names paths runs the checker only if a glob matches
+    /// one.
     #[serde(default)]
     pub(crate) paths: Vec<String>,
 }
 
-/// How what a checker prints is read.
+/// The format of a checker's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckerFormat {
-    /// A JSON message a line on standard output, as `cargo --message-format json` has it.
+    /// One JSON message per line on standard output, as from `cargo --message-format json`.
     CargoJson,
     /// `path:line:column: severity: message`, on either stream.
     Gcc,
 }
 
 impl Checker {
-    /// Who says what it finds.
+    /// Returns the checker's name, which its results show.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The program and its arguments.
+    /// Returns the program and its arguments.
     #[must_use]
     pub fn argv(&self) -> &[String] {
         &self.argv
     }
 
-    /// How what it prints is read.
+    /// Returns the format of the checker's output.
     #[must_use]
     pub const fn format(&self) -> CheckerFormat {
         self.format
     }
 
-    /// A file at the top of the workspace without which it has nothing to check.
+    /// Returns a file at the top of the workspace; without it the checker has nothing to check.
     #[must_use]
     pub fn when(&self) -> Option<&str> {
         self.when.as_deref()
     }
 
-    /// Whether it has something to say of any of these paths, which are relative to the workspace.
-    /// None of them means all.
+    /// Whether the checker applies to any of these paths, which are relative to the workspace. An
+    /// empty list means all paths.
     #[must_use]
     pub fn covers(&self, paths: &[Vec<u8>]) -> bool {
         let below = |glob: &String, path: &[u8]| {
-            // A directory is covered if anything below it could be.
+            // A directory matches if a glob could match anything below it.
             glob::matches(glob.as_bytes(), path) || glob::may_be_below(glob.as_bytes(), path)
         };
         paths.is_empty()
@@ -76,7 +78,7 @@ impl Checker {
                 && path.split('/').all(|name| !matches!(name, "" | "." | ".."))
         };
         if self.name.trim().is_empty() || self.name.len() > 64 {
-            return Err("its name has from 1 to 64 bytes".to_owned());
+            return Err("its name must have 1 to 64 bytes".to_owned());
         }
         if self.argv.first().is_none_or(String::is_empty) {
             return Err("its argv names no program".to_owned());
@@ -85,7 +87,7 @@ impl Checker {
             return Err("its argv has a NUL in it".to_owned());
         }
         if let Some(when) = self.when.as_ref().filter(|when| !plain(when)) {
-            return Err(format!("{when:?} is not the name of something in the workspace"));
+            return Err(format!("{when:?} is not a name in the workspace"));
         }
         match self.paths.iter().find(|path| !plain(path)) {
             Some(path) => Err(format!("{path:?} is not a glob below the workspace")),
@@ -94,7 +96,10 @@ impl Checker {
     }
 }
 
-/// What is wrong with a list of checkers: which of them, from 0, and what.
+/// Checks a list of checkers.
+///
+/// # Errors
+/// The index of the first invalid checker, and the reason.
 pub(crate) fn check(checkers: &[Checker]) -> Result<(), (usize, String)> {
     if checkers.len() > MOST {
         return Err((MOST, format!("there are more than {MOST}")));
@@ -103,7 +108,7 @@ pub(crate) fn check(checkers: &[Checker]) -> Result<(), (usize, String)> {
         checker.check().map_err(|why| (number, why))?;
         let earlier = checkers.iter().take(number);
         if earlier.into_iter().any(|other| other.name == checker.name) {
-            return Err((number, format!("{:?} is there twice", checker.name)));
+            return Err((number, format!("{:?} is listed twice", checker.name)));
         }
     }
     Ok(())
@@ -124,7 +129,7 @@ mod tests {
         let good = "name = 'c'\nargv = ['cc']\nformat = 'gcc'\n";
         assert_eq!(checker(good).unwrap().format(), CheckerFormat::Gcc);
         for (text, why) in [
-            ("name = ''\nargv = ['a']\nformat = 'gcc'", "its name has from 1 to 64 bytes"),
+            ("name = ''\nargv = ['a']\nformat = 'gcc'", "its name must have 1 to 64 bytes"),
             ("name = 'c'\nargv = []\nformat = 'gcc'", "its argv names no program"),
             ("name = 'c'\nargv = ['a\\u0000']\nformat = 'gcc'", "its argv has a NUL in it"),
         ] {

@@ -1,50 +1,50 @@
-//! Two profiles compared in meaning: what the second allows more, and what less.
+//! Compares the meaning of two profiles: what the second allows more, and what less. Pure: no I/O.
 
 use crate::{
     Profile,
-    access::{Guarding, Reach},
+    access::{Guarding, PathAccess},
     entries::PathEntry,
     judge::guard_name,
     limits::ENDLESS,
-    names::Listed,
+    names::PatternList,
     rules::{Rule, Verdict},
-    settings::{Files, Settings},
-    source::Said,
+    settings::{FileSettings, Settings},
+    source::WithOrigin,
     stack::{guarding, reach},
-    transactions::{Held, Noise, Transactions},
+    transactions::{ApprovalNeed, Noise, Transactions, Unreviewed},
 };
 use palisade_protocol::Ask;
 use serde::Serialize;
 use std::{cmp::Ordering, collections::BTreeSet};
 
-/// Which way a difference goes.
+/// The direction of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// The second profile allows more.
     More,
-    /// It allows less.
+    /// The second profile allows less.
     Less,
-    /// It is different, and neither more nor less.
+    /// The profiles differ, but neither allows more.
     Other,
 }
 
-/// One difference.
+/// One difference between two profiles.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Difference {
-    /// Which way it goes.
+    /// The direction of the difference.
     pub direction: Direction,
-    /// The key that it is about.
+    /// The profile key that differs.
     pub key: String,
-    /// What is different.
+    /// A description of the difference.
     pub what: String,
 }
 
-/// What the second profile allows more or less than the first.
+/// Returns the differences of the second profile from the first.
 #[must_use]
 pub fn diff(first: &Profile, second: &Profile) -> Vec<Difference> {
     let (a, b) = (&first.settings, &second.settings);
-    let mut found = Found(Vec::new());
+    let mut found = DifferenceList(Vec::new());
     found.files(a, b);
     found.rest(a, b);
     found.rules(&a.rules, &b.rules);
@@ -52,14 +52,14 @@ pub fn diff(first: &Profile, second: &Profile) -> Vec<Difference> {
     found.0
 }
 
-struct Found(Vec<Difference>);
+struct DifferenceList(Vec<Difference>);
 
-impl Found {
+impl DifferenceList {
     fn push(&mut self, direction: Direction, key: &str, what: String) {
         self.0.push(Difference { direction, key: key.to_owned(), what });
     }
 
-    /// A value that allows more the greater it is.
+    /// Compares a value of which a greater one allows more.
     fn ordered<T: Ord>(&mut self, key: &str, (a, b): (T, T), (from, to): (String, String)) {
         let direction = match b.cmp(&a) {
             Ordering::Greater => Direction::More,
@@ -69,7 +69,7 @@ impl Found {
         self.push(direction, key, format!("{from} → {to}"));
     }
 
-    /// A list each entry of which allows something, or with `Less` forbids it.
+    /// Compares a list whose entries each allow something, or with `Less` deny it.
     fn list<T: PartialEq>(
         &mut self,
         key: &str,
@@ -96,7 +96,8 @@ impl Found {
         let mut paths: Vec<&PathEntry> = std::iter::once(&workspace).chain(entries).collect();
         paths.sort_by_key(|path| (path.base, path.rest.as_str()));
         paths.dedup_by(|one, other| one.covers(other) && other.covers(one));
-        let of = |files: &Files, path: &PathEntry| (reach(files, path), guarding(files, path));
+        let of =
+            |files: &FileSettings, path: &PathEntry| (reach(files, path), guarding(files, path));
         let at = |path: &PathEntry| (of(&a.fs, path), of(&b.fs, path));
         for path in &paths {
             let (from, to) = at(path);
@@ -124,11 +125,12 @@ impl Found {
         self.ordered("fs.allow_delete", delete, (delete.0.to_string(), delete.1.to_string()));
     }
 
-    /// What of the workspace is hidden or protected.
-    fn names(&mut self, key: &str, a: &[Listed], b: &[Listed]) {
-        let texts = |lists: &[Listed], other: &[Listed]| -> BTreeSet<String> {
+    /// Compares the hidden or protected names.
+    fn names(&mut self, key: &str, a: &[PatternList], b: &[PatternList]) {
+        let texts = |lists: &[PatternList], other: &[PatternList]| -> BTreeSet<String> {
             let all = lists.iter().flat_map(|list| &list.0).map(|said| said.value.0.clone());
-            // An exception is one from its own list: without another list it takes nothing back.
+            // An exception applies to its own list only. If the other profile has no list, it
+            // changes nothing.
             all.filter(|text| !other.is_empty() || !text.starts_with('!')).collect()
         };
         let (a, b) = (texts(a, b), texts(b, a));
@@ -145,11 +147,11 @@ impl Found {
         for ((name, from, less), (_, to, more)) in a.limits.each().into_iter().zip(b.limits.each())
         {
             let shown = |text: String| {
-                if text == ENDLESS.to_string() { "no end".to_owned() } else { text }
+                if text == ENDLESS.to_string() { "unlimited".to_owned() } else { text }
             };
             self.ordered(&format!("limits.{name}"), (less, more), (shown(from), shown(to)));
         }
-        // The stricter mode is the greater one.
+        // A stricter mode compares as greater.
         let asks = |ask: Ask| format!("{ask:?}").to_lowercase();
         self.ordered("ask", (b.ask, a.ask), (asks(a.ask), asks(b.ask)));
         let guards = |guard| guard_name(guard).to_owned();
@@ -168,7 +170,7 @@ impl Found {
         self.list("net.ports", more, (&ports(a), &ports(b)), u16::to_string);
         let domains = |s: &Settings| s.net.domains.clone().unwrap_or_default();
         self.list("net.domains", Direction::Other, (&domains(a), &domains(b)), |domain| {
-            format!("{}, which no layer holds", domain.0)
+            format!("{}, which no layer enforces", domain.0)
         });
         let (ea, eb) = (&a.env, &b.env);
         self.list("env.pass", more, (&ea.pass, &eb.pass), |name| name.0.clone());
@@ -220,7 +222,7 @@ impl Found {
     }
 
     fn transactions(&mut self, a: &Transactions, b: &Transactions) {
-        let shown = |held: Held| format!("{held:?}").to_lowercase();
+        let shown = |held: ApprovalNeed| format!("{held:?}").to_lowercase();
         for (key, from, to) in [
             ("transactions.deletions", a.deletions, b.deletions),
             ("transactions.replacements", a.replacements, b.replacements),
@@ -232,10 +234,17 @@ impl Found {
         self.ordered("transactions.most_files", files, (files.0.to_string(), files.1.to_string()));
         let sizes = (a.most_bytes.to_string(), b.most_bytes.to_string());
         self.ordered("transactions.most_bytes", bytes, sizes);
+        let files = (a.unasked_files, b.unasked_files);
+        let shown = (files.0.to_string(), files.1.to_string());
+        self.ordered("transactions.unasked_files", files, shown);
+        let bytes = (a.unasked_bytes.bytes(), b.unasked_bytes.bytes());
+        let sizes = (a.unasked_bytes.to_string(), b.unasked_bytes.to_string());
+        self.ordered("transactions.unasked_bytes", bytes, sizes);
         let (more, noise) = (Direction::More, (&a.noise[..], &b.noise[..]));
         self.list("transactions.noise", more, noise, Noise::shown);
-        let rewritten = (&a.rewritten[..], &b.rewritten[..]);
-        self.list("transactions.rewritten", more, rewritten, Noise::shown);
+        let shown = |unreviewed: Unreviewed| format!("{unreviewed:?}").to_lowercase();
+        let words = (shown(a.unreviewed), shown(b.unreviewed));
+        self.ordered("transactions.unreviewed", (b.unreviewed, a.unreviewed), words);
         for (key, from, to) in [
             ("transactions.upper", format!("{:?}", a.upper), format!("{:?}", b.upper)),
             ("transactions.durable", format!("{:?}", a.durable), format!("{:?}", b.durable)),
@@ -247,8 +256,9 @@ impl Found {
         }
     }
 
-    fn rules(&mut self, a: &[Said<Rule>], b: &[Said<Rule>]) {
-        let has = |rules: &[Said<Rule>], rule: &Rule| rules.iter().any(|r| r.value.same(rule));
+    fn rules(&mut self, a: &[WithOrigin<Rule>], b: &[WithOrigin<Rule>]) {
+        let has =
+            |rules: &[WithOrigin<Rule>], rule: &Rule| rules.iter().any(|r| r.value.same(rule));
         let way = |rule: &Rule, there: (Direction, Direction)| match rule.verdict {
             Verdict::Allow => there.0,
             Verdict::Ask | Verdict::Deny => there.1,
@@ -264,13 +274,13 @@ impl Found {
     }
 }
 
-const fn allowed(at: (Option<Reach>, Guarding)) -> &'static str {
+const fn allowed(at: (Option<PathAccess>, Guarding)) -> &'static str {
     match at {
-        (None, _) => "not there",
-        (Some(Reach::Read), _) => "readable",
-        (Some(Reach::Execute), _) => "readable and executable",
-        (Some(Reach::Write), Guarding::Guarded) => "writable",
-        (Some(Reach::Write), Guarding::Unguarded) => "writable in no transaction",
+        (None, _) => "not included",
+        (Some(PathAccess::Read), _) => "readable",
+        (Some(PathAccess::Execute), _) => "readable and executable",
+        (Some(PathAccess::Write), Guarding::Guarded) => "writable",
+        (Some(PathAccess::Write), Guarding::Unguarded) => "writable outside transactions",
     }
 }
 
@@ -324,10 +334,10 @@ mod tests {
             ]
         );
         let build = told("workspace", "build");
-        let cache = "More fs: $HOME/.npm/_cacache is not there → writable in no transaction";
+        let cache = "More fs: $HOME/.npm/_cacache is not included → writable outside transactions";
         assert!(build.contains(&cache.to_owned()), "{build:#?}");
         assert!(build.iter().all(|line| line.starts_with("More")), "{build:#?}");
-        // What is hidden is the same, whether or not it can be written.
+        // The hidden names are the same, whether or not the workspace is writable.
         let guarded = told("workspace", "guarded");
         assert!(guarded.contains(&"Less fs.protect: with **/.git/config".to_owned()));
         assert!(guarded.iter().all(|line| line.starts_with("Less fs.")), "{guarded:#?}");
@@ -350,7 +360,7 @@ mod tests {
             Profile::parse("mine", &text).unwrap()
         };
         let found = diff(&profile("write"), &profile("unguarded"));
-        let what = "/srv/out is writable → writable in no transaction".to_owned();
+        let what = "/srv/out is writable → writable outside transactions".to_owned();
         let key = "fs.unguarded".to_owned();
         assert_eq!(found, [Difference { direction: Direction::Other, key, what }]);
     }

@@ -1,33 +1,33 @@
-//! A profile's text as a tree with places: unknown keys are found here, and whatever goes wrong
-//! later is located by it.
+//! A profile's text as a TOML tree in which every key has its source position. Unknown keys are
+//! rejected here, and later errors take their positions from it. Pure: no I/O.
 
 use crate::{
     Origin, ProfileError, Source,
-    keys::{self, Takes},
+    keys::{self, AcceptedValues},
 };
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-/// A text that is TOML with known keys only.
+/// A profile's text, known to be valid TOML with no unknown keys.
 #[derive(Debug)]
 pub(crate) struct Document<'a> {
     source: Source<'a>,
-    /// Every key with the place of its name and of its value, outer ones first.
-    keys: Vec<Place>,
+    /// Every key with the positions of its name and its value; outer keys come first.
+    keys: Vec<KeyPosition>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct KeyPosition {
     path: String,
     name: Range<usize>,
     value: Range<usize>,
 }
 
-/// Sections that are there any number of times.
+/// Sections that may occur any number of times.
 const LISTS: [&str; 2] = ["rules", "diagnostics"];
 
 impl<'a> Document<'a> {
-    /// Reads a text.
+    /// Parses a profile's text, and refuses unknown keys.
     pub(crate) fn read(source: Source<'a>) -> Result<Self, ProfileError> {
         let mut document = Self { source, keys: Vec::new() };
         let table = DeTable::parse(source.text).map_err(|error| document.failed(&error))?;
@@ -35,7 +35,7 @@ impl<'a> Document<'a> {
         Ok(document)
     }
 
-    /// The values of the text.
+    /// Deserializes the text into typed values.
     pub(crate) fn values<T: serde::de::DeserializeOwned>(&self) -> Result<T, ProfileError> {
         toml::from_str(self.source.text).map_err(|error| self.failed(&error))
     }
@@ -44,7 +44,7 @@ impl<'a> Document<'a> {
         &self.source
     }
 
-    /// The place of a byte.
+    /// Returns the source position of a byte offset.
     pub(crate) fn origin(&self, offset: usize) -> Origin {
         let text = self.source.text;
         let end = (0..=offset.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
@@ -58,13 +58,13 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The place of a key's name; the top if it is not there.
+    /// Returns the source position of a key's name, or the start of the file if the key is missing.
     pub(crate) fn place(&self, path: &str) -> Origin {
         let place = self.keys.iter().find(|place| place.path == path);
         self.origin(place.map_or(0, |place| place.name.start))
     }
 
-    /// An error about a key.
+    /// Makes an error about a key.
     pub(crate) fn wrong(
         &self,
         key: &str,
@@ -74,7 +74,7 @@ impl<'a> Document<'a> {
         invalid(self.place(key), key, why, suggestion)
     }
 
-    /// An error about a value at a place.
+    /// Makes an error about a value at a byte offset.
     pub(crate) fn wrong_at(
         &self,
         offset: usize,
@@ -85,17 +85,18 @@ impl<'a> Document<'a> {
         invalid(self.origin(offset), key, why, suggestion)
     }
 
-    /// What the parser or serde says, with the key that it is about.
+    /// Converts an error of the TOML parser or of serde, and adds the key that it concerns.
     fn failed(&self, error: &toml::de::Error) -> ProfileError {
         let span = error.span().unwrap_or(0..0);
-        let around = |place: &&Place| {
+        let around = |place: &&KeyPosition| {
             place.value.start <= span.start && span.end <= place.value.end
                 || place.name.start <= span.start && span.end <= place.name.end
         };
         let place = self.keys.iter().rev().find(around);
         let key = place.map_or("", |place| place.path.as_str());
         let within = self.source.text.get(span.clone()).unwrap_or_default();
-        // An entry's own error has the list's place; the entry is quoted in it.
+        // An error about one entry has the position of the whole list, but its message quotes the
+        // entry.
         let quoted = error.message().split('"').nth(1).map(|word| format!("\"{word}\""));
         let (shift, value) = match quoted {
             Some(word) if within.contains(&word) => (within.find(&word).unwrap_or(0), word),
@@ -103,9 +104,9 @@ impl<'a> Document<'a> {
         };
         let (at, value) = (self.origin(span.start + shift), value.trim_matches('"'));
         let suggestion = match keys::find(key).map(|key| key.takes) {
-            Some(Takes::Words(words)) => keys::nearest(value, words.iter().copied())
-                .map_or_else(|| format!("it takes {}", words.join(", ")), meant),
-            Some(Takes::Names | Takes::Value) | None => String::new(),
+            Some(AcceptedValues::Words(words)) => keys::nearest(value, words.iter().copied())
+                .map_or_else(|| format!("the values are {}", words.join(", ")), meant),
+            Some(AcceptedValues::Names | AcceptedValues::Value) | None => String::new(),
         };
         let why = error.message().split(", expected one of").next().unwrap_or_default();
         let why = why.split(", expected `").next().unwrap_or_default();
@@ -119,9 +120,13 @@ impl<'a> Document<'a> {
             let (known, section) = (keys::find(&path), keys::is_section(&path));
             if known.is_none() && !section {
                 let at = self.origin(name.span().start);
-                return Err(invalid(at, &path, "is no key", keys::meant(&path)));
+                return Err(invalid(at, &path, "unknown key", keys::meant(&path)));
             }
-            self.keys.push(Place { path: path.clone(), name: name.span(), value: value.span() });
+            self.keys.push(KeyPosition {
+                path: path.clone(),
+                name: name.span(),
+                value: value.span(),
+            });
             if section {
                 self.section(&path, value.get_ref(), value.span())?;
             }

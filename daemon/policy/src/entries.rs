@@ -1,4 +1,5 @@
-//! The entries of a profile's lists, each checked as it is read so that an error has its place.
+//! The entry types of a profile's lists. Each entry is checked when it is deserialized, so that an
+//! error has its source position. Pure: no I/O.
 
 use crate::{
     keys::nearest,
@@ -9,7 +10,7 @@ use palisade_protocol::ToolName;
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
 
-/// What a path of a profile begins with.
+/// The directory that a profile's path is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Base {
     Root,
@@ -20,44 +21,45 @@ pub(crate) enum Base {
 /// The variables that may begin a path.
 pub(crate) const VARIABLES: [&str; 3] = ["$WORKSPACE", "$HOME", "$TMP"];
 
-/// Where `$TMP` is, in every session.
+/// The path that `$TMP` stands for, in every session.
 pub(crate) const TMP: &str = "/tmp";
 
-/// Shared memory.
+/// The shared memory directory.
 const SHM: &str = "/dev/shm";
 
-/// Directories that are private and empty in every session, beside the home.
+/// Directories that are private to each session and start empty. The home is private too, but is
+/// not in this list.
 pub(crate) const PRIVATE: [&str; 3] = [TMP, "/var/tmp", SHM];
 
-/// A path: absolute, or below `$HOME`, `$WORKSPACE` or `$TMP`. One that is not there is left out;
-/// with `!` in front it must be there.
+/// A path: absolute, or below `$HOME`, `$WORKSPACE` or `$TMP`. A path that does not exist is
+/// skipped; with a leading `!` it must exist.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct PathEntry {
     pub(crate) base: Base,
-    /// What follows the base: empty, or beginning with a slash.
+    /// The rest of the path after the base: empty, or with a leading slash.
     pub(crate) rest: String,
     pub(crate) missing: MissingPath,
 }
 
 impl PathEntry {
-    /// Everything that is the workspace's.
+    /// Returns the entry for the whole workspace, which must exist.
     pub(crate) fn workspace() -> Self {
         Self { base: Base::Workspace, rest: String::new(), missing: MissingPath::Refuse }
     }
 
-    /// Whether everything of the other is of this one.
+    /// Whether the other entry names the same path as this one, or a path below it.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.base == other.base
             && (self.rest.is_empty() || Path::new(&other.rest).starts_with(&self.rest))
     }
 
-    /// How far it is from its base.
+    /// Returns the number of path components below the base.
     pub(crate) fn depth(&self) -> usize {
         Path::new(&self.rest).components().filter(|c| matches!(c, Component::Normal(_))).count()
     }
 
-    /// As it is written, without the `!`.
+    /// Returns the entry as it is written in a profile, without the `!`.
     pub(crate) fn shown(&self) -> String {
         let base = match self.base {
             Base::Root => "",
@@ -67,7 +69,10 @@ impl PathEntry {
         format!("{base}{}", self.rest)
     }
 
-    /// A path as the language has it; what is wrong with it, if it has none.
+    /// Parses a path of the profile language.
+    ///
+    /// # Errors
+    /// A description of the fault in the path.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (missing, path) = match text.strip_prefix('!') {
             Some(path) => (MissingPath::Refuse, path),
@@ -76,20 +81,21 @@ impl PathEntry {
         let (base, rest) = split(path)?;
         if rest.contains(['*', '?', '[']) {
             return Err(format!(
-                "{text:?} is a glob; an entry names a file, or a directory with all below it"
+                "{text:?} is a glob; an entry names a file, or a directory with everything below \
+                 it"
             ));
         }
         if !plain(&rest) {
             return Err(format!(
-                "{text:?} does not resolve: it has a `.`, a `..`, a `//`, a `$`, a NUL or a slash \
-                 at its end"
+                "{text:?} does not resolve: it has a `.`, a `..`, a `//`, a `$`, a NUL or a \
+                 trailing slash"
             ));
         }
         Ok(Self { base, rest, missing })
     }
 }
 
-/// The variable, and what follows it.
+/// Splits a path into its base and the rest.
 fn split(text: &str) -> Result<(Base, String), String> {
     if text.starts_with('/') {
         return Ok((Base::Root, text.to_owned()));
@@ -101,7 +107,9 @@ fn split(text: &str) -> Result<(Base, String), String> {
         "$TMP" => Ok((Base::Root, format!("{TMP}{rest}"))),
         _ if variable.starts_with('$') => Err(match nearest(variable, VARIABLES) {
             Some(near) => format!("{text:?} does not resolve: did you mean {near}?"),
-            None => format!("{text:?} does not resolve: there are {}", VARIABLES.join(", ")),
+            None => {
+                format!("{text:?} does not resolve: the variables are {}", VARIABLES.join(", "))
+            }
         }),
         _ => Err(format!(
             "{text:?} does not resolve: it is not absolute and not below {}",
@@ -136,14 +144,14 @@ impl From<PathEntry> for String {
     }
 }
 
-/// Whether what follows the base is made of plain names only.
+/// Whether the part after the base consists of plain names only.
 fn plain(path: &str) -> bool {
     let mut names = path.strip_prefix('/').unwrap_or(path).split('/');
     let bare = path.is_empty() || path == "/";
     bare || names.all(|name| !matches!(name, "" | "." | "..") && !name.contains(['\0', '$']))
 }
 
-/// A path that is writable, hence not one of the system's own.
+/// A path that may be writable, and is therefore not a system directory.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "PathEntry")]
 pub(crate) struct WritableEntry(pub(crate) PathEntry);
@@ -163,7 +171,7 @@ impl TryFrom<PathEntry> for WritableEntry {
 #[serde(try_from = "String")]
 pub(crate) struct EtcEntry(pub(crate) PathEntry);
 
-/// What no profile shows: secrets of the system's, and Palisade's own.
+/// Paths that no profile may expose: secrets of the system and Palisade's own files.
 const NEVER: [&str; 8] = [
     "/etc/shadow",
     "/etc/gshadow",
@@ -175,22 +183,22 @@ const NEVER: [&str; 8] = [
     "/var/lib/palisade",
 ];
 
-/// Refuses a path in place of which every session has something of its own.
+/// Refuses a path that every session replaces with a private one.
 fn own(path: &Path) -> Result<(), String> {
     let private = PRIVATE.iter().chain(&["/run"]).any(|own| path == Path::new(own));
     let special = path.starts_with("/proc") || path.starts_with("/dev") && !path.starts_with(SHM);
     if private || special {
-        return Err(format!("{path:?} changes nothing: every session has its own in its place"));
+        return Err(format!("{path:?} has no effect: every session has a private one"));
     }
     Ok(())
 }
 
-/// Refuses a path that is, holds or is inside what no profile shows.
+/// Refuses a path that no profile may expose, and any path above or below one.
 pub(crate) fn never_shown(path: &Path) -> Result<(), String> {
-    // Both ways: `/etc/ssl` would show `/etc/ssl/private`.
+    // Both directions are checked: `/etc/ssl` would expose `/etc/ssl/private`.
     let clash = |never: &&str| path.starts_with(never) || Path::new(never).starts_with(path);
     match NEVER.iter().find(|never| clash(never)) {
-        Some(never) => Err(format!("{path:?} would show {never}, which no profile may")),
+        Some(never) => Err(format!("{path:?} would expose {never}, which no profile may do")),
         None => Ok(()),
     }
 }
@@ -202,7 +210,7 @@ impl TryFrom<String> for EtcEntry {
             && !text.contains(['\0', '$', '*', '?'])
             && Path::new(&text).components().all(|c| matches!(c, Component::Normal(_)));
         if !is_plain {
-            return Err(format!("{text:?} is not the name of something below /etc"));
+            return Err(format!("{text:?} is not a name below /etc"));
         }
         let path: PathBuf = Path::new("/etc").join(&text).components().collect();
         never_shown(&path)?;
@@ -211,7 +219,7 @@ impl TryFrom<String> for EtcEntry {
     }
 }
 
-/// A layer, by its name.
+/// The name of a confinement layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct LayerEntry(pub(crate) Layer);
@@ -219,7 +227,7 @@ pub(crate) struct LayerEntry(pub(crate) Layer);
 impl TryFrom<String> for LayerEntry {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
-        text.parse::<Layer>().map(Self).map_err(|_| format!("no layer is called {text:?}"))
+        text.parse::<Layer>().map(Self).map_err(|_| format!("there is no layer {text:?}"))
     }
 }
 
@@ -243,7 +251,7 @@ impl TryFrom<String> for VariableEntry {
     }
 }
 
-/// The name of a unit of systemd that a peer can be of.
+/// The name of a systemd unit that a client can belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct UnitEntry(pub(crate) String);

@@ -1,36 +1,38 @@
-//! The environment of a session's programs: built from nothing, by an allow-list.
+//! The environment of a session's programs. It starts empty, and only allowed variables are added.
+//! Pure: no I/O.
 
 use crate::{
     Profile, Scene,
-    access::Reach,
+    access::PathAccess,
     entries::{Base, PRIVATE, PathEntry},
     planning::error::PlanError,
     stack::reach,
-    variables::{EnvironmentError, refused, variable_name},
+    variables::{EnvironmentError, LeftOutVariable, UnwantedVariable, unwanted, variable_name},
 };
 use std::{collections::BTreeMap, ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
 
-/// The port at which names are asked for.
+/// The TCP port of DNS.
 const DNS: u16 = 53;
 
-/// Where programs are looked for.
+/// The directories in which a program is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Search {
-    /// Wherever the profile says.
+    /// All directories of the profile's `env.path`.
     Whole,
-    /// Wherever the profile says, but for directories that the session may write: for programs
-    /// that are started by their name and not by a shell line.
+    /// The directories of the profile that the session can not write. Used for programs that are
+    /// started by name and not from a shell command.
     Fixed,
-    /// In directories of the system alone, where nothing of the session's can be.
+    /// System directories only, in which the session can not place a file.
     System,
 }
 
 impl Profile {
-    /// All of the environment of a program: `NAME=value` each, sorted by name. `extra` is what
-    /// the caller asks for on top.
+    /// Builds the whole environment of a program: `NAME=value` each, sorted by name. `extra` has
+    /// the variables that the caller sets in addition.
     ///
     /// # Errors
-    /// If a variable of `extra` has no proper name, a NUL, or makes programs run other code.
+    /// If a variable of `extra` has an invalid name, contains a NUL, is denied by the profile, or
+    /// would make programs run other code.
     pub fn environment(
         &self,
         scene: &Scene,
@@ -41,22 +43,22 @@ impl Profile {
         let path = self.search_path(scene, search)?;
         let mut variables: BTreeMap<&str, &[u8]> = BTreeMap::from([
             ("HOME", home.as_os_str().as_bytes()),
-            // Text is UTF-8, and nothing else differs from C: `LANG` would say the same, and have
-            // every program that asks read a dozen files for it.
+            // Text is UTF-8, and everything else is as in the C locale. `LANG` would have the same
+            // effect, but programs that call `setlocale` would read a dozen files for it.
             ("LC_CTYPE", b"C.UTF-8"),
             ("LOGNAME", scene.user.as_bytes()),
             ("PATH", &path),
             ("PWD", scene.workspace.as_os_str().as_bytes()),
             ("SHELL", b"/bin/bash"),
-            // From 1 on, bash does not take itself for a remote shell and leaves ~/.bashrc alone,
-            // even with a socket as its standard input.
+            // With SHLVL of at least 1, bash does not assume that it is a remote shell. It then
+            // does not read ~/.bashrc, even if its standard input is a socket.
             ("SHLVL", b"1"),
             ("TERM", b"dumb"),
             ("TMPDIR", b"/tmp"),
             ("USER", scene.user.as_bytes()),
         ]);
         if self.settings.net.port(DNS).is_some() {
-            // There is no UDP; the C library then asks for names by TCP.
+            // There is no UDP, so this makes the C library resolve names over TCP.
             variables.insert("RES_OPTIONS", b"use-vc");
         }
         variables.extend(self.settings.env.set.iter().map(|(k, v)| (k.0.as_str(), v.as_bytes())));
@@ -65,10 +67,7 @@ impl Profile {
             Search::Whole | Search::Fixed => {}
         }
         for (name, value) in extra {
-            variable_name(name)?;
-            refused(name)?;
-            if self.settings.env.deny.iter().any(|denied| denied.0 == *name) {
-                let why = format!("env.deny of profile {:?} names it", self.name());
+            if let Some(why) = self.left_out(scene, name, value)? {
                 return Err(EnvironmentError::Refused { name: name.clone(), why });
             }
             variables.insert(name, value.as_bytes());
@@ -77,7 +76,7 @@ impl Profile {
             extra.contains_key(name) || self.settings.env.set.keys().any(|set| set.0 == name)
         };
         if own("LANG") && !own("LC_CTYPE") {
-            // Whoever chooses a language chooses its characters too.
+            // A caller that sets the language also chooses the character encoding.
             variables.remove("LC_CTYPE");
         }
         if let Some((name, _)) = variables.iter().find(|(_, value)| value.contains(&0)) {
@@ -89,10 +88,54 @@ impl Profile {
             .collect())
     }
 
-    /// Where a program is looked for: directories, with colons between them.
+    /// Removes the variables that a program may not get from those that its call sets, and returns
+    /// them.
     ///
     /// # Errors
-    /// If an entry needs a home, must be there, and there is none.
+    /// If a name is invalid, a value contains a NUL, or the command would act on something else
+    /// without a variable that it may not get.
+    pub fn screen_variables(
+        &self,
+        scene: &Scene,
+        variables: &mut BTreeMap<String, String>,
+    ) -> Result<Vec<LeftOutVariable>, EnvironmentError> {
+        let mut left_out = Vec::new();
+        for (name, value) in variables.iter() {
+            if let Some(why) = self.left_out(scene, name, value)? {
+                left_out.push(LeftOutVariable { name: name.clone(), why });
+            }
+        }
+        variables.retain(|name, _| left_out.iter().all(|variable| variable.name != *name));
+        Ok(left_out)
+    }
+
+    /// Says why a program runs without a variable that its call sets; `None` if it gets it.
+    fn left_out(
+        &self,
+        scene: &Scene,
+        name: &str,
+        value: &str,
+    ) -> Result<Option<String>, EnvironmentError> {
+        variable_name(name)?;
+        if value.contains('\0') {
+            return Err(EnvironmentError::Nul(name.to_owned()));
+        }
+        if self.settings.env.deny.iter().any(|denied| denied.0 == *name) {
+            return Ok(Some(format!("env.deny of profile {:?} names it", self.name())));
+        }
+        match unwanted(name, value, &scene.workspace)? {
+            Some(UnwantedVariable::Refuse(why)) => {
+                Err(EnvironmentError::Refused { name: name.to_owned(), why: why.to_owned() })
+            }
+            Some(UnwantedVariable::LeaveOut(why)) => Ok(Some(why.to_owned())),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the directories in which programs are searched for, separated by colons.
+    ///
+    /// # Errors
+    /// If an entry with `!` is below the home and the user has no home.
     pub fn search_path(&self, scene: &Scene, search: Search) -> Result<Vec<u8>, PlanError> {
         let mut directories = Vec::new();
         for entry in self.settings.env.path.iter().filter(|entry| self.searches(entry, search)) {
@@ -105,11 +148,11 @@ impl Profile {
         Ok(bytes.join(&b':'))
     }
 
-    /// Whether programs are looked for in a directory.
+    /// Whether programs are searched for in the directory of an entry.
     fn searches(&self, entry: &PathEntry, search: Search) -> bool {
         let path = Path::new(&entry.rest);
         let root = entry.base == Base::Root;
-        let written = reach(&self.settings.fs, entry) == Some(Reach::Write)
+        let written = reach(&self.settings.fs, entry) == Some(PathAccess::Write)
             || (root && PRIVATE.iter().any(|private| path == Path::new(private)));
         let system = || root && ["/usr", "/bin", "/sbin"].iter().any(|top| path.starts_with(top));
         match search {

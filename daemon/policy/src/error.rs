@@ -1,47 +1,48 @@
-//! Why a text is not a profile: file, line, column, key, what is wrong and what to do.
+//! Errors of the profile loader: file, line, column, key, the problem and a suggestion. Pure: no
+//! I/O.
 
 use crate::{Origin, syscalls::SyscallError};
 
-/// Why a text is not a profile.
+/// The reason why a text is not a valid profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// A name that can not stand in a request.
-    #[error("{name:?} can not be a profile's name: {why}")]
+    /// The name can not be used as a profile name in a request.
+    #[error("{name:?} is not a valid profile name: {why}")]
     Name {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The reason why the name is invalid.
         why: String,
     },
-    /// A key is unknown or missing, its value makes no sense, or it contradicts another.
+    /// A key is unknown or missing, its value is invalid, or it contradicts another key.
     #[error("{at}: {}{why}{}", named(.key), hinted(.suggestion))]
     Invalid {
-        /// Where.
+        /// The source position.
         at: Box<Origin>,
-        /// The key with its section, as `limits.memory`; empty if it can not be told.
+        /// The key with its section, such as `limits.memory`; empty if it is not known.
         key: String,
-        /// What is wrong.
+        /// The problem.
         why: String,
-        /// What to do instead; empty if there is nothing to say.
+        /// The suggested correction; empty if there is none.
         suggestion: String,
     },
-    /// A test of the profile's own that its policy does not pass.
-    #[error("{at}: tests: {test:?} does not hold: {why}")]
+    /// One of the profile's own tests fails.
+    #[error("{at}: tests: {test:?} fails: {why}")]
     Test {
-        /// Where.
+        /// The source position of the test.
         at: Box<Origin>,
-        /// The test.
+        /// The text of the test.
         test: String,
-        /// What the policy answers.
+        /// The actual decision and its reason.
         why: String,
     },
-    /// A second profile of one name.
-    #[error("profile {0:?} is there already; give yours another name")]
+    /// Two profiles have the same name.
+    #[error("profile {0:?} already exists; choose another name")]
     Duplicate(String),
-    /// The built-in list of system calls is broken.
+    /// The built-in list of system calls is invalid.
     #[error("the list of system calls: {0}")]
     Syscalls(#[from] SyscallError),
-    /// The profile has no canonical form to digest.
+    /// The profile can not be serialized to its canonical form, so it has no digest.
     #[error("profile {0:?} can not be digested: {1}")]
     Digest(String, String),
 }

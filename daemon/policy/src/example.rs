@@ -1,4 +1,4 @@
-//! One of a profile's own tests: `read $WORKSPACE/x: allow`.
+//! One of the tests that a profile contains: `read $WORKSPACE/x: allow`. Pure: no I/O.
 
 use crate::{
     act::{Act, Decision},
@@ -6,16 +6,16 @@ use crate::{
     source::Origin,
 };
 
-/// One test of a profile's own.
+/// One test that a profile contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
-    /// What is tried.
+    /// The operation that is tested.
     pub act: Act,
-    /// On what: a path, perhaps below a variable, or an address with its port.
+    /// The target: a path, which may begin with a variable, or an address with its port.
     pub target: String,
-    /// What must come of it.
+    /// The decision that the test expects.
     pub expected: Decision,
-    /// Where it stands.
+    /// The source position of the test.
     pub at: Origin,
 }
 
@@ -26,12 +26,15 @@ impl std::fmt::Display for Example {
 }
 
 impl Example {
-    /// Reads one; else what is wrong and what to write.
+    /// Parses a test.
+    ///
+    /// # Errors
+    /// The problem, and a suggestion.
     pub(crate) fn parse(text: &str, at: Origin) -> Result<Self, (String, String)> {
         const SHAPE: &str = "write it as \"read $WORKSPACE/x: allow\"";
         let wrong = |why: String| (format!("{text:?} {why}"), SHAPE.to_owned());
         let (rest, answer) =
-            text.rsplit_once(':').ok_or_else(|| wrong("has no answer".to_owned()))?;
+            text.rsplit_once(':').ok_or_else(|| wrong("has no decision".to_owned()))?;
         let expected = match answer.trim() {
             "allow" => Decision::Allow,
             "deny" => Decision::Deny,

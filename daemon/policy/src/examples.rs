@@ -1,8 +1,8 @@
-//! Holds a profile to its own tests when it is loaded.
+//! Runs a profile's own tests when the profile is loaded. Pure: no I/O.
 
 use crate::{Profile, ProfileError, Scene, explain};
 
-/// Where tests are tried when a profile is loaded: any project of any user's.
+/// Returns the sample session on which tests run: an ordinary user's project.
 pub(crate) fn scene() -> Scene {
     Scene {
         workspace: "/home/user/project".into(),
@@ -13,7 +13,7 @@ pub(crate) fn scene() -> Scene {
     }
 }
 
-/// Holds a profile to its tests.
+/// Runs the tests of a profile and returns the first failure.
 pub(crate) fn check(profile: &Profile) -> Result<(), ProfileError> {
     for example in profile.tests() {
         let failed = |why| {
@@ -22,7 +22,9 @@ pub(crate) fn check(profile: &Profile) -> Result<(), ProfileError> {
         };
         match explain(profile, &scene(), example.act, &example.target) {
             Ok(found) if found.decision == example.expected => {}
-            Ok(found) => return failed(format!("it is {}: {}", found.decision, found.rule)),
+            Ok(found) => {
+                return failed(format!("the decision is {}: {}", found.decision, found.rule));
+            }
             Err(error) => return failed(error.to_string()),
         }
     }

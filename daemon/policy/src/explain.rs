@@ -1,5 +1,6 @@
-//! What a profile answers to one access, which line of it decides, and the smallest change that
-//! would make it another. From the same plan that confines: nothing is tried.
+//! Explains a profile's decision about one access: the line that decides, and the smallest change
+//! that would allow it. It uses the same plan that confines a session; nothing is tried. Pure: no
+//! I/O.
 
 mod change;
 mod files;
@@ -16,16 +17,16 @@ use palisade_protocol::Denial;
 use serde::{Serialize, Serializer};
 use std::{fmt, path::Path};
 
-/// Whose what is reached is.
+/// The owner of a target: the host or the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// The host's.
+pub enum TargetOwner {
+    /// The target belongs to the host.
     Host,
-    /// The session's own: it ends with the session, and nobody else sees it.
+    /// The target is private to the session: it ends with the session, and nobody else sees it.
     Session,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TargetOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Host => "host",
@@ -34,35 +35,36 @@ impl fmt::Display for Place {
     }
 }
 
-/// An answer with its reasons.
+/// A decision about an access, with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// What was asked about.
+    /// The operation.
     #[serde(serialize_with = "shown")]
     pub act: Act,
-    /// And on what, variables resolved.
+    /// The target, with variables resolved.
     pub target: String,
-    /// The answer.
+    /// The decision.
     #[serde(serialize_with = "shown")]
     pub decision: Decision,
-    /// Whose the target is, inside.
+    /// The owner of the target, as seen in the session.
     #[serde(serialize_with = "shown")]
-    pub place: Place,
-    /// The layer that gives it.
+    pub place: TargetOwner,
+    /// The layer that decides.
     #[serde(serialize_with = "shown")]
     pub layer: Layer,
-    /// The line of a profile that decides; none if it is what no profile says otherwise.
+    /// The line of a profile that decides; `None` if the decision is the same in every profile.
     pub at: Option<Origin>,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub rule: String,
-    /// The smallest change that would allow it; none if it is allowed, or no profile can.
+    /// The smallest change that would allow the access; `None` if it is allowed or no profile can
+    /// allow it.
     pub change: Option<Change>,
-    /// What more there is to know; empty if nothing.
+    /// Additional remarks; empty if there are none.
     pub note: String,
 }
 
 impl Explanation {
-    /// As a result has it; none if it is allowed.
+    /// Returns the denial for a result; `None` if the access is allowed.
     #[must_use]
     pub fn denial(&self) -> Option<Denial> {
         if self.decision == Decision::Allow {
@@ -87,32 +89,33 @@ fn shown<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::
     serializer.collect_str(value)
 }
 
-/// Why there is no answer.
+/// The reason why an access could not be explained.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
-    /// There would be no session.
+    /// No session can be planned for the scene.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Not a path that a session could have.
+    /// The target is not a path that a session could have.
     #[error("{target:?} is not a path: {why}")]
     Path {
-        /// What was given.
+        /// The given target.
         target: String,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         why: String,
     },
-    /// Not an address with a port.
+    /// The target is not an address with a port.
     #[error(
-        "{0:?} is not an address with its port (1 to 65535), such as 1.1.1.1:443, [::1]:80 or example.com:443"
+        "{0:?} is not an address with a port (1 to 65535), such as 1.1.1.1:443, [::1]:80 or \
+         example.com:443"
     )]
     Address(String),
 }
 
-/// What a profile answers. A path is taken to be there and to be no link; what mode bits and
-/// owners say is the kernel's own matter.
+/// Explains a profile's decision about an access. The path is assumed to exist and not to be a
+/// symbolic link. Mode bits and owners are left to the kernel.
 ///
 /// # Errors
-/// If the target can not be one, or the scene gives no session.
+/// If the target is invalid, or no session can be planned for the scene.
 pub fn explain(
     profile: &Profile,
     scene: &Scene,
@@ -127,23 +130,24 @@ pub fn explain(
         let dot = if found.note.is_empty() { "" } else { "; " };
         let layer = found.layer;
         found.note += &format!(
-            "{dot}the profile calls the layer {layer} optional: a host without it holds less, and every result says so"
+            "{dot}the layer {layer} is optional in this profile: a host without it does not \
+             enforce this, and every result says so"
         );
     }
     Ok(found)
 }
 
-/// The same of what is the host's: what would be done to something of the session's own in its place
-/// is not done to that.
+/// Converts an explanation to one about the host. An access that reaches something private to the
+/// session instead counts as denied, because it does not reach the host.
 #[must_use]
 pub fn on_host(profile: &Profile, scene: &Scene, told: Explanation) -> Explanation {
-    if told.decision == Decision::Deny || told.place == Place::Host {
+    if told.decision == Decision::Deny || told.place == TargetOwner::Host {
         return told;
     }
     let target = &told.target;
     let (layer, rule, change) = match told.act {
         Act::Connect => {
-            let why = "it would go to a loopback of the session's own, on which the host is not";
+            let why = "it would go to the session's private loopback, not to the host's";
             (
                 Layer::Network,
                 why.to_owned(),
@@ -151,8 +155,9 @@ pub fn on_host(profile: &Profile, scene: &Scene, told: Explanation) -> Explanati
             )
         }
         Act::Read | Act::Write | Act::Execute => {
-            let why = "it would go to a private file system of the session's, and end with it";
-            let rule = format!("{why}: the host's {target} would not be there");
+            let why = "it would go to a private file system, which is deleted when the session \
+                       ends";
+            let rule = format!("{why}: the host's {target} is not included");
             (Layer::Mount, rule, change::smallest(profile, scene, told.act, Path::new(target)))
         }
     };

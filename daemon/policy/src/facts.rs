@@ -1,38 +1,44 @@
-//! What is known of a call besides its tool: gathered by the broker, judged here.
+//! The facts about a call, beyond its tool, that the judge needs. The broker collects them. Pure:
+//! no I/O.
 
 use palisade_protocol::Finding;
 
-/// What is known of a call besides its tool.
+/// The facts about a call, beyond its tool, that the judge needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The programs that it would start.
+    /// The programs that the call would start.
     pub commands: Commands,
-    /// The paths that it is about: absolute, as they were given and where they really lead.
+    /// The paths that the call concerns: absolute, both as given and with symbolic links resolved.
     pub paths: Vec<Vec<u8>>,
-    /// Where the session's workspace is.
+    /// The path of the session's workspace.
     pub workspace: Vec<u8>,
-    /// Where the session's home is, if it has one.
+    /// The path of the session's home, if it has one.
     pub home: Option<Vec<u8>>,
-    /// What was found.
+    /// The findings about the call.
     pub findings: Vec<Finding>,
-    /// Which of it is asked about before the call runs.
+    /// The findings that need approval before the call runs.
     pub up_front: UpFront,
+    /// Whether undo could not restore what the call replaces.
+    pub is_permanent: bool,
+    /// Whether the findings list every loss of the call. If so, the tool's own `destructive` flag
+    /// is ignored.
+    pub is_assessed: bool,
 }
 
-/// Which findings are asked about before a call runs. The others wait until its effects are known.
+/// Which findings need approval before a call runs. The others wait until its effects are known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UpFront {
-    /// All that are asked about.
+    /// Every finding of one of the [`ASKED_KINDS`].
     #[default]
     Everything,
-    /// What is known to destroy; what is suspected or hidden waits.
+    /// Only findings that are known to be destructive. Suspected and hidden ones wait.
     Known,
-    /// None.
+    /// No finding.
     Nothing,
 }
 
 impl UpFront {
-    /// Whether a finding is asked about before its call runs.
+    /// Whether a finding needs approval before its call runs.
     #[must_use]
     pub fn asks(self, finding: &Finding) -> bool {
         match self {
@@ -46,25 +52,32 @@ impl UpFront {
 /// The programs that a call would start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Commands {
-    /// It starts none.
+    /// The call starts no program.
     #[default]
     None,
-    /// These, each with its arguments as far as they are known.
+    /// These programs, each with the arguments that are known.
     Known(Vec<Vec<String>>),
-    /// It can not be told, so each of them has to be reckoned with.
+    /// The programs are unknown, so the call may start any program.
     Unknown,
 }
 
-/// Kinds of findings that are asked about under `ask = "destructive"`.
-pub const ASKED_KINDS: [&str; 3] = [DESTRUCTIVE, SUSPECTED, "hidden"];
+/// The kinds of findings that need approval under `ask = "destructive"`.
+pub const ASKED_KINDS: [&str; 4] = [DESTRUCTIVE, SUSPECTED, PLANT, "hidden"];
 
-/// What is known to destroy.
+/// The kind of a finding about a part of a call that was changed so that the call may run.
+pub const ADJUSTED: &str = "adjusted";
+
+/// The kind of a finding about a known loss.
 pub(crate) const DESTRUCTIVE: &str = "destructive";
 
-/// What may destroy; a rule about what destroys is about it too.
+/// The kind of a finding about a plant: a file that a program outside the sandbox would run or
+/// obey.
+pub(crate) const PLANT: &str = "plant";
+
+/// The kind of a finding about a possible loss. Rules about destructive commands apply to it too.
 pub(crate) const SUSPECTED: &str = "suspected";
 
-/// Whether a finding is asked about under `ask = "destructive"`.
+/// Whether a finding needs approval under `ask = "destructive"`.
 #[must_use]
 pub fn is_asked(finding: &Finding) -> bool {
     ASKED_KINDS.contains(&finding.kind.as_str())

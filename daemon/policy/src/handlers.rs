@@ -1,30 +1,31 @@
-//! What a profile says of checkpoint handlers: how long to wait, how many, what to remember.
+//! A profile's settings for approvers: the deadline, the quorum, and which approvals may be
+//! remembered. Pure: no I/O.
 
 use crate::entries::ToolEntry;
 use palisade_protocol::Scope;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 
-/// `[handlers]` and `[remember]`.
+/// The profile sections `[handlers]` and `[remember]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Handlers {
-    /// How long a question waits for its answer at most.
+    /// The longest time that an approval request waits for an answer.
     pub(crate) deadline_ms: NonZeroU64,
-    /// How long it waits for a handler to attach, if there is none.
+    /// The time that an approval request waits for an approver to connect, if there is none.
     pub(crate) grace_ms: u64,
-    /// How many handlers must approve.
+    /// The number of approvers that must approve.
     pub(crate) quorum: NonZeroU64,
-    /// How many questions of one session may wait at once.
+    /// The number of approval requests of one session that may wait at the same time.
     pub(crate) max_pending: NonZeroU64,
-    /// What may be remembered.
+    /// The scopes in which an approval may be remembered.
     pub(crate) remember: Vec<Rememberable>,
-    /// How long beyond a session; 0 for not at all.
+    /// The time that an approval may be remembered after its session has ended; 0 if it may not.
     pub(crate) remember_ms: u64,
-    /// Tools whose output a handler sees before the agent does.
+    /// Tools whose output an approver sees before the agent does.
     pub(crate) review_output: Vec<ToolEntry>,
 }
 
-/// What may be remembered.
+/// A scope in which an approval may be remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Rememberable {
@@ -55,37 +56,37 @@ impl Default for Handlers {
 }
 
 impl Handlers {
-    /// How long a question waits for its answer at most.
+    /// Returns how long an approval request waits for an answer, at most.
     #[must_use]
     pub const fn deadline_ms(&self) -> u64 {
         self.deadline_ms.get()
     }
 
-    /// How long it waits for a handler to attach, if there is none.
+    /// Returns how long an approval request waits for an approver to connect, if there is none.
     #[must_use]
     pub const fn grace_ms(&self) -> u64 {
         self.grace_ms
     }
 
-    /// How many handlers must approve.
+    /// Returns the number of approvers that must approve.
     #[must_use]
     pub const fn quorum(&self) -> u64 {
         self.quorum.get()
     }
 
-    /// How many questions of one session may wait at once.
+    /// Returns the number of approval requests of one session that may wait at the same time.
     #[must_use]
     pub const fn max_pending(&self) -> u64 {
         self.max_pending.get()
     }
 
-    /// How long beyond a session something may be remembered; 0 for not at all.
+    /// Returns how long an approval may be remembered after its session has ended; 0 if it may not.
     #[must_use]
     pub const fn remember_ms(&self) -> u64 {
         self.remember_ms
     }
 
-    /// Whether something of this scope may be remembered.
+    /// Whether an approval of this scope may be remembered.
     #[must_use]
     pub fn may_remember(&self, scope: &Scope) -> bool {
         self.remember.contains(&match scope {
@@ -95,7 +96,7 @@ impl Handlers {
         })
     }
 
-    /// The scopes that may be remembered, as questions name them.
+    /// Returns the names of the scopes that may be remembered, as in approval requests.
     #[must_use]
     pub fn scopes(&self) -> Vec<String> {
         let name = |kind: &Rememberable| match kind {

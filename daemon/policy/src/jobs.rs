@@ -1,22 +1,23 @@
-//! What a profile says of jobs: where they may run, and where one runs whose call does not say. Pure.
+//! A profile's `[jobs]` settings: the routes that jobs may take, and the default route. Pure: no
+//! I/O.
 
 use crate::access::Widening;
 use serde::{Deserialize, Serialize};
 
-/// Where a job runs, from the least that it can do to the most.
+/// The route of a job. Each variant lets the job do more than the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobRoute {
-    /// In the live workspace, which it can not change.
+    /// The job sees the live workspace, but can not change it.
     Watch,
-    /// In a transaction, which is judged when it ends.
+    /// The job runs in a transaction, which is judged when the job ends.
     Transaction,
-    /// In the workspace itself, after that was approved.
+    /// The job runs in the workspace itself. An approver has to allow that first.
     Direct,
 }
 
 impl JobRoute {
-    /// Its name in profiles and calls.
+    /// Returns the name of the route in profiles and calls.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -27,12 +28,12 @@ impl JobRoute {
     }
 }
 
-/// `[jobs]`.
+/// The profile section `[jobs]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Jobs {
-    /// Where they may run, in order.
+    /// The routes that jobs may take, sorted.
     pub(crate) routes: Vec<JobRoute>,
-    /// Where one runs whose call does not say.
+    /// The route of a job whose call does not name one.
     pub(crate) default: JobRoute,
 }
 
@@ -43,7 +44,7 @@ impl Default for Jobs {
     }
 }
 
-/// `[jobs]` as it is written.
+/// The section `[jobs]` as it is written in a profile.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct JobsText {
@@ -52,14 +53,15 @@ pub(crate) struct JobsText {
 }
 
 impl Jobs {
-    /// What both allow; where one runs that does not say is where it can do less.
+    /// Combines two profiles: only routes that both allow, and the stricter of the two defaults.
     pub(crate) fn stricter(&self, other: &Self) -> Self {
         let both = |route: &&JobRoute| other.routes.contains(route);
         let routes: Vec<JobRoute> = self.routes.iter().filter(both).copied().collect();
         Self { routes, default: self.default.min(other.default) }
     }
 
-    /// What is written in place of what was; or the key that is wrong or laxer, unless it may be.
+    /// Applies a profile's own `[jobs]` section on top of this one. Returns the key and the reason
+    /// if the section is invalid, or if it is laxer and the profile may not widen.
     pub(crate) fn with(
         &self,
         text: JobsText,
@@ -72,7 +74,8 @@ impl Jobs {
         let more = routes.iter().find(|route| !self.routes.contains(route));
         match more {
             Some(route) if widening == Widening::No => {
-                let why = format!("has {:?}, which what the profile extends has not", route.name());
+                let why =
+                    format!("has {:?}, which the extended profile does not allow", route.name());
                 Err(("jobs.routes", why))
             }
             Some(_) | None => Ok(Self { routes, default }),

@@ -1,34 +1,37 @@
-//! The judge: from a profile, an ask mode and a tool's metadata to allow, ask or deny. It runs in
-//! the broker, before anything else happens to a call.
+//! The judge: decides from a profile, an ask mode and a tool's metadata whether a call is allowed,
+//! needs approval or is denied. Runs in the broker, before anything else happens to a call. Pure:
+//! no I/O.
 
 use crate::{
     Profile,
-    facts::Facts,
+    facts::{ADJUSTED, DESTRUCTIVE, Facts, PLANT},
     rules::{self, Rule, Ruling},
+    transactions::Unreviewed,
 };
 use palisade_protocol::{
     Ask, AuditOperation, Checkpoint, Denial, ErrorCode, Finding, Guard, Severity, ToolName,
     ToolSpec, WireError,
 };
 
-/// What the judge says of a call.
+/// The judge's decision about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
-    /// It may run.
+    /// The call may run.
     Allow(Grant),
-    /// A checkpoint decides.
+    /// The call needs approval.
     Ask(Question),
-    /// It may not run.
+    /// The call is denied.
     Deny(Refusal),
 }
 
-/// Leave for one call of one tool. The judge makes it, or an approval of what the judge asked.
+/// Permission to run one call of one tool. Only the judge can make one, or an approval of an
+/// approval request that the judge made.
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub struct Grant {
     tool: ToolName,
     findings: Vec<Finding>,
     checkpoint: Option<Checkpoint>,
-    /// A rule allows it.
+    /// Whether a rule of the profile allows the call.
     ruled: bool,
 }
 
@@ -37,38 +40,38 @@ impl Grant {
         Self { tool, findings, checkpoint: None, ruled: false }
     }
 
-    /// Whether the losses that the findings name were approved, by somebody or by a rule.
+    /// Whether an approver or a rule approved the losses that the findings name.
     #[must_use]
     pub const fn approves_losses(&self) -> bool {
         self.ruled || self.checkpoint.is_some()
     }
 
-    /// The tool that may run.
+    /// Returns the tool that may run.
     #[must_use]
     pub const fn tool(&self) -> &ToolName {
         &self.tool
     }
 
-    /// What was noticed.
+    /// Returns the findings about the call.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// The same leave, which somebody gave who was asked.
+    /// Records the approver's answer in this permission.
     #[must_use]
     pub fn approved(self, checkpoint: Checkpoint) -> Self {
         Self { checkpoint: Some(checkpoint), ..self }
     }
 
-    /// What the checkpoint said, if it was asked.
+    /// Returns the approver's answer, if approval was needed.
     #[must_use]
     pub const fn checkpoint(&self) -> Option<&Checkpoint> {
         self.checkpoint.as_ref()
     }
 }
 
-/// A call that waits for a checkpoint.
+/// An approval request: a call that waits for an approver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     tool: ToolName,
@@ -81,57 +84,60 @@ impl Question {
         Self { tool, rule, findings }
     }
 
-    /// Leave to try it where nothing that it does is kept, if what it is known to do is all that
-    /// is asked about.
+    /// Returns permission for a dry run in a transaction whose effects are always discarded. This
+    /// is possible only if the known effects of the call are the only reason to ask.
     ///
     /// # Errors
-    /// The question, if a rule or a stricter mode asks.
+    /// The unchanged request, if a rule or a stricter ask mode requires approval.
     pub fn tried(self) -> Result<Grant, Self> {
         let mode = format!("ask = {:?}", ask_name(Ask::Destructive));
         if self.rule == mode { Ok(Grant::new(self.tool, self.findings)) } else { Err(self) }
     }
 
-    /// The tool in question.
+    /// Returns the tool that needs approval.
     #[must_use]
     pub const fn tool(&self) -> &ToolName {
         &self.tool
     }
 
-    /// Why it is asked about.
+    /// Returns the findings that explain why approval is needed.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// The mode or the rule that asks.
+    /// Returns the ask mode or the rule that requires approval.
     #[must_use]
     pub fn rule(&self) -> &str {
         &self.rule
     }
 
-    /// Leave, because somebody entitled to it approved.
+    /// Turns the request into permission to run, because an approver approved.
     #[must_use]
     pub fn approved(self, checkpoint: Checkpoint) -> Grant {
         let checkpoint = Some(checkpoint);
         Grant { tool: self.tool, findings: self.findings, checkpoint, ruled: false }
     }
 
-    /// The answer where nobody can be asked.
+    /// Turns the request into a refusal, because no approver is connected.
     #[must_use]
     pub fn denied_without_handler(self) -> Refusal {
-        let reason = "no checkpoint handler is attached";
+        let reason = "no approver is connected";
         let remedy = format!(
-            "attach a checkpoint handler, or open the session with a profile whose `ask` does not \
-             ask about {} (here it was {})",
+            "connect an approver, or open the session with a profile that allows {} without \
+             approval (here it is required by {})",
             self.tool, self.rule
         );
-        let message =
-            format!("{} needs the leave of a checkpoint: {}", self.tool, why(&self.findings));
+        let message = format!(
+            "{} needs approval ({}), and no approver is connected",
+            self.tool,
+            why(&self.findings)
+        );
         let error = WireError::new(ErrorCode::Denied, message, format!("{reason}; {remedy}"));
         self.denied(error, "default", reason, remedy)
     }
 
-    /// Somebody, or the lack of somebody, said no.
+    /// Turns the request into a refusal, because an approver denied it or nobody answered.
     #[must_use]
     pub fn denied(self, error: WireError, by: &str, reason: &str, remedy: String) -> Refusal {
         Refusal {
@@ -154,33 +160,33 @@ impl Question {
     }
 }
 
-/// Why a call may not run, in the form that its result has.
+/// The refusal of a call, in the fields of its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// For the result's `error`.
+    /// The `error` of the result.
     pub error: WireError,
-    /// For its `findings`.
+    /// The `findings` of the result.
     pub findings: Vec<Finding>,
-    /// For its `denials`.
+    /// The `denials` of the result.
     pub denials: Vec<Denial>,
-    /// For its `checkpoint`; none if it came to no question.
+    /// The `checkpoint` of the result; `None` if no approval was requested.
     pub checkpoint: Option<Checkpoint>,
 }
 
-/// Why an ask mode was refused.
+/// The error for an ask mode that is laxer than the profile's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("ask = {:?} is laxer than the profile's {:?}; a session can only be stricter", ask_name(*.wanted), ask_name(*.profile))]
 pub struct AskError {
-    /// What was wanted.
+    /// The ask mode that the session requested.
     pub wanted: Ask,
-    /// What the profile has.
+    /// The ask mode of the profile.
     pub profile: Ask,
 }
 
-/// The ask mode of a session: the profile's, or a stricter one that was asked for.
+/// Returns the ask mode of a session: the profile's, or the stricter one that was requested.
 ///
 /// # Errors
-/// If what is wanted is laxer than the profile's.
+/// If the requested mode is laxer than the profile's.
 pub fn stricter_ask(profile: &Profile, wanted: Option<Ask>) -> Result<Ask, AskError> {
     match wanted {
         None => Ok(profile.ask()),
@@ -189,45 +195,47 @@ pub fn stricter_ask(profile: &Profile, wanted: Option<Ask>) -> Result<Ask, AskEr
     }
 }
 
-/// Why a guard was refused.
+/// The reason why a requested guard was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GuardError {
-    /// It is laxer than the profile's.
+    /// The requested guard is laxer than the profile's.
     #[error("guard = {:?} is laxer than the profile's {:?}; a session can only be stricter", guard_name(*.wanted), guard_name(*.profile))]
     Laxer {
-        /// What was wanted.
+        /// The guard that the session requested.
         wanted: Guard,
-        /// What the profile has.
+        /// The guard of the profile.
         profile: Guard,
     },
-    /// The profile makes a directory writable that no transaction holds.
-    #[error("guard = {:?}, and {directory:?} of the profile's fs.write is in no transaction", guard_name(*.wanted))]
+    /// The profile makes a directory writable that no transaction can cover.
+    #[error("guard = {:?} needs transactions, and {directory:?} in the profile's fs.write is \
+             outside of them", guard_name(*.wanted))]
     Unheld {
-        /// What was wanted.
+        /// The guard that the session requested.
         wanted: Guard,
-        /// The directory, as the profile names it.
+        /// The directory, as the profile writes it.
         directory: String,
     },
 }
 
-/// The guard of a session: the profile's, or a stricter one that was asked for.
+/// Returns the guard of a session: the profile's, or the stricter one that was requested.
 ///
 /// # Errors
-/// If what is wanted is laxer than the profile's, or more than can be held of what it makes writable.
+/// If the requested guard is laxer than the profile's, or if the profile makes a directory writable
+/// that no transaction can cover.
 pub fn stricter_guard(profile: &Profile, wanted: Option<Guard>) -> Result<Guard, GuardError> {
     let own = profile.guard();
     let wanted = wanted.unwrap_or(own);
     if wanted < own {
         return Err(GuardError::Laxer { wanted, profile: own });
     }
-    // With the profile's own guard it would not have been loaded.
+    // The profile's own guard can not fail here: the profile would not have been loaded.
     match profile.unheld_directory().filter(|_| wanted != Guard::Off) {
         Some(directory) => Err(GuardError::Unheld { wanted, directory }),
         None => Ok(wanted),
     }
 }
 
-/// A guard as a profile says it.
+/// Returns the name of a guard in profiles.
 pub(crate) const fn guard_name(guard: Guard) -> &'static str {
     match guard {
         Guard::Off => "off",
@@ -237,7 +245,7 @@ pub(crate) const fn guard_name(guard: Guard) -> &'static str {
     }
 }
 
-/// Judges a call of a tool. A deny rule holds in every mode.
+/// Judges a call of a tool. A deny rule applies in every ask mode.
 #[must_use]
 pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Judgement {
     let mut findings = facts.findings.clone();
@@ -272,22 +280,27 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
         Ruling::Ask(rule) => {
             return Judgement::Ask(Question { tool: name, rule: rule.name(), findings });
         }
-        // Whoever wants to be asked more than the profile says is asked all the same.
+        // A session with a stricter ask mode than the profile still needs approval.
         Ruling::Allow if ask <= profile.ask() => {
             return Judgement::Allow(Grant { ruled: true, ..Grant::new(name, findings) });
         }
         Ruling::Allow | Ruling::Silent => {}
     }
-    // The stricter of the two: a caller can not loosen a profile by handing in another mode.
+    // The stricter of the two modes: a caller can not loosen a profile by passing a laxer mode.
     let ask = ask.max(profile.ask());
+    if ask == Ask::Never
+        && let Some(refusal) = unreviewed(profile, tool, facts)
+    {
+        return Judgement::Deny(refusal);
+    }
     let checkpointed = tool.metadata.requires_checkpoint;
-    let destructive = tool.metadata.destructive
+    let destructive = (tool.metadata.destructive && !facts.is_assessed)
         || checkpointed
         || facts.findings.iter().any(|finding| facts.up_front.asks(finding));
     let asks = match ask {
         Ask::Never => false,
         Ask::Destructive => destructive,
-        // A stricter mode asks about all that a laxer one does.
+        // A stricter mode asks whenever a laxer one would.
         Ask::Sensitive => !tool.metadata.read_only || destructive,
         Ask::Always => true,
     };
@@ -299,7 +312,36 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
     }
 }
 
-/// The refusal by a rule of what a call did.
+/// Refuses a call under `transactions.unreviewed = "undoable"` that nobody reviews: if it makes a
+/// plant, or has a loss that undo could not restore.
+pub(crate) fn unreviewed(profile: &Profile, tool: &ToolSpec, facts: &Facts) -> Option<Refusal> {
+    if profile.settings.transactions.unreviewed == Unreviewed::Allow {
+        return None;
+    }
+    let is_refused = |finding: &&Finding| {
+        finding.kind == PLANT || (facts.is_permanent && finding.kind == DESTRUCTIVE)
+    };
+    let found = facts.findings.iter().find(is_refused)?;
+    let why = if found.kind == PLANT {
+        "a program outside the sandbox would run or obey it"
+    } else {
+        "undo could not restore what it replaces"
+    };
+    let message =
+        format!("profile {:?} never asks for approval, and {why}: {}", profile.name(), found.why);
+    Some(refusal(
+        tool,
+        facts.findings.clone(),
+        message,
+        ("transactions.unreviewed", profile.file().to_owned()),
+        (
+            "use a session whose profile asks for approval, with an approver connected".to_owned(),
+            "every session of the profile could make changes that undo can not restore".to_owned(),
+        ),
+    ))
+}
+
+/// Makes the refusal for effects that a rule denies.
 pub(crate) fn denied_by(profile: &Profile, tool: &ToolSpec, rule: &Rule, facts: &Facts) -> Refusal {
     refused_by(profile, tool, rule, facts.findings.clone())
 }
@@ -308,24 +350,24 @@ fn refused_by(profile: &Profile, tool: &ToolSpec, rule: &Rule, findings: Vec<Fin
     let message = format!("a rule of profile {:?} denies this: {}", profile.name(), rule.why);
     let at = rule_place(profile, rule);
     let remedy = format!("change the rule at {at}");
-    let opens = "what the rule is about, for every session of the profile".to_owned();
+    let opens = "every session of the profile could do what the rule denies".to_owned();
     refusal(tool, findings, message, (&rule.name(), at), (remedy, opens))
 }
 
-/// Where a rule stands.
+/// Returns the source position of a rule.
 fn rule_place(profile: &Profile, rule: &Rule) -> String {
     let said = profile.settings.rules.iter().find(|said| std::ptr::eq(&raw const said.value, rule));
     let at = said.and_then(|said| said.at.as_ref());
     at.map_or_else(|| format!("profile {:?}", profile.name()), ToString::to_string)
 }
 
-/// What the metadata tells of a tool.
+/// Returns the findings that follow from a tool's metadata.
 fn findings_of(tool: &ToolSpec) -> Vec<Finding> {
     let metadata = &tool.metadata;
     let (warning, notice) = (Severity::Warning, Severity::Notice);
-    let checkpointed = "wants a checkpoint for every call";
+    let checkpointed = "needs approval for every call";
     let candidates = [
-        (metadata.destructive, "destructive_tool", warning, "may destroy what existed before"),
+        (metadata.destructive, "destructive_tool", warning, "may destroy existing data"),
         (metadata.requires_checkpoint, "checkpointed_tool", notice, checkpointed),
         (!metadata.read_only, "mutating_tool", notice, "is not read-only"),
     ];
@@ -339,7 +381,8 @@ fn findings_of(tool: &ToolSpec) -> Vec<Finding> {
 }
 
 fn why(findings: &[Finding]) -> String {
-    findings.first().map_or_else(|| "every call is asked about".to_owned(), |f| f.why.clone())
+    let reason = findings.iter().find(|finding| finding.kind != ADJUSTED);
+    reason.map_or_else(|| "every call needs approval".to_owned(), |f| f.why.clone())
 }
 
 fn refusal(

@@ -1,43 +1,44 @@
-//! Every key of the profile language: what it takes, its default, and whether it is enforced. The
-//! loader refuses what is not here, and the documentation is checked against it.
+//! The table of all profile keys: the values that a key takes, and whether it is enforced. The
+//! loader refuses keys that are not in the table, and a test checks the documentation against it.
+//! Pure: no I/O.
 
 /// A key of the profile language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// With its section, as `limits.memory`.
+    /// The key with its section, such as `limits.memory`.
     pub path: &'static str,
-    /// What it takes.
-    pub takes: Takes,
-    /// Whether this build holds to it.
+    /// The values that the key takes.
+    pub takes: AcceptedValues,
+    /// The enforcement of the key by this build.
     pub enforced: Enforced,
 }
 
-/// What a key takes, as far as a suggestion needs to know it.
+/// The values that a key takes, in as much detail as suggestions need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Takes {
+pub enum AcceptedValues {
     /// One of these words, or a list of them.
     Words(&'static [&'static str]),
-    /// Names of its own, each with a value.
+    /// A table with names that the user chooses, each with a value.
     Names,
-    /// Anything else; serde says what.
+    /// Any other value; serde reports errors in it.
     Value,
 }
 
-/// Whether this build holds to a key.
+/// The enforcement of a key by this build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enforced {
-    /// It does.
+    /// The key is enforced.
     Yes,
-    /// It does not: what the key says is data, and is shown as that.
+    /// The key is not enforced: its value is only stored and shown.
     Data,
 }
 
 const fn key(path: &'static str) -> Key {
-    Key { path, takes: Takes::Value, enforced: Enforced::Yes }
+    Key { path, takes: AcceptedValues::Value, enforced: Enforced::Yes }
 }
 
 const fn words(path: &'static str, words: &'static [&'static str]) -> Key {
-    Key { path, takes: Takes::Words(words), enforced: Enforced::Yes }
+    Key { path, takes: AcceptedValues::Words(words), enforced: Enforced::Yes }
 }
 
 const LAYERS: &[&str] = &[
@@ -45,7 +46,7 @@ const LAYERS: &[&str] = &[
     "protect",
 ];
 
-/// All of them, in the order of the documentation.
+/// All keys, in the order of the documentation.
 pub const KEYS: &[Key] = &[
     key("version"),
     key("description"),
@@ -66,9 +67,9 @@ pub const KEYS: &[Key] = &[
     key("fs.protect"),
     words("net.mode", &["none", "loopback", "ports"]),
     key("net.ports"),
-    Key { path: "net.domains", takes: Takes::Value, enforced: Enforced::Data },
+    Key { path: "net.domains", takes: AcceptedValues::Value, enforced: Enforced::Data },
     key("env.path"),
-    Key { path: "env.set", takes: Takes::Names, enforced: Enforced::Yes },
+    Key { path: "env.set", takes: AcceptedValues::Names, enforced: Enforced::Yes },
     key("env.pass"),
     key("env.deny"),
     key("limits.memory"),
@@ -109,7 +110,9 @@ pub const KEYS: &[Key] = &[
     key("transactions.most_files"),
     key("transactions.most_bytes"),
     key("transactions.noise"),
-    key("transactions.rewritten"),
+    key("transactions.unasked_bytes"),
+    key("transactions.unasked_files"),
+    words("transactions.unreviewed", &["allow", "undoable"]),
     words("transactions.upper", &["memory", "disk"]),
     words("transactions.durable", &["no", "replaced", "all"]),
     words("jobs.routes", &["watch", "transaction", "direct"]),
@@ -131,17 +134,17 @@ pub const KEYS: &[Key] = &[
     key("who.unit"),
 ];
 
-/// A key by its path.
+/// Returns the key with this path.
 pub(crate) fn find(path: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.path == path)
 }
 
-/// Whether a path is a section.
+/// Whether a path names a section.
 pub(crate) fn is_section(path: &str) -> bool {
     KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// What somebody may have meant by a key that is not one.
+/// Suggests what was meant by an unknown key.
 pub(crate) fn meant(path: &str) -> String {
     let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
     let of = |key: &&Key| key.path.rsplit_once('.').map_or("", |(section, _)| section) == section;
@@ -156,23 +159,24 @@ pub(crate) fn meant(path: &str) -> String {
         let (section, _) = elsewhere.path.rsplit_once('.').unwrap_or(("the top", ""));
         return match elsewhere.path.contains('.') {
             true => format!("`{name}` is a key of [{section}]"),
-            false => format!("`{name}` stands at the top, before any section"),
+            false => format!("`{name}` belongs at the top, before any section"),
         };
     }
     let known: Vec<_> = KEYS.iter().filter(of).map(|key| last(key.path)).collect();
     let place =
         if section.is_empty() { "at the top".to_owned() } else { format!("in [{section}]") };
-    format!("{place} there are {}", known.join(", "))
+    format!("the keys {place} are {}", known.join(", "))
 }
 
-/// The candidate that a word is nearest to, if it is near any.
+/// Returns the candidate nearest to a word, if any is near enough.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = (word.chars().count() / 3).clamp(1, 3);
     let scored = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
     scored.filter(|(far, _)| *far <= most).min().map(|(_, candidate)| candidate)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours between two words.
+/// Returns the edit distance of two words: insertions, deletions, replacements and swaps of
+/// neighbouring characters.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) =
         (a.chars().take(64).collect(), b.chars().take(64).collect());
@@ -204,8 +208,8 @@ mod tests {
             ("fs.raed", "did you mean `read`?"),
             ("limit", "did you mean `limits`?"),
             ("timeout_ms", "`timeout_ms` is a key of [limits]"),
-            ("fs.ask", "`ask` stands at the top, before any section"),
-            ("who.shoesize", "in [who] there are uid, gid, unit"),
+            ("fs.ask", "`ask` belongs at the top, before any section"),
+            ("who.shoesize", "the keys in [who] are uid, gid, unit"),
         ] {
             assert_eq!(meant(typed), meant_, "{typed}");
         }

@@ -1,5 +1,5 @@
-//! From what a command used to the smallest profile that a person would write for it: a pure
-//! function, with a reason for each line.
+//! Learns the smallest profile that a person would write for a command, from a record of what the
+//! command used. Each line of the profile has a reason. Pure: no I/O.
 
 mod general;
 mod need;
@@ -7,48 +7,48 @@ mod text;
 
 use crate::{
     PlanError, Profile, Scene,
-    access::Reach,
+    access::PathAccess,
     entries::PRIVATE,
     net::{Net, NetMode},
 };
-use general::{Target, target};
-pub use need::{Access, Run, Wanted};
+use general::{ProfileEntry, target};
+pub use need::{Access, RefusedAccess, Run};
 use need::{Need, Needs};
-pub use palisade_plan::record::{Kind, Right};
+pub use palisade_plan::record::{Right, TargetKind};
 use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
 
-/// What a profile was learned to be.
+/// The result of learning a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Learned {
-    /// Its file.
+pub struct LearnedProfile {
+    /// The text of the profile file.
     pub text: String,
-    /// How many entries of paths it has.
+    /// The number of path entries in the profile.
     pub entries: usize,
-    /// What the command was after and the wider profile has not either, most wanted first.
-    pub refused: Vec<Wanted>,
+    /// The attempts of the command that the wider profile did not allow either, most wanted first.
+    pub refused: Vec<RefusedAccess>,
 }
 
-/// The smallest profile under which a run would have gone as it did, and that names what it names as
-/// a person would: directories for their files, no temporary names.
+/// Returns the smallest profile under which the run would have gone the same way. It names paths as
+/// a person would: directories instead of single files, and no temporary names.
 ///
 /// # Errors
-/// If the scene gives no session.
-pub fn learn(wide: &Profile, scene: &Scene, run: &Run) -> Result<Learned, PlanError> {
+/// If no session can be planned for the scene.
+pub fn learn(wide: &Profile, scene: &Scene, run: &Run) -> Result<LearnedProfile, PlanError> {
     let mut needs = gather(wide, scene, run)?;
     needs.merge();
     let entries = needs.paths.len() + needs.etc.len();
     let text = text::write(wide, scene, run, &needs);
-    Ok(Learned { text, entries, refused: needs.refused })
+    Ok(LearnedProfile { text, entries, refused: needs.refused })
 }
 
 fn gather(wide: &Profile, scene: &Scene, run: &Run) -> Result<Needs, PlanError> {
     let placed = wide.placed(scene)?;
-    let mut entries: Vec<(PathBuf, Reach)> =
+    let mut entries: Vec<(PathBuf, PathAccess)> =
         placed.iter().map(|(bind, entry)| (bind.path.as_path().into(), entry.reach)).collect();
-    // The innermost first.
+    // Innermost entries first.
     entries.sort_by_key(|(path, _)| std::cmp::Reverse(path.components().count()));
     let mut needs = Needs::default();
     for access in &run.accesses {
@@ -61,9 +61,9 @@ fn gather(wide: &Profile, scene: &Scene, run: &Run) -> Result<Needs, PlanError> 
 }
 
 impl Needs {
-    fn take(&mut self, scene: &Scene, wide: (&Net, &[(PathBuf, Reach)]), access: &Access) {
+    fn take(&mut self, scene: &Scene, wide: (&Net, &[(PathBuf, PathAccess)]), access: &Access) {
         let (net, entries) = wide;
-        if access.kind == Kind::Address {
+        if access.kind == TargetKind::Address {
             return self.address(net, access);
         }
         let path = Path::new(&access.path);
@@ -79,25 +79,25 @@ impl Needs {
         let Some((entry, most)) = entries.iter().find(|(entry, _)| path.starts_with(entry)) else {
             return self.outside(scene, access);
         };
-        if access.kind == Kind::Missing && access.right != Right::Write {
+        if access.kind == TargetKind::Missing && access.right != Right::Write {
             return;
         }
         let wanted = match access.right {
-            Right::Write => Reach::Write,
-            Right::Execute => Reach::Execute,
-            Right::Look | Right::Read | Right::Connect | Right::Bind => Reach::Read,
+            Right::Write => PathAccess::Write,
+            Right::Execute => PathAccess::Execute,
+            Right::Look | Right::Read | Right::Connect | Right::Bind => PathAccess::Read,
         };
         if wanted > *most {
             return self.refuse(scene, access);
         }
-        if access.right == Right::Execute && access.kind == Kind::File {
+        if access.right == Right::Execute && access.kind == TargetKind::File {
             self.programs.push(path.to_owned());
         }
         match target(scene, entry, path, access) {
-            Target::Etc(name) => add(self.etc.entry(name).or_default(), wanted, access),
-            Target::Path(at) => add(self.paths.entry(at).or_default(), wanted, access),
-            Target::Looked => self.looked.push(path.to_owned()),
-            Target::Between => {}
+            ProfileEntry::Etc(name) => add(self.etc.entry(name).or_default(), wanted, access),
+            ProfileEntry::Path(at) => add(self.paths.entry(at).or_default(), wanted, access),
+            ProfileEntry::Looked => self.looked.push(path.to_owned()),
+            ProfileEntry::Between => {}
         }
     }
 
@@ -112,35 +112,38 @@ impl Needs {
                 self.loopback.push(access.path.clone());
             }
             Some(_) if access.right == Right::Connect => {
-                self.refused.push(Wanted { right: access.right, target: access.path.clone() });
+                self.refused
+                    .push(RefusedAccess { right: access.right, target: access.path.clone() });
             }
-            // A socket of the file system is a path, and one of the session's own needs nothing.
+            // A Unix socket in the file system is recorded as a path, and one inside the session
+            // needs no entry.
             Some(_) | None => {}
         }
     }
 
-    /// What no entry covers: the session's own, or not there for it.
+    /// Handles an access that no entry covers: the path is private to the session, or does not
+    /// exist in it.
     fn outside(&mut self, scene: &Scene, access: &Access) {
         let path = Path::new(&access.path);
         let own = PRIVATE.iter().chain(&["/run", "/proc", "/dev"]).any(|own| path.starts_with(own));
-        if access.kind == Kind::Missing && !own {
+        if access.kind == TargetKind::Missing && !own {
             self.refuse(scene, access);
         }
     }
 
     fn refuse(&mut self, scene: &Scene, access: &Access) {
         let target = general::named(scene, Path::new(&access.path));
-        self.refused.push(Wanted { right: access.right, target });
+        self.refused.push(RefusedAccess { right: access.right, target });
     }
 
-    /// Leaves out what another covers, and takes in directories that were only looked at if nothing
-    /// of them is there otherwise.
+    /// Removes entries that another entry covers. Adds directories that were only listed or looked
+    /// up, if no entry is inside or above them.
     fn merge(&mut self) {
         general::crowded(&mut self.paths);
         for path in std::mem::take(&mut self.looked) {
             let there = |at: &PathBuf| at.starts_with(&path) || path.starts_with(at);
             if !self.paths.keys().any(there) {
-                let need = Need { reach: Some(Reach::Read), looked: true, ..Need::default() };
+                let need = Need { reach: Some(PathAccess::Read), looked: true, ..Need::default() };
                 self.paths.insert(path, need);
             }
         }
@@ -157,9 +160,9 @@ impl Needs {
     }
 }
 
-fn add(need: &mut Need, wanted: Reach, access: &Access) {
+fn add(need: &mut Need, wanted: PathAccess, access: &Access) {
     need.reach = need.reach.max(Some(wanted));
-    need.link |= access.kind == Kind::Link;
+    need.link |= access.kind == TargetKind::Link;
     let name = Path::new(&access.path).file_name().unwrap_or_default().to_string_lossy();
     if !need.used.iter().any(|used| *used == name) {
         need.used.push(name.into_owned());

@@ -1,5 +1,5 @@
-//! Profiles and the judge: what a session may do, decided from text and metadata alone. Pure: no
-//! files, no clock, no kernel. It runs in the broker.
+//! Sandbox profiles and the judge, which decides from text and metadata alone what a session may
+//! do. Runs in the broker. Pure: no files, no clock, no kernel.
 
 mod access;
 mod act;
@@ -22,6 +22,7 @@ mod judge;
 mod keys;
 mod learn;
 mod limits;
+mod losses;
 mod names;
 mod net;
 mod noise;
@@ -48,19 +49,20 @@ pub use act::{Act, Decision};
 pub use amend::{Addition, amended, merged, turned, widening};
 pub use checkers::{Checker, CheckerFormat};
 pub use diff::{Difference, Direction, diff};
-pub use effects::{CONFLICT, entries_of, judge_effects, losses};
+pub use effects::{CONFLICT, entries_of, judge_effects};
 pub use environment::Search;
 pub use error::ProfileError;
 pub use example::Example;
-pub use explain::{Change, ExplainError, Explanation, Place, explain, on_host};
-pub use facts::{ASKED_KINDS, Commands, Facts, UpFront, is_asked};
+pub use explain::{Change, ExplainError, Explanation, TargetOwner, explain, on_host};
+pub use facts::{ADJUSTED, ASKED_KINDS, Commands, Facts, UpFront, is_asked};
 pub use handlers::Handlers;
 pub use jobs::JobRoute;
 pub use judge::{
     AskError, Grant, GuardError, Judgement, Question, Refusal, judge, stricter_ask, stricter_guard,
 };
-pub use keys::{Enforced, KEYS, Key, Takes, nearest};
-pub use learn::{Access, Kind, Learned, Right, Run, Wanted, learn};
+pub use keys::{AcceptedValues, Enforced, KEYS, Key, nearest};
+pub use learn::{Access, LearnedProfile, RefusedAccess, Right, Run, TargetKind, learn};
+pub use losses::{Assessment, Lessons, LossContext, Reason, SessionMemory, UndoRecord, assess};
 pub use observe::{would_refuse, would_refuse_tool};
 pub use planning::{Scene, error::PlanError};
 pub use profile::{Profile, User};
@@ -69,4 +71,4 @@ pub use set::{DEFAULT, ProfileSet, builtin};
 pub use size::Size;
 pub use source::{Origin, Owner, Source};
 pub use syscalls::{SyscallEntry, SyscallError, SyscallList};
-pub use variables::EnvironmentError;
+pub use variables::{EnvironmentError, LeftOutVariable};

@@ -1,18 +1,19 @@
-//! Bounds of a session and its calls.
+//! Resource limits of a session and its calls. Pure: no I/O.
 
 use crate::{access::Widening, size::Size};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 
-/// Makes the limits: as written, as they come to, and how they go together. Less is stricter.
+/// Defines the limits as they are written, as they apply, and how profiles combine them. A smaller
+/// value is stricter.
 macro_rules! limits {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $default:expr;)*) => {
-        /// `[limits]` as it is written.
+        /// The section `[limits]` as it is written in a profile.
         #[derive(Debug, Default, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub(crate) struct LimitsText { $(pub(crate) $name: Option<$type>,)* }
 
-        /// Bounds of a session and its calls.
+        /// Resource limits of a session and its calls.
         #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
         pub(crate) struct Limits { $($(#[$doc])* pub(crate) $name: $type,)* }
 
@@ -21,12 +22,13 @@ macro_rules! limits {
         }
 
         impl Limits {
-            /// The stricter of each.
+            /// Returns the stricter value of each limit.
             pub(crate) fn stricter(&self, other: &Self) -> Self {
                 Self { $($name: self.$name.min(other.$name),)* }
             }
 
-            /// What is written in place of what was; the first that is laxer, unless it may be.
+            /// Applies a profile's own `[limits]` section on top of these. Returns the first key
+            /// that is laxer, if the profile may not widen.
             pub(crate) fn with(
                 &self, text: &LimitsText, widening: Widening,
             ) -> Result<Self, (&'static str, String)> {
@@ -37,7 +39,7 @@ macro_rules! limits {
                 Ok(Self { $($name: text.$name.unwrap_or(self.$name),)* })
             }
 
-            /// Each with its name and value.
+            /// Returns every limit with its name, its text and its numeric value.
             pub(crate) fn each(&self) -> Vec<(&'static str, String, u64)> {
                 vec![$((stringify!($name), self.$name.to_string(), u64::from(self.$name)),)*]
             }
@@ -51,41 +53,41 @@ limits! {
     cpu_percent: NonZeroU64 = count(400);
     file_size: Size = Size::gib(4);
     open_files: NonZeroU64 = count(4096);
-    /// Of each private file system.
+    /// The size of each private file system.
     tmp: Size = Size::gib(1);
     timeout_ms: NonZeroU64 = count(30_000);
     max_timeout_ms: NonZeroU64 = count(600_000);
-    /// Of a result.
+    /// The output bytes that a result carries.
     output: Size = Size::kib(100);
-    /// That a file tool reads or writes.
-    file: Size = Size::mib(10);
-    /// Of a call's whole output.
+    /// The largest file that a file tool reads or writes.
+    file: Size = Size::mib(64);
+    /// The full output of a call that is stored.
     spool: Size = Size::mib(64);
-    /// Of what the changes of a session replaced, for undo.
+    /// The undo data of a session: the bytes that its changes replaced.
     undo: Size = Size::mib(256);
-    /// Of what a command changes in its transaction, where that is in memory.
+    /// The data that a command may change in its transaction, if that is kept in memory.
     transaction: Size = Size::gib(1);
     kill_grace_ms: NonZeroU64 = count(2_000);
-    /// Of one user at once.
+    /// Concurrent sessions of one user.
     sessions: NonZeroU64 = count(32);
-    /// Of one session at once.
+    /// Concurrent jobs of one session.
     jobs: NonZeroU64 = count(16);
-    /// How long a job may run, whatever it asks for.
+    /// The longest time that any job may run, whatever its call requests.
     job_ms: NonZeroU64 = ENDLESS;
-    /// Calls of one session that only look, at once.
+    /// Concurrent read-only calls of one session.
     parallel: NonZeroU64 = count(8);
-    /// How long a session may outlive its connection; 0 is not at all.
+    /// The time that a session may outlive its connection; 0 if it may not.
     grace_ms: u64 = 30_000;
 }
 
-/// No end: the largest number that TOML has.
+/// No limit: the largest integer that TOML can represent.
 pub(crate) const ENDLESS: NonZeroU64 = match NonZeroU64::new(i64::MAX as u64) {
     Some(most) => most,
     None => NonZeroU64::MIN,
 };
 
 const fn count(value: u32) -> NonZeroU64 {
-    // A zero here would become one, the strictest value that is allowed.
+    // A zero would become one here, which is the strictest value allowed.
     match NonZeroU64::new(value as u64) {
         Some(value) => value,
         None => NonZeroU64::MIN,

@@ -1,10 +1,14 @@
-//! `fs.hide` and `fs.protect`: names inside the workspace, each list with the places of its entries.
+//! `fs.hide` and `fs.protect`: name patterns for the workspace, each entry with its source
+//! position. Pure: no I/O.
 
-use crate::source::Said;
+use crate::source::WithOrigin;
 use palisade_plan::names::{Kind, Matcher, NameList, Pattern};
 use serde::{Deserialize, Serialize};
 
-/// A pattern as it is written.
+/// The entry that stands for every name in the table of plants.
+pub(crate) const ALL_PLANTS: &str = "$PLANTS";
+
+/// A name pattern as it is written in a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct NameEntry(pub(crate) String);
@@ -12,29 +16,32 @@ pub(crate) struct NameEntry(pub(crate) String);
 impl TryFrom<String> for NameEntry {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
+        if text == ALL_PLANTS {
+            return Ok(Self(text));
+        }
         Pattern::parse(&text).map_err(|error| error.to_string())?;
         Ok(Self(text))
     }
 }
 
-/// The patterns of one file, in order.
+/// The patterns of one profile file, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listed(pub(crate) Vec<Said<NameEntry>>);
+pub(crate) struct PatternList(pub(crate) Vec<WithOrigin<NameEntry>>);
 
-impl Serialize for Listed {
+impl Serialize for PatternList {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|said| &said.value))
     }
 }
 
-/// Which of the two keys.
+/// Selects one of the two keys, `fs.hide` and `fs.protect`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum NameListKey {
     Hide,
     Protect,
 }
 
-impl Which {
+impl NameListKey {
     pub(crate) const fn key(self) -> &'static str {
         match self {
             Self::Hide => "fs.hide",
@@ -50,30 +57,35 @@ impl Which {
     }
 }
 
-/// The lists of several profiles: a name is meant if one of them means it.
-pub(crate) fn union(a: &[Listed], b: &[Listed]) -> Vec<Listed> {
-    let same = |one: &Listed, other: &Listed| texts(one) == texts(other);
+/// Combines the lists of two profiles: a name is hidden or protected if any of the lists matches
+/// it.
+pub(crate) fn union(a: &[PatternList], b: &[PatternList]) -> Vec<PatternList> {
+    let same = |one: &PatternList, other: &PatternList| texts(one) == texts(other);
     let more = b.iter().filter(|list| !a.iter().any(|known| same(known, list)));
     a.iter().chain(more).cloned().collect()
 }
 
-fn texts(list: &Listed) -> Vec<&str> {
+fn texts(list: &PatternList) -> Vec<&str> {
     list.0.iter().map(|said| said.value.0.as_str()).collect()
 }
 
-/// As the cell is told.
-pub(crate) fn told(lists: &[Listed]) -> Vec<NameList> {
-    let list = |list: &Listed| NameList(list.0.iter().map(|said| said.value.0.clone()).collect());
+/// Converts the lists to the form in which the cell receives them.
+pub(crate) fn told(lists: &[PatternList]) -> Vec<NameList> {
+    let list =
+        |list: &PatternList| NameList(list.0.iter().map(|said| said.value.0.clone()).collect());
     lists.iter().map(list).collect()
 }
 
-/// Where an entry stands, in brackets.
-pub(crate) fn place(said: &Said<NameEntry>) -> String {
+/// Formats an entry's source position in parentheses.
+pub(crate) fn place(said: &WithOrigin<NameEntry>) -> String {
     said.at.as_ref().map_or_else(String::new, |at| format!(" ({at})"))
 }
 
-/// The entry that decides about a path, which is relative to the workspace.
-pub(crate) fn deciding<'a>(lists: &'a [Listed], path: &[u8]) -> Option<&'a Said<NameEntry>> {
+/// Returns the entry that decides about a path, which is relative to the workspace.
+pub(crate) fn deciding<'a>(
+    lists: &'a [PatternList],
+    path: &[u8],
+) -> Option<&'a WithOrigin<NameEntry>> {
     let hit = Matcher::new(&told(lists)).ok()?.covers(path, Kind::Either)?;
     lists.get(hit.list)?.0.get(hit.pattern)
 }

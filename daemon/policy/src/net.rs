@@ -1,22 +1,22 @@
-//! `[net]`: what there is of the network, as it is written and as it comes to. How profiles go
-//! together: `none` is less than `loopback`, which reaches nothing of the host's, and that is less
-//! than `ports`.
+//! `[net]`: network access, as it is written and as it applies. The modes are ordered for combining
+//! profiles: `none` allows less than `loopback`, which can not reach the host, and that allows less
+//! than `ports`. Pure: no I/O.
 
-use crate::source::Said;
+use crate::source::WithOrigin;
 use palisade_plan::Network;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use toml::Spanned;
 
-/// What there is of the network.
+/// The network mode of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum NetMode {
-    /// Nothing.
+    /// No network at all.
     None,
-    /// A loopback of the session's own.
+    /// A private loopback interface.
     Loopback,
-    /// The host's, to connect to some ports.
+    /// The host's network, with outbound connections to listed ports only.
     Ports,
 }
 
@@ -30,7 +30,7 @@ impl NetMode {
     }
 }
 
-/// The number of a port.
+/// A TCP port number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "i64")]
 pub(crate) struct PortEntry(pub(crate) u16);
@@ -40,12 +40,12 @@ impl TryFrom<i64> for PortEntry {
     fn try_from(number: i64) -> Result<Self, String> {
         match u16::try_from(number) {
             Ok(port) if port > 0 => Ok(Self(port)),
-            Ok(_) | Err(_) => Err(format!("{number} is not a port, from 1 to 65535")),
+            Ok(_) | Err(_) => Err(format!("{number} is not a port (1 to 65535)")),
         }
     }
 }
 
-/// A name of a host; with `*.` in front, all names below one.
+/// A host name; with a leading `*.`, all names below it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct DomainEntry(pub(crate) String);
@@ -60,11 +60,11 @@ impl TryFrom<String> for DomainEntry {
         }
         if name.contains(['/', ':', '@']) {
             return wrong(
-                "it is the name of a host alone, such as \"packages.example\" or \"*.packages.example\"",
+                "give only a host name, such as \"packages.example\" or \"*.packages.example\"",
             );
         }
         if name.contains('*') {
-            return wrong("`*.` stands at its beginning or not at all");
+            return wrong("`*.` is allowed only at its beginning");
         }
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let label = |label: &str| {
@@ -74,14 +74,14 @@ impl TryFrom<String> for DomainEntry {
                 && !label.ends_with('-')
         };
         if name.len() > 253 || !name.split('.').all(label) {
-            return wrong("names are of a-z, 0-9 and '-', with dots between them");
+            return wrong("names consist of a-z, 0-9 and '-', separated by dots");
         }
         Ok(Self(text))
     }
 }
 
 impl DomainEntry {
-    /// Whether every name that the other means is one of this.
+    /// Whether this entry matches every name that the other matches.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         match self.0.strip_prefix('*') {
             Some(below) => other.0.ends_with(below),
@@ -90,7 +90,7 @@ impl DomainEntry {
     }
 }
 
-/// `[net]` as it is written.
+/// The section `[net]` as it is written in a profile.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NetText {
@@ -99,31 +99,31 @@ pub(crate) struct NetText {
     pub(crate) domains: Option<Vec<Spanned<DomainEntry>>>,
 }
 
-/// What there is of the network.
+/// The network access of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Net {
-    pub(crate) mode: Said<NetMode>,
-    /// What can be connected to, with `ports`; never empty then.
+    pub(crate) mode: WithOrigin<NetMode>,
+    /// The ports that may be connected to in mode `ports`; never empty in that mode.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) ports: Vec<Said<PortEntry>>,
-    /// Names, with `ports`. No layer holds them: they are data for what comes later.
+    pub(crate) ports: Vec<WithOrigin<PortEntry>>,
+    /// The host names for mode `ports`. No layer enforces them yet: they are only data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) domains: Option<Vec<DomainEntry>>,
 }
 
 impl Default for Net {
     fn default() -> Self {
-        Self { mode: Said::default(NetMode::Loopback), ports: Vec::new(), domains: None }
+        Self { mode: WithOrigin::default(NetMode::Loopback), ports: Vec::new(), domains: None }
     }
 }
 
 impl Net {
-    /// The port's own line, if it can be connected to.
-    pub(crate) fn port(&self, port: u16) -> Option<&Said<PortEntry>> {
+    /// Returns the entry of a port, if the port may be connected to.
+    pub(crate) fn port(&self, port: u16) -> Option<&WithOrigin<PortEntry>> {
         self.ports.iter().find(|said| said.value.0 == port)
     }
 
-    /// As a plan has it.
+    /// Converts the settings to their form in a launch plan.
     pub(crate) fn planned(&self) -> Network {
         match self.mode.value {
             NetMode::None => Network::None,
@@ -132,7 +132,7 @@ impl Net {
         }
     }
 
-    /// What both allow.
+    /// Returns the network access that both profiles allow.
     pub(crate) fn both(&self, other: &Self) -> Self {
         let less = if self.mode.value <= other.mode.value { self } else { other };
         if less.mode.value != NetMode::Ports {
@@ -141,7 +141,7 @@ impl Net {
         let ports: Vec<_> =
             self.ports.iter().filter(|said| other.port(said.value.0).is_some()).cloned().collect();
         if ports.is_empty() {
-            let mode = Said { value: NetMode::None, at: other.mode.at.clone() };
+            let mode = WithOrigin { value: NetMode::None, at: other.mode.at.clone() };
             return Self { mode, ports, domains: None };
         }
         let domains = match (&self.domains, &other.domains) {
@@ -152,7 +152,7 @@ impl Net {
     }
 }
 
-/// The names that two lists have in common.
+/// Returns the names that both lists match.
 fn common(a: &[DomainEntry], b: &[DomainEntry]) -> Vec<DomainEntry> {
     let within = |list: &[DomainEntry], one: &DomainEntry| list.iter().any(|all| all.covers(one));
     let mut common: Vec<_> = a.iter().filter(|one| within(b, one)).cloned().collect();

@@ -1,4 +1,4 @@
-//! Refusals that no program was the worse for, as data: each with its reason.
+//! The built-in list of refusals that do no harm to any program, each with a reason. Pure: no I/O.
 
 use serde::Deserialize;
 use std::{path::Path, sync::LazyLock};
@@ -33,8 +33,8 @@ fn parse(text: &str) -> Result<Vec<Entry>, String> {
     Ok(text.landlock)
 }
 
-/// Whether a refusal of these rights, all of them, on a path is noise. A list that is broken makes
-/// nothing noise; a test of this crate shows that it is not.
+/// Whether the refusal of these rights on a path is noise; all of the rights have to be listed. If
+/// the list is invalid, nothing is noise; a test of this crate shows that it is valid.
 pub(crate) fn is_noise(rights: &[&str], path: &str) -> bool {
     let Ok(entries) = BUILTIN.as_ref() else { return false };
     entries.iter().any(|entry| {

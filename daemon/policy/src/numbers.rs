@@ -1,4 +1,4 @@
-//! The numbers of the system calls by name, for the architecture this is built for.
+//! System call numbers by name, for `x86_64`. Pure: no I/O.
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the system call list is for x86_64; another architecture needs its own numbers");
@@ -9,7 +9,7 @@ macro_rules! table {
     };
 }
 
-/// As libc names them, with their `SYS_` in front.
+/// The system calls that libc names, with their `SYS_` prefix.
 const NAMED: &[(&str, libc::c_long)] = table! {
     SYS_read SYS_write SYS_open SYS_close SYS_stat SYS_fstat SYS_lstat SYS_poll SYS_lseek
     SYS_mmap SYS_mprotect SYS_munmap SYS_brk SYS_rt_sigaction SYS_rt_sigprocmask
@@ -74,7 +74,7 @@ const NAMED: &[(&str, libc::c_long)] = table! {
     SYS_set_mempolicy_home_node SYS_fchmodat2 SYS_mseal
 };
 
-/// Not, or no longer, in libc's list.
+/// The system calls that libc does not name, or no longer names.
 const UNNAMED: &[(&str, u32)] = &[
     ("create_module", 174),
     ("get_kernel_syms", 177),
@@ -99,7 +99,7 @@ const UNNAMED: &[(&str, u32)] = &[
     ("file_setattr", 469),
 ];
 
-/// The number of a system call.
+/// Returns the number of a system call.
 pub(crate) fn number(name: &str) -> Option<u32> {
     let named = NAMED.iter().find(|(constant, _)| constant.strip_prefix("SYS_") == Some(name));
     let unnamed =

@@ -1,21 +1,23 @@
-//! What a profile that is only observed would have refused, had it been enforced. From the same
-//! explanations as any other answer: what is refused for real is none of it.
+//! Finds what a profile that is only observed would have denied, had it been enforced. It uses the
+//! same explanations as every other answer, and leaves out what is really denied. Pure: no I/O.
 
-use crate::{Act, Decision, Place, Profile, Scene, explain, on_host};
+use crate::{Act, Decision, Profile, Scene, TargetOwner, explain, on_host};
 use palisade_protocol::{AuditOperation, Denial, ToolSpec};
 
-/// What it would have refused of an access that is allowed; none if the profile is enforced, would
-/// have allowed it, or what holds refuses it too.
+/// Returns the denial that an observed profile would have made of an allowed access. Returns `None`
+/// if the profile is enforced, would have allowed the access, or if the enforced profile denies it
+/// too.
 #[must_use]
 pub fn would_refuse(profile: &Profile, scene: &Scene, act: Act, target: &str) -> Option<Denial> {
     profile.observed_under()?;
     let would = explain(profile.meant(), scene, act, target).ok()?;
     let holds = explain(profile, scene, act, target).ok()?;
-    let moved = holds.place == Place::Host && would.place == Place::Session;
+    let moved = holds.place == TargetOwner::Host && would.place == TargetOwner::Session;
     match (holds.decision, would.decision) {
         (Decision::Deny, _) => None,
         (Decision::Allow, Decision::Deny) => would.denial(),
-        // It would be done, but not to what is the host's.
+        // The access would be allowed, but in a private directory of the session instead of the
+        // host's.
         (Decision::Allow, Decision::Allow) if moved => {
             on_host(profile.meant(), scene, would).denial()
         }
@@ -23,7 +25,7 @@ pub fn would_refuse(profile: &Profile, scene: &Scene, act: Act, target: &str) ->
     }
 }
 
-/// The same of a tool.
+/// Returns the denial that an observed profile would have made of an allowed tool.
 #[must_use]
 pub fn would_refuse_tool(profile: &Profile, tool: &ToolSpec) -> Option<Denial> {
     profile.observed_under()?;
@@ -85,7 +87,7 @@ command = ["git", "push"]
         let set = set(CANDIDATE).unwrap();
         let tried = set.get("tried").unwrap();
         assert_eq!(tried.observed_under(), Some("workspace"));
-        // The base's reach holds; the candidate's does not.
+        // The workspace access of the base applies, and not that of the observed profile.
         assert!(tried.writes_workspace() && !tried.meant().writes_workspace());
         let would = would_refuse(tried, &scene(), Act::Write, "/w/file").unwrap();
         assert_eq!((would.layer.as_str(), would.target.as_str()), ("mount", "/w/file"));
@@ -103,9 +105,9 @@ command = ["git", "push"]
         assert_eq!(moved.layer, "mount");
         assert!(moved.rule.starts_with("write: it would go to a private file"), "{}", moved.rule);
         assert!(moved.remedy.contains("add \"/tmp/shared/x\" to fs.unguarded"), "{}", moved.remedy);
-        // The base refuses it, and so it is no would-be.
+        // The base denies this access itself, so there is no would-be denial.
         assert_eq!(would_refuse(tried, &scene(), Act::Write, "/srv/x"), None);
-        // What is hidden is hidden.
+        // Names that the observed profile hides are really hidden.
         let hidden = explain(tried, &scene(), Act::Read, "/w/of-ours").unwrap();
         assert_eq!(hidden.decision, Decision::Deny);
         assert_eq!(would_refuse(tried, &scene(), Act::Read, "/w/of-ours"), None);

@@ -1,4 +1,5 @@
-//! From a profile and a scene to the plan that the launcher is handed.
+//! Makes the plan that the launcher receives, from a profile and a scene. Runs in the broker. Pure:
+//! no I/O.
 
 pub(crate) mod error;
 
@@ -15,10 +16,10 @@ use palisade_plan::{
 };
 use std::path::{Path, PathBuf};
 
-/// Who opens a session, and on what.
+/// The user who opens a session, and the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scene {
-    /// The workspace: absolute, as the kernel names it, links resolved.
+    /// The workspace: an absolute path, as the kernel names it, with symbolic links resolved.
     pub workspace: PathBuf,
     /// The user's home, if there is one.
     pub home: Option<PathBuf>,
@@ -26,28 +27,28 @@ pub struct Scene {
     pub user: String,
     /// The user's id.
     pub uid: u32,
-    /// The id of the user's group.
+    /// The user's group id.
     pub gid: u32,
 }
 
-/// What of `/run` programs may expect is that it exists.
+/// The size of `/run`, which programs only expect to exist.
 const RUN_BYTES: u64 = 1 << 20;
 
 impl Scene {
-    /// The home if it can be a private directory of the session's; service accounts have homes
-    /// such as `/`, `/bin` or `/usr/sbin`, which can not.
+    /// Returns the home if it can be a private directory of the session. Service accounts have
+    /// homes such as `/`, `/bin` or `/usr/sbin`, which can not.
     pub(crate) fn private_home(&self) -> Option<&Path> {
         self.home.as_deref().filter(|home| !ceiling::is_system(home) && !home.starts_with("/usr"))
     }
 
-    /// Where an entry of the profile leads; none if it needs a home and there is none.
+    /// Resolves a path entry of the profile; `None` if it is below the home and there is no home.
     pub(crate) fn resolve(&self, entry: &PathEntry) -> Result<Option<PathBuf>, PlanError> {
-        // Looked at for those that need it alone: it is dear.
+        // The home is checked only for entries that need it, because the check is slow.
         let home = (entry.base == Base::Home).then(|| self.private_home()).flatten();
         self.resolve_in(home, entry)
     }
 
-    /// The same, where the private home is known.
+    /// Resolves a path entry, given the private home.
     fn resolve_in(
         &self,
         home: Option<&Path>,
@@ -73,7 +74,7 @@ impl Scene {
                 return Err(PlanError::NotPlain { what, path: path.clone() });
             }
         }
-        if ceiling::is_system(workspace) {
+        if ceiling::is_system(workspace) || ceiling::is_running(workspace) {
             return Err(PlanError::System(workspace.clone()));
         }
         if PRIVATE.iter().any(|private| Path::new(private).starts_with(workspace)) {
@@ -88,12 +89,12 @@ impl Scene {
     }
 }
 
-/// What of the file system a session reaches.
+/// The parts of the file system that a session can reach.
 #[derive(Debug)]
-pub(crate) struct Reach<'a> {
+pub(crate) struct ReachablePaths<'a> {
     pub(crate) workspace: Bind,
     pub(crate) binds: Vec<Bind>,
-    /// Which entry each of the binds is of.
+    /// The profile entry that each bind comes from.
     pub(crate) entries: Vec<&'a FileEntry>,
     pub(crate) tmpfs: Vec<Tmpfs>,
     pub(crate) empty: Vec<palisade_plan::Path>,
@@ -101,12 +102,13 @@ pub(crate) struct Reach<'a> {
 }
 
 impl Profile {
-    /// The plan for a session.
+    /// Makes the plan for a session.
     ///
     /// # Errors
-    /// If the workspace can not be one, or the profile requires what the scene does not have.
+    /// If the workspace can not be used as one, or the profile requires a path that the scene
+    /// lacks.
     pub fn plan(&self, scene: &Scene) -> Result<LaunchPlan, PlanError> {
-        let Reach { workspace, binds, tmpfs, empty, grants, .. } = self.reach(scene)?;
+        let ReachablePaths { workspace, binds, tmpfs, empty, grants, .. } = self.reach(scene)?;
         let settings = &self.settings;
         let limits = &settings.limits;
         Ok(LaunchPlan {
@@ -132,17 +134,18 @@ impl Profile {
                 hide: names::told(&settings.fs.hide),
                 protect: names::told(&settings.fs.protect),
             },
-            // Whoever opens a session knows whether there are any.
+            // The code that opens the session knows whether there are kernel records, and sets
+            // this.
             records: Records::Unread,
-            // And who they are.
+            // It also knows the user of the session.
             uid: SessionUid::Peer,
         })
     }
 
-    /// The directories of `fs.unguarded`, for the receipt of a session.
+    /// Returns the directories of `fs.unguarded`, for the receipt of a session.
     ///
     /// # Errors
-    /// If the profile requires what the scene does not have.
+    /// If the profile requires a path that the scene lacks.
     pub fn unguarded(&self, scene: &Scene) -> Result<Vec<PathBuf>, PlanError> {
         let mut paths = Vec::new();
         for entry in self.settings.fs.unguarded() {
@@ -151,8 +154,9 @@ impl Profile {
         Ok(paths)
     }
 
-    /// What of the file system a session reaches: as much of a plan as an explanation needs.
-    pub(crate) fn reach(&self, scene: &Scene) -> Result<Reach<'_>, PlanError> {
+    /// Returns the parts of the file system that a session can reach: as much of a plan as an
+    /// explanation needs.
+    pub(crate) fn reach(&self, scene: &Scene) -> Result<ReachablePaths<'_>, PlanError> {
         scene.check()?;
         let settings = &self.settings;
         let access = settings.fs.workspace.value.reach().access();
@@ -167,10 +171,11 @@ impl Profile {
         let private = tmpfs.iter().filter(|tmpfs| tmpfs.path.as_path() != Path::new("/run"));
         grants.extend(private.map(|tmpfs| grant(tmpfs.path.as_path(), Access::Write)));
         let empty = self.empty(scene, &tmpfs)?;
-        Ok(Reach { workspace, binds, entries, tmpfs, empty, grants })
+        Ok(ReachablePaths { workspace, binds, entries, tmpfs, empty, grants })
     }
 
-    /// Directories in which programs are looked for, below private ones that the session may write.
+    /// Returns the directories of `PATH` that lie below the session's private, writable
+    /// directories.
     fn empty(&self, scene: &Scene, tmpfs: &[Tmpfs]) -> Result<Vec<palisade_plan::Path>, PlanError> {
         let mut empty = Vec::new();
         for entry in &self.settings.env.path {
@@ -185,7 +190,8 @@ impl Profile {
         Ok(empty)
     }
 
-    /// What of the host the session sees beside its workspace, each with the entry that says so.
+    /// Returns the host paths that the session sees beside its workspace, each with its profile
+    /// entry.
     pub(crate) fn placed(&self, scene: &Scene) -> Result<Vec<(Bind, &FileEntry)>, PlanError> {
         let mut placed = Vec::with_capacity(self.settings.fs.entries.len());
         let home = scene.private_home();
@@ -203,7 +209,7 @@ impl Profile {
         let mut tmpfs: Vec<_> =
             PRIVATE.iter().map(|path| Tmpfs { path: path.into(), bytes, mode: 0o1777 }).collect();
         tmpfs.push(Tmpfs { path: "/run".into(), bytes: RUN_BYTES, mode: 0o755 });
-        // A home that is one of these is private as it is.
+        // A home that is one of these directories is private already.
         let home =
             scene.private_home().filter(|home| !PRIVATE.iter().any(|p| *home == Path::new(p)));
         tmpfs.extend(home.map(|home| Tmpfs { path: home.into(), bytes, mode: 0o700 }));

@@ -1,8 +1,8 @@
-//! A profile: parsed, checked, and asked for its answers by the broker.
+//! A parsed and checked profile, which the broker queries. Pure: no I/O.
 
 use crate::{
     Checker, Example, Facts, Handlers, JobRoute, Owner, ProfileError, Source,
-    access::{Reach, WorkspaceAccess},
+    access::{PathAccess, WorkspaceAccess},
     entries::ToolEntry,
     limits::ENDLESS,
     net::NetMode,
@@ -11,13 +11,14 @@ use crate::{
     settings::Settings,
     stack,
     syscalls::{SyscallError, SyscallList},
+    transactions::Unreviewed,
 };
 use palisade_plan::{Layer, SyscallRule};
 use palisade_protocol::{Ask, Guard, ToolName, ToolSpec};
 use sha2::{Digest as _, Sha256};
 use std::{fmt::Write as _, num::NonZeroU64};
 
-/// What a session may do.
+/// A sandbox profile: everything that a session may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     name: String,
@@ -26,30 +27,31 @@ pub struct Profile {
     digest: String,
     pub(crate) settings: Settings,
     pub(crate) syscalls: Vec<SyscallRule>,
-    /// What it says, if that is only observed; its settings are then what is enforced instead.
-    observed: Option<Box<Observed>>,
+    /// The profile as written, if it is only observed; `settings` are then those of the enforced
+    /// profile.
+    observed: Option<Box<ObservedProfile>>,
 }
 
-/// A profile that is only observed.
+/// A profile that is observed but not enforced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Observed {
+struct ObservedProfile {
     under: String,
     meant: Profile,
 }
 
-/// Who opens a session, as the kernel says.
+/// The user who opens a session, as reported by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct User<'a> {
     /// The user's id.
     pub uid: u32,
-    /// The id of the user's group.
+    /// The user's group id.
     pub gid: u32,
-    /// The unit of systemd that the process is of; none if it is not known.
+    /// The systemd unit that the process belongs to; `None` if it is not known.
     pub unit: Option<&'a str>,
 }
 
 impl Profile {
-    /// What its settings come to.
+    /// Makes a profile from its settings, and computes its system calls and its digest.
     pub(crate) fn new(source: &Source<'_>, settings: Settings) -> Result<Self, ProfileError> {
         let syscalls = calls(&settings)?.rules();
         let digest = digest(source.name, &settings, &syscalls)
@@ -59,65 +61,67 @@ impl Profile {
         Ok(Self { name, file, owner, digest, settings, syscalls, observed })
     }
 
-    /// Its system calls, each with its reason.
+    /// Returns the profile's system calls, each with its reason.
     ///
     /// # Errors
-    /// If the list that was built in is broken; a test of this crate shows that it is not.
+    /// If the built-in list is invalid; a test of this crate shows that it is valid.
     pub fn syscalls(&self) -> Result<SyscallList, SyscallError> {
         calls(&self.settings)
     }
 
-    /// Whether it names domains, which no layer holds.
+    /// Whether the profile lists domains, which no layer enforces.
     #[must_use]
     pub const fn names_domains(&self) -> bool {
         self.settings.net.domains.is_some()
     }
 
-    /// The same, observed under another: what that allows is allowed, but for what this one denies
-    /// by name.
+    /// Returns this profile as observed under another one. What the other allows is allowed, except
+    /// for what this one denies by name.
     pub(crate) fn observed(self, under: &Self) -> Result<Self, ProfileError> {
         let settings = stack::observed(&under.settings, &self.settings);
-        // What is enforced may be writable under a laxer guard than this one has.
+        // The enforced profile may have writable directories that need a laxer guard than this one
+        // has.
         held(settings.guard, &settings.fs)?;
         let whole = format!("{} under {} {}", self.name, under.digest, self.digest);
         let syscalls = calls(&settings)?.rules();
         let digest = digest(&whole, &settings, &syscalls)
             .map_err(|why| ProfileError::Digest(self.name.clone(), why))?;
-        let observed = Observed { under: under.name.clone(), meant: self.clone() };
+        let observed = ObservedProfile { under: under.name.clone(), meant: self.clone() };
         Ok(Self { digest, settings, syscalls, observed: Some(Box::new(observed)), ..self })
     }
 
-    /// The profile that holds instead, if this one is only observed.
+    /// Returns the name of the enforced profile, if this one is only observed.
     #[must_use]
     pub fn observed_under(&self) -> Option<&str> {
         self.observed.as_ref().map(|observed| observed.under.as_str())
     }
 
-    /// What it says: itself, unless it is only observed.
+    /// Returns the profile as written, also if it is only observed.
     #[must_use]
     pub fn meant(&self) -> &Self {
         self.observed.as_ref().map_or(self, |observed| &observed.meant)
     }
 
-    /// The file that it was read from.
+    /// Returns the file that the profile was read from.
     #[must_use]
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// The profiles that it extends.
+    /// Returns the names of the profiles that this one extends.
     #[must_use]
     pub fn extends(&self) -> &[String] {
         &self.settings.extends
     }
 
-    /// Its own tests, which held when it was loaded.
+    /// Returns the profile's own tests, which passed when it was loaded.
     #[must_use]
     pub fn tests(&self) -> &[Example] {
         &self.settings.tests
     }
 
-    /// Whether somebody may use it. Of each `[who]`, a user, a group or a unit must be named.
+    /// Whether a user may use the profile. Every `[who]` section has to name the user, group or
+    /// unit.
     #[must_use]
     pub fn admits(&self, user: User<'_>) -> bool {
         let lets_in = |who: &crate::who::Who| {
@@ -127,9 +131,9 @@ impl Profile {
         self.settings.who.iter().all(lets_in)
     }
 
-    /// The same confinement without a word of who may do what in it: nothing is asked, ruled or
-    /// reviewed, and every tool is there. For the daemon's own proof of what confines, and for
-    /// nobody's calls.
+    /// Returns the same confinement without the rest of the policy: no approval, no rules, no
+    /// review, and every tool allowed. It is only for the daemon's own proof of confinement, never
+    /// for calls.
     #[must_use]
     pub fn for_proof(&self) -> Self {
         let mut profile = self.clone();
@@ -143,10 +147,10 @@ impl Profile {
         profile
     }
 
-    /// All of it as TOML, defaults and what it extends included.
+    /// Returns the whole profile as TOML, with defaults and inherited values.
     ///
     /// # Errors
-    /// If it has no canonical form; no profile that was loaded lacks one.
+    /// If the profile can not be serialized; every loaded profile can.
     pub fn canonical(&self) -> Result<String, ProfileError> {
         let text = toml::to_string_pretty(&self.meant().settings)
             .map_err(|error| ProfileError::Digest(self.name.clone(), error.to_string()))?;
@@ -156,48 +160,48 @@ impl Profile {
         })
     }
 
-    /// Its name.
+    /// Returns the profile's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// SHA-256, in hexadecimal, of everything it says, defaults and system calls included;
-    /// comments and order do not matter.
+    /// Returns the SHA-256, in hexadecimal, of everything the profile says, with defaults and
+    /// system calls. Comments and order do not matter.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// What it is for.
+    /// Returns the profile's description.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.settings.description
     }
 
-    /// When a checkpoint is asked.
+    /// Returns the ask mode: which calls need approval.
     #[must_use]
     pub const fn ask(&self) -> Ask {
         self.settings.ask
     }
 
-    /// How `bash` is held.
+    /// Returns the guard: how commands of `bash` are checked.
     #[must_use]
     pub const fn guard(&self) -> Guard {
         self.settings.guard
     }
 
-    /// Where a job runs: as its call says, or else as the profile does.
+    /// Returns the route of a job: the one that its call requests, or else the profile's default.
     ///
     /// # Errors
-    /// Where it may not run.
+    /// The route, if the profile does not allow it.
     pub fn job_route(&self, asked: Option<JobRoute>) -> Result<JobRoute, JobRoute> {
         let jobs = &self.settings.jobs;
         let route = asked.unwrap_or(jobs.default);
         if jobs.routes.contains(&route) { Ok(route) } else { Err(route) }
     }
 
-    /// Where its jobs may run.
+    /// Returns the routes that jobs may take.
     #[must_use]
     pub fn job_routes(&self) -> &[JobRoute] {
         &self.settings.jobs.routes
@@ -209,20 +213,21 @@ impl Profile {
         self.settings.fs.workspace.value == WorkspaceAccess::Write
     }
 
-    /// Whether a session can change directories of the host that no transaction holds back. One
-    /// inside of the workspace is mounted there, and so is not held either.
+    /// Whether a session can change directories of the host outside every transaction. A directory
+    /// inside the workspace counts: it is a mount of its own, which no transaction covers either.
     #[must_use]
     pub fn writes_beyond(&self) -> bool {
-        self.settings.fs.entries.iter().any(|entry| entry.reach == Reach::Write)
+        self.settings.fs.entries.iter().any(|entry| entry.reach == PathAccess::Write)
     }
 
-    /// The first directory of `fs.write`: only a session without a guard can have it.
+    /// Returns the first directory of `fs.write`, which is allowed only for a session without a
+    /// guard.
     pub(crate) fn unheld_directory(&self) -> Option<String> {
         let mut entries = self.settings.fs.entries.iter();
         entries.find(|entry| is_guarded(entry)).map(|entry| entry.path.shown())
     }
 
-    /// Whether a session reaches anything by network but a loopback of its own.
+    /// Whether a session reaches any network except its private loopback.
     #[must_use]
     pub fn reaches_network(&self) -> bool {
         match self.settings.net.mode.value {
@@ -231,30 +236,36 @@ impl Profile {
         }
     }
 
-    /// Whether something in the workspace is hidden from programs.
+    /// Whether the profile hides names in the workspace.
     #[must_use]
     pub const fn hides(&self) -> bool {
         !self.settings.fs.hide.is_empty()
     }
 
-    /// Whether something in the workspace is hidden from programs or protected from them.
+    /// Whether the profile hides or protects names in the workspace.
     #[must_use]
     pub const fn veils(&self) -> bool {
         self.hides() || !self.settings.fs.protect.is_empty()
     }
 
-    /// The layers that hide and protect, as far as there is something to.
+    /// Returns those of the layers `hide` and `protect` that the profile uses.
     pub fn veiling(&self) -> impl Iterator<Item = Layer> {
         let files = &self.settings.fs;
         let hide = (!files.hide.is_empty()).then_some(Layer::Hide);
         hide.into_iter().chain((!files.protect.is_empty()).then_some(Layer::Protect))
     }
 
-    /// Whether the layers that hide and protect may be missing.
+    /// Whether the layers `hide` and `protect`, as far as they are used, are optional.
     #[must_use]
     pub fn veils_at_will(&self) -> bool {
         let optional = |layer| self.settings.layers.optional.iter().any(|entry| entry.0 == layer);
         self.veiling().all(optional)
+    }
+
+    /// Whether losses that nobody reviews are denied if undo could not restore them.
+    #[must_use]
+    pub fn denies_unreviewed(&self) -> bool {
+        self.settings.transactions.unreviewed == Unreviewed::Undoable
     }
 
     /// Whether a tool that deletes may run.
@@ -263,7 +274,7 @@ impl Profile {
         self.settings.fs.allow_delete
     }
 
-    /// Whether a tool of this name may run, for who does not have the tool itself.
+    /// Whether a tool of this name may run, for callers that do not have the tool's specification.
     #[must_use]
     pub fn allows_name(&self, name: &str) -> bool {
         let tools = &self.settings.tools;
@@ -271,7 +282,7 @@ impl Profile {
         tools.allow.as_ref().is_none_or(|list| list.iter().any(is)) && !tools.deny.iter().any(is)
     }
 
-    /// Whether a tool may run, by its name or any alias.
+    /// Whether a tool may run, under its name or any alias.
     #[must_use]
     pub fn allows_tool(&self, tool: &ToolSpec) -> bool {
         let tools = &self.settings.tools;
@@ -280,144 +291,146 @@ impl Profile {
         listed && !tools.deny.iter().any(|entry| is(&entry.0))
     }
 
-    /// What it says of checkpoint handlers.
+    /// Returns the settings for approvers.
     #[must_use]
     pub const fn handlers(&self) -> &Handlers {
         &self.settings.handlers
     }
 
-    /// Whether a rule of it is about paths.
+    /// Whether the profile has any rule.
     #[must_use]
     pub fn has_rules(&self) -> bool {
         !self.settings.rules.is_empty()
     }
 
-    /// Whether a rule is about paths.
+    /// Whether any rule of the profile names paths.
     #[must_use]
     pub fn has_path_rules(&self) -> bool {
         self.settings.rules.iter().any(|rule| !rule.value.paths.is_empty())
     }
 
-    /// Whether the rules keep a path from what a tool that looks at many shows: they deny it, or
-    /// would have somebody asked, who can not be asked for each. `named` is what the call names:
-    /// about that it was asked. Of the facts, only where workspace and home are matters.
+    /// Whether a rule keeps a path out of the result of a tool that looks at many paths. That is so
+    /// if the rule denies it, or if it would need an approval, which can not be requested for each
+    /// path. `named` is the path that the call names, which was judged already. Of `facts`, only
+    /// workspace and home are used.
     #[must_use]
     pub fn withholds(&self, tool: &ToolSpec, named: &[u8], path: &[u8], facts: &Facts) -> bool {
         rules::withhold(&self.settings.rules, tool, named, path, facts)
     }
 
-    /// Whether a tool's output is reviewed before the agent sees it.
+    /// Whether an approver reviews a tool's output before the agent sees it.
     #[must_use]
     pub fn reviews_output(&self, tool: &ToolSpec) -> bool {
         names(&self.settings.handlers.review_output, tool)
     }
 
-    /// Whether a tool needs its reverse thinking with each call.
+    /// Whether each call of a tool must include its reverse thinking.
     #[must_use]
     pub fn wants_reverse_thinking(&self, tool: &ToolSpec) -> bool {
         tool.metadata.requires_reverse_thinking
             || names(&self.settings.tools.reverse_thinking, tool)
     }
 
-    /// Whether a provided tool is what it says of itself.
+    /// Whether the metadata that a provided tool declares for itself is trusted.
     #[must_use]
     pub fn trusts_provided(&self, tool: &ToolSpec) -> bool {
-        // By its own name: an alias is the provider's choice, and so no reason to trust it.
+        // The tool's own name only: the provider chooses its aliases, so they are no reason to
+        // trust it.
         self.settings.tools.trust_provided.iter().any(|entry| entry.0 == tool.name)
     }
 
-    /// What `diagnostics` runs.
+    /// Returns the checkers that `diagnostics` runs.
     #[must_use]
     pub fn checkers(&self) -> &[Checker] {
         &self.settings.diagnostics
     }
 
-    /// How long a call takes at most if it does not say.
+    /// Returns the timeout of a call that does not set one.
     #[must_use]
     pub const fn timeout_ms(&self) -> u64 {
         self.settings.limits.timeout_ms.get()
     }
 
-    /// How long a call may ask for at most.
+    /// Returns the longest timeout that a call may request.
     #[must_use]
     pub const fn max_timeout_ms(&self) -> u64 {
         self.settings.limits.max_timeout_ms.get()
     }
 
-    /// How many bytes of output a result carries.
+    /// Returns the number of output bytes that a result carries.
     #[must_use]
     pub const fn output_bytes(&self) -> u64 {
         self.settings.limits.output.bytes()
     }
 
-    /// How large a file the file tools read or write.
+    /// Returns the largest size of a file that the file tools read or write.
     #[must_use]
     pub const fn file_bytes(&self) -> u64 {
         self.settings.limits.file.bytes()
     }
 
-    /// How much of a call's output is kept for paging.
+    /// Returns how many bytes of a call's output are stored for later reading.
     #[must_use]
     pub const fn spool_bytes(&self) -> u64 {
         self.settings.limits.spool.bytes()
     }
 
-    /// What is kept of what the changes of a session replaced.
+    /// Returns how many bytes of undo data a session may keep.
     #[must_use]
     pub const fn undo_bytes(&self) -> u64 {
         self.settings.limits.undo.bytes()
     }
 
-    /// How much a command may change in its transaction, where that is kept in memory.
+    /// Returns how much a command may change in its transaction, if that is kept in memory.
     #[must_use]
     pub const fn transaction_bytes(&self) -> u64 {
         self.settings.limits.transaction.bytes()
     }
 
-    /// How long a call has between being asked to end and being killed.
+    /// Returns the time between the request to end a call and killing it.
     #[must_use]
     pub const fn kill_grace_ms(&self) -> u64 {
         self.settings.limits.kill_grace_ms.get()
     }
 
-    /// How many sessions one user has at most at once.
+    /// Returns the number of concurrent sessions of one user.
     #[must_use]
     pub const fn max_sessions(&self) -> u64 {
         self.settings.limits.sessions.get()
     }
 
-    /// How many jobs of one session run at most at once.
+    /// Returns the number of concurrent jobs of one session.
     #[must_use]
     pub const fn max_jobs(&self) -> u64 {
         self.settings.limits.jobs.get()
     }
 
-    /// How long a job may run, whatever it asks for.
+    /// Returns the longest time that any job may run; `None` if there is no limit.
     #[must_use]
     pub fn max_job_ms(&self) -> Option<u64> {
         Some(self.settings.limits.job_ms).filter(|ms| *ms != ENDLESS).map(NonZeroU64::get)
     }
 
-    /// How many calls of one session run side by side, of those that may.
+    /// Returns how many of a session's calls that may run concurrently do so.
     #[must_use]
     pub const fn parallel_calls(&self) -> u64 {
         self.settings.limits.parallel.get()
     }
 
-    /// How long a session may outlive its connection, if its client wants that.
+    /// Returns how long a session may outlive its connection, if its client requests that.
     #[must_use]
     pub const fn grace_ms(&self) -> u64 {
         self.settings.limits.grace_ms
     }
 
-    /// Variables that the broker hands on from its own environment, where they are set: look each
-    /// up and give it to [`Profile::environment`] with the caller's own.
+    /// Returns the variables that the broker passes on from its own environment, if they are set.
+    /// Look up each one and give it to [`Profile::environment`] with the caller's own.
     pub fn passed_variables(&self) -> impl Iterator<Item = &str> {
         self.settings.env.pass.iter().map(|entry| entry.0.as_str())
     }
 }
 
-/// In the host's network there are fewer.
+/// Returns the allowed system calls; in the host's network there are fewer.
 fn calls(settings: &Settings) -> Result<SyscallList, SyscallError> {
     let list = SyscallList::builtin()?;
     Ok(match settings.net.mode.value {
@@ -426,7 +439,7 @@ fn calls(settings: &Settings) -> Result<SyscallList, SyscallError> {
     })
 }
 
-/// Whether a list names a tool, by its name or an alias.
+/// Whether a list contains a tool, under its name or an alias.
 fn names(list: &[ToolEntry], tool: &ToolSpec) -> bool {
     list.iter().any(|entry| tool.name == entry.0 || tool.aliases.contains(&entry.0))
 }
@@ -436,7 +449,8 @@ fn digest(name: &str, settings: &Settings, rules: &[SyscallRule]) -> Result<Stri
     let rules = palisade_plan::codec::encode(&rules.to_vec()).map_err(|e| e.to_string())?;
     let mut hash = Sha256::new();
     for part in [name.as_bytes(), canonical.as_bytes(), &rules] {
-        // Lengths in between: no two profiles share their bytes by moving a border.
+        // The lengths separate the parts: two profiles can not have the same bytes by moving a
+        // boundary.
         hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
         hash.update(part);
     }

@@ -1,57 +1,59 @@
-//! What the kernel's own record says was refused, told as a denial: the layer, the right, on what,
-//! which line of the profile decides and what would allow it. Pure: the record is the broker's.
+//! Converts a refusal that the kernel recorded to a denial: the layer, the right, the target, the
+//! line of the profile that decides, and what would allow it. Pure: no I/O; the broker reads the
+//! records.
 
 use crate::{Act, Decision, Explanation, Profile, Scene, explain, net::NetMode, noise::is_noise};
 use palisade_plan::Layer;
 use palisade_protocol::Denial;
 
-/// What a record says was refused.
+/// A refusal that the kernel recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Refused {
-    /// By Landlock.
+pub enum KernelRefusal {
+    /// Refused by Landlock.
     Landlock {
-        /// The rights that were missing, as the kernel names them: `fs.make_reg`, `scope.signal`.
+        /// The missing rights, as the kernel names them: `fs.make_reg`, `scope.signal`.
         rights: Vec<String>,
-        /// On what.
-        target: Target,
+        /// The target of the refused access.
+        target: RefusalTarget,
     },
-    /// By the system call filter.
+    /// Refused by the system call filter.
     Seccomp(Syscall),
 }
 
-/// What Landlock kept out of reach.
+/// The target of an access that Landlock refused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Target {
-    /// A file or directory as the program sees it; of what is made or removed, the directory.
+pub enum RefusalTarget {
+    /// A file or directory, as the program sees it. If a file was to be made or deleted, its
+    /// directory.
     Path(String),
     /// A process, by its name.
     Process(String),
     /// An address with its port.
     Address(String),
-    /// A Unix socket without a path.
+    /// An abstract Unix socket.
     Socket(String),
-    /// The record does not say.
+    /// The record names no target.
     Unknown,
 }
 
 /// A system call that the filter refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Syscall {
-    /// By its number.
+    /// The number of the system call.
     Number(u32),
-    /// Of another architecture than the filter is for; the process was killed.
+    /// A system call of another architecture than the filter's; the process was killed.
     Foreign,
 }
 
-/// What no profile can change.
+/// The remedy for refusals that no profile can change.
 const NEVER: &str = "no profile can allow it";
 
-/// The denial that a record tells; none if nothing was the worse for it.
+/// Returns the denial for a recorded refusal; `None` if the refusal did no harm.
 #[must_use]
-pub fn told(profile: &Profile, scene: &Scene, refused: &Refused) -> Option<Denial> {
+pub fn told(profile: &Profile, scene: &Scene, refused: &KernelRefusal) -> Option<Denial> {
     match refused {
-        Refused::Landlock { rights, target } => landlock(profile, scene, rights, target),
-        Refused::Seccomp(call) => seccomp(profile, *call),
+        KernelRefusal::Landlock { rights, target } => landlock(profile, scene, rights, target),
+        KernelRefusal::Seccomp(call) => seccomp(profile, *call),
     }
 }
 
@@ -59,29 +61,30 @@ fn landlock(
     profile: &Profile,
     scene: &Scene,
     rights: &[String],
-    target: &Target,
+    target: &RefusalTarget,
 ) -> Option<Denial> {
     let names: Vec<&str> = rights.iter().map(String::as_str).collect();
     let (kind, shown, sentence) = match target {
-        Target::Path(path) => {
+        RefusalTarget::Path(path) => {
             if is_noise(&names, path) {
                 return None;
             }
             return Some(on_path(profile, scene, &names, path));
         }
-        Target::Process(name) => {
+        RefusalTarget::Process(name) => {
             let act = if names.contains(&"ptrace") { "ptrace" } else { "signal" };
-            let why = format!("a program reaches only processes of its own call; {name} is none");
+            let why =
+                format!("a program can reach only processes of its own call; {name} is not one");
             (act, name.as_str(), why)
         }
-        Target::Socket(name) => {
-            let why = "a program reaches only sockets that its own call made";
+        RefusalTarget::Socket(name) => {
+            let why = "a program can reach only sockets that its own call created";
             ("connect", name.as_str(), why.to_owned())
         }
-        Target::Address(address) => {
+        RefusalTarget::Address(address) => {
             return Some(on_address(profile, scene, &names, address));
         }
-        Target::Unknown => ("access", "", "the record does not say on what".to_owned()),
+        RefusalTarget::Unknown => ("access", "", "the kernel's record names no target".to_owned()),
     };
     let rule = format!("{kind}: {sentence} ({})", names.join(", "));
     Some(without_remedy(Layer::Landlock, rule, shown))
@@ -94,15 +97,15 @@ fn on_address(profile: &Profile, scene: &Scene, rights: &[&str], address: &str) 
     let told = |why: &str| format!("{act}: {why} ({named})");
     match (profile.settings.net.mode.value, bind) {
         (NetMode::None | NetMode::Loopback, _) => {
-            let why = "there is no network namespace here, so Landlock refuses TCP altogether";
+            let why = "no network namespace is available here, so Landlock denies all TCP";
             without_remedy(Layer::Landlock, told(why), address)
         }
         (NetMode::Ports, true) => {
-            let why = "with net.mode = \"ports\" nothing is served: no port can be bound";
+            let why = "with net.mode = \"ports\" no port can be bound";
             without_remedy(Layer::Landlock, told(why), address)
         }
         (NetMode::Ports, false) => {
-            // The port is what was refused, whatever the address.
+            // Landlock refuses by port, whatever the address.
             let port = address.rsplit([':', ' ']).next().unwrap_or_default();
             let explained = explain(profile, scene, Act::Connect, &format!("0.0.0.0:{port}"));
             match explained.ok().and_then(|explained| explained.denial()) {
@@ -110,7 +113,7 @@ fn on_address(profile: &Profile, scene: &Scene, rights: &[&str], address: &str) 
                     let rule = format!("{} ({named})", denial.rule);
                     Denial { rule, target: address.to_owned(), ..denial }
                 }
-                None => without_remedy(Layer::Landlock, told("it is refused"), address),
+                None => without_remedy(Layer::Landlock, told("it is denied"), address),
             }
         }
     }
@@ -127,24 +130,24 @@ fn without_remedy(layer: Layer, rule: String, target: &str) -> Denial {
     }
 }
 
-/// What a right is about, and what a program did that needed it.
+/// Returns the act that a right belongs to, and a verb for what the program attempted.
 fn meaning(right: &str) -> (Option<Act>, &'static str) {
     match right {
         "fs.execute" => (Some(Act::Execute), "run"),
         "fs.read_file" => (Some(Act::Read), "read"),
         "fs.read_dir" => (Some(Act::Read), "list"),
         "fs.write_file" => (Some(Act::Write), "write to"),
-        "fs.truncate" => (Some(Act::Write), "cut"),
-        "fs.make_reg" => (Some(Act::Write), "make a file in"),
-        "fs.make_dir" => (Some(Act::Write), "make a directory in"),
-        "fs.make_sym" => (Some(Act::Write), "make a symbolic link in"),
-        "fs.make_sock" => (Some(Act::Write), "make a socket in"),
-        "fs.make_fifo" => (Some(Act::Write), "make a FIFO in"),
-        "fs.remove_file" => (Some(Act::Write), "remove a file from"),
-        "fs.remove_dir" => (Some(Act::Write), "remove a directory from"),
-        "fs.refer" => (Some(Act::Write), "move or link between directories of different rules,"),
+        "fs.truncate" => (Some(Act::Write), "truncate"),
+        "fs.make_reg" => (Some(Act::Write), "create a file in"),
+        "fs.make_dir" => (Some(Act::Write), "create a directory in"),
+        "fs.make_sym" => (Some(Act::Write), "create a symbolic link in"),
+        "fs.make_sock" => (Some(Act::Write), "create a socket in"),
+        "fs.make_fifo" => (Some(Act::Write), "create a FIFO in"),
+        "fs.remove_file" => (Some(Act::Write), "delete a file from"),
+        "fs.remove_dir" => (Some(Act::Write), "delete a directory from"),
+        "fs.refer" => (Some(Act::Write), "move or link between directories with different rules,"),
         "fs.ioctl_dev" => (None, "control the device"),
-        "fs.make_char" | "fs.make_block" => (None, "make a device in"),
+        "fs.make_char" | "fs.make_block" => (None, "create a device in"),
         "fs.change_topology" => (None, "change what is mounted at"),
         _ => (None, "use"),
     }
@@ -165,7 +168,7 @@ fn on_path(profile: &Profile, scene: &Scene, rights: &[&str], path: &str) -> Den
             let (layer, target) = (Layer::Landlock.name().to_owned(), path.to_owned());
             Denial { layer, rule: rule(act.name()), target, remedy, at, opens }
         }
-        // What the plan allows as a whole Landlock may still refuse in part.
+        // The profile allows the act as a whole, but Landlock may still refuse a part of it.
         Some(Explanation { act, decision: Decision::Allow, .. }) => {
             without_remedy(Layer::Landlock, rule(act.name()), path)
         }
@@ -177,20 +180,20 @@ fn seccomp(profile: &Profile, call: Syscall) -> Option<Denial> {
     let number = match call {
         Syscall::Number(number) => number,
         Syscall::Foreign => {
-            let why = "32-bit: programs inside are for this machine's own architecture";
+            let why = "32-bit: only system calls of this machine's own architecture are allowed";
             let target = "a system call of another architecture";
             return Some(without_remedy(Layer::Seccomp, why.to_owned(), target));
         }
     };
-    // What is not in the list is answered with ENOSYS, as an older kernel would.
+    // A call that is not in the list fails with ENOSYS, as on an older kernel.
     let list = profile.syscalls().ok()?;
     let entry = list.entries().iter().find(|entry| entry.rule.number == number)?;
     if entry.otherwise == "ENOSYS" {
         return None;
     }
     let rule = match entry.when.is_empty() {
-        true => format!("{}: refused to every session: {}", entry.name, entry.why),
-        false => format!("{}: refused with these arguments: {}", entry.name, entry.why),
+        true => format!("{}: denied to every session: {}", entry.name, entry.why),
+        false => format!("{}: denied with these arguments: {}", entry.name, entry.why),
     };
     Some(without_remedy(Layer::Seccomp, rule, &entry.name))
 }
@@ -217,14 +220,14 @@ mod tests {
     fn in_the_hosts_network_a_port_is_told_with_its_line_and_what_would_open_it() {
         let profile = Profile::parse("test", ON_PORTS).unwrap();
         let on = |right: &str, address: &str| {
-            let target = Target::Address(address.into());
-            let refused = Refused::Landlock { rights: vec![right.to_owned()], target };
+            let target = RefusalTarget::Address(address.into());
+            let refused = KernelRefusal::Landlock { rights: vec![right.to_owned()], target };
             told(&profile, &scene(), &refused).unwrap()
         };
         for address in ["192.0.2.1:80", "2001:db8::1:80", "port 80"] {
             let denial = on("net.connect_tcp", address);
             assert_eq!((denial.layer.as_str(), denial.target.as_str()), ("landlock", address));
-            assert_eq!(denial.rule, "connect: net.ports has 443, and not 80 (net.connect_tcp)");
+            assert_eq!(denial.rule, "connect: net.ports allows 443, but not 80 (net.connect_tcp)");
             assert_eq!(denial.remedy, "in test.toml, add 80 to net.ports");
             assert!(denial.opens.contains("every address"), "{}", denial.opens);
             assert_eq!(denial.at, "test.toml:7:8");
@@ -232,61 +235,61 @@ mod tests {
         let denial = on("net.bind_tcp", "port 80");
         assert!(denial.rule.starts_with("bind: ") && denial.remedy == NEVER, "{denial:?}");
         let listen = crate::numbers::number("listen").unwrap();
-        let refused = Refused::Seccomp(Syscall::Number(listen));
+        let refused = KernelRefusal::Seccomp(Syscall::Number(listen));
         let denial = told(&profile, &scene(), &refused).unwrap();
         assert_eq!((denial.layer.as_str(), denial.target.as_str()), ("seccomp", "listen"));
     }
 
-    fn on(right: &str, target: Target) -> Option<Denial> {
-        let refused = Refused::Landlock { rights: vec![right.to_owned()], target };
+    fn on(right: &str, target: RefusalTarget) -> Option<Denial> {
+        let refused = KernelRefusal::Landlock { rights: vec![right.to_owned()], target };
         told(&profile(), &scene(), &refused)
     }
 
     #[test]
     fn a_path_is_told_with_its_line_and_what_would_allow_it() {
-        let denial = on("fs.make_dir", Target::Path("/srv/x".into())).unwrap();
+        let denial = on("fs.make_dir", RefusalTarget::Path("/srv/x".into())).unwrap();
         assert_eq!(denial.layer, "landlock");
         assert_eq!(
             denial.rule,
-            "write: no program of the session may make a directory in /srv/x (fs.make_dir)"
+            "write: no program of the session may create a directory in /srv/x (fs.make_dir)"
         );
         assert_eq!(denial.target, "/srv/x");
         assert!(denial.remedy.contains("add \"/srv/x\" to fs.unguarded"), "{}", denial.remedy);
         assert!(denial.opens.contains("/srv/x"), "{}", denial.opens);
-        let denial = on("fs.execute", Target::Path("/etc/passwd".into())).unwrap();
+        let denial = on("fs.execute", RefusalTarget::Path("/etc/passwd".into())).unwrap();
         assert!(denial.rule.starts_with("exec: "), "{}", denial.rule);
         assert!(!denial.at.is_empty());
     }
 
     #[test]
     fn what_the_plan_allows_is_never_given_a_line_that_denies() {
-        let denial = on("fs.refer", Target::Path("/w".into())).unwrap();
+        let denial = on("fs.refer", RefusalTarget::Path("/w".into())).unwrap();
         assert_eq!((denial.at.as_str(), denial.remedy.as_str()), ("", NEVER));
-        let denial = on("fs.brand_new", Target::Path("/w".into())).unwrap();
+        let denial = on("fs.brand_new", RefusalTarget::Path("/w".into())).unwrap();
         assert_eq!(denial.rule, "use: no program of the session may use /w (fs.brand_new)");
     }
 
     #[test]
     fn processes_sockets_and_addresses_are_named() {
-        let denial = on("scope.signal", Target::Process("init".into())).unwrap();
+        let denial = on("scope.signal", RefusalTarget::Process("init".into())).unwrap();
         assert!(denial.rule.starts_with("signal: ") && denial.target == "init");
-        let denial = on("ptrace", Target::Process("init".into())).unwrap();
+        let denial = on("ptrace", RefusalTarget::Process("init".into())).unwrap();
         assert!(denial.rule.starts_with("ptrace: "));
-        let socket = Target::Socket("@x".into());
+        let socket = RefusalTarget::Socket("@x".into());
         assert_eq!(on("scope.abstract_unix_socket", socket).unwrap().target, "@x");
-        let denial = on("net.bind_tcp", Target::Address("0.0.0.0:80".into())).unwrap();
+        let denial = on("net.bind_tcp", RefusalTarget::Address("0.0.0.0:80".into())).unwrap();
         assert!(denial.rule.starts_with("bind: "));
     }
 
     #[test]
     fn noise_is_not_told() {
-        assert_eq!(on("fs.read_file", Target::Path("/dev/tty".into())), None);
+        assert_eq!(on("fs.read_file", RefusalTarget::Path("/dev/tty".into())), None);
         for name in ["clone3", "io_uring_setup", "statmount"] {
             let number = crate::numbers::number(name).unwrap();
-            let refused = Refused::Seccomp(Syscall::Number(number));
+            let refused = KernelRefusal::Seccomp(Syscall::Number(number));
             assert_eq!(told(&profile(), &scene(), &refused), None, "{name}");
         }
-        let unlisted = Refused::Seccomp(Syscall::Number(100_000));
+        let unlisted = KernelRefusal::Seccomp(Syscall::Number(100_000));
         assert_eq!(told(&profile(), &scene(), &unlisted), None);
     }
 
@@ -296,14 +299,14 @@ mod tests {
         let refused = list.entries().iter().filter(|entry| entry.otherwise == "EPERM");
         let mut count = 0;
         for entry in refused {
-            let refused = Refused::Seccomp(Syscall::Number(entry.rule.number));
+            let refused = KernelRefusal::Seccomp(Syscall::Number(entry.rule.number));
             let denial = told(&profile(), &scene(), &refused).unwrap();
             assert_eq!((denial.layer.as_str(), &denial.target), ("seccomp", &entry.name));
             assert!(denial.rule.contains(&entry.why), "{}", denial.rule);
             count += 1;
         }
         assert!(count > 50, "{count}");
-        let foreign = Refused::Seccomp(Syscall::Foreign);
+        let foreign = KernelRefusal::Seccomp(Syscall::Foreign);
         assert!(told(&profile(), &scene(), &foreign).is_some());
     }
 }

@@ -1,5 +1,6 @@
-//! A file's own words put over what it extends: narrowing always, widening only where the file
-//! says so and may. Whatever would have no effect is an error, not a silence.
+//! Combines a profile file with the profiles that it extends. A file may always narrow them, and
+//! widen them only if it says so and its owner may. A setting without effect is an error. Pure: no
+//! I/O.
 
 pub(crate) mod files;
 mod laxer;
@@ -17,11 +18,11 @@ use crate::{
     jobs::Jobs,
     limits::Limits,
     net::{Net, NetMode},
-    settings::{Environment, Files, Layers, Settings, Tools},
-    source::Said,
+    settings::{EnvironmentSettings, FileSettings, LayerSettings, Settings, ToolSettings},
+    source::WithOrigin,
     stack,
     transactions::Transactions,
-    written::Written,
+    written::ProfileText,
 };
 use laxer::laxer;
 use palisade_plan::Layer;
@@ -30,16 +31,16 @@ use palisade_protocol::{
     limits::{MAX_GRACE_MS, MAX_TIMEOUT_MS},
 };
 
-/// The version of the language that this build reads.
+/// The version of the profile language that this build reads.
 const VERSION: i64 = 1;
 
-/// The most jobs of one session at once that a profile can allow.
+/// The largest value of `limits.jobs`.
 const MAX_JOBS: u64 = 256;
 
-/// What a file comes to.
+/// Returns the settings that a file results in, together with its parents.
 pub(crate) fn resolve(
     document: &Document<'_>,
-    mut written: Written,
+    mut written: ProfileText,
     parents: &[&Settings],
 ) -> Result<Settings, ProfileError> {
     head(document, &written)?;
@@ -52,14 +53,18 @@ pub(crate) fn resolve(
     };
     let ask = match written.ask {
         Some(ask) if ask < base.ask && widening == Widening::No => {
-            return Err(laxer(document, "ask", "asks less than what the profile extends"));
+            return Err(laxer(
+                document,
+                "ask",
+                "asks for approval less often than the extended profile",
+            ));
         }
         Some(ask) => ask,
         None => base.ask,
     };
     let guard = match written.guard {
         Some(guard) if guard < base.guard && widening == Widening::No => {
-            return Err(laxer(document, "guard", "holds less than what the profile extends"));
+            return Err(laxer(document, "guard", "guards less than the extended profile"));
         }
         Some(guard) => guard,
         None => base.guard,
@@ -85,8 +90,7 @@ pub(crate) fn resolve(
     let layers = parts::layers(document, &written.layers, &base.layers, widening)?;
     let needed = |entry: &LayerEntry| entry.0 == Layer::Network;
     if net.mode.value == NetMode::Ports && layers.required.iter().any(needed) {
-        let why =
-            "is \"ports\", and layers.required has the network namespace that it does without";
+        let why = "is \"ports\", which uses no network namespace, but layers.required has network";
         return Err(document.wrong("net.mode", why, "leave one of the two out"));
     }
     let mut settings = Settings {
@@ -130,7 +134,7 @@ pub(crate) fn resolve(
     Ok(settings)
 }
 
-fn head(document: &Document<'_>, written: &Written) -> Result<(), ProfileError> {
+fn head(document: &Document<'_>, written: &ProfileText) -> Result<(), ProfileError> {
     match &written.version {
         None => {
             let line = format!("write `version = {VERSION}` as the first line");
@@ -146,12 +150,12 @@ fn head(document: &Document<'_>, written: &Written) -> Result<(), ProfileError> 
     let sentence = "give a sentence on what the profile is for";
     match says {
         Some(true) => Ok(()),
-        Some(false) => Err(document.wrong("description", "says nothing", sentence)),
+        Some(false) => Err(document.wrong("description", "is empty", sentence)),
         None => Err(document.wrong("description", "is missing", sentence)),
     }
 }
 
-fn widening(document: &Document<'_>, written: &Written) -> Result<Widening, ProfileError> {
+fn widening(document: &Document<'_>, written: &ProfileText) -> Result<Widening, ProfileError> {
     let extends = written.extends.as_ref().map(|_| written.parents().len());
     let widens = written.widen.as_ref().is_some_and(|widen| *widen.get_ref());
     match (extends, widens) {
@@ -160,24 +164,24 @@ fn widening(document: &Document<'_>, written: &Written) -> Result<Widening, Prof
         }
         (None, true) => Err(document.wrong(
             "widen",
-            "is true, and there is nothing to widen",
+            "is true, but there is nothing to widen",
             "name a profile in `extends`, or leave it out",
         )),
-        // A profile that extends none says all of it itself.
+        // A profile that extends none defines everything itself.
         (None, false) => Ok(Widening::Yes),
         (Some(_), true) if !document.source().owner.may_widen() => Err(document.wrong(
             "widen",
-            "needs a file that root alone can write, and this is not one",
-            "`chown root` and `chmod go-w` the file and its directory, or narrow only",
+            "needs a file that only root can write, and this file is not",
+            "`chown root` and `chmod go-w` the file and its directory, or only narrow",
         )),
         (Some(_), true) => Ok(Widening::Yes),
         (Some(_), false) => Ok(Widening::No),
     }
 }
 
-/// What a profile that extends none starts from: nothing but the defaults.
-fn bare(document: &Document<'_>, written: &Written) -> Result<Settings, ProfileError> {
-    let instead = "say it, or extend a profile that does";
+/// Returns the start settings of a profile that extends none: the defaults only.
+fn bare(document: &Document<'_>, written: &ProfileText) -> Result<Settings, ProfileError> {
+    let instead = "set it, or extend a profile that does";
     let missing = |key| document.wrong(key, "is missing", instead);
     let Some(workspace) = &written.fs.workspace else { return Err(missing("fs.workspace")) };
     if written.fs.execute.is_none() {
@@ -191,18 +195,18 @@ fn bare(document: &Document<'_>, written: &Written) -> Result<Settings, ProfileE
         widening: Widening::Yes,
         ask: Ask::Destructive,
         guard: Guard::Auto,
-        fs: Files {
-            workspace: Said { value, at },
+        fs: FileSettings {
+            workspace: WithOrigin { value, at },
             allow_delete: false,
             entries: Vec::new(),
             hide: Vec::new(),
             protect: Vec::new(),
         },
         net: Net::default(),
-        env: Environment::default(),
+        env: EnvironmentSettings::default(),
         limits: Limits::default(),
-        layers: Layers::default(),
-        tools: Tools::default(),
+        layers: LayerSettings::default(),
+        tools: ToolSettings::default(),
         handlers: Handlers::default(),
         transactions: Transactions::default(),
         jobs: Jobs::default(),
@@ -215,35 +219,31 @@ fn bare(document: &Document<'_>, written: &Written) -> Result<Settings, ProfileE
 
 fn limits(
     document: &Document<'_>,
-    written: &Written,
+    written: &ProfileText,
     base: &Limits,
     widening: Widening,
 ) -> Result<Limits, ProfileError> {
     let text = &written.limits;
     let mut limits = base.with(text, widening).map_err(|(key, most)| {
-        laxer(document, key, &format!("is over the {most} of what the profile extends"))
+        laxer(document, key, &format!("exceeds the {most} of the extended profile"))
     })?;
     if limits.max_timeout_ms.get() > MAX_TIMEOUT_MS {
-        let why = format!("is over the limit of {MAX_TIMEOUT_MS}");
-        return Err(document.wrong("limits.max_timeout_ms", why, "say less"));
+        let why = format!("exceeds the limit of {MAX_TIMEOUT_MS}");
+        return Err(document.wrong("limits.max_timeout_ms", why, "lower it"));
     }
     if limits.jobs.get() > MAX_JOBS {
-        let why = format!("{} is over the limit of {MAX_JOBS}", limits.jobs);
-        return Err(document.wrong("limits.jobs", why, "say less"));
+        let why = format!("{} exceeds the limit of {MAX_JOBS}", limits.jobs);
+        return Err(document.wrong("limits.jobs", why, "lower it"));
     }
     if limits.grace_ms > MAX_GRACE_MS {
-        let why = format!("is over the limit of {MAX_GRACE_MS}");
-        return Err(document.wrong("limits.grace_ms", why, "say less"));
+        let why = format!("exceeds the limit of {MAX_GRACE_MS}");
+        return Err(document.wrong("limits.grace_ms", why, "lower it"));
     }
     if limits.timeout_ms > limits.max_timeout_ms {
         if text.timeout_ms.is_some() {
             let most = limits.max_timeout_ms;
-            let why = format!("{} is over max_timeout_ms = {most}", limits.timeout_ms);
-            return Err(document.wrong(
-                "limits.timeout_ms",
-                why,
-                "raise the one or lower the other",
-            ));
+            let why = format!("{} exceeds max_timeout_ms = {most}", limits.timeout_ms);
+            return Err(document.wrong("limits.timeout_ms", why, "raise one or lower the other"));
         }
         limits.timeout_ms = limits.max_timeout_ms;
     }

@@ -1,18 +1,18 @@
-//! Rules of a profile: tool, first words of a command, paths, findings → allow, ask or deny. The
-//! strictest that matches wins. Pure.
+//! A profile's rules: they match the tool, the first words of a command, paths and findings, and
+//! allow, ask or deny. The strictest matching rule wins. Pure: no I/O.
 
 pub(crate) mod glob;
 mod shadow;
 
 use crate::{
-    entries::{TMP, ToolEntry},
+    entries::{TMP, ToolEntry, VARIABLES},
     facts::{Commands, DESTRUCTIVE, Facts, SUSPECTED, is_asked},
-    source::Said,
+    source::WithOrigin,
 };
 use palisade_protocol::{Finding, ToolSpec};
 use serde::{Deserialize, Serialize};
 
-/// What a rule answers, from lax to strict.
+/// The verdict of a rule, from lax to strict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
@@ -21,35 +21,36 @@ pub(crate) enum Verdict {
     Deny,
 }
 
-/// `[[rules]]`.
+/// One `[[rules]]` section of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rule {
-    /// What it answers.
+    /// The verdict of the rule.
     pub(crate) verdict: Verdict,
-    /// Why it is there; shown with every refusal.
+    /// The reason for the rule; shown with every refusal.
     pub(crate) why: String,
-    /// Which tools; all if empty.
+    /// The tools that the rule applies to; all tools if empty.
     #[serde(default)]
     pub(crate) tools: Vec<ToolEntry>,
-    /// The first words of a command; a list in place of a word is a choice.
+    /// The first words of a command. A list in place of a word matches any of its words.
     #[serde(default)]
     pub(crate) command: Vec<OneOf>,
-    /// Globs: absolute, below a variable, or else below the workspace.
+    /// Path globs: absolute, beginning with a variable, or else relative to the workspace.
     #[serde(default)]
     pub(crate) paths: Vec<String>,
-    /// Kinds of findings.
+    /// The kinds of findings that the rule applies to.
     #[serde(default)]
     pub(crate) findings: Vec<String>,
-    /// Commands (or, without `command`, paths) that it must match, checked at load.
+    /// Commands that the rule must match, or paths if it has no `command`. Checked when the profile
+    /// is loaded.
     #[serde(default, rename = "match")]
     pub(crate) examples: Vec<String>,
-    /// The same that it must not match.
+    /// Commands or paths that the rule must not match.
     #[serde(default, rename = "not_match")]
     pub(crate) counter_examples: Vec<String>,
 }
 
-/// A word, or a choice of words.
+/// A word, or a list of alternative words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum OneOf {
@@ -73,10 +74,8 @@ impl OneOf {
     }
 }
 
-/// The variables that may begin a glob.
-const VARIABLES: &str = "$WORKSPACE, $HOME and $TMP";
-
-/// A glob or a path from the root on; none if it is below a home and there is none.
+/// Returns the absolute form of a glob or path; `None` if it is below the home and there is no
+/// home.
 fn absolute(text: &str, facts: &Facts) -> Option<Vec<u8>> {
     let below =
         |base: &[u8], rest: &str| [base, b"/", rest.trim_start_matches('/').as_bytes()].concat();
@@ -97,21 +96,26 @@ fn unknown_variable(text: &str) -> Option<&str> {
     (!["$WORKSPACE", "$HOME", "$TMP"].contains(&variable)).then_some(variable)
 }
 
-/// What the rules say of a call.
+/// The rules' answer about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ruling<'a> {
-    /// Nothing: the mode decides.
+    /// No rule applies: the ask mode decides.
     Silent,
-    /// All of it is allowed.
+    /// Rules allow every part of the call.
     Allow,
-    /// Asked, by this rule.
+    /// This rule requires approval.
     Ask(&'a Rule),
-    /// Denied, by this rule.
+    /// This rule denies the call.
     Deny(&'a Rule),
 }
 
-/// Asks the rules. `Allow` only if every command, path and asked finding has a rule that allows it.
-pub(crate) fn ruling<'a>(rules: &'a [Said<Rule>], tool: &ToolSpec, facts: &Facts) -> Ruling<'a> {
+/// Applies the rules to a call. The answer is `Allow` only if rules allow every command, every path
+/// and every finding that would need approval.
+pub(crate) fn ruling<'a>(
+    rules: &'a [WithOrigin<Rule>],
+    tool: &ToolSpec,
+    facts: &Facts,
+) -> Ruling<'a> {
     let about = || rules.iter().map(|said| &said.value).filter(|rule| rule.is_about(tool));
     let strictest = about()
         .filter(|rule| rule.verdict > Verdict::Allow && rule.touches(facts))
@@ -142,9 +146,9 @@ pub(crate) fn ruling<'a>(rules: &'a [Said<Rule>], tool: &ToolSpec, facts: &Facts
     if anything && covered { Ruling::Allow } else { Ruling::Silent }
 }
 
-/// What the rules that name paths say of what a call did.
+/// Applies the rules that name paths to the effects of a call.
 pub(crate) fn ruling_of_paths<'a>(
-    rules: &'a [Said<Rule>],
+    rules: &'a [WithOrigin<Rule>],
     tool: &ToolSpec,
     facts: &Facts,
 ) -> Ruling<'a> {
@@ -160,10 +164,10 @@ pub(crate) fn ruling_of_paths<'a>(
     }
 }
 
-/// Whether a rule about paths keeps one of many from being shown. `named` is what the call was
-/// judged for.
+/// Whether a path rule keeps one of many paths out of a tool's result. `named` is the path that the
+/// call names, which was judged already.
 pub(crate) fn withhold(
-    rules: &[Said<Rule>],
+    rules: &[WithOrigin<Rule>],
     tool: &ToolSpec,
     named: &[u8],
     path: &[u8],
@@ -188,12 +192,13 @@ impl Rule {
         self.tools.is_empty() || self.tools.iter().any(is)
     }
 
-    /// Whether it says nothing but a tool's name.
+    /// Whether the rule has no condition except tools.
     fn is_bare(&self) -> bool {
         self.command.is_empty() && self.paths.is_empty() && self.findings.is_empty()
     }
 
-    /// Whether everything it asks for is somewhere in the call; what can not be told counts.
+    /// Whether every condition of the rule matches some part of the call. An unknown command
+    /// matches.
     fn touches(&self, facts: &Facts) -> bool {
         let command = self.command.is_empty()
             || match &facts.commands {
@@ -212,7 +217,7 @@ impl Rule {
         !self.command.is_empty() && self.paths.is_empty() && self.begins(words)
     }
 
-    /// A finding is allowed with its command, or by its kind.
+    /// Whether the rule allows a finding, through its command or through its kind.
     fn allows_finding(&self, finding: &Finding, commands: &Commands) -> bool {
         if !self.findings.is_empty() && !self.names_kind(&finding.kind) {
             return false;
@@ -226,7 +231,8 @@ impl Rule {
         self.begins(&words)
     }
 
-    /// Whether a command begins with the rule's words. A program is also named by its path.
+    /// Whether a command begins with the rule's words. The program also matches if it is given by
+    /// path.
     fn begins(&self, words: &[String]) -> bool {
         words.len() >= self.command.len()
             && self.command.iter().zip(words).enumerate().all(|(place, (one, word))| {
@@ -235,7 +241,7 @@ impl Rule {
             })
     }
 
-    /// Whether it is about findings of a kind.
+    /// Whether the rule applies to findings of a kind.
     fn names_kind(&self, kind: &str) -> bool {
         let is = |name: &str| self.findings.iter().any(|one| one == name);
         is(kind) || kind == SUSPECTED && is(DESTRUCTIVE)
@@ -247,16 +253,22 @@ impl Rule {
             .any(|text| absolute(text, facts).is_some_and(|whole| glob::matches(&whole, path)))
     }
 
-    /// What is wrong with it, if anything; its examples are tried.
+    /// Checks that the rule is valid and that its examples hold.
+    ///
+    /// # Errors
+    /// A description of the fault in the rule.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.why.trim().is_empty() {
-            return Err("`why` says nothing".to_owned());
+            return Err("`why` is empty".to_owned());
         }
         if self.tools.is_empty() && self.is_bare() {
             return Err("is empty: it names no tools, command, paths or findings".to_owned());
         }
         if let Some(word) = self.paths.iter().find_map(|path| unknown_variable(path)) {
-            return Err(format!("`paths` has the variable {word:?}; there are {VARIABLES}"));
+            return Err(format!(
+                "`paths` has the variable {word:?}; the variables are {}",
+                VARIABLES.join(", ")
+            ));
         }
         if self.command.iter().any(OneOf::is_empty) {
             return Err("`command` has an empty word or choice".to_owned());
@@ -266,15 +278,15 @@ impl Rule {
         }
         let about = if self.command.is_empty() { "path" } else { "command" };
         if self.command.is_empty() && self.paths.is_empty() && !self.examples.is_empty() {
-            return Err("`match` needs a `command` or `paths` to try it on".to_owned());
+            return Err("`match` needs a `command` or `paths` to be tested with".to_owned());
         }
         for example in &self.examples {
             if !self.tries(example) {
-                return Err(format!("the {about} {example:?} of `match` is not matched"));
+                return Err(format!("the {about} {example:?} in `match` does not match"));
             }
         }
         match self.counter_examples.iter().find(|example| self.tries(example)) {
-            Some(example) => Err(format!("the {about} {example:?} of `not_match` is matched")),
+            Some(example) => Err(format!("the {about} {example:?} in `not_match` matches")),
             None => Ok(()),
         }
     }
@@ -290,7 +302,7 @@ impl Rule {
         self.begins(&words)
     }
 
-    /// For a denial's `rule`.
+    /// Returns the text for the `rule` field of a denial.
     pub(crate) fn name(&self) -> String {
         format!("rules: {}", self.why)
     }

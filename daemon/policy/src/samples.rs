@@ -1,26 +1,26 @@
-//! Names that a profile hides or protects, to try it by.
+//! Sample names that a profile hides or protects, for testing the profile. Pure: no I/O.
 
 use crate::{
     Profile,
-    names::{Listed, told},
+    names::{PatternList, told},
 };
 use palisade_plan::names::{Kind, Matcher};
 
-/// Names in a workspace, relative to it.
+/// Sample names, relative to the workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Samples {
-    /// A file that is hidden.
+    /// The name of a hidden file.
     pub hidden: Option<String>,
-    /// The same, if the workspace can be written, so that the session could make it.
+    /// The name of a hidden file that the session could create, because the workspace is writable.
     pub made: Option<String>,
-    /// A file that is protected.
+    /// The name of a protected file.
     pub protected: Option<String>,
-    /// One that is, in a directory that is not.
+    /// A protected file in a directory that is not protected.
     pub below: Option<String>,
 }
 
 impl Profile {
-    /// Some name of each kind that the profile has.
+    /// Returns one sample name of each kind that the profile has.
     #[must_use]
     pub fn samples(&self) -> Samples {
         let (hide, protect) = (&self.settings.fs.hide, &self.settings.fs.protect);
@@ -32,12 +32,12 @@ impl Profile {
     }
 }
 
-fn means(lists: &[Listed], path: &str) -> bool {
+fn means(lists: &[PatternList], path: &str) -> bool {
     let matcher = Matcher::new(&told(lists)).unwrap_or_default();
     matcher.covers(path.as_bytes(), Kind::Other).is_some()
 }
 
-fn sample(lists: &[Listed]) -> Option<String> {
+fn sample(lists: &[PatternList]) -> Option<String> {
     let patterns = lists.iter().flat_map(|list| &list.0).map(|said| said.value.0.as_str());
     let mut names = patterns.filter(|text| !text.contains(['!', '[', '\\'])).map(|text| {
         let inside = if text.ends_with('/') { "file" } else { "" };
@@ -72,7 +72,7 @@ mod tests {
     fn patterns_are_filled_in() {
         let listed = |text: &str| {
             let value = crate::names::NameEntry(text.to_owned());
-            vec![Listed(vec![crate::source::Said { value, at: None }])]
+            vec![PatternList(vec![crate::source::WithOrigin { value, at: None }])]
         };
         for (pattern, name) in [
             ("*.pem", "x.pem"),

@@ -1,16 +1,16 @@
-//! The profiles that there are: the built-in ones and those of the operator.
+//! The set of available profiles: the built-in ones and the operator's. Pure: no I/O.
 
 use crate::{
     Owner, Profile, ProfileError, Source, document::Document, examples, keys::nearest,
-    resolve::resolve, written::Written,
+    resolve::resolve, written::ProfileText,
 };
 use palisade_protocol::ToolName;
 use std::{collections::BTreeMap, sync::LazyLock};
 
-/// The profile of a session that names none.
+/// The profile of a session that does not name one.
 pub const DEFAULT: &str = "workspace";
 
-/// What errors and explanations call the file of a built-in profile.
+/// Makes the source of a built-in profile, with the file name that errors and explanations show.
 macro_rules! builtin {
     ($name:literal) => {
         Source {
@@ -22,19 +22,20 @@ macro_rules! builtin {
     };
 }
 
-/// The built-in profiles: name and text. The default comes first.
+/// Returns the name and the text of each built-in profile. The default comes first.
 #[must_use]
 pub fn builtin() -> Vec<(&'static str, &'static str)> {
     BUILTIN.iter().map(|source| (source.name, source.text)).collect()
 }
 
-const BUILTIN: [Source<'static>; 6] = [
+const BUILTIN: [Source<'static>; 7] = [
     builtin!("workspace"),
     builtin!("readonly"),
     builtin!("build"),
     builtin!("guarded"),
     builtin!("strict"),
     builtin!("trusted-net"),
+    builtin!("autonomous"),
 ];
 
 static BUILTINS: LazyLock<Result<ProfileSet, ProfileError>> =
@@ -47,10 +48,10 @@ pub struct ProfileSet {
 }
 
 impl Profile {
-    /// Reads a profile of no special owner that extends the built-in ones at most.
+    /// Parses a profile with no special owner, which may extend built-in profiles only.
     ///
     /// # Errors
-    /// With line and key, if anything in it is unknown, contradictory or out of bounds.
+    /// If a key is unknown, contradictory or out of bounds; the error has the line and the key.
     pub fn parse(name: &str, text: &str) -> Result<Self, ProfileError> {
         let file = format!("{name}.toml");
         let source = Source { name, file: &file, text, owner: Owner::Other };
@@ -60,11 +61,12 @@ impl Profile {
 }
 
 impl ProfileSet {
-    /// The built-in profiles and the given ones, which may extend them and each other. A given one
-    /// does not stand in for another: what `workspace` means is the same on every host.
+    /// Makes a set of the built-in profiles and the given ones, which may extend them and each
+    /// other. A given profile can not replace a built-in one: `workspace` means the same on every
+    /// host.
     ///
     /// # Errors
-    /// If one of them is not a profile, or its name is taken.
+    /// If one of the given texts is not a valid profile, or its name is already used.
     pub fn new<'a>(given: impl IntoIterator<Item = Source<'a>>) -> Result<Self, ProfileError> {
         BUILTINS.clone()?.with(given)
     }
@@ -81,7 +83,7 @@ impl ProfileSet {
                 .map_err(|e| e.to_string().replace("tool name", "profile name"))
                 .map_err(|why| ProfileError::Name { name: source.name.to_owned(), why })?;
             let document = Document::read(source)?;
-            let written = document.values::<Written>()?;
+            let written = document.values::<ProfileText>()?;
             let taken = self.profiles.contains_key(source.name);
             if files.insert(source.name, (document, written)).is_some() || taken {
                 return Err(ProfileError::Duplicate(source.name.to_owned()));
@@ -93,7 +95,8 @@ impl ProfileSet {
                 .parents()
                 .iter()
                 .filter_map(|parent| self.profiles.get(parent))
-                // What is extended is what it says, and not what is enforced while it is observed.
+                // A profile extends what another one says, and not what is enforced while that one
+                // is observed.
                 .map(|profile| &profile.meant().settings)
                 .collect();
             let under = written.under().and_then(|under| self.profiles.get(under)).cloned();
@@ -102,7 +105,7 @@ impl ProfileSet {
             examples::check(&profile)?;
             if let Some(under) = under {
                 if under.observed_under().is_some() {
-                    let why = format!("{:?} is only observed itself", under.name());
+                    let why = format!("{:?} is itself only observed", under.name());
                     return Err(document.wrong("observe", why, "name one that is enforced"));
                 }
                 profile = profile.observed(&under)?;
@@ -112,10 +115,10 @@ impl ProfileSet {
         Ok(self)
     }
 
-    /// A file whose parents are all there; none if no file is left.
+    /// Returns a file all of whose parents are loaded; `None` if no file is left.
     fn next<'a>(
         &self,
-        files: &BTreeMap<&'a str, (Document<'a>, Written)>,
+        files: &BTreeMap<&'a str, (Document<'a>, ProfileText)>,
     ) -> Result<Option<&'a str>, ProfileError> {
         let mut waits = None;
         for (name, (document, written)) in files {
@@ -133,7 +136,7 @@ impl ProfileSet {
                 let known: Vec<&str> = known.collect();
                 let hint = match nearest(parent, known.iter().copied()) {
                     Some(near) => format!("did you mean {near:?}?"),
-                    None => format!("there are {}", known.join(", ")),
+                    None => format!("the profiles are {}", known.join(", ")),
                 };
                 return Err(wrong(format!("there is no profile {parent:?}"), hint));
             }
@@ -148,13 +151,20 @@ impl ProfileSet {
         waits.map_or(Ok(None), Err)
     }
 
-    /// A profile by its name.
+    /// Returns the set without one profile. Profiles that extend it stay in the set.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.profiles.remove(name);
+        self
+    }
+
+    /// Returns a profile by name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Profile> {
         self.profiles.get(name)
     }
 
-    /// All names, sorted.
+    /// Returns all names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.profiles.keys().map(String::as_str)
     }
@@ -173,7 +183,7 @@ mod tests {
         let set = ProfileSet::new([]).unwrap();
         assert_eq!(
             set.names().collect::<Vec<_>>(),
-            ["build", "guarded", "readonly", "strict", "trusted-net", "workspace"]
+            ["autonomous", "build", "guarded", "readonly", "strict", "trusted-net", "workspace"]
         );
         assert_eq!(set.get(DEFAULT).unwrap().name(), "workspace");
         assert_eq!(builtin()[0].0, DEFAULT);
@@ -184,7 +194,7 @@ mod tests {
     fn a_given_profile_is_added_and_can_not_replace_another() {
         let (_, text) = builtin()[0];
         let set = ProfileSet::new([source("mine", text)]).unwrap();
-        assert_eq!(set.names().count(), 7);
+        assert_eq!(set.names().count(), builtin().len() + 1);
         assert_ne!(set.get("mine").unwrap().digest(), set.get("workspace").unwrap().digest());
         for twice in [vec![source("workspace", text)], vec![source("mine", text); 2]] {
             let name = twice[0].name.to_owned();

@@ -1,17 +1,17 @@
-//! What a profile comes to, once it is put together with what it extends.
+//! The settings of a profile, combined with those of the profiles that it extends. Pure: no I/O.
 
 use crate::{
-    access::{Guarding, Reach, Widening, WorkspaceAccess},
+    access::{Guarding, PathAccess, Widening, WorkspaceAccess},
     checkers::Checker,
     entries::{Base, LayerEntry, PathEntry, ToolEntry, VariableEntry},
     example::Example,
     handlers::Handlers,
     jobs::Jobs,
     limits::Limits,
-    names::Listed,
+    names::PatternList,
     net::Net,
     rules::Rule,
-    source::{Origin, Said},
+    source::{Origin, WithOrigin},
     transactions::Transactions,
     who::Who,
 };
@@ -19,60 +19,60 @@ use palisade_protocol::{Ask, Guard};
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 use std::{collections::BTreeMap, path::Path};
 
-/// A whole profile.
+/// The settings of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Settings {
     pub(crate) description: String,
-    /// Which profiles it extends; what they say is in here already.
+    /// The profiles that it extends; their settings are included already.
     #[serde(skip)]
     pub(crate) extends: Vec<String>,
     #[serde(skip)]
     pub(crate) widening: Widening,
     pub(crate) ask: Ask,
-    /// How `bash` is held.
+    /// The guard: how commands of `bash` are checked.
     pub(crate) guard: Guard,
-    pub(crate) fs: Files,
+    pub(crate) fs: FileSettings,
     pub(crate) net: Net,
-    pub(crate) env: Environment,
+    pub(crate) env: EnvironmentSettings,
     pub(crate) limits: Limits,
-    pub(crate) layers: Layers,
-    pub(crate) tools: Tools,
+    pub(crate) layers: LayerSettings,
+    pub(crate) tools: ToolSettings,
     pub(crate) handlers: Handlers,
     pub(crate) transactions: Transactions,
     pub(crate) jobs: Jobs,
-    pub(crate) rules: Vec<Said<Rule>>,
-    /// What `diagnostics` runs.
+    pub(crate) rules: Vec<WithOrigin<Rule>>,
+    /// The checkers that `diagnostics` runs.
     pub(crate) diagnostics: Vec<Checker>,
-    /// Each of them has to let a peer in.
+    /// The conditions for using the profile. A client has to meet each of them.
     pub(crate) who: Vec<Who>,
-    /// They change nothing of what is allowed.
+    /// The profile's own tests. They do not affect what is allowed.
     #[serde(skip)]
     pub(crate) tests: Vec<Example>,
 }
 
-/// What there is of the file system.
+/// The file system settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Files {
-    pub(crate) workspace: Said<WorkspaceAccess>,
+pub(crate) struct FileSettings {
+    pub(crate) workspace: WithOrigin<WorkspaceAccess>,
     pub(crate) allow_delete: bool,
-    /// In the order in which they are mounted.
+    /// The paths that a session can access, in the order in which they are mounted.
     pub(crate) entries: Vec<FileEntry>,
-    /// Names in the workspace that do not exist for the session.
-    pub(crate) hide: Vec<Listed>,
-    /// Names in the workspace that it can not change.
-    pub(crate) protect: Vec<Listed>,
+    /// Names in the workspace that are hidden from the session.
+    pub(crate) hide: Vec<PatternList>,
+    /// Names in the workspace that the session can not change.
+    pub(crate) protect: Vec<PatternList>,
 }
 
-impl Files {
-    /// The directories that `fs.unguarded` names.
+impl FileSettings {
+    /// Returns the directories that `fs.unguarded` lists.
     pub(crate) fn unguarded(&self) -> impl Iterator<Item = &PathEntry> {
         let is = |entry: &&FileEntry| entry.key() == "fs.unguarded";
         self.entries.iter().filter(is).map(|entry| &entry.path)
     }
 }
 
-impl Serialize for Files {
-    /// As a profile would say it: a list for each kind of access.
+impl Serialize for FileSettings {
+    /// Writes the settings as in a profile: one list for each kind of access.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let list = |reach, guarding| {
             let is = move |entry: &&FileEntry| entry.reach == reach && entry.guarding == guarding;
@@ -82,15 +82,15 @@ impl Serialize for Files {
         let mut files = serializer.serialize_struct("Files", 8)?;
         files.serialize_field("workspace", &self.workspace)?;
         files.serialize_field("allow_delete", &self.allow_delete)?;
-        files.serialize_field("execute", &list(Reach::Execute, guarded))?;
-        files.serialize_field("read", &list(Reach::Read, guarded))?;
-        files.serialize_field("write", &list(Reach::Write, guarded))?;
-        files.serialize_field("unguarded", &list(Reach::Write, Guarding::Unguarded))?;
+        files.serialize_field("execute", &list(PathAccess::Execute, guarded))?;
+        files.serialize_field("read", &list(PathAccess::Read, guarded))?;
+        files.serialize_field("write", &list(PathAccess::Write, guarded))?;
+        files.serialize_field("unguarded", &list(PathAccess::Write, Guarding::Unguarded))?;
         for (key, lists) in [("hide", &self.hide), ("protect", &self.protect)] {
             match lists.as_slice() {
                 [] => files.skip_field(key)?,
                 [only] => files.serialize_field(key, only)?,
-                // What one list takes back, another may mean.
+                // Several lists stay separate: an exception in one does not apply to the others.
                 several => files.serialize_field(key, several)?,
             }
         }
@@ -98,60 +98,60 @@ impl Serialize for Files {
     }
 }
 
-/// A file, or a directory with all below it.
+/// A file, or a directory with everything below it, and the access to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileEntry {
     pub(crate) path: PathEntry,
-    pub(crate) reach: Reach,
+    pub(crate) reach: PathAccess,
     pub(crate) guarding: Guarding,
     pub(crate) at: Origin,
 }
 
 impl FileEntry {
-    /// The key that it is said by.
+    /// Returns the profile key that lists the entry.
     pub(crate) fn key(&self) -> &'static str {
         let etc = self.path.base == Base::Root && Path::new(&self.path.rest).starts_with("/etc");
         match (self.reach, self.guarding) {
-            (Reach::Read, _) if etc => "fs.etc",
-            (Reach::Read, _) => "fs.read",
-            (Reach::Execute, _) => "fs.execute",
-            (Reach::Write, Guarding::Guarded) => "fs.write",
-            (Reach::Write, Guarding::Unguarded) => "fs.unguarded",
+            (PathAccess::Read, _) if etc => "fs.etc",
+            (PathAccess::Read, _) => "fs.read",
+            (PathAccess::Execute, _) => "fs.execute",
+            (PathAccess::Write, Guarding::Guarded) => "fs.write",
+            (PathAccess::Write, Guarding::Unguarded) => "fs.unguarded",
         }
     }
 }
 
-/// Variables.
+/// The environment variables of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Environment {
+pub(crate) struct EnvironmentSettings {
     /// The directories of `PATH`.
     pub(crate) path: Vec<PathEntry>,
     /// Variables with their values.
     pub(crate) set: BTreeMap<VariableEntry, String>,
-    /// Variables that the broker hands on from its own environment.
+    /// Variables that the broker passes on from its own environment.
     pub(crate) pass: Vec<VariableEntry>,
-    /// Variables that no call may add.
+    /// Variables that a call can not set.
     pub(crate) deny: Vec<VariableEntry>,
 }
 
-/// Which layers may be missing.
+/// The layers that are required, and those that may be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Layers {
-    /// Never optional, in whatever extends this.
+pub(crate) struct LayerSettings {
+    /// Layers that a profile which extends this one can not make optional.
     pub(crate) required: Vec<LayerEntry>,
     /// Layers that may be missing; every result then says so.
     pub(crate) optional: Vec<LayerEntry>,
 }
 
-/// Which tools there are.
+/// The tools that a session may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Tools {
-    /// Only these; all if absent.
+pub(crate) struct ToolSettings {
+    /// The allowed tools; all tools if absent.
     pub(crate) allow: Option<Vec<ToolEntry>>,
-    /// Not these.
+    /// The denied tools.
     pub(crate) deny: Vec<ToolEntry>,
-    /// These only with their reverse thinking.
+    /// Tools whose calls must include reverse thinking.
     pub(crate) reverse_thinking: Vec<ToolEntry>,
-    /// Provided tools that are what they say of themselves; others get the careful answers.
+    /// Provided tools whose own metadata is trusted. Other provided tools get the strict defaults.
     pub(crate) trust_provided: Vec<ToolEntry>,
 }

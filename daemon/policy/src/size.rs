@@ -1,9 +1,9 @@
-//! Sizes as people write them: `"2 GiB"`, or a plain number of bytes.
+//! Sizes as people write them: `"2 GiB"`, or a plain number of bytes. Pure: no I/O.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
-/// A number of bytes that is not zero.
+/// A nonzero number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(u64);
 
@@ -16,13 +16,13 @@ impl Size {
         Self((n as u64) << 20)
     }
 
-    /// So many GiB.
+    /// Returns a size of `n` GiB.
     #[must_use]
     pub const fn gib(n: u32) -> Self {
         Self((n as u64) << 30)
     }
 
-    /// In bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         self.0
@@ -45,7 +45,7 @@ impl Size {
 }
 
 impl fmt::Display for Size {
-    /// In the largest unit that leaves no rest.
+    /// Writes the size in the largest unit that divides it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B")];
         let whole = |(shift, _): &&(u32, &str)| self.0.trailing_zeros() >= *shift;

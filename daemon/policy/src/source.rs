@@ -1,17 +1,20 @@
-//! Where a profile's text comes from, and where in it something was said. Facts handed in: nothing
-//! is looked up here.
+//! The origin of a profile's text, and source positions in it. The caller supplies both. Pure: no
+//! I/O.
 
 use serde::Serialize;
 use std::fmt;
 
-/// Who could have written a profile's file.
+/// The users that could have written a profile's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// It came with the program.
+    /// The profile is part of the program.
     Builtin,
-    /// Root alone: the file and its directory are root's, and nobody else may write either.
+    /// Root only: root owns the file and its directory, and nobody else may write either.
     Root,
-    /// Somebody else too.
+    /// The user who runs the daemon that reads the file. It can only grant what that user may do
+    /// anyway.
+    Own,
+    /// Other users could have written the file.
     Other,
 }
 
@@ -19,31 +22,31 @@ impl Owner {
     /// Whether a profile of this owner may widen what it extends.
     pub(crate) const fn may_widen(self) -> bool {
         match self {
-            Self::Builtin | Self::Root => true,
+            Self::Builtin | Self::Root | Self::Own => true,
             Self::Other => false,
         }
     }
 }
 
-/// A profile's text, with what is known of it.
+/// A profile's text, with its name, file and owner.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
     /// The profile's name.
     pub name: &'a str,
     /// The file, as errors and explanations name it.
     pub file: &'a str,
-    /// What is in it.
+    /// The contents of the file.
     pub text: &'a str,
-    /// Who could have written it.
+    /// The users that could have written the file.
     pub owner: Owner,
 }
 
-/// The place in a profile's file where something is said.
+/// A position in a profile's file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Origin {
-    /// The profile.
+    /// The name of the profile.
     pub profile: String,
-    /// Its file.
+    /// The file of the profile.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
@@ -57,16 +60,16 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value and where it was said; none for a default.
+/// A value and the position where it is written; no position for a default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Said<T> {
+pub(crate) struct WithOrigin<T> {
     pub(crate) value: T,
     #[serde(skip)]
     pub(crate) at: Option<Origin>,
 }
 
-impl<T> Said<T> {
+impl<T> WithOrigin<T> {
     pub(crate) const fn default(value: T) -> Self {
         Self { value, at: None }
     }

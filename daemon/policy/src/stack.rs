@@ -1,17 +1,19 @@
-//! Stacking: what several profiles allow together is what each of them allows. Nothing here can
-//! widen, and no deny is lost.
+//! Combines profiles: together they allow only what each of them allows. Nothing here can widen,
+//! and no denial is lost. Pure: no I/O.
 
 use crate::{
-    access::{Guarding, Reach},
+    access::{Guarding, PathAccess},
     entries::PathEntry,
     handlers::Handlers,
     names,
     rules::{Rule, Verdict},
-    settings::{Environment, FileEntry, Files, Layers, Settings, Tools},
-    source::Said,
+    settings::{
+        EnvironmentSettings, FileEntry, FileSettings, LayerSettings, Settings, ToolSettings,
+    },
+    source::WithOrigin,
 };
 
-/// What both allow.
+/// Returns the settings that allow only what both profiles allow.
 pub(crate) fn both(a: &Settings, b: &Settings) -> Settings {
     let fs = files(&a.fs, &b.fs);
     Settings {
@@ -36,52 +38,56 @@ pub(crate) fn both(a: &Settings, b: &Settings) -> Settings {
     }
 }
 
-/// What holds while a profile is observed under a base: the base's files, network and tools, and all
-/// that either denies by name, asks or bounds.
+/// Returns the settings that are enforced while a profile is observed under a base. Files, network
+/// and tools are those of the base. Denials by name, approvals and limits are those of both.
 pub(crate) fn observed(base: &Settings, meant: &Settings) -> Settings {
     let both = both(base, meant);
     Settings {
         description: meant.description.clone(),
         extends: meant.extends.clone(),
         widening: meant.widening,
-        fs: Files {
+        fs: FileSettings {
             workspace: base.fs.workspace.clone(),
             allow_delete: base.fs.allow_delete,
             entries: base.fs.entries.clone(),
             ..both.fs
         },
         net: base.net.clone(),
-        tools: Tools { allow: base.tools.allow.clone(), ..both.tools },
+        tools: ToolSettings { allow: base.tools.allow.clone(), ..both.tools },
         diagnostics: meant.diagnostics.clone(),
         ..both
     }
 }
 
-/// What is allowed at a path: the innermost mount says whether it can be changed, and Landlock
-/// adds up what all that lie over it let be read and run.
-pub(crate) fn reach(files: &Files, path: &PathEntry) -> Option<Reach> {
+/// Returns the access to a path. The innermost mount decides whether it is writable. Landlock adds
+/// up the read and execute rights of all entries that cover it.
+pub(crate) fn reach(files: &FileSettings, path: &PathEntry) -> Option<PathAccess> {
     let workspace = PathEntry::workspace();
     let own = workspace.covers(path).then(|| (0, files.workspace.value.reach()));
     let covering = files.entries.iter().filter(|entry| entry.path.covers(path));
     let over: Vec<_> = covering.map(|entry| (entry.path.depth(), entry.reach)).chain(own).collect();
     let (_, innermost) = *over.iter().max()?;
     let most = over.iter().map(|(_, reach)| *reach).max()?;
-    Some(if innermost == Reach::Write { Reach::Write } else { most.min(Reach::Execute) })
+    Some(if innermost == PathAccess::Write {
+        PathAccess::Write
+    } else {
+        most.min(PathAccess::Execute)
+    })
 }
 
-/// Whether a profile says of a path that can be changed that no transaction holds that back.
-pub(crate) fn guarding(files: &Files, path: &PathEntry) -> Guarding {
+/// Returns the protection of a path by transactions, according to the innermost entry.
+pub(crate) fn guarding(files: &FileSettings, path: &PathEntry) -> Guarding {
     let covering = files.entries.iter().filter(|entry| entry.path.covers(path));
     let innermost = covering.max_by_key(|entry| (entry.path.depth(), entry.reach));
     innermost.map_or(Guarding::Guarded, |entry| entry.guarding)
 }
 
-/// Entries without which something else would be allowed.
-pub(crate) fn needed(files: &Files, entries: Vec<FileEntry>) -> Vec<FileEntry> {
-    let all = Files { entries, ..files.clone() };
+/// Returns the entries that change what is allowed, without the redundant ones.
+pub(crate) fn needed(files: &FileSettings, entries: Vec<FileEntry>) -> Vec<FileEntry> {
+    let all = FileSettings { entries, ..files.clone() };
     let mut order: Vec<usize> = (0..all.entries.len()).collect();
     order.sort_by_key(|number| all.entries.get(*number).map(|entry| entry.path.depth()));
-    let mut kept = Files { entries: Vec::new(), ..files.clone() };
+    let mut kept = FileSettings { entries: Vec::new(), ..files.clone() };
     let mut numbers = Vec::new();
     for number in order {
         let Some(entry) = all.entries.get(number) else { continue };
@@ -97,8 +103,9 @@ pub(crate) fn needed(files: &Files, entries: Vec<FileEntry>) -> Vec<FileEntry> {
     found.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// At each path that either names, the lesser of what the two allow there.
-pub(crate) fn files(a: &Files, b: &Files) -> Files {
+/// Returns the common access of two profiles: at each path that either lists, the lesser of the
+/// two.
+pub(crate) fn files(a: &FileSettings, b: &FileSettings) -> FileSettings {
     let workspace =
         if a.workspace.value <= b.workspace.value { &a.workspace } else { &b.workspace };
     let mut entries = Vec::new();
@@ -107,16 +114,17 @@ pub(crate) fn files(a: &Files, b: &Files) -> Files {
     {
         if let (Some(own), Some(most)) = (reach(one, &entry.path), reach(other, &entry.path)) {
             let reach = own.min(most);
-            // One that says nothing of it lets everything take effect at once, or has no such entry.
+            // The other profile either has no guard, so changes take effect at once, or has no such
+            // entry.
             let said = [one, other].map(|files| guarding(files, &entry.path));
             let guarding = match reach {
-                Reach::Write if said.contains(&Guarding::Unguarded) => Guarding::Unguarded,
-                Reach::Read | Reach::Execute | Reach::Write => Guarding::Guarded,
+                PathAccess::Write if said.contains(&Guarding::Unguarded) => Guarding::Unguarded,
+                PathAccess::Read | PathAccess::Execute | PathAccess::Write => Guarding::Guarded,
             };
             entries.push(FileEntry { reach, guarding, ..entry.clone() });
         }
     }
-    let mut both = Files {
+    let mut both = FileSettings {
         workspace: workspace.clone(),
         allow_delete: a.allow_delete && b.allow_delete,
         entries: Vec::new(),
@@ -127,7 +135,7 @@ pub(crate) fn files(a: &Files, b: &Files) -> Files {
     both
 }
 
-fn environment(a: &Environment, b: &Environment) -> Environment {
+fn environment(a: &EnvironmentSettings, b: &EnvironmentSettings) -> EnvironmentSettings {
     let deny = union(&a.deny, &b.deny);
     let mut set = a.set.clone();
     set.extend(b.set.clone());
@@ -135,22 +143,22 @@ fn environment(a: &Environment, b: &Environment) -> Environment {
     let mut pass = common(&a.pass, &b.pass);
     pass.retain(|name| !deny.contains(name));
     let path = if b.path.is_empty() { a.path.clone() } else { b.path.clone() };
-    Environment { path, set, pass, deny }
+    EnvironmentSettings { path, set, pass, deny }
 }
 
-fn layers(a: &Layers, b: &Layers) -> Layers {
+fn layers(a: &LayerSettings, b: &LayerSettings) -> LayerSettings {
     let required = union(&a.required, &b.required);
     let mut optional = common(&a.optional, &b.optional);
     optional.retain(|layer| !required.contains(layer));
-    Layers { required, optional }
+    LayerSettings { required, optional }
 }
 
-fn tools(a: &Tools, b: &Tools) -> Tools {
+fn tools(a: &ToolSettings, b: &ToolSettings) -> ToolSettings {
     let allow = match (&a.allow, &b.allow) {
         (Some(a), Some(b)) => Some(common(a, b)),
         (one, other) => one.clone().or_else(|| other.clone()),
     };
-    Tools {
+    ToolSettings {
         allow,
         deny: union(&a.deny, &b.deny),
         reverse_thinking: union(&a.reverse_thinking, &b.reverse_thinking),
@@ -170,16 +178,18 @@ fn handlers(a: &Handlers, b: &Handlers) -> Handlers {
     }
 }
 
-/// A rule that allows holds only if both have it; one that asks or denies, if either has.
-fn rules(a: &[Said<Rule>], b: &[Said<Rule>]) -> Vec<Said<Rule>> {
-    let has = |rules: &[Said<Rule>], rule: &Rule| rules.iter().any(|other| other.value.same(rule));
+/// Combines two lists of rules. An allow rule applies only if both have it; an ask or deny rule, if
+/// either has it.
+fn rules(a: &[WithOrigin<Rule>], b: &[WithOrigin<Rule>]) -> Vec<WithOrigin<Rule>> {
+    let has =
+        |rules: &[WithOrigin<Rule>], rule: &Rule| rules.iter().any(|other| other.value.same(rule));
     let first = a.iter().filter(|rule| rule.value.verdict > Verdict::Allow || has(b, &rule.value));
     let second =
         b.iter().filter(|rule| rule.value.verdict > Verdict::Allow && !has(a, &rule.value));
     first.chain(second).cloned().collect()
 }
 
-/// What is in either.
+/// Returns the items that are in either list.
 pub(crate) fn union<T: Clone + PartialEq>(a: &[T], b: &[T]) -> Vec<T> {
     let more = b.iter().filter(|item| !a.contains(item));
     a.iter().chain(more).cloned().collect()

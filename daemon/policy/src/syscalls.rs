@@ -1,39 +1,39 @@
-//! The list of system calls as data: each with its group, its reason, and what becomes of it.
+//! The list of system calls as data: each with its group, its reason and its action. Pure: no I/O.
 
 use crate::numbers::number;
 use palisade_plan::{Compare, Condition, SyscallAction, SyscallRule};
 use serde::Deserialize;
 use std::{collections::BTreeSet, sync::LazyLock};
 
-/// Why a text is not a list of system calls.
+/// The reason why a text is not a valid list of system calls.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SyscallError {
-    /// Not TOML, or a key is unknown or missing.
+    /// The text is not TOML, or a key is unknown or missing.
     #[error("{0}")]
     Text(String),
-    /// Nothing would be allowed.
+    /// The list is empty, so nothing would be allowed.
     #[error("it is empty")]
     Empty,
-    /// An entry without a reason.
+    /// An entry has no reason.
     #[error("{0} has no reason: say why it is there")]
     NoReason(String),
-    /// No such system call on this architecture.
-    #[error("no system call is called {0:?}")]
+    /// No system call has this name on this architecture.
+    #[error("there is no system call {0:?}")]
     Unknown(String),
-    /// Two entries for one call.
-    #[error("{0} is there twice")]
+    /// Two entries have the same name.
+    #[error("{0} is listed twice")]
     Duplicate(String),
-    /// An entry for a network that takes the place of none.
+    /// An entry for one network mode has no general entry that it replaces.
     #[error("{0} is there for a network and not for the others")]
     Stray(String),
-    /// A clause or an action that makes no sense.
+    /// A clause or an action is invalid.
     #[error("{call}: {clause:?} {why}")]
     Clause {
-        /// Of which call.
+        /// The system call.
         call: String,
-        /// As it stands there.
+        /// The clause as it is written.
         clause: String,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         why: &'static str,
     },
 }
@@ -41,25 +41,25 @@ pub enum SyscallError {
 /// One system call of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyscallEntry {
-    /// Its name.
+    /// The name of the system call.
     pub name: String,
-    /// What it has to do with.
+    /// The group that the system call belongs to.
     pub group: String,
-    /// Why it is allowed, or not.
+    /// The reason why the system call is allowed or refused.
     pub why: String,
-    /// Clauses on its arguments, as they are written; the first that holds decides.
+    /// Conditions on its arguments, as they are written; the first match decides.
     pub when: Vec<String>,
-    /// If none does: `allow`, or the name of an error.
+    /// The action if no condition matches: `allow`, or the name of an error.
     pub otherwise: String,
-    /// What becomes of it.
+    /// The filter rule that follows from the entry.
     pub rule: SyscallRule,
 }
 
-/// A list of system calls. What is not in it does not exist (`ENOSYS`).
+/// A list of system calls. A call that is not in the list fails with `ENOSYS`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyscallList {
     entries: Vec<SyscallEntry>,
-    /// What takes the place of entries in the host's network.
+    /// Entries that replace others for sessions in the host's network.
     on_ports: Vec<SyscallEntry>,
 }
 
@@ -74,7 +74,7 @@ struct ListText {
 #[serde(deny_unknown_fields)]
 struct GroupText {
     name: String,
-    /// For sessions in this network alone, in place of what stands elsewhere.
+    /// The network mode that the group is for; its entries replace the general ones.
     network: Option<NetworkText>,
     calls: Vec<CallText>,
 }
@@ -91,10 +91,10 @@ struct CallText {
     name: String,
     #[serde(default)]
     why: String,
-    /// `arg1 & 0o6000 != 0 and arg0 == 1 -> EPERM`: the first that holds decides.
+    /// Clauses such as `arg1 & 0o6000 != 0 and arg0 == 1 -> EPERM`; the first match decides.
     #[serde(default)]
     when: Vec<String>,
-    /// If none does.
+    /// The action if no clause matches.
     otherwise: Option<String>,
 }
 
@@ -102,19 +102,19 @@ static BUILTIN: LazyLock<Result<SyscallList, SyscallError>> =
     LazyLock::new(|| SyscallList::parse(include_str!("../../profiles/syscalls.toml")));
 
 impl SyscallList {
-    /// The list that every profile has.
+    /// Returns the built-in list, which every profile uses.
     ///
     /// # Errors
-    /// If the list that was built in is broken; a test of this crate shows that it is not.
+    /// If the built-in list is invalid; a test of this crate shows that it is valid.
     pub fn builtin() -> Result<&'static Self, SyscallError> {
         BUILTIN.as_ref().map_err(Clone::clone)
     }
 
-    /// Reads a list.
+    /// Parses a list.
     ///
     /// # Errors
-    /// If it is empty, names a call twice or one that does not exist, has a clause that can not
-    /// be understood, or an entry without a reason.
+    /// If the list is empty, or an entry is a duplicate, names no system call, has an invalid
+    /// clause or has no reason.
     pub fn parse(text: &str) -> Result<Self, SyscallError> {
         let list: ListText = toml::from_str(text).map_err(|e| SyscallError::Text(e.to_string()))?;
         let (mut entries, mut on_ports) = (Vec::new(), Vec::new());
@@ -147,7 +147,7 @@ impl SyscallList {
         }
     }
 
-    /// The list of sessions in the host's network.
+    /// Returns the list for sessions in the host's network.
     #[must_use]
     pub fn on_ports(&self) -> Self {
         let instead = |entry: &SyscallEntry| {
@@ -157,13 +157,13 @@ impl SyscallList {
         Self { entries: self.entries.iter().map(instead).collect(), on_ports: Vec::new() }
     }
 
-    /// Its entries, in the order of the text.
+    /// Returns the entries in the order of the text.
     #[must_use]
     pub fn entries(&self) -> &[SyscallEntry] {
         &self.entries
     }
 
-    /// Its rules, for a plan, by number.
+    /// Returns the filter rules for a plan, sorted by number.
     #[must_use]
     pub fn rules(&self) -> Vec<SyscallRule> {
         let mut rules: Vec<_> = self.entries.iter().map(|entry| entry.rule.clone()).collect();
@@ -194,7 +194,7 @@ fn clause(text: &str) -> Result<(Vec<Condition>, SyscallAction), &'static str> {
     Ok((conditions, action(result.trim())?))
 }
 
-/// `arg2 & 0x20000000 != 0`, or with `wide` in front for all 64 bits.
+/// Parses a condition: `arg2 & 0x20000000 != 0`, or with `wide` in front for all 64 bits.
 fn condition(text: &str) -> Result<Condition, &'static str> {
     let text = text.trim();
     let (wide, text) = text.strip_prefix("wide ").map_or((false, text), |rest| (true, rest));
@@ -228,7 +228,7 @@ fn integer(text: &str) -> Result<u64, &'static str> {
         Some("0o") => (8, &text[2..]),
         Some(_) | None => (10, text),
     };
-    u64::from_str_radix(digits, radix).map_err(|_| "has a number that is none")
+    u64::from_str_radix(digits, radix).map_err(|_| "has an invalid number")
 }
 
 fn action(text: &str) -> Result<SyscallAction, &'static str> {

@@ -1,40 +1,55 @@
-//! What a profile says of transactions: which effects of a command are asked about before they
-//! count, and which never are. Pure.
+//! A profile's `[transactions]` settings: which effects of a command need approval before they are
+//! committed, and which never do. Pure: no I/O.
 
 use crate::{access::Widening, rules::glob, size::Size};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 
-/// Whether a kind of effect is asked about.
+/// The need for approval of a kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Held {
+pub(crate) enum ApprovalNeed {
     Allow,
     Ask,
 }
 
-/// `[transactions]`.
+/// The profile section `[transactions]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Transactions {
-    /// What was there before and is gone.
-    pub(crate) deletions: Held,
-    /// What was there before and has other contents.
-    pub(crate) replacements: Held,
-    /// More entries than this are asked about, whatever happens to them.
+    /// The need for approval of deletions of files that existed before.
+    pub(crate) deletions: ApprovalNeed,
+    /// The need for approval of changes to the contents of files that existed before.
+    pub(crate) replacements: ApprovalNeed,
+    /// The number of changed entries above which a change set needs approval.
     pub(crate) most_files: NonZeroU64,
-    /// More bytes than this are asked about.
+    /// The number of changed bytes above which a change set needs approval.
     pub(crate) most_bytes: Size,
-    /// What may come and go unasked.
+    /// The decision about a loss that nobody reviews.
+    pub(crate) unreviewed: Unreviewed,
+    /// The number of files in ignored directories that a session may delete or replace without
+    /// approval.
+    pub(crate) unasked_files: u64,
+    /// The number of bytes in such files.
+    pub(crate) unasked_bytes: Size,
+    /// Paths that may be created, changed and deleted without approval.
     pub(crate) noise: Vec<Noise>,
-    /// What may be written over unasked, but not be deleted.
-    pub(crate) rewritten: Vec<Noise>,
-    /// Where what a command writes is kept until it counts.
+    /// The storage for what a command writes, until it is committed.
     pub(crate) upper: Upper,
-    /// What is on the disk before it counts.
+    /// The data that is flushed to disk before a commit.
     pub(crate) durable: Durable,
 }
 
-/// Where what a command writes is kept until it counts.
+/// The decision about a loss that nobody reviews.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Unreviewed {
+    /// The loss is committed.
+    Allow,
+    /// The loss is committed if undo can restore it, and denied otherwise. Plants are denied.
+    Undoable,
+}
+
+/// The storage for what a command writes, until it is committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Upper {
@@ -42,7 +57,7 @@ pub(crate) enum Upper {
     Disk,
 }
 
-/// What is on the disk before it counts.
+/// The data that is flushed to disk before a commit: none, replaced files only, or new files too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Durable {
@@ -51,7 +66,8 @@ pub(crate) enum Durable {
     All,
 }
 
-/// A path below the workspace, at any depth; with a slash at its end all that is below it too.
+/// A path pattern below the workspace, at any depth. With a trailing slash it matches a directory
+/// and everything below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct Noise(String);
@@ -69,7 +85,7 @@ impl TryFrom<String> for Noise {
             return wrong("has an empty name, `.` or `..` in it");
         }
         if body.chars().all(|letter| matches!(letter, '*' | '/')) {
-            return wrong("is everything: then nothing would be asked about");
+            return wrong("matches everything, so nothing would need approval");
         }
         Ok(Self(text))
     }
@@ -82,51 +98,59 @@ impl From<Noise> for String {
 }
 
 impl Noise {
-    /// As it is written.
+    /// Returns the pattern as it is written.
     pub(crate) fn shown(&self) -> String {
         self.0.clone()
     }
 
-    /// Whether it is about a path, which is relative to the workspace.
-    fn is(&self, path: &[u8]) -> bool {
-        match self.0.strip_suffix('/') {
-            None => glob::matches(format!("**/{}", self.0).as_bytes(), path),
-            Some(directory) => glob::matches(format!("**/{directory}/**").as_bytes(), path),
-        }
+    /// Whether the pattern matches a path, which is relative to the workspace. A pattern for a
+    /// directory matches directories and their contents, but never a file of that name.
+    fn is(&self, path: &[u8], is_directory: bool) -> bool {
+        let Some(directory) = self.0.strip_suffix('/') else {
+            return glob::matches(format!("**/{}", self.0).as_bytes(), path);
+        };
+        let above = || path.iter().rposition(|byte| *byte == b'/').and_then(|end| path.get(..end));
+        let directories = if is_directory { Some(path) } else { above() };
+        let pattern = format!("**/{directory}/**");
+        directories.is_some_and(|path| glob::matches(pattern.as_bytes(), path))
     }
 }
 
 impl Default for Transactions {
     fn default() -> Self {
         Self {
-            deletions: Held::Ask,
-            replacements: Held::Ask,
+            deletions: ApprovalNeed::Ask,
+            replacements: ApprovalNeed::Ask,
             most_files: NonZeroU64::MIN.saturating_add(9_999),
             most_bytes: Size::gib(1),
+            unreviewed: Unreviewed::Allow,
+            unasked_files: 1000,
+            unasked_bytes: Size::mib(16),
             noise: Vec::new(),
-            rewritten: Vec::new(),
             upper: Upper::Memory,
             durable: Durable::Replaced,
         }
     }
 }
 
-/// `[transactions]` as it is written.
+/// The section `[transactions]` as it is written in a profile.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct TransactionsText {
-    deletions: Option<Held>,
-    replacements: Option<Held>,
+    deletions: Option<ApprovalNeed>,
+    replacements: Option<ApprovalNeed>,
     most_files: Option<NonZeroU64>,
     most_bytes: Option<Size>,
+    unreviewed: Option<Unreviewed>,
+    unasked_files: Option<u64>,
+    unasked_bytes: Option<Size>,
     noise: Option<Vec<Noise>>,
-    rewritten: Option<Vec<Noise>>,
     upper: Option<Upper>,
     durable: Option<Durable>,
 }
 
 impl Transactions {
-    /// What both let pass.
+    /// Combines two profiles: only what both allow without approval.
     pub(crate) fn stricter(&self, other: &Self) -> Self {
         let common = |a: &[Noise], b: &[Noise]| -> Vec<Noise> {
             a.iter().filter(|noise| b.contains(noise)).cloned().collect()
@@ -136,14 +160,16 @@ impl Transactions {
             replacements: self.replacements.max(other.replacements),
             most_files: self.most_files.min(other.most_files),
             most_bytes: self.most_bytes.min(other.most_bytes),
+            unreviewed: self.unreviewed.max(other.unreviewed),
+            unasked_files: self.unasked_files.min(other.unasked_files),
+            unasked_bytes: self.unasked_bytes.min(other.unasked_bytes),
             noise: common(&self.noise, &other.noise),
-            rewritten: common(&self.rewritten, &other.rewritten),
             upper: self.upper.max(other.upper),
             durable: self.durable.max(other.durable),
         }
     }
 
-    /// How transactions are kept.
+    /// Returns the transaction settings of a launch plan.
     pub(crate) const fn kept(&self) -> palisade_plan::Transactions {
         palisade_plan::Transactions {
             upper: match self.upper {
@@ -158,7 +184,8 @@ impl Transactions {
         }
     }
 
-    /// What is written in place of what was; or the first key that is laxer, unless it may be.
+    /// Applies a profile's own `[transactions]` section on top of this one. Returns the first key
+    /// that is laxer, if the profile may not widen.
     pub(crate) fn with(
         &self,
         text: TransactionsText,
@@ -169,15 +196,17 @@ impl Transactions {
             replacements: text.replacements.unwrap_or(self.replacements),
             most_files: text.most_files.unwrap_or(self.most_files),
             most_bytes: text.most_bytes.unwrap_or(self.most_bytes),
+            unreviewed: text.unreviewed.unwrap_or(self.unreviewed),
+            unasked_files: text.unasked_files.unwrap_or(self.unasked_files),
+            unasked_bytes: text.unasked_bytes.unwrap_or(self.unasked_bytes),
             noise: text.noise.unwrap_or_else(|| self.noise.clone()),
-            rewritten: text.rewritten.unwrap_or_else(|| self.rewritten.clone()),
             upper: text.upper.unwrap_or(self.upper),
             durable: text.durable.unwrap_or(self.durable),
         };
         if widening == Widening::Yes {
             return Ok(new);
         }
-        let asks = "asks less than what the profile extends";
+        let asks = "asks for approval less often than the extended profile";
         let more = |own: &[Noise], base: &[Noise]| {
             own.iter().find(|noise| !base.contains(noise)).map(Noise::shown)
         };
@@ -193,23 +222,27 @@ impl Transactions {
         if new.most_bytes > self.most_bytes {
             return Err(("transactions.most_bytes", asks.to_owned()));
         }
-        if let Some(noise) = more(&new.noise, &self.noise) {
-            return Err(("transactions.noise", format!("has {noise:?}, which is asked about")));
+        if new.unreviewed < self.unreviewed {
+            return Err(("transactions.unreviewed", asks.to_owned()));
         }
-        if let Some(noise) = more(&new.rewritten, &self.rewritten) {
-            return Err(("transactions.rewritten", format!("has {noise:?}, which is asked about")));
+        if new.unasked_files > self.unasked_files {
+            return Err(("transactions.unasked_files", asks.to_owned()));
+        }
+        if new.unasked_bytes > self.unasked_bytes {
+            return Err(("transactions.unasked_bytes", asks.to_owned()));
+        }
+        if let Some(noise) = more(&new.noise, &self.noise) {
+            return Err((
+                "transactions.noise",
+                format!("has {noise:?}, which needs approval in the extended profile"),
+            ));
         }
         Ok(new)
     }
 
-    /// Whether what becomes of a path, which is relative to the workspace, is never asked about.
-    pub(crate) fn is_noise(&self, path: &[u8]) -> bool {
-        self.noise.iter().any(|noise| noise.is(path))
-    }
-
-    /// Whether a path may be written over unasked.
-    pub(crate) fn is_rewritten(&self, path: &[u8]) -> bool {
-        self.rewritten.iter().any(|noise| noise.is(path))
+    /// Whether a path, relative to the workspace, is noise: changes to it never need approval.
+    pub(crate) fn is_noise(&self, path: &[u8], is_directory: bool) -> bool {
+        self.noise.iter().any(|noise| noise.is(path, is_directory))
     }
 }
 
@@ -223,20 +256,22 @@ mod tests {
 
     #[test]
     fn noise_is_at_any_depth() {
-        for (pattern, path, expected) in [
-            ("target/", "target", true),
-            ("target/", "target/debug/x", true),
-            ("target/", "a/b/target/x", true),
-            ("target/", "targets/x", false),
-            ("*.pyc", "a/b.pyc", true),
-            ("*.pyc", "a/b.pyc/c", false),
-            (".git/index", ".git/index", true),
-            (".git/index", "sub/.git/index", true),
-            (".git/index", ".git/index/x", false),
-            (".git/refs/", ".git/refs/heads/main", true),
-            (".git/refs/", ".git", false),
+        for (pattern, path, is_directory, expected) in [
+            ("target/", "target", true, true),
+            ("target/", "target", false, false),
+            ("target/", "src/target", false, false),
+            ("target/", "target/debug/x", false, true),
+            ("target/", "a/b/target/x", false, true),
+            ("target/", "targets/x", false, false),
+            ("*.pyc", "a/b.pyc", false, true),
+            ("*.pyc", "a/b.pyc/c", false, false),
+            ("a/b", "a/b", false, true),
+            ("a/b", "sub/a/b", false, true),
+            ("a/b/", "sub/a/b", true, true),
+            ("a/b/", "sub/a", true, false),
         ] {
-            assert_eq!(noise(pattern).is(path.as_bytes()), expected, "{pattern} {path}");
+            let noise = noise(pattern);
+            assert_eq!(noise.is(path.as_bytes(), is_directory), expected, "{pattern} {path}");
         }
     }
 
@@ -250,12 +285,12 @@ mod tests {
     #[test]
     fn a_stack_lets_pass_what_both_do() {
         let lax = Transactions {
-            deletions: Held::Allow,
+            deletions: ApprovalNeed::Allow,
             noise: vec![noise("a/"), noise("b/")],
             ..Transactions::default()
         };
         let strict = Transactions { noise: vec![noise("b/")], ..Transactions::default() };
         let both = lax.stricter(&strict);
-        assert_eq!((both.deletions, both.noise), (Held::Ask, vec![noise("b/")]));
+        assert_eq!((both.deletions, both.noise), (ApprovalNeed::Ask, vec![noise("b/")]));
     }
 }

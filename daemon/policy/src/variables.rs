@@ -1,27 +1,30 @@
-//! Names of variables, and those that are never passed on.
+//! Names of environment variables, and the list of those that are never passed on. Pure: no I/O.
 
 use crate::planning::error::PlanError;
 use serde::Deserialize;
-use std::sync::LazyLock;
+use std::{
+    path::{Component, Path},
+    sync::LazyLock,
+};
 
-/// Why there is no environment.
+/// The reason why no environment could be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
-    /// Not a name that a shell takes.
+    /// The name is not valid in a shell.
     #[error("{0:?} is not a variable's name: letters, digits and '_', not beginning with a digit")]
     Name(String),
-    /// A value with a NUL in it would end there.
+    /// The value contains a NUL, and would end there.
     #[error("the value of {0} has a NUL in it")]
     Nul(String),
-    /// A variable that makes programs run or load other code.
-    #[error("the variable {name} is not passed on: {why}")]
+    /// The variable makes programs run or load other code.
+    #[error("the variable {name} may not be set: {why}")]
     Refused {
-        /// Which.
+        /// The name of the variable.
         name: String,
-        /// What it does.
+        /// The effect of the variable.
         why: String,
     },
-    /// The list of refused variables is broken, so none can be told to be harmless.
+    /// The list of refused variables is invalid, so no variable is known to be harmless.
     #[error("the list of refused variables: {0}")]
     List(String),
     /// A directory of `PATH` can not be resolved.
@@ -38,9 +41,37 @@ struct RefusedList {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RefusedName {
-    /// A `*` at the end stands for anything.
+    /// The name of the variable; a trailing `*` matches any suffix.
     name: String,
     why: String,
+    /// The values with which the variable is harmless.
+    #[serde(default)]
+    values: Vec<String>,
+    /// Whether the variable is harmless if every directory in it is in the workspace.
+    #[serde(default)]
+    workspace: bool,
+    /// Whether a call with the variable is refused, because without it the command would act on
+    /// something else.
+    #[serde(default)]
+    refuse: bool,
+}
+
+/// A variable that a program does not get, although its call sets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOutVariable {
+    /// The name of the variable.
+    pub name: String,
+    /// The effect that it would have.
+    pub why: String,
+}
+
+/// The treatment of a call that sets an unwanted variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnwantedVariable {
+    /// The program runs without it.
+    LeaveOut(&'static str),
+    /// The call is refused.
+    Refuse(&'static str),
 }
 
 static REFUSED: LazyLock<Result<RefusedList, String>> =
@@ -57,7 +88,7 @@ fn parse(text: &str) -> Result<RefusedList, String> {
     }
 }
 
-/// Whether a name is one that a shell takes.
+/// Refuses a name that is not valid in a shell.
 pub(crate) fn variable_name(name: &str) -> Result<(), EnvironmentError> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.chars().all(word) && !name.starts_with(|c: char| c.is_ascii_digit()) && !name.is_empty()
@@ -67,19 +98,48 @@ pub(crate) fn variable_name(name: &str) -> Result<(), EnvironmentError> {
     Err(EnvironmentError::Name(name.to_owned()))
 }
 
-/// Whether a variable makes programs run or load other code.
-pub(crate) fn refused(name: &str) -> Result<(), EnvironmentError> {
+/// Returns the entry of a variable that makes programs run or load other code.
+fn listed(name: &str) -> Result<Option<&'static RefusedName>, EnvironmentError> {
     let list = REFUSED.as_ref().map_err(|why| EnvironmentError::List(why.clone()))?;
-    let found = list.refused.iter().find(|entry| match entry.name.strip_suffix('*') {
+    Ok(list.refused.iter().find(|entry| match entry.name.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => name == entry.name,
-    });
-    match found {
+    }))
+}
+
+/// Refuses a variable that makes programs run or load other code, whatever its value.
+pub(crate) fn refused(name: &str) -> Result<(), EnvironmentError> {
+    match listed(name)? {
         Some(entry) => {
             Err(EnvironmentError::Refused { name: name.to_owned(), why: entry.why.clone() })
         }
         None => Ok(()),
     }
+}
+
+/// Says what happens to a call that gives a variable this value; `None` if the program gets it.
+pub(crate) fn unwanted(
+    name: &str,
+    value: &str,
+    workspace: &Path,
+) -> Result<Option<UnwantedVariable>, EnvironmentError> {
+    let Some(entry) = listed(name)? else { return Ok(None) };
+    let inside = || entry.workspace && value.split(':').all(|path| is_inside(path, workspace));
+    if entry.values.iter().any(|harmless| harmless == value) || inside() {
+        return Ok(None);
+    }
+    Ok(Some(match entry.refuse {
+        true => UnwantedVariable::Refuse(&entry.why),
+        false => UnwantedVariable::LeaveOut(&entry.why),
+    }))
+}
+
+/// Whether the text of a path leads into the workspace. A relative path starts in the command's
+/// directory. Where links lead is not looked at: the kernel confines the program.
+fn is_inside(path: &str, workspace: &Path) -> bool {
+    let path = Path::new(path);
+    let climbs = path.components().any(|part| part == Component::ParentDir);
+    !climbs && (path.is_relative() || path.starts_with(workspace))
 }
 
 #[cfg(test)]

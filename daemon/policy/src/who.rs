@@ -1,9 +1,9 @@
-//! Who may use a profile.
+//! The users that may use a profile. Pure: no I/O.
 
 use crate::entries::UnitEntry;
 use serde::{Deserialize, Serialize};
 
-/// `[who]`.
+/// The profile section `[who]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 #[derive(Default)]

@@ -1,4 +1,5 @@
-//! What a profile's file says, key by key, before it is put together with what it extends.
+//! A profile file as it is written, key by key, before it is combined with the profiles that it
+//! extends. Pure: no I/O.
 
 use crate::{
     access::WorkspaceAccess,
@@ -18,13 +19,13 @@ use serde::Deserialize;
 use std::{collections::BTreeMap, num::NonZeroU64};
 use toml::Spanned;
 
-/// A list with the place of each of its entries.
+/// A list in which each entry has its source position.
 pub(crate) type List<T> = Vec<Spanned<T>>;
 
-/// A whole file.
+/// A whole profile file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Written {
+pub(crate) struct ProfileText {
     pub(crate) version: Option<Spanned<i64>>,
     pub(crate) description: Option<String>,
     pub(crate) extends: Option<Spanned<Extends>>,
@@ -60,7 +61,7 @@ pub(crate) struct Written {
     pub(crate) who: Option<Who>,
 }
 
-/// One profile's name, or several.
+/// One profile name, or several.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "takes a profile's name, or a list of them")]
 pub(crate) enum Extends {
@@ -77,19 +78,19 @@ impl Extends {
     }
 }
 
-impl Written {
-    /// The profiles that it extends.
+impl ProfileText {
+    /// Returns the profiles that the file extends.
     pub(crate) fn parents(&self) -> &[String] {
         self.extends.as_ref().map_or(&[], |extends| extends.get_ref().names())
     }
 
-    /// The profile under which it is observed, if it is.
+    /// Returns the profile under which this one is observed, if any.
     pub(crate) fn under(&self) -> Option<&String> {
         self.observe.as_ref().map(Spanned::get_ref)
     }
 }
 
-/// `[fs]`.
+/// The profile section `[fs]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Files {
@@ -104,7 +105,7 @@ pub(crate) struct Files {
     pub(crate) protect: Option<List<NameEntry>>,
 }
 
-/// `[env]`.
+/// The profile section `[env]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Environment {
@@ -114,7 +115,7 @@ pub(crate) struct Environment {
     pub(crate) deny: List<VariableEntry>,
 }
 
-/// `[layers]`.
+/// The profile section `[layers]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Layers {
@@ -122,7 +123,7 @@ pub(crate) struct Layers {
     pub(crate) optional: Option<List<LayerEntry>>,
 }
 
-/// `[tools]`.
+/// The profile section `[tools]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Tools {
@@ -132,7 +133,7 @@ pub(crate) struct Tools {
     pub(crate) trust_provided: Option<List<ToolEntry>>,
 }
 
-/// `[remember]`.
+/// The profile section `[remember]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Remember {
@@ -140,7 +141,7 @@ pub(crate) struct Remember {
     pub(crate) ms: Option<u64>,
 }
 
-/// `[handlers]`.
+/// The profile section `[handlers]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct HandlersText {

@@ -1,5 +1,5 @@
-//! A corpus of broken profiles: each is refused with exactly the error in the file beside it, and
-//! none is a panic. `BLESS=1` writes the errors anew, to be read before they are kept.
+//! A corpus of invalid profiles: each is refused with exactly the error in the file beside it, and
+//! none causes a panic. `BLESS=1` writes the error files again; read them before you commit them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can not go on fails")]
 
 use palisade_policy::{Owner, ProfileSet, Source};

@@ -1,5 +1,5 @@
-//! The page of the profile language: every key of the loader is on it and none else, and each of
-//! its examples loads.
+//! Tests of the documentation of the profile language: it lists every key of the loader and no
+//! other, and each of its examples loads.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can not go on fails")]
 
 use palisade_policy::{Enforced, KEYS, Profile};

@@ -1,11 +1,12 @@
-//! What holds for any profiles: stacking never widens, a deny is never lost, an explanation agrees
-//! with the plan, the change it names allows what it says, and no text is a panic.
+//! Properties of all profiles: combining never widens, a denial is never lost, and an explanation
+//! agrees with the plan. The change that an explanation names has the stated effect, and no text
+//! causes a panic.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can not go on fails")]
 
 use palisade_plan::{Access, LaunchPlan, Network};
 use palisade_policy::{
-    Act, Commands, Decision, Explanation, Facts, Judgement, Owner, Place, Profile, ProfileSet,
-    Scene, Search, Source, builtin, explain, judge,
+    Act, Commands, Decision, Explanation, Facts, Judgement, Owner, Profile, ProfileSet, Scene,
+    Search, Source, TargetOwner, builtin, explain, judge,
 };
 use palisade_protocol::{Ask, Finding, JsonText, Severity, ToolMetadata, ToolSpec};
 use proptest::{collection::vec, prelude::*, sample::select};
@@ -53,7 +54,7 @@ const PROBED: [&str; 22] = [
     "/run/x",
 ];
 
-/// What a generated profile says.
+/// The contents of a generated profile.
 #[derive(Debug, Clone)]
 struct Said {
     workspace: &'static str,
@@ -68,7 +69,7 @@ struct Said {
     net: &'static str,
 }
 
-/// What of the network a generated profile has.
+/// The `[net]` sections of generated profiles.
 const NETS: [&str; 8] = [
     "",
     "mode = \"none\"\n",
@@ -80,7 +81,7 @@ const NETS: [&str; 8] = [
     "mode = \"ports\"\nports = [443]\ndomains = [\"a.example.com\", \"packages.example\"]\n",
 ];
 
-/// Addresses that are connected to.
+/// The addresses to which connections are tested.
 const ADDRESSES: [&str; 7] = [
     "1.1.1.1:443",
     "1.1.1.1:80",
@@ -128,7 +129,7 @@ fn subset(of: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static str
     proptest::sample::subsequence(of, 0..=of.len())
 }
 
-/// Profiles that load: what would have no effect in them is left out first.
+/// Generates profiles that load: entries without effect are removed first.
 fn profile() -> impl Strategy<Value = Said> {
     let lists = vec((select(&PLACES[..]), 0..3_usize), 0..7);
     let abouts = [
@@ -198,14 +199,14 @@ fn asked(profile: &Profile, act: Act, target: &str) -> Explanation {
 
 fn reaches_host(profile: &Profile, act: Act, target: &str) -> bool {
     let found = asked(profile, act, target);
-    found.decision == Decision::Allow && found.place == Place::Host
+    found.decision == Decision::Allow && found.place == TargetOwner::Host
 }
 
 fn source<'a>(name: &'a str, text: &'a str, owner: Owner) -> Source<'a> {
     Source { name, file: "made.toml", text, owner }
 }
 
-/// The second extends the first with these lines; then a third extends both.
+/// Loads the texts as profiles `a` and `b`, and returns a child profile with these lines.
 fn stacked(texts: &[&str], line: &str, owner: Owner) -> Option<Profile> {
     let child = format!("version = 1\ndescription = \"child\"\n{line}\n");
     let names = ["a", "b"];
@@ -216,7 +217,7 @@ fn stacked(texts: &[&str], line: &str, owner: Owner) -> Option<Profile> {
 
 const FILE_ACTS: [Act; 3] = [Act::Read, Act::Write, Act::Execute];
 
-/// How strict a judgement is.
+/// Returns the strictness of a judgement as a number.
 fn strictness(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> u8 {
     match judge(profile, ask, tool, facts) {
         Judgement::Allow(_) => 0,
@@ -265,7 +266,8 @@ proptest! {
     fn stacking_never_widens_and_loses_no_deny(a in profile(), b in profile()) {
         let (pa, pb) = (a.profile(), b.profile());
         let (ta, tb) = (a.text(), b.text());
-        // Two that have no program in common, or no tool, make no profile: that is no widening.
+        // Two profiles with no common program, or no common tool, make no profile. That is not a
+        // widening.
         let Some(both) = stacked(&[&ta, &tb], "extends = [\"a\", \"b\"]", Owner::Other) else {
             return Ok(());
         };
@@ -300,7 +302,7 @@ proptest! {
         }
     }
 
-    /// A child says the same lists again, cut down or not; what loads without `widen` is no wider.
+    /// A child repeats the lists, shortened or not. If it loads without `widen`, it is not wider.
     #[test]
     fn a_child_without_widen_is_never_wider(a in profile(), b in profile()) {
         let pa = a.profile();
@@ -318,7 +320,7 @@ proptest! {
         }
     }
 
-    /// Not even `widen` takes back what a parent denies.
+    /// Even `widen` does not remove what a parent denies.
     #[test]
     fn a_deny_is_never_lost(a in profile()) {
         let pa = a.profile();
@@ -367,7 +369,7 @@ proptest! {
                 "etc" => text.replace("[env]", &format!("{value}[env]")),
                 _ => text.replace(&format!("\n{key} = ["), &format!("\n{key} = [{:?}, ", change.value)),
             };
-            // An entry that this one makes needless has to go: the loader says so.
+            // If the new entry makes another one redundant, the loader refuses the profile.
             if let Ok(changed) = Profile::parse("made", &text) {
                 prop_assert_eq!(asked(&changed, act, target).decision, Decision::Allow, "{} {} {:?}", act, target, change);
             }
@@ -415,7 +417,7 @@ proptest! {
     }
 }
 
-/// What a plan allows of the host's, told from its mounts and rules alone.
+/// Whether a plan allows an act on the host's files, from its mounts and rules alone.
 fn planned(plan: &LaunchPlan, act: Act, path: &Path) -> bool {
     let host = plan.binds.iter().chain([&plan.workspace]);
     let host = host.map(|bind| (bind.path.as_path(), Some(bind.access)));
@@ -432,21 +434,21 @@ fn planned(plan: &LaunchPlan, act: Act, path: &Path) -> bool {
     };
     let permits = match act {
         Act::Read | Act::Connect => true,
-        // What may only be read is mounted noexec, but in the workspace.
+        // Directories that may only be read are mounted noexec, except in the workspace.
         Act::Execute => mounted != Access::Read || path.starts_with(plan.workspace.path.as_path()),
         Act::Write => mounted == Access::Write,
     };
     permits && granted.any(|grant| wanted.contains(&grant.access))
 }
 
-/// Patterns, and names that some of them mean.
+/// Patterns, and names that some of them match.
 const PATTERNS: [&str; 8] =
     [".env", "*.pem", "keys/", "/top", "a/**", "!a/b", "!x*.pem", "**/deep/x"];
 const PROTECTED: [&str; 3] = ["ci.yml", "**/hooks/", "s/**"];
 const NAMED: [&str; 10] =
     [".env", "s/.env", "x.pem", "s/y.pem", "keys/k", "top", "a/b", "s/deep/x", "ci.yml", "hooks/h"];
 
-/// A list that loads: an exception does not come first.
+/// Generates a list that loads: its first entry is not an exception.
 fn list() -> impl Strategy<Value = Vec<&'static str>> {
     subset(&PATTERNS)
         .prop_map(|list| list.into_iter().skip_while(|pattern| pattern.starts_with('!')).collect())
@@ -470,8 +472,8 @@ fn naming(name: &str, extends: &str, hide: &[&str], protect: &[&str]) -> String 
 }
 
 proptest! {
-    /// What one of several profiles hides or protects is so in all of them together, whatever
-    /// exceptions the others have.
+    /// What one of several profiles hides or protects is hidden or protected in their combination,
+    /// whatever exceptions the others have.
     #[test]
     fn stacking_never_shows_what_is_hidden(
         one in list(), other in list(), own in list(), protect in subset(&PROTECTED),
@@ -487,7 +489,7 @@ proptest! {
         let sources: Vec<Source<'_>> = names.iter().zip(&files).zip(&texts)
             .map(|((name, file), text)| Source { name, file, text, owner: Owner::Other })
             .collect();
-        // Lists that say nothing new, or take back what nobody said, do not load.
+        // Lists that add nothing, or have an exception without an entry before it, do not load.
         let set = ProfileSet::new(sources);
         prop_assume!(set.is_ok());
         let set = set.unwrap();

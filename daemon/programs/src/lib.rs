@@ -1,5 +1,5 @@
-//! The programs of Palisade: where they are looked for, and how one is kept so that it can still be
-//! started when its directory can not be entered any more. Every room, and the client.
+//! Finds the programs of Palisade, and keeps them open. An open program can still be started when
+//! its directory can no longer be entered. Runs in every room, and in the client.
 
 mod search;
 mod who;
@@ -19,10 +19,11 @@ use std::{
     sync::Arc,
 };
 
-/// The descriptors of this process, by which what they lead to is opened again.
+/// The descriptors of this process. Opening an entry opens the file behind the descriptor again.
 const DESCRIPTORS: &str = "/proc/self/fd";
 
-/// A program that was opened. What was there then is what runs, whoever this process becomes.
+/// A program file that is held open. Exactly this file is run, even after this process changes its
+/// user.
 #[derive(Debug, Clone)]
 pub struct Program {
     path: PathBuf,
@@ -30,7 +31,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Opens the program at a path. That it may be executed shows when it is.
+    /// Opens the program at a path. Whether it may be executed is not checked here.
     ///
     /// # Errors
     /// If there is no such file, or it can not be reached.
@@ -42,7 +43,7 @@ impl Program {
         Ok(Self { path: path.to_owned(), file: Arc::new(file) })
     }
 
-    /// The program that this process runs.
+    /// Opens the program that this process runs.
     ///
     /// # Errors
     /// If `/proc` is missing.
@@ -51,24 +52,25 @@ impl Program {
         Ok(Self { path: std::env::current_exe()?, ..opened })
     }
 
-    /// Where it was found, for people.
+    /// Returns the path where the program was found, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path by which this process and those that it starts reach the program, as long as this
+    /// Returns a path by which this process and its children can start the program, as long as this
     /// value lives.
     #[must_use]
     pub fn entry(&self) -> PathBuf {
         entry(&self.file)
     }
 
-    /// The same program for a user who may be kept out by its mode, as after a build with the umask
-    /// 077: a sealed copy in memory then. Whoever calls this may read the program.
+    /// Returns the same program for a user whom its mode may lock out, as after a build with umask
+    /// 077. In that case the result is a sealed copy in memory. The caller has to be able to read
+    /// the program.
     ///
     /// # Errors
-    /// If it can not be read or copied.
+    /// If the program can not be read or copied.
     pub fn for_user(self, uid: u32, gid: u32) -> io::Result<Self> {
         let found = rustix::fs::fstat(&self.file)?;
         let shift = match (found.st_uid == uid, found.st_gid == gid) {
@@ -76,7 +78,7 @@ impl Program {
             (false, true) => 3,
             (false, false) => 0,
         };
-        // To read and to execute it.
+        // The permissions to read and to execute.
         if (found.st_mode >> shift) & 0o5 == 0o5 {
             return Ok(self);
         }
@@ -85,15 +87,15 @@ impl Program {
         io::copy(&mut from, &mut copy)?;
         let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&copy, seals)?;
-        // A descriptor that could write keeps the kernel from executing the file.
+        // The kernel refuses to execute a file while a descriptor is open for writing.
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let file = rustix::fs::open(entry(&copy), flags, Mode::empty())?;
         Ok(Self { path: self.path, file: Arc::new(file) })
     }
 }
 
-/// The path by which this process, and what it starts before they end, reach what a descriptor of it
-/// leads to.
+/// Returns a path by which this process and its children reach the file behind a descriptor, as
+/// long as the descriptor is open.
 #[must_use]
 pub fn entry(descriptor: &impl AsRawFd) -> PathBuf {
     Path::new(DESCRIPTORS).join(descriptor.as_raw_fd().to_string())
@@ -103,14 +105,14 @@ fn anonymous_file(path: &Path) -> io::Result<OwnedFd> {
     let name = path.file_name().unwrap_or_default();
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     match rustix::fs::memfd_create(name, flags | MemfdFlags::EXEC) {
-        // Kernels before 6.3 execute any of them.
+        // Kernels before 6.3 do not have the flag, and can execute any memfd.
         Err(Errno::INVAL) => Ok(rustix::fs::memfd_create(name, flags)?),
         made => Ok(made?),
     }
 }
 
-/// A path as people know it: one that begins with a descriptor of this process is told by where
-/// that leads.
+/// Returns a path as people know it. A path that begins with a descriptor of this process is
+/// replaced by the path that the descriptor refers to.
 #[must_use]
 pub fn named(path: &Path) -> PathBuf {
     let Ok(rest) = path.strip_prefix(DESCRIPTORS) else { return path.to_owned() };

@@ -1,4 +1,4 @@
-//! The directories in which a program is looked for, and why it was not found there.
+//! The directories that are searched for a program, and the reasons why it was not found.
 
 use crate::{Program, who::Person, who::closed_directory};
 use std::{
@@ -6,45 +6,45 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where packages put the programs that people do not start.
+/// The directory in which packages install programs that people do not start themselves.
 pub const INSTALLED: &str = "/usr/libexec/palisade";
 
-/// Directories to look in, in order. `$PATH` is never among them.
+/// The directories to search, in order. `$PATH` is never used.
 #[derive(Debug, Clone, Default)]
 pub struct Search(Vec<PathBuf>);
 
-/// A program is in none of the places where it was looked for.
+/// The error for a program that was found in none of the directories.
 #[derive(Debug, thiserror::Error)]
 #[error("{name} was not found ({})", shown(.looked))]
 pub struct NotFound {
-    /// The program.
+    /// The name of the program.
     pub name: String,
-    /// The places, in order.
+    /// The paths that were tried, in order.
     pub looked: Vec<Looked>,
 }
 
-/// One place where a program was looked for.
+/// One path that was tried.
 #[derive(Debug)]
 pub struct Looked {
-    /// The file that was tried.
+    /// The path.
     pub path: PathBuf,
-    /// Why it was not taken.
+    /// The reason why the file was not used.
     pub obstacle: Obstacle,
 }
 
-/// Why a file was not taken.
+/// The reason why a file was not used.
 #[derive(Debug)]
 pub enum Obstacle {
-    /// There is none of that name.
+    /// There is no file of that name.
     Absent,
-    /// This directory on the way to it may not be entered.
+    /// A directory on the path can not be entered.
     Closed {
         /// The directory.
         directory: PathBuf,
-        /// Who may not.
+        /// The user who may not enter it.
         person: Person,
     },
-    /// Anything else.
+    /// Any other error.
     Other(io::Error),
 }
 
@@ -66,30 +66,31 @@ impl fmt::Display for Looked {
 }
 
 impl Search {
-    /// Beside the program that this process runs, then where packages put it.
+    /// Returns the usual directories: that of the running program, then the one where packages
+    /// install.
     #[must_use]
     pub fn usual() -> Self {
         Self::around(std::env::current_exe().ok().as_deref(), 1).and(INSTALLED)
     }
 
-    /// The directory of a program, and those above it, so many in all.
+    /// Returns the directory of a program and the directories above it, up to a number in all.
     #[must_use]
     pub fn around(program: Option<&Path>, directories: usize) -> Self {
         let found = program.into_iter().flat_map(|path| path.ancestors().skip(1).take(directories));
         Self(found.map(Path::to_owned).collect())
     }
 
-    /// One more directory.
+    /// Adds one more directory.
     #[must_use]
     pub fn and(mut self, directory: impl Into<PathBuf>) -> Self {
         self.0.push(directory.into());
         self
     }
 
-    /// Opens the first program of a name.
+    /// Opens the first program with this name.
     ///
     /// # Errors
-    /// Where it was looked for, and what was in the way.
+    /// The paths that were tried, and why each was not used.
     pub fn open(&self, name: &str) -> Result<Program, NotFound> {
         let mut looked = Vec::new();
         for path in self.0.iter().map(|directory| directory.join(name)) {

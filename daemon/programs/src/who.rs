@@ -1,4 +1,4 @@
-//! Who a process is, for messages, and which directory keeps it out.
+//! The user of a process, for messages, and the directory that locks it out.
 
 use nix::unistd::{Uid, User};
 use rustix::fs::{Access, AtFlags, CWD};
@@ -15,16 +15,16 @@ pub struct Person {
 }
 
 impl Person {
-    /// Whoever this process acts as.
+    /// Returns the effective user of this process.
     #[must_use]
     pub fn this_process() -> Self {
         Self::of(rustix::process::geteuid().as_raw())
     }
 
-    /// The user of a uid.
+    /// Returns the user with this uid.
     #[must_use]
     pub fn of(uid: u32) -> Self {
-        // Accounts that can not be looked up leave the number.
+        // If the account can not be looked up, only the number is shown.
         let found = User::from_uid(Uid::from_raw(uid)).ok().flatten();
         Self { uid, name: found.map(|user| user.name) }
     }
@@ -39,7 +39,7 @@ impl fmt::Display for Person {
     }
 }
 
-/// The first directory on the way to a path that this process may not enter.
+/// Returns the first directory on a path that this process may not enter.
 #[must_use]
 pub fn closed_directory(path: &Path) -> Option<PathBuf> {
     let way: Vec<_> = path.ancestors().skip(1).filter(|part| part.is_absolute()).collect();

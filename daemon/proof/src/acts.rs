@@ -1,4 +1,4 @@
-//! Attempts on names in the workspace. What they change is of the proof's own making.
+//! Attempts on names in the workspace. They change only files that the proof itself created.
 
 use crate::answer::{Answer, told};
 use rustix::fs::{Mode, OFlags};
@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Makes one of them; none if it is another.
+/// Makes an attempt on a name; `None` if the act is not one of these.
 pub(crate) fn names(act: &str, about: &Path) -> Option<Answer> {
     Some(match act {
         "stat" => told(fs::symlink_metadata(about)),
@@ -21,7 +21,7 @@ pub(crate) fn names(act: &str, about: &Path) -> Option<Answer> {
         "link" => {
             let other = beside(about, "link");
             let linked = fs::hard_link(about, &other);
-            // It is only to be seen whether it can be made.
+            // The attempt only tests whether the link can be created.
             if linked.is_ok() {
                 drop(fs::remove_file(&other));
             }
@@ -55,8 +55,8 @@ fn write(path: &Path) -> io::Result<()> {
     file.write_all(b"palisade\n")
 }
 
-/// Gives the directory of a file, in which nothing else is, another name: as `mv` does where that is
-/// no rename.
+/// Renames the directory of a file that is alone in it. If that is not possible across mounts, it
+/// copies and deletes, as `mv` does.
 fn move_above(path: &Path) -> io::Result<()> {
     let (from, to) = (above(path), beside(above(path), "away"));
     match fs::rename(from, &to) {
@@ -80,7 +80,7 @@ fn listed(path: &Path) -> Answer {
     }
 }
 
-/// Goes on from a descriptor that needs no rights to be had.
+/// Performs an act through an `O_PATH` descriptor, which can be opened without any rights.
 fn by_descriptor(path: &Path, act: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let held: OwnedFd = rustix::fs::open(path, flags, Mode::empty())?;

@@ -1,16 +1,16 @@
-//! What came of an attempt: the kernel's answer.
+//! The outcome of an attempt, as answered by the kernel.
 
 use nix::errno::Errno;
 use std::{fmt, io};
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// It was done.
+    /// The attempt succeeded.
     Done,
-    /// The kernel refused it.
+    /// The kernel refused it with this error.
     Refused(Errno),
-    /// What was found is not what was looked for.
+    /// Something was found, but not what was looked for.
     Another,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// As an answer of the kernel's.
+/// Converts a result to an answer of the kernel.
 pub(crate) fn told<T>(result: io::Result<T>) -> Answer {
     match result {
         Ok(_) => Answer::Done,

@@ -1,6 +1,6 @@
-//! One attempt: a word and what it is about, and the kernel's answer. It decides nothing. What runs
-//! inside a session is this, and nothing it does changes the host if nothing stops it: names that
-//! are made are its own, and what is opened is only opened.
+//! Makes one attempt, given by a word and its subject, and returns the kernel's answer. It judges
+//! nothing. This runs inside a session, and changes nothing on the host even if nothing stops it.
+//! Names that it creates are its own, and what it opens is only opened.
 
 use crate::{
     acts::names,
@@ -35,13 +35,13 @@ use std::{
     time::Duration,
 };
 
-/// How long a connection is waited for.
+/// The time to wait for a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Reports names instead of descriptors.
+/// The flag for reporting file ids instead of descriptors.
 const FAN_REPORT_FID: u32 = 0x200;
 
-/// Makes attempts, one after another; a line for each.
+/// Makes attempts one after another, and returns a line for each.
 pub fn report<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
     words.into_iter().map(|word| format!("{}\n", attempt(word.as_ref()))).collect()
 }
@@ -66,7 +66,7 @@ fn files(act: &str, about: &str) -> Option<Answer> {
     Some(match act {
         "read" => told(fs::File::open(about)),
         "append" => {
-            // A file that is not there is made only where the session may keep files of its own.
+            // A missing file is created only where the session may have files of its own.
             let own = about.starts_with("/tmp/") || about.starts_with("/dev/shm/palisade-proof");
             told(fs::OpenOptions::new().append(true).create(own).open(about))
         }
@@ -94,7 +94,7 @@ fn others(act: &str, about: &str) -> Option<Answer> {
             Ok(address) => told(TcpStream::connect_timeout(&address, PATIENCE)),
             Err(_) => Answer::Refused(Errno::EINVAL),
         },
-        // Whether somebody is there does not matter: nothing kept it from going there.
+        // It does not matter whether anybody listens there: nothing stopped the connection attempt.
         "reach-tcp" => match others("connect-tcp", about)? {
             Answer::Refused(Errno::ECONNREFUSED) => Answer::Done,
             answer @ (Answer::Done | Answer::Refused(_) | Answer::Another) => answer,
@@ -129,7 +129,7 @@ fn filtered(act: &str, about: &str) -> Option<Answer> {
             );
             kernel(namespace.and_then(|namespace| setns(namespace, CloneFlags::empty())))
         }
-        // The device of an overlay's whiteout: the one that needs no capability.
+        // The device number of an overlay whiteout, which can be created without a capability.
         "make-device" => {
             let whiteout = makedev(0, 0);
             kernel(mknod(about, SFlag::S_IFCHR, Mode::S_IRWXU, whiteout))
@@ -137,7 +137,7 @@ fn filtered(act: &str, about: &str) -> Option<Answer> {
         "read-memory" => read_memory(),
         "unrandomise" => kernel(personality::set(Persona::ADDR_NO_RANDOMIZE)),
         "persona" => kernel(personality::get()),
-        // What an ordinary user may have of it.
+        // The form of fanotify that an ordinary user may use.
         "watch-all" => {
             let flags = InitFlags::from_bits_retain(FAN_REPORT_FID);
             kernel(Fanotify::init(flags, EventFFlags::O_RDONLY))
@@ -181,14 +181,14 @@ fn make_socket(kind: &str) -> Answer {
     kernel(socket(family, kind, SockFlag::SOCK_CLOEXEC, protocol))
 }
 
-/// Reads this process's own memory, by the call that reads another's.
+/// Reads this process's own memory, with the call that can read another's.
 fn read_memory() -> Answer {
     let (source, mut target) = ([7_u8; 8], [0_u8; 8]);
     let remote = [RemoteIoVec { base: source.as_ptr().addr(), len: source.len() }];
     kernel(process_vm_readv(Pid::this(), &mut [IoSliceMut::new(&mut target)], &remote))
 }
 
-/// Whether this process is in a namespace: its kind, and the kernel's name of it.
+/// Checks whether this process is in a namespace, given by its type and the kernel's name for it.
 fn namespace(about: &str) -> Answer {
     let (kind, name) = about.split_once(' ').unwrap_or((about, ""));
     match fs::read_link(format!("/proc/self/ns/{kind}")) {
@@ -198,8 +198,8 @@ fn namespace(about: &str) -> Answer {
     }
 }
 
-/// Signals a process that is known by its number and the time of its start: the number alone may be
-/// somebody else's here.
+/// Signals a process that is identified by its pid and start time, since the pid alone may belong
+/// to another process here.
 fn process(about: &str) -> Answer {
     let about = if about == "self" { identity() } else { Ok(about.to_owned()) };
     let Ok(about) = about else { return Answer::Refused(Errno::EIO) };
@@ -211,14 +211,14 @@ fn process(about: &str) -> Answer {
     }
 }
 
-/// This process by number and start.
+/// Returns the pid and start time of this process.
 pub(crate) fn identity() -> io::Result<String> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let start = started(&stat).ok_or(io::ErrorKind::InvalidData)?;
     Ok(format!("{} {start}", std::process::id()))
 }
 
-/// The time of the start, the 22nd field; the second may have anything in it.
+/// Returns the start time from field 22 of `stat`. The second field may contain any characters.
 fn started(stat: &str) -> Option<String> {
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.split(' ').nth(19).map(str::to_owned)

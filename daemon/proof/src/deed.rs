@@ -1,5 +1,6 @@
-//! Escapes that a program does and that must not count: what it did is found when it has ended, and
-//! then nothing of it is kept. Each is a call of its own, and so is what must count beside it.
+//! Escapes whose acts succeed in the program but must not be committed. They are detected when the
+//! program has ended, and then all its changes are discarded. Each is a separate call, and so is
+//! the control that must be committed.
 
 use crate::{
     Probe,
@@ -11,28 +12,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file as it is outside: which, and what is in it.
-type Seen = Option<(u64, Vec<u8>)>;
+/// The state of a file outside: its inode and contents.
+type FileState = Option<(u64, Vec<u8>)>;
 
-fn look(path: &Path) -> Seen {
+fn look(path: &Path) -> FileState {
     Some((fs::symlink_metadata(path).ok()?.ino(), fs::read(path).ok()?))
 }
 
 /// An escape and the calls that try it, one after another.
 #[derive(Debug)]
-pub struct Deed {
+pub struct EscapeAttempt {
     pub(crate) probe: &'static Probe,
     words: [String; 3],
     target: PathBuf,
     ordinary: PathBuf,
-    /// Both files, before the calls and after each.
-    seen: Vec<(Seen, Seen)>,
-    /// Which layers refused each.
+    /// The state of both files, before the calls and after each.
+    seen: Vec<(FileState, FileState)>,
+    /// The layers that denied each call.
     layers: Vec<Vec<String>>,
 }
 
-impl Deed {
-    /// Both attempts are an act and the path that it is about.
+impl EscapeAttempt {
+    /// Creates a deed. Both attempts are an act and the path that it is for.
     pub(crate) fn new(probe: &'static Probe, attempt: String, control: String) -> Self {
         let about = |word: &str| PathBuf::from(word.split_once(' ').map_or("", |(_, path)| path));
         let (target, ordinary) = (about(&attempt), about(&control));
@@ -41,19 +42,19 @@ impl Deed {
         Self { probe, words: [make, control, attempt], target, ordinary, seen, layers: Vec::new() }
     }
 
-    /// What is to be attempted next, in a call of its own; none if all was.
+    /// Returns the next attempt, for a separate call; `None` if all were made.
     #[must_use]
     pub fn next(&self) -> Option<&str> {
         self.words.get(self.layers.len()).map(String::as_str)
     }
 
-    /// Which layers refused it, by the result of the call.
+    /// Records which layers denied the last attempt, from the result of its call.
     pub fn told(&mut self, layers: Vec<String>) {
         self.layers.push(layers);
         self.seen.push((look(&self.target), look(&self.ordinary)));
     }
 
-    /// What became of it.
+    /// Returns the outcome.
     #[must_use]
     pub fn row(&self) -> Row {
         let [first, made, controlled, last] = self.seen.as_slice() else {
@@ -93,7 +94,7 @@ mod tests {
             fs::write(&target, "palisade\n").unwrap();
             drop(fs::remove_file(&ordinary));
             let word = |path: &Path| format!("replace {}", path.display());
-            let mut deed = Deed::new(probe, word(&target), word(&ordinary));
+            let mut deed = EscapeAttempt::new(probe, word(&target), word(&ordinary));
             assert_eq!(deed.row().verdict, Verdict::Silent);
             for act in acts {
                 assert!(deed.next().is_some());

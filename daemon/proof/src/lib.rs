@@ -1,6 +1,6 @@
-//! The proof of a profile: escapes that are really tried inside a session of it, the layer that must
-//! stop each, and what the answers mean. The one who proves (command line or broker) stands
-//! outside; `attempt` is what runs inside.
+//! The proof of a profile: escapes that are really tried inside one of its sessions, the layer that
+//! must stop each, and the meaning of the answers. The prover (command line or broker) runs
+//! outside; `attempt` runs inside.
 
 mod acts;
 mod answer;
@@ -14,14 +14,14 @@ mod verdict;
 
 pub use answer::Answer;
 pub use attempt::{attempt, report};
-pub use deed::Deed;
+pub use deed::EscapeAttempt;
 pub use names::NAMES;
-pub use places::{Names, Owner, Places, Reach};
-pub use probes::{Outside, PROBES, Probe, When, Within};
-pub use trial::{Held, Trial};
+pub use places::{OutsideTargets, Owner, ProverNetwork, RestrictedNames};
+pub use probes::{OutcomeTime, OutsideOutcome, PROBES, Probe, ProbeNetworks};
+pub use trial::{Confinement, Trial};
 pub use verdict::{Row, Verdict};
 
-/// All of the probes.
+/// Iterates over all probes.
 pub fn probes() -> impl Iterator<Item = &'static Probe> {
     PROBES.iter().chain(&NAMES)
 }

@@ -1,12 +1,14 @@
-//! The probes of names in the workspace that a profile hides or protects.
+//! Probes on names in the workspace that a profile hides or protects.
 
 use crate::probes::{
-    Outside::{Succeeds, Untried},
-    Probe, When, kept,
+    OutcomeTime,
+    OutsideOutcome::{Succeeds, Untried},
+    Probe, kept,
 };
 use palisade_plan::Layer;
 
-/// The program sees no error: what it did is found at its end, and nothing of it is kept.
+/// Defines a probe whose attempt gets no error: it is detected when the program ends, and its
+/// changes are discarded.
 const fn undone(
     name: &'static str,
     tries: &'static str,
@@ -15,10 +17,10 @@ const fn undone(
     control: &'static str,
 ) -> Probe {
     let probe = kept(name, tries, layer, (attempt, "refused"), control, Untried);
-    Probe { when: When::AtTheEnd, ..probe }
+    Probe { when: OutcomeTime::AtTheEnd, ..probe }
 }
 
-/// What is tried of a profile that hides or protects, and has such a name.
+/// The probes for a profile that hides or protects such a name.
 pub const NAMES: [Probe; 13] = [
     kept(
         "read-hidden",
@@ -46,7 +48,7 @@ pub const NAMES: [Probe; 13] = [
     ),
     kept(
         "read-hidden-by-fd",
-        "read it by a descriptor of its directory in /proc",
+        "read it through a descriptor of its directory in /proc",
         Layer::Hide,
         ("read-by-descriptor {hidden}", "ENOENT"),
         "read-by-descriptor {inside}",
@@ -54,7 +56,7 @@ pub const NAMES: [Probe; 13] = [
     ),
     kept(
         "link-hidden",
-        "give it a second name",
+        "give it a second name (a hard link)",
         Layer::Hide,
         ("link {hidden}", "ENOENT"),
         "stat {inside}",
@@ -62,7 +64,7 @@ pub const NAMES: [Probe; 13] = [
     ),
     undone(
         "write-hidden",
-        "make a file of its name, and write to that",
+        "create a file of its name, and write to it",
         Layer::Hide,
         "write {made}",
         "write {ordinary}",
@@ -83,7 +85,7 @@ pub const NAMES: [Probe; 13] = [
     ),
     undone(
         "write-protected-by-fd",
-        "write to it by a descriptor in /proc",
+        "write to it through a descriptor in /proc",
         Layer::Protect,
         "write-by-descriptor {own-protected}",
         "write-by-descriptor {ordinary}",

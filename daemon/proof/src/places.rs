@@ -1,5 +1,5 @@
-//! What is outside for a session to reach: files, sockets and a process of the prover's own. All of
-//! it is gone with this value.
+//! The targets outside that a session tries to reach: files, sockets and a process of the prover's
+//! own. All of them are removed when this value is dropped.
 
 use crate::attempt;
 use rustix::fs::Mode;
@@ -18,56 +18,57 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the prover itself can do.
+/// The network that the prover itself can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// It is where the host's services are.
+pub enum ProverNetwork {
+    /// The host's network.
     Host,
-    /// It has no network itself, as a hardened service: what needs one is left out.
+    /// None, as in a hardened service. Probes that need a network are left out.
     NoNetwork,
 }
 
 /// Names that the profile hides or protects, relative to the workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Names {
-    /// A file that is hidden.
+pub struct RestrictedNames {
+    /// A hidden file.
     pub hidden: Option<String>,
-    /// The same, where the session may write.
+    /// A hidden file where the session may write.
     pub made: Option<String>,
-    /// A file that is protected.
+    /// A protected file.
     pub protected: Option<String>,
-    /// One that is, in a directory that is not.
+    /// A protected file in a directory that is not protected.
     pub below: Option<String>,
 }
 
-/// Whose the files are to be that the session tries to change.
+/// The owner of the files that the session tries to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// The prover's, which is the session's user.
+    /// The prover, who is the session's user.
     Prover,
-    /// Somebody's whom the prover can give them to.
+    /// Another user, to whom the prover can give them.
     Given(u32),
-    /// The prover's, which the session's user is not: what only an owner can do is left out.
+    /// The prover, who is not the session's user. Attempts that only an owner can make are left
+    /// out.
     Another,
 }
 
-/// What is outside, and the empty workspace beside it.
+/// The targets outside, and the empty workspace beside them.
 #[derive(Debug)]
-pub struct Places {
+pub struct OutsideTargets {
     top: PathBuf,
     shared: Option<PathBuf>,
     filled: BTreeMap<&'static str, String>,
     _listening: (UnixListener, UnixListener, Option<TcpListener>),
 }
 
-impl Places {
-    /// Makes all of it below a directory that is there and everybody may enter.
+impl OutsideTargets {
+    /// Creates all of them in an existing directory that everybody may enter.
     ///
     /// # Errors
-    /// What could not be made.
-    pub fn furnish(top: &Path, reach: Reach) -> io::Result<Self> {
+    /// Returns what could not be created.
+    pub fn furnish(top: &Path, reach: ProverNetwork) -> io::Result<Self> {
         let top = top.canonicalize()?;
-        // The kernel's own number would be free for others the moment this process ended.
+        // The pid alone would not be unique: another process can get it as soon as this one ends.
         let name = format!("palisade-proof-{}-{}", std::process::id(), unique(&top)?);
         let mut filled = BTreeMap::new();
         for directory in ["workspace", "outside"] {
@@ -94,12 +95,12 @@ impl Places {
         let hidden = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
         filled.insert("abstract", name);
         let network = match reach {
-            Reach::Host => {
+            ProverNetwork::Host => {
                 let listener = TcpListener::bind("127.0.0.1:0")?;
                 filled.insert("port", listener.local_addr()?.port().to_string());
                 Some(listener)
             }
-            Reach::NoNetwork => None,
+            ProverNetwork::NoNetwork => None,
         };
         filled.insert("process", attempt::identity()?);
         for kind in ["ipc", "uts", "cgroup"] {
@@ -109,19 +110,19 @@ impl Places {
         Ok(Self { top, shared, filled, _listening: (path, hidden, network) })
     }
 
-    /// The workspace of the session.
+    /// Returns the workspace of the session.
     #[must_use]
     pub fn workspace(&self) -> PathBuf {
         self.top.join("workspace")
     }
 
-    /// Makes files of these names in the workspace.
+    /// Creates files with these names in the workspace.
     ///
     /// # Errors
-    /// What could not be made.
-    pub fn name(&mut self, names: &Names, owner: Owner) -> io::Result<()> {
+    /// Returns what could not be created.
+    pub fn name(&mut self, names: &RestrictedNames, owner: Owner) -> io::Result<()> {
         let workspace = self.workspace();
-        let Names { hidden, made, protected, below } = names;
+        let RestrictedNames { hidden, made, protected, below } = names;
         let every = [
             ("hidden", hidden),
             ("made", made),
@@ -133,7 +134,8 @@ impl Places {
             let Some(name) = name else { continue };
             let path = workspace.join(name);
             self.put(&path, owner)?;
-            // Others may replace and delete what is in a directory that they may write, and no more.
+            // Others may replace and delete files in a directory that they can write, but nothing
+            // more.
             let own = owner != Owner::Another;
             if own || (!key.starts_with("own-") && path.parent() == Some(&workspace)) {
                 self.filled.insert(key, text(&path)?);
@@ -149,7 +151,7 @@ impl Places {
         Ok(())
     }
 
-    /// Makes a file that the session's user may change, with what leads to it.
+    /// Creates a file that the session's user may change, with its parent directories.
     fn put(&self, path: &Path, owner: Owner) -> io::Result<()> {
         let workspace = self.workspace();
         let above = path.ancestors().skip(1).take_while(|above| **above != *workspace);
@@ -160,8 +162,8 @@ impl Places {
         give(path, owner)
     }
 
-    /// An attempt with its places filled in, those of the session's first; none if there is no such
-    /// place here.
+    /// Fills in the placeholders of an attempt, those of the session first; `None` if one has no
+    /// value here.
     pub(crate) fn fill(
         &self,
         template: &str,
@@ -174,10 +176,10 @@ impl Places {
         Some(format!("{before}{}{after}", session.get(key).or_else(|| self.filled.get(key))?))
     }
 
-    /// Puts a program into the workspace, for everybody to run.
+    /// Copies a program into the workspace, which everybody may run.
     ///
     /// # Errors
-    /// If it can not be copied.
+    /// If the program can not be copied.
     pub fn install(&self, program: &Path) -> io::Result<PathBuf> {
         let place = self.workspace().join("prover");
         fs::copy(program, &place)?;
@@ -186,10 +188,10 @@ impl Places {
     }
 }
 
-impl Drop for Places {
+impl Drop for OutsideTargets {
     fn drop(&mut self) {
         for directory in ["workspace", "outside"] {
-            // What can not be removed harms nobody: it holds nothing.
+            // A leftover directory does no harm: it contains nothing of value.
             drop(fs::remove_dir_all(self.top.join(directory)));
         }
         if let Some(shared) = &self.shared {
@@ -198,7 +200,7 @@ impl Drop for Places {
     }
 }
 
-/// A directory that everybody may write.
+/// Creates a directory that everybody may write, if it does not exist.
 fn open_up(path: &Path, owner: Owner) -> io::Result<()> {
     if !path.is_dir() {
         fs::create_dir(path)?;
@@ -215,7 +217,7 @@ fn give(path: &Path, owner: Owner) -> io::Result<()> {
     }
 }
 
-/// A path as an attempt names it.
+/// Returns a path as text for an attempt.
 fn text(path: &Path) -> io::Result<String> {
     match path.to_str() {
         Some(text) => Ok(text.to_owned()),
@@ -223,7 +225,7 @@ fn text(path: &Path) -> io::Result<String> {
     }
 }
 
-/// What no other directory of the host has.
+/// Returns a number that no other directory of the host has.
 fn unique(top: &Path) -> io::Result<u64> {
     Ok(rustix::fs::stat(top)?.st_ino)
 }

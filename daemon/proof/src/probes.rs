@@ -1,44 +1,44 @@
-//! The probes: what each tries, which layer must stop it and with which answer, and beside it an
-//! attempt of the same kind that must succeed.
+//! The probes. Each has an attempt, the layer that must stop it and with which answer, and a
+//! control: an attempt of the same kind that must succeed.
 
 use palisade_plan::Layer;
 
-/// What the same attempt comes to outside.
+/// The outcome of the same attempt outside the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outside {
-    /// It succeeds, which is tried each time: only the session keeps it from doing so.
+pub enum OutsideOutcome {
+    /// The attempt succeeds, which is tested each time: only the session prevents it.
     Succeeds,
-    /// It is not tried there.
+    /// The attempt is not made outside.
     Untried,
 }
 
-/// When it is known what came of it.
+/// The time at which the outcome of an attempt is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
-    /// By the kernel's answer.
+pub enum OutcomeTime {
+    /// At once, from the kernel's answer.
     AtOnce,
-    /// When the program has ended, and what it did counts or does not.
+    /// At the end of the program, when its changes are committed or discarded.
     AtTheEnd,
 }
 
-/// In which networks an escape is one.
+/// The networks in which an attempt is an escape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Within {
-    /// In each.
+pub enum ProbeNetworks {
+    /// All networks.
     Every,
-    /// In one of the session's own.
+    /// The session's own network.
     Own,
-    /// In one of its own in which nothing is up.
+    /// The session's own network in which nothing is up.
     Nothing,
-    /// In one of its own with a loopback.
+    /// The session's own network with a loopback.
     Loopback,
-    /// In the host's, of which the session has some ports.
+    /// The host's network, of which the session may use some ports.
     Ports,
 }
 
-impl Within {
-    /// Whether a network is one of them, as receipts name it. What has no network namespace, by the
-    /// profile's leave, is tried as if it had one.
+impl ProbeNetworks {
+    /// Whether a network, by its name in receipts, is one of these. A session without a network
+    /// namespace, which the profile allows, is tested as if it had one.
     #[must_use]
     pub fn has(self, mode: &str) -> bool {
         match self {
@@ -51,35 +51,35 @@ impl Within {
     }
 }
 
-/// One escape.
+/// One escape attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    /// Its name.
+    /// The name of the probe.
     pub name: &'static str,
-    /// What it tries, in a few words.
+    /// A short description of the attempt.
     pub tries: &'static str,
     /// The layer that must stop it.
     pub layer: Layer,
-    /// The system call that the filter looks at, if it is the filter.
+    /// The system call that the filter must refuse, if the layer is the filter.
     pub call: Option<&'static str>,
-    /// How that layer answers.
+    /// The answer of that layer.
     pub stopped: &'static str,
-    /// The attempt, with places to be filled in.
+    /// The attempt, with placeholders.
     pub(crate) attempt: &'static str,
-    /// One of the same kind that must succeed inside.
+    /// The control: an attempt of the same kind that must succeed inside.
     pub(crate) control: &'static str,
-    /// Whether it is tried outside as well.
-    pub(crate) outside: Outside,
-    /// When it is known what came of it.
-    pub when: When,
-    /// A scope of Landlock's without which the kernel can not stop it.
+    /// The outcome of the attempt outside, if it is made there.
+    pub(crate) outside: OutsideOutcome,
+    /// The time at which the outcome is known.
+    pub when: OutcomeTime,
+    /// A Landlock scope without which the kernel can not stop the attempt.
     pub(crate) scope: Option<&'static str>,
-    /// In which networks.
-    pub within: Within,
+    /// The networks in which the attempt is an escape.
+    pub within: ProbeNetworks,
 }
 
 impl Probe {
-    const fn within(self, within: Within) -> Self {
+    const fn within(self, within: ProbeNetworks) -> Self {
         Self { within, ..self }
     }
 }
@@ -90,7 +90,7 @@ pub(crate) const fn kept(
     layer: Layer,
     (attempt, stopped): (&'static str, &'static str),
     control: &'static str,
-    outside: Outside,
+    outside: OutsideOutcome,
 ) -> Probe {
     Probe {
         name,
@@ -101,14 +101,14 @@ pub(crate) const fn kept(
         attempt,
         control,
         outside,
-        when: When::AtOnce,
+        when: OutcomeTime::AtOnce,
         scope: None,
-        within: Within::Every,
+        within: ProbeNetworks::Every,
     }
 }
 
-/// The filter answers before anything else in the kernel looks at the call, so a call that it
-/// refuses is stopped by it, whatever else would.
+/// Defines a probe for the filter. The filter comes before anything else in the kernel, so a call
+/// that it refuses is stopped by it, whatever else would stop it.
 const fn filtered(
     name: &'static str,
     tries: &'static str,
@@ -120,9 +120,9 @@ const fn filtered(
     Probe { call: Some(call), ..probe }
 }
 
-use Outside::{Succeeds, Untried};
+use OutsideOutcome::{Succeeds, Untried};
 
-/// What is tried of every profile, by layer.
+/// The probes for every profile, by layer.
 pub const PROBES: [Probe; 42] = [
     kept(
         "read-beside",
@@ -150,7 +150,7 @@ pub const PROBES: [Probe; 42] = [
     ),
     kept(
         "write-programs",
-        "put a program among the system's",
+        "add a program to the system's",
         Layer::Mount,
         ("make-directory /usr/palisade-proof", "EROFS"),
         "make-directory /tmp/palisade-proof-1",
@@ -166,7 +166,7 @@ pub const PROBES: [Probe; 42] = [
     ),
     kept(
         "write-proc",
-        "open a setting of its own in /proc to change it",
+        "open one of its own settings in /proc for writing",
         Layer::Mount,
         ("append /proc/self/oom_score_adj", "EROFS"),
         "read /proc/self/oom_score_adj",
@@ -190,7 +190,7 @@ pub const PROBES: [Probe; 42] = [
     ),
     kept(
         "reach-socket",
-        "connect to a socket of the user's own outside",
+        "connect to a socket of the same user outside",
         Layer::Mount,
         ("connect-path {socket}", "ENOENT"),
         "pair",
@@ -208,7 +208,7 @@ pub const PROBES: [Probe; 42] = [
         scope: Some("Signal"),
         ..kept(
             "signal-keeper",
-            "signal the process that looks after the session's programs, of the same user",
+            "signal the process that supervises the session's programs, which has the same user",
             Layer::Landlock,
             ("signal 1", "EPERM"),
             "signal self",
@@ -217,7 +217,7 @@ pub const PROBES: [Probe; 42] = [
     },
     kept(
         "reach-process",
-        "find and signal a process of the user's own outside",
+        "find and signal a process of the same user outside",
         Layer::Pid,
         ("process {process}", "ESRCH"),
         "process self",
@@ -231,7 +231,7 @@ pub const PROBES: [Probe; 42] = [
         "{own}",
         Untried,
     )
-    .within(Within::Own),
+    .within(ProbeNetworks::Own),
     kept(
         "send-away",
         "send a datagram to an address of the internet",
@@ -240,16 +240,16 @@ pub const PROBES: [Probe; 42] = [
         "{own}",
         Untried,
     )
-    .within(Within::Own),
+    .within(ProbeNetworks::Own),
     kept(
         "reach-metadata",
-        "connect to the address at which clouds give out credentials",
+        "connect to the address at which clouds serve credentials",
         Layer::Network,
         ("connect-tcp 169.254.169.254:80", "ENETUNREACH"),
         "{own}",
         Untried,
     )
-    .within(Within::Own),
+    .within(ProbeNetworks::Own),
     kept(
         "reach-host-loopback",
         "connect to a service on the host's loopback",
@@ -258,7 +258,7 @@ pub const PROBES: [Probe; 42] = [
         "{own}",
         Succeeds,
     )
-    .within(Within::Loopback),
+    .within(ProbeNetworks::Loopback),
     kept(
         "reach-any-loopback",
         "connect to any loopback",
@@ -267,7 +267,7 @@ pub const PROBES: [Probe; 42] = [
         "{own}",
         Succeeds,
     )
-    .within(Within::Nothing),
+    .within(ProbeNetworks::Nothing),
     kept(
         "reach-abstract-socket",
         "connect to an abstract socket outside",
@@ -276,16 +276,16 @@ pub const PROBES: [Probe; 42] = [
         "pair",
         Succeeds,
     )
-    .within(Within::Own),
+    .within(ProbeNetworks::Own),
     kept(
         "reach-other-port",
-        "connect to a port of the host that the profile does not have",
+        "connect to a port of the host that the profile does not list",
         Layer::Landlock,
         ("connect-tcp 127.0.0.1:{port}", "EACCES"),
         "reach-tcp 127.0.0.1:{listed}",
         Succeeds,
     )
-    .within(Within::Ports),
+    .within(ProbeNetworks::Ports),
     kept(
         "serve",
         "serve on a port of the host",
@@ -294,7 +294,7 @@ pub const PROBES: [Probe; 42] = [
         "reach-tcp 127.0.0.1:{listed}",
         Succeeds,
     )
-    .within(Within::Ports),
+    .within(ProbeNetworks::Ports),
     Probe {
         scope: Some("AbstractUnixSocket"),
         ..kept(
@@ -305,11 +305,11 @@ pub const PROBES: [Probe; 42] = [
             "pair",
             Succeeds,
         )
-        .within(Within::Ports)
+        .within(ProbeNetworks::Ports)
     },
     kept(
         "share-ipc",
-        "be in the System V and POSIX IPC of the host",
+        "use the System V and POSIX IPC of the host",
         Layer::Ipc,
         ("namespace {ipc}", "another"),
         "open-namespace ipc",
@@ -317,7 +317,7 @@ pub const PROBES: [Probe; 42] = [
     ),
     kept(
         "share-host-name",
-        "be where the host's name is",
+        "share the host's name",
         Layer::Uts,
         ("namespace {uts}", "another"),
         "open-namespace uts",
@@ -333,7 +333,7 @@ pub const PROBES: [Probe; 42] = [
     ),
     filtered("mount", "mount a file system", "mount", "mount /tmp", "directory /tmp"),
     filtered("change-root", "change the root", "chroot", "change-root /tmp", "directory /tmp"),
-    filtered("pivot-root", "exchange the root", "pivot_root", "pivot-root /tmp", "directory /tmp"),
+    filtered("pivot-root", "replace the root", "pivot_root", "pivot-root /tmp", "directory /tmp"),
     filtered("make-user-namespace", "become root of a namespace", "unshare", "unshare", "thread"),
     filtered("enter-namespace", "enter a namespace", "setns", "enter net", "open-namespace net"),
     filtered(
@@ -371,21 +371,27 @@ pub const PROBES: [Probe; 42] = [
         "load-module /dev/null",
         "read /dev/null",
     ),
-    filtered("name-host", "name the host", "sethostname", "name-host", "host-name"),
+    filtered("name-host", "set the host's name", "sethostname", "name-host", "host-name"),
     filtered("set-clock", "set the host's clock", "clock_settime", "set-clock", "clock"),
     filtered("raw-packets", "see all packets", "socket", "socket packet", "socket inet"),
-    filtered("virtual-sockets", "speak to the hypervisor", "socket", "socket vsock", "socket inet"),
+    filtered(
+        "virtual-sockets",
+        "open a socket to the hypervisor",
+        "socket",
+        "socket vsock",
+        "socket inet",
+    ),
     filtered(
         "kernel-audit",
-        "speak to the kernel's audit",
+        "open a socket to the kernel audit",
         "socket",
         "socket audit",
         "socket inet",
     ),
     filtered("send-datagram", "send a datagram", "socket", "send-udp 192.0.2.1:53", "socket inet")
-        .within(Within::Ports),
+        .within(ProbeNetworks::Ports),
     filtered("list-interfaces", "list interfaces", "socket", "socket route", "socket inet")
-        .within(Within::Ports),
-    filtered("listen", "be given a port of the host by listening", "listen", "listen", "pair")
-        .within(Within::Ports),
+        .within(ProbeNetworks::Ports),
+    filtered("listen", "get a port of the host by listening", "listen", "listen", "pair")
+        .within(ProbeNetworks::Ports),
 ];

@@ -1,26 +1,26 @@
-//! Probes made ready for one session, and what their answers mean.
+//! Prepares the probes for one session, and evaluates their answers.
 
 use crate::{
-    Answer, Deed, Outside, Places, Probe, When, attempt, probes,
+    Answer, EscapeAttempt, OutcomeTime, OutsideOutcome, OutsideTargets, Probe, attempt, probes,
     verdict::{Row, Verdict},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a session's receipt says of what is held.
+/// The confinement that is in force in a session, according to its receipt.
 #[derive(Debug, Clone, Default)]
-pub struct Held {
-    /// Layers that the profile allows to be missing and that are.
+pub struct Confinement {
+    /// Layers that are missing, which the profile allows.
     pub missing: BTreeSet<String>,
-    /// The scopes that Landlock closes.
+    /// The Landlock scopes that are restricted.
     pub scopes: BTreeSet<String>,
-    /// The network that it has, as receipts name it.
+    /// The session's network, by its name in receipts.
     pub network: String,
-    /// With `ports`, which.
+    /// The allowed ports, if the network is `ports`.
     pub ports: Vec<u16>,
 }
 
-impl Held {
-    /// What an attempt says of the session itself.
+impl Confinement {
+    /// Returns the placeholders that depend on the session.
     fn filled(&self) -> BTreeMap<&'static str, String> {
         let own = if self.network == "none" { "socket inet" } else { "loopback" };
         let listed = self.ports.first().map(|port| ("listed", port.to_string()));
@@ -28,26 +28,26 @@ impl Held {
     }
 }
 
-/// A probe, what it comes to outside if it is tried there, and its two attempts.
+/// A probe, with the outcome of its attempt outside if it was made there.
 #[derive(Debug)]
-struct Ready {
+struct PreparedProbe {
     probe: &'static Probe,
     outside: Option<Answer>,
 }
 
-/// The probes of one session.
+/// The probes for one session.
 #[derive(Debug)]
 pub struct Trial {
-    ready: Vec<Ready>,
+    ready: Vec<PreparedProbe>,
     words: Vec<String>,
-    deeds: Vec<Deed>,
+    deeds: Vec<EscapeAttempt>,
     missing: BTreeSet<String>,
 }
 
 impl Trial {
-    /// Makes the probes ready that can be tried here, and tries outside what succeeds there.
+    /// Prepares the probes that can be tried here, and makes the attempts outside.
     #[must_use]
-    pub fn new(places: &Places, held: &Held) -> Self {
+    pub fn new(places: &OutsideTargets, held: &Confinement) -> Self {
         let mut trial =
             Self { ready: vec![], words: vec![], deeds: vec![], missing: held.missing.clone() };
         let session = held.filled();
@@ -58,41 +58,41 @@ impl Trial {
             let fill = |template| places.fill(template, &session);
             let pair = (fill(probe.attempt), fill(probe.control));
             let (Some(word), Some(control)) = pair else { continue };
-            if probe.when == When::AtTheEnd {
-                // Without the layer there is nothing that would take it back.
+            if probe.when == OutcomeTime::AtTheEnd {
+                // Without the layer nothing would discard the changes.
                 if !held.missing.contains(probe.layer.name()) {
-                    trial.deeds.push(Deed::new(probe, word, control));
+                    trial.deeds.push(EscapeAttempt::new(probe, word, control));
                 }
                 continue;
             }
             let outside = match probe.outside {
-                Outside::Succeeds => Some(attempt(&word)),
-                Outside::Untried => None,
+                OutsideOutcome::Succeeds => Some(attempt(&word)),
+                OutsideOutcome::Untried => None,
             };
-            trial.ready.push(Ready { probe, outside });
+            trial.ready.push(PreparedProbe { probe, outside });
             trial.words.extend([word, control]);
         }
         trial
     }
 
-    /// What is to be attempted inside.
+    /// Returns the attempts to make inside.
     #[must_use]
     pub fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// What is to be attempted in calls of its own.
+    /// Takes the escapes that are tried in separate calls.
     #[must_use]
-    pub fn deeds(&mut self) -> Vec<Deed> {
+    pub fn deeds(&mut self) -> Vec<EscapeAttempt> {
         std::mem::take(&mut self.deeds)
     }
 
-    /// What the answers mean, a line of them for each attempt.
+    /// Evaluates the answers, one line for each attempt.
     #[must_use]
     pub fn read(&self, answers: &str) -> Vec<Row> {
         let mut lines = answers.lines();
         let mut next = || lines.next().unwrap_or_default().to_owned();
-        let row = |ready: &Ready| {
+        let row = |ready: &PreparedProbe| {
             let (answer, control) = (next(), next());
             let verdict = self.verdict(ready, &answer, &control);
             Row { probe: ready.probe, answer, control, verdict }
@@ -100,7 +100,7 @@ impl Trial {
         self.ready.iter().map(row).collect()
     }
 
-    fn verdict(&self, ready: &Ready, answer: &str, control: &str) -> Verdict {
+    fn verdict(&self, ready: &PreparedProbe, answer: &str, control: &str) -> Verdict {
         let outside = ready.outside.is_none_or(|outside| outside == Answer::Done);
         match (answer, control) {
             ("", _) | (_, "") => Verdict::Silent,
@@ -116,7 +116,7 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Names, Owner, Reach, Within};
+    use crate::{Owner, ProbeNetworks, ProverNetwork, RestrictedNames};
     use palisade_policy::SyscallList;
 
     #[test]
@@ -129,7 +129,7 @@ mod tests {
                 assert_ne!(probe.layer, palisade_plan::Layer::Seccomp, "{}", probe.name);
                 continue;
             };
-            let list = if probe.within == Within::Ports { &on_ports } else { usual };
+            let list = if probe.within == ProbeNetworks::Ports { &on_ports } else { usual };
             let entry = list.entries().iter().find(|entry| entry.name == call);
             assert_eq!(entry.map(|entry| entry.otherwise.as_str()), Some(probe.stopped), "{call}");
             checked += 1;
@@ -142,9 +142,9 @@ mod tests {
     #[test]
     fn what_is_reached_outside_is_there_and_every_attempt_is_known() {
         let top = tempfile::tempdir().unwrap();
-        let mut places = Places::furnish(top.path(), Reach::Host).unwrap();
+        let mut places = OutsideTargets::furnish(top.path(), ProverNetwork::Host).unwrap();
         let some = |name: &str| Some(name.to_owned());
-        let names = Names {
+        let names = RestrictedNames {
             hidden: some(".env"),
             made: some(".env"),
             protected: some("kept"),
@@ -154,7 +154,7 @@ mod tests {
         let scopes: BTreeSet<_> = ["Signal", "AbstractUnixSocket"].map(str::to_owned).into();
         let held = |network: &str, ports: &[u16]| {
             let (network, ports, scopes) = (network.to_owned(), ports.to_vec(), scopes.clone());
-            Held { network, ports, scopes, ..Held::default() }
+            Confinement { network, ports, scopes, ..Confinement::default() }
         };
         let mut tried = BTreeSet::new();
         for held in [held("none", &[]), held("ports", &[9]), held("loopback", &[])] {
@@ -162,7 +162,7 @@ mod tests {
             tried.extend(trial.deeds().iter().map(|deed| deed.probe.name));
             for ready in &trial.ready {
                 let name = ready.probe.name;
-                let succeeds = matches!(ready.probe.outside, Outside::Succeeds);
+                let succeeds = matches!(ready.probe.outside, OutsideOutcome::Succeeds);
                 assert_eq!(ready.outside, succeeds.then_some(Answer::Done), "{name}");
                 tried.insert(name);
                 // Only those that must succeed anywhere are tried here.
@@ -174,7 +174,7 @@ mod tests {
         }
         assert_eq!(tried.len(), probes().count(), "each is tried somewhere");
         let deeds = Trial::new(&places, &held("loopback", &[])).deeds();
-        // Outside, each of them is done, and counts.
+        // Outside, each of them succeeds and has an effect.
         for mut deed in deeds {
             places.name(&names, Owner::Prover).unwrap();
             while let Some(word) = deed.next().map(str::to_owned) {
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn only_the_right_answer_beside_a_control_is_a_proof() {
         let top = tempfile::tempdir().unwrap();
-        let places = Places::furnish(top.path(), Reach::NoNetwork).unwrap();
-        let mut trial = Trial::new(&places, &Held::default());
+        let places = OutsideTargets::furnish(top.path(), ProverNetwork::NoNetwork).unwrap();
+        let mut trial = Trial::new(&places, &Confinement::default());
         let tried: Vec<_> = trial.ready.iter().map(|ready| ready.probe.name).collect();
         assert!(!tried.contains(&"reach-host-loopback") && !tried.contains(&"signal-keeper"));
         let first = |trial: &Trial, answers: &str| trial.read(answers)[0].verdict;

@@ -1,27 +1,27 @@
-//! What became of a probe.
+//! The verdict on a probe.
 
 use crate::Probe;
 use std::fmt;
 
-/// What became of a probe.
+/// The verdict on a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The layer that must stop it did.
+    /// The layer that must stop the attempt did.
     Stopped,
-    /// It was done.
+    /// The attempt succeeded.
     Escaped,
-    /// Something stopped it, and not as the layer does that must.
+    /// Something stopped the attempt, but not in the way of the layer that must.
     Otherwise,
-    /// What must succeed beside it did not, so that its failing shows nothing.
+    /// The control failed, so the failure of the attempt shows nothing.
     Vacuous,
     /// There is no answer.
     Silent,
-    /// The layer is missing, by the profile's leave, and something else stopped it.
+    /// The layer is missing, which the profile allows, and something else stopped the attempt.
     Missing,
 }
 
 impl Verdict {
-    /// Whether the profile holds as far as this probe can tell.
+    /// Whether the profile holds, as far as this probe can tell.
     #[must_use]
     pub const fn holds(self) -> bool {
         match self {
@@ -44,15 +44,15 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A probe and what became of it.
+/// A probe and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Which.
+    /// The probe.
     pub probe: &'static Probe,
-    /// The kernel's answer inside; empty if there is none.
+    /// The kernel's answer to the attempt inside; empty if there is none.
     pub answer: String,
-    /// What came of the attempt that must succeed; empty if there is no answer.
+    /// The kernel's answer to the control; empty if there is none.
     pub control: String,
-    /// What it means.
+    /// The verdict.
     pub verdict: Verdict,
 }

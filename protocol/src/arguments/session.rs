@@ -1,4 +1,4 @@
-//! The arguments of the tools that are about the session itself.
+//! The arguments of the tools that work on the session itself.
 
 use crate::RawPath;
 use serde::{Deserialize, Serialize};
@@ -8,32 +8,33 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TodoWrite {
-    /// The whole list; it replaces the one before.
+    /// The whole list; it replaces the previous one.
+    #[serde(alias = "todos")]
     pub items: Vec<TodoItem>,
 }
 
-/// One thing to do.
+/// An item of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TodoItem {
-    /// What is to be done.
+    /// The task.
     pub content: String,
-    /// How far it is.
+    /// The state of the task.
     pub status: TodoStatus,
-    /// A name of your own for it; no two items share one.
+    /// Your own id for the item; must be unique in the list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
-/// How far something is.
+/// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
-    /// Not begun.
+    /// Not started.
     Pending,
-    /// Being done.
+    /// In progress.
     InProgress,
     /// Done.
     Completed,
@@ -50,9 +51,9 @@ pub struct TodoRead {}
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ToolSearch {
-    /// Words to look for: names, aliases, hints and descriptions are searched.
+    /// Words to search for in names, aliases, hints and descriptions.
     pub query: String,
-    /// How many tools at most.
+    /// The maximum number of tools to return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
 }
@@ -62,11 +63,11 @@ pub struct ToolSearch {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Diagnostics {
-    /// Only what is about these files, or about files below these directories; all if absent.
+    /// Report only on these files, or on files below these directories; on all if absent.
     #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<String>>"))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<RawPath>,
     /// Milliseconds after which the checkers are killed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", alias = "timeout")]
     pub timeout_ms: Option<u64>,
 }

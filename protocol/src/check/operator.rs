@@ -1,4 +1,5 @@
-//! What an operator's request, and a call's reverse thinking, must hold beyond their types.
+//! Checks of operators' requests, and of a call's reverse thinking, that their types do not
+//! express.
 
 use super::{at_most, few, invalid};
 use crate::{
@@ -7,7 +8,7 @@ use crate::{
     limits::{MAX_NAME, MAX_PATH, MAX_REASON, MAX_TIMEOUT_MS},
 };
 
-/// How many paths of a change set can be left out one by one.
+/// The maximum number of paths of a change set that one answer can leave out by name.
 const MAX_PART: usize = 4096;
 
 const SHORT: &str = "say it in a few sentences";
@@ -15,7 +16,7 @@ const SHORT: &str = "say it in a few sentences";
 pub(super) fn check_forget(forget: &Forget) -> Result<(), WireError> {
     match forget {
         Forget { spools: false, undo: false, .. } => {
-            Err(invalid("neither `spools` nor `undo` is true".to_owned(), "say what is to go"))
+            Err(invalid("neither `spools` nor `undo` is true".to_owned(), "set one of them"))
         }
         Forget { .. } => Ok(()),
     }
@@ -25,7 +26,7 @@ pub(super) fn check_register(register: &Register) -> Result<(), WireError> {
     if register.name.trim().is_empty() || register.name.chars().any(char::is_control) {
         return Err(invalid(
             "`name` is empty or has control characters".to_owned(),
-            "say who answers, for example `person:ann`",
+            "name the approver, for example `person:ann`",
         ));
     }
     at_most("name", register.name.len(), MAX_NAME, "give a short name")?;
@@ -49,14 +50,14 @@ fn between(what: &str, value: Option<u64>) -> Result<(), WireError> {
     match value {
         None | Some(1..=MAX_TIMEOUT_MS) => Ok(()),
         Some(found) => Err(invalid(
-            format!("`{what}` is {found}, which is not from 1 to {MAX_TIMEOUT_MS}"),
-            "leave it out for the profile's own",
+            format!("`{what}` is {found}, but must be from 1 to {MAX_TIMEOUT_MS}"),
+            "omit it to use the profile's value",
         )),
     }
 }
 
 pub(super) fn check_answer(answer: &Answer) -> Result<(), WireError> {
-    at_most("digest", answer.digest.len(), MAX_NAME, "repeat the digest of the question")?;
+    at_most("digest", answer.digest.len(), MAX_NAME, "repeat the digest of the approval request")?;
     match &answer.decision {
         Decision::Approve | Decision::Pass | Decision::Replace(_) => {}
         Decision::ApproveModified(modified) if !modified.arguments.is_object() => {
@@ -76,8 +77,8 @@ pub(super) fn check_answer(answer: &Answer) -> Result<(), WireError> {
         }
         Decision::ApprovePart(part) if part.without.is_empty() && !part.without_deletions => {
             return Err(invalid(
-                "`decision.approve_part` leaves nothing out".to_owned(),
-                "name what is not to be done, or `approve` all of it",
+                "`decision.approve_part` excludes nothing".to_owned(),
+                "name what to exclude, or use `approve`",
             ));
         }
         Decision::ApprovePart(part) => {
@@ -114,13 +115,13 @@ fn check_remember(remember: &Remember) -> Result<(), WireError> {
             if path.first() != Some(&b'/') || path.contains(&0) || path.len() > MAX_PATH {
                 return Err(invalid(
                     "`remember.scope.path.path` is not an absolute path".to_owned(),
-                    "take it from the question's view",
+                    "take it from the approval request's `view`",
                 ));
             }
             if parts.into_iter().any(|part| part == b"..") {
                 return Err(invalid(
                     "`remember.scope.path.path` has `..` in it".to_owned(),
-                    "take it from the question's view",
+                    "take it from the approval request's `view`",
                 ));
             }
         }
@@ -202,11 +203,11 @@ mod tests {
         assert_eq!(refused(|register| register.reviews.clear()), "`reviews` is empty");
         assert_eq!(
             refused(|register| register.deadline_ms = Some(0)),
-            "`deadline_ms` is 0, which is not from 1 to 86400000"
+            "`deadline_ms` is 0, but must be from 1 to 86400000"
         );
         assert_eq!(
             refused(|register| register.heartbeat_ms = Some(MAX_TIMEOUT_MS + 1)),
-            "`heartbeat_ms` is 86400001, which is not from 1 to 86400000"
+            "`heartbeat_ms` is 86400001, but must be from 1 to 86400000"
         );
     }
 
@@ -245,7 +246,7 @@ mod tests {
             ),
             (
                 answer(Decision::Approve, remember(Scope::ExactCall, Until::Ms(0))),
-                "`remember.until.ms` is 0, which is not from 1 to 86400000",
+                "`remember.until.ms` is 0, but must be from 1 to 86400000",
             ),
         ] {
             assert_eq!(message(check_answer(&bad)), why);

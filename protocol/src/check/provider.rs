@@ -1,4 +1,4 @@
-//! What a provider's request must hold beyond its types.
+//! Checks of providers' requests that their types do not express.
 
 use super::{at_most, few, invalid};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 const DESCRIPTION: usize = 8 * 1024;
 /// The longest schema of a provided tool, in bytes.
 const SCHEMA: usize = 64 * 1024;
-/// The most aliases of a provided tool.
+/// The maximum number of aliases of a provided tool.
 const ALIASES: usize = 16;
 
 pub(super) fn check_provide(provide: &Provide) -> Result<(), WireError> {
@@ -29,11 +29,11 @@ fn check_tool(tool: &ProvidedTool) -> Result<(), WireError> {
     }
     if tool.aliases.len() > ALIASES {
         let message = format!(
-            "`{}` has {} entries of at most {ALIASES}",
+            "`{}` has {} entries, the limit is {ALIASES}",
             field("aliases"),
             tool.aliases.len()
         );
-        return Err(invalid(message, "leave some out"));
+        return Err(invalid(message, "give fewer"));
     }
     if !tool.schema.is_object() {
         let message = format!("`{}` is not a JSON object", field("schema"));

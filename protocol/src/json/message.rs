@@ -1,5 +1,5 @@
-//! What the daemon sends, as JSON-RPC lines. A result carries its `kind` beside its fields, so
-//! that a message can be read without remembering what was asked.
+//! Messages of the daemon as JSON-RPC lines. A result carries its `kind` beside its fields. So a
+//! message can be read without remembering the request.
 
 use crate::{
     Bytes, CallId, ErrorCode, Event, Reply, RequestId, ServerMessage, SessionId, Stream, ToolSpec,
@@ -25,7 +25,7 @@ struct Kinded<T> {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct NoFields {}
 
 #[derive(Serialize)]
 struct ToolsRef<'a> {
@@ -58,6 +58,8 @@ struct RpcData<'a> {
     hint: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errno: Option<i32>,
 }
 
 #[derive(Serialize)]
@@ -67,10 +69,10 @@ struct Notification<'a> {
     params: &'a Event,
 }
 
-/// Writes one line, newline included.
+/// Encodes a message as one line, including the newline.
 ///
 /// # Errors
-/// None that these types can cause; the JSON writer's own otherwise.
+/// These types cause none; otherwise the JSON writer's own.
 pub fn encode_message(message: &ServerMessage) -> Result<Vec<u8>, serde_json::Error> {
     let (id, reply) = match message {
         ServerMessage::Event(params) => {
@@ -82,8 +84,8 @@ pub fn encode_message(message: &ServerMessage) -> Result<Vec<u8>, serde_json::Er
         Reply::Welcome(fields) => success(id, "welcome", fields),
         Reply::Opened(fields) => success(id, "opened", fields),
         Reply::Result(fields) => success(id, "result", fields),
-        Reply::Done => success(id, "done", &Nothing {}),
-        Reply::Pong => success(id, "pong", &Nothing {}),
+        Reply::Done => success(id, "done", &NoFields {}),
+        Reply::Pong => success(id, "pong", &NoFields {}),
         Reply::Output(fields) => success(id, "output", fields),
         Reply::Tools(tools) => success(id, "tools", &ToolsRef { tools }),
         Reply::Status(fields) => success(id, "status", fields),
@@ -97,6 +99,7 @@ pub fn encode_message(message: &ServerMessage) -> Result<Vec<u8>, serde_json::Er
         Reply::Jobs(fields) => success(id, "jobs", fields),
         Reply::Overview(fields) => success(id, "overview", fields),
         Reply::Forgotten(fields) => success(id, "forgotten", fields),
+        Reply::UndoRecords(fields) => success(id, "undo_records", fields),
         Reply::Error(error) => line(&Failure {
             jsonrpc: "2.0",
             id,
@@ -107,6 +110,7 @@ pub fn encode_message(message: &ServerMessage) -> Result<Vec<u8>, serde_json::Er
                     code: error.code,
                     hint: &error.hint,
                     retry_after_ms: error.retry_after_ms,
+                    errno: error.errno,
                 },
             },
         }),
@@ -129,7 +133,7 @@ fn line<T: Serialize>(message: &T) -> Result<Vec<u8>, serde_json::Error> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line<'a> {
+struct MessageLine<'a> {
     jsonrpc: String,
     id: Option<RequestId>,
     method: Option<String>,
@@ -158,9 +162,11 @@ struct OwnedData {
     hint: String,
     #[serde(default)]
     retry_after_ms: Option<u64>,
+    #[serde(default)]
+    errno: Option<i32>,
 }
 
-/// Reads one line, with or without its newline.
+/// Decodes one line, with or without its newline.
 ///
 /// # Errors
 /// `malformed_message`, with what does not fit.
@@ -176,9 +182,9 @@ pub fn decode_message(line: &[u8]) -> Result<ServerMessage, WireError> {
 
 fn read(line: &[u8]) -> Result<ServerMessage, String> {
     let text = std::str::from_utf8(line).map_err(|e| e.to_string())?;
-    let line: Line<'_> = object::parse(text)?;
+    let line: MessageLine<'_> = object::parse(text)?;
     if line.jsonrpc != "2.0" {
-        return Err("it does not say \"jsonrpc\":\"2.0\"".to_owned());
+        return Err("it has no \"jsonrpc\":\"2.0\"".to_owned());
     }
     match (line.method.as_deref(), line.params, line.result, line.error) {
         (Some("event"), Some(params), None, None) => event(params).map(ServerMessage::Event),
@@ -186,17 +192,17 @@ fn read(line: &[u8]) -> Result<ServerMessage, String> {
             Ok(ServerMessage::Reply { id: line.id, reply: reply(result)? })
         }
         (None, None, None, Some(error)) => {
-            let OwnedError { message, data: OwnedData { code, hint, retry_after_ms }, .. } =
-                object::parse(error.get())?;
-            let reply = Reply::Error(WireError { code, message, hint, retry_after_ms });
+            let OwnedError { message, data, .. } = object::parse(error.get())?;
+            let OwnedData { code, hint, retry_after_ms, errno } = data;
+            let reply = Reply::Error(WireError { code, message, hint, retry_after_ms, errno });
             Ok(ServerMessage::Reply { id: line.id, reply })
         }
         _ => Err("it is neither a result, nor an error, nor an event".to_owned()),
     }
 }
 
-/// The value of one field, and the others as an object: embedded JSON does not survive serde's own
-/// way of telling variants apart.
+/// Splits an object into the value of one field and an object of the other fields. Serde's tagged
+/// enums can not be used, because embedded JSON (`RawValue`) does not survive them.
 fn apart<'a>(object: &'a RawValue, field: &str) -> Result<(&'a str, String), String> {
     let mut fields: BTreeMap<&str, &RawValue> =
         serde_json::from_str(object.get()).map_err(|e| e.to_string())?;
@@ -274,8 +280,8 @@ fn reply(result: &RawValue) -> Result<Reply, String> {
         "\"welcome\"" => Reply::Welcome(object::parse(&rest)?),
         "\"opened\"" => Reply::Opened(object::parse(&rest)?),
         "\"result\"" => Reply::Result(object::parse(&rest)?),
-        "\"done\"" => object::parse(&rest).map(|Nothing {}| Reply::Done)?,
-        "\"pong\"" => object::parse(&rest).map(|Nothing {}| Reply::Pong)?,
+        "\"done\"" => object::parse(&rest).map(|NoFields {}| Reply::Done)?,
+        "\"pong\"" => object::parse(&rest).map(|NoFields {}| Reply::Pong)?,
         "\"output\"" => Reply::Output(object::parse(&rest)?),
         "\"tools\"" => object::parse(&rest).map(|Tools { tools }| Reply::Tools(tools))?,
         "\"status\"" => Reply::Status(object::parse(&rest)?),
@@ -289,6 +295,7 @@ fn reply(result: &RawValue) -> Result<Reply, String> {
         "\"jobs\"" => Reply::Jobs(object::parse(&rest)?),
         "\"overview\"" => Reply::Overview(object::parse(&rest)?),
         "\"forgotten\"" => Reply::Forgotten(object::parse(&rest)?),
+        "\"undo_records\"" => Reply::UndoRecords(object::parse(&rest)?),
         other => return Err(format!("there is no result of kind {other}")),
     })
 }
@@ -346,7 +353,7 @@ mod tests {
         for (line, why) in [
             ("", "EOF"),
             ("[]", "invalid type: sequence, expected an object"),
-            (r#"{"jsonrpc":"1.0","id":1,"result":{"kind":"done"}}"#, "it does not say"),
+            (r#"{"jsonrpc":"1.0","id":1,"result":{"kind":"done"}}"#, "it has no \"jsonrpc\""),
             (r#"{"jsonrpc":"2.0","id":1}"#, "it is neither"),
             (r#"{"jsonrpc":"2.0","id":1,"result":{"kind":"done"},"error":{}}"#, "it is neither"),
             (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "there is no `kind`"),

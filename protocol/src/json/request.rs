@@ -1,5 +1,5 @@
 //! Requests as JSON-RPC lines. Parameters stay text until the method is known, because embedded
-//! JSON does not survive serde's tagged enums.
+//! JSON (`RawValue`) does not survive serde's tagged enums.
 
 use crate::{
     Envelope, ErrorCode, Request, RequestId, WireError,
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 /// Every method, in the order of [`Request`]'s variants.
-pub const METHODS: [&str; 29] = [
+pub const METHODS: [&str; 30] = [
     "hello",
     "open",
     "call",
@@ -40,23 +40,25 @@ pub const METHODS: [&str; 29] = [
     "overview",
     "kill",
     "forget",
+    "undo_records",
 ];
 
-/// Changed arguments stand inside a decision, inside the parameters, inside the message.
+/// The maximum nesting of a line. Modified arguments are nested deepest: inside a decision, inside
+/// the parameters, inside the message.
 const LINE_DEPTH: usize = MAX_DEPTH + 4;
 
-/// A line that is no acceptable request, and whose it was if that much could be read.
+/// A line that is not an acceptable request, with its id if that could be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
-    /// The request's id, if it had a good one.
+    /// The request's id, if it had a valid one.
     pub id: Option<RequestId>,
-    /// What to tell the peer.
+    /// The error to send to the peer.
     pub error: WireError,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line<'a> {
+struct RequestLine<'a> {
     #[serde(borrow)]
     jsonrpc: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -73,15 +75,15 @@ struct OnlyId<'a> {
     id: Option<&'a RawValue>,
 }
 
-/// Reads one line, with or without its newline.
+/// Decodes one line, with or without its newline.
 ///
 /// # Errors
-/// [`Rejected`], with an error of its own for each way of being wrong: `frame_too_large`,
-/// `not_utf8`, `malformed_message`, `unknown_request`, `invalid_request`.
+/// [`Rejected`], with an error of its own for each kind of mistake: `frame_too_large`, `not_utf8`,
+/// `malformed_message`, `unknown_request`, `invalid_request`.
 pub fn decode_request(line: &[u8]) -> Result<Envelope, Box<Rejected>> {
     let nameless = |error| Box::new(Rejected { id: None, error });
     let text = readable(line).map_err(nameless)?;
-    let line: Line<'_> = object::parse(text).map_err(|e| {
+    let line: RequestLine<'_> = object::parse(text).map_err(|e| {
         let id = serde_json::from_str(text).ok().and_then(|only: OnlyId<'_>| number(only.id?));
         Box::new(Rejected { id, error: malformed(format!("not a JSON-RPC request: {e}")) })
     })?;
@@ -91,7 +93,7 @@ pub fn decode_request(line: &[u8]) -> Result<Envelope, Box<Rejected>> {
     };
     let rejected = |error| Box::new(Rejected { id, error });
     if line.jsonrpc.and_then(string).as_deref() != Some("2.0") {
-        return Err(rejected(malformed("the message does not say \"jsonrpc\":\"2.0\"".to_owned())));
+        return Err(rejected(malformed("the message has no \"jsonrpc\":\"2.0\"".to_owned())));
     }
     let Some(method) = line.method.and_then(string) else {
         return Err(rejected(malformed("the message has no \"method\" string".to_owned())));
@@ -102,8 +104,8 @@ pub fn decode_request(line: &[u8]) -> Result<Envelope, Box<Rejected>> {
         (None, Request::Input(input)) => Ok(Envelope { id: input.call, request }),
         (None, _) => Err(rejected(WireError::new(
             ErrorCode::InvalidRequest,
-            format!("{method} was sent without an id, so its reply would have no address"),
-            "give each request an integer \"id\"; only input may go without",
+            format!("{method} was sent without an id, so there can be no reply to it"),
+            "give each request an integer \"id\"; only input may omit it",
         ))),
     }
 }
@@ -164,16 +166,16 @@ fn request(method: &str, params: Option<&RawValue>) -> Result<Request, WireError
         "call" => Request::Call(fields(method, params)?),
         "input" => Request::Input(fields(method, params)?),
         "cancel" => Request::Cancel(fields(method, params)?),
-        "close" => fields(method, params).map(|Nothing {}| Request::Close)?,
-        "ping" => fields(method, params).map(|Nothing {}| Request::Ping)?,
+        "close" => fields(method, params).map(|NoParams {}| Request::Close)?,
+        "ping" => fields(method, params).map(|NoParams {}| Request::Ping)?,
         "output" => Request::Output(fields(method, params)?),
         "tools" => Request::Tools(fields(method, params)?),
-        "status" => fields(method, params).map(|Nothing {}| Request::Status)?,
+        "status" => fields(method, params).map(|NoParams {}| Request::Status)?,
         "register" => Request::Register(fields(method, params)?),
         "answer" => Request::Answer(Box::new(fields(method, params)?)),
-        "withdraw" => fields(method, params).map(|Nothing {}| Request::Withdraw)?,
-        "pending" => fields(method, params).map(|Nothing {}| Request::Pending)?,
-        "grants" => fields(method, params).map(|Nothing {}| Request::Grants)?,
+        "withdraw" => fields(method, params).map(|NoParams {}| Request::Withdraw)?,
+        "pending" => fields(method, params).map(|NoParams {}| Request::Pending)?,
+        "grants" => fields(method, params).map(|NoParams {}| Request::Grants)?,
         "revoke" => Request::Revoke(fields(method, params)?),
         "subscribe" => Request::Subscribe(fields(method, params)?),
         "abort" => Request::Abort(fields(method, params)?),
@@ -184,10 +186,11 @@ fn request(method: &str, params: Option<&RawValue>) -> Result<Request, WireError
         "invoke_result" => Request::InvokeResult(Box::new(fields(method, params)?)),
         "resume" => Request::Resume(fields(method, params)?),
         "batch" => Request::Batch(fields(method, params)?),
-        "jobs" => fields(method, params).map(|Nothing {}| Request::Jobs)?,
-        "overview" => fields(method, params).map(|Nothing {}| Request::Overview)?,
+        "jobs" => fields(method, params).map(|NoParams {}| Request::Jobs)?,
+        "overview" => fields(method, params).map(|NoParams {}| Request::Overview)?,
         "kill" => Request::Kill(fields(method, params)?),
         "forget" => Request::Forget(fields(method, params)?),
+        "undo_records" => Request::UndoRecords(fields(method, params)?),
         _ => {
             let method: String = method.chars().take(40).collect();
             return Err(WireError::new(
@@ -201,22 +204,23 @@ fn request(method: &str, params: Option<&RawValue>) -> Result<Request, WireError
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct NoParams {}
 
 fn fields<T: DeserializeOwned>(method: &str, params: &str) -> Result<T, WireError> {
     object::parse(params).map_err(|e| {
         WireError::new(
             ErrorCode::InvalidRequest,
-            format!("the params of {method} do not fit: {e}"),
+            format!("the params of {method} are invalid: {e}"),
             format!("PROTOCOL.md lists the params of {method}"),
         )
     })
 }
 
-/// Writes one line, newline included. An `input` under its call's own id goes as a notification.
+/// Encodes a request as one line, including the newline. An `input` whose id equals its call's id
+/// is sent as a notification.
 ///
 /// # Errors
-/// None that these types can cause; the JSON writer's own otherwise.
+/// These types cause none; otherwise the JSON writer's own.
 pub fn encode_request(envelope: &Envelope) -> Result<Vec<u8>, serde_json::Error> {
     let id = envelope.id;
     match &envelope.request {
@@ -225,16 +229,16 @@ pub fn encode_request(envelope: &Envelope) -> Result<Vec<u8>, serde_json::Error>
         Request::Call(params) => line(Some(id), "call", Some(params)),
         Request::Input(params) => line((id != params.call).then_some(id), "input", Some(params)),
         Request::Cancel(params) => line(Some(id), "cancel", Some(params)),
-        Request::Close => line(Some(id), "close", None::<&Nothing>),
-        Request::Ping => line(Some(id), "ping", None::<&Nothing>),
+        Request::Close => line(Some(id), "close", None::<&NoParams>),
+        Request::Ping => line(Some(id), "ping", None::<&NoParams>),
         Request::Output(params) => line(Some(id), "output", Some(params)),
         Request::Tools(params) => line(Some(id), "tools", Some(params)),
-        Request::Status => line(Some(id), "status", None::<&Nothing>),
+        Request::Status => line(Some(id), "status", None::<&NoParams>),
         Request::Register(params) => line(Some(id), "register", Some(params)),
         Request::Answer(params) => line(Some(id), "answer", Some(params)),
-        Request::Withdraw => line(Some(id), "withdraw", None::<&Nothing>),
-        Request::Pending => line(Some(id), "pending", None::<&Nothing>),
-        Request::Grants => line(Some(id), "grants", None::<&Nothing>),
+        Request::Withdraw => line(Some(id), "withdraw", None::<&NoParams>),
+        Request::Pending => line(Some(id), "pending", None::<&NoParams>),
+        Request::Grants => line(Some(id), "grants", None::<&NoParams>),
         Request::Revoke(params) => line(Some(id), "revoke", Some(params)),
         Request::Subscribe(params) => line(Some(id), "subscribe", Some(params)),
         Request::Abort(params) => line(Some(id), "abort", Some(params)),
@@ -245,10 +249,11 @@ pub fn encode_request(envelope: &Envelope) -> Result<Vec<u8>, serde_json::Error>
         Request::InvokeResult(params) => line(Some(id), "invoke_result", Some(params)),
         Request::Resume(params) => line(Some(id), "resume", Some(params)),
         Request::Batch(params) => line(Some(id), "batch", Some(params)),
-        Request::Jobs => line(Some(id), "jobs", None::<&Nothing>),
-        Request::Overview => line(Some(id), "overview", None::<&Nothing>),
+        Request::Jobs => line(Some(id), "jobs", None::<&NoParams>),
+        Request::Overview => line(Some(id), "overview", None::<&NoParams>),
         Request::Kill(params) => line(Some(id), "kill", Some(params)),
         Request::Forget(params) => line(Some(id), "forget", Some(params)),
+        Request::UndoRecords(params) => line(Some(id), "undo_records", Some(params)),
     }
 }
 
@@ -322,10 +327,10 @@ mod tests {
             ("", "EOF while parsing a value at line 1 column 0"),
             ("{", "EOF while parsing an object at line 1 column 1"),
             ("{} {}", "trailing characters at line 1 column 4"),
-            ("{\"id\":1,\"id\":2}", "the key \"id\" is there twice at line 1 column 12"),
+            ("{\"id\":1,\"id\":2}", "the key \"id\" occurs twice at line 1 column 12"),
             (
                 &with(r#""params":{"a":{"b":1,"b":1}}"#),
-                "the key \"b\" is there twice at line 1 column 48",
+                "the key \"b\" occurs twice at line 1 column 48",
             ),
             (&with(r#""method":"\ud800""#), "unexpected end of hex escape at line 1 column 41"),
             (&with(&format!("\"params\":{deep}")), "nested too deeply at line 1 column 101"),
@@ -342,7 +347,7 @@ mod tests {
     #[test]
     fn messages_that_are_not_json_rpc_say_what_is_missing() {
         let malformed = ErrorCode::MalformedMessage;
-        let version = "the message does not say \"jsonrpc\":\"2.0\"";
+        let version = "the message has no \"jsonrpc\":\"2.0\"";
         refused(r#"{"id":3,"method":"ping"}"#, Some(3), malformed, version);
         refused(r#"{"jsonrpc":"1.0","id":3,"method":"ping"}"#, Some(3), malformed, version);
         refused(r#"{"jsonrpc":2.0,"id":3,"method":"ping"}"#, Some(3), malformed, version);
@@ -370,7 +375,7 @@ mod tests {
             refused(&line(id), None, ErrorCode::InvalidRequest, &message);
         }
         for line in [line("null"), r#"{"jsonrpc":"2.0","method":"ping"}"#.to_owned()] {
-            let message = "ping was sent without an id, so its reply would have no address";
+            let message = "ping was sent without an id, so there can be no reply to it";
             refused(&line, None, ErrorCode::InvalidRequest, message);
         }
     }
@@ -399,7 +404,7 @@ mod tests {
             "the methods are hello, open, call, input, cancel, close, ping, output, tools, status, \
              register, answer, withdraw, pending, grants, revoke, subscribe, abort, \
              provide, unprovide, invoke_progress, invoke_output, invoke_result, \
-             resume, batch, jobs, overview, kill, forget"
+             resume, batch, jobs, overview, kill, forget, undo_records"
         );
     }
 
@@ -412,7 +417,7 @@ mod tests {
             (
                 "call",
                 r#"{"tool":"a b"}"#,
-                "`tool`: a tool name is made of letters, digits, '_', '-' and '.'; ' ' is not one of them",
+                "`tool`: a tool name consists of letters, digits, '_', '-' and '.'; ' ' is not allowed",
             ),
             (
                 "call",
@@ -445,7 +450,7 @@ mod tests {
             ("ping", r#"{"x":1}"#, "`x`: unknown field `x`, there are no fields"),
         ] {
             let line = with(&format!("\"method\":\"{method}\",\"params\":{params}"));
-            let message = format!("the params of {method} do not fit: {message}");
+            let message = format!("the params of {method} are invalid: {message}");
             refused(&line, Some(3), ErrorCode::InvalidRequest, &message);
         }
     }

@@ -54,7 +54,8 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// An object, as arguments, schemas and data are: written compactly or over several lines.
+/// Generates an object, as arguments, schemas and data are: written compactly or over several
+/// lines.
 fn object() -> impl Strategy<Value = JsonText> {
     (vec((text(), value()), 0..4), any::<bool>()).prop_map(|(fields, pretty)| {
         let value = serde_json::Value::Object(fields.into_iter().collect());
@@ -115,6 +116,11 @@ fn request() -> impl Strategy<Value = Request> {
             |(session, token, calls)| { Request::Resume(Resume { session, token, calls }) }
         ),
         Just(Request::Jobs),
+        (option::of(path()), option::of(name()), option::of(name())).prop_map(
+            |(workspace, session, prefix)| {
+                Request::UndoRecords(UndoQuery { workspace, session, prefix })
+            }
+        ),
         (any::<u64>(), bytes(), any::<bool>())
             .prop_map(|(call, data, end)| Request::Input(Input { call, data, end })),
         any::<u64>().prop_map(|call| Request::Cancel(Cancel { call })),
@@ -130,20 +136,38 @@ fn request() -> impl Strategy<Value = Request> {
     ]
 }
 
-/// Any request, under an id that JSON can hold.
+/// Generates any request, under an id that JSON can hold.
 pub(crate) fn envelope() -> impl Strategy<Value = Envelope> {
     let id = prop_oneof![0..300_u64, 0..=limits::MAX_ID];
     (id, request()).prop_map(|(id, request)| Envelope { id, request })
 }
 
 fn error_code() -> impl Strategy<Value = ErrorCode> {
-    (0..37_u8).prop_map(|number| codec::decode(&[number]).unwrap())
+    (0..41_u8).prop_map(|number| codec::decode(&[number]).unwrap())
 }
 
 fn error() -> impl Strategy<Value = WireError> {
-    (error_code(), text(), text(), any::<Option<u64>>()).prop_map(
-        |(code, message, hint, retry_after_ms)| WireError { code, message, hint, retry_after_ms },
+    (error_code(), text(), text(), any::<Option<u64>>(), any::<Option<i32>>()).prop_map(
+        |(code, message, hint, retry_after_ms, errno)| WireError {
+            code,
+            message,
+            hint,
+            retry_after_ms,
+            errno,
+        },
     )
+}
+
+fn limits_of_session() -> impl Strategy<Value = SessionLimits> {
+    any::<[u64; 7]>().prop_map(|n| SessionLimits {
+        timeout_ms: n[0],
+        max_timeout_ms: n[1],
+        output_bytes: n[2],
+        file_bytes: n[3],
+        spool_bytes: n[4],
+        jobs: n[5],
+        parallel: n[6],
+    })
 }
 
 fn receipt() -> impl Strategy<Value = Receipt> {
@@ -360,23 +384,44 @@ fn job() -> impl Strategy<Value = JobInfo> {
         })
 }
 
+fn undo_record() -> impl Strategy<Value = UndoRecord> {
+    ((name(), name(), name(), path()), any::<[u64; 2]>(), any::<[bool; 2]>()).prop_map(
+        |((call_id, session, tool, workspace), numbers, flags)| UndoRecord {
+            call_id,
+            session,
+            tool,
+            workspace,
+            age_ms: numbers[0],
+            bytes: numbers[1],
+            loss: flags[0],
+            undone: flags[1],
+        },
+    )
+}
+
 fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         (any::<u16>(), text(), texts()).prop_map(|(version, server, capabilities)| {
             Reply::Welcome(Welcome { version, server, capabilities })
         }),
-        (name(), path(), receipt(), option::of(text()), any::<u64>()).prop_map(
-            |(session, workspace, receipt, token, grace_ms)| {
-                Reply::Opened(Box::new(Opened { session, workspace, receipt, token, grace_ms }))
-            }
-        ),
+        (name(), path(), receipt(), option::of(text()), any::<u64>(), limits_of_session())
+            .prop_map(|(session, workspace, receipt, token, grace_ms, limits)| {
+                Reply::Opened(Box::new(Opened {
+                    session,
+                    workspace,
+                    receipt,
+                    token,
+                    grace_ms,
+                    limits,
+                }))
+            }),
         (
-            (name(), path(), receipt(), any::<u64>(), open()),
+            (name(), path(), receipt(), any::<u64>(), open(), limits_of_session()),
             vec(any::<u64>(), 0..3),
             vec(any::<u64>(), 0..3)
         )
             .prop_map(
-                |((session, workspace, receipt, grace_ms, terms), running, finished)| {
+                |((session, workspace, receipt, grace_ms, terms, limits), running, finished)| {
                     Reply::Resumed(Box::new(Resumed {
                         session,
                         workspace,
@@ -385,11 +430,14 @@ fn reply() -> impl Strategy<Value = Reply> {
                         terms,
                         running,
                         finished,
+                        limits,
                     }))
                 }
             ),
         vec(result(), 0..3).prop_map(|results| Reply::Batch(BatchResults { results })),
         vec(job(), 0..3).prop_map(|jobs| Reply::Jobs(Jobs { jobs })),
+        (vec(undo_record(), 0..3), any::<u64>())
+            .prop_map(|(records, more)| Reply::UndoRecords(UndoRecords { records, more })),
         result().prop_map(|result| Reply::Result(Box::new(result))),
         Just(Reply::Done),
         Just(Reply::Pong),
@@ -406,7 +454,7 @@ fn reply() -> impl Strategy<Value = Reply> {
     ]
 }
 
-/// Anything the daemon may send.
+/// Generates any message that the daemon may send.
 pub(crate) fn message() -> impl Strategy<Value = ServerMessage> {
     prop_oneof![
         6 => (option::of(0..=limits::MAX_ID), reply())

@@ -231,7 +231,7 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What is kept of a user's calls.
+/// Generates an overview of what is stored for a user's calls.
 pub(super) fn kept() -> impl Strategy<Value = KeptOverview> {
     any::<(u32, [u64; 4])>().prop_map(|(uid, bytes)| KeptOverview {
         uid,

@@ -1,5 +1,4 @@
-//! Reads frames by the layout that PROTOCOL.md prints and by nothing else, as a client in another
-//! language would.
+//! Reads frames only by the layout that PROTOCOL.md prints, as a client in another language would.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
@@ -51,7 +50,7 @@ impl Layout {
         }
     }
 
-    /// The whole of a frame's body, as a value of the named type.
+    /// Reads the whole of a frame's body, as a value of the named type.
     pub(crate) fn read(&self, name: &str, body: &[u8]) -> Value {
         let mut rest = body;
         let value = self.value(name, &mut rest);

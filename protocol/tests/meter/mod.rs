@@ -1,4 +1,4 @@
-//! An allocator that counts, per thread, so that a test can say how much an input may claim.
+//! A counting allocator, per thread, so that a test can limit how much memory an input may claim.
 
 #![allow(unsafe_code)]
 
@@ -38,7 +38,8 @@ unsafe impl GlobalAlloc for Meter {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both may exist for a moment, so the old one is given back after the new one is counted.
+        // Both blocks may exist for a moment, so the old one is subtracted after the new one is
+        // counted.
         count(size.cast_signed());
         count(-layout.size().cast_signed());
         // SAFETY: the caller keeps `realloc`'s contract, which is `System`'s.
@@ -52,7 +53,7 @@ unsafe impl GlobalAlloc for Meter {
     }
 }
 
-/// The most that was allocated at once on this thread while `act` ran, beyond what was before.
+/// Returns the peak memory that this thread allocated while `act` ran, beyond what it had before.
 pub(crate) fn peak<T>(act: impl FnOnce() -> T) -> (isize, T) {
     let before = NOW.get();
     PEAK.set(before);

@@ -1,12 +1,12 @@
-//! What asking costs.
+//! The cost of approval requests.
 
 use super::{Bench, Times, interleave, show};
 use palisade_client::{Answer, Operator, OperatorEvent, Registration, Scope, Session, Until};
 use std::fs;
 
 impl Bench {
-    /// What asking costs: a handler beside the daemon that says yes at once, and an answer that is
-    /// remembered.
+    /// Measures the cost of approval requests: an approver beside the daemon that approves at once,
+    /// and a remembered approval.
     pub(super) fn checkpoints(&self) {
         println!("\ncheckpoints, read_file of 4 KiB where everything is asked about");
         let always = [("ask = \"destructive\"", "ask = \"always\"")];

@@ -1,4 +1,4 @@
-//! What it costs to tell what a program was refused.
+//! The cost of reporting what a program was refused.
 
 use super::{Bench, Times, bare, interleave, show};
 use landlock::{AccessFs, Ruleset, RulesetAttr as _};
@@ -24,7 +24,7 @@ exec "$PWD/$to/palisaded" "$@"
 "#;
 
 impl Bench {
-    /// The same commands in a session that reads the kernel's records, and in one that does not.
+    /// Measures commands in a session that reads the kernel's records, and in one that does not.
     pub(super) fn denials(&self) {
         println!("\nwhat a program was refused, from the kernel's records");
         let audit = match KernelAudit::on() {
@@ -86,8 +86,8 @@ impl Bench {
     }
 }
 
-/// What the kernel itself takes: to refuse something that leaves a record, and until a process that
-/// listens has it.
+/// Measures the kernel's own time: to refuse something that leaves a record, and until a process
+/// that listens has it.
 fn kernels_share(audit: &KernelAudit, rounds: usize) -> (Times, Times) {
     let listener = audit.listen();
     // A domain is for good: in a thread that ends.

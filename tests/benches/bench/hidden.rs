@@ -1,5 +1,5 @@
-//! What it costs to hide and protect names in a workspace of 100,000 files: to open a session and run
-//! its first command, the first time and later; and each command after that.
+//! The cost of hiding and protecting names in a workspace of 100,000 files: to open a session and
+//! run its first command, the first time and later; and each command after that.
 
 use super::{Bench, Times, bare, interleave, show};
 use palisade_client::{Guard, Open, Session};
@@ -37,7 +37,7 @@ fn fill(tree: &Path) {
 }
 
 impl Bench {
-    /// The same commands in transactions, without and with names that are hidden and protected.
+    /// Measures commands in transactions, without and with hidden and protected names.
     pub(super) fn hidden(&self, session: &Session) {
         println!("\nhidden and protected names, 100,000 files in 1,000 directories");
         self.world.add_profile("veiled", &veiled());

@@ -1,4 +1,4 @@
-//! What a record of a call costs.
+//! The cost of the audit records of a call.
 
 use super::{Bench, interleave, show};
 use palisade_audit::{

@@ -1,4 +1,4 @@
-//! What looking costs, beside the programs that people use for it.
+//! The cost of searching, beside the programs that people use for it.
 
 use super::{Bench, interleave, show};
 use palisade_client::Session;

@@ -1,4 +1,4 @@
-//! What a session costs: to open, with path rules, in memory.
+//! The cost of a session: to open, with path rules, in memory.
 
 use super::{Bench, Times, bare, interleave, memory, show};
 use palisade_tests::processes;
@@ -39,8 +39,8 @@ impl Bench {
         show("  open right after another", &again, baseline);
     }
 
-    /// What path rules cost a call: the kernel copies each, but for those that the rule of a
-    /// directory above covers, which are left out.
+    /// Measures the cost of path rules for a call: the kernel copies each, but for those that the
+    /// rule of a directory above covers, which are left out.
     pub(super) fn rules(&self) {
         println!("\nbash -c true with path rules");
         let workspace = self.world.workspace();
@@ -94,7 +94,7 @@ impl Bench {
         fs::remove_dir_all(beside).unwrap();
     }
 
-    /// What an idle daemon and idle sessions hold.
+    /// Measures the memory of an idle daemon and of idle sessions.
     pub(super) fn memory(&self, idle: u64) {
         println!(
             "\nmemory, proportional (what each process has of its own, and its share of the rest)"

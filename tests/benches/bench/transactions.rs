@@ -1,4 +1,4 @@
-//! What it costs to hold a command's effects back until they are known.
+//! The cost of holding a command's effects back until they are known.
 
 use super::{Bench, bare, interleave, show};
 use palisade_client::{Guard, Open, Session};
@@ -10,13 +10,13 @@ use std::{
     time::Duration,
 };
 
-/// How many files are unpacked.
+/// The number of files that are unpacked.
 const UNPACKED: usize = 5_000;
 
-/// How many files a large workspace has.
+/// The number of files in a large workspace.
 const LARGE: usize = 100_000;
 
-/// What becomes of what a command did.
+/// The effects of a command that are committed.
 #[derive(Clone, Copy)]
 enum Keep {
     All,
@@ -24,7 +24,7 @@ enum Keep {
 }
 
 impl Bench {
-    /// The same commands as they are, in a session, and in transactions of one.
+    /// Measures the same commands without a sandbox, in a session, and in a session's transactions.
     pub(super) fn transactions(&self, session: &Session) {
         println!("\ntransactions");
         let (client, mut daemon) = self.client();
@@ -80,8 +80,8 @@ impl Bench {
         show("    in a transaction", &transaction, direct.median());
     }
 
-    /// What it takes to find out what was done and to do it, without the time of the program itself,
-    /// which it tells.
+    /// Measures the time to find and commit the effects, without the time of the program itself,
+    /// which the program prints.
     fn per_entry(&self, held: &Session) {
         let unpack = "rm -rf new && mkdir new && s=$(date +%s%N) && tar -xf archive.tar -C new && \
                       e=$(date +%s%N) && echo $((e - s))";
@@ -98,7 +98,7 @@ impl Bench {
         println!("  {:<42} {:>9.1} µs", "commit, for each", both - scan);
     }
 
-    /// How long a command took, without what it says it took itself.
+    /// Returns the time that a command took, without the time that it prints.
     fn timed(&self, held: &Session, command: &str, keep: Keep) -> Duration {
         let start = std::time::Instant::now();
         let result = self.runtime.block_on(async {

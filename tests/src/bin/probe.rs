@@ -1,11 +1,10 @@
-//! Tries one thing per argument, each in a child of its own, and prints what the kernel said:
-//! `attempt=ok`, `attempt=EPERM`, `attempt=SIGSYS`. It decides nothing: tests do.
+//! Makes one attempt per argument, each in a child process, and prints the kernel's answer:
+//! `attempt=ok`, `attempt=EPERM`, `attempt=SIGSYS`. It does not judge the answers: the tests do.
 //!
 //! An attempt is words joined by `:`. `sys:NAME:ARG…` is a system call by name; an argument is a
-//! number, `@text` (a C string), `buf` (4096 zero bytes), or `self` (this process's id). The
-//! others are listed in `try_it` and in `probe/`.
-#![allow(unsafe_code, clippy::disallowed_methods)]
-#![allow(clippy::expect_used, reason = "a probe that can not print has no answer to give")]
+//! number, `@text` (a C string), `buf` (4096 zero bytes), or `self` (this process's id). The others
+//! are listed in `try_it` and in `probe/`.
+#![allow(unsafe_code)]
 
 use std::{
     ffi::CString,
@@ -35,7 +34,7 @@ fn main() {
     }
 }
 
-/// Irreversible acts end with the child.
+/// Makes an attempt in a child process, so that irreversible effects end with it.
 fn in_child(act: impl FnOnce() -> Answer) -> String {
     let mut pipe = [0; 2];
     // SAFETY: `pipe` has room for two descriptors.
@@ -85,7 +84,8 @@ fn signal(number: i32) -> String {
 }
 
 fn name(errno: i32) -> String {
-    // "Operation not permitted (os error 1)" is not a name; these are those that tests expect.
+    // The error's message ("Operation not permitted (os error 1)") is not a name; these are the
+    // names that tests expect.
     let known = [
         (libc::EPERM, "EPERM"),
         (libc::ENOENT, "ENOENT"),
@@ -152,7 +152,7 @@ fn try_it(words: &[String]) -> Answer {
             let Some(number) = syscall_number(word(1)) else { return Err(9999) };
             raw(number, &words[2..])
         }
-        // x32: the same number with the bit that the filter must look at.
+        // x32: the same number with the bit that the seccomp filter must check.
         "x32" => {
             let Some(number) = syscall_number(word(1)) else { return Err(9999) };
             raw(number | 0x4000_0000, &words[2..])
@@ -207,7 +207,7 @@ fn try_it(words: &[String]) -> Answer {
         "fastopen" => fastopen(number(1)),
         // SAFETY: getuid touches no memory.
         "uid" => yes(libc::c_long::from(unsafe { libc::getuid() }) == number(1)),
-        // Whether every capability set is empty.
+        // Checks that every capability set is empty.
         "no_capabilities" => status(&["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"]),
         "no_groups" => status(&["Groups"]),
         "own" => own(word(1)),
@@ -238,7 +238,7 @@ fn parse(word: &str) -> libc::c_long {
     if negative { -value } else { value }
 }
 
-/// A system call with up to six arguments.
+/// Makes a system call with up to six arguments.
 fn raw(number: libc::c_long, words: &[String]) -> Answer {
     let mut buffer = vec![0u8; 4096];
     let strings: Vec<Option<CString>> = words
@@ -310,7 +310,7 @@ fn connect_abstract(name: &str) -> Answer {
     io(address.and_then(|address| std::os::unix::net::UnixStream::connect_addr(&address)))
 }
 
-/// Two processes' worth of a conversation over the session's own loopback.
+/// Connects to itself over the session's own loopback.
 fn loopback() -> Answer {
     let listener = match std::net::TcpListener::bind("127.0.0.1:0") {
         Ok(listener) => listener,
@@ -344,7 +344,7 @@ fn threads(count: libc::c_long) -> Answer {
     Ok(())
 }
 
-/// Touches that many megabytes.
+/// Allocates and touches this many megabytes.
 fn memory(megabytes: libc::c_long) -> Answer {
     let mut held = Vec::new();
     for _ in 0..megabytes {
@@ -373,9 +373,10 @@ fn forks(count: libc::c_long) -> Answer {
     Ok(())
 }
 
-/// A file of that many megabytes in the current directory.
+/// Writes a file of this many megabytes in the current directory.
 fn files(megabytes: libc::c_long) -> Answer {
-    // SAFETY: SIG_IGN is not a pointer. A write over the limit then fails instead of killing.
+    // SAFETY: SIG_IGN is not a pointer. A write over the limit then fails instead of killing the
+    // process.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let file = std::fs::File::create("probe-file");
     let result =
@@ -395,7 +396,7 @@ fn descriptors(count: libc::c_long) -> Answer {
     Ok(())
 }
 
-/// An unnamed file in a directory, given a name elsewhere.
+/// Creates an unnamed file in a directory and links it to a name elsewhere.
 fn tmpfile_link(directory: &str, target: &str) -> Answer {
     let (Ok(directory), Ok(target)) = (CString::new(directory), CString::new(target)) else {
         return Err(libc::EINVAL);
@@ -419,7 +420,7 @@ fn tmpfile_link(directory: &str, target: &str) -> Answer {
     )
 }
 
-/// Whether the umask is this one.
+/// Checks whether the umask is this one.
 fn umask(expected: libc::c_long) -> Answer {
     // SAFETY: umask touches no memory.
     let found = unsafe { libc::umask(0) };
@@ -444,7 +445,7 @@ fn memfd_exec(program: &str) -> Answer {
     Err(last())
 }
 
-/// TCP Fast Open connects in `sendto`, past a filter on `connect`.
+/// Connects by `sendto` with TCP Fast Open, which bypasses a filter on `connect`.
 fn fastopen(port: libc::c_long) -> Answer {
     // SAFETY: socket touches no memory.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) };
@@ -472,7 +473,7 @@ fn yes(is: bool) -> Answer {
     if is { Ok(()) } else { Err(libc::EINVAL) }
 }
 
-/// Whether these lines of `/proc/self/status` hold nothing but zeroes.
+/// Checks whether these lines of `/proc/self/status` contain nothing but zeroes.
 fn status(keys: &[&str]) -> Answer {
     let text = std::fs::read_to_string("/proc/self/status")
         .map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
@@ -484,7 +485,7 @@ fn status(keys: &[&str]) -> Answer {
     yes(keys.iter().all(empty))
 }
 
-/// Whether a file of `/proc` has this user as its owner.
+/// Checks whether this user owns a file of `/proc`.
 fn own(path: &str) -> Answer {
     use std::os::unix::fs::MetadataExt as _;
     let found = std::fs::metadata(path).map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?;
@@ -492,13 +493,13 @@ fn own(path: &str) -> Answer {
     yes(found.uid() == unsafe { libc::getuid() })
 }
 
-/// Whether a System V segment of this key exists.
+/// Checks whether a System V shared memory segment with this key exists.
 fn shm(key: libc::c_long) -> Answer {
     // SAFETY: shmget touches no memory.
     check(unsafe { libc::shmget(key as libc::key_t, 1, 0) }.into())
 }
 
-/// Whether a file has a line with this text.
+/// Checks whether a file has a line with this text.
 fn line(path: &str, text: &str) -> Answer {
     let found = std::fs::read_to_string(path).map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?;
     yes(found.lines().any(|line| line.contains(text)))
@@ -514,7 +515,7 @@ fn watch(path: &str) -> Answer {
     check(unsafe { libc::inotify_add_watch(fd, path.as_ptr(), libc::IN_ALL_EVENTS) }.into())
 }
 
-/// Gives a program CAP_NET_RAW for whoever runs it.
+/// Gives a program CAP_NET_RAW, for whoever runs it.
 fn filecap(path: &str) -> Answer {
     let Ok(path) = CString::new(path) else { return Err(libc::EINVAL) };
     // Revision 2: a header, then permitted and inheritable, low words first.
@@ -540,7 +541,7 @@ macro_rules! numbers {
     };
 }
 
-/// By name without `SYS_`, or by number.
+/// Returns the number of a system call, given by name without `SYS_` or by number.
 fn syscall_number(name: &str) -> Option<libc::c_long> {
     if let Ok(number) = name.parse() {
         return Some(number);

@@ -1,55 +1,59 @@
-//! Asking whoever typed `run` or `call`: a private daemon has one operator, and that is them, if
-//! they sit at a terminal.
+//! Asks the user who typed `run` or `call`. They are the only operator of their private daemon, if
+//! they are at a terminal.
 
 use crate::{
-    approve::person::{self, Duty, Person},
+    approve::person::{self, ApproverMode, Person},
     approve::terminal::{self, Terminal},
-    connect::{self, Found},
     failure::Failure,
-    options::Connection,
     paint::{Paint, Style},
     print,
 };
 use palisade_client::{CallResult, Client, Registration};
+use palisade_options::{
+    Connection,
+    connect::{self, DaemonChoice},
+};
 use std::io::IsTerminal as _;
 use tokio::task::AbortHandle;
 
-/// Questions are asked at the terminal until this is dropped.
+/// While this value lives, approval requests are shown at the terminal.
 #[derive(Debug)]
-pub(crate) struct Asking(AbortHandle);
+pub(crate) struct TerminalApprover(AbortHandle);
 
-impl Drop for Asking {
+impl Drop for TerminalApprover {
     fn drop(&mut self) {
         self.0.abort();
         terminal::restore();
     }
 }
 
-/// Connects as [`connect::connect`] does; with a private daemon, and at a terminal, its questions
-/// are asked there.
-pub(crate) async fn connect(options: &Connection) -> Result<(Client, Option<Asking>), Failure> {
+/// Connects as [`connect::connect`] does. The approval requests of a private daemon are shown at
+/// the terminal, if there is one.
+pub(crate) async fn connect(
+    options: &Connection,
+) -> Result<(Client, Option<TerminalApprover>), Failure> {
     let private = match connect::find(options).await? {
-        Found::Running(client) => return Ok((client, None)),
-        Found::Private(private) => private,
+        DaemonChoice::Running(client) => return Ok((client, None)),
+        DaemonChoice::Private(private) => private,
     };
     let Some(terminal) = here() else { return Ok((private.start().await?, None)) };
     let (client, operator) = private.with_operator().await?;
     operator.register(Registration::new(person::name())).await?;
-    let person = Person::new(operator, terminal, Duty::Own);
+    let person = Person::new(operator, terminal, ApproverMode::Own);
     let task = tokio::spawn(async move {
         if let Err(failure) = person.serve().await {
             print::failure(&failure);
         }
     });
-    Ok((client, Some(Asking(task.abort_handle()))))
+    Ok((client, Some(TerminalApprover(task.abort_handle()))))
 }
 
-/// The terminal, if somebody sits there who sees what this program says.
+/// Opens the terminal, if a person there sees this program's messages.
 fn here() -> Option<Terminal> {
     if std::io::stderr().is_terminal() { Terminal::open().ok() } else { None }
 }
 
-/// Says how to be asked, if a call was denied because nobody could be.
+/// Says how to be asked, if a call was denied because no approver was available.
 pub(crate) fn advise(result: &CallResult, paint: Paint) {
     if let Some(text) = advice(result) {
         print::note(&format!("{} {text}", paint.apply(Style::Hint, "hint:")));
@@ -58,16 +62,24 @@ pub(crate) fn advise(result: &CallResult, paint: Paint) {
 
 fn advice(result: &CallResult) -> Option<&'static str> {
     let checkpoint = result.checkpoint.as_ref()?;
-    (checkpoint.decision == "denied" && checkpoint.by == "default").then_some(
-        "at a terminal, and with no daemon running, you are asked there; a running daemon needs a \
-         handler: palisade approve",
-    )
+    if checkpoint.decision != "denied" || checkpoint.by != "default" {
+        return None;
+    }
+    // The daemon's own hint, which was printed before this one, may name the command.
+    let is_named =
+        result.error.as_ref().is_some_and(|error| error.hint.contains("`palisade approve`"));
+    Some(if is_named {
+        "without a running daemon, approval requests are shown at your terminal"
+    } else {
+        "start an approver with `palisade approve`; without a running daemon, approval requests \
+         are shown at your terminal"
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_client::Checkpoint;
+    use palisade_client::{Checkpoint, ErrorCode, WireError};
 
     #[test]
     fn only_where_nobody_could_be_asked_is_it_said_how() {
@@ -75,11 +87,14 @@ mod tests {
         assert_eq!(advice(&result), None);
         let checkpoint = |by: &str| {
             let (decision, by) = ("denied".to_owned(), by.to_owned());
-            Some(Checkpoint { decision, by, reason: "no handler is attached".to_owned() })
+            Some(Checkpoint { decision, by, reason: "no approver is connected".to_owned() })
         };
         result.checkpoint = checkpoint("handler:person:ann");
         assert_eq!(advice(&result), None);
         result.checkpoint = checkpoint("default");
         assert!(advice(&result).is_some_and(|text| text.contains("palisade approve")));
+        let hint = "connect an approver with `palisade approve`";
+        result.error = Some(WireError::new(ErrorCode::Denied, "no approver is connected", hint));
+        assert!(advice(&result).is_some_and(|text| !text.contains("palisade approve")));
     }
 }

@@ -1,8 +1,8 @@
-//! A handler without a person: every question is answered by a program or by a fixed word.
+//! An approver without a person: a program or a fixed answer decides every approval request.
 
 use crate::{
     approve::card,
-    approve::judge::Judge,
+    approve::judge::ApproverProgram,
     approve::signals::Signals,
     failure::Failure,
     operator::answer::{Verdict, answer},
@@ -22,23 +22,23 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-/// How often the daemon hears that this handler is alive, and how long it may hear nothing.
+/// The interval of this approver's pings, and the longest silence that the daemon accepts.
 pub(crate) const BEAT: Duration = Duration::from_secs(5);
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(30);
 
-/// How many programs run at once.
+/// The maximum number of programs that run at once.
 const PROGRAMS: usize = 8;
 
-/// Who decides.
+/// The source of the decisions.
 #[derive(Debug, Clone)]
 pub(crate) enum Decider {
     /// A program.
-    Program(Judge),
-    /// Always the same.
+    Program(ApproverProgram),
+    /// Always the same answer.
     Word(Verdict),
 }
 
-/// Answers until the connection or this process is to end; the exit status.
+/// Answers approval requests until the connection or this process ends. Returns the exit status.
 pub(crate) async fn serve(operator: Operator, decider: Decider) -> Result<u8, Failure> {
     let mut signals = Signals::watch()?;
     let mut beat = tokio::time::interval(BEAT);
@@ -71,20 +71,20 @@ pub(crate) async fn serve(operator: Operator, decider: Decider) -> Result<u8, Fa
             None => break Err(operator.ended().into()),
         }
     };
-    // The programs that still run end here, not with the runtime.
+    // Programs that still run are ended here, not with the runtime.
     tasks.shutdown().await;
     ended
 }
 
-/// Says that the handler lives, without waiting for the answer: that the daemon is gone is told by
-/// the end of its events.
+/// Tells the daemon that this approver is alive, without waiting for the reply. If the daemon is
+/// gone, its event stream ends.
 pub(crate) fn live(operator: &Operator) {
     let operator = operator.clone();
     tokio::spawn(async move { operator.ping().await });
 }
 
-/// Stops working on a question that is over, unless its answer is on the way: that it was taken is
-/// told only after the question's end.
+/// Stops working on an approval request that is over, unless its answer is already being sent. The
+/// daemon reports the end of the request before it confirms the answer.
 fn give_up(asked: &mut HashMap<QuestionId, (AbortHandle, Arc<AtomicBool>)>, id: &QuestionId) {
     if let Some((task, decided)) = asked.remove(id)
         && !decided.load(Ordering::Relaxed)
@@ -93,7 +93,7 @@ fn give_up(asked: &mut HashMap<QuestionId, (AbortHandle, Arc<AtomicBool>)>, id: 
     }
 }
 
-/// One question, from being asked to being answered.
+/// One approval request, from its arrival to its answer.
 #[derive(Debug)]
 struct Work {
     operator: Operator,
@@ -108,7 +108,7 @@ impl Work {
         self.decided.store(true, Ordering::Relaxed);
         let told = word(&given);
         let id = &question.question;
-        // Without a reader of the log the answers still count.
+        // If nobody reads the log, the answers still count.
         let log = || drop(print::line(&format!("{told} {id} {}", card::summary(&question))));
         match self.operator.answer(&question, given).await {
             Ok(_) => log(),
@@ -119,8 +119,9 @@ impl Work {
             }
             Err(error) => {
                 print::note(&format!("note: the answer to {id}: {error}"));
-                // What was refused for what it says must not leave the agent waiting.
-                let why = format!("the handler's answer was refused: {error}");
+                // If the answer was refused for its contents, the agent must not be left waiting:
+                // deny.
+                let why = format!("the approver's answer was refused: {error}");
                 let denial = answer(&question, Verdict::Deny, &why);
                 drop(self.operator.answer(&question, denial).await);
             }
@@ -136,7 +137,7 @@ impl Work {
             Decider::Program(judge) => {
                 let _seat = self.seats.acquire().await.ok()?;
                 let left = deadline.saturating_duration_since(Instant::now());
-                // A denial that says why must still be in time.
+                // A denial with a reason must still arrive in time.
                 let reserve = (left / 10).min(Duration::from_millis(500));
                 Some(judge.decide(question, left - reserve).await)
             }
@@ -144,11 +145,11 @@ impl Work {
     }
 }
 
-/// What was decided, in a word and the reason for a no.
+/// Describes the decision in a word, with the reason if it is a denial.
 pub(crate) fn word(answer: &Answer) -> String {
     match answer.decision() {
         Decision::Approve => "approved".to_owned(),
-        Decision::ApproveModified(_) => "approved with other arguments".to_owned(),
+        Decision::ApproveModified(_) => "approved with changed arguments".to_owned(),
         Decision::Deny(deny) => format!("denied ({})", crate::visible::visible(&deny.reason)),
         Decision::ApprovePart(_) => "approved in part".to_owned(),
         Decision::Pass => "passed".to_owned(),

@@ -1,5 +1,5 @@
-//! A question as an approver sees it, rendered from what will run. Nothing in it acts on the
-//! terminal, whatever the agent wrote.
+//! Shows an approval request to an approver, rendered from what will run. Nothing that the agent
+//! wrote can control the terminal.
 
 use crate::{
     paint::{Paint, Style},
@@ -9,7 +9,7 @@ use palisade_client::{Finding, Question, Review, Target};
 use palisade_protocol::{ReverseThinking, Severity};
 use std::time::Duration;
 
-/// All of it, with a newline behind each line.
+/// Formats the whole approval request, with a newline after each line.
 pub(crate) fn render(question: &Question, left: Duration, paint: Paint) -> String {
     let mut card = String::new();
     let mut say = |line: &str| {
@@ -18,7 +18,7 @@ pub(crate) fn render(question: &Question, left: Duration, paint: Paint) -> Strin
     };
     say(&headline(question, left, paint));
     for (name, value) in origin(question) {
-        say(&format!("{} {}", paint.apply(Style::Strong, &format!("{name:<8}")), visible(&value)));
+        say(&format!("{} {}", paint.apply(Style::Strong, &format!("{name:<9}")), visible(&value)));
     }
     say("");
     acts(question, paint).iter().for_each(|line| say(line));
@@ -27,19 +27,19 @@ pub(crate) fn render(question: &Question, left: Duration, paint: Paint) -> Strin
         say("");
         lines(diff).for_each(|line| say(&coloured(&line, paint)));
         if question.view.diff_cut {
-            say(&paint.apply(Style::Warning, "  the diff is longer than is shown"));
+            say(&paint.apply(Style::Warning, "  the diff was cut; it is longer than shown"));
         }
     }
     if let Some(output) = &question.output {
         say("");
-        say("the agent would see:");
+        say("the agent would see this output:");
         lines(output).for_each(|line| say(&format!("  | {line}")));
     }
     agents_words(question).iter().for_each(|line| say(line));
     card
 }
 
-/// One line, for queues and logs.
+/// Summarizes an approval request in one line, for queues and logs.
 pub(crate) fn summary(question: &Question) -> String {
     let act = match question.view.lines.as_slice() {
         [] => visible(question.arguments.as_str()),
@@ -49,12 +49,12 @@ pub(crate) fn summary(question: &Question) -> String {
     let kind = match question.review {
         Review::Input => "",
         Review::Output => " output",
-        Review::Effects => " did",
+        Review::Effects => " changes",
     };
     format!("{}{kind}: {act}", question.tool)
 }
 
-/// How much time, in minutes and seconds.
+/// Formats a duration in minutes and seconds.
 pub(crate) fn clock(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),
@@ -65,8 +65,8 @@ pub(crate) fn clock(time: Duration) -> String {
 fn headline(question: &Question, left: Duration, paint: Paint) -> String {
     let asked = match question.review {
         Review::Input => "wants to run",
-        Review::Output => "has run; may the agent see what it gave",
-        Review::Effects => "has run; may what it did count",
+        Review::Output => "finished. May the agent see its output?",
+        Review::Effects => "finished. Keep its changes?",
     };
     let text = format!("── {} {asked} ── {} ──", question.tool, question.question);
     format!("{} {} left", paint.apply(Style::Hint, &text), clock(left))
@@ -83,18 +83,18 @@ fn origin(question: &Question) -> Vec<(&'static str, String)> {
     let mut fields =
         vec![("who", who.join(", ")), ("in", question.cwd.as_path().display().to_string())];
     if asker.workspace != question.cwd {
-        fields.push(("of", asker.workspace.as_path().display().to_string()));
+        fields.push(("workspace", asker.workspace.as_path().display().to_string()));
     }
-    fields.push(("asked by", question.why.clone()));
+    fields.push(("why", question.why.clone()));
     fields
 }
 
-/// What would be done, one act per line, each followed by what was found in it.
+/// Lists what would be done, one action per line, each followed by its findings.
 fn acts(question: &Question, paint: Paint) -> Vec<String> {
     let mut told = vec![false; question.findings.len()];
     let mut shown = Vec::new();
     for line in &question.view.lines {
-        // A line of the agent's own is never mistaken for one of this program's.
+        // A mark in front distinguishes the agent's lines from this program's own.
         let marks = std::iter::once("»").chain(std::iter::repeat("…"));
         shown.extend(lines(&line.text).zip(marks).map(|(text, mark)| format!("  {mark} {text}")));
         for index in line.findings.iter().filter_map(|index| usize::try_from(*index).ok()) {
@@ -155,12 +155,12 @@ fn agents_words(question: &Question) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(reason) = &question.reason {
         said.push(String::new());
-        said.push("the agent says (its own words, nobody has checked them):".to_owned());
+        said.push("the agent's reason (not verified):".to_owned());
         said.extend(lines(reason).map(|line| format!("  > {line}")));
     }
     if let Some(thought) = &question.reverse_thinking {
         let ReverseThinking { assumptions, failure_scenarios, verdict, verdict_reason } = thought;
-        said.push("the agent thought ahead (its own words):".to_owned());
+        said.push("the agent's own risk review (not verified):".to_owned());
         let listed = |name: &'static str, texts: &[String]| {
             texts
                 .iter()
@@ -179,7 +179,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn question() -> Question {
-        serde_json::from_str(include_str!("../../tests/question.json")).unwrap()
+        serde_json::from_str(include_str!("../../tests/commands/question.json")).unwrap()
     }
 
     #[test]
@@ -187,9 +187,9 @@ pub(crate) mod tests {
         let shown = render(&question(), Duration::from_secs(60), Paint::Plain);
         let expected = "\
 ── bash wants to run ── q-1 ── 1m00s left
-who      uid 1000, pid 4711, agent.service, session s-1, profile default
-in       /home/me/project
-asked by ask = destructive
+who       uid 1000, pid 4711, agent.service, session s-1, profile default
+in        /home/me/project
+why       ask = destructive
 
   » rm -r build
     ! destructive: rm removes files
@@ -205,7 +205,7 @@ asked by ask = destructive
 -old
 +done
 
-the agent says (its own words, nobody has checked them):
+the agent's reason (not verified):
   > start afresh
 ";
         assert_eq!(shown, expected);
@@ -251,7 +251,7 @@ the agent says (its own words, nobody has checked them):
         let mut asked = question();
         asked.view.diff_cut = true;
         let shown = render(&asked, Duration::ZERO, Paint::Plain);
-        assert!(shown.contains("+done\n  the diff is longer than is shown\n"), "{shown}");
+        assert!(shown.contains("+done\n  the diff was cut; it is longer than shown\n"), "{shown}");
     }
 
     #[test]

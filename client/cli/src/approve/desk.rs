@@ -1,4 +1,5 @@
-//! The questions before a person, and what each key means. Nothing here touches a terminal.
+//! The queue of approval requests for a person, and the meaning of each key. Nothing here touches a
+//! terminal.
 
 use crate::{
     approve::card,
@@ -13,33 +14,33 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a question is before the eyes before a key can approve it: what was typed for the one
-/// before it, or for something else, is not meant.
+/// The time for which an approval request must be visible before a key can approve it. A key typed
+/// for the previous request, or for something else, must not approve this one.
 const PAUSE: Duration = Duration::from_millis(300);
 
 const ESCAPE: u8 = 0x1b;
 const END_OF_FILE: u8 = 0x04;
 const INTERRUPT: u8 = 0x03;
 
-/// What a key leads to.
+/// The action that a key leads to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Act {
-    /// Nothing but another prompt.
+pub(crate) enum KeyAction {
+    /// No action but another prompt.
     Nothing,
-    /// Say this.
+    /// Print this text.
     Say(String),
-    /// Answer the question in front.
+    /// Answer the first approval request.
     Answer(Answer),
-    /// Edit the arguments of the question in front.
+    /// Edit the arguments of the first approval request.
     Edit,
-    /// End the session of the question in front.
+    /// End the session of the first approval request.
     Abort,
-    /// Leave.
+    /// Quit.
     Quit,
 }
 
 #[derive(Debug)]
-enum Mode {
+enum PromptMode {
     Choosing,
     Reason(Vec<u8>),
     Scopes(Vec<(String, Scope)>),
@@ -47,40 +48,41 @@ enum Mode {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedRequest {
     question: Question,
     deadline: Instant,
 }
 
-/// The queue, and what is being asked about its first.
+/// The queue, and the prompt about its first approval request.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    queue: VecDeque<Waiting>,
-    mode: Mode,
+pub(crate) struct ApprovalQueue {
+    queue: VecDeque<QueuedRequest>,
+    mode: PromptMode,
     shown: Option<QuestionId>,
     ready: Instant,
 }
 
-impl Desk {
+impl ApprovalQueue {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { queue: VecDeque::new(), mode: Mode::Choosing, shown: None, ready: now }
+        Self { queue: VecDeque::new(), mode: PromptMode::Choosing, shown: None, ready: now }
     }
 
-    /// A question comes in; what to say if it has to wait.
+    /// Adds an approval request. Returns a message if it has to wait.
     pub(crate) fn add(&mut self, question: Question, now: Instant) -> Option<String> {
         let deadline = now + Duration::from_millis(question.expires_in_ms);
         let told = (!self.queue.is_empty())
-            .then(|| format!("  + {} waits: {}", question.question, card::summary(&question)));
-        self.queue.push_back(Waiting { question, deadline });
+            .then(|| format!("  + {} is waiting: {}", question.question, card::summary(&question)));
+        self.queue.push_back(QueuedRequest { question, deadline });
         told
     }
 
-    /// A question needs no answer any more; what to say of it, if it was here.
+    /// Removes an approval request that needs no answer any more. Returns a message if it was in
+    /// the queue.
     pub(crate) fn over(&mut self, over: &QuestionOver) -> Option<String> {
         let place = self.queue.iter().position(|w| w.question.question == over.question)?;
         self.queue.remove(place);
         if place == 0 {
-            self.mode = Mode::Choosing;
+            self.mode = PromptMode::Choosing;
         }
         Some(format!(
             "{} is over: {} by {}",
@@ -90,39 +92,39 @@ impl Desk {
         ))
     }
 
-    /// The question in front.
+    /// Returns the first approval request.
     pub(crate) fn front(&self) -> Option<&Question> {
         self.queue.front().map(|waiting| &waiting.question)
     }
 
-    /// The question in front was answered.
+    /// Removes the first approval request, which was answered.
     pub(crate) fn done(&mut self) {
         self.queue.pop_front();
-        self.mode = Mode::Choosing;
+        self.mode = PromptMode::Choosing;
     }
 
-    /// The question in front, if it is not before the eyes yet, with the time it has; from now on
-    /// it is.
+    /// Returns the first approval request and its time left, if it is not visible yet, and marks it
+    /// as visible.
     pub(crate) fn show(&mut self, now: Instant) -> Option<(&Question, Duration)> {
-        let Waiting { question, deadline } = self.queue.front()?;
+        let QueuedRequest { question, deadline } = self.queue.front()?;
         if self.shown.as_ref() == Some(&question.question) {
             return None;
         }
         self.shown = Some(question.question.clone());
         self.ready = now + PAUSE;
-        self.mode = Mode::Choosing;
+        self.mode = PromptMode::Choosing;
         Some((question, deadline.saturating_duration_since(now)))
     }
 
-    /// When the prompt has something new to say.
+    /// Returns the time at which the prompt changes next.
     pub(crate) fn wake(&self, now: Instant) -> Instant {
         if self.ready > now { self.ready } else { now + Duration::from_secs(1) }
     }
 
-    /// What is asked now, in at most this many columns.
+    /// Returns the current prompt, in at most this many columns.
     pub(crate) fn prompt(&self, columns: usize, now: Instant) -> String {
         let Some(first) = self.queue.front() else {
-            return cut("no question waits; q leaves", columns);
+            return cut("Waiting for approval requests (q quits)", columns);
         };
         let left = card::clock(first.deadline.saturating_duration_since(now));
         let more = match self.queue.len() - 1 {
@@ -130,100 +132,109 @@ impl Desk {
             more => format!(" · {more} more"),
         };
         let text = match &self.mode {
-            Mode::Choosing if now < self.ready => "...".to_owned(),
-            Mode::Choosing => {
-                format!("[y]es [n]o [e]dit [a]lways [A]bort [q]uit · {left}{more}")
+            PromptMode::Choosing if now < self.ready => "...".to_owned(),
+            PromptMode::Choosing => {
+                format!("[y]es [n]o [e]dit [a] remember [A] end session [q]uit · {left}{more}")
             }
-            // The end of what is typed is what matters.
-            Mode::Reason(typed) => {
+            // If there is no room for all of the typed text, its end is shown.
+            PromptMode::Reason(typed) => {
                 let typed = visible(&String::from_utf8_lossy(typed));
                 let room = columns.saturating_sub(40);
                 let skip = typed.chars().count().saturating_sub(room);
                 let tail: String = typed.chars().skip(skip).collect();
-                format!("no, because (Enter sends): {tail}")
+                format!("reason for the denial (Enter sends): {tail}")
             }
-            Mode::Scopes(_) => format!("always which? number; Esc: deny; other: back · {left}"),
-            Mode::Abort => {
-                format!("abort {}? y; Esc: deny; other: back", first.question.asker.session)
+            PromptMode::Scopes(_) => {
+                format!("remember which? number; Esc: deny; other: back · {left}")
+            }
+            PromptMode::Abort => {
+                format!("end session {}? y; Esc: deny; other: back", first.question.asker.session)
             }
         };
         cut(&text, columns)
     }
 
-    /// What was typed at once. Approving needs a key of its own: what was pasted is not meant.
-    pub(crate) fn typed(&mut self, bytes: &[u8], now: Instant) -> Act {
+    /// Handles bytes that were typed together. Approving needs a single key, so that pasted text
+    /// can not approve.
+    pub(crate) fn typed(&mut self, bytes: &[u8], now: Instant) -> KeyAction {
         match (bytes, self.queue.is_empty()) {
             ([], _) => return self.deny(""),
-            ([b'q' | INTERRUPT | END_OF_FILE, ..], true) => return Act::Quit,
-            (_, true) => return Act::Nothing,
+            ([b'q' | INTERRUPT | END_OF_FILE, ..], true) => return KeyAction::Quit,
+            (_, true) => return KeyAction::Nothing,
             ([ESCAPE], false) => return self.deny(""),
-            // An arrow or another key that is sent as several bytes.
-            ([ESCAPE, ..], false) => return Act::Nothing,
+            // An arrow or another key that sends several bytes.
+            ([ESCAPE, ..], false) => return KeyAction::Nothing,
             (_, false) => {}
         }
-        if let Mode::Reason(_) = self.mode {
+        if let PromptMode::Reason(_) = self.mode {
             return self.reason(bytes);
         }
         let key = match bytes {
             [key] | [key, b'\r' | b'\n'] => *key,
-            [b'n', rest @ ..] if matches!(self.mode, Mode::Choosing) => {
-                self.mode = Mode::Reason(Vec::new());
+            [b'n', rest @ ..] if matches!(self.mode, PromptMode::Choosing) => {
+                self.mode = PromptMode::Reason(Vec::new());
                 return self.reason(rest);
             }
-            _ => return Act::Say("that was more than one key; nothing is decided".to_owned()),
+            _ => {
+                return KeyAction::Say(
+                    "more than one key was typed; nothing was decided".to_owned(),
+                );
+            }
         };
         if key == END_OF_FILE {
             return self.deny("");
         }
-        match std::mem::replace(&mut self.mode, Mode::Choosing) {
-            Mode::Scopes(scopes) => match scopes.get(usize::from(key.wrapping_sub(b'1'))) {
+        match std::mem::replace(&mut self.mode, PromptMode::Choosing) {
+            PromptMode::Scopes(scopes) => match scopes.get(usize::from(key.wrapping_sub(b'1'))) {
                 Some((_, scope)) => {
-                    Act::Answer(Answer::approve().remember(scope.clone(), Until::Session))
+                    KeyAction::Answer(Answer::approve().remember(scope.clone(), Until::Session))
                 }
-                None => Act::Nothing,
+                None => KeyAction::Nothing,
             },
-            Mode::Abort if key == b'y' => Act::Abort,
-            Mode::Abort => Act::Nothing,
-            Mode::Choosing | Mode::Reason(_) => self.choose(key, now),
+            PromptMode::Abort if key == b'y' => KeyAction::Abort,
+            PromptMode::Abort => KeyAction::Nothing,
+            PromptMode::Choosing | PromptMode::Reason(_) => self.choose(key, now),
         }
     }
 
-    fn choose(&mut self, key: u8, now: Instant) -> Act {
+    fn choose(&mut self, key: u8, now: Instant) -> KeyAction {
         match key {
             b'n' => {
-                self.mode = Mode::Reason(Vec::new());
-                Act::Nothing
+                self.mode = PromptMode::Reason(Vec::new());
+                KeyAction::Nothing
             }
-            b'q' | INTERRUPT => Act::Quit,
-            _ if now < self.ready => Act::Nothing,
+            b'q' | INTERRUPT => KeyAction::Quit,
+            _ if now < self.ready => KeyAction::Nothing,
             b'y' => match self.front() {
-                Some(question) => Act::Answer(answer(question, Verdict::Approve, "")),
-                None => Act::Nothing,
+                Some(question) => KeyAction::Answer(answer(question, Verdict::Approve, "")),
+                None => KeyAction::Nothing,
             },
-            b'e' => Act::Edit,
+            b'e' => KeyAction::Edit,
             b'a' => self.always(),
             b'A' => {
-                self.mode = Mode::Abort;
-                Act::Say("  its calls are killed and its questions denied".to_owned())
+                self.mode = PromptMode::Abort;
+                KeyAction::Say("  its calls are killed and its approval requests denied".to_owned())
             }
-            _ => Act::Nothing,
+            _ => KeyAction::Nothing,
         }
     }
 
-    /// Offers what may be remembered of the question in front.
-    fn always(&mut self) -> Act {
+    /// Offers the scopes for which the first approval request may be remembered.
+    fn always(&mut self) -> KeyAction {
         let scopes = self.front().map(scopes).unwrap_or_default();
         if scopes.is_empty() {
-            return Act::Say("the profile lets nothing of this be remembered".to_owned());
+            return KeyAction::Say(
+                "the profile does not allow this approval to be remembered".to_owned(),
+            );
         }
         let listed = scopes.iter().enumerate().map(|(n, (text, _))| format!("  {}  {text}", n + 1));
         let told = listed.collect::<Vec<_>>().join("\n");
-        self.mode = Mode::Scopes(scopes);
-        Act::Say(format!("approve, and until the session ends do not ask again for:\n{told}"))
+        self.mode = PromptMode::Scopes(scopes);
+        KeyAction::Say(format!("approve, and do not ask again until the session ends for:\n{told}"))
     }
 
-    fn reason(&mut self, bytes: &[u8]) -> Act {
-        let Mode::Reason(text) = &mut self.mode else { return Act::Nothing };
+    fn reason(&mut self, bytes: &[u8]) -> KeyAction {
+        let PromptMode::Reason(text) = &mut self.mode else { return KeyAction::Nothing };
         for byte in bytes {
             match byte {
                 b'\r' | b'\n' => {
@@ -232,7 +243,7 @@ impl Desk {
                 }
                 &ESCAPE | &END_OF_FILE | &INTERRUPT => return self.deny(""),
                 0x7f | 0x08 => {
-                    // A character is taken back whole.
+                    // Deletes a whole character, not a single byte.
                     while text.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
                 }
                 0x15 => text.clear(),
@@ -240,20 +251,20 @@ impl Desk {
                 byte => text.push(*byte),
             }
         }
-        Act::Nothing
+        KeyAction::Nothing
     }
 
-    /// No.
-    pub(crate) fn deny(&mut self, reason: &str) -> Act {
-        self.mode = Mode::Choosing;
+    /// Denies the first approval request.
+    pub(crate) fn deny(&mut self, reason: &str) -> KeyAction {
+        self.mode = PromptMode::Choosing;
         match self.front() {
-            Some(question) => Act::Answer(answer(question, Verdict::Deny, reason)),
-            None => Act::Quit,
+            Some(question) => KeyAction::Answer(answer(question, Verdict::Deny, reason)),
+            None => KeyAction::Quit,
         }
     }
 }
 
-/// What may be remembered of a question, in words.
+/// Lists the scopes for which an approval request may be remembered, with a description of each.
 fn scopes(question: &Question) -> Vec<(String, Scope)> {
     if question.review != Review::Input {
         return Vec::new();
@@ -280,7 +291,7 @@ fn scopes(question: &Question) -> Vec<(String, Scope)> {
 }
 
 fn cut(text: &str, columns: usize) -> String {
-    // One column is left free: a full line would wrap.
+    // One column is left free, because a full line would wrap.
     text.chars().take(columns.saturating_sub(1)).collect()
 }
 

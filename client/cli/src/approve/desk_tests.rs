@@ -3,9 +3,9 @@
 use super::*;
 use crate::approve::card::tests::question;
 
-fn desk() -> (Desk, Instant) {
+fn desk() -> (ApprovalQueue, Instant) {
     let now = Instant::now();
-    let mut desk = Desk::new(now);
+    let mut desk = ApprovalQueue::new(now);
     assert_eq!(desk.add(question(), now), None);
     assert!(desk.show(now).is_some());
     assert!(desk.show(now).is_none(), "once is enough");
@@ -17,15 +17,15 @@ fn yes_counts_only_after_it_could_be_read() {
     let (mut desk, now) = desk();
     let before = now - Duration::from_millis(1);
     for key in [b"y", b"e", b"a", b"A"] {
-        assert_eq!(desk.typed(key, before), Act::Nothing);
+        assert_eq!(desk.typed(key, before), KeyAction::Nothing);
     }
     assert_eq!(desk.prompt(80, before), "...");
-    assert_eq!(desk.typed(b"y", now), Act::Answer(Answer::approve()));
+    assert_eq!(desk.typed(b"y", now), KeyAction::Answer(Answer::approve()));
 }
 
 #[test]
 fn every_way_to_say_no() {
-    let plain = Act::Answer(Answer::deny("the operator said no"));
+    let plain = KeyAction::Answer(Answer::deny("no reason given"));
     let cases: [&[&[u8]]; 8] = [
         &[b"\x1b"],
         &[b"\x04"],
@@ -40,7 +40,10 @@ fn every_way_to_say_no() {
         let (mut desk, now) = desk();
         let (last, first) = keys.split_last().unwrap();
         for key in first {
-            assert!(matches!(desk.typed(key, now), Act::Nothing | Act::Say(_)), "{keys:?}");
+            assert!(
+                matches!(desk.typed(key, now), KeyAction::Nothing | KeyAction::Say(_)),
+                "{keys:?}"
+            );
         }
         assert_eq!(desk.typed(last, now), plain, "{keys:?}");
     }
@@ -49,36 +52,39 @@ fn every_way_to_say_no() {
 #[test]
 fn a_reason_can_be_typed_and_corrected() {
     let (mut desk, now) = desk();
-    assert_eq!(desk.typed(b"nwrong\x15not", now), Act::Nothing);
-    assert_eq!(desk.typed(" nöw\x7f\x7f\x7f\x7f here".as_bytes(), now), Act::Nothing);
-    assert_eq!(desk.prompt(80, now), "no, because (Enter sends): not here");
-    assert_eq!(desk.typed(b"\x1b[A", now), Act::Nothing, "an arrow");
-    assert_eq!(desk.typed(b"\r", now), Act::Answer(Answer::deny("not here")));
+    assert_eq!(desk.typed(b"nwrong\x15not", now), KeyAction::Nothing);
+    assert_eq!(desk.typed(" nöw\x7f\x7f\x7f\x7f here".as_bytes(), now), KeyAction::Nothing);
+    assert_eq!(desk.prompt(80, now), "reason for the denial (Enter sends): not here");
+    assert_eq!(desk.typed(b"\x1b[A", now), KeyAction::Nothing, "an arrow");
+    assert_eq!(desk.typed(b"\r", now), KeyAction::Answer(Answer::deny("not here")));
 }
 
 #[test]
 fn what_is_pasted_approves_nothing() {
     for text in [&b"yes"[..], b"yy", b"y y", b"ay", b"\x1by", b"\x1bOy", b"1y"] {
         let (mut desk, now) = desk();
-        assert!(matches!(desk.typed(text, now), Act::Nothing | Act::Say(_)), "{text:?}");
+        assert!(
+            matches!(desk.typed(text, now), KeyAction::Nothing | KeyAction::Say(_)),
+            "{text:?}"
+        );
     }
     let (mut desk, now) = desk();
-    assert_eq!(desk.typed(b"y\r", now), Act::Answer(Answer::approve()), "y and Enter is y");
+    assert_eq!(desk.typed(b"y\r", now), KeyAction::Answer(Answer::approve()), "y and Enter is y");
 }
 
 #[test]
 fn always_offers_what_the_profile_permits() {
     let (mut desk, now) = desk();
-    let Act::Say(told) = desk.typed(b"a", now) else { panic!("nothing offered") };
-    let expected = "approve, and until the session ends do not ask again for:\n  1  exactly this \
+    let KeyAction::Say(told) = desk.typed(b"a", now) else { panic!("nothing offered") };
+    let expected = "approve, and do not ask again until the session ends for:\n  1  exactly this \
                     call\n  2  commands that begin with: rm -r";
     assert_eq!(told, expected);
-    assert_eq!(desk.typed(b"3", now), Act::Nothing);
-    assert!(matches!(desk.typed(b"a", now), Act::Say(_)));
+    assert_eq!(desk.typed(b"3", now), KeyAction::Nothing);
+    assert!(matches!(desk.typed(b"a", now), KeyAction::Say(_)));
     let words = vec!["rm".to_owned(), "-r".to_owned()];
     let scope = Scope::CommandPrefix(CommandPrefix { words });
     let remembered = Answer::approve().remember(scope, Until::Session);
-    assert_eq!(desk.typed(b"2", now), Act::Answer(remembered));
+    assert_eq!(desk.typed(b"2", now), KeyAction::Answer(remembered));
 
     let mut other = question();
     other.scopes = vec!["path".to_owned()];
@@ -91,11 +97,11 @@ fn always_offers_what_the_profile_permits() {
 #[test]
 fn abort_is_asked_twice() {
     let (mut desk, now) = desk();
-    assert!(matches!(desk.typed(b"A", now), Act::Say(_)));
-    assert_eq!(desk.prompt(80, now), "abort s-1? y; Esc: deny; other: back");
-    assert_eq!(desk.typed(b"x", now), Act::Nothing);
-    assert!(matches!(desk.typed(b"A", now), Act::Say(_)));
-    assert_eq!(desk.typed(b"y", now), Act::Abort);
+    assert!(matches!(desk.typed(b"A", now), KeyAction::Say(_)));
+    assert_eq!(desk.prompt(80, now), "end session s-1? y; Esc: deny; other: back");
+    assert_eq!(desk.typed(b"x", now), KeyAction::Nothing);
+    assert!(matches!(desk.typed(b"A", now), KeyAction::Say(_)));
+    assert_eq!(desk.typed(b"y", now), KeyAction::Abort);
 }
 
 #[test]
@@ -104,13 +110,13 @@ fn the_queue_is_seen_and_each_has_its_turn() {
     let mut second = question();
     second.question = "q-2".parse().unwrap();
     let told = desk.add(second, now).unwrap();
-    assert_eq!(told, "  + q-2 waits: bash: rm -r build (and 1 more)");
+    assert_eq!(told, "  + q-2 is waiting: bash: rm -r build (and 1 more)");
     let prompt = desk.prompt(100, now);
-    assert_eq!(prompt, "[y]es [n]o [e]dit [a]lways [A]bort [q]uit · 59s · 1 more");
+    assert_eq!(prompt, "[y]es [n]o [e]dit [a] remember [A] end session [q]uit · 59s · 1 more");
     assert_eq!(desk.prompt(20, now).chars().count(), 19, "no line wraps");
     desk.done();
     assert_eq!(desk.show(now).unwrap().0.question.as_str(), "q-2");
-    assert_eq!(desk.typed(b"y", now), Act::Nothing, "the key was for the one before");
+    assert_eq!(desk.typed(b"y", now), KeyAction::Nothing, "the key was for the one before");
     let over = QuestionOver {
         question: "q-2".parse().unwrap(),
         outcome: "expired".to_owned(),
@@ -118,7 +124,7 @@ fn the_queue_is_seen_and_each_has_its_turn() {
     };
     assert_eq!(desk.over(&over).unwrap(), "q-2 is over: expired by deadline");
     assert_eq!(desk.over(&over), None);
-    assert_eq!(desk.typed(b"y", now + PAUSE), Act::Nothing);
-    assert_eq!(desk.typed(b"q", now), Act::Quit);
-    assert_eq!(desk.prompt(80, now), "no question waits; q leaves");
+    assert_eq!(desk.typed(b"y", now + PAUSE), KeyAction::Nothing);
+    assert_eq!(desk.typed(b"q", now), KeyAction::Quit);
+    assert_eq!(desk.prompt(80, now), "Waiting for approval requests (q quits)");
 }

@@ -1,5 +1,5 @@
-//! A program that answers questions: the question as JSON on its standard input, the answer as
-//! JSON on its standard output. Everything else that it does denies.
+//! A program that answers approval requests. It gets the request as JSON on standard input and
+//! writes its answer as JSON on standard output. Anything else that it does denies.
 
 use crate::{
     operator::answer::{Verdict, answer},
@@ -12,15 +12,15 @@ use std::{path::PathBuf, time::Duration};
 
 /// The program and its arguments.
 #[derive(Debug, Clone)]
-pub(crate) struct Judge {
+pub(crate) struct ApproverProgram {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<String>,
 }
 
-/// What the program writes.
+/// The program's answer.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
+struct ProgramAnswer {
     decision: Word,
     #[serde(default)]
     reason: Option<String>,
@@ -45,8 +45,8 @@ enum Word {
     Deny,
 }
 
-impl Judge {
-    /// The program's answer; a denial that says why if it gave none.
+impl ApproverProgram {
+    /// Returns the program's answer; if it gave none, a denial with the reason.
     pub(crate) async fn decide(&self, question: &Question, time: Duration) -> Answer {
         let said = match serde_json::to_vec(question) {
             Ok(mut input) => {
@@ -57,31 +57,31 @@ impl Judge {
         };
         let read = said.and_then(|output| read(question, &output));
         read.unwrap_or_else(|why| {
-            let told = format!("the handler program {} {why}", self.program.display());
+            let told = format!("the approver program {} {why}", self.program.display());
             answer(question, Verdict::Deny, &told)
         })
     }
 }
 
-/// What the program wrote, as an answer to this kind of question.
+/// Parses the program's output as an answer to this kind of approval request.
 fn read(question: &Question, output: &[u8]) -> Result<Answer, String> {
-    let said: Said = serde_json::from_slice(output)
-        .map_err(|error| format!("gave no answer that is understood: {error}"))?;
-    let Said { decision, reason, guidance, arguments, output, remember, .. } = said;
+    let said: ProgramAnswer =
+        serde_json::from_slice(output).map_err(|error| format!("gave no valid answer: {error}"))?;
+    let ProgramAnswer { decision, reason, guidance, arguments, output, remember, .. } = said;
     let (without, without_deletions) = (said.without, said.without_deletions);
-    let mixed = |what: &str| Err(format!("gave an answer that makes no sense: {what}"));
+    let mixed = |what: &str| Err(format!("gave a contradictory answer: {what}"));
     let mut given = match (decision, question.review) {
         (Word::Deny, _) if arguments.is_some() || output.is_some() || remember.is_some() => {
-            return mixed("a denial has neither arguments nor output nor anything to remember");
+            return mixed("a denial can not have arguments, output or remember");
         }
         (Word::Deny, _) => answer(question, Verdict::Deny, reason.as_deref().unwrap_or_default()),
         (Word::Approve, _) if guidance.is_some() => {
-            return mixed("guidance goes with a denial");
+            return mixed("guidance applies only to a denial");
         }
         (Word::Approve, Review::Input) => match (arguments, output) {
             (_, Some(_)) => return mixed("there is no output yet"),
             (Some(arguments), None) if !arguments.is_object() => {
-                return mixed("arguments are an object");
+                return mixed("arguments must be an object");
             }
             (Some(arguments), None) => Answer::approve_modified(&arguments)
                 .map_err(|error| format!("gave arguments that can not be sent: {error}"))?,
@@ -143,7 +143,7 @@ mod tests {
                 r#" {"decision":"deny","reason":"no","guidance":"ask"} "#,
                 Answer::deny("no").guidance("ask"),
             ),
-            (&input, r#"{"decision":"deny"}"#, Answer::deny("the operator said no")),
+            (&input, r#"{"decision":"deny"}"#, Answer::deny("no reason given")),
             (&output, r#"{"decision":"approve"}"#, Answer::pass()),
             (&output, r#"{"decision":"approve","output":"x"}"#, Answer::replace("x")),
             (&output, r#"{"decision":"deny","reason":"secret"}"#, Answer::withhold("secret")),
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// What a shell script answers, and what it left behind.
+    /// Returns a shell script's answer, and whether it left something behind.
     async fn decided(script: &str, time: Duration) -> (Answer, bool) {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("judge");
@@ -190,7 +190,7 @@ mod tests {
         )
         .unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
-        let judge = Judge { program, arguments: vec![] };
+        let judge = ApproverProgram { program, arguments: vec![] };
         let answer = judge.decide(&question(), time).await;
         (answer, directory.path().join("late").exists())
     }
@@ -211,9 +211,9 @@ mod tests {
         let cases = [
             (format!("{yes}; exit 1"), minute, "failed (exit status: 1)"),
             (format!("{yes}; kill -9 $$"), minute, "failed (signal: 9 (SIGKILL))"),
-            ("exit 0".to_owned(), minute, "gave no answer that is understood: EOF"),
-            ("echo sure".to_owned(), minute, "gave no answer that is understood: expected"),
-            (format!("{yes}; {yes}"), minute, "gave no answer that is understood: trailing"),
+            ("exit 0".to_owned(), minute, "gave no valid answer: EOF"),
+            ("echo sure".to_owned(), minute, "gave no valid answer: expected"),
+            (format!("{yes}; {yes}"), minute, "gave no valid answer: trailing"),
             ("head -c 2000000 /dev/zero".to_owned(), minute, "answered with more than 1048576"),
             ("sleep 600".to_owned(), moment, "did not answer within 300ms"),
             (format!("{yes}; (sleep 1; touch late) & wait"), moment, "did not answer within 300ms"),
@@ -225,9 +225,9 @@ mod tests {
             assert!(told.contains("Deny(") && told.contains(why), "{script}: {told}");
             assert!(!late, "{script}");
         }
-        let judge = Judge { program: "/no/such/judge".into(), arguments: vec![] };
+        let judge = ApproverProgram { program: "/no/such/judge".into(), arguments: vec![] };
         let told = format!("{:?}", judge.decide(&question(), minute).await);
-        let expected = "the handler program /no/such/judge did not start: No such file";
+        let expected = "the approver program /no/such/judge did not start: No such file";
         assert!(told.contains("Deny(") && told.contains(expected), "{told}");
     }
 
@@ -238,7 +238,7 @@ mod tests {
         let script =
             format!("(touch {}; sleep 2; touch {}) & sleep 600", ready.display(), late.display());
         let arguments = vec!["-c".to_owned(), script];
-        let judge = Judge { program: "/bin/sh".into(), arguments };
+        let judge = ApproverProgram { program: "/bin/sh".into(), arguments };
         drop(judge.decide(&question(), Duration::from_secs(1)).await);
         assert!(ready.exists(), "it was started");
         tokio::time::sleep(Duration::from_secs(2)).await;

@@ -1,5 +1,5 @@
-//! A private daemon whose one client approves what it asks itself: for programs of this command
-//! line's own, and never for an agent's.
+//! A private daemon whose only client approves its own calls. It is for programs that this command
+//! line runs itself, never for an agent's.
 
 use crate::{
     failure::Failure,
@@ -8,28 +8,31 @@ use crate::{
 use palisade_client::{Client, Embedded, Operator, OperatorEvent, Registration};
 use tokio::task::AbortHandle;
 
-/// Whatever is asked is approved until this is dropped.
+/// While this value lives, every approval request is approved.
 #[derive(Debug)]
-pub(crate) struct Approving(AbortHandle);
+pub(crate) struct AutoApprover(AbortHandle);
 
-impl Drop for Approving {
+impl Drop for AutoApprover {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// Starts a private daemon, and approves by this name.
-pub(crate) async fn start(private: Embedded, name: &str) -> Result<(Client, Approving), Failure> {
+/// Starts a private daemon, and approves everything under this approver name.
+pub(crate) async fn start(
+    private: Embedded,
+    name: &str,
+) -> Result<(Client, AutoApprover), Failure> {
     let (client, operator) = private.with_operator().await?;
     operator.register(Registration::new(name)).await?;
-    Ok((client, Approving(tokio::spawn(approve(operator)).abort_handle())))
+    Ok((client, AutoApprover(tokio::spawn(approve(operator)).abort_handle())))
 }
 
 async fn approve(operator: Operator) {
     while let Some(event) = operator.next().await {
         if let OperatorEvent::Question(question) = event {
             let given = answer(&question, Verdict::Approve, "");
-            // A question that could not be answered is denied, and the call's result says so.
+            // A request that could not be answered is denied, and the call's result says so.
             drop(operator.answer(&question, given).await);
         }
     }

@@ -1,11 +1,11 @@
-//! A person at a terminal who answers questions: the loop between daemon, keys and screen.
+//! A person at a terminal who answers approval requests: the loop between daemon, keys and screen.
 
 use crate::{
     approve::automatic::{BEAT, live, word},
     approve::card,
-    approve::desk::{Act, Desk},
+    approve::desk::{ApprovalQueue, KeyAction},
     approve::signals::Signals,
-    approve::terminal::{self, CLEAR, Raw, Terminal},
+    approve::terminal::{self, CLEAR, RawMode, Terminal},
     failure::Failure,
     paint::{self, Paint},
     programs,
@@ -19,12 +19,12 @@ use std::{
 };
 use tokio::sync::MutexGuard;
 
-/// What brings a person to the terminal.
+/// The reason that a person is at the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Duty {
-    /// To answer whatever comes, until they leave.
+pub(crate) enum ApproverMode {
+    /// The person runs `palisade approve`, and answers every approval request until they quit.
     Standing,
-    /// A command of their own that may ask.
+    /// The person runs a command of their own that may need approval.
     Own,
 }
 
@@ -33,35 +33,35 @@ pub(crate) enum Duty {
 pub(crate) struct Person {
     operator: Operator,
     terminal: Terminal,
-    desk: Desk,
-    duty: Duty,
+    desk: ApprovalQueue,
+    duty: ApproverMode,
     paint: Paint,
-    raw: Option<Raw>,
-    /// While a question is shown nothing else is written.
+    raw: Option<RawMode>,
+    /// Held while an approval request is shown, so that nothing else is written.
     screen: Option<MutexGuard<'static, ()>>,
 }
 
-/// Whether to go on.
+/// The next step of the loop.
 enum Next {
     GoOn,
     Leave,
 }
 
 impl Person {
-    pub(crate) fn new(operator: Operator, terminal: Terminal, duty: Duty) -> Self {
-        let desk = Desk::new(Instant::now());
+    pub(crate) fn new(operator: Operator, terminal: Terminal, duty: ApproverMode) -> Self {
+        let desk = ApprovalQueue::new(Instant::now());
         Self { operator, terminal, desk, duty, paint: paint::terminal(), raw: None, screen: None }
     }
 
-    /// Shows and answers questions until the person leaves or the daemon goes; the exit status. A
-    /// signal ends the process, with the terminal as it was.
+    /// Shows and answers approval requests until the person quits or the daemon ends. Returns the
+    /// exit status. A signal ends the process, after the terminal is restored.
     pub(crate) async fn serve(mut self) -> Result<u8, Failure> {
         let mut signals = match self.duty {
-            Duty::Standing => Signals::watch()?,
+            ApproverMode::Standing => Signals::watch()?,
             // Ctrl-C is for the command.
-            Duty::Own => Signals::watch_without_interrupt()?,
+            ApproverMode::Own => Signals::watch_without_interrupt()?,
         };
-        // A task of its own: whatever is waited for below, a signal ends this.
+        // A separate task, so that a signal ends the process whatever the loop below waits for.
         tokio::spawn(async move {
             let status = signals.next().await;
             terminal::restore();
@@ -79,7 +79,7 @@ impl Person {
                 },
                 typed = self.terminal.typed(), if listens => match typed {
                     Ok(bytes) if !bytes.is_empty() => self.key(&bytes).await,
-                    // The terminal is gone, and with it whoever could say yes.
+                    // The terminal is gone, and nobody can approve any more.
                     Ok(_) | Err(_) => return self.abandon().await,
                 },
                 _ = beat.tick() => {
@@ -95,9 +95,9 @@ impl Person {
         }
     }
 
-    /// Puts the question in front on the screen, if it is not there, and the prompt below.
+    /// Shows the first approval request, if it is not visible yet, and the prompt below.
     async fn face(&mut self) -> io::Result<()> {
-        if self.duty == Duty::Own && self.desk.front().is_none() {
+        if self.duty == ApproverMode::Own && self.desk.front().is_none() {
             self.raw = None;
             self.screen = None;
             return Ok(());
@@ -111,7 +111,7 @@ impl Person {
         }
         if let Some((question, left)) = self.desk.show(now) {
             let shown = card::render(question, left, self.paint);
-            // What was typed before it was shown was not meant for it.
+            // Keys typed before the request was shown were not meant for it.
             self.terminal.discard()?;
             self.terminal.reset()?;
             self.terminal.write(&format!("{CLEAR}\n{shown}"))?;
@@ -120,7 +120,7 @@ impl Person {
         self.terminal.write(&format!("{CLEAR}{prompt}"))
     }
 
-    /// A line above the prompt.
+    /// Prints a line above the prompt.
     fn say(&self, text: &str) -> io::Result<()> {
         self.terminal.write(&format!("{CLEAR}{text}\n"))
     }
@@ -139,15 +139,15 @@ impl Person {
 
     async fn key(&mut self, bytes: &[u8]) -> io::Result<Next> {
         match self.desk.typed(bytes, Instant::now()) {
-            Act::Nothing => {}
-            Act::Say(text) => self.say(&text)?,
-            Act::Answer(answer) => self.give(answer).await?,
-            Act::Edit => self.edit().await?,
-            Act::Abort => self.abort().await?,
-            Act::Quit if self.duty == Duty::Standing => return Ok(Next::Leave),
-            // There is nothing to leave but the question.
-            Act::Quit => {
-                if let Act::Answer(answer) = self.desk.deny("") {
+            KeyAction::Nothing => {}
+            KeyAction::Say(text) => self.say(&text)?,
+            KeyAction::Answer(answer) => self.give(answer).await?,
+            KeyAction::Edit => self.edit().await?,
+            KeyAction::Abort => self.abort().await?,
+            KeyAction::Quit if self.duty == ApproverMode::Standing => return Ok(Next::Leave),
+            // There is nothing to quit but the approval request.
+            KeyAction::Quit => {
+                if let KeyAction::Answer(answer) = self.desk.deny("") {
                     self.give(answer).await?;
                 }
             }
@@ -159,8 +159,8 @@ impl Person {
         let Some(question) = self.desk.front() else { return Ok(()) };
         let told = word(&answer);
         let taken = self.operator.answer(question, answer).await;
-        // One that was refused for what it says leaves the question open; one that only is not
-        // remembered was taken.
+        // If the answer was refused for its contents, the request stays open. If only remembering
+        // it was refused, the answer was accepted.
         let open = taken.as_ref().is_err_and(|error| {
             let code = error.code();
             let over = matches!(code, Some(ErrorCode::StaleApproval | ErrorCode::NotFound));
@@ -187,26 +187,26 @@ impl Person {
         let Some(question) = self.desk.front() else { return Ok(()) };
         let session = &question.asker.session;
         let line = match self.operator.abort(session).await {
-            Ok(()) => format!("session {session} aborted"),
+            Ok(()) => format!("ended session {session}"),
             Err(error) => {
-                format!("session {session} was not aborted: {}", visible(&error.to_string()))
+                format!("session {session} was not ended: {}", visible(&error.to_string()))
             }
         };
         self.say(&line)
     }
 
-    /// Lets the person change what would run, and approves that.
+    /// Lets the person edit what would run, and approves the edited version.
     async fn edit(&mut self) -> io::Result<()> {
         let Some(question) = self.desk.front().cloned() else { return Ok(()) };
-        self.say("opening the editor; if you save something else, that is approved instead")?;
-        // The editor finds the terminal as this program found it.
+        self.say("opening the editor; if you save changes, the changed version is approved")?;
+        // The editor gets the terminal in the state in which this program found it.
         self.raw = None;
         let edited = self.edited(&question).await;
         self.raw = Some(self.terminal.raw()?);
         match edited {
             Ok(Some(answer)) => self.give(answer).await,
-            Ok(None) => self.say("nothing was changed, nothing is decided"),
-            Err(why) => self.say(&format!("nothing is decided: {}", visible(&why))),
+            Ok(None) => self.say("nothing was changed; nothing was decided"),
+            Err(why) => self.say(&format!("nothing was decided: {}", visible(&why))),
         }
     }
 
@@ -216,7 +216,7 @@ impl Person {
             Review::Output => (question.output.clone().unwrap_or_default(), ".txt"),
             Review::Effects => (listed(question), ".txt"),
         };
-        let failed = |error: io::Error| format!("can not make a file to edit: {error}");
+        let failed = |error: io::Error| format!("can not create a file to edit: {error}");
         let mut builder = tempfile::Builder::new();
         let mut file = builder.prefix("palisade-").suffix(suffix).tempfile().map_err(failed)?;
         file.write_all(before.as_bytes()).and_then(|()| file.flush()).map_err(failed)?;
@@ -230,27 +230,28 @@ impl Person {
             }
         }
         let after = std::fs::read_to_string(file.path())
-            .map_err(|error| format!("can not read what was saved: {error}"))?;
+            .map_err(|error| format!("can not read the saved file: {error}"))?;
         if question.review == Review::Effects {
             return chosen(question, &after);
         }
         changed(question.review, &before, after)
     }
 
-    /// Denies all that was asked here: there is nobody any more who could say anything else.
+    /// Denies all open approval requests, because nobody can answer them any more.
     async fn abandon(mut self) -> Result<u8, Failure> {
-        while let Act::Answer(answer) = self.desk.deny("") {
+        while let KeyAction::Answer(answer) = self.desk.deny("") {
             if let Some(question) = self.desk.front() {
-                // What can not be answered is denied with the connection.
+                // A request that can not be answered is denied when the connection ends.
                 drop(self.operator.answer(question, answer).await);
             }
             self.desk.done();
         }
-        Err(Failure::new("the terminal is gone; what was asked there is denied", ""))
+        Err(Failure::new("the terminal is gone; its approval requests are denied", ""))
     }
 }
 
-/// Who answers at a terminal. The daemon knows their uid; this is for people who read the audit.
+/// Returns the approver name of a person at a terminal. The daemon knows their uid; the name is for
+/// readers of the audit log.
 pub(crate) fn name() -> String {
     let user = std::env::var("USER").ok().filter(|name| !name.is_empty());
     let uid = rustix::process::getuid();
@@ -264,7 +265,8 @@ fn pretty(question: &Question) -> String {
         .map_or_else(|_| text.to_owned(), |pretty| pretty + "\n")
 }
 
-/// What a command did, a line for each path: what is left out of it is not to count.
+/// Lists a command's changes, one line per path. The person deletes the lines of changes that must
+/// not be committed.
 fn listed(question: &Question) -> String {
     let line = |change: &FileChange| format!("{} {}\n", change.effect, shown(change));
     question.view.changes.iter().map(line).collect()
@@ -274,14 +276,14 @@ fn shown(change: &FileChange) -> String {
     visible(&change.path.as_path().display().to_string())
 }
 
-/// The changes whose lines are left, as an answer; none if all of them are.
+/// Returns the answer that keeps the changes whose lines are left; `None` if all are left.
 fn chosen(question: &Question, after: &str) -> Result<Option<Answer>, String> {
     let left: Vec<&str> =
         after.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let line = |change: &FileChange| format!("{} {}", change.effect, shown(change));
     let changes = &question.view.changes;
     if let Some(other) = left.iter().find(|one| !changes.iter().any(|c| line(c) == **one)) {
-        return Err(format!("{other:?} is no line that was there"));
+        return Err(format!("{other:?} is not one of the original lines"));
     }
     let out: Vec<_> = changes
         .iter()
@@ -290,12 +292,12 @@ fn chosen(question: &Question, after: &str) -> Result<Option<Answer>, String> {
         .collect();
     match (out.len(), changes.len()) {
         (0, _) => Ok(None),
-        (out, all) if out == all => Err("nothing is left; to keep nothing, say no".to_owned()),
+        (out, all) if out == all => Err("no line is left; to discard all changes, deny".to_owned()),
         (_, _) => Ok(Some(Answer::approve_without(out))),
     }
 }
 
-/// What was saved, as an answer; none if it is what it was.
+/// Returns the answer for the saved text; `None` if it is unchanged.
 fn changed(review: Review, before: &str, after: String) -> Result<Option<Answer>, String> {
     if after == before {
         return Ok(None);
@@ -304,9 +306,9 @@ fn changed(review: Review, before: &str, after: String) -> Result<Option<Answer>
         Review::Output => Ok(Some(Answer::replace(after))),
         Review::Input | Review::Effects => {
             let arguments = JsonText::parse(after)
-                .map_err(|error| format!("what was saved is not JSON: {error}"))?;
+                .map_err(|error| format!("the saved text is not JSON: {error}"))?;
             if !arguments.is_object() {
-                return Err("what was saved is not a JSON object".to_owned());
+                return Err("the saved text is not a JSON object".to_owned());
             }
             Answer::approve_modified(&arguments).map(Some).map_err(|error| error.to_string())
         }
@@ -314,7 +316,7 @@ fn changed(review: Review, before: &str, after: String) -> Result<Option<Answer>
 }
 
 fn gone(error: &io::Error) -> Failure {
-    Failure::new(format!("can not use the terminal: {error}"), "what was asked there is denied")
+    Failure::new(format!("can not use the terminal: {error}"), "its approval requests are denied")
 }
 
 #[cfg(test)]

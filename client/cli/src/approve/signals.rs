@@ -1,9 +1,10 @@
-//! The signals that end a handler: seen, so that it can put everything back first.
+//! The signals that end an approver. They are caught so that it can restore the terminal first.
 
 use crate::failure::Failure;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Watches from here on; without somebody who waits for them they do nothing.
+/// A watch for these signals, from its creation on. They have no effect unless [`next`](Self::next)
+/// is awaited.
 #[derive(Debug)]
 pub(crate) struct Signals {
     hangup: Signal,
@@ -19,7 +20,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// All but Ctrl-C, which somebody else watches.
+    /// Watches all of them but Ctrl-C, which is handled elsewhere.
     pub(crate) fn watch_without_interrupt() -> Result<Self, Failure> {
         Ok(Self {
             hangup: watch(SignalKind::hangup())?,
@@ -29,7 +30,7 @@ impl Signals {
         })
     }
 
-    /// The exit status for the signal that came.
+    /// Waits for a signal and returns its exit status.
     pub(crate) async fn next(&mut self) -> u8 {
         let interrupt = async {
             match &mut self.interrupt {

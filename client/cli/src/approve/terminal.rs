@@ -1,5 +1,5 @@
-//! The terminal of whoever types: keys one by one while a question is shown, and everything as it
-//! was on any way out.
+//! The controlling terminal: reads single keys while an approval request is shown, and restores the
+//! terminal on every exit.
 
 use crate::stream::escape;
 use rustix::termios::{
@@ -14,22 +14,27 @@ use std::{
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// What a terminal was before it was changed; shared, so that every way out can put it back.
+/// The terminal's original modes; global, so that every way of exiting can restore them.
 static KEPT: Mutex<Option<(Arc<File>, Termios)>> = Mutex::new(None);
 
-/// Takes back the line that the prompt is on.
+/// Clears the prompt's line.
 pub(crate) const CLEAR: &str = "\r\x1b[K";
 
-/// Held by whoever writes to the terminal: a program's output waits while a question is shown.
+/// The lock for writing to the terminal: a program's output waits while an approval request is
+/// shown.
 pub(crate) static SCREEN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// Ends what a program may have left: a sequence that is not whole (CAN), a scroll region (the
-/// cursor stays where it is), colours, character sets, a hidden cursor, the alternate screen.
+/// Resets what a program may have left behind. That is an incomplete sequence (CAN), a scroll
+/// region (the cursor stays where it is), colours, character sets, a hidden cursor, the alternate
+/// screen.
 const RESET: &str = "\x18\x1b[?1047l\x1b7\x1b[r\x1b8\x1b[0m\x1b(B\x1b)B\x0f\x1b[?25h";
 
-/// Ends more of it: origin, insert and no-wrap modes, reverse video, the alternate screen by its
-/// other name, reports of mouse, focus and pastes, other encodings of keys. Some of these move the
-/// cursor, and the program did: what follows begins below everything.
+/// Resets more of it, if a program has moved the cursor:
+/// - origin, insert and no-wrap modes, reverse video;
+/// - the alternate screen by its other name;
+/// - reports of mouse, focus and pastes, other encodings of keys.
+///
+/// Some of these move the cursor, as the program did, so new text begins below everything.
 const RESET_STEERED: &str = "\x1b[?1049l\x1b[?6l\x1b[4l\x1b[?7h\x1b[?5l\x1b[?69l\x1b[?1l\x1b>\
      \x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[>4m\x1b[=0u\x1b[r\x1b[0m\
      \x1b[999;1H\n";
@@ -41,35 +46,35 @@ pub(crate) struct Terminal {
     reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
 }
 
-/// Keys come one by one and unechoed until this is dropped.
+/// While this value lives, keys are read one by one, without echo.
 #[derive(Debug)]
-pub(crate) struct Raw(());
+pub(crate) struct RawMode(());
 
-impl Drop for Raw {
+impl Drop for RawMode {
     fn drop(&mut self) {
         restore();
     }
 }
 
-/// Puts the terminal back as it was found. To do so twice is no mistake.
+/// Restores the terminal's original modes. Calling it twice is harmless.
 pub(crate) fn restore() {
     let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some((tty, modes)) = kept else { return };
     let cleared = (&*tty).write_all(CLEAR.as_bytes());
     if tcsetattr(&*tty, OptionalActions::Flush, &modes).is_err() || cleared.is_err() {
-        // It hung up: there is nothing left to put back.
+        // The terminal hung up: there is nothing left to restore.
     }
 }
 
 impl Terminal {
-    /// The controlling terminal, if there is one.
+    /// Opens the controlling terminal, if there is one.
     pub(crate) fn open() -> io::Result<Self> {
         let tty = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
         Ok(Self { tty: Arc::new(tty), reading: None })
     }
 
-    /// Takes keys one by one. Output is left as it is.
-    pub(crate) fn raw(&self) -> io::Result<Raw> {
+    /// Switches to reading keys one by one. Output is not changed.
+    pub(crate) fn raw(&self) -> io::Result<RawMode> {
         let found = tcgetattr(&*self.tty)?;
         let mut modes = found.clone();
         modes.local_modes -=
@@ -78,16 +83,16 @@ impl Terminal {
         modes.special_codes[SpecialCodeIndex::VMIN] = 1;
         modes.special_codes[SpecialCodeIndex::VTIME] = 0;
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        // Before the change: a signal in between finds what to put back.
+        // Stored before the change, so that a signal in between can restore the modes.
         *kept = Some((Arc::clone(&self.tty), found));
         drop(kept);
-        let raw = Raw(());
+        let raw = RawMode(());
         tcsetattr(&*self.tty, OptionalActions::Now, &modes)?;
         Ok(raw)
     }
 
-    /// What was typed next; nothing means that the terminal is gone. May be given up: what is
-    /// typed then comes with the next.
+    /// Returns what was typed next; empty if the terminal is gone. If this future is cancelled, the
+    /// next one returns what was typed.
     pub(crate) async fn typed(&mut self) -> io::Result<Vec<u8>> {
         let tty = Arc::clone(&self.tty);
         let reading = self.reading.get_or_insert_with(|| {
@@ -102,7 +107,7 @@ impl Terminal {
         read.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
-    /// Forgets what was typed and not read yet.
+    /// Discards input that was typed and not read yet.
     pub(crate) fn discard(&self) -> io::Result<()> {
         Ok(tcflush(&*self.tty, QueueSelector::IFlush)?)
     }
@@ -111,18 +116,19 @@ impl Terminal {
         (&*self.tty).write_all(text.as_bytes())
     }
 
-    /// Undoes what a program may have done to it, so that what is written next is seen as it is.
+    /// Resets what a program may have done to the terminal, so that the next text is shown as
+    /// written.
     pub(crate) fn reset(&self) -> io::Result<()> {
         self.write(RESET)?;
         if escape::take_steered() { self.write(RESET_STEERED) } else { Ok(()) }
     }
 
-    /// How many columns it has now.
+    /// Returns the terminal's current width in columns.
     pub(crate) fn width(&self) -> usize {
         tcgetwinsize(&*self.tty).map_or(0, |size| usize::from(size.ws_col)).max(20)
     }
 
-    /// The terminal itself, for a program.
+    /// Returns a handle of the terminal, for a program.
     pub(crate) fn lend(&self) -> io::Result<Stdio> {
         Ok(Stdio::from(self.tty.try_clone()?))
     }

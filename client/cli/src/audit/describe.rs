@@ -1,13 +1,13 @@
-//! A record as one line for people.
+//! Formats a record as one line for people.
 
 use crate::paint::{Paint, Style, harmless};
-use palisade_audit::{Call, CallResult, Forgotten, JobEnd, Record, Repair, Sighted};
+use palisade_audit::{Call, CallResult, JobEnd, LocatedRecord, Record, Repair, StoredDataDeletion};
 
-/// The longest text of others on a line.
+/// The maximum length of foreign text on a line.
 const WIDTH: usize = 120;
 
-/// Time, place in the chain, kind, and what matters.
-pub(super) fn line(sighted: &Sighted, paint: Paint) -> String {
+/// Formats a record: time, chain, sequence number, kind, and the important details.
+pub(super) fn line(sighted: &LocatedRecord, paint: Paint) -> String {
     let entry = &sighted.entry;
     let kind = paint.apply(Style::Strong, &format!("{:<13}", entry.record.kind().to_string()));
     let (style, text) = matter(&entry.record);
@@ -56,11 +56,11 @@ fn matter(record: &Record) -> (Option<Style>, String) {
     }
 }
 
-fn of_forgotten(gone: &Forgotten) -> String {
+fn of_forgotten(gone: &StoredDataDeletion) -> String {
     let what = match (gone.spools, gone.undo) {
-        (true, true) => "spools and undo",
-        (true, false) => "spools",
-        (false, true) => "undo",
+        (true, true) => "stored outputs and undo records",
+        (true, false) => "stored outputs",
+        (false, true) => "undo records",
         (false, false) => "nothing",
     };
     let whose = gone.uid.map_or_else(|| "everybody".to_owned(), |uid| format!("uid {uid}"));
@@ -102,8 +102,8 @@ fn of_job(end: &JobEnd) -> String {
 }
 
 fn of_repair(repair: &Repair) -> String {
-    let torn = repair.torn.as_ref().map(|torn| format!("{} bytes were torn", torn.bytes));
-    let head = repair.head.as_ref().map(|_| "the head file did not agree".to_owned());
+    let torn = repair.torn.as_ref().map(|torn| format!("{} incomplete bytes", torn.bytes));
+    let head = repair.head.as_ref().map(|_| "the head file did not match".to_owned());
     let calls = match repair.unfinished.len() {
         0 => None,
         count => Some(format!("{count} calls have no result")),

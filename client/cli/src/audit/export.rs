@@ -1,28 +1,28 @@
-//! `palisade audit export`: the log for other programs, people and models.
+//! `palisade audit export`: writes the log for other programs, people and models.
 
 use super::{Directory, read};
 use crate::{failure::Failure, print};
 use clap::{Args, ValueEnum};
 use palisade_audit::{Filter, Markdown, Messages, Reader, Style};
 
-/// Write the log, or the history of a session, for others to read
+/// Export the log, or the history of a session
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Text is as it stands in the log: secrets that were recognised are [redacted], and of each text at
-most 8 KiB is there.
+Texts are printed as they are in the log: recognised secrets are [redacted], and each text is cut to
+8 KiB.
 
 Examples:
   palisade audit export --format jsonl > audit.jsonl
   palisade audit export --format md --session SESSION > history.md
   palisade audit export --format messages --style openai --session SESSION")]
 pub(super) struct Export {
-    /// For programs, for people, or for a model
+    /// The output format: for programs, people or a model
     #[arg(long, value_name = "FORMAT")]
-    format: Format,
-    /// Only the history of a session
+    format: ExportFormat,
+    /// Export only this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Whose messages, with --format messages
+    /// The API style of --format messages
     #[arg(long, value_name = "STYLE", default_value = "anthropic")]
     style: MessageStyle,
     #[command(flatten)]
@@ -30,12 +30,12 @@ pub(super) struct Export {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// The records as they stand in the log, a JSON object a line
+enum ExportFormat {
+    /// The records as they are in the log, one JSON object per line
     Jsonl,
-    /// Markdown, a section for each call
+    /// Markdown, with a section for each call
     Md,
-    /// A JSON array of the messages a model expects: its tool calls and their results
+    /// A JSON array of messages for a model: tool calls and results
     Messages,
 }
 
@@ -57,14 +57,14 @@ impl Export {
             MessageStyle::Openai => Style::Openai,
         });
         read(&mut reader, &filter, |sighted| match self.format {
-            Format::Jsonl => print::bytes(&sighted.line),
-            Format::Md => print::bytes(markdown.add(&sighted.entry).as_bytes()),
-            Format::Messages => {
+            ExportFormat::Jsonl => print::bytes(&sighted.line),
+            ExportFormat::Md => print::bytes(markdown.add(&sighted.entry).as_bytes()),
+            ExportFormat::Messages => {
                 messages.add(&sighted.entry);
                 Ok(())
             }
         })?;
-        if self.format == Format::Messages {
+        if self.format == ExportFormat::Messages {
             print::json(&messages.finish())?;
         }
         Ok(0)

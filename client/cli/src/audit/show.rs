@@ -1,7 +1,12 @@
 //! `palisade audit show`: everything about one call.
 
-use super::{Directory, read};
-use crate::{exit::TOOL, failure::Failure, print};
+use super::{Directory, find, read};
+use crate::{
+    call::id::{self, CallSelector},
+    exit::TOOL,
+    failure::Failure,
+    print,
+};
 use clap::Args;
 use palisade_audit::{Filter, Kind, Markdown, Reader};
 use serde_json::{Value, json};
@@ -14,9 +19,10 @@ A call's id is in its result (`call_id`) and in `palisade audit tail`.
 Examples:
   palisade audit show CALL_ID
   palisade audit show CALL_ID --json | jq '.records[].kind'")]
-pub(super) struct Show {
-    /// From a result's `call_id`
-    call_id: String,
+pub(super) struct ShowCall {
+    /// A call's id or an unambiguous prefix of it, or `last` for the newest call in the log
+    #[arg(value_parser = id::parse)]
+    call_id: CallSelector,
     /// Print the records as one JSON object
     #[arg(long)]
     json: bool,
@@ -24,16 +30,19 @@ pub(super) struct Show {
     directory: Directory,
 }
 
-impl Show {
+impl ShowCall {
     pub(super) fn perform(self) -> Result<u8, Failure> {
-        let mut reader = Reader::new(&self.directory.find()?);
-        let filter = Filter { call_id: Some(self.call_id.clone()), ..Filter::default() };
+        let directory = self.directory.find()?;
+        let call_id = find(&directory, &self.call_id)?;
+        let mut reader = Reader::new(&directory);
+        let filter = Filter { call_id: Some(call_id.clone()), ..Filter::default() };
         let mut found = Vec::new();
         read(&mut reader, &filter, |sighted| {
             found.push(sighted);
             Ok(())
         })?;
-        // A call is written when it may run: what led to that stands before it in the log.
+        // A call is recorded only when it may run, so the records that led to that precede it in
+        // the log.
         found.sort_by_key(|sighted| sighted.entry.record.kind() != Kind::Call);
         let (mut markdown, mut text, mut records) =
             (Markdown::default(), String::new(), Vec::new());
@@ -45,15 +54,15 @@ impl Show {
         let unfinished = has(Kind::Call) && !has(Kind::Result);
         if unfinished {
             text.push_str(
-                "**No result was recorded**: the call is under way, or ended with its daemon.\n",
+                "**No result was recorded**: the call is running, or ended with its daemon.\n",
             );
         }
         if self.json {
             print::json(
-                &json!({"call_id": self.call_id, "unfinished": unfinished, "records": records}),
+                &json!({"call_id": call_id, "unfinished": unfinished, "records": records}),
             )?;
         } else if records.is_empty() {
-            print::note(&format!("there is no call {:?} in the log", self.call_id));
+            print::note(&format!("there is no call {call_id:?} in the log"));
         } else {
             print::bytes(text.as_bytes())?;
         }

@@ -1,4 +1,4 @@
-//! `palisade audit stats`: how much of what.
+//! `palisade audit stats`: counts calls, decisions and results.
 
 use super::{Directory, read};
 use crate::{
@@ -18,7 +18,7 @@ Examples:
   palisade audit stats --session SESSION
   palisade audit stats --json | jq .decisions")]
 pub(super) struct ShowStats {
-    /// Only those of a session
+    /// Count only this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Print the counts as one JSON object
@@ -49,7 +49,7 @@ impl ShowStats {
 fn text(stats: &Stats, paint: Paint) -> String {
     let time = |time: Option<Timestamp>| time.map_or_else(|| "-".into(), |time| time.to_string());
     let mut text = format!(
-        "{} records from {} to {}\n{} calls without a result; the longest took {} ms\n",
+        "{} records from {} to {}\n{} calls without a result; the longest call took {} ms\n",
         stats.records,
         time(stats.first),
         time(stats.last),

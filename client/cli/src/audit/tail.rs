@@ -1,15 +1,15 @@
-//! `palisade audit tail`: the last records, and those that come.
+//! `palisade audit tail`: prints the last records, and follows new ones.
 
 use super::{Directory, describe, read};
 use crate::{failure::Failure, paint, print};
 use clap::Args;
-use palisade_audit::{Filter, Reader, Sighted};
+use palisade_audit::{Filter, LocatedRecord, Reader};
 use std::{collections::VecDeque, time::Duration};
 
-/// How often is looked for new records.
+/// The interval at which new records are looked for.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Print the last records, and with -f those that come
+/// Print the last records; with -f, also new ones
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -17,16 +17,16 @@ Examples:
   palisade audit tail -f
   palisade audit tail -f --session SESSION --json | jq .tool")]
 pub(super) struct Tail {
-    /// Go on as records come
+    /// Follow the log and print new records
     #[arg(long, short)]
     follow: bool,
-    /// How many of the last records
+    /// The number of records
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
     lines: usize,
-    /// Only those of a session
+    /// Print only records of this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Print the records as they stand in the log, a JSON object a line
+    /// Print the records as they are in the log, one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -40,7 +40,7 @@ impl Tail {
         let mut last = VecDeque::new();
         read(&mut reader, &filter, |sighted| {
             last.push_back(sighted);
-            // Chains come one after the other; the last of each are enough.
+            // Chains are read one after the other; keeping the last records of each is enough.
             if last.len() > self.lines.saturating_mul(2).max(10_000) {
                 keep_last(&mut last, self.lines);
             }
@@ -63,7 +63,7 @@ impl Tail {
         }
     }
 
-    fn print(&self, sighted: &Sighted) -> Result<(), Failure> {
+    fn print(&self, sighted: &LocatedRecord) -> Result<(), Failure> {
         if self.json {
             print::bytes(&sighted.line)
         } else {
@@ -72,8 +72,8 @@ impl Tail {
     }
 }
 
-/// The last records by time, over all chains; those of one chain stay in their order.
-fn keep_last(records: &mut VecDeque<Sighted>, count: usize) {
+/// Keeps the last records by time, over all chains. Records of one chain stay in order.
+fn keep_last(records: &mut VecDeque<LocatedRecord>, count: usize) {
     records.make_contiguous().sort_by_key(|sighted| sighted.entry.time);
     let over = records.len().saturating_sub(count);
     drop(records.drain(..over));

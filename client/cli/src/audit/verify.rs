@@ -1,4 +1,4 @@
-//! `palisade audit verify`: whether anything is missing or changed.
+//! `palisade audit verify`: checks whether anything is missing or changed.
 
 use super::Directory;
 use crate::{
@@ -8,27 +8,27 @@ use crate::{
     print,
 };
 use clap::Args;
-use palisade_audit::{Bad, ChainReport, Head, Verification, What, verify};
+use palisade_audit::{BadRecord, ChainReport, Head, TamperKind, Verification, verify};
 use serde_json::{Value, json};
 
-/// Check the hashes of all records; name the first bad one
+/// Check the hashes of all records, and report the first bad one
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit status 0 if all is well, 1 if a record was edited, deleted, inserted, moved or cut off.
+Exit status: 0 the log is intact; 1 a record was edited, deleted, inserted, moved or cut off.
 
-The log has no secret: who may write to its directory could also write it anew. Note what this
-prints as `head` somewhere else from time to time, and give it back with --expect: a log that was
-cut off or written anew does not hold it.
+The log is not protected by a key: a user who can write to its directory could rewrite it. Store the
+`head` that this prints somewhere else from time to time, and check it with --expect. A log that was
+cut off or rewritten does not contain it.
 
 Examples:
   palisade audit verify
   palisade audit verify --expect 812:4f0c…    (the whole hash)
   palisade audit verify --dir /var/lib/palisade/audit --json | jq .chains")]
 pub(super) struct Verify {
-    /// A head that was noted elsewhere and must be in the log; may be given several times
+    /// A head that was stored elsewhere and must be in the log; may be given several times
     #[arg(long, value_name = "SEQ:HASH")]
     expect: Vec<Head>,
-    /// Print what was found as one JSON object
+    /// Print the report as one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -56,8 +56,8 @@ fn text(found: &Verification, paint: Paint) -> String {
         text.push_str("there are no records\n");
     }
     for head in &found.missing {
-        let bad = paint.apply(Style::Error, "not there:");
-        text.push_str(&format!("{bad} no chain holds {head}\n"));
+        let bad = paint.apply(Style::Error, "missing:");
+        text.push_str(&format!("{bad} no chain contains {head}\n"));
     }
     text
 }
@@ -76,16 +76,16 @@ fn of_chain(chain: &ChainReport, paint: Paint) -> String {
         text.push_str(&format!("  {label} {bad}\n"));
     }
     for loss in losses {
-        text.push_str(&format!("  {label} {loss}; found at the daemon's start, recorded there\n"));
+        text.push_str(&format!("  {label} {loss}; found when the daemon started, and recorded\n"));
     }
     if *torn > 0 {
         text.push_str(&format!(
-            "  note: {torn} bytes of a record that was never finished; the next start cuts them off\n"
+            "  note: {torn} bytes of an incomplete record; the daemon's next start removes them\n"
         ));
     }
     for call in unfinished {
         text.push_str(&format!(
-            "  note: call {} has no result: it is under way, or ended with its daemon\n",
+            "  note: call {} has no result: it is running, or ended with its daemon\n",
             harmless(call)
         ));
     }
@@ -93,10 +93,13 @@ fn of_chain(chain: &ChainReport, paint: Paint) -> String {
 }
 
 fn to_json(found: &Verification) -> Value {
-    let bad = |bad: &Bad| {
+    let bad = |bad: &BadRecord| {
         let last = match bad.what {
-            What::Deleted(last) | What::Cut(last) => last,
-            What::Edited | What::Reordered | What::Inserted | What::HeadMissing => bad.seq,
+            TamperKind::Deleted(last) | TamperKind::Cut(last) => last,
+            TamperKind::Edited
+            | TamperKind::Reordered
+            | TamperKind::Inserted
+            | TamperKind::HeadMissing => bad.seq,
         };
         json!({"file": bad.place.file, "line": bad.place.line, "seq": bad.seq, "last": last,
             "what": bad.what.to_string(), "message": bad.to_string()})

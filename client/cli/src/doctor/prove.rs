@@ -1,9 +1,8 @@
-//! `palisade doctor --prove`: escapes, tried inside a session of each profile.
+//! `palisade doctor --prove`: tries escapes inside a session of each profile.
 
 use super::{Doctor, UNHEALTHY};
 use crate::{
     approve::own,
-    connect::{self, Found},
     failure::Failure,
     paint::{self, Paint, Style, harmless},
     print,
@@ -11,8 +10,11 @@ use crate::{
     run,
 };
 use palisade_client::{Client, Error, ErrorCode, Open, Receipt, Session};
+use palisade_options::connect::{self, DaemonChoice};
 use palisade_policy::{Profile, Samples};
-use palisade_proof::{Held, Names, Owner, Places, Reach, Row, Trial, Verdict};
+use palisade_proof::{
+    Confinement, OutsideTargets, Owner, ProverNetwork, RestrictedNames, Row, Trial, Verdict,
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -20,40 +22,40 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Who sessions of root's run as here: somebody who owns nothing.
+/// The uid that root's sessions run as here: a user that owns nothing.
 const NOBODY: u32 = 65534;
 
-/// Where programs are that a session of every profile has.
+/// The directory of programs that sessions of every profile can execute.
 const SYSTEM: &str = "/usr";
 
-/// Whether a daemon's profile is one that is here, too.
+/// Whether a daemon's profile is also available locally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     Yes,
     No,
 }
 
-/// What became of one profile.
+/// The outcome for one profile.
 #[derive(Debug)]
 struct Proof {
     profile: String,
     rows: Vec<Row>,
-    /// Whether it is known what the profile hides and protects.
+    /// Whether the names that the profile hides and protects are known.
     names: Known,
-    /// Why there are no rows.
-    untried: Option<Untried>,
+    /// The reason there are no rows.
+    untried: Option<UntestedProfile>,
 }
 
-/// Why a profile was not proved.
+/// The reason a profile was not tested.
 #[derive(Debug)]
-struct Untried {
+struct UntestedProfile {
     code: ErrorCode,
     message: String,
     hint: String,
 }
 
 impl Proof {
-    /// Nobody has a session of it: the launcher's ceiling leaves none.
+    /// Whether the launcher's ceiling allows nobody a session with this profile.
     fn not_permitted(&self) -> bool {
         self.untried.as_ref().is_some_and(|untried| untried.code == ErrorCode::OverCeiling)
     }
@@ -77,8 +79,8 @@ pub(super) async fn perform(doctor: &Doctor) -> Result<u8, Failure> {
     let mut proofs = Vec::new();
     for profile in wanted {
         let (client, approving) = match connect::find(&doctor.connection).await? {
-            Found::Running(client) => (client, None),
-            Found::Private(private) => {
+            DaemonChoice::Running(client) => (client, None),
+            DaemonChoice::Private(private) => {
                 let (client, approving) = own::start(private, "program:palisade-doctor").await?;
                 (client, Some(approving))
             }
@@ -98,12 +100,12 @@ pub(super) async fn perform(doctor: &Doctor) -> Result<u8, Failure> {
     Ok(if proofs.iter().all(Proof::holds) { 0 } else { UNHEALTHY })
 }
 
-/// Proves one profile, in a place that is gone afterwards.
+/// Tests one profile, in a directory that is deleted afterwards.
 async fn prove(client: &Client, profile: String, here: Option<&Profile>) -> Result<Proof, Failure> {
     let top = tempfile::Builder::new().prefix("palisade-proof-").tempdir();
     let made = top.and_then(|top| {
         fs::set_permissions(top.path(), fs::Permissions::from_mode(0o755))?;
-        let places = Places::furnish(top.path(), Reach::Host)?;
+        let places = OutsideTargets::furnish(top.path(), ProverNetwork::Host)?;
         let program = program(&places)?;
         if rustix::process::geteuid().is_root() {
             chown(places.workspace(), Some(NOBODY), Some(NOBODY))?;
@@ -111,8 +113,8 @@ async fn prove(client: &Client, profile: String, here: Option<&Profile>) -> Resu
         Ok((top, places, program))
     });
     let unmade = |error: std::io::Error| {
-        let told = format!("can not make what a session must not reach: {error}");
-        Failure::new(told, "set TMPDIR to a directory that everybody may enter")
+        let told = format!("can not create the files for the proof: {error}");
+        Failure::new(told, "set TMPDIR to a directory that every user may enter")
     };
     let (_top, mut places, program) = made.map_err(unmade)?;
     let session = match client.open(Open::new(places.workspace()).profile(&profile)).await {
@@ -132,27 +134,27 @@ async fn prove(client: &Client, profile: String, here: Option<&Profile>) -> Resu
     }
 }
 
-/// A profile of which nothing could be tried, if the daemon said why.
+/// Returns the entry for a profile that could not be tested, if the daemon said why.
 fn untried(profile: String, error: Error) -> Result<Proof, Failure> {
     match error.wire() {
         Some(wire) => {
             let (message, hint) = (wire.message.clone(), wire.hint.clone());
-            let untried = Some(Untried { code: wire.code, message, hint });
+            let untried = Some(UntestedProfile { code: wire.code, message, hint });
             Ok(Proof { profile, rows: Vec::new(), names: Known::No, untried })
         }
         None => Err(error.into()),
     }
 }
 
-/// This program, where a session can run it.
-fn program(places: &Places) -> std::io::Result<PathBuf> {
+/// Returns the path of this program at a place where a session can execute it.
+fn program(places: &OutsideTargets) -> std::io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     if own.starts_with(SYSTEM) { Ok(own) } else { places.install(Path::new("/proc/self/exe")) }
 }
 
-/// What the session's receipt says of it.
-fn held(receipt: &Receipt) -> Held {
-    Held {
+/// Returns the confinement that the session's receipt reports.
+fn held(receipt: &Receipt) -> Confinement {
+    Confinement {
         missing: receipt.degraded.iter().map(|degraded| degraded.layer.clone()).collect(),
         scopes: receipt.landlock.iter().flat_map(|landlock| landlock.scopes.clone()).collect(),
         network: receipt.network.mode.clone(),
@@ -160,21 +162,22 @@ fn held(receipt: &Receipt) -> Held {
     }
 }
 
-/// The profile as it is here. What a daemon has may be another.
+/// Loads the local profile of this name. The daemon's profile may be a different one.
 fn here(doctor: &Doctor, profile: &str) -> Option<Profile> {
     let directories = Directories::new(doctor.connection.profiles.clone());
     load::find(&directories, [profile]).ok()?.pop()
 }
 
-/// Makes files that the profile hides and protects.
-fn name(places: &mut Places, profile: &Profile) -> std::io::Result<()> {
+/// Creates files with names that the profile hides and protects.
+fn name(places: &mut OutsideTargets, profile: &Profile) -> std::io::Result<()> {
     let Samples { hidden, made, protected, below } = profile.samples();
-    let names = Names { hidden, made, protected, below };
+    let names = RestrictedNames { hidden, made, protected, below };
     let root = rustix::process::geteuid().is_root();
     places.name(&names, if root { Owner::Given(NOBODY) } else { Owner::Prover })
 }
 
-/// Tries all of it; what the session is to have done at its end in calls of its own.
+/// Makes all attempts. Attempts at hidden and protected names are made in calls of their own,
+/// because their effects show only when the call ends.
 async fn attempt(session: &Session, program: &Path, trial: &mut Trial) -> Result<Vec<Row>, Error> {
     let run = async |words: &[String]| {
         let program = program.to_string_lossy();
@@ -183,7 +186,8 @@ async fn attempt(session: &Session, program: &Path, trial: &mut Trial) -> Result
         session.exec(argv).reason("palisade doctor --prove").await
     };
     let result = run(trial.words()).await?;
-    // What it printed before it ended counts; one that did not run at all has a reason.
+    // Output that was printed before the program ended counts. If it did not run at all, the result
+    // says why.
     if result.stdout.is_empty() {
         return Err(Error::Failed(Box::new(result)));
     }
@@ -227,14 +231,14 @@ fn text(proof: &Proof, paint: Paint) -> String {
     let stopped = proof.rows.iter().filter(|row| row.verdict.holds()).count();
     let tried = proof.rows.len();
     match &proof.untried {
-        Some(Untried { message, .. }) if proof.not_permitted() => {
+        Some(UntestedProfile { message, .. }) if proof.not_permitted() => {
             let told = format!(
-                "{profile}: not permitted by the ceiling, so not tried: {}",
+                "{profile}: not tried, because the ceiling does not permit it: {}",
                 harmless(message)
             );
             lines.push(paint.apply(Style::Warning, &told));
         }
-        Some(Untried { message, hint, .. }) => {
+        Some(UntestedProfile { message, hint, .. }) => {
             let told = format!("{profile}: not proved: {}", harmless(message));
             lines.push(paint.apply(Style::Error, &told));
             if !hint.is_empty() {
@@ -247,15 +251,15 @@ fn text(proof: &Proof, paint: Paint) -> String {
         }
         None => {
             let told = format!(
-                "{profile}: NOT proved: {stopped} of {tried} escapes were stopped as they must be"
+                "{profile}: NOT proved: {stopped} of {tried} escapes were stopped as expected"
             );
             lines.push(paint.apply(Style::Error, &told));
         }
     }
     if proof.untried.is_none() && proof.names == Known::No {
         lines.push(format!(
-            "{profile}: what it hides and protects was not tried: it is no profile that is here, so \
-             that its names are not known (--profiles DIRECTORY says where it is)"
+            "{profile}: hidden and protected names were not tried: the profile's file was not \
+             found here (name its directory with --profiles)"
         ));
     }
     lines.join("\n") + "\n\n"
@@ -269,10 +273,10 @@ fn line(row: &Row, paint: Paint) -> String {
     let told = format!("{mark} {layer:8} {name:22} {:12} {}", harmless(answer), row.probe.tries);
     match row.verdict {
         Verdict::Stopped | Verdict::Escaped | Verdict::Silent => told,
-        Verdict::Otherwise => format!("{told}: the layer answers {}", row.probe.stopped),
-        Verdict::Missing => format!("{told}: the layer is missing, by the profile's leave"),
+        Verdict::Otherwise => format!("{told}: expected {}", row.probe.stopped),
+        Verdict::Missing => format!("{told}: the layer is missing, which the profile allows"),
         Verdict::Vacuous => {
-            format!("{told}: what must succeed beside it did not ({})", harmless(&row.control))
+            format!("{told}: not proved: the allowed attempt failed ({})", harmless(&row.control))
         }
     }
 }
@@ -298,10 +302,14 @@ mod tests {
             profile: "mine".to_owned(),
             rows: Vec::new(),
             names: Known::No,
-            untried: Some(Untried { code, message: "no".to_owned(), hint: "do".to_owned() }),
+            untried: Some(UntestedProfile {
+                code,
+                message: "no".to_owned(),
+                hint: "do".to_owned(),
+            }),
         };
         let over = untried(ErrorCode::OverCeiling);
-        let shown = "mine: not permitted by the ceiling, so not tried: no\n\n";
+        let shown = "mine: not tried, because the ceiling does not permit it: no\n\n";
         assert!(over.holds());
         assert_eq!(text(&over, Paint::Plain), shown);
         assert_eq!(report(&[over])["profiles"][0]["permitted"], json!(false));
@@ -323,7 +331,7 @@ mine: proved: 2 of 2 escapes were stopped
         let bad = proof(&[("ok", Verdict::Escaped), ("EACCES", Verdict::Otherwise)]);
         let shown = text(&bad, Paint::Plain);
         assert!(shown.starts_with("ESCAPED   mount    read-beside            ok "), "{shown}");
-        assert!(shown.contains("workspace: the layer answers ENOENT\n"), "{shown}");
+        assert!(shown.contains("workspace: expected ENOENT\n"), "{shown}");
         assert!(shown.contains("mine: NOT proved: 0 of 2 escapes"), "{shown}");
         let told = report(&[good, bad]);
         assert_eq!((&told["ok"], &told["profiles"][0]["ok"]), (&json!(false), &json!(true)));

@@ -1,4 +1,4 @@
-//! `palisade answer`: one question, answered from a script.
+//! `palisade answer`: answers one approval request from a script.
 
 use crate::{
     failure::Failure,
@@ -9,22 +9,22 @@ use crate::{
 use clap::{Args, ValueEnum};
 use palisade_client::{Answer, Question, Review};
 
-/// Answer a question that waits
+/// Answer an approval request
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The answer is to the question as it is now and to nothing else. Exit status: 0 it was taken; 1 no
-such question waits; 125 it was not taken.
+The answer applies only to the approval request as it is now. Exit status: 0 accepted; 1 no such
+approval request is waiting; 125 not accepted.
 
 Examples:
   palisade answer q-0192f0d1 approve
   palisade answer q-0192f0d1 deny --reason 'that directory is shared'")]
-pub(crate) struct GiveAnswer {
-    /// The question's id, from `palisade pending`
+pub(crate) struct AnswerCommand {
+    /// The approval request's id, from `palisade pending`
     id: String,
-    /// Yes or no
+    /// The decision
     #[arg(value_enum)]
     verdict: Verdict,
-    /// With deny: what the agent is told
+    /// With deny: the reason, which the agent is told
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// With deny: what the agent should do instead
@@ -34,26 +34,26 @@ pub(crate) struct GiveAnswer {
     operator: OperatorOptions,
 }
 
-/// Yes or no.
+/// The decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Verdict {
-    /// It may run; what it did counts; in an output review, the agent may see it
+    /// Run the call; commit its changes; in an output review, show the agent the output
     Approve,
-    /// It may not
+    /// Deny it
     Deny,
 }
 
-impl GiveAnswer {
+impl AnswerCommand {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
         if self.verdict == Verdict::Approve && (self.reason.is_some() || self.guidance.is_some()) {
-            let hint = "leave --reason and --guidance out, or deny";
-            return Err(Failure::new("an approval has no reason that anybody is told", hint));
+            let hint = "omit --reason and --guidance, or deny";
+            return Err(Failure::new("--reason and --guidance apply only to a denial", hint));
         }
         let operator = operator::connect(&self.operator).await?;
         let waiting = operator.pending().await?;
         let Some(question) = waiting.iter().find(|q| q.question.as_str() == self.id) else {
-            let told = format!("no question {} waits for an answer", visible(&self.id));
-            let hint = "it was answered, expired or never was; palisade pending shows what waits";
+            let told = format!("no approval request {} is waiting", visible(&self.id));
+            let hint = "it was answered, has expired or never existed; see palisade pending";
             return Err(Failure::absent(told, hint));
         };
         let reason = self.reason.unwrap_or_default();
@@ -71,9 +71,9 @@ impl GiveAnswer {
     }
 }
 
-/// Yes or no, as the kind of review has it.
+/// Returns the approval or denial that fits the kind of review.
 pub(crate) fn answer(question: &Question, verdict: Verdict, reason: &str) -> Answer {
-    let reason = if reason.is_empty() { "the operator said no" } else { reason };
+    let reason = if reason.is_empty() { "no reason given" } else { reason };
     match (question.review, verdict) {
         (Review::Input | Review::Effects, Verdict::Approve) => Answer::approve(),
         (Review::Input | Review::Effects, Verdict::Deny) => Answer::deny(reason),
@@ -91,7 +91,7 @@ mod tests {
         let mut question = crate::approve::card::tests::question();
         assert_eq!(answer(&question, Verdict::Approve, ""), Answer::approve());
         assert_eq!(answer(&question, Verdict::Deny, "no"), Answer::deny("no"));
-        assert_eq!(answer(&question, Verdict::Deny, ""), Answer::deny("the operator said no"));
+        assert_eq!(answer(&question, Verdict::Deny, ""), Answer::deny("no reason given"));
         question.review = Review::Output;
         assert_eq!(answer(&question, Verdict::Approve, ""), Answer::pass());
         assert_eq!(answer(&question, Verdict::Deny, "no"), Answer::withhold("no"));

@@ -1,59 +1,61 @@
-//! `palisade forget`: lets go of what is kept of calls.
+//! `palisade forget`: deletes what is stored for calls.
 
 use crate::{
-    duration,
     failure::Failure,
     operator::{self, OperatorOptions},
     print, run,
 };
 use clap::{Args, ValueEnum};
 use palisade_client::{Forget, Forgotten};
+use palisade_options::duration;
 use std::time::Duration;
 
-/// Let go of what is kept of calls: output to page through, and what makes undo possible
+/// Delete what is stored for calls: full outputs and undo records
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For operators who may administer. What is kept goes by itself after a day; who has used up
-quotas.spool_bytes or quotas.undo_bytes of the daemon's configuration before that has their calls
-refused until some of it goes. `palisade sessions` shows who has how much.
+Needs the operator right to administer. Stored output is deleted after a day, undo records after
+undo.keep (default: 7 days). A user who reaches quotas.spool_bytes or quotas.undo_bytes of the
+daemon's configuration before that has calls refused until some of it is deleted. `palisade
+sessions` shows how much each user has.
 
-What is let go of can not be undone or read any more. It is recorded in the audit log, where the
-calls themselves stay. Where no daemon runs, it is the user's own that goes.
+Deleted output can not be read, and calls without undo records can not be undone. The deletion is
+recorded in the audit log, which keeps the calls themselves. If no daemon is running, this deletes
+from the user's own store.
 
 Examples:
   palisade forget --user 1000 --only spools
   palisade forget --user 1000 --older-than 2h
   palisade forget --all --only undo --older-than 12h")]
-pub(crate) struct ForgetThem {
-    /// Of this user
+pub(crate) struct ForgetCommand {
+    /// Delete what is stored for this user
     #[arg(long, value_name = "UID", required_unless_present = "all", conflicts_with = "all")]
     user: Option<u32>,
-    /// Of everybody
+    /// Delete what is stored for all users
     #[arg(long)]
     all: bool,
-    /// One kind only
+    /// Delete only this kind
     #[arg(long, value_name = "KIND")]
     only: Option<Kind>,
-    /// What is older than this only
+    /// Delete only what is older than this
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     older_than: Option<Duration>,
-    /// Print what went as one JSON object
+    /// Print what was deleted as one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     operator: OperatorOptions,
 }
 
-/// What is kept.
+/// The kind of stored data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
-    /// Output that can be paged through
+    /// Full outputs of calls
     Spools,
-    /// What calls replaced, without which they can not be undone
+    /// Undo records of calls
     Undo,
 }
 
-impl ForgetThem {
+impl ForgetCommand {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
         let (operator, private) = operator::connect_or_start(&self.operator).await?;
         let forget = Forget {
@@ -77,7 +79,7 @@ impl ForgetThem {
 }
 
 fn told(Forgotten { spools, calls, bytes }: Forgotten) -> String {
-    format!("{spools} spools and the undo of {calls} calls are let go of, {bytes} bytes")
+    format!("deleted {spools} stored outputs and the undo records of {calls} calls, {bytes} bytes")
 }
 
 #[cfg(test)]
@@ -88,7 +90,7 @@ mod tests {
     fn it_says_what_went() {
         assert_eq!(
             told(Forgotten { spools: 2, calls: 1, bytes: 4096 }),
-            "2 spools and the undo of 1 calls are let go of, 4096 bytes"
+            "deleted 2 stored outputs and the undo records of 1 calls, 4096 bytes"
         );
     }
 }

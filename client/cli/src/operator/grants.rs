@@ -1,4 +1,4 @@
-//! `palisade grants`: what is answered from memory.
+//! `palisade grants`: lists and deletes remembered approvals.
 
 use crate::{
     approve::card,
@@ -12,56 +12,57 @@ use clap::{Args, Subcommand};
 use palisade_client::{Grant, GrantId};
 use std::time::Duration;
 
-/// List or revoke what approvers said to remember
+/// List or revoke remembered approvals
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   palisade grants list
   palisade grants list --json | jq '.grants[] | {id, summary, used}'
   palisade grants revoke g-1")]
-pub(crate) struct LookAfterGrants {
+pub(crate) struct GrantsCommand {
     #[command(subcommand)]
-    act: Act,
+    act: GrantsAction,
 }
 
-/// What to do with grants.
+/// The actions on remembered approvals.
 #[derive(Debug, Subcommand)]
-enum Act {
-    /// Show what is answered from memory
+enum GrantsAction {
+    /// List the remembered approvals
     List {
-        /// Print them as one JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         operator: OperatorOptions,
     },
-    /// Take one back: the like of it is asked again
+    /// Revoke a remembered approval: such calls need approval again
     Revoke {
-        /// The grant's id
+        /// The id of the remembered approval
         id: String,
         #[command(flatten)]
         operator: OperatorOptions,
     },
 }
 
-impl LookAfterGrants {
+impl GrantsCommand {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
         match self.act {
-            Act::List { json, operator } => {
+            GrantsAction::List { json, operator } => {
                 let grants = operator::connect(&operator).await?.grants().await?;
                 if json {
                     print::json(&palisade_protocol::Grants { grants })?;
                 } else if grants.is_empty() {
-                    print::line("nothing is remembered")?;
+                    print::line("no remembered approvals")?;
                 } else {
                     let paint = paint::stdout();
                     let lines = grants.iter().map(|grant| line(grant, paint));
                     print::line(&lines.collect::<Vec<_>>().join("\n"))?;
                 }
             }
-            Act::Revoke { id, operator } => {
+            GrantsAction::Revoke { id, operator } => {
                 let id: GrantId = id.parse().map_err(|error| {
-                    Failure::new(format!("not a grant's id: {error}"), "see palisade grants list")
+                    let told = format!("not the id of a remembered approval: {error}");
+                    Failure::new(told, "palisade grants list shows the ids")
                 })?;
                 operator::connect(&operator).await?.revoke(&id).await?;
                 print::line(&format!("revoked {id}"))?;

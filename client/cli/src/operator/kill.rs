@@ -11,15 +11,15 @@ use palisade_client::{CallId, Error, ErrorCode, Operator, SessionId};
 /// End a call, or a session with all of its calls and jobs
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For operators who may administer. A call's agent gets a result that says it was cancelled; a
-session's agent is told that its session is over, and what it left running is killed.
+Needs the operator right to administer. The agent of a call gets a result that says the call was
+cancelled. The agent of a session is told that the session ended, and its processes are killed.
 
-Exit status 0 if each was ended, 1 if one was not found, 125 if there is no daemon.
+Exit status: 0 all were ended; 1 one was not found; 125 no daemon.
 
 Examples:
   palisade kill 0192f0c1-6f7a-7c3e-9a53-0d6f0c1f5a10
   palisade kill \"$(palisade sessions --json | jq -r '.sessions[0].session')\"")]
-pub(crate) struct KillThem {
+pub(crate) struct KillCommand {
     /// Ids of calls or sessions, as `palisade top` shows them
     #[arg(required = true, value_name = "SESSION|CALL")]
     ids: Vec<String>,
@@ -27,23 +27,23 @@ pub(crate) struct KillThem {
     operator: OperatorOptions,
 }
 
-/// What was ended.
-enum Ended {
+/// The kind of thing that an id named and that was ended.
+enum KillOutcome {
     Call,
     Session,
     Nothing,
 }
 
-impl KillThem {
+impl KillCommand {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
         let operator = operator::connect(&self.operator).await?;
         let mut status = 0;
         for id in &self.ids {
             match end(&operator, id).await? {
-                Ended::Call => print::line(&format!("call {id} is ended"))?,
-                Ended::Session => print::line(&format!("session {id} is ended"))?,
-                Ended::Nothing => {
-                    print::note(&format!("palisade: there is no call and no session {id:?}"));
+                KillOutcome::Call => print::line(&format!("ended call {id}"))?,
+                KillOutcome::Session => print::line(&format!("ended session {id}"))?,
+                KillOutcome::Nothing => {
+                    print::note(&format!("palisade: there is no call or session {id:?}"));
                     status = 1;
                 }
             }
@@ -52,21 +52,21 @@ impl KillThem {
     }
 }
 
-async fn end(operator: &Operator, id: &str) -> Result<Ended, Failure> {
+async fn end(operator: &Operator, id: &str) -> Result<KillOutcome, Failure> {
     if let Ok(call) = id.parse::<CallId>()
         && found(operator.kill(&call).await)?
     {
-        return Ok(Ended::Call);
+        return Ok(KillOutcome::Call);
     }
     if let Ok(session) = id.parse::<SessionId>()
         && found(operator.abort(&session).await)?
     {
-        return Ok(Ended::Session);
+        return Ok(KillOutcome::Session);
     }
-    Ok(Ended::Nothing)
+    Ok(KillOutcome::Nothing)
 }
 
-/// Whether there was one.
+/// Returns whether the call or session existed.
 fn found(result: Result<(), Error>) -> Result<bool, Failure> {
     match result {
         Ok(()) => Ok(true),

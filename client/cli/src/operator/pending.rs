@@ -1,4 +1,4 @@
-//! `palisade pending`: the questions that wait for an answer.
+//! `palisade pending`: lists the approval requests that wait for an answer.
 
 use crate::{
     approve::card,
@@ -10,7 +10,7 @@ use clap::Args;
 use palisade_protocol::Pending;
 use std::time::Duration;
 
-/// Show the questions that wait for an approver
+/// Show the approval requests that wait for an answer
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +18,7 @@ Examples:
   palisade pending --json | jq -r '.questions[].question'
   palisade answer \"$(palisade pending --json | jq -r '.questions[0].question')\" deny")]
 pub(crate) struct ShowPending {
-    /// Print them as one JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -32,7 +32,7 @@ impl ShowPending {
         if self.json {
             print::json(&Pending { questions })?;
         } else if questions.is_empty() {
-            print::line("no question waits")?;
+            print::line("no approval requests are waiting")?;
         } else {
             let paint = paint::stdout();
             let cards = questions.iter().map(|question| {

@@ -1,4 +1,4 @@
-//! `palisade sessions`: everybody's sessions, and the tables that `palisade top` shows as well.
+//! `palisade sessions`: lists all users' sessions. Also has the tables that `palisade top` shows.
 
 use crate::{
     failure::Failure,
@@ -12,15 +12,15 @@ use palisade_client::{CallOverview, KeptOverview, Overview, SessionOverview};
 /// List the sessions of all users, for operators
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For operators who may observe. Your own sessions are in `palisade status`. Below them is what is kept
-on disk of each user's calls, of how much that may be; see `palisade forget`.
+Needs the operator right to observe. `palisade status` lists your own sessions. A second table shows
+how much of each user's quotas for stored output and undo records is used; see `palisade forget`.
 
 Examples:
   palisade sessions
   palisade sessions --json | jq '.sessions[] | select(.uid == 1000)'
   palisade kill SESSION")]
 pub(crate) struct ShowSessions {
-    /// Print them, and the calls under way, as one JSON object
+    /// Print sessions and running calls as one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -47,12 +47,12 @@ impl ShowSessions {
     }
 }
 
-/// How the daemon is, in a line.
+/// Summarizes the daemon's state in a line.
 pub(super) fn summary(overview: &Overview) -> String {
     let jobs: u32 = overview.sessions.iter().map(|session| session.jobs).sum();
     let cells: u64 = overview.sessions.iter().filter_map(|session| session.memory_bytes).sum();
     let mut line = format!(
-        "{}: {} sessions, {} calls, {jobs} jobs, {} questions; memory {} and {} in cells",
+        "{}: {} sessions, {} calls, {jobs} jobs, {} approval requests; memory {}, in cells {}",
         harmless(&overview.server),
         overview.sessions.len(),
         overview.calls.len(),
@@ -61,7 +61,7 @@ pub(super) fn summary(overview: &Overview) -> String {
         size(cells),
     );
     if !overview.launcher {
-        line.push_str("; NO LAUNCHER, nothing runs");
+        line.push_str("; NO LAUNCHER, no call can run");
     }
     if overview.lost_records > 0 {
         line = format!("{line}; {} AUDIT RECORDS LOST", overview.lost_records);
@@ -69,7 +69,7 @@ pub(super) fn summary(overview: &Overview) -> String {
     line
 }
 
-/// A row for each session below the names of its columns.
+/// Returns a header row and a row for each session.
 pub(super) fn sessions(sessions: &[SessionOverview]) -> Vec<Vec<String>> {
     let head =
         ["SESSION", "UID", "AS", "PID", "PROFILE", "TIME", "CALLS", "BUSY", "JOBS", "MEMORY"];
@@ -92,9 +92,9 @@ pub(super) fn sessions(sessions: &[SessionOverview]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The same for what is kept of users' calls.
+/// Returns a header row and a row for each user with stored data.
 fn kept(kept: &[KeptOverview]) -> Vec<Vec<String>> {
-    let mut rows = vec![row(["UID", "SPOOLS", "OF", "UNDO", "OF"].iter())];
+    let mut rows = vec![row(["UID", "OUTPUT", "OUTPUT QUOTA", "UNDO", "UNDO QUOTA"].iter())];
     rows.extend(kept.iter().map(|kept| {
         let sizes = [kept.spool_bytes, kept.spool_most, kept.undo_bytes, kept.undo_most];
         std::iter::once(kept.uid.to_string()).chain(sizes.map(size)).collect()
@@ -102,7 +102,7 @@ fn kept(kept: &[KeptOverview]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The same for calls.
+/// Returns a header row and a row for each call.
 pub(super) fn calls(calls: &[CallOverview]) -> Vec<Vec<String>> {
     let mut rows = vec![row(["CALL", "SESSION", "TIME", "STAGE", "TOOL"].iter())];
     rows.extend(calls.iter().map(|call| {
@@ -121,7 +121,7 @@ fn row<'a>(words: impl Iterator<Item = &'a &'a str>) -> Vec<String> {
     words.map(|word| (*word).to_owned()).collect()
 }
 
-/// Columns as wide as what is in them.
+/// Formats rows as a table whose columns are as wide as their contents.
 pub(super) fn table(rows: &[Vec<String>], paint: Paint) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
@@ -217,7 +217,8 @@ pub(super) mod tests {
         );
         assert_eq!(
             table(&kept(&overview.kept), Paint::Plain),
-            "UID   SPOOLS  OF  UNDO  OF\n1000  292K    1M  0B    1024M\n"
+            "UID   OUTPUT  OUTPUT QUOTA  UNDO  UNDO QUOTA\n\
+             1000  292K    1M            0B    1024M\n"
         );
     }
 
@@ -226,12 +227,13 @@ pub(super) mod tests {
         let mut overview = overview();
         assert_eq!(
             summary(&overview),
-            "palisaded 0.1.0: 1 sessions, 1 calls, 2 jobs, 1 questions; memory 12M and 4K in cells"
+            "palisaded 0.1.0: 1 sessions, 1 calls, 2 jobs, 1 approval requests; memory 12M, \
+             in cells 4K"
         );
         overview.launcher = false;
         overview.lost_records = 2;
         let said = summary(&overview);
-        assert!(said.ends_with("; NO LAUNCHER, nothing runs; 2 AUDIT RECORDS LOST"), "{said}");
+        assert!(said.ends_with("; NO LAUNCHER, no call can run; 2 AUDIT RECORDS LOST"), "{said}");
         assert_eq!((time(7_262_000), size(17)), ("2h01m".to_owned(), "17B".to_owned()));
     }
 }

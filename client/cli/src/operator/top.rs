@@ -1,7 +1,6 @@
-//! `palisade top`: what goes on, again and again.
+//! `palisade top`: shows the daemon's current activity, refreshed regularly.
 
 use crate::{
-    duration,
     failure::Failure,
     operator::{
         self, OperatorOptions,
@@ -12,18 +11,19 @@ use crate::{
 };
 use clap::Args;
 use palisade_client::Overview;
+use palisade_options::duration;
 use std::{io::IsTerminal as _, time::Duration};
 
-/// To another page of the terminal, and back to the one before.
+/// Switch to the terminal's alternate screen, and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
-/// To its first place, and nothing below.
+/// Moves the cursor to the top left and clears the screen.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Watch sessions and the calls under way, for operators
+/// Watch sessions and running calls, for operators
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For operators who may observe. Shown anew until Ctrl-C, on a terminal; once where there is none.
+Needs the operator right to observe. On a terminal, refreshes until Ctrl-C; elsewhere prints once.
 
 Examples:
   palisade top
@@ -31,13 +31,13 @@ Examples:
   palisade top --once
   palisade top --json | jq '.calls[] | select(.stage == \"checkpoint\")'")]
 pub(crate) struct Top {
-    /// Show it once
+    /// Print once and exit
     #[arg(long)]
     once: bool,
-    /// Print it once, as one JSON object
+    /// Print once, as one JSON object
     #[arg(long)]
     json: bool,
-    /// How often it is shown anew
+    /// How often to refresh
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
     interval: Duration,
     #[command(flatten)]
@@ -66,7 +66,7 @@ impl Top {
             let shown = page(&operator.overview().await?, paint::stdout());
             print::bytes(format!("{CLEAR}{shown}").as_bytes())?;
             tokio::select! {
-                // Whatever came of listening for it, it is the end.
+                // Ends on Ctrl-C, and also if listening for it failed.
                 _ = tokio::signal::ctrl_c() => return Ok(()),
                 () = tokio::time::sleep(interval) => {}
             }

@@ -1,4 +1,4 @@
-//! `palisade tx`: what commands did in their transactions and waits to be committed or discarded.
+//! `palisade tx`: transactions of commands that wait to be committed or discarded.
 
 use crate::{
     approve::card,
@@ -12,11 +12,11 @@ use palisade_client::{Answer, FileChange, Operator, Question, Review};
 use palisade_protocol::{Pending, RawPath};
 use std::{path::PathBuf, time::Duration};
 
-/// Show, commit or discard what commands did and what waits for a decision
+/// Show, commit or discard the changes of commands that wait for approval
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A command that destroyed something in its transaction waits here until somebody commits or discards
-what it did. Exit status: 0 done; 1 no such transaction waits; 125 it was not taken.
+A command that destroyed something in its transaction waits here until an approver commits or
+discards its changes. Exit status: 0 done; 1 no such transaction is waiting; 125 not accepted.
 
 Examples:
   palisade tx list
@@ -27,43 +27,43 @@ Examples:
   palisade tx discard q-0192f0d1 --reason 'that directory is shared'")]
 pub(crate) struct Tx {
     #[command(subcommand)]
-    act: Act,
+    act: TxAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Act {
-    /// What waits, one line each
+enum TxAction {
+    /// List the waiting transactions, one line each
     List {
-        /// Print them as one JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         operator: OperatorOptions,
     },
-    /// All that a command changed, with its diff
+    /// Show all changes of a command, with the diff
     Show {
         #[command(flatten)]
-        which: Which,
-        /// Print it as one JSON object
+        which: TransactionOptions,
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Let it count, or a part of it
+    /// Commit the changes, or a part of them
     Commit {
         #[command(flatten)]
-        which: Which,
-        /// Leave out everything that would delete; what was moved then has both names
+        which: TransactionOptions,
+        /// Leave out all deletions; a moved file then has both names
         #[arg(long)]
         without_deletions: bool,
-        /// Leave out this path, as `show` has it; may be given several times
+        /// Leave out this path, as printed by `show`; may be given several times
         #[arg(long, value_name = "PATH")]
         without: Vec<PathBuf>,
     },
-    /// Let nothing of it count
+    /// Discard all changes
     Discard {
         #[command(flatten)]
-        which: Which,
-        /// What the agent is told
+        which: TransactionOptions,
+        /// The reason, which the agent is told
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -71,22 +71,22 @@ enum Act {
 
 /// Which transaction.
 #[derive(Debug, Args)]
-struct Which {
-    /// Its id, from `palisade tx list`
+struct TransactionOptions {
+    /// The transaction's id, from `palisade tx list`
     id: String,
     #[command(flatten)]
     operator: OperatorOptions,
 }
 
-impl Which {
+impl TransactionOptions {
     async fn find(&self) -> Result<(Operator, Question), Failure> {
         let operator = operator::connect(&self.operator).await?;
         let mut waiting = waiting(&operator).await?.into_iter();
         match waiting.find(|question| question.question.as_str() == self.id) {
             Some(question) => Ok((operator, question)),
             None => Err(Failure::absent(
-                format!("no transaction {} waits", visible(&self.id)),
-                "it was decided, expired or never was; palisade tx list shows what waits",
+                format!("no transaction {} is waiting", visible(&self.id)),
+                "it was decided, has expired or never existed; see palisade tx list",
             )),
         }
     }
@@ -101,8 +101,8 @@ async fn waiting(operator: &Operator) -> Result<Vec<Question>, Failure> {
 impl Tx {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
         match self.act {
-            Act::List { json, operator } => list(json, &operator).await?,
-            Act::Show { which, json } => {
+            TxAction::List { json, operator } => list(json, &operator).await?,
+            TxAction::Show { which, json } => {
                 let (_, question) = which.find().await?;
                 if json {
                     print::json(&question)?;
@@ -111,7 +111,7 @@ impl Tx {
                     print::bytes(card::render(&question, left, paint::stdout()).as_bytes())?;
                 }
             }
-            Act::Commit { which, without_deletions, without } => {
+            TxAction::Commit { which, without_deletions, without } => {
                 let (operator, question) = which.find().await?;
                 let answer = match (without_deletions, without.is_empty()) {
                     (false, true) => Answer::approve(),
@@ -124,9 +124,9 @@ impl Tx {
                 operator.answer(&question, answer).await?;
                 print::line(&format!("committed {}", question.question))?;
             }
-            Act::Discard { which, reason } => {
+            TxAction::Discard { which, reason } => {
                 let (operator, question) = which.find().await?;
-                let reason = reason.unwrap_or_else(|| "the operator said no".to_owned());
+                let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
                 operator.answer(&question, Answer::deny(reason)).await?;
                 print::line(&format!("discarded {}", question.question))?;
             }
@@ -142,12 +142,12 @@ async fn list(json: bool, options: &OperatorOptions) -> Result<(), Failure> {
         return print::json(&Pending { questions });
     }
     if questions.is_empty() {
-        return print::line("no transaction waits");
+        return print::line("no transactions are waiting");
     }
     questions.iter().try_for_each(|question| print::line(&row(question)))
 }
 
-/// A transaction in a line: its id, how much time is left, what it did.
+/// Formats a transaction as a line: its id, the time left, its changes.
 fn row(question: &Question) -> String {
     let changes = &question.view.changes;
     let count = |is: fn(&FileChange) -> bool| changes.iter().filter(|change| is(change)).count();

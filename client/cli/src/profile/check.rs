@@ -1,23 +1,24 @@
-//! `palisade profile check`: whether files are profiles, and if not, what to change.
+//! `palisade profile check`: checks whether files are valid profiles, and says what to change.
 
 use super::{Directories, load};
 use crate::{failure::Failure, paint::harmless, print};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// The status if a file is not a profile.
+/// The exit status if a file is not a valid profile.
 const BROKEN: u8 = 1;
 
-/// Check profiles: file, line, column, key, what is wrong and what to write instead
+/// Check profiles: reports file, line, column, key, the error and how to fix it
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Their own tests are checked too. The files may extend each other and those of the usual directory.
+The profiles' own tests are checked too. The files may extend each other and the profiles in the
+default directory.
 
-Exit status: 0 all are profiles; 1 one is not.")]
+Exit status: 0 all files are valid; 1 a file is not.")]
 pub(crate) struct Check {
     #[command(flatten)]
     directories: Directories,
-    /// Profiles
+    /// The profiles to check
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -35,13 +36,13 @@ impl Check {
                     let name = stem(path);
                     let tests = set.get(&name).map_or(0, |profile| profile.tests().len());
                     let shown = harmless(&path.display().to_string());
-                    print::line(&format!("{shown}: a profile; {tests} tests hold"))?;
+                    print::line(&format!("{shown}: valid profile; {tests} tests pass"))?;
                 }
                 return Ok(0);
             }
             Err(error) => error.to_string(),
         };
-        // Each by itself, so that each has its own error.
+        // Each file is loaded alone, so that each gets its own error.
         let mut told = Vec::new();
         for file in given {
             if let Err(error) = load::set(&load::with(vec![file], usual.clone())) {

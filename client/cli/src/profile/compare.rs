@@ -1,4 +1,4 @@
-//! `palisade profile diff`: what more and what less a second profile allows.
+//! `palisade profile diff`: shows what more and what less a second profile allows.
 
 use super::{Directories, load, replay};
 use crate::{audit::Directory, failure::Failure, paint::harmless, print};
@@ -6,34 +6,34 @@ use clap::Args;
 use palisade_policy::{Direction, Profile, diff};
 use std::time::Duration;
 
-/// Compare two profiles in meaning: + the second allows more, - less, ~ it is different
+/// Compare what two profiles allow: + the second allows more, - less, ~ otherwise different
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --replay the calls of the audit log since then are held against both: which tools, paths of file
-tools, programs by their path and recorded refusals would be answered differently, and what a profile
-that was only observed would have refused. What a program does while it runs is told as far as it was
-refused, or would have been.
+--replay compares both profiles on the calls of the audit log: which tools, paths of file tools,
+programs given by path and recorded refusals would be decided differently, and what a profile that
+was only observed would have refused. Of what a program did while it ran, only recorded refusals are
+known.
 
-Exit status: 0 they mean the same; 1 they do not.
+Exit status: 0 they allow the same; 1 they differ.
 
 Examples:
   palisade profile diff workspace build
   palisade profile diff workspace mine.toml --replay 7d
   palisade profile diff workspace mine.toml --json")]
 pub(crate) struct Compare {
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// Say which real calls of so long would change: 12h, 7d
-    #[arg(long, value_name = "TIME", value_parser = crate::duration::parse)]
+    /// Also report which calls of this period would be decided differently: 12h, 7d
+    #[arg(long, value_name = "TIME", value_parser = palisade_options::duration::parse)]
     replay: Option<Duration>,
     #[command(flatten)]
     log: Directory,
     #[command(flatten)]
     directories: Directories,
-    /// A name, or a file
+    /// The first profile: a name, or a file
     first: String,
-    /// Another
+    /// The second profile
     second: String,
 }
 
@@ -41,14 +41,14 @@ impl Compare {
     pub(crate) fn perform(self) -> Result<u8, Failure> {
         let found = load::find(&self.directories, [self.first.as_str(), self.second.as_str()])?;
         let [first, second] = found.as_slice() else { return Ok(0) };
-        // What they say, also where that is only observed.
+        // Compares what the profiles say, even if one is only observed and not enforced.
         let (first, second) = (first.meant(), second.meant());
         if self.replay.is_some() {
             self.log.find()?;
         }
         let differences = diff(first, second);
         if differences.is_empty() {
-            print::note("they mean the same");
+            print::note("the profiles allow the same");
         }
         for difference in &differences {
             if self.json {
@@ -75,11 +75,11 @@ impl Compare {
                 print::json(changed)?;
                 continue;
             }
-            let replay::Changed { call_id, what, from, to, .. } = changed;
+            let replay::ChangedDecision { call_id, what, from, to, .. } = changed;
             print::line(&format!("! {call_id}: {}: {from} → {to}", harmless(what)))?;
         }
         let (calls, changed) = (replayed.calls, replayed.changed.len());
-        print::note(&format!("{calls} calls were replayed; {changed} answers would change"));
+        print::note(&format!("{calls} calls were replayed; {changed} decisions would change"));
         Ok(())
     }
 }

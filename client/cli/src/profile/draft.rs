@@ -1,5 +1,5 @@
-//! The file of a profile that allows what was refused: the text of one with more entries, or a
-//! profile that widens it. It is loaded before it is written.
+//! Drafts a profile that allows what was refused: the original text with more entries, or a profile
+//! that extends and widens it. The draft is loaded as a check before it is written.
 
 use super::{Directories, load, refusals::Refusals};
 use crate::{failure::Failure, paint::harmless, print};
@@ -10,10 +10,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How many tests of a profile may have another answer by what is added.
+/// The maximum number of the profile's own tests whose expected answer may change.
 const MOST_TURNED: usize = 64;
 
-/// Writes a profile that allows what can be allowed of all refusals.
+/// Writes a profile that allows, of all refusals, those that can be allowed.
 pub(super) fn write(
     path: &Path,
     refusals: &Refusals,
@@ -22,15 +22,15 @@ pub(super) fn write(
     let profiles: BTreeSet<&str> = refusals.met.keys().map(|c| c.profile.as_str()).collect();
     let [name] = profiles.iter().copied().collect::<Vec<_>>()[..] else {
         let known = profiles.into_iter().collect::<Vec<_>>().join(", ");
-        let told = format!("what was refused is of several profiles: {known}");
+        let told = format!("the refusals are from several profiles: {known}");
         return Err(Failure::new(told, "name one with --profile"));
     };
     let found = load::find(directories, [name])?;
     let Some(profile) = found.first() else { return Ok(()) };
     let additions = merged(&additions(refusals));
     if additions.is_empty() {
-        let told = "no change of a profile would allow anything of it, so none is written";
-        return Err(Failure::new(told, "the suggestions say why not"));
+        let told = "no profile was written: no change to a profile would allow any of this";
+        return Err(Failure::new(told, "the suggestions above say why"));
     }
     let text = text(profile, &additions, refusals, directories, path)?;
     fs::write(path, text).map_err(|error| {
@@ -42,7 +42,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// What is to be added, each with why.
+/// Returns the entries to add, each with its reason.
 fn additions(refusals: &Refusals) -> Vec<Addition> {
     let mut additions = Vec::new();
     for (change, allowed) in &refusals.met {
@@ -71,13 +71,13 @@ fn text(
 ) -> Result<String, Failure> {
     let name = profile.name();
     let mut head = format!(
-        "# By `palisade profile suggest`: {name}, and what was refused with it. Whether that was right is\n\
-         # yours to say: take out what is not to be allowed.\n"
+        "# Written by `palisade profile suggest`: {name}, plus what was refused under it.\n\
+         # Remove every entry that should stay refused.\n"
     );
     for change in refusals.met.keys().filter(|change| change.changes.is_empty()) {
         let why = harmless(&change.remedy).replace('\n', " ");
         head += &format!(
-            "# Not in here: {}\n",
+            "# Not included: {}\n",
             if why.is_empty() { "no profile can allow it" } else { &why }
         );
     }
@@ -85,9 +85,12 @@ fn text(
     let files = load::files(&load::directories(directories))?;
     let source = load::text_of(profile, &files);
     let text = match source {
-        // What says all of it itself needs nobody's leave to say more.
-        Some((text, load::From::File)) if profile.extends().is_empty() => own(text, additions)?,
-        Some((text, load::From::Builtin)) if profile.extends().is_empty() && !root => {
+        // A profile that extends nothing needs no permission to allow more, so its own text is
+        // changed.
+        Some((text, load::TextOrigin::File)) if profile.extends().is_empty() => {
+            own(text, additions)?
+        }
+        Some((text, load::TextOrigin::Builtin)) if profile.extends().is_empty() && !root => {
             own(text, additions)?
         }
         Some(_) | None => widening(name, profile.observed_under(), additions),
@@ -97,19 +100,20 @@ fn text(
 
 fn own(text: &str, additions: &[Addition]) -> Result<String, Failure> {
     amended(text, additions).map_err(|why| {
-        let told = format!("can not put entries into the profile's own text: {why}");
-        Failure::new(told, "add what is suggested by hand")
+        let told = format!("can not add entries to the profile's own text: {why}");
+        Failure::new(told, "add the suggestions by hand")
     })
 }
 
-/// The same, as it loads: what its own tests say of what is allowed now is turned round.
+/// Checks that the text loads. Tests of the profile that expect a denial of what is now allowed are
+/// inverted.
 fn checked(mut text: String, files: Vec<load::File>, path: &Path) -> Result<String, Failure> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| PathBuf::from(path));
     let others: Vec<load::File> =
         files.into_iter().filter(|file| real(&file.path) != real(path)).collect();
     for _ in 0..MOST_TURNED {
-        // It may be its own file of the same name that it takes the place of.
+        // The draft may replace its own file of the same name.
         let draft = load::File::draft(&stem, path, &text);
         let rest = others.iter().filter(|file| !file.is_named(&stem)).cloned();
         let all: Vec<load::File> = rest.chain([draft]).collect();
@@ -124,13 +128,13 @@ fn checked(mut text: String, files: Vec<load::File>, path: &Path) -> Result<Stri
                 return Err(Failure::new(told, "give the file another name"));
             }
             Err(error) => {
-                let told = format!("what is suggested makes no profile together: {error}");
-                return Err(Failure::new(told, "name fewer with --since, or add it by hand"));
+                let told = format!("the suggestions together are not a valid profile: {error}");
+                return Err(Failure::new(told, "select fewer with --since, or add them by hand"));
             }
         }
     }
     Err(Failure::new(
-        "the profile's own tests can not be brought together with it",
-        "add it by hand",
+        "the profile's own tests contradict the suggestions",
+        "add the suggestions by hand",
     ))
 }

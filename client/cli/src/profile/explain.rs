@@ -1,9 +1,9 @@
-//! `palisade profile explain`: what a profile answers, which line decides, and what would have to
-//! change.
+//! `palisade profile explain`: says what a profile decides, which line decides it, and what would
+//! have to change.
 
 use super::{
     Directories, load,
-    remedy::{self, Writing},
+    remedy::{self, WriteMethod},
 };
 use crate::{
     failure::Failure,
@@ -17,9 +17,9 @@ use std::{env, path::PathBuf};
 /// Say whether a profile allows an access, which line decides, and what would allow it
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is run: the answer is from the plan that would confine a session. A path is taken to be there
-and to be no symbolic link; mode bits and owners are the kernel's own matter. Only to allow writing it
-is looked for on this host: for what is yet to be made, it is its directory that a profile names.
+Nothing is run: the answer comes from the plan that would confine a session. The path is assumed to
+exist and not to be a symbolic link; mode bits and owners are not checked. Only a suggestion to
+allow writing looks at this host: to create a new file, the profile has to name its directory.
 
 Exit status: 0 allowed; 1 denied.
 
@@ -28,34 +28,34 @@ Examples:
   palisade profile explain workspace read '$HOME/.ssh/id_ed25519'
   palisade profile explain mine.toml connect 1.1.1.1:443 --json")]
 pub(crate) struct Explain {
-    /// Print it as one JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: SessionLocation,
     #[command(flatten)]
     directories: Directories,
-    /// A name, or a file
+    /// The profile: a name, or a file
     profile: String,
-    /// read, write, exec or connect
+    /// The access: read, write, exec or connect
     #[arg(value_parser = act)]
     act: Act,
-    /// A path, perhaps below $WORKSPACE, $HOME or $TMP; or an address with its port
+    /// A path, also with $WORKSPACE, $HOME or $TMP; or an address with its port
     target: String,
 }
 
-/// Where the session would be.
+/// The directories of the session that is explained.
 #[derive(Debug, Args)]
-pub(crate) struct Place {
+pub(crate) struct SessionLocation {
     /// The workspace
     #[arg(long, value_name = "DIR", default_value = ".")]
     workspace: PathBuf,
-    /// The home [default: $HOME]
+    /// The home directory [default: $HOME]
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
 }
 
-impl Place {
+impl SessionLocation {
     fn scene(&self) -> Result<Scene, Failure> {
         let workspace = self.workspace.canonicalize().map_err(|error| {
             let told =
@@ -82,9 +82,9 @@ impl Explain {
         let found = load::find(&self.directories, [self.profile.as_str()])?;
         let scene = self.place.scene()?;
         let Some(profile) = found.first() else { return Ok(0) };
-        // What it says, also where that is only observed.
+        // Explains what the profile says, even if it is only observed and not enforced.
         let meant = profile.meant();
-        // A directory's name is often completed with a slash.
+        // Shell completion often adds a slash to a directory's name.
         let target = match self.target.trim_end_matches('/') {
             "" => self.target.as_str(),
             bare => bare,
@@ -93,13 +93,13 @@ impl Explain {
             .map_err(|error| Failure::absent(error.to_string(), hint(self.act)))?;
         let host = remedy::there;
         if let Some((change, note)) =
-            remedy::instead(meant, &scene, &answer, Writing::InPlace, host)
+            remedy::instead(meant, &scene, &answer, WriteMethod::InPlace, host)
         {
             answer.change = change;
             add(&mut answer.note, &note);
         }
         if let Some(under) = profile.observed_under() {
-            let note = format!("observed, not enforced: what holds is {under}");
+            let note = format!("observed, not enforced: profile {under} is enforced");
             add(&mut answer.note, &note);
         }
         if self.json {
@@ -114,17 +114,17 @@ impl Explain {
     }
 }
 
-/// What a target is.
+/// Describes valid targets.
 const fn hint(act: Act) -> &'static str {
     match act {
         Act::Read | Act::Write | Act::Execute => {
             "a target is a path such as /etc/hosts, '$WORKSPACE/src' or '$HOME/.ssh'"
         }
-        Act::Connect => "a target is an address or a name with its port, and no URL",
+        Act::Connect => "a target is an address or a name with its port, not a URL",
     }
 }
 
-/// One more thing to know.
+/// Appends a note.
 fn add(note: &mut String, more: &str) {
     if !note.is_empty() && !more.is_empty() {
         note.push_str("; ");
@@ -146,7 +146,7 @@ fn text(answer: &Explanation, paint: Paint) -> String {
     };
     field("because", &answer.rule);
     field("layer", &answer.layer.to_string());
-    let none = "no line of a profile says otherwise".to_owned();
+    let none = "none: the default applies".to_owned();
     field("line", &answer.at.as_ref().map_or(none, ToString::to_string));
     if let Some(change) = &answer.change {
         field("to allow", &change.how);

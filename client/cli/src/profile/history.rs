@@ -1,4 +1,4 @@
-//! What sessions did, from the audit log: for `suggest` and for the replay of `diff`.
+//! The history of sessions from the audit log, for `suggest` and for `diff --replay`.
 
 use crate::{
     audit::{Directory, read},
@@ -6,36 +6,36 @@ use crate::{
     print,
 };
 use palisade_audit::{
-    Call, CallResult, Denied, Filter, JobEnd, Reader, Record, SessionOpen, Timestamp,
+    Call, CallResult, Filter, JobEnd, LayerDenial, Reader, Record, SessionOpen, Timestamp,
 };
 use std::time::Duration;
 
-/// A record of a session.
+/// A record about a session.
 #[derive(Debug)]
-pub(super) enum Told {
-    /// It was opened; whenever that was.
+pub(super) enum HistoryRecord {
+    /// The session was opened. Reported whatever the time, even before the requested period.
     Opened(SessionOpen),
-    /// A call was made in it.
+    /// A call was made in the session.
     Call(Call),
     /// A call ended, or the job that it had become.
-    Ended(Ended),
+    Ended(CallDenials),
 }
 
-/// What was refused to a call, or to the job that it had become.
+/// The refusals to a call, or to the job that it had become.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct CallDenials {
     pub(super) call_id: String,
     pub(super) session: String,
-    pub(super) denials: Vec<Denied>,
-    /// By a profile that is only observed: it was done.
-    pub(super) observed: Vec<Denied>,
+    pub(super) denials: Vec<LayerDenial>,
+    /// Refusals by a profile that is only observed: the access was allowed.
+    pub(super) observed: Vec<LayerDenial>,
 }
 
-/// Tells what was recorded since then, in order.
+/// Reports the records since then, in order.
 pub(super) fn history(
     directory: &Directory,
     since: Option<Duration>,
-    mut tell: impl FnMut(Told),
+    mut tell: impl FnMut(HistoryRecord),
 ) -> Result<(), Failure> {
     let from = since.map(before);
     let path = directory.find()?;
@@ -45,15 +45,15 @@ pub(super) fn history(
         any = true;
         let is_wanted = from.is_none_or(|from| sighted.entry.time >= from);
         match sighted.entry.record {
-            Record::SessionOpen(open) => tell(Told::Opened(open)),
-            Record::Call(call) if is_wanted => tell(Told::Call(call)),
+            Record::SessionOpen(open) => tell(HistoryRecord::Opened(open)),
+            Record::Call(call) if is_wanted => tell(HistoryRecord::Call(call)),
             Record::Result(end) if is_wanted => {
                 let CallResult { call_id, session, denials, observed, .. } = end;
-                tell(Told::Ended(Ended { call_id, session, denials, observed }));
+                tell(HistoryRecord::Ended(CallDenials { call_id, session, denials, observed }));
             }
             Record::JobEnd(end) if is_wanted => {
                 let JobEnd { call_id, session, denials, observed, .. } = end;
-                tell(Told::Ended(Ended { call_id, session, denials, observed }));
+                tell(HistoryRecord::Ended(CallDenials { call_id, session, denials, observed }));
             }
             Record::Call(_)
             | Record::Result(_)
@@ -77,7 +77,7 @@ pub(super) fn history(
     Ok(())
 }
 
-/// The moment so long ago.
+/// Returns the time that long ago.
 fn before(since: Duration) -> Timestamp {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let then = now.unwrap_or_default().saturating_sub(since);

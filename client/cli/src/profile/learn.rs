@@ -1,5 +1,5 @@
-//! `palisade profile learn`: runs a command, records what it used, writes the least profile for it,
-//! and runs it again under that.
+//! `palisade profile learn`: runs a command, records what it used, writes the narrowest profile for
+//! it, and runs the command again under that.
 
 use super::{Directories, load};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 };
 use clap::Args;
 use palisade_client::{CallResult, Embedded, Open};
-use palisade_policy::{Access, Kind, Learned, Profile, Right, Run, Scene};
+use palisade_policy::{Access, LearnedProfile, Profile, Right, Run, Scene, TargetKind};
 use serde_json::Value;
 use std::{
     env, fs,
@@ -22,24 +22,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The status if nothing was learned, or the command fares differently under what was.
+/// The exit status if nothing was learned, or the command behaves differently under the learned
+/// profile.
 const FAILED: u8 = 1;
 
-/// Learn the least profile that a command needs from a run of it
+/// Run a command and write the narrowest profile that it needs
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The command runs in a session of a private daemon with the wider profile, which confines it as ever;
-what it uses is recorded beside that. Then a profile that extends the wider one and narrows it to
-what was used is written, with a reason for each line, and the command runs again under it. What it
-asks about is approved: it is you who runs it, twice. What the wider profile denies stays denied; what
-the command was after and did not get is a comment in the file.
+The command runs in a session of a private daemon, confined by the wider profile, and what it uses
+is recorded. Then a profile is written that extends the wider one and narrows it to what was used,
+with a reason for each line. The command runs again under that profile. All approval requests are
+approved, because you run the command yourself, twice. What the wider profile denies stays denied;
+each denied access is a comment in the file.
 
-Files are named by the directories that belong together, caches and toolchains by the entries of the
-wider profile, so that the next version and the next temporary name are covered. What is read of the
-environment can not be seen: its variables are those of the wider profile.
+Files are grouped by directory, and caches and toolchains by the entries of the wider profile, so
+that the next version and the next temporary name are covered. Reads of environment variables can
+not be recorded: the variables are those of the wider profile.
 
-Exit status: 0 the command succeeded both times; 1 it did not, or fares differently under what was
-learned.
+Exit status: 0 the command succeeded both times; 1 a run failed, or behaves differently under the
+learned profile.
 
 Examples:
   palisade profile learn -o git-status.toml -- git status
@@ -48,14 +49,14 @@ pub(super) struct Learn {
     /// The wider profile: a name, or a file
     #[arg(long, value_name = "PROFILE", default_value = "workspace")]
     from: String,
-    /// The file to write; standard output if not given
+    /// The file to write [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The directory to work in
     #[arg(long, value_name = "DIR", default_value = ".")]
     workspace: PathBuf,
     /// How long each run may take: 500ms, 30s, 2m
-    #[arg(long, value_name = "TIME", value_parser = crate::duration::parse)]
+    #[arg(long, value_name = "TIME", value_parser = palisade_options::duration::parse)]
     timeout: Option<Duration>,
     #[command(flatten)]
     directories: Directories,
@@ -64,15 +65,15 @@ pub(super) struct Learn {
     command: Vec<String>,
 }
 
-/// Whether what a run uses is recorded.
+/// Whether to record what a run uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Recording {
     Yes,
     No,
 }
 
-/// How a run of the command went.
-struct Went {
+/// The outcome of a run of the command.
+struct RunOutcome {
     result: CallResult,
     elapsed: Duration,
 }
@@ -93,8 +94,8 @@ impl Learn {
             return Ok(FAILED);
         }
         let Some(run) = self.recorded(&first) else {
-            let told = "the daemon recorded nothing of the run";
-            return Err(Failure::new(told, "see that palisaded is of the same version"));
+            let told = "the daemon recorded nothing about the run";
+            return Err(Failure::new(told, "check that palisaded has the same version"));
         };
         let learned = palisade_policy::learn(wide, &scene, &run).map_err(|error| {
             Failure::new(error.to_string(), "name a project's directory with --workspace")
@@ -122,7 +123,7 @@ impl Learn {
         profile: &str,
         private: Embedded,
         recording: Recording,
-    ) -> Result<Went, Failure> {
+    ) -> Result<RunOutcome, Failure> {
         let (client, approving) = own::start(private, "program:palisade-profile-learn").await?;
         let mut open = Open::new(workspace).profile(profile);
         if recording == Recording::Yes {
@@ -139,13 +140,14 @@ impl Learn {
                 call = call.timeout(timeout);
             }
             let call = call.reason("palisade profile learn").stream();
-            // Standard output is the profile's, if it has no file; and once is enough.
+            // Without an output file, standard output is for the profile. Showing the command's
+            // output once is enough.
             let shown = match (&self.output, recording) {
                 (Some(_), Recording::Yes) => Bytes::Shown(Controls::Shown),
                 (Some(_) | None, _) => Bytes::Left,
             };
             let (result, _) = stream::watch(call.start().await?, shown).await?;
-            Ok(Went { result, elapsed: begun.elapsed() })
+            Ok(RunOutcome { result, elapsed: begun.elapsed() })
         };
         let went = went.await;
         drop(approving);
@@ -154,8 +156,9 @@ impl Learn {
 }
 
 impl Learn {
-    /// What the first run used. Of what the session did not see, only what the host has.
-    fn recorded(&self, went: &Went) -> Option<Run> {
+    /// Returns what the first run used. Paths that the session looked for and did not find count
+    /// only if they exist on the host.
+    fn recorded(&self, went: &RunOutcome) -> Option<Run> {
         let data: Value = serde_json::from_str(went.result.data.as_ref()?.as_str()).ok()?;
         let recorded = data.get("recorded")?;
         let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64);
@@ -163,7 +166,7 @@ impl Learn {
             recorded.get("accesses")?.as_array()?.iter().filter_map(access).collect();
         let used = recorded.get("used")?;
         let on_host = |access: &Access| {
-            access.kind != Kind::Missing || fs::symlink_metadata(&access.path).is_ok()
+            access.kind != TargetKind::Missing || fs::symlink_metadata(&access.path).is_ok()
         };
         Some(Run {
             command: self.command.join(" "),
@@ -175,7 +178,7 @@ impl Learn {
         })
     }
 
-    /// Whether what will be learned can be written, before anything is run for it.
+    /// Checks that the learned profile can be written, before anything is run.
     fn writable(&self) -> Result<(), Failure> {
         let Some(path) = &self.output else { return Ok(()) };
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
@@ -186,7 +189,7 @@ impl Learn {
         }
     }
 
-    fn keep(&self, learned: &Learned) -> Result<(), Failure> {
+    fn keep(&self, learned: &LearnedProfile) -> Result<(), Failure> {
         match &self.output {
             None => print::bytes(learned.text.as_bytes()),
             Some(path) => {
@@ -195,10 +198,14 @@ impl Learn {
         }
     }
 
-    /// Runs the command again, under what was learned.
-    async fn again(&self, workspace: &Path, learned: &Learned) -> Result<Went, Failure> {
+    /// Runs the command again, under the learned profile.
+    async fn again(
+        &self,
+        workspace: &Path,
+        learned: &LearnedProfile,
+    ) -> Result<RunOutcome, Failure> {
         let failed = |error: std::io::Error| {
-            let told = format!("can not make a directory for the learned profile: {error}");
+            let told = format!("can not create a directory for the learned profile: {error}");
             Failure::new(told, "set TMPDIR to a directory that can be written to")
         };
         let directory =
@@ -212,13 +219,13 @@ impl Learn {
         &self,
         wide: &Profile,
         run: &Run,
-        learned: &Learned,
-        first: &Went,
-        again: &Went,
+        learned: &LearnedProfile,
+        first: &RunOutcome,
+        again: &RunOutcome,
     ) -> u8 {
         let lost = match run.lost {
             0 => String::new(),
-            lost => format!(", and {lost} more were not kept"),
+            lost => format!("; {lost} more were not recorded"),
         };
         tell("recorded", &format!("{} accesses{lost}", run.accesses.len()));
         for wanted in &learned.refused {
@@ -228,7 +235,7 @@ impl Learn {
         let file = self.output.as_ref().map(|path| format!(" in {}", path.display()));
         tell("learned", &format!("{} paths{}", learned.entries, file.unwrap_or_default()));
         if again.result.success {
-            tell("again", "it succeeds under what was learned");
+            tell("again", "the command succeeds under the learned profile");
             return 0;
         }
         tell("again", &failure(&again.result, first.result.exit_code));
@@ -244,20 +251,20 @@ fn unwritten(path: &Path, why: &str) -> Failure {
 fn access(value: &Value) -> Option<Access> {
     let text = |name: &str| value.get(name).and_then(Value::as_str);
     let right = Right::ALL.into_iter().find(|right| Some(right.name()) == text("right"))?;
-    let kind = Kind::ALL.into_iter().find(|kind| Some(kind.name()) == text("kind"))?;
+    let kind = TargetKind::ALL.into_iter().find(|kind| Some(kind.name()) == text("kind"))?;
     Some(Access { right, path: text("path")?.to_owned(), kind })
 }
 
-/// Why a run did not succeed.
+/// Says why a run did not succeed.
 fn failure(result: &CallResult, before: Option<i32>) -> String {
     let told = match &result.error {
         Some(error) => harmless(&error.message),
-        None => "it failed".to_owned(),
+        None => "the command failed".to_owned(),
     };
     let status = exit::of_result(result);
     let was = before
         .filter(|_| !result.success)
-        .map(|code| format!(" (status {status}, where it was {code})"));
+        .map(|code| format!(" (status {status}; before it was {code})"));
     let said = result.stderr.lines().last().map(harmless).unwrap_or_default();
     let said = if said.is_empty() { said } else { format!(": {said}") };
     format!("{told}{}{said}", was.unwrap_or_default())
@@ -267,7 +274,8 @@ fn tell(what: &str, text: &str) {
     print::note(&format!("{} {text}", paint::stderr().apply(Style::Strong, &format!("{what}:"))));
 }
 
-/// Where the session is: root's run as whom the workspace belongs to.
+/// Returns the session's workspace and identity. Sessions of root run as the owner of the
+/// workspace.
 fn scene(workspace: &Path) -> Scene {
     let own = rustix::process::geteuid().as_raw();
     let uid = match own {
@@ -280,7 +288,7 @@ fn scene(workspace: &Path) -> Scene {
     Scene { workspace: workspace.to_owned(), home, user: String::new(), uid, gid }
 }
 
-/// A user's home, as the host's accounts have it.
+/// Returns a user's home directory from the host's accounts.
 pub(super) fn home_of(uid: u32) -> Option<PathBuf> {
     let accounts = fs::read_to_string("/etc/passwd").ok()?;
     accounts.lines().find_map(|line| {

@@ -1,14 +1,14 @@
-//! `palisade profile list`.
+//! `palisade profile list`: lists the profiles of this host.
 
 use super::{Directories, load};
 use crate::{failure::Failure, paint::harmless, print};
 use clap::Args;
 use serde_json::json;
 
-/// List the profiles of this host, each with what it is for
+/// List the profiles of this host, each with its description
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Profiles of this host, read as the daemon reads them.
+//! Loads the profiles of this host in the way the daemon does.
 
 use super::Directories;
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A profile's file as it was read.
+/// The file of a profile, as it was read.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
     name: String,
@@ -25,12 +25,16 @@ impl File {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
-        let owner = if is_roots(path) && is_roots(directory) { Owner::Root } else { Owner::Other };
+        let owner = match [path, directory].map(owner) {
+            [Owner::Root, Owner::Root] => Owner::Root,
+            [Owner::Root | Owner::Own, Owner::Root | Owner::Own] => Owner::Own,
+            [..] => Owner::Other,
+        };
         let shown = path.display().to_string();
         Ok(Self { name, path: path.to_owned(), shown, text, owner })
     }
 
-    /// One that is not written yet, as it would be in a file of root's.
+    /// Creates a file that is not written yet, as if root owned it.
     pub(crate) fn draft(name: &str, path: &Path, text: &str) -> Self {
         let shown = path.display().to_string();
         let (name, text) = (name.to_owned(), text.to_owned());
@@ -52,24 +56,30 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let hint = if is(io::ErrorKind::IsADirectory) {
         "name a file in it; or give the directory with --profiles, and a profile by its name"
     } else if is(io::ErrorKind::PermissionDenied) {
-        "this user may not; try as its owner or as root"
+        "this user may not read it; try as its owner or as root"
     } else if is(io::ErrorKind::InvalidData) {
-        "a profile is text; docs/profiles.md has examples"
+        "a profile is a UTF-8 text file; see docs/profiles.md"
     } else {
-        "name a profile's file, or a directory of them, that exists"
+        "name an existing profile file, or a directory of profiles"
     };
     Failure::new(told, hint)
 }
 
-/// Whether root alone can write it.
-fn is_roots(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| {
-        let group = found.mode() & 0o020 == 0 || found.gid() == 0;
-        found.uid() == 0 && found.mode() & 0o002 == 0 && group
-    })
+/// Returns the only user who can write a file or directory.
+fn owner(path: &Path) -> Owner {
+    let Ok(found) = fs::metadata(path) else { return Owner::Other };
+    let is_closed = found.mode() & 0o002 == 0 && (found.mode() & 0o020 == 0 || found.gid() == 0);
+    match found.uid() {
+        _ if !is_closed => Owner::Other,
+        0 => Owner::Root,
+        // A user's own daemon lets the user's own files widen a profile; root's daemon requires
+        // files of root.
+        uid if uid == rustix::process::geteuid().as_raw() => Owner::Own,
+        _ => Owner::Other,
+    }
 }
 
-/// The directories that were named, or the usual one if it is there.
+/// Returns the directories that were given, or the default one if it exists.
 pub(crate) fn directories(given: &Directories) -> Vec<PathBuf> {
     if !given.profiles.is_empty() {
         return given.profiles.clone();
@@ -84,7 +94,7 @@ pub(crate) fn directories(given: &Directories) -> Vec<PathBuf> {
     usual.into_iter().filter(|directory| directory.is_dir()).collect()
 }
 
-/// The files of these directories.
+/// Reads the profiles in these directories.
 pub(crate) fn files(directories: &[PathBuf]) -> Result<Vec<File>, Failure> {
     let mut paths = Vec::new();
     for directory in directories {
@@ -100,12 +110,12 @@ pub(crate) fn files(directories: &[PathBuf]) -> Result<Vec<File>, Failure> {
     paths.iter().map(|path| File::read(path)).collect()
 }
 
-/// All profiles of these files, and the built-in ones.
+/// Loads the profiles of these files, and the built-in ones.
 pub(crate) fn set(files: &[File]) -> Result<ProfileSet, ProfileError> {
     ProfileSet::new(files.iter().map(File::source))
 }
 
-/// Files without those that are the same as another.
+/// Merges two lists of files, without duplicates.
 pub(crate) fn with(mut files: Vec<File>, more: Vec<File>) -> Vec<File> {
     let real = |file: &File| file.path.canonicalize().unwrap_or_else(|_| file.path.clone());
     for file in more {
@@ -116,32 +126,32 @@ pub(crate) fn with(mut files: Vec<File>, more: Vec<File>) -> Vec<File> {
     files
 }
 
-/// Where a profile's text is from.
+/// The origin of a profile's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
-    /// It came with the program.
+pub(crate) enum TextOrigin {
+    /// A built-in profile.
     Builtin,
-    /// One of these files.
+    /// One of the given files.
     File,
 }
 
-/// The text of a profile.
-pub(crate) fn text_of<'a>(profile: &Profile, files: &'a [File]) -> Option<(&'a str, From)> {
+/// Returns the text of a profile, and its origin.
+pub(crate) fn text_of<'a>(profile: &Profile, files: &'a [File]) -> Option<(&'a str, TextOrigin)> {
     let own = files.iter().find(|file| file.is_named(profile.name()));
-    let own = own.map(|file| (file.text.as_str(), From::File));
+    let own = own.map(|file| (file.text.as_str(), TextOrigin::File));
     own.or_else(|| {
         let built_in = palisade_policy::builtin();
         let found = built_in.into_iter().find(|(name, _)| *name == profile.name());
-        found.map(|(_, text)| (text, From::Builtin))
+        found.map(|(_, text)| (text, TextOrigin::Builtin))
     })
 }
 
-/// Whether a PROFILE is a file.
+/// Whether a PROFILE argument is a file.
 pub(crate) fn is_file(profile: &str) -> bool {
     profile.contains('/') || Path::new(profile).extension().is_some_and(|e| e == "toml")
 }
 
-/// The profiles that are asked for, by name or by file, and the set that they are in.
+/// Loads the requested profiles, by name or by file.
 pub(crate) fn find<'a>(
     directories_: &Directories,
     wanted: impl IntoIterator<Item = &'a str>,
@@ -159,8 +169,8 @@ pub(crate) fn find<'a>(
             set.get(name).cloned().ok_or_else(|| {
                 let known = set.names().collect::<Vec<_>>().join(", ");
                 let hint = match nearest(name, set.names()) {
-                    Some(near) => format!("did you mean {near:?}? There are {known}"),
-                    None => format!("there are {known}; a file is named with its .toml"),
+                    Some(near) => format!("did you mean {near:?}? The profiles are {known}"),
+                    None => format!("the profiles are {known}; name a file with its .toml"),
                 };
                 Failure::absent(format!("there is no profile {name:?}"), hint)
             })
@@ -168,7 +178,7 @@ pub(crate) fn find<'a>(
         .collect()
 }
 
-/// A profile that is not one.
+/// Creates the failure for a profile that is not valid.
 pub(crate) fn bad(error: &ProfileError) -> Failure {
-    Failure::absent(error.to_string(), "docs/profiles.md has every key with an example")
+    Failure::absent(error.to_string(), "docs/profiles.md describes every key with an example")
 }

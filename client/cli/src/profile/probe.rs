@@ -1,8 +1,8 @@
-//! One access, really tried by bash inside a session, and what the kernel said to it.
+//! Tries one access with bash inside a session, and returns the kernel's answer.
 
 use crate::failure::Failure;
 use palisade_client::Session;
-use palisade_policy::{Act, Decision, Example, Explanation, Place, Scene};
+use palisade_policy::{Act, Decision, Example, Explanation, Scene, TargetOwner};
 use std::{
     env, fs,
     os::unix::fs::PermissionsExt as _,
@@ -10,20 +10,20 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What became of a test.
+/// The outcome of a test.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The kernel answers as the profile's test says.
     Held,
-    /// It answers otherwise, with these words.
+    /// The kernel answers differently; the text says how.
     Broken(String),
-    /// The target is not on this host.
+    /// The target does not exist on this host.
     Absent,
-    /// It could not be tried, for this reason.
+    /// The access could not be tried, for this reason.
     Untried(String),
 }
 
-/// An empty workspace for the occasion.
+/// A temporary, empty workspace.
 #[derive(Debug)]
 pub(super) struct Scratch {
     directory: TempDir,
@@ -33,7 +33,7 @@ pub(super) struct Scratch {
 impl Scratch {
     pub(super) fn new() -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
-            let told = format!("can not make an empty directory to try in: {error}");
+            let told = format!("can not create a temporary directory: {error}");
             Failure::new(told, "set TMPDIR to a directory that can be written to")
         };
         let directory =
@@ -46,7 +46,7 @@ impl Scratch {
         &self.path
     }
 
-    /// Where the session is.
+    /// Returns the session's workspace, home and identity.
     pub(super) fn scene(&self) -> Scene {
         Scene {
             workspace: self.path.clone(),
@@ -57,7 +57,7 @@ impl Scratch {
         }
     }
 
-    /// Puts a program in place of a target in the workspace.
+    /// Creates a program at a path in the workspace that a test targets.
     fn furnish(&self, rest: &str) -> std::io::Result<()> {
         let path = self.directory.path().join(rest.trim_start_matches('/'));
         if path.exists() {
@@ -70,7 +70,7 @@ impl Scratch {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
     }
 
-    /// The target on the host, if it is a path.
+    /// Returns the target's path on the host, if it is a path.
     fn on_host(&self, target: &str) -> Option<PathBuf> {
         let (variable, rest) = target.find('/').map_or((target, ""), |at| target.split_at(at));
         let base = match variable {
@@ -101,16 +101,17 @@ pub(super) async fn attempt(
         let found = fs::symlink_metadata(path);
         found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
     };
-    // What a session writes need not be there, only the directory that it would be in.
+    // A file that a session writes need not exist, only its directory.
     let needed = match (test.act, &host) {
         (Act::Write, Some(path)) => path.parent().map(Path::to_owned).or_else(|| host.clone()),
         (Act::Read | Act::Execute | Act::Connect | Act::Write, _) => host.clone(),
     };
-    let private_write = test.act == Act::Write && place == Place::Session;
+    let private_write = test.act == Act::Write && place == TargetOwner::Session;
     if needed.is_some_and(|path| missing(&path)) && !private_write {
         return Ok(Outcome::Absent);
     }
-    // In the host's network its rules on ports are what refuses; all else is the network's own.
+    // In the host's network, only Landlock's port rules refuse; any other failure comes from the
+    // network itself.
     let on_ports = test.act == Act::Connect && told.layer.name() == "landlock";
     let line = if on_ports { reaching(target) } else { script(test.act, target, place) };
     let result = session.bash(line).reason("palisade profile test").await?;
@@ -119,7 +120,7 @@ pub(super) async fn attempt(
     {
         return Ok(Outcome::Untried(error.message.clone()));
     }
-    // What was done to a protected name is found when the command has ended, and not kept.
+    // A change to a protected name is found after the command has ended, and is discarded.
     let by_name = result.denials.iter().any(|one| matches!(one.layer.as_str(), "hide" | "protect"));
     let refused_to_connect = result.stderr.contains("Connection refused");
     let refused_port = result.stderr.contains("Permission denied");
@@ -127,41 +128,42 @@ pub(super) async fn attempt(
         (Act::Write, Some(_)) if by_name => Decision::Deny,
         (_, Some(0)) => Decision::Allow,
         (Act::Connect, Some(_)) if on_ports && !refused_port => Decision::Allow,
-        // Something was there to refuse it.
+        // A refused connection means that it reached a host.
         (Act::Connect, Some(_)) if refused_to_connect => Decision::Allow,
-        // It ran, and did not like the option.
+        // The program ran, and rejected the option.
         (Act::Execute, Some(code)) if code != 126 && code != 127 => Decision::Allow,
         (_, Some(_)) => Decision::Deny,
-        (_, None) => return Ok(Outcome::Untried("the trial was ended by a signal".to_owned())),
+        (_, None) => return Ok(Outcome::Untried("the test was ended by a signal".to_owned())),
     };
     if found == test.expected {
         return Ok(Outcome::Held);
     }
     let said = result.stderr.trim();
-    let said = if said.is_empty() { "it was done" } else { said };
+    let said = if said.is_empty() { "it succeeded" } else { said };
     Ok(Outcome::Broken(format!("the kernel's answer is {found}: {said}")))
 }
 
-/// A shell line that does it and exits with 0 only if it was done. Nothing of the host is changed
-/// by it: a file that was not there before is removed again.
-fn script(act: Act, target: &str, place: Place) -> String {
+/// Returns a shell line that makes the access and exits with 0 only if it succeeded. It changes
+/// nothing on the host: a file that did not exist before is deleted again.
+fn script(act: Act, target: &str, place: TargetOwner) -> String {
     let word = word(target);
     match (act, place) {
         (Act::Read, _) => {
             format!("if [ -d {word} ]; then ls -- {word} > /dev/null; else : < {word}; fi")
         }
-        (Act::Write, Place::Session) => {
+        (Act::Write, TargetOwner::Session) => {
             let (above, _) = target.rsplit_once('/').unwrap_or((target, ""));
             let above = self::word(above);
             format!(
                 "if [ -d {word} ]; then : >> {word}/.palisade-trial; else mkdir -p {above} && : >> {word}; fi"
             )
         }
-        // The workspace is one for the occasion, and only what is really changed is refused by name.
-        (Act::Write, Place::Host) if target.starts_with("$WORKSPACE/") => {
+        // The workspace is temporary. The file must really change, because only real changes are
+        // refused by name.
+        (Act::Write, TargetOwner::Host) if target.starts_with("$WORKSPACE/") => {
             format!("if [ -d {word} ]; then echo > {word}/.palisade-trial; else echo >> {word}; fi")
         }
-        (Act::Write, Place::Host) => format!(
+        (Act::Write, TargetOwner::Host) => format!(
             "if [ -d {word} ]; then : >> {word}/.palisade-trial && rm -f {word}/.palisade-trial; \
              elif [ -e {word} ]; then : >> {word}; else : >> {word} && rm -f {word}; fi"
         ),
@@ -174,13 +176,14 @@ fn script(act: Act, target: &str, place: Place) -> String {
     }
 }
 
-/// A connection in the host's network, where nobody may answer.
+/// Returns a shell line that connects in the host's network, with a timeout because nobody may
+/// answer.
 fn reaching(target: &str) -> String {
-    let line = script(Act::Connect, target, Place::Host);
+    let line = script(Act::Connect, target, TargetOwner::Host);
     format!("timeout 5 bash -c {}", quoted(&line))
 }
 
-/// A target as a word of a shell: its variable by what the session says it is.
+/// Quotes a target as a word of the shell. A variable gets the value that it has in the session.
 fn word(target: &str) -> String {
     let (variable, rest) = target.find('/').map_or((target, ""), |at| target.split_at(at));
     match variable {
@@ -204,7 +207,7 @@ mod tests {
         assert_eq!(word("$HOME/.ssh/id"), "\"$HOME\"'/.ssh/id'");
         assert_eq!(word("$WORKSPACE"), "\"$PWD\"");
         assert_eq!(word("/a b/$(c)/it's"), "'/a b/$(c)/it'\\''s'");
-        let connect = script(Act::Connect, "[::1]:80", Place::Session);
+        let connect = script(Act::Connect, "[::1]:80", TargetOwner::Session);
         assert_eq!(connect, "exec 3<> '/dev/tcp/::1/80'");
     }
 }

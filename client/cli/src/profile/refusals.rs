@@ -1,47 +1,47 @@
-//! Refusals of the audit log by what would allow them, for `suggest`.
+//! Groups refusals of the audit log by the change that would allow them, for `suggest`.
 
 use super::remedy::{self, Answer, Remedy};
-use palisade_audit::{CleanText, Denied};
+use palisade_audit::{CleanText, LayerDenial};
 use palisade_policy::{ProfileSet, Scene};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What refusals have in common.
+/// A change to a profile, by which refusals are grouped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Change {
-    pub(super) met: Met,
+pub(super) struct ProfileChange {
+    pub(super) met: Enforcement,
     pub(super) profile: String,
     pub(super) remedy: String,
     opens: String,
     layer: String,
-    /// Keys with one more entry each, or their value.
+    /// The keys to change: one more entry for a list, or a value.
     pub(super) changes: Vec<(&'static str, String)>,
 }
 
-/// How a refusal was met.
+/// The enforcement of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Met {
-    /// It was one.
+pub(super) enum Enforcement {
+    /// The access was refused.
     Refused,
-    /// The profile is only observed.
+    /// The profile is only observed: the access would have been refused.
     WouldBe,
 }
 
-/// What a change would have allowed.
+/// The accesses that a change would have allowed.
 #[derive(Debug, Default)]
-pub(super) struct Allowed {
+pub(super) struct AllowedAccesses {
     pub(super) times: u64,
     calls: BTreeSet<String>,
     pub(super) targets: BTreeSet<String>,
-    /// Each once, also if a job and its call tell it.
+    /// The refusals counted so far; one that both a job and its call report counts once.
     told: BTreeSet<(String, String, String)>,
 }
 
 /// A change, and what it would have allowed.
 #[derive(Debug, Serialize)]
 pub(super) struct Suggestion<'a> {
-    pub(super) met: Met,
+    pub(super) met: Enforcement,
     pub(super) profile: &'a str,
     pub(super) layer: &'a str,
     pub(super) remedy: &'a str,
@@ -59,16 +59,16 @@ pub(super) struct Entry<'a> {
     value: &'a str,
 }
 
-/// Refusals by what would allow them.
+/// The refusals, grouped by the change that would allow them.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    pub(super) met: BTreeMap<Change, Allowed>,
-    /// How many its profile allows by now.
+    pub(super) met: BTreeMap<ProfileChange, AllowedAccesses>,
+    /// The number of refusals that the profile allows by now.
     pub(super) by_now: u64,
 }
 
-/// Where a refusal was met.
-pub(super) struct Place<'a> {
+/// The circumstances of a refusal.
+pub(super) struct RefusalContext<'a> {
     pub(super) profile: &'a str,
     pub(super) call: &'a str,
     pub(super) tool: &'a str,
@@ -77,7 +77,12 @@ pub(super) struct Place<'a> {
 }
 
 impl Refusals {
-    pub(super) fn add(&mut self, place: &Place<'_>, denial: &Denied, met: Met) {
+    pub(super) fn add(
+        &mut self,
+        place: &RefusalContext<'_>,
+        denial: &LayerDenial,
+        met: Enforcement,
+    ) {
         let text = |clean: &CleanText| clean.as_str().to_owned();
         let profile = place.set.and_then(|set| set.get(place.profile));
         let answer = match (profile, place.scene) {
@@ -99,7 +104,7 @@ impl Refusals {
         };
         let profile = place.profile.to_owned();
         let layer = text(&denial.layer);
-        let change = Change { met, profile, remedy: how, opens, layer, changes };
+        let change = ProfileChange { met, profile, remedy: how, opens, layer, changes };
         let met = self.met.entry(change).or_default();
         let (call, target) = (place.call.to_owned(), text(&denial.target));
         if met.told.insert((call.clone(), target.clone(), text(&denial.rule))) {
@@ -109,9 +114,10 @@ impl Refusals {
         }
     }
 
-    /// Most met first, and of those met as often what was refused first.
+    /// Returns the suggestions, most frequent first. Of equally frequent ones, real refusals come
+    /// first.
     pub(super) fn suggestions(&self) -> Vec<Suggestion<'_>> {
-        let mut order: Vec<(&Change, &Allowed)> = self.met.iter().collect();
+        let mut order: Vec<(&ProfileChange, &AllowedAccesses)> = self.met.iter().collect();
         order.sort_by_key(|(_, met)| std::cmp::Reverse(met.times));
         order
             .into_iter()

@@ -1,76 +1,78 @@
-//! What would really allow what was refused, on this host: the smallest change of its profile, and of
-//! what can not be named, since it is yet to be made or is put in another's place, its directory.
+//! Finds the smallest profile change that would really allow a refused access on this host. A
+//! profile can not name a file that does not exist yet, or that a tool replaces by a new file. Then
+//! its directory is suggested.
 
-use palisade_audit::Denied;
+use palisade_audit::LayerDenial;
 use palisade_policy::{Act, Change, Decision, Explanation, Profile, Scene, explain, on_host};
 use std::{fs, io, path::Path};
 
-/// What is at a path.
+/// The state of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum PathState {
     Directory,
-    /// Or anything else that is not a directory.
+    /// A file, or anything else that is not a directory.
     File,
     Missing,
-    /// Who asks may not see it.
+    /// The user may not see it.
     Unknown,
 }
 
-/// How a file is changed.
+/// The way in which a file is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Writing {
-    /// It is opened and written to, as far as it is known.
+pub(super) enum WriteMethod {
+    /// The file is opened and written to, as far as is known.
     InPlace,
-    /// A new file is put in its place, as file tools do.
+    /// A new file replaces it, as file tools do.
     Replacing,
 }
 
-impl Writing {
-    /// How a tool does.
+impl WriteMethod {
+    /// Returns how a tool changes files.
     pub(super) fn of_tool(tool: &str) -> Self {
         if matches!(tool, "" | "bash") { Self::InPlace } else { Self::Replacing }
     }
 }
 
-/// What would allow something.
+/// The change that would allow an access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Remedy {
-    /// In a sentence; why there is none, if no profile can.
+    /// The change in a sentence; if no profile can allow the access, the reason.
     pub(super) how: String,
     pub(super) opens: String,
-    /// Keys with one more entry each, or their value; empty if no profile can.
+    /// The keys to change: one more entry for a list, or a value. Empty if no profile can allow the
+    /// access.
     pub(super) changes: Vec<(&'static str, String)>,
 }
 
-/// What is said of a refusal of the log.
+/// The advice on a refusal in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     Remedy(Remedy),
-    /// The profile, as it is by now, allows it.
+    /// The profile in its current form allows the access.
     AllowedByNow,
-    /// What was recorded, since nothing more can be told.
+    /// The recorded remedy, because nothing more is known.
     AsRecorded,
 }
 
-/// What is on this host.
-pub(super) fn there(path: &Path) -> Found {
+/// Returns what exists at a path on this host.
+pub(super) fn there(path: &Path) -> PathState {
     match fs::metadata(path) {
-        Ok(found) if found.is_dir() => Found::Directory,
-        Ok(_) => Found::File,
+        Ok(found) if found.is_dir() => PathState::Directory,
+        Ok(_) => PathState::File,
         Err(error) => {
             let kinds = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
-            if kinds.contains(&error.kind()) { Found::Missing } else { Found::Unknown }
+            if kinds.contains(&error.kind()) { PathState::Missing } else { PathState::Unknown }
         }
     }
 }
 
-/// What would have allowed a refusal to a session there.
+/// Returns what would have allowed a refused access in such a session.
 pub(super) fn answer(
     profile: &Profile,
     scene: &Scene,
     tool: &str,
-    denied: &Denied,
-    host: impl Fn(&Path) -> Found,
+    denied: &LayerDenial,
+    host: impl Fn(&Path) -> PathState,
 ) -> Answer {
     let (rule, target) = (denied.rule.as_str(), denied.target.as_str());
     let opens = denied.opens.as_str().to_owned();
@@ -86,7 +88,8 @@ pub(super) fn answer(
     }
     let act = rule.split_once(':').and_then(|(right, _)| right.parse::<Act>().ok());
     let told = act.and_then(|act| explain(profile, scene, act, target).ok());
-    // What was done to the host's own, while the profile was only observed.
+    // The profile was only observed, and the access went to the host itself. The enforced profile
+    // would have redirected it to something private to the session.
     let elsewhere = rule.contains(": it would go to ");
     let told = told.map(|told| if elsewhere { on_host(profile, scene, told) } else { told });
     match told {
@@ -98,7 +101,9 @@ pub(super) fn answer(
             }
             _ => Answer::AsRecorded,
         },
-        Some(told) => Answer::Remedy(remedy(profile, scene, &told, Writing::of_tool(tool), host)),
+        Some(told) => {
+            Answer::Remedy(remedy(profile, scene, &told, WriteMethod::of_tool(tool), host))
+        }
     }
 }
 
@@ -106,14 +111,14 @@ fn remedy(
     profile: &Profile,
     scene: &Scene,
     told: &Explanation,
-    writing: Writing,
-    host: impl Fn(&Path) -> Found,
+    writing: WriteMethod,
+    host: impl Fn(&Path) -> PathState,
 ) -> Remedy {
-    let missing = host(Path::new(&told.target)) == Found::Missing;
+    let missing = host(Path::new(&told.target)) == PathState::Missing;
     let (change, note) = match (instead(profile, scene, told, writing, &host), &told.change) {
         (Some(instead), _) => instead,
         (None, Some(change)) if missing && matches!(told.act, Act::Read | Act::Execute) => {
-            let how = format!("{}; it is not on this host", change.how);
+            let how = format!("{}; it does not exist on this host", change.how);
             return Remedy { how, opens: change.opens.clone(), changes: Vec::new() };
         }
         (None, change) => (change.clone(), told.note.clone()),
@@ -122,7 +127,7 @@ fn remedy(
         return Remedy { how: note, opens: String::new(), changes: Vec::new() };
     };
     let mut changes = vec![(change.key, change.value)];
-    // Only the host's own network has ports, and there Landlock is what refuses.
+    // Only the host's own network has ports, and there Landlock is the layer that refuses.
     let in_hosts_network = told.layer.name() == "landlock";
     if change.key == "net.ports" && !in_hosts_network {
         changes.insert(0, ("net.mode", "ports".to_owned()));
@@ -130,42 +135,44 @@ fn remedy(
     Remedy { how: change.how, opens: change.opens, changes }
 }
 
-/// The change that works in place of one that names what can not be named, or why there is none;
-/// nothing if it can.
+/// Returns a replacement for a suggested change that names a path which a profile can not name, or
+/// the reason there is none. `None` if the path can be named.
 pub(super) fn instead(
     profile: &Profile,
     scene: &Scene,
     told: &Explanation,
-    writing: Writing,
-    host: impl Fn(&Path) -> Found,
+    writing: WriteMethod,
+    host: impl Fn(&Path) -> PathState,
 ) -> Option<(Option<Change>, String)> {
     if told.change.as_ref()?.key != "fs.unguarded" {
         return None;
     }
     let path = Path::new(&told.target);
     let (directory, why) = match (host(path), writing) {
-        (Found::Directory | Found::Unknown, _) | (Found::File, Writing::InPlace) => return None,
-        (Found::File, Writing::Replacing) => {
-            (path.parent()?, "a file tool puts a new file in its place, which takes its directory")
+        (PathState::Directory | PathState::Unknown, _)
+        | (PathState::File, WriteMethod::InPlace) => return None,
+        (PathState::File, WriteMethod::Replacing) => {
+            (path.parent()?, "a file tool replaces the file, which needs its directory")
         }
-        (Found::Missing, _) => {
-            let there = |at: &&Path| host(at) != Found::Missing;
-            (path.ancestors().skip(1).find(there)?, "what is not there yet can not be named")
+        (PathState::Missing, _) => {
+            let there = |at: &&Path| host(at) != PathState::Missing;
+            (path.ancestors().skip(1).find(there)?, "a missing path can not be named")
         }
     };
-    if host(directory) != Found::Directory {
+    if host(directory) != PathState::Directory {
         return None;
     }
     let of = explain(profile, scene, Act::Write, &directory.display().to_string()).ok()?;
     let of = on_host(profile, scene, of);
     if let Some(change) = of.change {
-        let how = format!("{}: of {}, {why}", change.how, path.display());
+        let how = format!("{}: for {}, {why}", change.how, path.display());
         return Some((Some(Change { how, ..change }), String::new()));
     }
     let rest = path.strip_prefix(directory).ok()?.components().next()?;
     let first = directory.join(rest);
     let note = format!(
-        "make {first} on the host, and add {first:?} to fs.unguarded: {why}, and of {directory}, {note}",
+        "create {first} on the host, and add {first:?} to fs.unguarded: {why}, \
+         and for {directory}: {note}",
         first = first.display().to_string(),
         directory = directory.display(),
         note = if of.note.is_empty() { &of.rule } else { &of.note }
@@ -181,12 +188,12 @@ mod tests {
     const TEXT: &str = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"read\"\n\
         execute = [\"!/usr\"]\nunguarded = [\"/srv/granted\"]\nhide = [\"secret\"]\n";
 
-    fn host(path: &Path) -> Found {
+    fn host(path: &Path) -> PathState {
         match path.to_str().unwrap() {
-            "/" | "/srv" | "/srv/out" | "/w" | "/w/sub" | "/opt" => Found::Directory,
-            "/srv/out/file" | "/opt/tool" | "/w/secret" => Found::File,
-            "/srv/locked/x" | "/srv/locked" => Found::Unknown,
-            _ => Found::Missing,
+            "/" | "/srv" | "/srv/out" | "/w" | "/w/sub" | "/opt" => PathState::Directory,
+            "/srv/out/file" | "/opt/tool" | "/w/secret" => PathState::File,
+            "/srv/locked/x" | "/srv/locked" => PathState::Unknown,
+            _ => PathState::Missing,
         }
     }
 
@@ -195,7 +202,7 @@ mod tests {
         let user = String::new();
         let scene = Scene { workspace: "/w".into(), home: None, user, uid: 1, gid: 1 };
         let clean = CleanText::new;
-        let denied = Denied {
+        let denied = LayerDenial {
             layer: clean("mount"),
             rule: clean(rule),
             target: clean(target),
@@ -238,9 +245,11 @@ mod tests {
     fn what_no_change_allows_is_said_with_what_to_do_first() {
         let Answer::Remedy(told) = asked("bash", "write: x", "/new/a/b") else { panic!() };
         assert!(told.changes.is_empty());
-        assert!(told.how.starts_with("make /new on the host, and add \"/new\" to fs.unguarded: "));
+        assert!(
+            told.how.starts_with("create /new on the host, and add \"/new\" to fs.unguarded: ")
+        );
         let Answer::Remedy(told) = asked("bash", "read: x", "/srv/none") else { panic!() };
-        assert!(told.how.ends_with("; it is not on this host") && told.changes.is_empty());
+        assert!(told.how.ends_with("; it does not exist on this host") && told.changes.is_empty());
         assert_eq!(asked("bash", "write: x", "/srv/granted/x"), Answer::AllowedByNow);
         assert_eq!(asked("bash", "ptrace: x", "init"), Answer::AsRecorded);
     }

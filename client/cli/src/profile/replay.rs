@@ -1,12 +1,12 @@
-//! What real calls of the audit log would fare differently with another profile.
+//! Finds real calls of the audit log that another profile would decide differently.
 
 use super::{
-    history::{Told, history},
+    history::{HistoryRecord, history},
     learn::home_of,
 };
 use crate::{audit::Directory, failure::Failure};
-use palisade_audit::{Call, Denied};
-use palisade_policy::{Act, Decision, Explanation, Place, Profile, Scene, explain};
+use palisade_audit::{Call, LayerDenial};
+use palisade_policy::{Act, Decision, Explanation, Profile, Scene, TargetOwner, explain};
 use serde::Serialize;
 use std::{
     collections::HashMap,
@@ -14,15 +14,21 @@ use std::{
     time::Duration,
 };
 
-/// Arguments of file tools that are paths, with what is done with them.
-const PATHS: [(&str, &str, Act); 14] = [
+/// The arguments of tools that are paths, with the access that the tool makes.
+const PATHS: [(&str, &str, Act); 20] = [
     ("read_file", "path", Act::Read),
+    ("read_file", "file_path", Act::Read),
+    ("stat", "path", Act::Read),
+    ("realpath", "path", Act::Read),
     ("list_files", "path", Act::Read),
     ("glob", "path", Act::Read),
     ("grep", "path", Act::Read),
     ("write_file", "path", Act::Write),
+    ("write_file", "file_path", Act::Write),
     ("edit", "path", Act::Write),
+    ("edit", "file_path", Act::Write),
     ("multi_edit", "path", Act::Write),
+    ("multi_edit", "file_path", Act::Write),
     ("delete_file", "path", Act::Write),
     ("make_dir", "path", Act::Write),
     ("move_file", "from", Act::Write),
@@ -32,53 +38,53 @@ const PATHS: [(&str, &str, Act); 14] = [
     ("undo", "path", Act::Write),
 ];
 
-/// A call that would fare differently.
+/// A call that would be decided differently.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Changed {
+pub(super) struct ChangedDecision {
     pub(super) call_id: String,
     pub(super) tool: String,
-    /// What of it.
+    /// The access that differs.
     pub(super) what: String,
     pub(super) from: String,
     pub(super) to: String,
 }
 
-/// What was seen, and what of it would change.
+/// The number of calls replayed, and those that would change.
 #[derive(Debug, Default)]
-pub(super) struct Replayed {
+pub(super) struct ReplayResult {
     pub(super) calls: u64,
-    pub(super) changed: Vec<Changed>,
+    pub(super) changed: Vec<ChangedDecision>,
 }
 
-/// Replays the calls of the log, what was refused to them, and what an observed profile would have.
+/// Replays the calls of the log, their refusals, and what an observed profile would have refused.
 pub(super) fn replay(
     directory: &Directory,
     since: Duration,
     first: &Profile,
     second: &Profile,
-) -> Result<Replayed, Failure> {
+) -> Result<ReplayResult, Failure> {
     let mut scenes: HashMap<String, Scene> = HashMap::new();
     let mut tools: HashMap<String, String> = HashMap::new();
-    let mut replayed = Replayed::default();
+    let mut replayed = ReplayResult::default();
     history(directory, Some(since), |told| match told {
-        Told::Opened(open) => {
+        HistoryRecord::Opened(open) => {
             let scene = scene(open.workspace.as_str(), open.runs_as.unwrap_or(open.uid));
             scenes.insert(open.session, scene);
         }
-        Told::Call(call) => {
+        HistoryRecord::Call(call) => {
             replayed.calls += 1;
             if let Some(scene) = scenes.get(&call.session) {
                 replayed.changed.extend(of_call(first, second, scene, &call));
             }
             tools.insert(call.call_id, call.tool);
         }
-        Told::Ended(end) => {
+        HistoryRecord::Ended(end) => {
             let Some(scene) = scenes.get(&end.session) else { return };
             let tool = tools.get(&end.call_id).cloned().unwrap_or_default();
             let of = |denial| of_denial(first, second, scene, denial);
             for (what, from, to) in end.denials.iter().chain(&end.observed).filter_map(of) {
                 let (call_id, tool) = (end.call_id.clone(), tool.clone());
-                let told = Changed { call_id, tool, what, from, to };
+                let told = ChangedDecision { call_id, tool, what, from, to };
                 if !replayed.changed.contains(&told) {
                     replayed.changed.push(told);
                 }
@@ -88,13 +94,13 @@ pub(super) fn replay(
     Ok(replayed)
 }
 
-/// Where a session was.
+/// Returns the workspace and identity of a session.
 pub(super) fn scene(workspace: &str, uid: u32) -> Scene {
     let (workspace, home) = (PathBuf::from(workspace), home_of(uid));
     Scene { workspace, home, user: String::new(), uid, gid: uid }
 }
 
-/// What both say to one access; none if it is the same, or neither can say.
+/// Returns both profiles' decisions on one access; `None` if they are equal, or one has no answer.
 fn differs(
     first: &Profile,
     second: &Profile,
@@ -107,16 +113,16 @@ fn differs(
     (from != to).then(|| (format!("{act} {target}"), from.to_owned(), to.to_owned()))
 }
 
-/// An answer in words: what is done to a private file system of the session's is not the same.
+/// Returns a decision in words. Access to a private file system of the session counts as different.
 fn said(told: &Explanation) -> &'static str {
     match (told.decision, told.place) {
-        (Decision::Deny, Place::Host | Place::Session) => "deny",
-        (Decision::Allow, Place::Host) => "allow",
-        (Decision::Allow, Place::Session) => "allow, privately",
+        (Decision::Deny, TargetOwner::Host | TargetOwner::Session) => "deny",
+        (Decision::Allow, TargetOwner::Host) => "allow",
+        (Decision::Allow, TargetOwner::Session) => "allow, privately",
     }
 }
 
-fn of_call(first: &Profile, second: &Profile, scene: &Scene, call: &Call) -> Vec<Changed> {
+fn of_call(first: &Profile, second: &Profile, scene: &Scene, call: &Call) -> Vec<ChangedDecision> {
     let mut found = Vec::new();
     let (from, to) = (first.allows_name(&call.tool), second.allows_name(&call.tool));
     if from != to {
@@ -137,7 +143,7 @@ fn of_call(first: &Profile, second: &Profile, scene: &Scene, call: &Call) -> Vec
     if let Some(program) = program.filter(|program| program.starts_with('/')) {
         found.extend(differs(first, second, scene, Act::Execute, program));
     }
-    let changed = |(what, from, to)| Changed {
+    let changed = |(what, from, to)| ChangedDecision {
         call_id: call.call_id.clone(),
         tool: call.tool.clone(),
         what,
@@ -147,12 +153,13 @@ fn of_call(first: &Profile, second: &Profile, scene: &Scene, call: &Call) -> Vec
     found.into_iter().map(changed).collect()
 }
 
-/// A refusal's right is the first word of its rule.
+/// Compares the profiles on a refused access. The access right is the first word of the refusal's
+/// rule.
 fn of_denial(
     first: &Profile,
     second: &Profile,
     scene: &Scene,
-    denial: &Denied,
+    denial: &LayerDenial,
 ) -> Option<(String, String, String)> {
     let (right, _) = denial.rule.as_str().split_once(':')?;
     let act: Act = right.parse().ok()?;
@@ -201,7 +208,7 @@ mod tests {
         assert!(changed("read_file", r#"{"path": "x"}"#).is_empty());
         assert!(changed("bash", r#"{"argv": ["/usr/bin/true"]}"#).is_empty());
         let clean = CleanText::new;
-        let denial = Denied {
+        let denial = LayerDenial {
             layer: clean("mount"),
             rule: clean("write: the workspace is read-only"),
             target: clean("/home/u/project/y"),

@@ -1,5 +1,5 @@
-//! `palisade profile show`: all of a profile, what it extends and its defaults included; or each
-//! system call and why.
+//! `palisade profile show`: shows a whole profile, including defaults and what it extends, or each
+//! system call with its reason.
 
 use super::{Directories, load};
 use crate::{failure::Failure, paint::harmless, print};
@@ -7,10 +7,10 @@ use clap::Args;
 use palisade_policy::{Profile, SyscallEntry};
 use serde_json::json;
 
-/// Show all of a profile, with its defaults and what it extends
+/// Show a whole profile, with defaults and the profiles it extends
 #[derive(Debug, Args)]
-pub(crate) struct Show {
-    /// The system calls instead: each with what becomes of it and why
+pub(crate) struct ShowProfile {
+    /// Show the system calls instead, each with the action and the reason
     #[arg(long)]
     seccomp: bool,
     /// Print JSON
@@ -18,12 +18,12 @@ pub(crate) struct Show {
     json: bool,
     #[command(flatten)]
     directories: Directories,
-    /// A name, or a file
+    /// The profile: a name, or a file
     #[arg(default_value = palisade_policy::DEFAULT)]
     profile: String,
 }
 
-impl Show {
+impl ShowProfile {
     pub(crate) fn perform(self) -> Result<u8, Failure> {
         let found = load::find(&self.directories, [self.profile.as_str()])?;
         let Some(profile) = found.first() else { return Ok(0) };
@@ -57,19 +57,19 @@ fn whole(profile: &Profile) -> Result<String, Failure> {
     let mut text = format!("# {} ({})\n", profile.name(), harmless(profile.file()));
     text += &format!("# sha256 {}\n", profile.digest());
     if let Some(under) = profile.observed_under() {
-        text += &format!("# OBSERVED, NOT ENFORCED: what holds is {under}\n");
+        text += &format!("# OBSERVED, NOT ENFORCED: profile {under} is enforced\n");
     }
     if !profile.extends().is_empty() {
-        text += &format!("# extends {}; what they say is in here\n", profile.extends().join(", "));
+        text +=
+            &format!("# extends {}; their settings are included\n", profile.extends().join(", "));
     }
     if profile.names_domains() {
-        text +=
-            "# net.domains is data for what comes later: no layer holds a connection to a name\n";
+        text += "# net.domains is not enforced: no layer restricts connections by name\n";
     }
     text += "\n";
-    // The text of others, of which only line ends may steer a terminal.
+    // Foreign text: only line ends may reach the terminal as control characters.
     text += &canonical.lines().map(harmless).collect::<Vec<_>>().join("\n");
-    text += "\n\n# its own tests\n";
+    text += "\n\n# the profile's own tests\n";
     for test in profile.tests() {
         text += &format!("# {}\n", harmless(&test.to_string()));
     }
@@ -89,7 +89,7 @@ fn calls(entries: &[SyscallEntry]) -> String {
             text += &format!("  {:24}   {clause}\n", "");
         }
     }
-    text + "\nwhat is not listed does not exist: ENOSYS\n"
+    text + "\nsystem calls that are not listed fail with ENOSYS\n"
 }
 
 fn calls_json(entries: &[SyscallEntry]) -> String {

@@ -1,11 +1,11 @@
-//! `palisade profile suggest`: what was refused, from the audit log, the smallest change that would
-//! allow each on this host, and a profile with all of them.
+//! `palisade profile suggest`: lists what was refused, from the audit log, with the smallest change
+//! that would allow each on this host. Can write a profile with all changes.
 
 use super::{
     Directories, draft,
-    history::{Told, history},
+    history::{HistoryRecord, history},
     load,
-    refusals::{Met, Place, Refusals, Suggestion},
+    refusals::{Enforcement, RefusalContext, Refusals, Suggestion},
     replay,
 };
 use crate::{
@@ -22,25 +22,25 @@ use std::{
     time::Duration,
 };
 
-/// How many targets of one change are named.
+/// The maximum number of targets that are listed for one change.
 const MOST_TARGETS: usize = 5;
 
-/// Suggest changes of profiles from what was refused, by the audit log
+/// Suggest changes to profiles from the refusals in the audit log
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Refusals with the same smallest change are one suggestion, with how often it was met and what the
-change would open. Nothing is changed: whether a refusal was right is yours to say.
+Refusals that the same smallest change would allow are one suggestion. It shows how often they
+occurred and what the change would open. No profile is changed: you decide which refusals are right.
 
-What a session can be given is what is there on this host: for a file or directory that is yet to be
-made, and for one that a file tool replaces, the nearest directory that is there is suggested.
+A profile can only name what exists on this host. For a file or directory that does not exist yet,
+and for a file that a file tool replaces, the nearest existing directory is suggested.
 
-With -o a profile is written that allows all of it, each line with its reason: of a profile that
-extends none its own text with more entries, else one that extends it and widens it, which has to be a
-file of root's. Take out what you do not want to allow. `palisade profile diff` says what it opens.
+-o writes a profile that allows all of it, with a reason for each line. A profile that extends no
+other is copied with more entries. Otherwise the new profile extends and widens it, and has to be
+owned by root. Remove what you do not want to allow; `palisade profile diff` shows what it opens.
 
-What a profile that is only observed would have refused is said to be that.
+Refusals of a profile that is only observed are marked as such.
 
-Exit status: 0 there is something to suggest; 1 nothing was refused, or would have been.
+Exit status: 0 there are suggestions; 1 nothing was refused, or would have been.
 
 Examples:
   palisade profile suggest
@@ -48,16 +48,16 @@ Examples:
   palisade profile suggest --profile mine -o mine-wider.toml
   palisade profile suggest --json | jq .remedy")]
 pub(super) struct Suggest {
-    /// Only refusals of sessions with this profile, by its name
+    /// Only refusals of sessions with this profile, given by name
     #[arg(long, value_name = "PROFILE")]
     profile: Option<String>,
-    /// Only what was refused since: 30m, 12h, 7d
-    #[arg(long, value_name = "TIME", value_parser = crate::duration::parse)]
+    /// Only refusals of this period: 30m, 12h, 7d
+    #[arg(long, value_name = "TIME", value_parser = palisade_options::duration::parse)]
     since: Option<Duration>,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// Write a profile that allows all of it
+    /// Write a profile that allows all of it to this file
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -73,27 +73,27 @@ impl Suggest {
         let mut sessions: HashMap<String, (String, Scene)> = HashMap::new();
         let mut tools: HashMap<String, String> = HashMap::new();
         history(&self.directory, self.since, |told| match told {
-            Told::Opened(open) => {
+            HistoryRecord::Opened(open) => {
                 let uid = open.runs_as.unwrap_or(open.uid);
                 let scene = replay::scene(open.workspace.as_str(), uid);
                 sessions.insert(open.session, (open.profile, scene));
             }
-            Told::Call(call) => {
+            HistoryRecord::Call(call) => {
                 tools.insert(call.call_id, call.tool);
             }
-            Told::Ended(end) => {
+            HistoryRecord::Ended(end) => {
                 let session = sessions.get(&end.session);
                 let profile = session.map_or("", |(profile, _)| profile);
                 if self.profile.as_ref().is_none_or(|wanted| wanted == profile) {
                     let (call, set) = (end.call_id.as_str(), set.as_ref());
                     let tool = tools.get(call).map_or("", String::as_str);
                     let scene = session.map(|(_, scene)| scene);
-                    let place = Place { profile, call, tool, scene, set };
+                    let place = RefusalContext { profile, call, tool, scene, set };
                     for denial in &end.denials {
-                        refusals.add(&place, denial, Met::Refused);
+                        refusals.add(&place, denial, Enforcement::Refused);
                     }
                     for would in &end.observed {
-                        refusals.add(&place, would, Met::WouldBe);
+                        refusals.add(&place, would, Enforcement::WouldBe);
                     }
                 }
             }
@@ -108,7 +108,7 @@ impl Suggest {
         Ok(u8::from(refusals.met.is_empty()))
     }
 
-    /// The profiles of this host. Without them the log's own words are told.
+    /// Loads the profiles of this host. Without them, the remedies recorded in the log are shown.
     fn profiles(&self) -> Result<Option<ProfileSet>, Failure> {
         let loaded = load::files(&load::directories(&self.directories))
             .and_then(|files| load::set(&files).map_err(|error| load::bad(&error)));
@@ -134,17 +134,17 @@ impl Suggest {
         if refusals.by_now > 0 {
             let many = refusals.by_now;
             print::note(&format!(
-                "{many} more refusals are left out: their profile allows it by now"
+                "{many} more refusals are omitted: their profile allows them now"
             ));
         }
         if suggestions.is_empty() {
             let told = match self.profile.as_deref() {
                 Some(name) if !used.contains(name) => {
                     let used = used.iter().copied().collect::<Vec<_>>().join(", ");
-                    format!("the log has no session with profile {name:?}, but with: {used}")
+                    format!("the log has no session with profile {name:?}; it has: {used}")
                 }
-                Some(name) => format!("nothing was refused to sessions with profile {name:?}"),
-                None => "nothing was refused".to_owned(),
+                Some(name) => format!("no refusal is recorded for sessions with profile {name:?}"),
+                None => "no refusal is recorded".to_owned(),
             };
             print::note(&harmless(&told));
         }
@@ -165,17 +165,17 @@ fn text(suggestion: &Suggestion<'_>, paint: Paint) -> String {
         (times, 1) => format!("{times} times in one call"),
         (times, calls) => format!("{times} times in {calls} calls"),
     };
-    text += &line("met", &format!("{met}, with profile {profile}"));
+    text += &line("occurred", &format!("{met}, with profile {profile}"));
     let shown: Vec<_> = suggestion.targets.iter().take(MOST_TARGETS).copied().collect();
     let more = suggestion.targets.len().saturating_sub(MOST_TARGETS);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     let word = match suggestion.met {
-        Met::Refused => "refused",
-        Met::WouldBe => "would be",
+        Enforcement::Refused => "refused",
+        Enforcement::WouldBe => "would be",
     };
     let refused = match suggestion.met {
-        Met::Refused => "",
-        Met::WouldBe => " refused, were it enforced: ",
+        Enforcement::Refused => "",
+        Enforcement::WouldBe => " refused if it were enforced: ",
     };
     let shown = format!("{refused}{}{more}, by layer {layer}", shown.join(", "));
     text += &line(word, shown.trim_start());
@@ -188,11 +188,11 @@ fn text(suggestion: &Suggestion<'_>, paint: Paint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_audit::{CleanText, Denied};
+    use palisade_audit::{CleanText, LayerDenial};
 
-    fn denial(target: &str, remedy: &str) -> Denied {
+    fn denial(target: &str, remedy: &str) -> LayerDenial {
         let clean = CleanText::new;
-        Denied {
+        LayerDenial {
             layer: clean("mount"),
             rule: clean("read: it is not there"),
             target: clean(target),
@@ -205,25 +205,26 @@ mod tests {
     #[test]
     fn refusals_with_one_change_are_one_suggestion_and_the_most_met_is_first() {
         let mut refusals = Refusals::default();
-        let place = |profile, call| Place { profile, call, tool: "", scene: None, set: None };
+        let place =
+            |profile, call| RefusalContext { profile, call, tool: "", scene: None, set: None };
         let of = denial("/srv/x", "add \"/srv/x\" to fs.read");
-        refusals.add(&place("workspace", "c1"), &of, Met::Refused);
+        refusals.add(&place("workspace", "c1"), &of, Enforcement::Refused);
         let of = denial("/srv/y", "add \"/srv/y\" to fs.read");
-        // A job and its call tell the same once.
+        // A refusal that both a job and its call report counts once.
         for call in ["c1", "c2", "c3", "c3"] {
-            refusals.add(&place("workspace", call), &of, Met::Refused);
+            refusals.add(&place("workspace", call), &of, Enforcement::Refused);
         }
-        refusals.add(&place("strict", "c3"), &of, Met::WouldBe);
+        refusals.add(&place("strict", "c3"), &of, Enforcement::WouldBe);
         let suggestions = refusals.suggestions();
         let told: Vec<_> = suggestions.iter().map(|s| (s.profile, s.times, s.calls)).collect();
         assert_eq!(told, [("workspace", 3, 3), ("workspace", 1, 1), ("strict", 1, 1)]);
         assert_eq!(
             text(&suggestions[0], Paint::Plain),
-            "add \"/srv/y\" to fs.read\n  met        3 times in 3 calls, with profile workspace\n  \
+            "add \"/srv/y\" to fs.read\n  occurred   3 times in 3 calls, with profile workspace\n  \
              refused    /srv/y, by layer mount\n  opens      it could be read\n"
         );
         let would = text(suggestions.iter().find(|s| s.profile == "strict").unwrap(), Paint::Plain);
-        let expected = "  would be   refused, were it enforced: /srv/y, by layer mount\n";
+        let expected = "  would be   refused if it were enforced: /srv/y, by layer mount\n";
         assert!(would.contains(expected), "{would}");
     }
 }

@@ -1,4 +1,4 @@
-//! `palisade profile test`: a profile's own tests, told from its text, or really tried in a session.
+//! `palisade profile test`: runs a profile's own tests, from its text or really tried in a session.
 
 use super::{
     Directories, load,
@@ -16,48 +16,48 @@ use palisade_policy::{Example, Profile, explain};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// The status if a test does not hold.
+/// The exit status if a test fails.
 const FAILED: u8 = 1;
 
-/// The name of an observed profile as it would be enforced.
+/// The name under which an observed profile is enforced for its tests.
 const ENFORCED: &str = "observed-as-enforced";
 
-/// Run the tests that a profile has in it
+/// Run a profile's own tests
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --kernel they are answered from the profile's text, as whenever it is loaded. With --kernel a
-private daemon opens a session with the profile in an empty directory, and each is tried with bash:
-a file is opened, appended to or run, a connection is made. What is not on this host can not be tried
-and is said to be so. The calls are approved for the occasion, whatever the profile asks. Tests of a
-profile that is only observed are about what it will refuse once it is enforced, and are tried so.
+Without --kernel, the tests are answered from the profile's text, as whenever it is loaded. With
+--kernel, a private daemon opens a session with the profile in an empty directory and tries each
+test with bash: it opens, appends to or runs a file, or makes a connection. Targets that do not
+exist on this host are reported as absent. All calls are approved automatically. Tests of a profile
+that is only observed are tried as if it were enforced.
 
-Exit status: 0 all hold; 1 one does not, or can not be tried.
+Exit status: 0 all hold; 1 a test does not hold or can not be tried.
 
 Examples:
   palisade profile test workspace
   palisade profile test --kernel workspace readonly mine.toml")]
-pub(crate) struct Trial {
-    /// Try each of them in a session
+pub(crate) struct TestProfiles {
+    /// Try each test in a session
     #[arg(long)]
     kernel: bool,
     #[command(flatten)]
     directories: Directories,
-    /// Names, or files
+    /// The profiles: names, or files
     #[arg(required = true, value_name = "PROFILE")]
     wanted: Vec<String>,
 }
 
-impl Trial {
+impl TestProfiles {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
         let found = load::find(&self.directories, self.wanted.iter().map(String::as_str))?;
         for profile in found.iter().filter(|profile| profile.tests().is_empty()) {
             let name = profile.name();
             print::note(&format!(
-                "{name} has no tests: write some under `tests`, docs/profiles.md"
+                "{name} has no tests: add some under `tests`, see docs/profiles.md"
             ));
         }
         if !self.kernel {
-            // That it could be loaded means that they hold.
+            // The profile could be loaded, which means that its tests hold.
             for profile in &found {
                 for test in profile.tests() {
                     tell(profile, test, &Outcome::Held, paint::stdout())?;
@@ -99,8 +99,9 @@ fn directory_of(path: &Path) -> PathBuf {
     }
 }
 
-/// A directory with a profile that says what an observed one does, and is enforced; none if this
-/// one is. What is observed allows what its base does: tried as it is, its tests would be the base's.
+/// Creates a directory with a profile that enforces what an observed profile says; `None` if the
+/// profile is enforced anyway. An observed profile allows what its base allows, so without this its
+/// tests would test the base.
 fn enforced(profile: &Profile) -> Result<Option<TempDir>, Failure> {
     let Some(under) = profile.observed_under() else { return Ok(None) };
     let name = profile.name();
@@ -108,12 +109,12 @@ fn enforced(profile: &Profile) -> Result<Option<TempDir>, Failure> {
         "{name} is observed under {under}, not enforced: its tests are tried as if it were enforced"
     ));
     let failed = |error: std::io::Error| {
-        let told = format!("can not make a directory for {name} as it would be enforced: {error}");
+        let told = format!("can not create a directory for the enforced form of {name}: {error}");
         Failure::new(told, "set TMPDIR to a directory that can be written to")
     };
     let directory =
         tempfile::Builder::new().prefix("palisade-enforced-").tempdir().map_err(failed)?;
-    // What extends an observed profile takes over what that says, and is enforced.
+    // A profile that extends an observed one takes over its rules, and is enforced.
     let text = format!(
         "version = 1\ndescription = \"An observed profile as it would be enforced.\"\n\
          extends = {name:?}\n"
@@ -130,7 +131,7 @@ async fn attempt(client: &Client, opened: &str, profile: &Profile) -> Result<u8,
     for test in profile.tests() {
         let told = explain(profile, &scratch.scene(), test.act, &test.target);
         let told = told.map_err(|error| {
-            Failure::new(error.to_string(), "the workspace of this trial is a temporary directory")
+            Failure::new(error.to_string(), "the workspace of this test is a temporary directory")
         })?;
         let outcome = probe::attempt(&session, &scratch, test, &told).await?;
         tell(profile, test, &outcome, paint::stdout())?;
@@ -149,7 +150,7 @@ fn tell(profile: &Profile, test: &Example, outcome: &Outcome, paint: Paint) -> R
         Outcome::Held => format!("{} {shown}", paint.apply(Style::Good, "holds  ")),
         Outcome::Absent => {
             let mark = paint.apply(Style::Hint, "absent ");
-            format!("{mark} {shown}: it is not on this host, so it could not be tried")
+            format!("{mark} {shown}: not tried, because it does not exist on this host")
         }
         Outcome::Broken(why) => {
             let mark = paint.apply(Style::Error, "BROKEN ");

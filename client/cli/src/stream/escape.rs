@@ -1,20 +1,21 @@
-//! What a program prints, as a terminal may have it: text, colours and cursor movement pass, and
-//! every other control sequence is shown instead of obeyed.
+//! Makes a program's output safe for a terminal. Text, colours and cursor movement pass; every
+//! other control sequence is shown as text instead of obeyed.
 
 use std::{
     io::IsTerminal as _,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// The longest sequence that is passed on; a longer one is shown.
+/// The maximum length of a sequence that is passed on; a longer one is shown.
 const LONGEST: usize = 48;
 
 const ESCAPE: u8 = 0x1b;
 
-/// A program has moved the cursor, or done more with `--raw`, since the last approval request.
+/// Whether a program has moved the cursor, or done more with `--raw`, since the last approval
+/// request.
 static STEERED: AtomicBool = AtomicBool::new(false);
 
-/// What happens to the control sequences of a program's output on a terminal.
+/// The handling of control sequences in a program's output on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Controls {
     /// All but colours and cursor movement are shown as text.
@@ -24,45 +25,45 @@ pub(crate) enum Controls {
 }
 
 impl Controls {
-    /// `--raw` as a choice.
+    /// Returns the choice that `--raw` makes.
     pub(crate) const fn of(raw: bool) -> Self {
         if raw { Self::Passed } else { Self::Shown }
     }
 }
 
-/// Whether a program has moved the cursor since this was last asked.
+/// Returns whether a program has moved the cursor since the last call of this function.
 pub(crate) fn take_steered() -> bool {
     STEERED.swap(false, Ordering::Relaxed)
 }
 
-/// The bytes of one stream of a program, piece by piece. What is cut between two pieces is held
-/// back until it is whole, so that nothing half-written is ever before another's text.
+/// The filter for one stream of a program, fed piece by piece. A sequence that is cut between two
+/// pieces is held back until it is complete. So no incomplete sequence ever precedes other text.
 #[derive(Debug)]
 pub(crate) struct Escaper {
-    mode: Mode,
-    /// A sequence or a character that is not whole yet.
+    mode: EscapeMode,
+    /// A sequence or a character that is not complete yet.
     held: Vec<u8>,
-    /// Something was passed that lasts: a colour.
+    /// Whether a colour was passed on, which lasts until it is reset.
     coloured: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// A file or a pipe: byte for byte.
+enum EscapeMode {
+    /// A file or a pipe: every byte passes.
     Exact,
-    /// A terminal, with `--raw`.
+    /// A terminal with `--raw`.
     Raw,
-    /// A terminal.
+    /// A terminal without `--raw`.
     Terminal,
 }
 
-/// What the held bytes are.
-enum Held {
-    /// The beginning of something.
+/// The meaning of the bytes that are held back.
+enum SequenceState {
+    /// The beginning of a sequence or character.
     Part,
-    /// A sequence that may pass, and whether it only colours.
+    /// A sequence that may pass, and whether it only sets colours.
     Passes { colour: bool },
-    /// Nothing that may pass.
+    /// Bytes that may not pass.
     Shown,
 }
 
@@ -77,24 +78,24 @@ impl Escaper {
 
     fn new(terminal: bool, controls: Controls) -> Self {
         let mode = match (terminal, controls) {
-            (false, _) => Mode::Exact,
-            (true, Controls::Passed) => Mode::Raw,
-            (true, Controls::Shown) => Mode::Terminal,
+            (false, _) => EscapeMode::Exact,
+            (true, Controls::Passed) => EscapeMode::Raw,
+            (true, Controls::Shown) => EscapeMode::Terminal,
         };
         Self { mode, held: Vec::new(), coloured: false }
     }
 
-    /// What to write of the next piece.
+    /// Filters the next piece and returns the bytes to write.
     pub(crate) fn push(&mut self, data: &[u8]) -> Vec<u8> {
         match self.mode {
-            Mode::Exact => data.to_vec(),
-            Mode::Raw => {
+            EscapeMode::Exact => data.to_vec(),
+            EscapeMode::Raw => {
                 if data.iter().any(|byte| !(b' '..=b'~').contains(byte) && *byte != b'\n') {
                     STEERED.store(true, Ordering::Relaxed);
                 }
                 data.to_vec()
             }
-            Mode::Terminal => {
+            EscapeMode::Terminal => {
                 let mut out = Vec::with_capacity(data.len() + 16);
                 for byte in data {
                     self.take(*byte, &mut out);
@@ -104,7 +105,7 @@ impl Escaper {
         }
     }
 
-    /// What to write when nothing more comes: what was held back, and the end of its colours.
+    /// Ends the stream. Returns the bytes that were held back, as text, and a reset of the colours.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         self.show_held(&mut out);
@@ -123,19 +124,19 @@ impl Escaper {
         }
         self.held.push(byte);
         match self.judge() {
-            Held::Part => {}
-            Held::Passes { colour } => {
+            SequenceState::Part => {}
+            SequenceState::Passes { colour } => {
                 self.coloured |= colour;
                 if !colour && self.held.first() == Some(&ESCAPE) {
                     STEERED.store(true, Ordering::Relaxed);
                 }
                 out.append(&mut self.held);
             }
-            Held::Shown => self.show_held(out),
+            SequenceState::Shown => self.show_held(out),
         }
     }
 
-    /// Whether a byte can belong to what is held.
+    /// Whether a byte can continue what is held back.
     fn continues(&self, byte: u8) -> bool {
         match self.held.first() {
             Some(&ESCAPE) => (b' '..=b'~').contains(&byte),
@@ -143,20 +144,20 @@ impl Escaper {
         }
     }
 
-    fn judge(&self) -> Held {
+    fn judge(&self) -> SequenceState {
         match self.held.as_slice() {
-            [b'\n' | b'\r' | b'\t' | 0x08] => Held::Passes { colour: false },
-            [byte] if (b' '..=b'~').contains(byte) => Held::Passes { colour: false },
-            [ESCAPE] | [ESCAPE, b'['] => Held::Part,
-            // The cursor's place is kept, and gone back to.
-            [ESCAPE, b'7' | b'8'] => Held::Passes { colour: false },
+            [b'\n' | b'\r' | b'\t' | 0x08] => SequenceState::Passes { colour: false },
+            [byte] if (b' '..=b'~').contains(byte) => SequenceState::Passes { colour: false },
+            [ESCAPE] | [ESCAPE, b'['] => SequenceState::Part,
+            // Save and restore the cursor position.
+            [ESCAPE, b'7' | b'8'] => SequenceState::Passes { colour: false },
             [ESCAPE, b'[', parameters @ .., last] => sequence(parameters, *last),
-            [ESCAPE, ..] => Held::Shown,
+            [ESCAPE, ..] => SequenceState::Shown,
             bytes => character(bytes),
         }
     }
 
-    /// Writes what is held as text.
+    /// Writes the held bytes as text.
     fn show_held(&mut self, out: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
         match (std::str::from_utf8(&held), held.as_slice()) {
@@ -170,43 +171,46 @@ impl Escaper {
     }
 }
 
-/// A byte as text.
+/// Writes a byte as text.
 fn show(byte: u8, out: &mut Vec<u8>) {
     match byte {
         b' '..=b'~' => out.push(byte),
-        // The pictures of the control characters.
+        // The Unicode symbols for control characters.
         0..b' ' => out.extend([0xe2, 0x90, 0x80 + byte]),
         0x7f => out.extend("\u{2421}".bytes()),
         0x80.. => out.extend(format!("<{byte:02X}>").bytes()),
     }
 }
 
-/// What follows `ESC [`, as far as it has come.
-fn sequence(parameters: &[u8], last: u8) -> Held {
+/// Judges what follows `ESC [`, as far as it has arrived.
+fn sequence(parameters: &[u8], last: u8) -> SequenceState {
     let plain = parameters.iter().all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'));
     if !plain || parameters.len() > LONGEST {
-        return Held::Shown;
+        return SequenceState::Shown;
     }
     match last {
-        b'0'..=b'9' | b';' | b':' => Held::Part,
-        b'm' => Held::Passes { colour: true },
-        // Up, down, right, left, to a line or a column, to the end of a line.
-        b'A'..=b'H' | b'a' | b'd' | b'e' | b'f' | b'`' | b'K' => Held::Passes { colour: false },
-        // Below the cursor; above it is what others wrote.
-        b'J' if matches!(parameters, [] | [b'0']) => Held::Passes { colour: false },
-        b's' | b'u' if parameters.is_empty() => Held::Passes { colour: false },
-        _ => Held::Shown,
+        b'0'..=b'9' | b';' | b':' => SequenceState::Part,
+        b'm' => SequenceState::Passes { colour: true },
+        // Cursor movement: up, down, right, left, to a line or a column. Also erasing to the end of
+        // a line.
+        b'A'..=b'H' | b'a' | b'd' | b'e' | b'f' | b'`' | b'K' => {
+            SequenceState::Passes { colour: false }
+        }
+        // Erasing below the cursor. Above it is text that others wrote.
+        b'J' if matches!(parameters, [] | [b'0']) => SequenceState::Passes { colour: false },
+        b's' | b'u' if parameters.is_empty() => SequenceState::Passes { colour: false },
+        _ => SequenceState::Shown,
     }
 }
 
-/// A character of several bytes, as far as it has come.
-fn character(bytes: &[u8]) -> Held {
+/// Judges a character of several bytes, as far as it has arrived.
+fn character(bytes: &[u8]) -> SequenceState {
     match std::str::from_utf8(bytes) {
-        // C1: what `ESC` begins, in one character.
-        Ok(text) if text.chars().all(|c| c.is_control()) => Held::Shown,
-        Ok(_) => Held::Passes { colour: false },
-        Err(error) if error.error_len().is_none() => Held::Part,
-        Err(_) => Held::Shown,
+        // C1 controls: one character with the meaning of an `ESC` sequence.
+        Ok(text) if text.chars().all(|c| c.is_control()) => SequenceState::Shown,
+        Ok(_) => SequenceState::Passes { colour: false },
+        Err(error) if error.error_len().is_none() => SequenceState::Part,
+        Err(_) => SequenceState::Shown,
     }
 }
 
@@ -276,7 +280,7 @@ mod tests {
                 assert_eq!(escaped(&pieces), whole, "{first} {second}");
             }
         }
-        // What is not whole is not written: another's text may come in between.
+        // An incomplete sequence is not written, because other text may come in between.
         let mut escaper = Escaper::new(true, Controls::Shown);
         assert_eq!(escaper.push(b"a\x1b[3"), b"a");
         assert_eq!(escaper.push(b"1m"), b"\x1b[31m");

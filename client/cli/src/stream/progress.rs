@@ -1,9 +1,9 @@
-//! How far a long call is: a line on standard error, if that is a terminal.
+//! Shows the progress of a long call: a line on standard error, if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal as _;
 
-/// A line that comes with the first news, and goes.
+/// A progress line. It appears with the first progress event and is cleared at the end.
 #[derive(Debug)]
 pub(crate) struct Progress(Option<ProgressBar>);
 
@@ -12,12 +12,12 @@ impl Progress {
         Self(None)
     }
 
-    /// Whether anybody would see it.
+    /// Whether standard error is a terminal, so that the line is visible.
     pub(crate) fn is_seen() -> bool {
         std::io::stderr().is_terminal()
     }
 
-    /// Shows what is being done, and how much of it is.
+    /// Shows the current activity and how much of it is done.
     pub(crate) fn tell(&mut self, message: &str, done: u64, total: Option<u64>) {
         if !Self::is_seen() {
             return;
@@ -35,7 +35,7 @@ impl Progress {
         bar.tick();
     }
 
-    /// Takes the line away.
+    /// Clears the line.
     pub(crate) fn clear(&mut self) {
         if let Some(bar) = self.0.take() {
             bar.finish_and_clear();

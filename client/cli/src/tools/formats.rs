@@ -1,55 +1,68 @@
-//! Tools as people read them and as the models' APIs take them.
+//! Formats tools for people and for the APIs of models.
 
 use crate::paint::{Paint, Style, harmless};
-use palisade_client::ToolSpec;
+use palisade_client::{ModelTool, ToolSpec};
 use serde_json::{Value, json};
 
-/// The schema as a value; one that is none describes any object.
+/// Parses the schema. If it is not valid JSON, the schema of any object is returned.
 fn schema(tool: &ToolSpec) -> Value {
     serde_json::from_str(tool.schema.as_str()).unwrap_or_else(|_| json!({"type": "object"}))
 }
 
-/// OpenAI function calling.
+/// Formats tools for OpenAI function calling.
 pub(crate) fn openai(tools: &[ToolSpec]) -> Vec<Value> {
-    let one = |tool: &ToolSpec| {
+    let one = |tool: ModelTool| {
         json!({"type": "function", "function": {
-            "name": tool.name.as_str(),
+            "name": tool.name,
             "description": tool.description,
-            "parameters": schema(tool),
+            "parameters": tool.schema,
         }})
     };
-    tools.iter().map(one).collect()
+    tools.iter().map(ModelTool::from).map(one).collect()
 }
 
-/// Anthropic tool use.
+/// Formats tools for OpenAI function calling in strict mode. A tool whose arguments can not be
+/// written in that form is not strict.
+pub(crate) fn openai_strict(tools: &[ToolSpec]) -> Vec<Value> {
+    let one = |tool: ModelTool| {
+        let strict = tool.strict_schema();
+        json!({"type": "function", "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "strict": strict.is_some(),
+            "parameters": strict.unwrap_or(tool.schema),
+        }})
+    };
+    tools.iter().map(ModelTool::from).map(one).collect()
+}
+
+/// Formats tools for Anthropic tool use.
 pub(crate) fn anthropic(tools: &[ToolSpec]) -> Vec<Value> {
-    let one = |tool: &ToolSpec| {
+    let one = |tool: ModelTool| {
         json!({
-            "name": tool.name.as_str(),
+            "name": tool.name,
             "description": tool.description,
-            "input_schema": schema(tool),
+            "input_schema": tool.schema,
         })
     };
-    tools.iter().map(one).collect()
+    tools.iter().map(ModelTool::from).map(one).collect()
 }
 
-/// Model Context Protocol.
+/// Formats tools for the Model Context Protocol.
 pub(crate) fn mcp(tools: &[ToolSpec]) -> Vec<Value> {
-    let one = |tool: &ToolSpec| {
+    let one = |tool: ModelTool| {
         json!({
-            "name": tool.name.as_str(),
+            "name": tool.name,
+            "title": tool.title,
             "description": tool.description,
-            "inputSchema": schema(tool),
-            "annotations": {
-                "readOnlyHint": tool.metadata.read_only,
-                "destructiveHint": tool.metadata.destructive,
-            },
+            "inputSchema": tool.schema,
+            "annotations": tool.hints.to_json(),
         })
     };
-    tools.iter().map(one).collect()
+    tools.iter().map(ModelTool::from).map(one).collect()
 }
 
-/// For people: name, aliases, what it does, each argument.
+/// Formats tools for people: name, aliases, description, each argument.
 pub(crate) fn text(tools: &[ToolSpec], paint: Paint) -> String {
     tools.iter().map(|tool| entry(tool, paint)).collect::<Vec<_>>().join("\n")
 }
@@ -63,7 +76,7 @@ fn entry(tool: &ToolSpec, paint: Paint) -> String {
     let traits = [
         (tool.metadata.read_only, "read-only"),
         (tool.metadata.destructive, "destructive"),
-        (tool.metadata.requires_checkpoint, "asks first"),
+        (tool.metadata.requires_checkpoint, "needs approval"),
     ];
     for (_, name) in traits.into_iter().filter(|(has, _)| *has) {
         text.push_str(&format!(" [{name}]"));
@@ -101,7 +114,7 @@ fn arguments(schema: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_protocol::{JsonText, ToolMetadata};
+    use palisade_protocol::{AuditOperation, JsonText, ToolMetadata};
 
     const SCHEMA: &str = r#"{"type":"object","properties":{
         "limit":{"type":"integer","description":"How many."},
@@ -116,6 +129,7 @@ mod tests {
             metadata: ToolMetadata {
                 read_only: true,
                 destructive: false,
+                audit_operation: AuditOperation::Read,
                 requires_checkpoint: false,
                 ..ToolMetadata::default()
             },
@@ -134,6 +148,24 @@ mod tests {
     }
 
     #[test]
+    fn strict_openai_requires_every_argument() {
+        let [strict] = &openai_strict(&[tool()])[..] else { panic!("not one tool") };
+        let function = &strict["function"];
+        assert_eq!(function["strict"], true, "{strict}");
+        assert_eq!(function["parameters"]["required"], json!(["limit", "path"]));
+        let limit = json!({"type": ["integer", "null"], "description": "How many."});
+        assert_eq!(function["parameters"]["properties"]["limit"], limit);
+        let map = JsonText::parse(
+            r#"{"type":"object","properties":{"m":{"type":"object","additionalProperties":true}},
+            "required":["m"]}"#
+                .to_owned(),
+        );
+        let open = ToolSpec { schema: map.unwrap(), ..tool() };
+        let [lenient] = &openai_strict(&[open])[..] else { panic!("not one tool") };
+        assert_eq!(lenient["function"]["strict"], false, "{lenient}");
+    }
+
+    #[test]
     fn anthropic_has_an_input_schema() {
         let expected = json!([{"name": "read_file", "description": "Reads a file.",
             "input_schema": schema_value()}]);
@@ -142,9 +174,10 @@ mod tests {
 
     #[test]
     fn mcp_has_annotations() {
-        let expected = json!([{"name": "read_file", "description": "Reads a file.",
-            "inputSchema": schema_value(),
-            "annotations": {"readOnlyHint": true, "destructiveHint": false}}]);
+        let expected = json!([{"name": "read_file", "title": "Read a file",
+            "description": "Reads a file.", "inputSchema": schema_value(),
+            "annotations": {"readOnlyHint": true, "destructiveHint": false,
+                "idempotentHint": true, "openWorldHint": false}}]);
         assert_eq!(json!(mcp(&[tool()])), expected);
     }
 

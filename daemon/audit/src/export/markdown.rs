@@ -1,4 +1,4 @@
-//! The history as Markdown for people, record by record. Pure.
+//! Exports the history as Markdown for people, record by record. Pure: no I/O.
 
 use crate::{
     clean::CleanText,
@@ -16,7 +16,7 @@ pub struct Markdown {
 }
 
 impl Markdown {
-    /// The text for one record; empty for those that say nothing about a session.
+    /// Returns the text for one record; empty for records that are not about a session.
     pub fn add(&mut self, entry: &Entry) -> String {
         let time = entry.time;
         match &entry.record {
@@ -45,12 +45,12 @@ impl Markdown {
             }
             Record::Grant(grant) => granted(grant),
             Record::TakenBack(back) => format!(
-                "> **A commit was cut off, and taken back** at {time}: {} paths are what they \
-                 were.\n\n",
+                "> **An interrupted commit was rolled back** at {time}: {} paths were \
+                 restored.\n\n",
                 back.paths
             ),
             Record::Forgotten(gone) => format!(
-                "> **What was kept of calls was let go of** at {time}, by {}.\n\n",
+                "> **Stored data of calls was deleted** at {time}, by {}.\n\n",
                 span(&gone.by)
             ),
             Record::Start(_) | Record::Rotate(_) => String::new(),
@@ -83,7 +83,10 @@ fn changed(effects: &Effects) -> String {
     list(&effects.last);
     if effects.left_out > 0 {
         let left_out = effects.left_out;
-        text.push_str(&format!("- {left_out} more in between, of {}\n", effects.digest));
+        text.push_str(&format!(
+            "- {left_out} more are not listed; digest of all: {}\n",
+            effects.digest
+        ));
     }
     text.push('\n');
     text
@@ -94,7 +97,7 @@ fn job_end(end: &JobEnd, time: &str) -> String {
         (Some(signal), ..) => format!("by signal {signal}"),
         (None, Some(code), _) => format!("with status {code}"),
         (None, None, Some(error)) => format!("with {}", span(error)),
-        (None, None, None) => "somehow".to_owned(),
+        (None, None, None) => "for an unknown reason".to_owned(),
     };
     format!(
         "*{time}: job {} of call {} ended {how} after {} ms and {} bytes of output.*\n\n",
@@ -109,7 +112,7 @@ fn session(open: &SessionOpen, time: &str) -> String {
     let SessionOpen { session, uid, profile, ask, workspace, .. } = open;
     let runs_as = open.runs_as.map(|uid| format!(" as uid {uid}")).unwrap_or_default();
     format!(
-        "# Session {}\n\n{time}, uid {uid}{runs_as}, profile {}, asks {}, workspace {}\n\n",
+        "# Session {}\n\n{time}, uid {uid}{runs_as}, profile {}, ask {}, workspace {}\n\n",
         span(session),
         span(profile),
         span(ask),
@@ -126,7 +129,7 @@ fn call(number: u64, call: &Call, time: &str) -> String {
         note("the agent's reason", span(reason.as_str()));
     }
     let dry = if call.dry_run { " (dry run)" } else { "" };
-    note("judgement", format!("{}{dry}", call.judgement));
+    note("decision", format!("{}{dry}", call.judgement));
     for Finding { kind, why } in &call.findings {
         note("finding", format!("{}: {}", span(kind), span(why.as_str())));
     }
@@ -136,12 +139,9 @@ fn call(number: u64, call: &Call, time: &str) -> String {
         let each = |texts: &[CleanText]| {
             texts.iter().map(|text| span(text.as_str())).collect::<Vec<_>>().join("; ")
         };
-        note("it takes for granted", each(assumptions));
-        note("it could go wrong", each(failure_scenarios));
-        note(
-            "its verdict",
-            format!("{}: {}", span(verdict.as_str()), span(verdict_reason.as_str())),
-        );
+        note("assumptions", each(assumptions));
+        note("failure scenarios", each(failure_scenarios));
+        note("verdict", format!("{}: {}", span(verdict.as_str()), span(verdict_reason.as_str())));
     }
     text.push('\n');
     let arguments = call.arguments.value();
@@ -162,7 +162,7 @@ fn asked(question: &Question) -> String {
     let to = if handlers.is_empty() { "nobody".into() } else { handlers.join(", ") };
     let shown = &question.shown;
     let mut text = format!(
-        "- asked: {to}, in {} about {}, because of {}\n",
+        "- approval requested from {to}: request {}, digest {}, because of {}\n",
         span(&question.question),
         span(&question.digest.to_string()),
         span(shown.why.as_str())
@@ -184,7 +184,11 @@ fn granted(grant: &Grant) -> String {
         None => "for the session".to_owned(),
     };
     let (id, covers) = (span(&grant.grant), span(grant.covers.as_str()));
-    format!("- grant {id} {} by {}: {covers} {time}\n\n", grant.act, span(grant.by.as_str()))
+    format!(
+        "- remembered approval {id} {} by {}: {covers} {time}\n\n",
+        grant.act,
+        span(grant.by.as_str())
+    )
 }
 
 fn answered(answer: &Answer) -> String {
@@ -217,7 +221,8 @@ fn outcome(result: &CallResult) -> String {
     text
 }
 
-/// Text that means nothing to Markdown and can not steer a terminal, on one line.
+/// Formats text as a code span on one line, so that it can contain neither Markdown nor terminal
+/// control characters.
 fn span(text: &str) -> String {
     let text = visible(&text.replace('\n', "⏎"));
     let ticks = "`".repeat(longest_run(&text) + 1);
@@ -225,7 +230,7 @@ fn span(text: &str) -> String {
     format!("{ticks}{pad}{text}{pad}{ticks}")
 }
 
-/// A block that its text can not end.
+/// Formats text as a code block that the text itself can not end.
 fn fence(language: &str, text: &str) -> String {
     let ticks = "`".repeat((longest_run(text) + 1).max(3));
     let text = visible(text);

@@ -1,4 +1,4 @@
-//! The history as the messages a model expects: its tool calls and their results. Pure.
+//! Exports the history as the messages a model expects: tool calls and their results. Pure: no I/O.
 
 use crate::{
     line::Entry,
@@ -6,7 +6,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// Whose messages.
+/// The vendor's format of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// `tool_use` and `tool_result` blocks.
@@ -15,8 +15,8 @@ pub enum Style {
     Openai,
 }
 
-/// Makes messages of records in the order of the log. Calls that ran side by side are one message
-/// of the assistant's, as models make them.
+/// Converts records, in the order of the log, to messages. Calls that ran in parallel become one
+/// assistant message, as models produce them.
 #[derive(Debug)]
 pub struct Messages {
     style: Style,
@@ -25,13 +25,13 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// None yet.
+    /// Creates an empty list of messages.
     #[must_use]
     pub const fn new(style: Style) -> Self {
         Self { style, done: Vec::new(), calls: Vec::new() }
     }
 
-    /// Adds a record; those that are neither calls nor results say nothing to a model.
+    /// Adds a record. Records other than calls and results are skipped.
     pub fn add(&mut self, entry: &Entry) {
         match &entry.record {
             Record::Call(call) => self.calls.push((call.clone(), None)),
@@ -59,7 +59,7 @@ impl Messages {
         }
     }
 
-    /// The messages.
+    /// Returns the messages as a JSON array.
     #[must_use]
     pub fn finish(mut self) -> Value {
         self.flush();

@@ -48,7 +48,7 @@ fn result(id: &str, error: Option<&str>, output: &str) -> Record {
     })
 }
 
-/// Two calls side by side, and one that never ended.
+/// Returns a history with two parallel calls, and one that never ended.
 fn history() -> Vec<Entry> {
     [
         Record::SessionOpen(SessionOpen {
@@ -70,7 +70,7 @@ fn history() -> Vec<Entry> {
             session: "s".into(),
             review: Review::Input,
             decision: Decision::Deny,
-            by: By::Default,
+            by: DecisionMaker::Default,
             reason: "no handler".into(),
             digest: None,
             remember: None,
@@ -129,7 +129,7 @@ fn people_get_a_page() {
     for part in [
         "# Session `s`\n\n2023-11-14T22:13:20.000Z, uid 1000, profile `workspace`",
         "## 1. `bash` at 2023-11-14T22:13:20.000Z\n\n- call: `c1`\n- in: `/w`\n\
-         - the agent's reason: `to look`\n- judgement: allow\n\
+         - the agent's reason: `to look`\n- decision: allow\n\
          - finding: `opaque`: `` runs `x` ``\n\n```sh\nls\n```\n",
         "Result of `c2`: `command_failed`, status 1, 2 ms\n\n> `it failed`\n",
         "Result of `c1`: status 0, 2 ms\n\n```\na\n```\n",

@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     hash::Hash,
     line::Entry,
-    record::{Repair, Rotate, SessionClose, Torn},
+    record::{Repair, Rotate, SessionClose, TornEnd},
     verify::{Verification, verify},
 };
 use std::{
@@ -20,7 +20,7 @@ pub(crate) fn note(n: u64) -> Record {
     Record::SessionClose(SessionClose { session: format!("s{n}"), calls: n })
 }
 
-/// A directory with a start and `count` notes after it.
+/// Creates a directory with a log of a start and `count` notes.
 pub(crate) fn made(count: u64) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let log = Log::open(directory.path(), options()).unwrap();
@@ -137,7 +137,7 @@ fn a_torn_end_is_repaired_wherever_it_tore() {
     for length in last..bytes.len() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(file(directory.path()), &bytes[..length]).unwrap();
-        // The head follows the record: of one that is torn it knows nothing yet.
+        // The head is written after the record, so it does not include an incomplete one.
         let stored = File::create(directory.path().join(Chain(0).head())).unwrap();
         head.store(&stored).unwrap();
         let found = good(directory.path());
@@ -154,7 +154,7 @@ fn a_torn_end_is_repaired_wherever_it_tore() {
         let kept_in = format!("{name}.torn-4");
         let kept = fs::read(directory.path().join(&kept_in)).unwrap();
         assert_eq!(kept, &bytes[last..length]);
-        let torn = Some(Torn { file: name, kept_in, bytes: (length - last) as u64 });
+        let torn = Some(TornEnd { file: name, kept_in, bytes: (length - last) as u64 });
         assert_eq!(
             lines[3].record,
             Record::Repair(Repair { torn, head: None, found: head, unfinished: Vec::new() })
@@ -170,7 +170,7 @@ fn a_repair_that_was_itself_interrupted_is_recorded() {
     fs::write(torn, "{\"se").unwrap();
     drop(Log::open(directory.path(), options()).unwrap());
     let record = entries(&file(directory.path())).remove(2).record;
-    assert!(matches!(record, Record::Repair(Repair { torn: Some(Torn { bytes: 4, .. }), .. })));
+    assert!(matches!(record, Record::Repair(Repair { torn: Some(TornEnd { bytes: 4, .. }), .. })));
 }
 
 #[test]
@@ -287,12 +287,13 @@ fn a_start_names_calls_that_have_no_result() {
     let records = entries(&file(directory.path()));
     let Record::Repair(repair) = &records[4].record else { panic!("{records:?}") };
     assert_eq!((repair.unfinished.as_slice(), &repair.torn), (&["lost".to_owned()][..], &None));
-    // It was said once; the next start has nothing to say.
+    // The repair was recorded once; the next start has nothing to report.
     drop(Log::open(directory.path(), options()).unwrap());
     assert_eq!(entries(&file(directory.path())).len(), records.len() + 1);
 }
 
-/// A power cut leaves any part of what was written, and of a head that was written after it or not.
+/// A power failure can leave any part of the last record, with or without the head that was written
+/// after it.
 #[test]
 fn whatever_a_power_cut_leaves_is_repaired_and_told() {
     let whole = made(3);
@@ -306,7 +307,8 @@ fn whatever_a_power_cut_leaves_is_repaired_and_told() {
     }
     for records in 0..ends.len() {
         let next = ends.get(records + 1).copied().unwrap_or(ends[records]);
-        // Nothing of the next record, its first byte, its half, all but its newline.
+        // Cuts at the start of the next record, after its first byte, in its middle, and before its
+        // newline.
         let mut lengths =
             vec![ends[records], ends[records] + 1, ends[records].midpoint(next), next - 1];
         lengths.retain(|length| (ends[records]..next.max(ends[records] + 1)).contains(length));
@@ -329,7 +331,7 @@ fn whatever_a_power_cut_leaves_is_repaired_and_told() {
                 assert_eq!(lines.last().unwrap().record, note(9), "{case}");
                 let verified = verify(directory.path(), &[]).unwrap();
                 assert_eq!(verified.chains[0].bad, None, "{case}");
-                // What the head does not bear out, less or more, is never passed over.
+                // A disagreement with the head, in either direction, is never ignored.
                 assert_eq!(verified.is_good(), agrees, "{case}: {verified:?}");
             }
         }
@@ -346,7 +348,8 @@ fn a_rotation_that_was_cut_off_is_gone_on_with() {
     }
 }
 
-/// The chain is one of hashes and numbers: a clock that was set back or forward breaks nothing.
+/// The chain is made of hashes and numbers, so a clock that is set back or forward does not break
+/// it.
 #[test]
 fn a_clock_that_jumps_leaves_the_chain_whole() {
     let directory = made(1);

@@ -5,8 +5,8 @@ use crate::log::{
 };
 use std::fs;
 
-/// What `verify` says after the lines of a chain of ten were changed.
-fn after(change: impl FnOnce(&mut Vec<String>)) -> Option<Bad> {
+/// Returns what `verify` finds after the lines of a chain of ten were changed.
+fn after(change: impl FnOnce(&mut Vec<String>)) -> Option<BadRecord> {
     let directory = made(9);
     rewrite(directory.path(), change);
     let found = verify(directory.path(), &[]).unwrap();
@@ -23,9 +23,13 @@ fn rewrite(directory: &Path, change: impl FnOnce(&mut Vec<String>)) {
     fs::write(&path, lines.concat()).unwrap();
 }
 
-/// Record `seq`, expected at a line.
-fn bad(line: u64, seq: u64, what: What) -> Option<Bad> {
-    Some(Bad { place: Place { file: "c0000-000000000001.jsonl".into(), line }, seq, what })
+/// Returns the expected finding for record `seq` at a line.
+fn bad(line: u64, seq: u64, what: TamperKind) -> Option<BadRecord> {
+    Some(BadRecord {
+        place: LogPosition { file: "c0000-000000000001.jsonl".into(), line },
+        seq,
+        what,
+    })
 }
 
 #[test]
@@ -42,7 +46,7 @@ fn an_edit_is_named_wherever_it_is() {
                 lines[at - 1] = lines[at - 1].replacen(from, to, 1);
             })
         };
-        let expected = bad(at as u64, at as u64, What::Edited);
+        let expected = bad(at as u64, at as u64, TamperKind::Edited);
         assert_eq!(edit("\"time\":\"2", "\"time\":\"3"), expected, "time of {at}");
         assert_eq!(edit("}\n", ",\"x\":1}\n"), expected, "a field more in {at}");
         assert_eq!(edit("{", "x"), expected, "no JSON at {at}");
@@ -58,34 +62,34 @@ fn an_edit_is_named_wherever_it_is() {
 #[test]
 fn a_deletion_is_named_wherever_it_is() {
     for at in 1..=9 {
-        let expected = bad(at, at, What::Deleted(at));
+        let expected = bad(at, at, TamperKind::Deleted(at));
         assert_eq!(after(|lines| drop(lines.remove(at as usize - 1))), expected);
     }
-    assert_eq!(after(|lines| drop(lines.drain(2..5))), bad(3, 3, What::Deleted(5)));
-    assert_eq!(after(|lines| drop(lines.drain(0..9))), bad(1, 1, What::Deleted(9)));
+    assert_eq!(after(|lines| drop(lines.drain(2..5))), bad(3, 3, TamperKind::Deleted(5)));
+    assert_eq!(after(|lines| drop(lines.drain(0..9))), bad(1, 1, TamperKind::Deleted(9)));
 }
 
 #[test]
 fn a_reordering_is_named_wherever_it_is() {
     for at in 1..=9 {
         let found = after(|lines| lines.swap(at as usize - 1, at as usize));
-        assert_eq!(found, bad(at, at + 1, What::Reordered), "at {at}");
+        assert_eq!(found, bad(at, at + 1, TamperKind::Reordered), "at {at}");
     }
-    assert_eq!(after(|lines| lines.swap(1, 7)), bad(2, 8, What::Reordered));
+    assert_eq!(after(|lines| lines.swap(1, 7)), bad(2, 8, TamperKind::Reordered));
     let moved = after(|lines| {
         let line = lines.remove(2);
         lines.push(line);
     });
-    assert_eq!(moved, bad(3, 4, What::Reordered));
+    assert_eq!(moved, bad(3, 4, TamperKind::Reordered));
 }
 
 #[test]
 fn an_insertion_is_named_wherever_it_is() {
     for at in 1..=10 {
         let copy = after(|lines| lines.insert(at as usize, lines[at as usize - 1].clone()));
-        assert_eq!(copy, bad(at + 1, at, What::Inserted), "a copy of {at}");
+        assert_eq!(copy, bad(at + 1, at, TamperKind::Inserted), "a copy of {at}");
         let first = after(|lines| lines.insert(at as usize, lines[0].clone()));
-        assert_eq!(first, bad(at + 1, 1, What::Inserted), "the first after {at}");
+        assert_eq!(first, bad(at + 1, 1, TamperKind::Inserted), "the first after {at}");
         let forged = after(|lines| {
             let mut entry = Entry::parse(lines[at as usize - 1].as_bytes()).unwrap();
             entry.prev = Hash::of(lines[at as usize - 1].as_bytes());
@@ -93,8 +97,9 @@ fn an_insertion_is_named_wherever_it_is() {
             entry.record = note(77);
             lines.insert(at as usize, String::from_utf8(entry.render().unwrap()).unwrap());
         });
-        // At the end it may be a record whose head was not written: one is taken for that.
-        let expected = (at < 10).then_some(What::Inserted);
+        // At the end it may be a record whose head was not written yet; one such record is
+        // accepted.
+        let expected = (at < 10).then_some(TamperKind::Inserted);
         assert_eq!(forged.map(|bad| bad.what), expected, "a forged one after {at}");
     }
 }
@@ -105,26 +110,26 @@ fn records_that_nobody_wrote_at_the_end_are_named() {
     let head = fs::read(directory.path().join("c0000.head.json")).unwrap();
     let log = Log::open(directory.path(), options()).unwrap();
     drop(log.append(&note(1)).unwrap());
-    // Alive: the head was read before the records.
+    // While a writer is alive this is accepted: the head was read before the records.
     drop(log);
     fs::write(directory.path().join("c0000.head.json"), head).unwrap();
     let found = verify(directory.path(), &[]).unwrap();
-    assert_eq!(found.chains[0].bad, bad(11, 11, What::Inserted));
+    assert_eq!(found.chains[0].bad, bad(11, 11, TamperKind::Inserted));
 }
 
 #[test]
 fn a_cut_is_named_wherever_it_is() {
     for left in 0..10 {
-        let expected = bad(left + 1, left + 1, What::Cut(10));
+        let expected = bad(left + 1, left + 1, TamperKind::Cut(10));
         assert_eq!(after(|lines| lines.truncate(left as usize)), expected, "{left} left");
     }
-    // In the middle of the last record, which the head says was whole.
+    // The cut is in the middle of the last record, which according to the head was whole.
     let found = after(|lines| lines[9].truncate(30));
-    assert_eq!(found, bad(10, 10, What::Cut(10)));
+    assert_eq!(found, bad(10, 10, TamperKind::Cut(10)));
     let directory = made(9);
     fs::remove_file(file(directory.path())).unwrap();
     let found = verify(directory.path(), &[]).unwrap();
-    assert_eq!(found.chains[0].bad, bad(1, 1, What::Cut(10)));
+    assert_eq!(found.chains[0].bad, bad(1, 1, TamperKind::Cut(10)));
 }
 
 #[test]
@@ -132,17 +137,17 @@ fn a_missing_head_is_named() {
     let directory = made(9);
     fs::remove_file(directory.path().join("c0000.head.json")).unwrap();
     let found = verify(directory.path(), &[]).unwrap();
-    assert_eq!(found.chains[0].bad, bad(11, 10, What::HeadMissing));
+    assert_eq!(found.chains[0].bad, bad(11, 10, TamperKind::HeadMissing));
 }
 
 #[test]
 fn a_start_after_a_cut_or_an_edit_does_not_cover_it_up() {
     for (change, seq, what) in [
-        (&|lines: &mut Vec<String>| lines.truncate(7), 8, What::Cut(10)),
+        (&|lines: &mut Vec<String>| lines.truncate(7), 8, TamperKind::Cut(10)),
         (
             &|lines: &mut Vec<String>| lines[9] = lines[9].replace("\"calls\":9", "\"calls\":8"),
             10,
-            What::Edited,
+            TamperKind::Edited,
         ),
     ] as [(&dyn Fn(&mut Vec<String>), _, _); 2]
     {
@@ -186,6 +191,6 @@ fn a_deleted_file_is_a_deletion() {
     let first = |name: &str| name[6..18].parse::<u64>().unwrap();
     fs::remove_file(directory.path().join(&names[2])).unwrap();
     let bad = verify(directory.path(), &[]).unwrap().chains[0].bad.clone().unwrap();
-    let expected = (first(&names[2]), What::Deleted(first(&names[3]) - 1));
+    let expected = (first(&names[2]), TamperKind::Deleted(first(&names[3]) - 1));
     assert_eq!((bad.seq, bad.what, bad.place.file), (expected.0, expected.1, names[3].clone()));
 }

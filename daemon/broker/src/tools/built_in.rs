@@ -1,16 +1,16 @@
-//! The tools that are always there. Broker, pure.
+//! The built-in tools, which are always available. Runs in the broker. Pure: no I/O.
 
 use super::{
     apply_patch, bash, delete_file,
     describe::built_in,
     diagnostics, edit, glob, grep, job_commit, job_input, job_kill, job_list, job_output,
-    list_files, make_dir, move_file, multi_edit, read_file, todo_read, todo_write,
+    list_files, make_dir, move_file, multi_edit, read_file, realpath, stat, todo_read, todo_write,
     tool::{RegistryError, Tool},
     tool_search, undo, write_file,
 };
 use palisade_protocol::arguments as wire;
 
-/// The tools that are always there.
+/// Returns the built-in tools.
 pub(super) fn built_ins() -> Result<Vec<Tool>, RegistryError> {
     Ok(vec![
         built_in::<wire::Bash>(&bash::DESCRIPTION, bash::parse)?,
@@ -26,6 +26,8 @@ pub(super) fn built_ins() -> Result<Vec<Tool>, RegistryError> {
         built_in::<wire::Glob>(&glob::DESCRIPTION, glob::parse)?,
         built_in::<wire::Grep>(&grep::DESCRIPTION, grep::parse)?,
         built_in::<wire::ListFiles>(&list_files::DESCRIPTION, list_files::parse)?,
+        built_in::<wire::Stat>(&stat::DESCRIPTION, stat::parse)?,
+        built_in::<wire::RealPath>(&realpath::DESCRIPTION, realpath::parse)?,
         built_in::<wire::JobInput>(&job_input::DESCRIPTION, job_input::parse)?,
         built_in::<wire::JobCommit>(&job_commit::DESCRIPTION, job_commit::parse)?,
         built_in::<wire::JobKill>(&job_kill::DESCRIPTION, job_kill::parse)?,

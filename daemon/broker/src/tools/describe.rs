@@ -1,10 +1,10 @@
-//! How a built-in describes itself. Broker, pure.
+//! The description of a built-in tool. Runs in the broker. Pure: no I/O.
 
-use super::tool::{Origin, Parse, RegistryError, Tool};
+use super::tool::{Parse, RegistryError, Tool, ToolOrigin};
 use palisade_protocol::{AuditOperation, JsonText, PermissionClass, ToolMetadata, ToolSpec};
 use schemars::{JsonSchema, schema_for};
 
-/// A built-in in its own words.
+/// The description of a built-in tool, from which its specification is made.
 pub(super) struct Description {
     pub(super) name: &'static str,
     pub(super) aliases: &'static [&'static str],
@@ -15,11 +15,11 @@ pub(super) struct Description {
     pub(super) search: &'static str,
 }
 
-/// What a built-in does to the world, from mild to grave.
+/// The effect that a built-in tool can have, from least to most.
 pub(super) enum Traits {
     ReadOnly,
-    /// Nothing outside the session changes, so that nobody is asked but under `always`; what the
-    /// session keeps for itself does, so that such calls go in order.
+    /// Changes only the session's own notes, so it needs no approval except under `always`. The
+    /// notes do change, so such calls run in order.
     OwnNotes,
     /// Changes something that no other call depends on.
     Aside,
@@ -27,7 +27,7 @@ pub(super) enum Traits {
     Destructive,
 }
 
-/// The tool whose arguments are an `A`.
+/// Makes the tool whose arguments have the type `A`.
 pub(super) fn built_in<A: JsonSchema>(
     from: &Description,
     parse: Parse,
@@ -51,5 +51,5 @@ pub(super) fn built_in<A: JsonSchema>(
         schema: JsonText::render(&schema_for!(A))?,
         metadata,
     };
-    Ok(Tool { spec, origin: Origin::BuiltIn(parse) })
+    Ok(Tool { spec, origin: ToolOrigin::BuiltIn(parse) })
 }

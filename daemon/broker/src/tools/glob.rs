@@ -1,10 +1,10 @@
-//! `glob`: files by their names. Broker, pure.
+//! `glob`: finds files by name. Runs in the broker. Pure: no I/O.
 
 use super::{
     describe::{Description, Traits},
     schema,
 };
-use crate::task::{Parsed, Task, invalid, path};
+use crate::base::task::{ParsedArguments, Task, invalid, path};
 use palisade_plan::{
     Path,
     search::{Choice, Glob},
@@ -13,23 +13,23 @@ use palisade_protocol::{
     AuditOperation, Call, PermissionClass, RawPath, ToolSpec, WireError, arguments as wire,
 };
 
-/// How many files come back if the call does not say, and at most.
+/// The default and the largest number of files in a result.
 const FILES: (u64, u64) = (100, 10_000);
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "glob",
     aliases: &["Glob"],
-    text: "Finds files by their names, the newest first. A pattern without a slash is about the \
-           name, at any depth (*.rs); one with a slash about the path below the directory \
-           (src/**/*.{rs,toml}). What .gitignore leaves out is left out (ignored brings it \
-           back), and .git always; names with a dot in front are found unless hidden is false.",
+    text: "Finds files by their names, the newest first. A pattern without a slash matches the \
+           name, at any depth (*.rs); one with a slash matches the path below the directory \
+           (src/**/*.{rs,toml}). Skips what .gitignore excludes (ignored includes it), and always \
+           .git. Names that begin with a dot are found unless hidden is false.",
     traits: Traits::ReadOnly,
     class: PermissionClass::Readonly,
     operation: AuditOperation::Read,
     search: "find files by name pattern wildcard newest recent",
 };
 
-pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<ParsedArguments, WireError> {
     let arguments: wire::Glob = schema::parse(tool, call)?;
     let limit = arguments.limit.unwrap_or(FILES.0);
     if !(1..=FILES.1).contains(&limit) {
@@ -41,18 +41,18 @@ pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
         (given, pattern) => (given.unwrap_or_else(|| RawPath(b".".to_vec())), pattern),
     };
     if glob.is_empty() {
-        return Err(invalid("pattern", "it names no file", "such as **/*.rs"));
+        return Err(invalid("pattern", "it does not name a file", "such as **/*.rs"));
     }
     let choice = Choice { glob: Some(glob), hidden: arguments.hidden, ignored: arguments.ignored };
     Ok(Task::Glob(Glob { path: Path(path("path", directory)?), choice, limit }).into())
 }
 
-/// An absolute pattern as a directory, which has nothing of a pattern in it, and the rest.
+/// Splits an absolute pattern into a directory without wildcards, and the rest.
 fn split(pattern: &str) -> (RawPath, String) {
     let plain = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
     let slash = pattern[..plain].rfind('/').unwrap_or(0);
     let directory = if slash == 0 { "/" } else { &pattern[..slash] };
-    // With a slash in front it stays a path, however short it is.
+    // The leading slash keeps the rest a path pattern, however short it is.
     (RawPath(directory.into()), pattern[slash..].to_owned())
 }
 

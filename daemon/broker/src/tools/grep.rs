@@ -1,10 +1,10 @@
-//! `grep`: lines in files. Broker, pure.
+//! `grep`: finds lines in files. Runs in the broker. Pure: no I/O.
 
 use super::{
     describe::{Description, Traits},
     schema,
 };
-use crate::task::{Parsed, Task, invalid, path};
+use crate::base::task::{ParsedArguments, Task, invalid, path};
 use palisade_plan::{
     Path,
     search::{Choice, Grep, Syntax, Wanted},
@@ -14,10 +14,10 @@ use palisade_protocol::{
     arguments::{self as wire, GrepMode},
 };
 
-/// How many lines or files come back if the call does not say, and at most.
+/// The default and the largest number of lines or files in a result.
 const RESULTS: (u64, u64) = (250, 10_000);
 
-/// The most lines around a match.
+/// The most lines of context on each side of a match.
 const AROUND: u32 = 100;
 
 /// The longest pattern, in bytes.
@@ -28,17 +28,17 @@ pub(super) const DESCRIPTION: Description = Description {
     aliases: &["Grep", "search"],
     text: "Finds lines in the files of a directory, or in one file, by regular expression \
            (ripgrep's, one line at a time unless multiline) or, with type literal, by the text \
-           itself. Gives path:line:text sorted by path, or with mode files the paths, or with \
-           mode count the paths and counts. What .gitignore leaves out is left out (ignored \
-           brings it back), and .git always; files with a dot in front are searched unless \
-           hidden is false. Files that are not text or too large are passed over and counted.",
+           itself. Returns path:line:text sorted by path, or with mode files the paths, or with \
+           mode count the paths and counts. Skips what .gitignore excludes (ignored includes it), \
+           and always .git. Files that begin with a dot are searched unless hidden is false. Files \
+           that are not text or too large are skipped and counted.",
     traits: Traits::ReadOnly,
     class: PermissionClass::Readonly,
     operation: AuditOperation::Read,
     search: "search find text pattern regex ripgrep rg lines in files contents",
 };
 
-pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<ParsedArguments, WireError> {
     let arguments: wire::Grep = schema::parse(tool, call)?;
     let pattern = arguments.pattern;
     if pattern.is_empty() || pattern.len() > PATTERN {

@@ -1,10 +1,10 @@
-//! `job_kill`: signals a job. Broker, pure.
+//! `job_kill`: ends a job, or sends it a signal. Runs in the broker. Pure: no I/O.
 
 use super::{
     describe::{Description, Traits},
     schema,
 };
-use crate::task::{JobTask, Parsed, Task, invalid};
+use crate::base::task::{JobTask, ParsedArguments, Task, invalid};
 use palisade_protocol::{
     AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
 };
@@ -12,15 +12,15 @@ use palisade_protocol::{
 pub(super) const DESCRIPTION: Description = Description {
     name: "job_kill",
     aliases: &[],
-    text: "Ends a job: TERM for every process of it, then KILL for what is left; nothing of it runs \
-           when this returns. With a signal, sends only that one.",
+    text: "Ends a job: sends TERM to all its processes, then KILL to those that remain. None of \
+           them runs when this returns. With signal, sends only that signal.",
     traits: Traits::Aside,
     class: PermissionClass::Bash,
     operation: AuditOperation::Execute,
     search: "background process stop terminate interrupt signal",
 };
 
-pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<ParsedArguments, WireError> {
     let wire::JobKill { job, signal } = schema::parse(tool, call)?;
     let signal = signal.map(number).transpose()?;
     Ok(Task::Job(JobTask::Kill { job, signal }).into())
@@ -30,7 +30,7 @@ fn number(signal: wire::Signal) -> Result<i32, WireError> {
     use nix::sys::signal::Signal;
     let refused = |shown: String| {
         let why = format!("there is no signal {shown}");
-        invalid("signal", &why, "give a name as INT, or its number")
+        invalid("signal", &why, "give a name such as INT, or a number")
     };
     match signal {
         wire::Signal::Number(number) => Signal::try_from(i32::from(number))

@@ -1,10 +1,10 @@
-//! `job_list`: which jobs there are. Broker, pure.
+//! `job_list`: lists the session's jobs. Runs in the broker. Pure: no I/O.
 
 use super::{
     describe::{Description, Traits},
     schema,
 };
-use crate::task::{JobTask, Parsed, Task, Which};
+use crate::base::task::{JobFilter, JobTask, ParsedArguments, Task};
 use palisade_protocol::{
     AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
 };
@@ -12,15 +12,15 @@ use palisade_protocol::{
 pub(super) const DESCRIPTION: Description = Description {
     name: "job_list",
     aliases: &[],
-    text: "The jobs of this session: number, state, how much they printed, what they run.",
+    text: "Lists the jobs of this session: number, state, size of the output, command.",
     traits: Traits::ReadOnly,
     class: PermissionClass::Readonly,
     operation: AuditOperation::Read,
     search: "background processes running jobs list",
 };
 
-pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<ParsedArguments, WireError> {
     let wire::JobList { running } = schema::parse(tool, call)?;
-    let which = if running { Which::Running } else { Which::All };
+    let which = if running { JobFilter::Running } else { JobFilter::All };
     Ok(Task::Job(JobTask::List(which)).into())
 }

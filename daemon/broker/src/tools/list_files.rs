@@ -1,31 +1,31 @@
-//! `list_files`: what is in a directory. Broker, pure.
+//! `list_files`: lists a directory. Runs in the broker. Pure: no I/O.
 
 use super::{
     describe::{Description, Traits},
     schema,
 };
-use crate::task::{Parsed, Task, invalid, path};
+use crate::base::task::{ParsedArguments, Task, invalid, path};
 use palisade_plan::search::Choice;
 use palisade_protocol::{
     AuditOperation, Call, PermissionClass, RawPath, ToolSpec, WireError, arguments as wire,
 };
 
-/// How many entries a listing has if the call does not say, and at most.
+/// The default and the largest number of entries in a listing.
 const ENTRIES: (u64, u64) = (1000, 10_000);
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "list_files",
     aliases: &["LS", "ListDir"],
-    text: "Lists a directory, sorted by path, with types and sizes; with recursive also what is \
-           below, but for what .gitignore leaves out (ignored brings it back) and .git. glob \
-           chooses entries. A directory ends in /, a link in @, a FIFO, socket or device in ?.",
+    text: "Lists a directory, sorted by path, with types and sizes; with recursive also everything \
+           below. That skips what .gitignore excludes (ignored includes it), and always .git. glob \
+           selects entries. A directory ends in /, a link in @ and its target, a FIFO, socket or device in ?.",
     traits: Traits::ReadOnly,
     class: PermissionClass::Readonly,
     operation: AuditOperation::Read,
     search: "ls dir directory tree entries names",
 };
 
-pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<ParsedArguments, WireError> {
     let arguments: wire::ListFiles = schema::parse(tool, call)?;
     let limit = arguments.limit.unwrap_or(ENTRIES.0);
     if !(1..=ENTRIES.1).contains(&limit) {

@@ -1,10 +1,10 @@
-//! `make_dir`: makes a directory. Broker, pure.
+//! `make_dir`: creates a directory. Runs in the broker. Pure: no I/O.
 
 use super::{
     describe::{Description, Traits},
     schema,
 };
-use crate::task::{ChangeTask, Parsed, Task, path};
+use crate::base::task::{ChangeTask, ParsedArguments, Task, path};
 use palisade_protocol::{
     AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
 };
@@ -12,14 +12,15 @@ use palisade_protocol::{
 pub(super) const DESCRIPTION: Description = Description {
     name: "make_dir",
     aliases: &[],
-    text: "Makes a directory, and those above it. One that is there already is no error. Can be undone.",
+    text: "Creates a directory and its missing parents. An existing directory is not an error. Can \
+           be undone.",
     traits: Traits::Mutating,
     class: PermissionClass::File,
     operation: AuditOperation::Write,
     search: "mkdir create folder directory",
 };
 
-pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<ParsedArguments, WireError> {
     let arguments: wire::MakeDir = schema::parse(tool, call)?;
     Ok(Task::Change(ChangeTask::MakeDir { path: path("path", arguments.path)? }).into())
 }

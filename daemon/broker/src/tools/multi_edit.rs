@@ -1,10 +1,13 @@
-//! `multi_edit`: replaces text in one or several files, all or nothing. Broker, pure.
+//! `multi_edit`: replaces text in one or several files, all or nothing. Runs in the broker. Pure:
+//! no I/O.
 
 use super::{
     describe::{Description, Traits},
     schema,
 };
-use crate::task::{ChangeTask, Edited, Parsed, Task, invalid, path, replacement};
+use crate::base::task::{
+    ChangeTask, EditedFile, ParsedArguments, Task, invalid, path, replacement,
+};
 use palisade_protocol::{
     AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
 };
@@ -12,8 +15,8 @@ use palisade_protocol::{
 pub(super) const DESCRIPTION: Description = Description {
     name: "multi_edit",
     aliases: &["MultiEdit"],
-    text: "Makes several replacements at once, in one file (path and edits) or several (files, each with \
-           path and edits). Edits of a file are made one after another. If one does not fit, \
+    text: "Makes several replacements at once, in one file (path and edits) or several (files, \
+           each with path and edits). Edits of a file are made in order. If one does not match, \
            nothing is changed. Can be undone.",
     traits: Traits::Mutating,
     class: PermissionClass::File,
@@ -21,7 +24,7 @@ pub(super) const DESCRIPTION: Description = Description {
     search: "replace text several files batch refactor rename",
 };
 
-pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<ParsedArguments, WireError> {
     let arguments: wire::MultiEdit = schema::parse(tool, call)?;
     let files = match (arguments.path, arguments.files) {
         (Some(path), files) if files.is_empty() => {
@@ -29,25 +32,25 @@ pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
         }
         (None, files) if !files.is_empty() && arguments.edits.is_empty() => files,
         (Some(_), _) => return Err(one_of("files", "`path` is also given")),
-        (None, files) if files.is_empty() => return Err(one_of("path", "there is none")),
-        (None, _) => return Err(one_of("edits", "they belong to no `path`")),
+        (None, files) if files.is_empty() => return Err(one_of("path", "it is missing")),
+        (None, _) => return Err(one_of("edits", "no `path` is given for them")),
     };
-    let mut edited: Vec<Edited> = Vec::with_capacity(files.len());
+    let mut edited: Vec<EditedFile> = Vec::with_capacity(files.len());
     for (at, file) in files.into_iter().enumerate() {
         let field = |name: &str| format!("files[{at}].{name}");
         if file.edits.is_empty() {
-            return Err(invalid(&field("edits"), "there is none", "give what to replace"));
+            return Err(invalid(&field("edits"), "it is empty", "give what to replace"));
         }
         let path = path(&field("path"), file.path)?;
         if edited.iter().any(|other| other.path == path) {
             let hint = "put all edits of a file into one list";
-            return Err(invalid(&field("path"), "it is there twice", hint));
+            return Err(invalid(&field("path"), "it is given twice", hint));
         }
         let edits = file.edits.into_iter().enumerate().map(|(n, edit)| {
             let place = format!("{}[{n}].", field("edits"));
             replacement(&place, edit.old_string, edit.new_string, edit.replace_all)
         });
-        edited.push(Edited { path, edits: edits.collect::<Result<_, _>>()? });
+        edited.push(EditedFile { path, edits: edits.collect::<Result<_, _>>()? });
     }
     Ok(Task::Change(ChangeTask::Edit { files: edited }).into())
 }

@@ -1,18 +1,18 @@
-//! Tools that another process provides: made from what it says of them, and believed only as far as
-//! the profile believes it. Broker, pure.
+//! Tools that another process provides. What it says of them is trusted only as far as the profile
+//! trusts it. Runs in the broker. Pure: no I/O.
 
 use super::{
     schema,
-    tool::{Origin, Provided, Tool},
+    tool::{Tool, ToolOrigin, ToolProvider},
 };
-use crate::provider::Provider;
+use crate::tools::provider::Provider;
 use palisade_policy::Profile;
 use palisade_protocol::{
     AuditOperation, ErrorCode, ProvidedTool, ToolMetadata, ToolSpec, WireError,
 };
 use std::sync::Arc;
 
-/// Makes a tool of what a provider says.
+/// Makes a tool from a provider's description, after checking its schema.
 pub(super) fn tool(provider: &Arc<Provider>, from: ProvidedTool) -> Result<Tool, WireError> {
     let value: serde_json::Value = serde_json::from_str(from.schema.as_str()).unwrap_or_default();
     let refused = |why: String| {
@@ -21,19 +21,19 @@ pub(super) fn tool(provider: &Arc<Provider>, from: ProvidedTool) -> Result<Tool,
         WireError::new(ErrorCode::InvalidRequest, message, hint)
     };
     if value.get("type").is_some_and(|kind| kind != "object") {
-        return Err(refused("its `type` is not \"object\", which arguments are".to_owned()));
+        return Err(refused("its `type` must be \"object\"".to_owned()));
     }
     let validator = Arc::new(schema::compile(&value).map_err(refused)?);
     let ProvidedTool { name, aliases, description, schema, metadata, r#override: _ } = from;
     let spec = ToolSpec { name, aliases, description, schema, metadata };
     let provider = Arc::clone(provider);
-    Ok(Tool { spec, origin: Origin::Provided(Provided { provider, validator }) })
+    Ok(Tool { spec, origin: ToolOrigin::Provided(ToolProvider { provider, validator }) })
 }
 
-/// The tool as the profile sees it. What is provided gets the careful answers, unless the profile
-/// says that it is what it says of itself; where that is the stricter answer, it holds all the same.
+/// Returns the tool as the profile sees it. A provided tool gets the careful default metadata,
+/// unless the profile trusts its own. Where its own metadata is stricter, that applies in any case.
 pub(crate) fn believed(tool: Arc<Tool>, profile: &Profile) -> Arc<Tool> {
-    let Origin::Provided(provided) = &tool.origin else { return tool };
+    let ToolOrigin::Provided(provided) = &tool.origin else { return tool };
     if profile.trusts_provided(&tool.spec) {
         return tool;
     }
@@ -54,5 +54,5 @@ pub(crate) fn believed(tool: Arc<Tool>, profile: &Profile) -> Arc<Tool> {
         ..careful
     };
     let spec = ToolSpec { metadata, ..tool.spec.clone() };
-    Arc::new(Tool { spec, origin: Origin::Provided(provided.clone()) })
+    Arc::new(Tool { spec, origin: ToolOrigin::Provided(provided.clone()) })
 }

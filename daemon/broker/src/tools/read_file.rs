@@ -1,10 +1,10 @@
-//! `read_file`: the contents of a regular file. Broker, pure.
+//! `read_file`: returns the contents of a regular file. Runs in the broker. Pure: no I/O.
 
 use super::{
     describe::{Description, Traits},
     schema,
 };
-use crate::task::{Numbering, Parsed, Task, invalid, path};
+use crate::base::task::{Numbering, ParsedArguments, Task, invalid, path};
 use palisade_plan::cell::Part;
 use palisade_protocol::{
     AuditOperation, Call, PermissionClass, ToolSpec, WireError,
@@ -14,18 +14,18 @@ use palisade_protocol::{
 pub(super) const DESCRIPTION: Description = Description {
     name: "read_file",
     aliases: &["Read"],
-    text: "Reads a regular file. Text comes as text; a notebook (.ipynb) as the text of its cells; \
-           an image, a PDF or another file that is not text as base64 in data.content, with \
-           data.media_type. offset and limit choose lines, numbered puts their numbers in front. \
-           encoding asks for text, base64 or raw bytes instead; byte_offset and byte_limit choose \
-           bytes of the latter two.",
+    text: "Reads a regular file. Text is returned as text; a notebook (.ipynb) as the text of its \
+           cells; an image, a PDF or another file that is not text as base64 in data.content, with \
+           data.media_type. offset and limit select lines; numbered adds line numbers. encoding \
+           selects text, base64 or raw bytes instead; byte_offset and byte_limit select bytes of \
+           the latter two.",
     traits: Traits::ReadOnly,
     class: PermissionClass::Readonly,
     operation: AuditOperation::Read,
     search: "open view cat show file contents text lines image pdf notebook",
 };
 
-pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<ParsedArguments, WireError> {
     let arguments: wire::ReadFile = schema::parse(tool, call)?;
     let part = part(&arguments)?;
     let encoding = arguments.encoding;
@@ -41,21 +41,18 @@ pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
     Ok(Task::Read { path, part, encoding, numbering }.into())
 }
 
-/// What of the file is wanted.
+/// Returns which part of the file the arguments ask for.
 fn part(arguments: &wire::ReadFile) -> Result<Part, WireError> {
     let wire::ReadFile { offset, limit, byte_offset, byte_limit, encoding, .. } = arguments;
     if byte_offset.is_some() || byte_limit.is_some() {
         if offset.is_some() || limit.is_some() {
             let hint = "choose lines with offset and limit, or bytes";
-            return Err(invalid("byte_offset", "lines are asked for too", hint));
+            return Err(invalid("byte_offset", "lines are also requested", hint));
         }
         return match encoding {
             Encoding::Auto | Encoding::Text => {
                 let hint = "choose encoding base64 or raw, or lines with offset and limit";
                 Err(invalid("byte_offset", "text is read by lines", hint))
-            }
-            Encoding::Base64 | Encoding::Raw if *byte_limit == Some(0) => {
-                Err(invalid("byte_limit", "no bytes at all", "give 1 or more"))
             }
             Encoding::Base64 | Encoding::Raw => {
                 let (first, count) = (byte_offset.unwrap_or(0), byte_limit.unwrap_or(u64::MAX));
@@ -67,10 +64,10 @@ fn part(arguments: &wire::ReadFile) -> Result<Part, WireError> {
         (None, None) => Ok(Part::All),
         _ if *encoding == Encoding::Raw => {
             let hint = "leave out offset and limit, or choose encoding text";
-            Err(invalid("offset", "raw contents have no lines", hint))
+            Err(invalid("offset", "raw content has no lines", hint))
         }
         (Some(0), _) => Err(invalid("offset", "lines are counted from 1", "give 1 or more")),
-        (_, Some(0)) => Err(invalid("limit", "no lines at all", "give 1 or more")),
+        (_, Some(0)) => Err(invalid("limit", "it is 0", "give 1 or more")),
         (first, count) => {
             Ok(Part::Lines { first: first.unwrap_or(1), count: count.unwrap_or(u64::MAX) })
         }

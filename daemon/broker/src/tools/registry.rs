@@ -1,15 +1,15 @@
-//! Which tools there are, by name and alias. Broker, pure.
+//! The registry of tools, by name and alias. Runs in the broker. Pure: no I/O.
 
 use super::{
     built_in::built_ins,
     provided,
     tool::{RegistryError, Tool},
 };
-use crate::{peer::ConnectionNumber, provider::Provider};
+use crate::{base::peer::ConnectionNumber, tools::provider::Provider};
 use palisade_protocol::{ErrorCode, ProvidedTool, ToolName, ToolSpec, WireError};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Tools of one provider.
+/// The most tools of one provider.
 const PROVIDED: usize = 64;
 
 /// All tools, sorted by name.
@@ -19,7 +19,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// The built-in tools.
+    /// Makes a registry of the built-in tools.
     pub(crate) fn new() -> Result<Self, RegistryError> {
         let registry = Self { tools: RwLock::new(Vec::new()) };
         for tool in built_ins()? {
@@ -28,7 +28,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Adds a tool. Neither its name nor an alias may mean another.
+    /// Adds a tool. Fails if its name or an alias is taken.
     fn register(&self, tool: Tool) -> Result<(), RegistryError> {
         let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
         for name in tool.names() {
@@ -42,7 +42,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Adds what a provider provides, all of it or nothing; gives all that it provides then.
+    /// Adds a provider's tools, all or nothing. Returns the names of all tools that it provides
+    /// then.
     pub(crate) fn provide(
         &self,
         provider: &Arc<Provider>,
@@ -51,7 +52,8 @@ impl Registry {
         let mut all = self.tools.write().unwrap_or_else(PoisonError::into_inner);
         let mut next = all.clone();
         for from in tools {
-            let replaces = if from.r#override { Replaces::SameUser } else { Replaces::Own };
+            let replaces =
+                if from.r#override { ReplacementRule::SameUser } else { ReplacementRule::Own };
             let tool = provided::tool(provider, from)?;
             make_way(&mut next, &tool, provider, replaces)?;
             let place = next.partition_point(|other| other.spec.name < tool.spec.name);
@@ -65,7 +67,10 @@ impl Registry {
         if own.len() > PROVIDED {
             return Err(WireError::new(
                 ErrorCode::LimitReached,
-                format!("{} tools are more than the {PROVIDED} of one provider", own.len()),
+                format!(
+                    "{} tools are more than the limit of {PROVIDED} for one provider",
+                    own.len()
+                ),
                 "provide fewer, or from several connections",
             ));
         }
@@ -73,7 +78,7 @@ impl Registry {
         Ok(own)
     }
 
-    /// Takes tools of a provider away, by their own names.
+    /// Removes tools of a provider, by their own names.
     pub(crate) fn unprovide(
         &self,
         number: ConnectionNumber,
@@ -90,18 +95,18 @@ impl Registry {
         Ok(())
     }
 
-    /// Takes all tools of a provider away.
+    /// Removes all tools of a provider.
     pub(crate) fn withdraw(&self, number: ConnectionNumber) {
         let mut all = self.tools.write().unwrap_or_else(PoisonError::into_inner);
         all.retain(|tool| !is_of(tool, number));
     }
 
-    /// All of them, sorted by name.
+    /// Returns all tools, sorted by name.
     pub(crate) fn list(&self) -> Vec<Arc<Tool>> {
         self.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The tool that a name or alias means.
+    /// Returns the tool with this name or alias.
     pub(crate) fn resolve(&self, name: &ToolName) -> Result<Arc<Tool>, WireError> {
         let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
         let found = tools.iter().find(|tool| tool.names().any(|known| known == name));
@@ -111,7 +116,7 @@ impl Registry {
         })
     }
 
-    /// The descriptions of the named tools, or of all.
+    /// Returns the specifications of the named tools, or of all.
     pub(crate) fn describe(&self, names: &[ToolName]) -> Result<Vec<ToolSpec>, WireError> {
         if names.is_empty() {
             return Ok(self.list().iter().map(|tool| tool.spec.clone()).collect());
@@ -126,9 +131,9 @@ impl Registry {
     }
 }
 
-/// Which tools of providers a new one may take the place of.
+/// Which provided tools a new one may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Replaces {
+enum ReplacementRule {
     /// Those of the same connection.
     Own,
     /// Also those of other connections of the same user.
@@ -139,19 +144,19 @@ fn is_of(tool: &Tool, number: ConnectionNumber) -> bool {
     tool.provider().is_some_and(|provider| provider.number == number)
 }
 
-/// Takes away what a new tool takes the place of, if it may.
+/// Removes the tools that a new one replaces, if it may.
 fn make_way(
     tools: &mut Vec<Arc<Tool>>,
     tool: &Tool,
     provider: &Provider,
-    replaces: Replaces,
+    replaces: ReplacementRule,
 ) -> Result<(), WireError> {
     let taken = |name: &ToolName, whose: String, hint: &str| {
         let message = format!("the name {name} is taken by {whose}");
         Err(WireError::new(ErrorCode::AlreadyExists, message, hint))
     };
     for name in tool.names() {
-        // A name that differs in case only would be taken for the built-in by whoever reads it.
+        // A name that differs only in case could be mistaken for the built-in.
         let alike = |other: &&Arc<Tool>| match other.provider() {
             None => other.names().any(|n| n.as_str().eq_ignore_ascii_case(name.as_str())),
             Some(_) => other.names().any(|n| n == name),
@@ -159,21 +164,21 @@ fn make_way(
         let others: Vec<Arc<Tool>> = tools.iter().filter(alike).cloned().collect();
         for other in others {
             let may = match (other.provider(), replaces) {
-                (None, Replaces::Own | Replaces::SameUser) => {
+                (None, ReplacementRule::Own | ReplacementRule::SameUser) => {
                     let whose = format!("the built-in tool {}", other.spec.name);
                     return taken(name, whose, "choose another name");
                 }
-                (Some(by), Replaces::Own) => by.number == provider.number,
-                (Some(by), Replaces::SameUser) => by.uid == provider.uid,
+                (Some(by), ReplacementRule::Own) => by.number == provider.number,
+                (Some(by), ReplacementRule::SameUser) => by.uid == provider.uid,
             };
-            // Its own tool of this very name is replaced; another of its own in the same way only
-            // by its name, not by an alias.
+            // A provider's own tool is replaced only by one with the same name, not through an
+            // alias.
             if !may || (is_of(&other, provider.number) && other.spec.name != tool.spec.name) {
                 let whose = format!("the provided tool {}", other.spec.name);
                 return taken(
                     name,
                     whose,
-                    "choose another name; or, as the same user, override it",
+                    "choose another name, or set override if the same user provides both",
                 );
             }
             tools.retain(|known| !Arc::ptr_eq(known, &other));
@@ -182,7 +187,7 @@ fn make_way(
     Ok(())
 }
 
-/// The three names that are the fewest edits away.
+/// Returns the three tools whose names are the fewest edits away.
 fn nearest<'a>(tools: &'a [Arc<Tool>], name: &str) -> Vec<&'a str> {
     let mut near: Vec<(usize, &str)> = tools
         .iter()
@@ -195,7 +200,7 @@ fn nearest<'a>(tools: &'a [Arc<Tool>], name: &str) -> Vec<&'a str> {
     near.into_iter().take(3).map(|(_, known)| known).collect()
 }
 
-/// How many single letters differ, whatever their case.
+/// Returns the number of single-letter edits between two names, ignoring case.
 fn edits(a: &str, b: &str) -> usize {
     let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -295,7 +300,7 @@ mod tests {
         for tool in Registry::new().unwrap().list() {
             let metadata = &tool.spec.metadata;
             let looks = metadata.audit_operation == palisade_protocol::AuditOperation::Read;
-            // To end a job is nothing that another call depends on.
+            // No other call depends on a job that is ended.
             let aside = tool.spec.name.as_str() == "job_kill";
             assert_eq!(metadata.concurrency_safe, looks || aside, "{}", tool.spec.name);
             let own_notes = tool.spec.name.as_str() == "todo_write";

@@ -1,18 +1,18 @@
-//! Arguments against a tool's JSON Schema: what fits is parsed, what does not is named, all of it.
-//! Broker, pure.
+//! Checks arguments against a tool's JSON Schema. Valid ones are parsed; for invalid ones the error
+//! names every violation. Runs in the broker. Pure: no I/O.
 
 use jsonschema::{
     PatternOptions, ValidationError, Validator, error::ValidationErrorKind, paths::Location,
 };
-use palisade_protocol::{Call, ErrorCode, ToolSpec, WireError};
+use palisade_protocol::{Call, ErrorCode, JsonText, ToolSpec, WireError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// How many violations an error names; the rest are counted.
+/// The number of violations that an error names; the rest are counted.
 const NAMED: usize = 8;
 
-/// Compiles a schema. It may not refer to anything outside itself, and its patterns are those that
-/// take time in proportion to the text: who writes them is not always this daemon.
+/// Compiles a schema. It may not refer to anything outside itself. Only patterns that match in
+/// linear time are allowed, since the schema may come from a provider.
 pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
     jsonschema::options().with_pattern_options(PatternOptions::regex()).build(schema).map_err(
         |error| match error.instance_path().as_str() {
@@ -22,20 +22,41 @@ pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
     )
 }
 
-/// Holds arguments against a schema, and names everything that is wrong with them.
-pub(super) fn hold(tool: &ToolSpec, validator: &Validator, call: &Call) -> Result<(), WireError> {
-    let found = match serde_json::from_str(call.arguments.as_str()) {
-        Ok(arguments) => against(validator, &arguments),
-        Err(error) => vec![Violation { field: "arguments".to_owned(), why: error.to_string() }],
+/// Checks arguments against a schema, and returns them; names everything that is wrong with them.
+/// An argument that is `null` and may not be is taken as absent.
+pub(super) fn hold(
+    tool: &ToolSpec,
+    validator: &Validator,
+    call: &Call,
+) -> Result<JsonText, WireError> {
+    let arguments: Value = match serde_json::from_str(call.arguments.as_str()) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let field = "arguments".to_owned();
+            return Err(refuse(tool, vec![Violation { field, why: error.to_string() }]));
+        }
     };
-    if found.is_empty() { Ok(()) } else { Err(refuse(tool, found)) }
+    let found = against(validator, &arguments);
+    if found.is_empty() {
+        return Ok(call.arguments.clone());
+    }
+    without_nulls(&arguments)
+        .filter(|present| validator.is_valid(present))
+        .and_then(|present| JsonText::render(&present).ok())
+        .ok_or_else(|| refuse(tool, found))
 }
 
-/// Arguments as the tool's own type. Only what does not fit is held against the schema, which can
-/// name everything that is wrong with it at once.
+/// Parses arguments into the tool's own type. Only if that fails are they checked against the
+/// schema, which can name all violations at once. An argument that is `null` and may not be is
+/// taken as absent: APIs that require every argument have no other way to leave one out.
 pub(super) fn parse<A: DeserializeOwned>(tool: &ToolSpec, call: &Call) -> Result<A, WireError> {
     let mut json = serde_json::Deserializer::from_str(call.arguments.as_str());
-    serde_path_to_error::deserialize(&mut json).map_err(|error| {
+    serde_path_to_error::deserialize(&mut json).or_else(|error| {
+        let arguments: Option<Value> = serde_json::from_str(call.arguments.as_str()).ok();
+        let present = arguments.as_ref().and_then(without_nulls);
+        if let Some(parsed) = present.and_then(|present| A::deserialize(present).ok()) {
+            return Ok(parsed);
+        }
         let field = match error.path().to_string() {
             path if path == "." => "arguments".to_owned(),
             path => path,
@@ -45,14 +66,30 @@ pub(super) fn parse<A: DeserializeOwned>(tool: &ToolSpec, call: &Call) -> Result
         if found.is_empty() {
             found.push(Violation { field, why });
         } else if let Some(violation) = found.iter_mut().find(|found| found.field == field) {
-            // The type's own words say more than that none of several schemas fits.
+            // The type's own message says more than that none of several schemas matches.
             violation.why = why;
         }
-        refuse(tool, found)
+        Err(refuse(tool, found))
     })
 }
 
-/// Where, and what is wrong there.
+/// Returns arguments without those that are `null`; `None` if there are none of these.
+fn without_nulls(arguments: &Value) -> Option<Value> {
+    fn present(value: &Value) -> Value {
+        match value {
+            Value::Object(fields) => {
+                let fields = fields.iter().filter(|(_, value)| !value.is_null());
+                Value::Object(fields.map(|(key, value)| (key.clone(), present(value))).collect())
+            }
+            Value::Array(items) => Value::Array(items.iter().map(present).collect()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+        }
+    }
+    let present = present(arguments);
+    (present != *arguments).then_some(present)
+}
+
+/// An invalid argument and what is wrong with it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Violation {
     field: String,
@@ -82,14 +119,14 @@ fn refuse(tool: &ToolSpec, found: Vec<Violation>) -> WireError {
     WireError::new(ErrorCode::InvalidArguments, message, takes(tool))
 }
 
-/// One error of the validator; each unknown argument is a violation of its own.
+/// Turns one error of the validator into violations, one for each unknown argument.
 fn named(error: &ValidationError<'_>) -> Vec<Violation> {
     let place = error.instance_path();
     let below = |name: &str| match field(place) {
         place if place == "arguments" => name.to_owned(),
         place => format!("{place}.{name}"),
     };
-    let missing = "it is required and missing";
+    let missing = "it is required but missing";
     if let ValidationErrorKind::Required { property } = error.kind() {
         let field = below(property.as_str().unwrap_or_default());
         return vec![Violation { field, why: missing.to_owned() }];
@@ -102,7 +139,7 @@ fn named(error: &ValidationError<'_>) -> Vec<Violation> {
     vec![Violation { field: field(place), why: error.to_string() }]
 }
 
-/// A place in the arguments as a person would write it: `edits[1].old_string`.
+/// Formats a location in the arguments as a person would write it: `edits[1].old_string`.
 fn field(place: &Location) -> String {
     let mut field = String::new();
     for segment in place.as_str().split('/').skip(1) {
@@ -119,12 +156,12 @@ fn field(place: &Location) -> String {
     if field.is_empty() { "arguments".to_owned() } else { field }
 }
 
-/// The schema of a tool's arguments.
+/// Returns the schema of a tool's arguments.
 fn schema(tool: &ToolSpec) -> Value {
     serde_json::from_str(tool.schema.as_str()).unwrap_or_default()
 }
 
-/// What the tool takes, for a hint.
+/// Returns a hint that lists the tool's arguments.
 fn takes(tool: &ToolSpec) -> String {
     let schema = self::schema(tool);
     let names = schema["properties"].as_object().map(|p| p.keys().cloned().collect::<Vec<_>>());

@@ -1,79 +1,78 @@
-//! A tool: what is said of it, and how its arguments are read. Broker, pure.
+//! A tool: its specification, and how its arguments are parsed. Runs in the broker. Pure: no I/O.
 
 use super::schema;
 use crate::{
-    provider::Provider,
-    task::{Parsed, Task},
+    base::task::{ParsedArguments, Task},
+    tools::provider::Provider,
 };
 use jsonschema::Validator;
 use palisade_protocol::{Call, NameError, ToolName, ToolSpec, WireError};
 use std::sync::Arc;
 
-/// A tool.
+/// A tool, built in or provided by another process.
 #[derive(Debug)]
 pub(crate) struct Tool {
     pub(crate) spec: ToolSpec,
-    pub(super) origin: Origin,
+    pub(super) origin: ToolOrigin,
 }
 
-/// Whose a tool is.
+/// The origin of a tool.
 #[derive(Debug)]
-pub(super) enum Origin {
+pub(super) enum ToolOrigin {
     BuiltIn(Parse),
-    Provided(Provided),
+    Provided(ToolProvider),
 }
 
-/// Reads a call's arguments.
-pub(super) type Parse = fn(&ToolSpec, &Call) -> Result<Parsed, WireError>;
+/// A function that parses a call's arguments.
+pub(super) type Parse = fn(&ToolSpec, &Call) -> Result<ParsedArguments, WireError>;
 
-/// Whose a provided tool is, and what its arguments are held against.
+/// The provider of a tool, and the validator for its arguments.
 #[derive(Debug, Clone)]
-pub(super) struct Provided {
+pub(super) struct ToolProvider {
     pub(super) provider: Arc<Provider>,
     pub(super) validator: Arc<Validator>,
 }
 
-/// Why a tool can not be had.
+/// Why a tool can not be registered.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// Its name.
+    /// Its name is invalid.
     #[error("a built-in tool has a bad name")]
     Name(#[from] NameError),
-    /// Its schema.
+    /// Its schema can not be rendered.
     #[error("a built-in tool has no schema")]
     Schema(#[from] serde_json::Error),
-    /// The name means another.
+    /// Its name or an alias is taken.
     #[error("the name {name} is taken by the tool {by}")]
     Taken {
-        /// Which.
+        /// The name that is taken.
         name: ToolName,
-        /// By whom.
+        /// The tool that has the name.
         by: ToolName,
     },
 }
 
 impl Tool {
-    /// Reads a call's arguments.
-    pub(crate) fn parse(&self, call: &Call) -> Result<Parsed, WireError> {
+    /// Parses a call's arguments.
+    pub(crate) fn parse(&self, call: &Call) -> Result<ParsedArguments, WireError> {
         match &self.origin {
-            Origin::BuiltIn(parse) => parse(&self.spec, call),
-            Origin::Provided(provided) => {
-                schema::hold(&self.spec, &provided.validator, call)?;
-                let provider = provided.provider.number;
-                Ok(Task::Provided { provider, arguments: call.arguments.clone() }.into())
+            ToolOrigin::BuiltIn(parse) => parse(&self.spec, call),
+            ToolOrigin::Provided(provided) => {
+                let arguments = schema::hold(&self.spec, &provided.validator, call)?;
+                Ok(Task::Provided { provider: provided.provider.number, arguments }.into())
             }
         }
     }
 
-    /// Who provides it; none for a built-in.
+    /// Returns the provider of the tool; `None` for a built-in.
     pub(crate) const fn provider(&self) -> Option<&Arc<Provider>> {
         match &self.origin {
-            Origin::BuiltIn(_) => None,
-            Origin::Provided(provided) => Some(&provided.provider),
+            ToolOrigin::BuiltIn(_) => None,
+            ToolOrigin::Provided(provided) => Some(&provided.provider),
         }
     }
 
-    /// Its name and aliases.
+    /// Returns the tool's name and aliases.
     pub(super) fn names(&self) -> impl Iterator<Item = &ToolName> {
         std::iter::once(&self.spec.name).chain(&self.spec.aliases)
     }

@@ -1,11 +1,12 @@
-//! `tool_search`: finds tools by name, alias, hint and description. Broker, pure.
+//! `tool_search`: finds tools by name, alias, hint and description. Runs in the broker. Pure: no
+//! I/O.
 
 use super::{
     describe::{Description, Traits},
     schema,
     tool::Tool,
 };
-use crate::task::{Errand, Parsed, Task, invalid};
+use crate::base::task::{ParsedArguments, SessionTask, Task, invalid};
 use palisade_protocol::{
     AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
 };
@@ -13,23 +14,24 @@ use std::sync::Arc;
 
 /// The longest query, in bytes.
 const QUERY: usize = 1024;
-/// How many words of it count.
+/// The number of words of a query that are used.
 const WORDS: usize = 16;
-/// How many tools are found if the call does not say, and at most.
+/// The default and the largest number of tools in a result.
 const FOUND: (u64, u64) = (10, 100);
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "tool_search",
     aliases: &["ToolSearch"],
     text: "Finds tools by the words of a query in their names, aliases, hints and descriptions, \
-           the best first, with what each takes. Only tools that this session may use are found.",
+           the best first, with the arguments of each. Only tools that this session may use are \
+           found.",
     traits: Traits::ReadOnly,
     class: PermissionClass::Readonly,
     operation: AuditOperation::Read,
     search: "find discover tools capabilities help",
 };
 
-pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<ParsedArguments, WireError> {
     let wire::ToolSearch { query, limit } = schema::parse(tool, call)?;
     if query.trim().is_empty() || query.len() > QUERY {
         let why = format!("it has {} bytes, not from 1 to {QUERY}", query.len());
@@ -41,10 +43,10 @@ pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
         return Err(invalid("limit", &why, "leave it out"));
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    Ok(Task::Errand(Errand::ToolSearch { query, limit }).into())
+    Ok(Task::Errand(SessionTask::ToolSearch { query, limit }).into())
 }
 
-/// The tools that a query finds, the best first; equal ones by name.
+/// Returns the tools that a query finds, best first; equal ones by name.
 pub(crate) fn search(tools: Vec<Arc<Tool>>, query: &str) -> Vec<Arc<Tool>> {
     let query = query.to_lowercase();
     let words: Vec<&str> = query.split_whitespace().take(WORDS).collect();
@@ -57,7 +59,7 @@ pub(crate) fn search(tools: Vec<Arc<Tool>>, query: &str) -> Vec<Arc<Tool>> {
     found.into_iter().map(|(_, tool)| tool).collect()
 }
 
-/// How well a word fits a tool: its name counts most, its description least.
+/// Returns how well a word matches a tool: its name counts most, its description least.
 fn score(spec: &ToolSpec, word: &str) -> usize {
     let names = || std::iter::once(&spec.name).chain(&spec.aliases);
     let is = |name: &palisade_protocol::ToolName| name.as_str().eq_ignore_ascii_case(word);

@@ -1,10 +1,10 @@
-//! `write_file`: a file written whole, added to, or made. Broker, pure.
+//! `write_file`: overwrites, appends to or creates a file. Runs in the broker. Pure: no I/O.
 
 use super::{
     describe::{Description, Traits},
     schema,
 };
-use crate::task::{ChangeTask, Content, Parsed, Task, invalid, path};
+use crate::base::task::{ChangeTask, Content, ParsedArguments, Task, invalid, path};
 use palisade_plan::change::WriteMode;
 use palisade_protocol::{
     AuditOperation, Call, PermissionClass, ToolSpec, WireError, arguments as wire,
@@ -13,16 +13,16 @@ use palisade_protocol::{
 pub(super) const DESCRIPTION: Description = Description {
     name: "write_file",
     aliases: &["Write"],
-    text: "Writes a file whole: the old contents stay until the new ones are in place. Makes \
-           missing parent directories and keeps the mode. mode chooses overwrite, append or \
-           create (which refuses if there is something). What it replaces can be had back with undo.",
+    text: "Writes a whole file: the old contents stay until the new ones are in place. Creates \
+           missing parent directories and keeps the file's mode. mode selects overwrite, append or \
+           create (which fails if the path exists). undo restores what it replaces.",
     traits: Traits::Mutating,
     class: PermissionClass::File,
     operation: AuditOperation::Write,
     search: "save create overwrite append file contents",
 };
 
-pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
+pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<ParsedArguments, WireError> {
     let arguments: wire::WriteFile = schema::parse(tool, call)?;
     let content = match (arguments.content, call.options.attach) {
         (Some(text), false) => Content::Inline(text),
@@ -36,7 +36,7 @@ pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<Parsed, WireError> {
         }
         (None, false) => {
             let hint = "give the text, or announce it with options.attach and send it as input";
-            return Err(invalid("content", "there is none", hint));
+            return Err(invalid("content", "it is missing", hint));
         }
     };
     let mode = match arguments.mode {

@@ -1,7 +1,7 @@
-//! What was found of hidden names, in a file in memory: for the process that hides them from a
-//! program, and for the next session in the same workspace. Room: the cell.
+//! Stores the hidden names of a scan in a memory file. It is read by the process that hides them
+//! from a program, and by the next session in the same workspace. Runs in the cell.
 
-use super::{Node, Scan, Stamp};
+use super::{Scan, ScannedDirectory, Stamp};
 use crate::kernel;
 use palisade_plan::{
     codec::{self, CodecError, MAX_MESSAGE},
@@ -20,12 +20,12 @@ fn other(error: CodecError) -> io::Error {
     io::Error::other(error)
 }
 
-/// The hidden names, to hand on.
+/// Writes the hidden names to a memory file.
 pub(crate) fn found(scan: &Scan) -> io::Result<OwnedFd> {
     kernel::memory_file(c"hidden", &codec::encode(&scan.hits()).map_err(other)?)
 }
 
-/// The hidden names that were handed on.
+/// Reads the hidden names from a memory file that `found` wrote.
 pub(crate) fn known(file: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
     codec::decode(&contents(file)?).map_err(other)
 }
@@ -41,7 +41,8 @@ fn contents(file: &OwnedFd) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// All that is known, for a later session. Too much to be kept is an error, and no harm.
+/// Writes the whole scan to a memory file for a later session. A scan too large for that is an
+/// error; the later session then scans afresh.
 pub(crate) fn keep(scan: &Scan, names: &Names) -> io::Result<OwnedFd> {
     let mut directories = Vec::new();
     let mut waiting = vec![(0_u32, &scan.root)];
@@ -57,27 +58,28 @@ pub(crate) fn keep(scan: &Scan, names: &Names) -> io::Result<OwnedFd> {
 }
 
 impl Scan {
-    /// What an earlier session kept, if it is of use. All of it is looked at again.
+    /// Reads the scan of an earlier session, or `None` if it is damaged or made for other names.
+    /// The next refresh checks every directory again.
     pub(crate) fn restore(file: &OwnedFd, names: &Names) -> Option<Self> {
         let kept: Kept = codec::decode(&contents(file).ok()?).ok()?;
         if kept.names != *names {
             return None;
         }
-        let mut open: Vec<Node> = Vec::new();
+        let mut open: Vec<ScannedDirectory> = Vec::new();
         for one in kept.directories {
             let depth = usize::try_from(one.depth).ok()?;
             close(&mut open, depth)?;
             let stamp = Stamp { ino: one.ino, mtime: one.mtime, ctime: one.ctime };
             let (name, settled, hits) = (one.name, one.settled, one.hits);
-            open.push(Node { name, stamp, settled, below: Vec::new(), hits });
+            open.push(ScannedDirectory { name, stamp, settled, below: Vec::new(), hits });
         }
         close(&mut open, 1)?;
         open.pop().map(|root| Self { root, ..Self::default() })
     }
 }
 
-/// Puts directories that are complete into those above them, until so many are open.
-fn close(open: &mut Vec<Node>, depth: usize) -> Option<()> {
+/// Moves complete directories into their parents until `depth` directories are open.
+fn close(open: &mut Vec<ScannedDirectory>, depth: usize) -> Option<()> {
     while open.len() > depth {
         let done = open.pop()?;
         open.last_mut()?.below.push(done);

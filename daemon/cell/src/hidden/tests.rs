@@ -46,7 +46,7 @@ fn only_what_changed_is_read_again_and_kept_for_the_next() {
     fs::write(dir.path().join("c/new.pem"), "x").unwrap();
     assert_eq!(scan.refresh(&view).unwrap().read, 1);
     assert_eq!(hits(&scan), [".env", "a/.ssh", "a/b/x.pem", "c/new.pem"]);
-    // Just changed: the next change might have the same time.
+    // Just changed: another change could leave the same time, so it is read again.
     assert_eq!(scan.refresh(&view).unwrap().read, 1);
     fs::rename(dir.path().join("a"), dir.path().join("moved")).unwrap();
     scan.refresh(&view).unwrap();

@@ -1,8 +1,8 @@
-//! Makes directories of a layer that are like those of the workspace that they lie over: what is seen,
-//! and asked for its owner and mode, is theirs. None is the session's own that is not so below.
-//! Room: the cell, while it has privilege.
+//! Makes directories of a layer that look like those of the workspace below them: same owner, same
+//! mode. The session owns none of them unless it owns the directory below. Runs in the cell, while
+//! it has privilege.
 
-use crate::{borrowed::Borrowed, failure::StepFailure};
+use crate::{borrowed::BorrowedIdentity, failure::StepFailure};
 use palisade_plan::{Identity, MountRights};
 use rustix::{
     fs::{
@@ -13,38 +13,38 @@ use rustix::{
 };
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-/// Access control lists: of the directory, and of what is made in it.
+/// The access control lists of a directory, and the default ones for files made in it.
 const LISTS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
 
-/// The longest access control list: what an attribute may have.
+/// The maximum size of an access control list: the kernel's limit for an attribute.
 const LONGEST: usize = 65_536;
 
-/// While it is filled a directory is open for every identity that something is made as. Nobody else
-/// reaches the layer.
+/// The mode of a directory while it is filled: open to every identity under which something is
+/// made. Nobody else can reach the layer.
 const OPEN: u32 = 0o777;
 
-/// What a directory is to look like.
+/// The owner, mode, time and access control lists that a directory is to have.
 #[derive(Debug, Clone)]
-pub(crate) struct Likeness {
+pub(crate) struct DirectoryAttributes {
     pub(crate) owner: Identity,
     mode: u32,
     modified: Timespec,
     lists: Vec<(&'static str, Vec<u8>)>,
 }
 
-/// Makes directories, as whoever is to own them.
-pub(crate) struct Maker {
+/// Makes directories under the identity of their future owner.
+pub(crate) struct DirectoryMaker {
     rights: MountRights,
     session: Identity,
-    now: Option<(Identity, Borrowed)>,
+    now: Option<(Identity, BorrowedIdentity)>,
 }
 
-impl Maker {
+impl DirectoryMaker {
     pub(crate) fn new(rights: MountRights, session: Identity) -> Self {
         Self { rights, session, now: None }
     }
 
-    /// From here on what is done is done as this user, where other users can be taken on.
+    /// Switches to this user, if this process can take on other users' identities.
     pub(crate) fn become_owner(&mut self, owner: Identity) -> Result<(), StepFailure> {
         if self.rights == MountRights::Own
             || self.now.as_ref().is_some_and(|(now, _)| *now == owner)
@@ -52,26 +52,27 @@ impl Maker {
             return Ok(());
         }
         self.give_back()?;
-        self.now = Some((owner, Borrowed::take(owner)?));
+        self.now = Some((owner, BorrowedIdentity::take(owner)?));
         Ok(())
     }
 
-    /// The same as the session's user.
+    /// Switches to the session's user.
     pub(crate) fn become_session(&mut self) -> Result<(), StepFailure> {
         self.become_owner(self.session)
     }
 
-    /// As this process again.
+    /// Switches back to this process's own identity.
     pub(crate) fn give_back(&mut self) -> Result<(), StepFailure> {
         self.now.take().map_or(Ok(()), |(_, borrowed)| borrowed.give_back())
     }
 
-    /// Looks at a directory of the workspace, as the session: none if that can not be, or it is none.
+    /// Reads the attributes of a directory of the workspace, as the session. `None` if the session
+    /// can not reach it, or it is no directory.
     pub(crate) fn look(
         &mut self,
         workspace: &OwnedFd,
         path: &[u8],
-    ) -> Result<Option<Likeness>, StepFailure> {
+    ) -> Result<Option<DirectoryAttributes>, StepFailure> {
         self.become_session()?;
         match look(workspace, path, self.rights) {
             Ok(likeness) => Ok(Some(likeness)),
@@ -82,13 +83,13 @@ impl Maker {
         }
     }
 
-    /// Makes a directory for the owner of what it is like; without a likeness it is closed to everybody
-    /// who is not privileged.
+    /// Makes a directory that belongs to the owner in `likeness`. Without one, only a privileged
+    /// process can enter it once it is finished.
     pub(crate) fn make(
         &mut self,
         above: &OwnedFd,
         path: &[u8],
-        likeness: Option<&Likeness>,
+        likeness: Option<&DirectoryAttributes>,
     ) -> Result<(), StepFailure> {
         let fail = || StepFailure::kernel::<Errno>("make a directory of the layer");
         match likeness {
@@ -100,12 +101,12 @@ impl Maker {
             .map_err(fail())
     }
 
-    /// Gives a directory that was made, and filled, its mode, lists and time.
+    /// Sets the final mode, lists and time of a directory, once it has been filled.
     pub(crate) fn finish(
         &mut self,
         above: &OwnedFd,
         path: &[u8],
-        likeness: Option<&Likeness>,
+        likeness: Option<&DirectoryAttributes>,
     ) -> Result<(), StepFailure> {
         let fail = || StepFailure::kernel::<Errno>("finish a directory of the layer");
         let Some(likeness) = likeness else {
@@ -119,7 +120,8 @@ impl Maker {
         rustix::fs::fchmod(&made, Mode::from_raw_mode(likeness.mode)).map_err(fail())?;
         for (name, value) in &likeness.lists {
             match rustix::fs::fsetxattr(&made, *name, value, XattrFlags::empty()) {
-                // Of an ordinary user's own directories a list says nothing to that user.
+                // An ordinary user owns all its directories here, and a list does not limit their
+                // owner.
                 Err(Errno::INVAL | Errno::OPNOTSUPP) if self.rights == MountRights::Own => {}
                 done => done.map_err(StepFailure::kernel("access control list of the layer"))?,
             }
@@ -130,7 +132,7 @@ impl Maker {
         self.check(&made, likeness)
     }
 
-    fn check(&self, made: &OwnedFd, likeness: &Likeness) -> Result<(), StepFailure> {
+    fn check(&self, made: &OwnedFd, likeness: &DirectoryAttributes) -> Result<(), StepFailure> {
         let stat = rustix::fs::fstat(made).map_err(StepFailure::kernel("look at the layer"))?;
         let same = match self.rights {
             MountRights::Own => true,
@@ -141,14 +143,19 @@ impl Maker {
         match same && stat.st_mode & 0o7777 == likeness.mode {
             true => Ok(()),
             false => Err(StepFailure::NotInForce(
-                "a directory of the workspace belongs to somebody whom its layer can not belong to"
+                "a directory of the workspace belongs to a user or group that its layer can not \
+                 have"
                     .into(),
             )),
         }
     }
 }
 
-fn look(workspace: &OwnedFd, path: &[u8], rights: MountRights) -> Result<Likeness, Errno> {
+fn look(
+    workspace: &OwnedFd,
+    path: &[u8],
+    rights: MountRights,
+) -> Result<DirectoryAttributes, Errno> {
     let here: &[u8] = if path.is_empty() { b"." } else { path };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
@@ -161,7 +168,7 @@ fn look(workspace: &OwnedFd, path: &[u8], rights: MountRights) -> Result<Likenes
         MountRights::Own => own_mode(&found, &stat)?,
     };
     let mut lists = Vec::new();
-    // In the place of another's directory the mode alone says what the session may.
+    // For a directory of another user, the mode alone expresses what the session may do.
     let listed = rights == MountRights::Session || stat.st_uid == geteuid().as_raw();
     for name in LISTS.into_iter().filter(|_| listed) {
         let mut value = vec![0; LONGEST];
@@ -174,20 +181,21 @@ fn look(workspace: &OwnedFd, path: &[u8], rights: MountRights) -> Result<Likenes
             Err(error) => return Err(error),
         }
     }
-    Ok(Likeness { owner, mode, modified, lists })
+    Ok(DirectoryAttributes { owner, mode, modified, lists })
 }
 
-/// Root's own directories can be written by root, so that what removes a layer is not in need of more
-/// than that. The session is somebody else, or could do it itself.
+/// Returns the mode, with write permission added for root on root's own directories. A process that
+/// later deletes the layer then needs no other right. A session can not gain from it: it is another
+/// user, or could change the mode itself.
 fn of_root(stat: &Stat) -> u32 {
     let mode = stat.st_mode & 0o7777;
     if stat.st_uid == 0 { mode | 0o200 } else { mode }
 }
 
-/// The mode of an ordinary user's directory in the place of another: that user owns it, whoever owns the
-/// other. What its owner may is then what that user may in the other one.
+/// Returns the mode for an ordinary user's copy of a directory that may belong to somebody else.
+/// The user owns the copy, so its owner bits are what that user may do in the original.
 fn own_mode(of: &OwnedFd, stat: &Stat) -> Result<u32, Errno> {
-    // A group that is not this one is not to be had for what is made below it either.
+    // No set-gid bit: files made below could not get a group that is not this user's.
     let mode = stat.st_mode & 0o1777;
     if stat.st_uid == geteuid().as_raw() {
         return Ok(mode);
@@ -205,7 +213,7 @@ fn own_mode(of: &OwnedFd, stat: &Stat) -> Result<u32, Errno> {
     Ok(mode & 0o1077 | own)
 }
 
-/// A name that leads to what was opened for reference only.
+/// Returns a path in `/proc` that leads to an `O_PATH` descriptor.
 fn name_of(of: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", of.as_raw_fd())
 }

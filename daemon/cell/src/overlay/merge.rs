@@ -1,6 +1,6 @@
-//! Mounts an overlay. With whose rights that is done decides what overlayfs may do for a program, for as
-//! long as the mount lives: it asks the program's rights of what it shows, and these of what is below.
-//! Room: the cell, while it has privilege.
+//! Mounts an overlay. The rights of the process that mounts it decide what overlayfs may do for a
+//! program as long as the mount exists. Overlayfs checks the program's rights on the merged view,
+//! and the mounter's rights on the layers below. Runs in the cell, while it has privilege.
 
 use super::{attach, look_at};
 use crate::{
@@ -19,30 +19,31 @@ use rustix::{
 };
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
-/// What is said where overlayfs refuses what it is to lie over.
+/// The hint in the error for layers that overlayfs refuses.
 const FIT: &str =
     "overlayfs (what is below it has to be a local file system such as ext4, xfs or btrfs)";
 
-/// Names of the directories of a layer.
+/// The names of the directories in a layer.
 pub(super) const UPPER: &str = "upper";
 pub(super) const WORK: &str = "work";
 pub(super) const MARKS: &str = "marks";
 
-/// What is laid over each other.
+/// The layers of an overlay.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parts<'a> {
-    /// At the bottom.
+pub(super) struct OverlayLayers<'a> {
+    /// The lowest layer.
     pub(super) lower: &'a OwnedFd,
-    /// A mount with the directories of the layer.
+    /// The mount with the directories of the upper layers.
     pub(super) layer: &'a OwnedFd,
-    /// Whether there are marks between.
+    /// Whether there is a layer of whiteouts between them.
     pub(super) marked: bool,
-    /// Where what is written is, if anything is to be.
+    /// The place where writes are stored; `None` for a read-only overlay.
     pub(super) writes: Option<Upper>,
 }
 
-/// Mounts it with the rights that this process has. Both parts must be mounted in its namespace.
-pub(super) fn here(parts: Parts<'_>) -> Result<OwnedFd, StepFailure> {
+/// Mounts the overlay with this process's rights. Both layers must be mounted in its mount
+/// namespace.
+pub(super) fn here(parts: OverlayLayers<'_>) -> Result<OwnedFd, StepFailure> {
     let marks = parts.marked.then(|| look_at(parts.layer, MARKS)).transpose()?;
     let lowers: Vec<_> = marks.iter().chain([parts.lower]).map(|fd| fd.as_fd()).collect();
     let writing = match parts.writes {
@@ -53,10 +54,10 @@ pub(super) fn here(parts: Parts<'_>) -> Result<OwnedFd, StepFailure> {
     merge(&lowers, writing)
 }
 
-/// Mounts it with the session's rights, by a child in a user namespace that has no other user; both
-/// parts come into a mount namespace of the child's own.
+/// Mounts the overlay with the session's rights: in a child, in a user namespace that has no other
+/// user. Both layers are attached in a mount namespace of the child's own.
 pub(super) fn apart(
-    parts: Parts<'_>,
+    parts: OverlayLayers<'_>,
     path: &Path,
     users: &OwnedFd,
     identity: Identity,
@@ -69,15 +70,16 @@ pub(super) fn apart(
     merged.unwrap_or_else(|| Err(StepFailure::NotInForce("the overlay was not mounted".into())))
 }
 
-/// What the child does.
+/// Mounts the overlay in the child, after it has entered the namespaces and taken on the session's
+/// identity.
 fn in_namespaces(
-    parts: Parts<'_>,
+    parts: OverlayLayers<'_>,
     path: &Path,
     users: &OwnedFd,
     identity: Identity,
 ) -> Result<OwnedFd, StepFailure> {
     let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
-    // The current directory is the one thing that a new mount namespace takes along.
+    // A new mount namespace keeps the current directory, and nothing else leads to the workspace.
     rustix::process::fchdir(parts.lower).map_err(StepFailure::kernel("enter the workspace"))?;
     setns(users, CloneFlags::CLONE_NEWUSER)
         .map_err(StepFailure::kernel("enter the user namespace"))?;
@@ -90,11 +92,11 @@ fn in_namespaces(
     attach(parts.layer, path)?;
     let layer = mounts::resolve_without_links(path.as_path())
         .map_err(StepFailure::kernel("open the layer"))?;
-    here(Parts { lower: &lower, layer: &layer, ..parts })
+    here(OverlayLayers { lower: &lower, layer: &layer, ..parts })
 }
 
-/// The overlay of directories, the first on top, not in place yet. Without one to write to and one to
-/// work in it is read-only.
+/// Makes the detached overlay of the layers, the first one on top. Without an upper and a work
+/// directory it is read-only.
 fn merge(
     lowers: &[BorrowedFd<'_>],
     writing: Option<(BorrowedFd<'_>, BorrowedFd<'_>, Upper)>,
@@ -112,11 +114,11 @@ fn merge(
         rustix::mount::fsconfig_set_string(context.as_fd(), *key, value.as_str())
             .map_err(StepFailure::kernel(format!("{key} of {FIT}")))?;
     }
-    // With these marks nothing is redirected, and no file is there in part only.
+    // With `userxattr` overlayfs makes no redirects and copies no file in part only.
     rustix::mount::fsconfig_set_flag(context.as_fd(), "userxattr")
         .map_err(fail("overlayfs userxattr"))?;
     if let Some((_, _, Upper::Disk)) = writing {
-        // What the layer has is worth nothing after a crash: nothing waits for the disk.
+        // The layer is worthless after a crash, so nothing needs to wait for the disk.
         rustix::mount::fsconfig_set_flag(context.as_fd(), "volatile")
             .map_err(fail("overlayfs volatile"))?;
     }

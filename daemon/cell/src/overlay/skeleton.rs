@@ -1,8 +1,9 @@
-//! The directories of a workspace whose group is not the session's, made ahead in the layer of an ordinary
-//! user's transaction. Overlayfs copies nothing of a group that its user namespace does not have, not even a
-//! directory in which something is made or removed. Room: the cell, while it has privilege.
+//! Makes, in the upper layer of an ordinary user's transaction, the workspace's directories whose
+//! group is not the session's. Overlayfs copies up nothing with a group that its user namespace
+//! does not map. That includes the directory in which a program makes or deletes a file. Runs in
+//! the cell, while it has privilege.
 
-use super::alike::Maker;
+use super::alike::DirectoryMaker;
 use crate::failure::StepFailure;
 use palisade_plan::Path;
 use rustix::{
@@ -11,14 +12,14 @@ use rustix::{
 };
 use std::os::fd::OwnedFd;
 
-/// The most directories that are made for one transaction.
+/// The maximum number of directories made for one transaction.
 const MOST: usize = 10_000;
 
 const BUFFER: usize = 32 * 1024;
 
-/// Makes them all.
+/// Makes the counterparts of all directories of the workspace.
 pub(super) fn make(
-    maker: &mut Maker,
+    maker: &mut DirectoryMaker,
     workspace: &Path,
     lower: &OwnedFd,
     upper: &OwnedFd,
@@ -40,11 +41,11 @@ pub(super) fn make(
             waiting.push(path);
         }
     }
-    // What is in a directory goes before it: its time is the last thing that it gets.
+    // Children are finished before their directory, so that its time is set last.
     made.iter().rev().try_for_each(|(path, likeness)| maker.finish(upper, path, Some(likeness)))
 }
 
-/// The directories in a directory, but those that can not be listed.
+/// Returns the subdirectories of a directory; none if it can not be listed.
 fn below(lower: &OwnedFd, directory: &[u8]) -> Result<Vec<Vec<u8>>, StepFailure> {
     let here: &[u8] = if directory.is_empty() { b"." } else { directory };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -1,13 +1,13 @@
-//! Tries once what an overlay can do here, on file systems of its own, in a mount namespace of its own.
-//! Room: the cell.
+//! Finds out what overlays can do on this host, on file systems and in a mount namespace of its
+//! own. Runs in the cell.
 
 use super::{
     attach, is_opaque, make,
-    merge::{self, MARKS, Parts, UPPER, WORK},
+    merge::{self, MARKS, OverlayLayers, UPPER, WORK},
     open, open_directory,
 };
 use crate::{
-    borrowed::Borrowed,
+    borrowed::BorrowedIdentity,
     failure::StepFailure,
     mapping,
     mounts::{self, NO_DEV, NO_SUID},
@@ -17,11 +17,11 @@ use palisade_plan::{Found, Identity, OverlayFacts, Path, Step, Upper};
 use rustix::fs::{AtFlags, FileType, Mode};
 use std::os::fd::OwnedFd;
 
-/// Where it is tried: every host has it, and nothing of it is needed any more.
+/// The mount point of the trial: every host has it, and this process does not need it any more.
 const PLACE: &str = "/usr";
 
-/// Tries all of it. The steps say as whom ([`Step::OverlayUsers`], where others can be taken on), and
-/// where on the disk.
+/// Tries every kind of overlay. The steps name the identity to use ([`Step::OverlayUsers`], where
+/// other identities can be taken on) and the directory on the disk.
 pub(crate) fn attempt(steps: Vec<Step>) -> OverlayFacts {
     let mut whom = None;
     let mut stored = None;
@@ -52,7 +52,7 @@ pub(crate) fn attempt(steps: Vec<Step>) -> OverlayFacts {
     OverlayFacts { read, write, memory }
 }
 
-/// A lower layer, where the workspace would be.
+/// Mounts a lower layer where the workspace would be.
 fn lower(whom: Option<Identity>) -> Result<OwnedFd, StepFailure> {
     let lower = in_memory()?;
     as_session(whom, || {
@@ -70,14 +70,14 @@ fn in_memory() -> Result<OwnedFd, StepFailure> {
         .map_err(StepFailure::kernel("mount tmpfs"))
 }
 
-/// A layer in which a name is marked as hidden.
+/// Makes a layer in which one name is marked as hidden.
 fn mark(layer: &OwnedFd) -> Result<(), StepFailure> {
     let marks = make(layer, MARKS)?;
     rustix::fs::mknodat(&marks, "hidden", FileType::CharacterDevice, Mode::empty(), 0)
         .map_err(StepFailure::kernel("mark what is hidden"))
 }
 
-/// Whether what is marked is not there, and the rest is.
+/// Checks that the marked name is missing, and that the others exist.
 fn check(merged: &OwnedFd) -> Result<(), StepFailure> {
     let look = |name| rustix::fs::statat(merged, name, AtFlags::SYMLINK_NOFOLLOW).map(drop);
     if look("hidden") != Err(rustix::io::Errno::NOENT) {
@@ -89,20 +89,20 @@ fn check(merged: &OwnedFd) -> Result<(), StepFailure> {
 fn reads(whom: Option<Identity>) -> Result<(), StepFailure> {
     let (lower, layer) = (lower(whom)?, in_memory()?);
     attach(&layer, &Path::from(PLACE))?;
-    let parts = Parts { lower: &lower, layer: &layer, marked: true, writes: None };
+    let parts = OverlayLayers { lower: &lower, layer: &layer, marked: true, writes: None };
     as_session(whom, || {
         mark(&layer)?;
         check(&merge::here(parts)?)
     })
 }
 
-/// Does something with the identity that a session would have, where that is another.
+/// Runs `act` with the identity that a session would have, if that is another one.
 fn as_session<T>(
     whom: Option<Identity>,
     act: impl FnOnce() -> Result<T, StepFailure>,
 ) -> Result<T, StepFailure> {
     let Some(identity) = whom else { return act() };
-    let borrowed = Borrowed::take(identity)?;
+    let borrowed = BorrowedIdentity::take(identity)?;
     let done = act();
     borrowed.give_back()?;
     done
@@ -116,7 +116,7 @@ fn writes(whom: Option<Identity>, layer: OwnedFd, kept: Upper) -> Result<(), Ste
         let upper = make(&layer, UPPER)?;
         keeps_marks(&upper, kept).map(|()| upper)
     })?;
-    let parts = Parts { lower: &lower, layer: &layer, marked: true, writes: Some(kept) };
+    let parts = OverlayLayers { lower: &lower, layer: &layer, marked: true, writes: Some(kept) };
     let place = Path::from(PLACE);
     let merged = match whom {
         Some(identity) => merge::apart(parts, &place, &mapping::of_user(identity)?, identity)?,
@@ -140,7 +140,7 @@ fn writes(whom: Option<Identity>, layer: OwnedFd, kept: Upper) -> Result<(), Ste
         .map_err(fail("look at what was under it"))
 }
 
-/// Removes a directory of the lower layer and makes another in its place.
+/// Deletes a directory of the lower layer and makes another in its place.
 fn replace(merged: &OwnedFd) -> Result<(), StepFailure> {
     let fail = |act: &'static str| StepFailure::kernel::<rustix::io::Errno>(act);
     let remove = |name| rustix::fs::unlinkat(merged, name, AtFlags::REMOVEDIR);
@@ -150,7 +150,8 @@ fn replace(merged: &OwnedFd) -> Result<(), StepFailure> {
         .map_err(fail("make a directory where one was removed"))
 }
 
-/// Without `user.` attributes overlayfs can not mark what it removed, and fails with no word of why.
+/// Checks for support of `user.` attributes. Without them overlayfs can not mark what was deleted,
+/// and fails without saying why.
 fn keeps_marks(upper: &OwnedFd, kept: Upper) -> Result<(), StepFailure> {
     let flags = rustix::fs::XattrFlags::empty();
     match (rustix::fs::fsetxattr(upper, "user.palisade", b"y", flags), kept) {

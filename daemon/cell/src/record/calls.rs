@@ -1,51 +1,51 @@
-//! Which system calls are noted, and where their paths are. Room: the cell.
+//! Lists the system calls that are recorded, and where their paths are. Runs in the cell.
 
 use palisade_plan::{Instruction, record::Right};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Where a call's path or address is.
+/// The place of a system call's path or address.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shape {
-    /// A path.
+    /// A path in an argument.
     Path {
-        right: How,
-        /// The argument with the directory that it starts from; none: the current one.
+        right: PathUse,
+        /// The argument with the directory that the path starts from; `None` for the current one.
         directory: Option<usize>,
         path: usize,
-        follow: Following,
+        follow: FollowRule,
     },
     /// An address in the second argument.
     Address { right: Right },
 }
 
-/// How a path is used.
+/// The use that a call makes of its path.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum How {
-    /// Always so.
+pub(super) enum PathUse {
+    /// Always with this right.
     Right(Right),
-    /// As the flags of `open` in this argument say.
+    /// By the `open` flags in this argument.
     Flags(usize),
-    /// The same, at this argument's address.
+    /// By the `open` flags in memory, at the address in this argument.
     FlagsAt(usize),
 }
 
-/// Whether a link at the end of a path is followed.
+/// The treatment of a symbolic link at the end of a path: followed or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
     Yes,
     No,
 }
 
-/// What says so.
+/// The rule by which a call follows a final symbolic link.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Following {
+pub(super) enum FollowRule {
     Always,
     Never,
-    /// Not if this argument has `AT_SYMLINK_NOFOLLOW`.
+    /// Followed unless this argument has `AT_SYMLINK_NOFOLLOW`.
     Unless(usize),
 }
 
-impl Following {
+impl FollowRule {
     pub(super) fn of(self, arguments: [u64; 6]) -> Follow {
         let nofollow = u64::from(libc::AT_SYMLINK_NOFOLLOW.unsigned_abs());
         match self {
@@ -59,7 +59,7 @@ impl Following {
     }
 }
 
-/// What the flags of `open` make of a path.
+/// Returns the right that a set of `open` flags stands for.
 pub(super) fn opened(flags: u64) -> Right {
     let has = |flag: i32| flags & u64::from(flag.unsigned_abs()) != 0;
     if has(libc::O_PATH) {
@@ -71,26 +71,27 @@ pub(super) fn opened(flags: u64) -> Right {
     }
 }
 
-const fn at(right: How, directory: usize, path: usize, follow: Following) -> Shape {
+const fn at(right: PathUse, directory: usize, path: usize, follow: FollowRule) -> Shape {
     Shape::Path { right, directory: Some(directory), path, follow }
 }
 
-const fn here(right: How, path: usize, follow: Following) -> Shape {
+const fn here(right: PathUse, path: usize, follow: FollowRule) -> Shape {
     Shape::Path { right, directory: None, path, follow }
 }
 
-const LOOK: How = How::Right(Right::Look);
-const READ: How = How::Right(Right::Read);
-const WRITE: How = How::Right(Right::Write);
-const EXECUTE: How = How::Right(Right::Execute);
+const LOOK: PathUse = PathUse::Right(Right::Look);
+const READ: PathUse = PathUse::Right(Right::Read);
+const WRITE: PathUse = PathUse::Right(Right::Write);
+const EXECUTE: PathUse = PathUse::Right(Right::Execute);
 
-use Following::{Always, Never, Unless};
+use FollowRule::{Always, Never, Unless};
 
-/// Calls that are noted whatever their arguments, and the three that are looked at closer.
+/// The recorded calls. All are recorded whatever their arguments, except the three that `program`
+/// examines further.
 const CALLS: &[(i64, &[Shape])] = &[
-    (libc::SYS_open, &[here(How::Flags(1), 0, Always)]),
-    (libc::SYS_openat, &[at(How::Flags(2), 0, 1, Always)]),
-    (libc::SYS_openat2, &[at(How::FlagsAt(2), 0, 1, Always)]),
+    (libc::SYS_open, &[here(PathUse::Flags(1), 0, Always)]),
+    (libc::SYS_openat, &[at(PathUse::Flags(2), 0, 1, Always)]),
+    (libc::SYS_openat2, &[at(PathUse::FlagsAt(2), 0, 1, Always)]),
     (libc::SYS_creat, &[here(WRITE, 0, Always)]),
     (libc::SYS_stat, &[here(LOOK, 0, Always)]),
     (libc::SYS_lstat, &[here(LOOK, 0, Never)]),
@@ -132,7 +133,7 @@ const CALLS: &[(i64, &[Shape])] = &[
     (libc::SYS_statx, &[at(LOOK, 0, 1, Unless(2))]),
 ];
 
-/// What a call is about.
+/// Returns where a call has its paths and addresses; empty for a call that is not recorded.
 pub(super) fn shapes(number: i32) -> &'static [Shape] {
     let found = CALLS.iter().find(|(known, _)| *known == i64::from(number));
     found.map_or(&[], |(_, shapes)| shapes)
@@ -149,9 +150,10 @@ const ARGUMENTS: u32 = 16;
 const X86_64: u32 = 0xc000_003e;
 const EMPTY_PATH: u32 = 0x1000;
 
-/// The filter that has the runner told. It refuses nothing: the other one does. `own` is where the
-/// environment of the runner's own execution lies, which waits for the child and can not be told;
-/// descriptors that are looked at by number are no paths.
+/// Builds the filter that notifies the runner. It denies nothing: the other filter does that. `own`
+/// is the address of the environment in the runner's own `execve`. That call must not notify,
+/// because the runner is waiting for the child. Calls on a descriptor by number have no path and do
+/// not notify either.
 pub(super) fn program(own: u64) -> Vec<Instruction> {
     let (low, high) = ((own & u64::from(u32::MAX)) as u32, (own >> 32) as u32);
     let special =
@@ -160,7 +162,7 @@ pub(super) fn program(own: u64) -> Vec<Instruction> {
     let load = |k| is(LOAD, k, 0, 0);
     let part = |argument: u32, half: u32| load(ARGUMENTS + 8 * argument + 4 * half);
     let number = |number: i64| number as u32;
-    // The last part is written first: jumps are counted to its two ends.
+    // The last part is built first, because jumps are counted to its two ends.
     let tail = vec![
         is(JUMP_EQUAL, number(libc::SYS_execve), 0, 4),
         part(2, 0),
@@ -181,7 +183,8 @@ pub(super) fn program(own: u64) -> Vec<Instruction> {
     let far = |places: usize| u8::try_from(places).unwrap_or(u8::MAX);
     let mut code = vec![
         load(ARCH),
-        // Another architecture's numbers mean something else; the other filter ends it.
+        // Another architecture's numbers mean something else. The other filter kills such a
+        // process.
         is(JUMP_EQUAL, X86_64, 0, far(1 + count + tail.len() - 2)),
         load(0),
     ];
@@ -193,7 +196,7 @@ pub(super) fn program(own: u64) -> Vec<Instruction> {
     code
 }
 
-/// An address of the kernel's form in words; none if it is of no family that reaches others.
+/// Formats a socket address; `None` if its family reaches no other process.
 pub(super) fn address(bytes: &[u8]) -> Option<String> {
     let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
     let port = || Some(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
@@ -223,7 +226,7 @@ pub(super) fn address(bytes: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// What the kernel would make of it.
+    /// Returns what the kernel would decide for this call.
     fn run(code: &[Instruction], number: u32, arguments: [u64; 6]) -> u32 {
         let field = |offset: u32| match offset {
             0 => number,

@@ -1,9 +1,10 @@
-//! What was noted so far: each thing once, bounded, links on the way by themselves. Room: the cell.
+//! The paths and addresses recorded so far: each once, bounded in number, with the links on the way
+//! recorded separately. Runs in the cell.
 
 use super::calls::Follow;
 use palisade_plan::{
     Path as Raw,
-    record::{Kind, MOST_BYTES, MOST_NOTED, Noted, Recorded, Right, Used},
+    record::{MOST_BYTES, MOST_NOTED, Noted, Recorded, Right, TargetKind, Used},
 };
 use rustix::{
     fs::{FileType, Mode, OFlags},
@@ -21,21 +22,22 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Where everything is the kernel's or the session's own, and named by the process that looks.
+/// Directories that are not recorded: what is in them belongs to the kernel or the session, and its
+/// names depend on the process.
 const PASSED_OVER: [&str; 3] = ["/proc", "/dev", "/sys"];
 
-/// How many links one path may have, as for the kernel.
+/// The maximum number of links in one path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// How often a script's interpreter may itself be one.
+/// The maximum number of interpreters in a row, each of which may be a script.
 const MOST_INTERPRETERS: usize = 4;
 
-/// What was noted.
+/// The paths and addresses recorded so far.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     own: Vec<PathBuf>,
     bound: Vec<PathBuf>,
-    /// Paths as they were given, so that one is looked at once.
+    /// Paths as the programs gave them, so that each is examined once.
     seen: HashSet<(Right, PathBuf)>,
     noted: BTreeSet<Noted>,
     bytes: usize,
@@ -54,7 +56,7 @@ impl Notes {
         Recorded { noted: self.noted.into_iter().collect(), lost: self.lost, used }
     }
 
-    /// A path was used.
+    /// Records the use of a path.
     pub(super) fn used(&mut self, right: Right, path: &Path, follow: Follow) {
         if right == Right::Execute {
             self.processes = self.processes.max(processes());
@@ -62,21 +64,21 @@ impl Notes {
         if !self.is_new(right, path) {
             return;
         }
-        if let Some((found, Kind::File)) = self.walk(right, path, follow)
+        if let Some((found, TargetKind::File)) = self.walk(right, path, follow)
             && right == Right::Execute
         {
             self.interpreters(&found);
         }
     }
 
-    /// A program was executed.
+    /// Records the execution of a program.
     pub(super) fn executed(&mut self, path: &Path) {
         self.used(Right::Execute, path, Follow::Yes);
     }
 
-    /// An address was used.
+    /// Records the use of an address.
     pub(super) fn addressed(&mut self, right: Right, address: String) {
-        self.add(right, Path::new(&address), Kind::Address);
+        self.add(right, Path::new(&address), TargetKind::Address);
     }
 
     fn is_new(&mut self, right: Right, path: &Path) -> bool {
@@ -91,7 +93,7 @@ impl Notes {
         self.seen.insert(key)
     }
 
-    fn add(&mut self, right: Right, path: &Path, kind: Kind) {
+    fn add(&mut self, right: Right, path: &Path, kind: TargetKind) {
         let note = Noted { right, path: path.into(), kind };
         if self.noted.contains(&note) {
             return;
@@ -105,21 +107,21 @@ impl Notes {
         self.noted.insert(note);
     }
 
-    /// Goes to where a path leads, noting each link on the way, and notes what is there.
-    fn walk(&mut self, right: Right, path: &Path, follow: Follow) -> Option<(PathBuf, Kind)> {
+    /// Follows a path to its end. Records each link on the way, and the file at the end.
+    fn walk(&mut self, right: Right, path: &Path, follow: Follow) -> Option<(PathBuf, TargetKind)> {
         let mut ahead: VecDeque<OsString> = parts(path);
-        let (mut at, mut kind, mut links) = (PathBuf::from("/"), Kind::Directory, 0);
+        let (mut at, mut kind, mut links) = (PathBuf::from("/"), TargetKind::Directory, 0);
         loop {
             if let Some(own) = self.own_of(&at, &ahead) {
                 let whole: PathBuf = std::iter::once(at.as_os_str())
                     .chain(ahead.iter().map(OsString::as_os_str))
                     .collect();
                 if !self.leads_out(&own, &whole, follow) {
-                    self.add(right, &own, Kind::Directory);
-                    return (right == Right::Execute).then_some((whole, Kind::File));
+                    self.add(right, &own, TargetKind::Directory);
+                    return (right == Right::Execute).then_some((whole, TargetKind::File));
                 }
-                // Nothing but a link of it is used.
-                self.add(Right::Look, &own, Kind::Directory);
+                // Only a link of this directory is used.
+                self.add(Right::Look, &own, TargetKind::Directory);
             }
             let Some(part) = ahead.pop_front() else { break };
             if part == ".." {
@@ -131,8 +133,8 @@ impl Notes {
                 return None;
             }
             kind = look(&next);
-            if kind == Kind::Link && (!ahead.is_empty() || follow == Follow::Yes) {
-                self.add(Right::Look, &next, Kind::Link);
+            if kind == TargetKind::Link && (!ahead.is_empty() || follow == Follow::Yes) {
+                self.add(Right::Look, &next, TargetKind::Link);
                 links += 1;
                 let target = std::fs::read_link(&next).unwrap_or_default();
                 if links > MOST_LINKS || target.as_os_str().is_empty() {
@@ -144,11 +146,11 @@ impl Notes {
                 for part in parts(&target).into_iter().rev() {
                     ahead.push_front(part);
                 }
-                kind = Kind::Directory;
+                kind = TargetKind::Directory;
                 continue;
             }
             at = next;
-            if kind == Kind::Missing {
+            if kind == TargetKind::Missing {
                 at.extend(ahead.drain(..));
                 break;
             }
@@ -157,12 +159,13 @@ impl Notes {
         Some((at, kind))
     }
 
-    /// Whether one of the session's own directories is at a path, or below it.
+    /// Whether one of the session's own directories is above, at or below a path.
     fn is_own(&self, path: &Path) -> bool {
         self.own.iter().any(|own| own.starts_with(path) || path.starts_with(own))
     }
 
-    /// The innermost of the session's own directories that the way leads into, once it is there.
+    /// Returns the innermost of the session's own directories that the path leads into, once `at`
+    /// is inside it.
     fn own_of(&self, at: &Path, ahead: &VecDeque<OsString>) -> Option<PathBuf> {
         let mut whole = at.to_owned();
         whole.extend(ahead);
@@ -173,7 +176,7 @@ impl Notes {
         (at.starts_with(own) && !bound).then(|| own.clone())
     }
 
-    /// Whether a path into one of the session's own directories leads out of it, by a link.
+    /// Whether a path into one of the session's own directories leads out of it through a link.
     fn leads_out(&self, own: &Path, path: &Path, follow: Follow) -> bool {
         let last = match follow {
             Follow::Yes => OFlags::empty(),
@@ -182,7 +185,7 @@ impl Notes {
         let open = |path: &Path, flags: OFlags| {
             rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC | flags, Mode::empty()).ok()
         };
-        // What is yet to be made is where its directory is.
+        // A file that does not exist yet counts as being where its directory is.
         let above = || path.parent().and_then(|above| open(above, OFlags::empty()));
         let Some(there) = open(path, last).or_else(above) else { return false };
         let shown = format!("/proc/self/fd/{}", there.as_raw_fd());
@@ -190,7 +193,8 @@ impl Notes {
         real.is_absolute() && self.own_of(&real, &VecDeque::new()).as_deref() != Some(own)
     }
 
-    /// What the kernel itself runs to run a program: a script's interpreter, the dynamic loader.
+    /// Records what the kernel runs besides the program itself: a script's interpreter, the dynamic
+    /// loader.
     fn interpreters(&mut self, program: &Path) {
         let mut program = program.to_owned();
         for _ in 0..MOST_INTERPRETERS {
@@ -199,7 +203,7 @@ impl Notes {
                 return;
             }
             match self.walk(Right::Execute, &next, Follow::Yes) {
-                Some((found, Kind::File)) => program = found,
+                Some((found, TargetKind::File)) => program = found,
                 Some(_) | None => return,
             }
         }
@@ -216,24 +220,24 @@ fn parts(path: &Path) -> VecDeque<OsString> {
         .collect()
 }
 
-fn look(path: &Path) -> Kind {
+fn look(path: &Path) -> TargetKind {
     match rustix::fs::lstat(path) {
         Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Link,
+            FileType::Directory => TargetKind::Directory,
+            FileType::Symlink => TargetKind::Link,
             FileType::RegularFile
             | FileType::Fifo
             | FileType::Socket
             | FileType::CharacterDevice
             | FileType::BlockDevice
-            | FileType::Unknown => Kind::File,
+            | FileType::Unknown => TargetKind::File,
         },
-        Err(Errno::NOENT | Errno::NOTDIR) => Kind::Missing,
-        Err(_) => Kind::File,
+        Err(Errno::NOENT | Errno::NOTDIR) => TargetKind::Missing,
+        Err(_) => TargetKind::File,
     }
 }
 
-/// What runs a program that the kernel can not run alone.
+/// Returns the interpreter of a script, or the dynamic loader of an ELF program.
 fn interpreter(program: &Path) -> Option<PathBuf> {
     let file = File::open(program).ok()?;
     let mut head = Vec::with_capacity(256);
@@ -268,7 +272,7 @@ fn interpreter(program: &Path) -> Option<PathBuf> {
     None
 }
 
-/// How many processes there are now, this one not counted.
+/// Returns how many processes there are now, without this one.
 fn processes() -> u64 {
     let Ok(entries) = std::fs::read_dir("/proc") else { return 0 };
     let is_process = |name: &[u8]| name.iter().all(u8::is_ascii_digit);
@@ -280,7 +284,7 @@ fn processes() -> u64 {
 mod tests {
     use super::*;
 
-    fn noted(notes: Notes) -> Vec<(Right, String, Kind)> {
+    fn noted(notes: Notes) -> Vec<(Right, String, TargetKind)> {
         let show = |note: Noted| (note.right, note.path.as_path().display().to_string(), note.kind);
         notes.finish().noted.into_iter().map(show).collect()
     }
@@ -303,10 +307,10 @@ mod tests {
         assert_eq!(
             noted(notes),
             [
-                (Right::Look, name("link"), Kind::Link),
-                (Right::Look, name("real/none/x"), Kind::Missing),
-                (Right::Look, name("real/sub/other"), Kind::Link),
-                (Right::Read, name("real/sub/file"), Kind::File),
+                (Right::Look, name("link"), TargetKind::Link),
+                (Right::Look, name("real/none/x"), TargetKind::Missing),
+                (Right::Look, name("real/sub/other"), TargetKind::Link),
+                (Right::Read, name("real/sub/file"), TargetKind::File),
             ]
         );
         let mut notes = Notes::new(&[Raw::from(top.join("real"))], &[]);
@@ -314,11 +318,11 @@ mod tests {
         assert_eq!(
             noted(notes),
             [
-                (Right::Look, name("link"), Kind::Link),
-                (Right::Write, name("real"), Kind::Directory),
+                (Right::Look, name("link"), TargetKind::Link),
+                (Right::Write, name("real"), TargetKind::Directory),
             ]
         );
-        // A workspace in a directory that is private otherwise.
+        // A workspace inside a directory that is otherwise private.
         let mut notes = Notes::new(
             &[Raw::from(&top), Raw::from(top.join("real"))],
             &[Raw::from(top.join("link"))],
@@ -329,9 +333,9 @@ mod tests {
         assert_eq!(
             noted(notes),
             [
-                (Right::Look, name("link"), Kind::Link),
-                (Right::Write, name("").trim_end_matches('/').to_owned(), Kind::Directory),
-                (Right::Write, name("real"), Kind::Directory),
+                (Right::Look, name("link"), TargetKind::Link),
+                (Right::Write, name("").trim_end_matches('/').to_owned(), TargetKind::Directory),
+                (Right::Write, name("real"), TargetKind::Directory),
             ]
         );
     }
@@ -354,8 +358,8 @@ mod tests {
         assert_eq!(
             noted(notes),
             [
-                (Right::Look, name("own"), Kind::Directory),
-                (Right::Read, name("own"), Kind::Directory),
+                (Right::Look, name("own"), TargetKind::Directory),
+                (Right::Read, name("own"), TargetKind::Directory),
             ]
         );
         let mut notes = own();
@@ -364,10 +368,10 @@ mod tests {
         assert_eq!(
             noted(notes),
             [
-                (Right::Look, name("own"), Kind::Directory),
-                (Right::Look, name("own/away"), Kind::Link),
-                (Right::Read, name("out/file"), Kind::File),
-                (Right::Write, name("out/new"), Kind::Missing),
+                (Right::Look, name("own"), TargetKind::Directory),
+                (Right::Look, name("own/away"), TargetKind::Link),
+                (Right::Read, name("out/file"), TargetKind::File),
+                (Right::Write, name("out/new"), TargetKind::Missing),
             ]
         );
         std::fs::write(top.join("own/script"), "#!/bin/sh\n").unwrap();
@@ -376,7 +380,7 @@ mod tests {
         let executed: Vec<_> =
             noted(notes).into_iter().filter(|(right, ..)| *right == Right::Execute).collect();
         assert_eq!(executed.len(), 3, "the directory, the shell, its loader: {executed:?}");
-        assert!(executed.contains(&(Right::Execute, name("own"), Kind::Directory)));
+        assert!(executed.contains(&(Right::Execute, name("own"), TargetKind::Directory)));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Which entries of a tree a call means: by glob, by a dot in front, by the tree's own rules.
-//! Room: the cell.
+//! Chooses the entries of a tree that a call means: by glob, by a leading dot, by the tree's own
+//! ignore rules. Runs in the cell.
 
 use super::{
     failure,
@@ -18,14 +18,14 @@ use std::{
     sync::Arc,
 };
 
-/// The longest glob.
+/// The maximum length of a glob.
 const LONGEST: usize = 4096;
 
-/// A choice, ready to be asked.
+/// A choice in compiled form.
 #[derive(Debug)]
 pub(super) struct Chooser<'v> {
     view: &'v View,
-    /// Where the walk begins, as the kernel names it.
+    /// The real path of the directory where the walk begins.
     top: Vec<u8>,
     glob: Option<Glob>,
     hidden: bool,
@@ -40,7 +40,7 @@ struct Glob {
 }
 
 impl<'v> Chooser<'v> {
-    /// Reads the glob.
+    /// Compiles the choice.
     pub(super) fn new(choice: &Choice, view: &'v View) -> Result<Self, FileError> {
         let glob = choice.glob.as_deref().map(compile).transpose()?;
         let (hidden, ignored) = (choice.hidden, choice.ignored);
@@ -48,7 +48,7 @@ impl<'v> Chooser<'v> {
         Ok(Self { view, top, glob, hidden, ignored, allowance })
     }
 
-    /// Takes note of where the walk begins, as the kernel names it.
+    /// Sets the real path of the directory where the walk begins.
     pub(super) fn begin(&mut self, real: &[u8]) {
         self.top = real.to_vec();
         if self.top.last() != Some(&b'/') {
@@ -56,7 +56,7 @@ impl<'v> Chooser<'v> {
         }
     }
 
-    /// The rules that hold where the walk begins.
+    /// Returns the ignore rules that apply where the walk begins.
     pub(super) fn scope(&self) -> Scope {
         if self.ignored {
             return Scope::default();
@@ -65,8 +65,8 @@ impl<'v> Chooser<'v> {
         Scope::of(real.unwrap_or(&self.top), &self.view.workspace, &self.allowance)
     }
 
-    /// Whether nothing of that name exists for the session. `path` is below where the walk began,
-    /// and what is above it is not hidden.
+    /// Whether an entry is hidden from the session. `path` is relative to the start of the walk,
+    /// and no directory above it is hidden.
     pub(super) fn hides(&self, path: &[u8], kind: EntryKind) -> bool {
         let hidden = &self.view.veil.hidden;
         if hidden.is_empty() {
@@ -80,7 +80,7 @@ impl<'v> Chooser<'v> {
         self.view.below(&whole).is_some_and(|path| hidden.names(path, kind).is_some())
     }
 
-    /// The rules that hold in a directory on the way down.
+    /// Returns the ignore rules that apply in a directory on the way down.
     pub(super) fn rules(
         &self,
         above: Option<&Arc<Rules>>,
@@ -94,7 +94,8 @@ impl<'v> Chooser<'v> {
         Rules::within(above, dir, sources, start, &self.allowance)
     }
 
-    /// Whether a walk looks at an entry at all. `path` is what the rules are about.
+    /// Whether a walk visits an entry at all. `path` is relative to the directory that the rules
+    /// apply to.
     pub(super) fn enters(&self, rules: Option<&Arc<Rules>>, path: &[u8], kind: Kind) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         name != b".git"
@@ -102,7 +103,7 @@ impl<'v> Chooser<'v> {
             && !Rules::leave_out(rules, path, kind)
     }
 
-    /// Whether the glob takes a path below where the walk began.
+    /// Whether the glob matches a path relative to the start of the walk.
     pub(super) fn takes(&self, path: &[u8]) -> bool {
         let matches = |glob: &Glob| glob.set.is_match(OsStr::from_bytes(path)) != glob.inverted;
         self.glob.as_ref().is_none_or(matches)

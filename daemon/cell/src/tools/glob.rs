@@ -1,11 +1,11 @@
-//! `glob` in the cell: files by their names, the newest first.
+//! The `glob` tool: finds files by name, the newest first. Runs in the cell.
 
 use super::{
     Stop, checked,
     choose::Chooser,
     failure, look, open, refused, shown,
-    walk::{Found, Tree, Visitor},
-    watch::Watch,
+    walk::{FileVisitor, FoundFile, TreeWalk},
+    watch::CallWatch,
 };
 use crate::{channel::Channel, view::View};
 use palisade_plan::{
@@ -19,24 +19,28 @@ use rustix::{
 };
 use std::{cmp::Reverse, collections::BinaryHeap, os::fd::OwnedFd};
 
-/// The most bytes of an answer: twice written out in full, it must fit into one result.
+/// The maximum size of a reply in bytes. Written out in full twice, it must fit into one result.
 const MOST_ANSWERED: usize = 1024 * 1024;
 
-/// What a file costs in an answer beside its path.
+/// The bytes that a file takes in a reply in addition to its path.
 const OVERHEAD: usize = 40;
 
-/// Looks for files.
+/// Finds files.
 pub(crate) fn glob(channel: &Channel, request: &Glob, view: &View) -> Result<FileReply, Stop> {
     let mut chooser = Chooser::new(&request.choice, view)?;
-    let watch = Watch::new(channel);
+    let watch = CallWatch::new(channel);
     let root = open_directory(&request.path)?;
     look::show(&root, &request.path, "search", view)?;
     let real = look::real(&root).unwrap_or_else(|| request.path.clone());
     chooser.begin(&real.0);
     let scope = chooser.scope();
-    let tree = Tree { root, scope, chooser: &chooser, watch: &watch };
-    let (visitors, missed) =
-        tree.walk(|| Newest { limit: request.limit, total: 0, held: 0, files: BinaryHeap::new() })?;
+    let tree = TreeWalk { root, scope, chooser: &chooser, watch: &watch };
+    let (visitors, missed) = tree.walk(|| NewestFiles {
+        limit: request.limit,
+        total: 0,
+        held: 0,
+        files: BinaryHeap::new(),
+    })?;
     let total = visitors.iter().map(|newest| newest.total).sum();
     let mut files: Vec<Age> = visitors.into_iter().flat_map(|newest| newest.files).collect();
     files.sort_unstable();
@@ -63,7 +67,7 @@ fn open_directory(path: &Path) -> Result<OwnedFd, FileError> {
     })
 }
 
-/// A file in the order of the answer: the newest is the smallest.
+/// A file in the order of the reply: the newest is the smallest.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Age {
     mtime: Reverse<(i64, u32)>,
@@ -78,16 +82,16 @@ impl Age {
 }
 
 /// The newest files that one thread found.
-struct Newest {
+struct NewestFiles {
     limit: u64,
     total: u64,
     held: usize,
     files: BinaryHeap<Age>,
 }
 
-impl Visitor for Newest {
-    fn visit(&mut self, found: &Found<'_>) -> Result<(), Stop> {
-        // It went meanwhile.
+impl FileVisitor for NewestFiles {
+    fn visit(&mut self, found: &FoundFile<'_>) -> Result<(), Stop> {
+        // It was deleted meanwhile.
         let Ok(stat) = rustix::fs::statat(found.dir, found.name, AtFlags::SYMLINK_NOFOLLOW) else {
             return Ok(());
         };

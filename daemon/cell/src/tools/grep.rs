@@ -1,13 +1,14 @@
-//! `grep` in the cell: lines of a tree's files by ripgrep's engine, with its memory bounded.
+//! The `grep` tool: searches the lines of a tree's files with ripgrep's engine, in bounded memory.
+//! Runs in the cell.
 
 use super::{
     Stop, checked,
     choose::Chooser,
     failure,
-    hits::{First, Gathering},
+    hits::{FirstFiles, MatchCollector},
     look, not_regular, open, open_with, refused,
-    walk::{Found, Tree, Visitor},
-    watch::Watch,
+    walk::{FileVisitor, FoundFile, TreeWalk},
+    watch::CallWatch,
 };
 use crate::{channel::Channel, view::View};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -27,42 +28,42 @@ use std::{
     sync::Arc,
 };
 
-/// The most bytes of a compiled pattern, and of what it remembers while it searches.
+/// The maximum size in bytes of a compiled pattern, and of its cache during a search.
 const PATTERN_BYTES: usize = 10 * 1024 * 1024;
 
-/// How deep a pattern may be nested: its compiler recurses.
+/// The maximum nesting depth of a pattern, because its compiler recurses.
 const NESTED: u32 = 64;
 
-/// The most bytes of a file that is read in one piece.
+/// The maximum size of a file that is read in one piece.
 const PIECE: u64 = 256 * 1024;
 
-/// The most bytes of a line, in a file that is not.
+/// The maximum length of a line in a larger file.
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
 
-/// The most bytes of a file in which a match may go over lines.
+/// The maximum size of a file in which a match may span lines.
 const MOST_MULTILINE: u64 = 16 * 1024 * 1024;
 
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// Looks for lines.
+/// Searches for lines.
 ///
 /// Links below a directory are not followed. Files that are not text, are larger than the request
-/// says, or can not be opened are counted; FIFOs, sockets and devices are never opened.
+/// allows, or can not be opened are counted. FIFOs, sockets and devices are never opened.
 pub(crate) fn grep(channel: &Channel, request: &Grep, view: &View) -> Result<FileReply, Stop> {
     let mut chooser = Chooser::new(&request.choice, view)?;
     let matcher = matcher(request)?;
-    let watch = Watch::new(channel);
+    let watch = CallWatch::new(channel);
     let path = &request.path;
     let root = open(CWD, checked(path)?, FLAGS).map_err(|e| refused("search", path, e))?;
     let stat = rustix::fs::fstat(&root).map_err(|e| refused("look at", path, e))?;
     look::show(&root, path, "search", view)?;
     let real = look::real(&root).unwrap_or_else(|| path.clone());
     chooser.begin(&real.0);
-    let search = || Search::new(request, &matcher, &watch);
+    let search = || GrepSearch::new(request, &matcher, &watch);
     let (searches, missed) = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => {
             let scope = chooser.scope();
-            Tree { root, scope, chooser: &chooser, watch: &watch }.walk(search)?
+            TreeWalk { root, scope, chooser: &chooser, watch: &watch }.walk(search)?
         }
         FileType::RegularFile => {
             let mut one = search();
@@ -88,7 +89,7 @@ pub(crate) fn grep(channel: &Channel, request: &Grep, view: &View) -> Result<Fil
         found.skipped.unreadable += search.skipped.unreadable;
         kept.push(search.first);
     }
-    found.files = First::new(request.wanted, request.limit).merge(kept);
+    found.files = FirstFiles::new(request.wanted, request.limit).merge(kept);
     Ok(FileReply::Grepped(Box::new(found)))
 }
 
@@ -113,21 +114,21 @@ fn matcher(request: &Grep) -> Result<RegexMatcher, FileError> {
 }
 
 /// One thread's search.
-struct Search<'a> {
+struct GrepSearch<'a> {
     request: &'a Grep,
     matcher: Arc<RegexMatcher>,
-    watch: &'a Watch<'a>,
+    watch: &'a CallWatch<'a>,
     searcher: Searcher,
     buffer: Vec<u8>,
-    first: First,
+    first: FirstFiles,
     files: u64,
     lines: u64,
     searched: u64,
     skipped: Skipped,
 }
 
-impl<'a> Search<'a> {
-    fn new(request: &'a Grep, matcher: &RegexMatcher, watch: &'a Watch<'a>) -> Self {
+impl<'a> GrepSearch<'a> {
+    fn new(request: &'a Grep, matcher: &RegexMatcher, watch: &'a CallWatch<'a>) -> Self {
         let (before, after) = match request.wanted {
             Wanted::Lines { before, after } => (before as usize, after as usize),
             Wanted::Files | Wanted::Counts => (0, 0),
@@ -142,12 +143,12 @@ impl<'a> Search<'a> {
             .build();
         Self {
             request,
-            // A copy of its own: threads that share one wait for each other.
+            // Each thread has its own copy, because threads that share one wait for each other.
             matcher: Arc::new(matcher.clone()),
             watch,
             searcher,
             buffer: Vec::new(),
-            first: First::new(request.wanted, request.limit),
+            first: FirstFiles::new(request.wanted, request.limit),
             files: 0,
             lines: 0,
             searched: 0,
@@ -164,11 +165,11 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         let matcher = Arc::clone(&self.matcher);
-        let mut gathering = Gathering::new(&matcher, self.request.wanted, self.request.limit);
+        let mut gathering = MatchCollector::new(&matcher, self.request.wanted, self.request.limit);
         let done = if size <= whole {
             self.in_one_piece(&file, size, whole.min(self.request.most), &mut gathering)
         } else {
-            let mut source = Watched { file, watch: self.watch, left: self.request.most };
+            let mut source = InterruptibleFile { file, watch: self.watch, left: self.request.most };
             self.searcher.search_reader(&*matcher, &mut source, &mut gathering)
         };
         if self.watch.is_over() {
@@ -184,7 +185,7 @@ impl<'a> Search<'a> {
                     self.first.add(gathering.into_hits(path));
                 }
             }
-            // The file system's own errors have a number; the searcher's limit has none.
+            // Errors of the file system have a number; the searcher's own limit has none.
             Err(error) if error.raw_os_error().is_none() => self.skipped.large += 1,
             Err(_) => self.skipped.unreadable += 1,
         }
@@ -196,10 +197,10 @@ impl<'a> Search<'a> {
         file: &OwnedFd,
         size: u64,
         most: u64,
-        gathering: &mut Gathering<'_>,
+        gathering: &mut MatchCollector<'_>,
     ) -> Result<(), io::Error> {
         self.buffer.clear();
-        // One that says no size, as those of `/proc`, may have some all the same.
+        // A file that reports size 0, like those of `/proc`, may still have content.
         let wanted = usize::try_from(if size == 0 { most } else { size }).unwrap_or(usize::MAX);
         let at_once = if size == 0 { wanted.min(16 * 1024) } else { wanted };
         loop {
@@ -216,8 +217,8 @@ impl<'a> Search<'a> {
     }
 }
 
-impl Visitor for Search<'_> {
-    fn visit(&mut self, found: &Found<'_>) -> Result<(), Stop> {
+impl FileVisitor for GrepSearch<'_> {
+    fn visit(&mut self, found: &FoundFile<'_>) -> Result<(), Stop> {
         if found.kind != EntryKind::File {
             return Ok(());
         }
@@ -228,7 +229,7 @@ impl Visitor for Search<'_> {
             Ok((file, stat)) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
                 self.search(file, &stat, found.path)
             }
-            // It went, or is another thing by now.
+            // It was deleted or replaced meanwhile.
             Ok(_) | Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::NODEV) => Ok(()),
             Err(_) => {
                 self.skipped.unreadable += 1;
@@ -238,14 +239,14 @@ impl Visitor for Search<'_> {
     }
 }
 
-/// A file that is at its end when the call is not wanted any more.
-struct Watched<'a> {
+/// A file that ends early when the call is abandoned.
+struct InterruptibleFile<'a> {
     file: OwnedFd,
-    watch: &'a Watch<'a>,
+    watch: &'a CallWatch<'a>,
     left: u64,
 }
 
-impl Read for Watched<'_> {
+impl Read for InterruptibleFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.watch.step(0).is_err() {
             return Ok(0);

@@ -1,5 +1,5 @@
-//! The matching lines of files, as a search finds them: the first ones are kept, the others
-//! counted. Room: the cell.
+//! The matching lines that a search finds: the first ones are kept, the others only counted. Runs
+//! in the cell.
 
 use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcher;
@@ -10,36 +10,36 @@ use palisade_plan::{
 };
 use std::{collections::BTreeMap, io};
 
-/// The most bytes of a line that are kept.
+/// The maximum number of bytes of a line that are kept.
 const LONGEST: usize = 500;
 
-/// How much of a long line is kept before its match.
+/// The number of bytes of a long line that are kept before its match.
 const LEAD: usize = 100;
 
-/// What a line, or a file, costs in an answer beside its text.
+/// The bytes that a line or file takes in a reply in addition to its text.
 const OVERHEAD: usize = 48;
 
-/// The most bytes of an answer: twice written out in full, it must fit into one result.
+/// The maximum size of a reply in bytes. Written out in full twice, it must fit into one result.
 pub(super) const MOST_ANSWERED: usize = 1024 * 1024;
 
-/// What matches in one file, while it is searched.
-pub(super) struct Gathering<'a> {
+/// The matches in one file, while it is searched.
+pub(super) struct MatchCollector<'a> {
     matcher: &'a RegexMatcher,
     wanted: Wanted,
     limit: u64,
-    /// Lines that match.
+    /// The number of matching lines.
     pub(super) count: u64,
     kept: u64,
     held: usize,
     lines: Vec<Line>,
-    /// Lines at the end that are there for a match to come.
+    /// The number of lines at the end that are context for a match to come.
     ahead: usize,
     full: bool,
-    /// It turned out not to be text.
+    /// Whether the file turned out not to be text.
     pub(super) binary: bool,
 }
 
-impl<'a> Gathering<'a> {
+impl<'a> MatchCollector<'a> {
     pub(super) const fn new(matcher: &'a RegexMatcher, wanted: Wanted, limit: u64) -> Self {
         Self {
             matcher,
@@ -81,7 +81,7 @@ impl<'a> Gathering<'a> {
     }
 }
 
-impl Sink for Gathering<'_> {
+impl Sink for MatchCollector<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
@@ -139,9 +139,9 @@ impl Sink for Gathering<'_> {
     }
 }
 
-/// The files that come first by path, as many as an answer has room for.
+/// The files that come first by path, as many as fit into a reply.
 #[derive(Debug)]
-pub(super) struct First {
+pub(super) struct FirstFiles {
     wanted: Wanted,
     limit: u64,
     files: BTreeMap<Vec<u8>, Hits>,
@@ -149,7 +149,7 @@ pub(super) struct First {
     held: usize,
 }
 
-impl First {
+impl FirstFiles {
     pub(super) const fn new(wanted: Wanted, limit: u64) -> Self {
         Self { wanted, limit, files: BTreeMap::new(), units: 0, held: 0 }
     }
@@ -165,7 +165,7 @@ impl First {
         while let Some(last) = self.files.last_entry() {
             let before = self.units - units(self.wanted, last.get());
             let room = self.held - cost(last.get());
-            // It goes if those before it are enough.
+            // It is dropped if the files before it are enough.
             if before < self.limit && room < MOST_ANSWERED {
                 break;
             }
@@ -174,7 +174,7 @@ impl First {
         }
     }
 
-    /// What an answer has room for, of several.
+    /// Merges the results of several threads, and returns what fits into a reply.
     pub(super) fn merge(self, others: impl IntoIterator<Item = Self>) -> Vec<Hits> {
         let mut all = self;
         others.into_iter().flat_map(|one| one.files.into_values()).for_each(|hits| all.add(hits));
@@ -198,7 +198,7 @@ impl First {
     }
 }
 
-/// How many lines to keep: those up to the last match that fits, and what follows it.
+/// Returns how many lines to keep: those up to the last match that fits, and the context after it.
 fn fitting(lines: &[Line], most: u64, room: usize, after: usize) -> usize {
     let (mut matches, mut held, mut fits) = (0, 0, 0);
     for (place, line) in lines.iter().enumerate() {

@@ -1,14 +1,14 @@
-//! `list_files` in the cell: a directory's entries, or a tree's, in the order of their paths'
-//! bytes, in bounded memory and with few descriptors. Names are bytes and stay so.
+//! The `list_files` tool: lists a directory or a tree, sorted by the bytes of the paths, in bounded
+//! memory and with few descriptors. Names are bytes and stay so. Runs in the cell.
 
 use super::{
-    LONGEST_PATH, Reach, Stop, checked,
+    LONGEST_PATH, Stop, WalkDepth, checked,
     choose::Chooser,
     failure, look, open, open_with, refused,
     rules::{Kind, Rules, Scope, Sources},
     shown,
-    smallest::{Item, MOST_HELD, MOST_SEEN, OVERHEAD, Smallest, Taken, What},
-    watch::Watch,
+    smallest::{ItemKind, ListItem, ListedParts, MOST_HELD, MOST_SEEN, OVERHEAD, SmallestItems},
+    watch::CallWatch,
 };
 use crate::{channel::Channel, view::View};
 use palisade_plan::{
@@ -26,38 +26,38 @@ use std::{
     sync::Arc,
 };
 
-/// The most entries of a tree.
+/// The maximum number of entries of a tree.
 const MOST_IN_TREE: u64 = 200_000;
 
-/// The most bytes of an answer's entries: it must fit into one message.
+/// The maximum size of a reply's entries in bytes: it must fit into one message.
 const MOST_ANSWERED: usize = 3 * 1024 * 1024;
 
-/// How many directories are kept open on the way down.
+/// The number of directories that are kept open on the way down.
 const KEPT_OPEN: usize = 16;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NONBLOCK);
 
-/// What is to be listed.
+/// The request for a listing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Listing<'a> {
-    /// The directory.
+    /// The directory to list.
     pub(crate) path: &'a Path,
-    /// How far down.
-    pub(crate) reach: Reach,
-    /// Entries to pass over.
+    /// The depth to list.
+    pub(crate) reach: WalkDepth,
+    /// The number of entries to skip.
     pub(crate) skip: u64,
-    /// Entries at most.
+    /// The maximum number of entries to return.
     pub(crate) limit: u64,
-    /// Which entries.
+    /// Which entries to list.
     pub(crate) choice: &'a Choice,
 }
 
-/// Lists a directory, from the entry after `skip` on, `limit` at most; fewer if the answer would
-/// be over its limit, though there are more in `total`.
+/// Lists a directory from the entry after `skip` on, and returns at most `limit` entries. Returns
+/// fewer if the reply would be too large, though `total` counts more.
 ///
-/// Links are listed and not followed. A directory that can not be opened is listed and not
-/// entered. What has a path that is too long for any tool is left out, and the answer says `more`.
-/// What a tree's own rules leave out is left out of a tree; of one directory all is listed.
+/// Links are listed and not followed. A directory that can not be opened is listed and not entered.
+/// An entry whose path is too long for any tool is left out, and the reply says `more`. The tree's
+/// own ignore rules apply to a tree; a single directory is listed completely.
 pub(crate) fn list(channel: &Channel, asked: &Listing<'_>, view: &View) -> Result<FileReply, Stop> {
     let Listing { path, reach, skip, limit, choice } = *asked;
     let mut chooser = Chooser::new(choice, view)?;
@@ -68,18 +68,18 @@ pub(crate) fn list(channel: &Channel, asked: &Listing<'_>, view: &View) -> Resul
         }
         _ => refused("list", path, error),
     })?;
-    let watch = Watch::new(channel);
+    let watch = CallWatch::new(channel);
     look::show(&root, path, "list", view)?;
     let real = look::real(&root).unwrap_or_else(|| path.clone());
     chooser.begin(&real.0);
     let scope = match reach {
-        Reach::Tree => chooser.scope(),
-        Reach::One => Scope::default(),
+        WalkDepth::Tree => chooser.scope(),
+        WalkDepth::One => Scope::default(),
     };
     let mut walk = Walk::new(asked, &chooser, &watch, scope);
     let most = match reach {
-        Reach::One => MOST_SEEN.min(skip.saturating_add(limit)),
-        Reach::Tree => 2 * MOST_IN_TREE,
+        WalkDepth::One => MOST_SEEN.min(skip.saturating_add(limit)),
+        WalkDepth::Tree => 2 * MOST_IN_TREE,
     };
     let rules = walk.rules(walk.scope.rules.as_ref(), root.as_fd());
     let found =
@@ -88,11 +88,11 @@ pub(crate) fn list(channel: &Channel, asked: &Listing<'_>, view: &View) -> Resul
     walk.push(root, found, rules);
     walk.run()?;
     let total = match reach {
-        Reach::One if cut && walk.page.is_empty() && limit > 0 && skip < seen => {
+        WalkDepth::One if cut && walk.page.is_empty() && limit > 0 && skip < seen => {
             return Err(too_many(path, skip).into());
         }
-        Reach::One => seen,
-        Reach::Tree => walk.counted,
+        WalkDepth::One => seen,
+        WalkDepth::Tree => walk.counted,
     };
     Ok(FileReply::Listed { real, entries: walk.page, total, more: walk.more })
 }
@@ -106,25 +106,25 @@ fn too_many(path: &Path, skip: u64) -> FileError {
     failure(FileErrorKind::TooLarge, None, message)
 }
 
-/// A directory on the way down, with what is still to come of it.
-struct Level {
-    items: VecDeque<Item>,
-    /// How much of the walk's prefix is its own.
+/// A directory on the way down, with its remaining entries.
+struct ListLevel {
+    items: VecDeque<ListItem>,
+    /// The length of its path in the walk's prefix, in bytes.
     prefix: usize,
     dir: Option<OwnedFd>,
-    /// The rules that hold in it.
+    /// The ignore rules that apply in it.
     rules: Option<Arc<Rules>>,
 }
 
 struct Walk<'a> {
     path: &'a Path,
     chooser: &'a Chooser<'a>,
-    watch: &'a Watch<'a>,
+    watch: &'a CallWatch<'a>,
     scope: Scope,
-    reach: Reach,
+    reach: WalkDepth,
     skip: u64,
     limit: u64,
-    levels: Vec<Level>,
+    levels: Vec<ListLevel>,
     /// The path of the last level, with a slash at its end.
     prefix: Vec<u8>,
     items: u64,
@@ -132,7 +132,7 @@ struct Walk<'a> {
     counted: u64,
     more: bool,
     page: Vec<Entry>,
-    /// What the page may still take; nothing once an entry did not fit.
+    /// The bytes that the page may still take; 0 once an entry did not fit.
     room: usize,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Walk<'a> {
     const fn new(
         asked: &Listing<'a>,
         chooser: &'a Chooser<'a>,
-        watch: &'a Watch<'a>,
+        watch: &'a CallWatch<'a>,
         scope: Scope,
     ) -> Self {
         Self {
@@ -162,38 +162,38 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The rules that hold in a directory, whose path is the prefix.
+    /// Returns the ignore rules that apply in the directory whose path is the prefix.
     fn rules(&self, above: Option<&Arc<Rules>>, dir: BorrowedFd<'_>) -> Option<Arc<Rules>> {
         match self.reach {
-            Reach::One => None,
-            Reach::Tree => {
+            WalkDepth::One => None,
+            WalkDepth::Tree => {
                 let start = self.scope.base.len() + self.prefix.len();
                 self.chooser.rules(above, dir, Sources::ALL, start)
             }
         }
     }
 
-    /// Reads a directory, whose path is the prefix.
+    /// Reads the directory whose path is the prefix.
     fn read(
         &self,
         dir: BorrowedFd<'_>,
         rules: Option<&Arc<Rules>>,
         most: u64,
-    ) -> Result<Smallest, Errno> {
+    ) -> Result<SmallestItems, Errno> {
         let base = self.scope.base.len();
         let above = [self.scope.base.as_slice(), &self.prefix].concat();
-        Smallest::of(dir, most, |name, kind| {
+        SmallestItems::of(dir, most, |name, kind| {
             let path = [above.as_slice(), name].concat();
             if self.chooser.hides(&path[base..], kind) {
-                return Taken { entry: false, below: false };
+                return ListedParts { entry: false, below: false };
             }
             let entry = self.chooser.takes(&path[base..]);
-            if self.reach == Reach::One {
-                return Taken { entry, below: false };
+            if self.reach == WalkDepth::One {
+                return ListedParts { entry, below: false };
             }
             let kind = if kind == EntryKind::Directory { Kind::Directory } else { Kind::Other };
             let below = self.chooser.enters(rules, &path, kind);
-            Taken { entry: entry && below, below }
+            ListedParts { entry: entry && below, below }
         })
     }
 
@@ -208,12 +208,14 @@ impl<'a> Walk<'a> {
             self.held -= item.cost();
             self.watch.step(1)?;
             match item.what {
-                What::Entry(_) if self.reach == Reach::Tree && self.counted == MOST_IN_TREE => {
+                ItemKind::Entry(_)
+                    if self.reach == WalkDepth::Tree && self.counted == MOST_IN_TREE =>
+                {
                     self.more = true;
                     break;
                 }
-                What::Entry(kind) => self.entry(&item.name, kind)?,
-                What::Below => self.enter(&item.name)?,
+                ItemKind::Entry(kind) => self.entry(&item.name, kind)?,
+                ItemKind::Below => self.enter(&item.name)?,
             }
         }
         Ok(())
@@ -238,8 +240,16 @@ impl<'a> Walk<'a> {
             EntryKind::File => self.size(name)?,
             EntryKind::Directory | EntryKind::Symlink | EntryKind::Other => 0,
         };
+        let target = match kind {
+            EntryKind::Symlink => self.dir()?.and_then(|dir| look::link_target(dir, name)),
+            EntryKind::File | EntryKind::Directory | EntryKind::Other => None,
+        };
+        // A target that does not fit is left out; the entry is not.
+        let room = self.room;
+        let target = target.filter(|target| target.0.len() <= room);
+        self.room -= target.as_ref().map_or(0, |target| target.0.len());
         let path = Path([self.prefix.as_slice(), name].concat());
-        self.page.push(Entry { path, kind, size });
+        self.page.push(Entry { path, kind, size, target });
         Ok(())
     }
 
@@ -248,11 +258,11 @@ impl<'a> Walk<'a> {
             Some(dir) => rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok(),
             None => None,
         };
-        // It went meanwhile: what is listed is what was there.
+        // If it was deleted meanwhile, it is still listed, because it was there.
         Ok(stat.and_then(|stat| u64::try_from(stat.st_size).ok()).unwrap_or(0))
     }
 
-    /// Goes into a directory, if that can be done.
+    /// Enters a directory, if the session can.
     fn enter(&mut self, name: &[u8]) -> Result<(), FileError> {
         let flags = DIRECTORY | OFlags::NOFOLLOW;
         let bare = name.strip_suffix(b"/").unwrap_or(name);
@@ -272,7 +282,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Tells a directory that is not for this session, or no longer there, from a failure.
+    /// Turns errors that mean that a directory is missing or denied to this session into `None`.
     fn entered<T>(&self, done: Result<T, Errno>) -> Result<Option<T>, FileError> {
         match done {
             Ok(done) => Ok(Some(done)),
@@ -289,7 +299,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The directory of the last level; none if it is not there any more.
+    /// Returns the directory of the last level; `None` if it no longer exists.
     fn dir(&mut self) -> Result<Option<BorrowedFd<'_>>, FileError> {
         let (Some(top), Some(last)) = (self.levels.first(), self.levels.last()) else {
             return Ok(None);
@@ -304,12 +314,12 @@ impl<'a> Walk<'a> {
         Ok(self.levels.last().and_then(|last| last.dir.as_ref()).map(AsFd::as_fd))
     }
 
-    fn push(&mut self, dir: OwnedFd, found: Smallest, rules: Option<Arc<Rules>>) {
-        self.more |= found.more || (found.cut && self.reach == Reach::Tree);
+    fn push(&mut self, dir: OwnedFd, found: SmallestItems, rules: Option<Arc<Rules>>) {
+        self.more |= found.more || (found.cut && self.reach == WalkDepth::Tree);
         self.items += found.items.len() as u64;
         self.held += found.held;
         let items = found.items.into_sorted_vec().into();
-        self.levels.push(Level { items, prefix: self.prefix.len(), dir: Some(dir), rules });
+        self.levels.push(ListLevel { items, prefix: self.prefix.len(), dir: Some(dir), rules });
         // The first stays open, to find the others again.
         if let Some(old @ 1..) = self.levels.len().checked_sub(KEPT_OPEN + 1) {
             self.levels[old].dir = None;
@@ -317,11 +327,11 @@ impl<'a> Walk<'a> {
         self.trim();
     }
 
-    /// Lets go of what would come last, and is too much.
+    /// Drops the items that would come last, when there are too many.
     fn trim(&mut self) {
         let most = match self.reach {
-            Reach::One => MOST_SEEN,
-            Reach::Tree => 2 * (MOST_IN_TREE - self.counted),
+            WalkDepth::One => MOST_SEEN,
+            WalkDepth::Tree => 2 * (MOST_IN_TREE - self.counted),
         };
         for level in &mut self.levels {
             while self.items > most || self.held > MOST_HELD {

@@ -1,7 +1,7 @@
-//! Looks at what a path leads to, for the judge and the checkpoint: whether a file would be lost,
-//! and whether it is still the one that was asked about. Room: the cell.
+//! Examines what a path leads to, for the judge and the checkpoint: whether a file would be lost,
+//! and whether it is still the one that an approver was asked about. Runs in the cell.
 
-use super::{checked, open, refused, refused_io};
+use super::{LONGEST_PATH, checked, open, refused, refused_io};
 use crate::{hidden::kind_of, view::View};
 use palisade_plan::{
     Path,
@@ -17,13 +17,14 @@ use sha2::{Digest as _, Sha256};
 use std::{
     fs::File,
     io::Read as _,
-    os::fd::{AsRawFd as _, OwnedFd},
+    os::fd::{AsFd, AsRawFd as _, OwnedFd},
 };
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const PIECE: usize = 64 * 1024;
 
-/// Says what is there. Nothing is an answer too; a path that can not be looked up is an error.
+/// Returns what is at a path. A missing entry is a valid answer; a path that can not be looked up
+/// is an error.
 pub(crate) fn look(
     path: &Path,
     link: Link,
@@ -61,6 +62,14 @@ pub(crate) fn look(
         kind,
         dev: stat.st_dev,
         ino: stat.st_ino,
+        mode: stat.st_mode & 0o7777,
+        links: stat.st_nlink,
+        owner: (stat.st_uid, stat.st_gid),
+        target: match kind {
+            // The empty name stands for the link that the descriptor is.
+            EntryKind::Symlink => link_target(&found, b""),
+            EntryKind::File | EntryKind::Directory | EntryKind::Other => None,
+        },
         size: u64::try_from(stat.st_size).unwrap_or(0),
         mtime: time(stat.st_mtime, stat.st_mtime_nsec),
         ctime: time(stat.st_ctime, stat.st_ctime_nsec),
@@ -76,7 +85,13 @@ pub(crate) fn look(
     Ok(FileReply::Looked { real, found: Some(Box::new(looked)) })
 }
 
-/// Refuses what is hidden as what is not there: by where it really is, however it was found.
+/// Reads where a link leads; `None` if it is not there any more, or its text is too long.
+pub(super) fn link_target(directory: impl AsFd, name: &[u8]) -> Option<Path> {
+    let text = rustix::fs::readlinkat(directory, name, Vec::new()).ok()?.into_bytes();
+    (text.len() <= LONGEST_PATH).then_some(Path(text))
+}
+
+/// Refuses hidden files as if they were missing. The real path counts, however the file was found.
 pub(super) fn show(found: &OwnedFd, path: &Path, act: &str, view: &View) -> Result<(), FileError> {
     if view.veil.hidden.is_empty() {
         return Ok(());
@@ -84,7 +99,7 @@ pub(super) fn show(found: &OwnedFd, path: &Path, act: &str, view: &View) -> Resu
     match real(found) {
         Some(real) if is_hidden(found, &real, view) => Err(refused(act, path, Errno::NOENT)),
         Some(_) => Ok(()),
-        // Where it is can not be known, so whether it is hidden can not.
+        // Without a real path it can not be known whether the file is hidden.
         None => Err(refused(act, path, Errno::NOENT)),
     }
 }
@@ -98,14 +113,14 @@ fn is_hidden(found: &OwnedFd, real: &Path, view: &View) -> bool {
     view.hides(real, kind)
 }
 
-/// Where a descriptor leads, as the kernel names it.
+/// Returns the path of a descriptor, as the kernel names it.
 pub(super) fn real(found: &OwnedFd) -> Option<Path> {
     let link = format!("/proc/self/fd/{}", found.as_raw_fd());
     let text = rustix::fs::readlink(link, Vec::new()).ok()?.into_bytes();
     text.starts_with(b"/").then_some(Path(text))
 }
 
-/// A path that leads to nothing, with what exists of it resolved.
+/// Resolves the existing part of a path that leads to nothing.
 fn real_above(path: &[u8]) -> Path {
     let mut above = path;
     while let Some(slash) = above.iter().rposition(|byte| *byte == b'/') {
@@ -123,13 +138,13 @@ fn real_above(path: &[u8]) -> Path {
     Path(path.to_vec())
 }
 
-/// The state that a file is in.
+/// Returns the version of a file: device, inode and ctime.
 pub(crate) fn version(stat: &Stat) -> Version {
     let ctime = time(stat.st_ctime, stat.st_ctime_nsec);
     Version { dev: stat.st_dev, ino: stat.st_ino, ctime }
 }
 
-/// When a file's contents changed last.
+/// Returns the modification time of a file.
 pub(super) fn modified(stat: &Stat) -> (i64, u32) {
     time(stat.st_mtime, stat.st_mtime_nsec)
 }
@@ -138,8 +153,8 @@ fn time<S: Into<i64>, N: TryInto<u32>>(seconds: S, nanoseconds: N) -> (i64, u32)
     (seconds.into(), nanoseconds.try_into().unwrap_or(0))
 }
 
-/// The same regular file, to read; none if this session may not, or it is another by now. Not a
-/// FIFO that took its place: opening that would wait for a writer.
+/// Opens the same regular file for reading; `None` if this session may not, or it was replaced.
+/// Never waits for a writer if a FIFO took its place.
 fn readable(path: &[u8], link: Link, stat: &Stat) -> Option<OwnedFd> {
     let nofollow = match link {
         Link::Target => OFlags::empty(),
@@ -151,7 +166,7 @@ fn readable(path: &[u8], link: Link, stat: &Stat) -> Option<OwnedFd> {
     ((now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino)).then_some(file)
 }
 
-/// Reads the head, and the rest for the digest as long as there is not too much of it.
+/// Reads the head, and the rest for the digest if it is not too large.
 fn read(file: OwnedFd, head: u32, looked: &mut Looked) -> Result<(), std::io::Error> {
     let most = usize::try_from(head).unwrap_or(CHUNK).min(CHUNK);
     let mut file = File::from(file).take(LOOK_BYTES + 1);

@@ -1,9 +1,9 @@
-//! The file tools, one file each, and what they share: how a path is looked up, and what a
-//! kernel's refusal is called. Room: the cell.
+//! The file tools, one file each, and what they share: path lookup, and the errors for what the
+//! kernel denies. Runs in the cell.
 //!
-//! The kernel is what keeps a tool inside the session: the process that runs this sees only the
-//! session's mounts, and Landlock holds it to the session's rights. Here a path is handed to the
-//! kernel whole, once, and never through a magic link of `/proc`.
+//! The kernel keeps a tool inside the session: the process that runs this sees only the session's
+//! mounts, and Landlock limits it to the session's rights. A path is passed to the kernel whole,
+//! once, and never through a magic link of `/proc`.
 
 mod change;
 mod choose;
@@ -39,24 +39,24 @@ use rustix::{
 };
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The longest path the kernel takes, without its NUL.
+/// The maximum length of a path that the kernel accepts, without its NUL.
 const LONGEST_PATH: usize = 4095;
 
-/// The longest name in a directory.
+/// The maximum length of a name in a directory.
 const LONGEST_NAME: usize = 255;
 
-/// Why a tool stopped before its answer.
+/// The reason why a tool stopped before its reply.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// It could not be done; the channel is well.
+    /// The call failed; the channel can still be used.
     Failed(FileError),
-    /// The channel is not to be used again.
+    /// The channel can not be used any more.
     Broken(ChannelError),
-    /// A message that has no place here; the channel is not to be used again.
+    /// A message came that is not allowed here; the channel can not be used any more.
     OutOfOrder(&'static str),
     /// The broker closed the channel.
     Closed,
-    /// The broker does not want it any more; the channel is well.
+    /// The broker abandoned the call; the channel can still be used.
     Abandoned,
 }
 
@@ -72,29 +72,29 @@ impl From<ChannelError> for Stop {
     }
 }
 
-/// How far down a tool goes.
+/// The depth to which a tool goes down a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum WalkDepth {
     /// The named entry or directory alone.
     One,
-    /// All that is below it too.
+    /// Everything below it too.
     Tree,
 }
 
-impl Reach {
-    /// From the request's field.
+impl WalkDepth {
+    /// Converts the request's `recursive` field.
     pub(crate) const fn from_recursive(recursive: bool) -> Self {
         if recursive { Self::Tree } else { Self::One }
     }
 }
 
-/// Looks whether the broker gave a call up, while it has nothing else to say. That word is taken
-/// when the call is over.
+/// Fails if the broker has sent something, which during a call can only be `Abandon`. That message
+/// is received after the call.
 fn go_on(channel: &Channel) -> Result<(), Stop> {
     if channel.is_spoken_to() { Err(Stop::Abandoned) } else { Ok(()) }
 }
 
-/// The path's bytes, if it is one that can be looked up.
+/// Returns the path's bytes, if the path can be looked up.
 fn checked(path: &Path) -> Result<&[u8], FileError> {
     let bytes = path.0.as_slice();
     let problem = if bytes.is_empty() {
@@ -113,7 +113,7 @@ fn checked(path: &Path) -> Result<&[u8], FileError> {
     Err(invalid(path, problem))
 }
 
-/// The directory part and the last name of a path. The directory of a bare name is `.`.
+/// Returns the directory part and the last name of a path. The directory of a bare name is `.`.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(0) => (b"/", &path[1..]),
@@ -122,12 +122,12 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Opens what the path leads to, following symbolic links but none of `/proc`'s magic ones.
+/// Opens a path. Symbolic links are followed, except the magic ones of `/proc`.
 fn open(base: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     open_with(base, path, flags, ResolveFlags::NO_MAGICLINKS)
 }
 
-/// Opens as [`open`], with further rules for the way there.
+/// Opens a path like [`open`], with further restrictions on how it is resolved.
 pub(crate) fn open_with(
     base: impl AsFd,
     path: &[u8],
@@ -152,16 +152,16 @@ fn invalid(path: &Path, problem: &str) -> FileError {
     )
 }
 
-/// The error for something that is not a regular file.
+/// Returns the error for an entry that is not a regular file.
 fn not_regular(path: &Path, kind: FileType, hint: &str) -> FileError {
     let message = format!("{} is {}, not a regular file{hint}", shown(path), kind_name(kind));
     failure(FileErrorKind::NotRegular, None, message)
 }
 
-/// What a refusal of the kernel is called, and why it may have come.
+/// Returns the error for a failed system call, with the likely reason.
 fn refused(act: &str, path: &Path, errno: Errno) -> FileError {
     let (kind, why) = match errno {
-        Errno::NOENT => (FileErrorKind::NotFound, "there is nothing of that name"),
+        Errno::NOENT => (FileErrorKind::NotFound, "it does not exist"),
         Errno::NOTDIR => (FileErrorKind::NotFound, "a part of the path is not a directory"),
         Errno::ACCESS | Errno::PERM => (
             FileErrorKind::OutsidePolicy,
@@ -170,18 +170,18 @@ fn refused(act: &str, path: &Path, errno: Errno) -> FileError {
         ),
         Errno::XDEV => (
             FileErrorKind::OutsidePolicy,
-            "the way there leaves what it may reach, or it is granted by itself: file tools put a new \
-             file in place of the old one, which takes a grant of the directory",
+            "the path leaves what this session may reach, or the profile includes only the file \
+             itself: file tools replace a file by a new one, which needs access to its directory",
         ),
         Errno::LOOP => (
             FileErrorKind::OutsidePolicy,
-            "the way there has a magic link of /proc, or too many symbolic links",
+            "the path has a magic link of /proc, or too many symbolic links",
         ),
         Errno::ROFS => (FileErrorKind::OutsidePolicy, "it is read-only in this session"),
         Errno::OVERFLOW => (
             FileErrorKind::OutsidePolicy,
-            "it belongs to a user or group that this session, which has a uid of its own, has \
-             nothing of",
+            "it belongs to a user or group that does not exist in this session, which has its own \
+             uid",
         ),
         Errno::BUSY => (FileErrorKind::OutsidePolicy, "it is a mount point"),
         Errno::EXIST => (FileErrorKind::AlreadyExists, "it exists"),
@@ -198,7 +198,7 @@ fn refused(act: &str, path: &Path, errno: Errno) -> FileError {
     failure(kind, Some(errno), message)
 }
 
-/// The same for an error of the standard library.
+/// Returns the error for a failed operation of the standard library.
 fn refused_io(act: &str, path: &Path, error: &std::io::Error) -> FileError {
     match Errno::from_io_error(error) {
         Some(errno) => refused(act, path, errno),
@@ -222,7 +222,8 @@ const fn kind_name(kind: FileType) -> &'static str {
     }
 }
 
-/// A path for a message: whatever could move a terminal's cursor or turn text around is written out.
+/// Formats a path for a message. Characters that could move a terminal's cursor or reverse text are
+/// escaped.
 pub(crate) fn shown(path: &Path) -> String {
     let text = String::from_utf8_lossy(&path.0);
     let mut shown = String::with_capacity(text.len());

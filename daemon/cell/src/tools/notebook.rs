@@ -1,4 +1,5 @@
-//! A notebook's cells as text: what they say and what they printed, bounded. Room: the cell.
+//! Renders a notebook's cells as text: their source and their output, bounded in size. Runs in the
+//! cell.
 
 use serde::{
     Deserialize, Deserializer,
@@ -6,21 +7,21 @@ use serde::{
 };
 use std::{fmt, marker::PhantomData};
 
-/// The most bytes of text from one output.
+/// The maximum number of bytes of text from one output.
 const MOST_OUTPUT: usize = 8 * 1024;
 
-/// The most bytes of one text of the file that are looked at.
+/// The maximum number of bytes of one text of the file that are read.
 const MOST_TEXT: usize = 1024 * 1024;
 
-/// The most bytes of the whole text.
+/// The maximum size of the rendered text in bytes.
 const MOST: usize = 8 * 1024 * 1024;
 
-/// The most cells, and outputs of a cell.
+/// The maximum number of cells, and of outputs of a cell.
 const MOST_PARTS: usize = 10_000;
 
 #[derive(Deserialize)]
 struct Notebook {
-    cells: Few<Cell>,
+    cells: TruncatedList<Cell>,
 }
 
 #[derive(Deserialize)]
@@ -29,10 +30,10 @@ struct Cell {
     #[serde(default)]
     source: Text,
     #[serde(default)]
-    outputs: Few<Output>,
+    outputs: TruncatedList<Output>,
 }
 
-/// What a cell printed, returned or failed with.
+/// Something that a cell printed, returned or failed with.
 #[derive(Deserialize)]
 struct Output {
     #[serde(default)]
@@ -40,35 +41,39 @@ struct Output {
     #[serde(default)]
     text: Text,
     #[serde(default)]
-    data: Shown,
+    data: MediaOutput,
     #[serde(default)]
     ename: Text,
     #[serde(default)]
     evalue: Text,
 }
 
-/// Its first elements, and how many there are: a file can not have much made of little.
-struct Few<T> {
+/// The first elements of a list, and the number of all. It bounds memory: a small file can not
+/// expand to a large structure.
+struct TruncatedList<T> {
     first: Vec<T>,
     all: usize,
 }
 
-impl<T> Default for Few<T> {
+impl<T> Default for TruncatedList<T> {
     fn default() -> Self {
         Self { first: Vec::new(), all: 0 }
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for TruncatedList<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Elements<T>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
-            type Value = Few<T>;
+            type Value = TruncatedList<T>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list")
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Few<T>, A::Error> {
-                let mut few = Few::default();
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut list: A,
+            ) -> Result<TruncatedList<T>, A::Error> {
+                let mut few = TruncatedList::default();
                 while few.first.len() < MOST_PARTS
                     && let Some(element) = list.next_element()?
                 {
@@ -85,7 +90,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
     }
 }
 
-/// One text, or its lines; as much of it as is looked at.
+/// A text, given as one string or as its lines, cut at `MOST_TEXT`.
 #[derive(Default)]
 struct Text(String);
 
@@ -123,21 +128,21 @@ impl<'de> Deserialize<'de> for Text {
 
 /// An output in several media types, of which the plain text is shown.
 #[derive(Default)]
-struct Shown {
+struct MediaOutput {
     plain: Text,
     others: Vec<String>,
 }
 
-impl<'de> Deserialize<'de> for Shown {
+impl<'de> Deserialize<'de> for MediaOutput {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Types;
         impl<'de> Visitor<'de> for Types {
-            type Value = Shown;
+            type Value = MediaOutput;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("contents by media type")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut types: A) -> Result<Shown, A::Error> {
-                let mut shown = Shown::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut types: A) -> Result<MediaOutput, A::Error> {
+                let mut shown = MediaOutput::default();
                 while let Some(name) = types.next_key::<String>()? {
                     if name == "text/plain" {
                         shown.plain = types.next_value()?;
@@ -155,14 +160,14 @@ impl<'de> Deserialize<'de> for Shown {
     }
 }
 
-/// The text of a notebook, and how many cells it has.
+/// Returns the text of a notebook, and its number of cells.
 ///
 /// # Errors
-/// What is wrong with it, if it is none.
+/// The reason why it is not a notebook.
 pub(super) fn render(bytes: &[u8]) -> Result<(String, u64), String> {
     let notebook: Notebook = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let mut text = String::new();
-    let Few { first, all } = notebook.cells;
+    let TruncatedList { first, all } = notebook.cells;
     let mut shown = 0;
     for cell in &first {
         if text.len() >= MOST {
@@ -179,7 +184,7 @@ pub(super) fn render(bytes: &[u8]) -> Result<(String, u64), String> {
     Ok((text, all as u64))
 }
 
-fn show_outputs(text: &mut String, outputs: &Few<Output>) {
+fn show_outputs(text: &mut String, outputs: &TruncatedList<Output>) {
     let mut shown = 0;
     for output in &outputs.first {
         if text.len() >= MOST {
@@ -209,7 +214,7 @@ fn bounded(text: &mut String, more: &str) {
     }
 }
 
-/// Adds lines, and ends the last.
+/// Appends text, and ends its last line.
 fn line(text: &mut String, more: &str) {
     if more.is_empty() {
         return;
@@ -220,7 +225,7 @@ fn line(text: &mut String, more: &str) {
     }
 }
 
-/// A name from the file, of which nothing is known.
+/// Escapes and shortens a name from the file, which may contain anything.
 fn one_line(name: &str) -> String {
     name.chars().take(80).flat_map(char::escape_default).collect()
 }

@@ -1,4 +1,5 @@
-//! `read_file` in the cell: a regular file's bytes, all of them or some lines, in bounded memory.
+//! The `read_file` tool: reads a regular file's bytes, all of them or some lines, in bounded
+//! memory. Runs in the cell.
 
 use super::{Stop, checked, failure, look, not_regular, notebook, open, refused, shown};
 use crate::{channel::Channel, view::View};
@@ -13,16 +14,16 @@ use rustix::{
 };
 use std::os::fd::OwnedFd;
 
-/// The most bytes passed over in search of a line.
+/// The maximum number of bytes skipped in search of a line.
 const SCANNED: u64 = 256 * 1024 * 1024;
 
-/// The first buffer for a file that does not say its size, as those of `/proc`.
+/// The first buffer size for a file that does not report its size, like those of `/proc`.
 const UNKNOWN: usize = 16 * 1024;
 
 /// Reads a regular file and sends it.
 ///
-/// A file that says its size is read up to the size it had when it was opened; if it has more by
-/// then, the answer says that it is not complete. One that says 0 is read up to `most` bytes. An
+/// A file that reports its size is read up to the size it had when it was opened. If it has grown
+/// since, the reply says that it is not complete. One that reports 0 is read up to `most` bytes. An
 /// error of the file system may come after some pieces.
 ///
 /// A FIFO, device, socket or directory is never read from, and never waited for.
@@ -36,7 +37,7 @@ pub(crate) fn read(
 ) -> Result<(), Stop> {
     let (file, stat) = open_regular(path)?;
     look::show(&file, path, "open", view)?;
-    let source = Source { path, file, size: u64::try_from(stat.st_size).unwrap_or(0), most };
+    let source = SourceFile { path, file, size: u64::try_from(stat.st_size).unwrap_or(0), most };
     let mut pieces = Pieces { channel, last: None, bytes: 0 };
     let (complete, made) = match form {
         Form::AsIs => (source.part(&mut pieces, part)?, Made::AsIs),
@@ -64,15 +65,15 @@ fn open_regular(path: &Path) -> Result<(OwnedFd, Stat), FileError> {
     }
 }
 
-struct Source<'a> {
+struct SourceFile<'a> {
     path: &'a Path,
     file: OwnedFd,
     size: u64,
     most: u64,
 }
 
-impl Source<'_> {
-    /// Sends a part of it, and says whether all that was asked for.
+impl SourceFile<'_> {
+    /// Sends a part of the file, and returns whether everything requested was sent.
     fn part(&self, pieces: &mut Pieces<'_>, part: Part) -> Result<bool, Stop> {
         match part {
             Part::All => self.all(pieces),
@@ -81,7 +82,8 @@ impl Source<'_> {
         }
     }
 
-    /// Sends the text of a notebook's cells, or a part of it; the file itself if it is none.
+    /// Sends the text of a notebook's cells, or a part of it. Sends the file itself if it is not a
+    /// notebook.
     fn notebook(&self, pieces: &mut Pieces<'_>, part: Part) -> Result<(bool, Made), Stop> {
         if self.size > self.most {
             return Err(self.too_large().into());
@@ -112,7 +114,7 @@ impl Source<'_> {
         Ok((sent.len() == text.len(), made))
     }
 
-    /// Sends bytes from an offset, and says whether all that were asked for.
+    /// Sends bytes from an offset, and returns whether everything requested was sent.
     fn bytes(&self, pieces: &mut Pieces<'_>, first: u64, count: u64) -> Result<bool, Stop> {
         rustix::fs::seek(&self.file, SeekFrom::Start(first))
             .map_err(|e| refused("read", self.path, e))?;
@@ -129,14 +131,14 @@ impl Source<'_> {
         Ok(count <= self.most || first.saturating_add(self.most) >= self.size)
     }
 
-    /// Sends all of it, and says whether it was.
+    /// Sends the whole file, and returns whether it was complete.
     fn all(&self, pieces: &mut Pieces<'_>) -> Result<bool, Stop> {
         if self.size > self.most {
             return Err(self.too_large().into());
         }
         let mut left = if self.size == 0 { self.most } else { self.size };
         loop {
-            // One more than is wanted, to see whether there is more.
+            // One byte more than wanted, to see whether there is more.
             let mut piece = self.buffer(left.saturating_add(1));
             self.fill(&mut piece, left)?;
             let at_end = piece.len() < piece.capacity();
@@ -151,7 +153,7 @@ impl Source<'_> {
         }
     }
 
-    /// Sends lines with their ends, and says whether all that were asked for.
+    /// Sends lines with their line ends, and returns whether everything requested was sent.
     fn lines(&self, pieces: &mut Pieces<'_>, first: u64, count: u64) -> Result<bool, Stop> {
         let Some(mut before) = first.checked_sub(1) else {
             let message = "the first line of a file is line 1: there is no line 0".into();
@@ -188,14 +190,14 @@ impl Source<'_> {
         Ok(true)
     }
 
-    /// A buffer for what may still come, of at most a piece.
+    /// Returns a buffer for the bytes that may still come, of at most one piece.
     fn buffer(&self, wanted: u64) -> Vec<u8> {
         let most = if self.size == 0 { UNKNOWN } else { CHUNK };
         Vec::with_capacity(usize::try_from(wanted).map_or(most, |wanted| wanted.min(most)))
     }
 
-    /// Reads until the buffer is full, or the file at its end. A file that said its size is taken
-    /// to be at its end there, without asking once more.
+    /// Reads until the buffer is full or the file ends. A file that reported its size is taken to
+    /// end there, without another read.
     fn fill(&self, buffer: &mut Vec<u8>, left: u64) -> Result<(), FileError> {
         while buffer.len() < buffer.capacity() {
             if self.read_some(buffer)? == 0 || (self.size > 0 && buffer.len() as u64 == left) {
@@ -217,7 +219,7 @@ impl Source<'_> {
 
     fn too_large(&self) -> FileError {
         let message = format!(
-            "{} has {} bytes, and {} at most can be read at once: read some of its lines",
+            "{} has {} bytes, and at most {} can be read at once: read some of its lines",
             shown(self.path),
             self.size,
             self.most
@@ -235,7 +237,7 @@ impl Source<'_> {
     }
 }
 
-/// Goes past `lines` line ends, or as many as there are: how many, and where that is.
+/// Skips `lines` line ends, or as many as there are. Returns how many, and the offset after them.
 fn pass(data: &[u8], lines: u64) -> (u64, usize) {
     let all = data.iter().filter(|byte| **byte == b'\n').count() as u64;
     if all < lines {
@@ -249,7 +251,8 @@ fn pass(data: &[u8], lines: u64) -> (u64, usize) {
     (lines, end.map_or(data.len(), |end| end + 1))
 }
 
-/// The pieces of a file on their way: the last is held back, to go out with the answer.
+/// The pieces of a file that are being sent. The last one is held back, to be sent together with
+/// the reply.
 struct Pieces<'a> {
     channel: &'a Channel,
     last: Option<Vec<u8>>,

@@ -1,5 +1,5 @@
-//! What a tree's own `.gitignore`, `.ignore` and `.git/info/exclude` leave out, read in bounded
-//! memory from regular files only. Room: the cell.
+//! The ignore rules of a tree: its own `.gitignore`, `.ignore` and `.git/info/exclude`, read in
+//! bounded memory from regular files only. Runs in the cell.
 
 use super::{open, open_with};
 use ignore::{
@@ -25,13 +25,13 @@ use std::{
     },
 };
 
-/// The most bytes of one file of rules; a larger one says nothing.
+/// The maximum size of one file of rules in bytes; a larger one is ignored.
 const MOST_BYTES: u64 = 64 * 1024;
 
-/// The most bytes of all such files in one walk; the rest say nothing.
+/// The maximum size of all such files in one walk; the rest are ignored.
 const MOST_IN_ALL: u64 = 4 * 1024 * 1024;
 
-/// How many directories on one way down may have rules of their own.
+/// The maximum number of directories on one path that may have rules of their own.
 const MOST_NESTED: usize = 100;
 
 /// The files with rules that were seen in a directory.
@@ -43,7 +43,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Takes note of an entry's name.
+    /// Records an entry's name, if it is one of these files.
     pub(super) fn note(&mut self, name: &[u8]) {
         match name {
             b".git" => self.git = true,
@@ -57,7 +57,10 @@ impl Sources {
         self.git || self.gitignore || self.ignore
     }
 
-    /// All that could be there.
+    /// The files that git itself obeys.
+    pub(super) const GIT: Self = Self { git: true, gitignore: true, ignore: false };
+
+    /// All files that may exist.
     pub(super) const ALL: Self = Self { git: true, gitignore: true, ignore: true };
 }
 
@@ -66,12 +69,12 @@ impl Sources {
 pub(super) struct Rules {
     above: Option<Arc<Self>>,
     matcher: Gitignore,
-    /// How many bytes of a path come before what is below this directory.
+    /// The number of bytes of a path before the part below this directory.
     start: usize,
     depth: usize,
 }
 
-/// How many bytes of rules may still be read.
+/// The number of bytes of rules that may still be read.
 #[derive(Debug)]
 pub(super) struct Allowance(AtomicU64);
 
@@ -81,8 +84,8 @@ impl Default for Allowance {
     }
 }
 
-/// Where a walk begins: its path below the workspace, with a slash at its end, and the rules that
-/// hold there.
+/// The start of a walk: its path relative to the workspace, with a slash at its end, and the rules
+/// that apply there.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scope {
     pub(super) base: Vec<u8>,
@@ -90,7 +93,8 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// For a directory: those above it, up to the workspace, have a say. Elsewhere nobody has.
+    /// Collects the rules for a directory: those of every directory above it, up to the workspace.
+    /// Outside the workspace there are none.
     pub(super) fn of(real: &[u8], workspace: &StdPath, allowance: &Allowance) -> Self {
         let Ok(below) = StdPath::new(OsStr::from_bytes(real)).strip_prefix(workspace) else {
             return Self::default();
@@ -114,8 +118,8 @@ impl Scope {
 }
 
 impl Rules {
-    /// The rules that hold in a directory, whose own path has `start` bytes, its slash included. A
-    /// repository within another begins anew.
+    /// Returns the rules that apply in a directory. `start` is the length of its path, including
+    /// the slash. In a repository within another one, the outer rules do not apply.
     pub(super) fn within(
         above: Option<&Arc<Self>>,
         dir: BorrowedFd<'_>,
@@ -128,7 +132,7 @@ impl Rules {
             return above.cloned();
         }
         let mut builder = GitignoreBuilder::new("");
-        // What is added later has the last word.
+        // Later patterns take precedence.
         let files: [(bool, &[u8]); 3] = [
             (sources.git, b".git/info/exclude"),
             (sources.gitignore, b".gitignore"),
@@ -139,7 +143,7 @@ impl Rules {
                 continue;
             }
             for line in read(dir, name, allowance).unwrap_or_default().lines() {
-                // As git does: a line that is no pattern says nothing.
+                // As in git, a line that is not a valid pattern is ignored.
                 builder.add_line(None, line).ok();
             }
         }
@@ -152,7 +156,7 @@ impl Rules {
         }
     }
 
-    /// Whether the rules leave a path out; the nearest that says something decides.
+    /// Whether the rules exclude a path. The nearest directory with a matching rule decides.
     pub(super) fn leave_out(rules: Option<&Arc<Self>>, path: &[u8], kind: Kind) -> bool {
         let mut next = rules;
         while let Some(rules) = next {
@@ -167,7 +171,7 @@ impl Rules {
     }
 }
 
-/// What rules tell apart.
+/// The kinds of entries that rules tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Directory,
@@ -179,7 +183,7 @@ fn is_repository(dir: BorrowedFd<'_>) -> bool {
     open_with(dir, b".git", flags, ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS).is_ok()
 }
 
-/// A file's text; none if it is not a regular file of a reasonable size.
+/// Reads a file; `None` if it is not a regular file of acceptable size.
 fn read(dir: BorrowedFd<'_>, name: &[u8], allowance: &Allowance) -> Option<String> {
     let file = regular(dir, name).ok()??;
     let mut bytes = Vec::new();

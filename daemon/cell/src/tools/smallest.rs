@@ -1,5 +1,5 @@
-//! The first entries of a directory in the order of their names, however many it has, in bounded
-//! memory. Room: the cell.
+//! Reads the first entries of a directory in the order of their names, however many it has, in
+//! bounded memory. Runs in the cell.
 
 use palisade_plan::cell::EntryKind;
 use rustix::{
@@ -8,44 +8,44 @@ use rustix::{
 };
 use std::{cmp::Ordering, collections::BinaryHeap, os::fd::BorrowedFd};
 
-/// The most entries that are counted in one directory.
+/// The maximum number of entries that are counted in one directory.
 pub(super) const MOST_SEEN: u64 = 1_000_000;
 
-/// The most bytes of names held at a time.
+/// The maximum number of bytes of names held at a time.
 pub(super) const MOST_HELD: usize = 32 * 1024 * 1024;
 
-/// What a name costs beside its bytes, in memory and in an answer.
+/// The bytes that a name takes in addition to its own, in memory and in a reply.
 pub(super) const OVERHEAD: usize = 40;
 
 const BUFFER: usize = 32 * 1024;
 
-/// An entry of a directory, or (its name with a slash at the end) all that is below it: so the
-/// order of the names is that of the whole paths.
+/// An entry of a directory, or everything below it. The latter has a slash at the end of its name,
+/// so that sorting by name sorts by the whole path.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct ListItem {
     pub(super) name: Vec<u8>,
-    pub(super) what: What,
+    pub(super) what: ItemKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum ItemKind {
     Entry(EntryKind),
     Below,
 }
 
-impl Item {
+impl ListItem {
     pub(super) const fn cost(&self) -> usize {
         self.name.len() + OVERHEAD
     }
 }
 
-impl Ord for Item {
+impl Ord for ListItem {
     fn cmp(&self, other: &Self) -> Ordering {
         self.name.cmp(&other.name)
     }
 }
 
-impl PartialOrd for Item {
+impl PartialOrd for ListItem {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -53,32 +53,32 @@ impl PartialOrd for Item {
 
 /// The smallest items of a directory.
 #[derive(Default)]
-pub(super) struct Smallest {
-    pub(super) items: BinaryHeap<Item>,
+pub(super) struct SmallestItems {
+    pub(super) items: BinaryHeap<ListItem>,
     pub(super) held: usize,
-    /// Entries that were taken.
+    /// The number of entries that matched.
     pub(super) seen: u64,
-    /// There were more than are looked at.
+    /// Whether the directory has more entries than are read.
     pub(super) more: bool,
-    /// Not all that were seen are here.
+    /// Whether some matching entries were dropped.
     pub(super) cut: bool,
 }
 
-/// What of an entry is listed.
+/// Which parts of an entry are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Taken {
-    /// Itself.
+pub(super) struct ListedParts {
+    /// The entry itself.
     pub(super) entry: bool,
-    /// What is below it.
+    /// Everything below it.
     pub(super) below: bool,
 }
 
-impl Smallest {
-    /// Reads the directory, and keeps `most` items of what is taken.
+impl SmallestItems {
+    /// Reads the directory, and keeps at most `most` of the matching items.
     pub(super) fn of(
         dir: BorrowedFd<'_>,
         most: u64,
-        take: impl Fn(&[u8], EntryKind) -> Taken,
+        take: impl Fn(&[u8], EntryKind) -> ListedParts,
     ) -> Result<Self, Errno> {
         let mut smallest = Self::default();
         let mut buffer = Vec::with_capacity(BUFFER);
@@ -87,7 +87,7 @@ impl Smallest {
         while let Some(entry) = entries.next() {
             let entry = match entry {
                 Err(Errno::INTR) => continue,
-                // The directory itself is gone: it has no entries.
+                // The directory itself was deleted, so it has no entries.
                 Err(Errno::NOENT) => break,
                 entry => entry?,
             };
@@ -104,22 +104,22 @@ impl Smallest {
             let taken = take(name, kind);
             if taken.entry {
                 smallest.seen += 1;
-                smallest.keep(name, What::Entry(kind), most);
+                smallest.keep(name, ItemKind::Entry(kind), most);
             }
             if taken.below && kind == EntryKind::Directory {
-                smallest.keep(&[name, b"/"].concat(), What::Below, most);
+                smallest.keep(&[name, b"/"].concat(), ItemKind::Below, most);
             }
         }
         Ok(smallest)
     }
 
-    fn keep(&mut self, name: &[u8], what: What, most: u64) {
+    fn keep(&mut self, name: &[u8], what: ItemKind, most: u64) {
         let full = self.items.len() as u64 >= most || self.held >= MOST_HELD;
         if full && self.items.peek().is_none_or(|largest| largest.name.as_slice() < name) {
             self.cut = true;
             return;
         }
-        let item = Item { name: name.to_vec(), what };
+        let item = ListItem { name: name.to_vec(), what };
         self.held += item.cost();
         self.items.push(item);
         while self.items.len() as u64 > most || self.held > MOST_HELD {
@@ -130,10 +130,11 @@ impl Smallest {
     }
 }
 
-/// What an entry is, if the file system does not tell with its name.
+/// Returns the kind of an entry, and looks it up if the file system does not report it with the
+/// name.
 pub(super) fn kind(dir: BorrowedFd<'_>, name: &[u8], told: FileType) -> EntryKind {
     let kind = match told {
-        // Not every file system tells.
+        // Not every file system reports the type.
         FileType::Unknown => rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
         FileType::RegularFile

@@ -1,4 +1,4 @@
-//! The broker's side of a file channel, for tests: the tools run behind it as in a cell, without
+//! The broker's side of a file channel, for tests. The tools run behind it as in a cell, without
 //! capabilities.
 
 use crate::{
@@ -10,9 +10,10 @@ use palisade_plan::{
     Path,
     cell::{FileError, FileReply, FileRequest, Form, Part},
     change::{
-        Act, Before, Change, Changed, EffectKind, Keep, Prepared, Print, Restoration, State,
-        WriteMode,
+        Act, Before, Change, Changed, EffectKind, EvidenceDepth, Keep, Prepared, Print,
+        Restoration, State, WriteMode,
     },
+    evidence::Evidence,
     names::Names,
     search::Choice,
 };
@@ -38,11 +39,11 @@ impl Drop for Broker {
     }
 }
 
-/// Lets its owner remove all that is in a directory: what is in one that may not be written can be
-/// removed by root alone.
+/// Makes everything in a directory deletable for its owner. Only root can delete what is in a
+/// directory that may not be written.
 pub(crate) fn open_up(directory: &std::path::Path) {
     let own = fs::Permissions::from_mode(0o700);
-    // What can not be opened stays, and is found by who looks for it.
+    // An entry that can not be opened stays, and whoever looks for leftovers finds it.
     fs::set_permissions(directory, own).unwrap_or_default();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -75,12 +76,12 @@ impl Broker {
         Self::at(tempfile::tempdir().unwrap(), count)
     }
 
-    /// With a workspace that is there.
+    /// Uses an existing directory as the workspace.
     pub(crate) fn at(dir: tempfile::TempDir, count: usize) -> Self {
         Self::with_names(dir, count, Names::default())
     }
 
-    /// With names that are hidden or protected.
+    /// Uses these hidden and protected names.
     pub(crate) fn with_names(dir: tempfile::TempDir, count: usize, names: Names) -> Self {
         let (channels, theirs): (Vec<_>, Vec<_>) = (0..count).map(|_| pair()).unzip();
         let view = View::new(dir.path(), names).unwrap();
@@ -91,7 +92,7 @@ impl Broker {
         Self { channels, server: Some(server), dir }
     }
 
-    /// A path in the workspace.
+    /// Returns a path in the workspace.
     pub(crate) fn path(&self, name: impl AsRef<OsStr>) -> Path {
         let mut bytes = self.dir.path().as_os_str().as_bytes().to_vec();
         if !name.as_ref().is_empty() {
@@ -101,7 +102,7 @@ impl Broker {
         Path(bytes)
     }
 
-    /// The names in the workspace, sorted.
+    /// Returns the names in the workspace, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.dir.path()).unwrap();
         let mut names: Vec<String> =
@@ -114,9 +115,10 @@ impl Broker {
         self.channels[0].send(request).unwrap();
     }
 
-    /// The next answer, put together of its parts.
+    /// Receives the next reply, and joins its parts.
     pub(crate) fn next(&self) -> FileReply {
         let (mut effects, mut wrote) = (Vec::new(), Vec::new());
+        let mut evidence = Evidence::default();
         loop {
             let mut reply = self.channels[0].receive().unwrap().unwrap().0;
             if let FileReply::Effects(part) = reply {
@@ -127,7 +129,12 @@ impl Broker {
                 wrote.extend(part);
                 continue;
             }
+            if let FileReply::Evidence(part) = reply {
+                evidence.extend(*part);
+                continue;
+            }
             if let FileReply::Prepared(prepared) = &mut reply {
+                *prepared.evidence = std::mem::take(&mut evidence);
                 effects.append(&mut prepared.effects);
                 prepared.effects = effects;
             } else if let FileReply::Changed(changed) = &mut reply {
@@ -144,7 +151,7 @@ impl Broker {
         self.next()
     }
 
-    /// The content and the last answer.
+    /// Reads a file, and returns its content and the last reply.
     pub(crate) fn read(
         &self,
         path: &Path,
@@ -175,6 +182,7 @@ impl Broker {
                 | FileReply::Looked { .. }
                 | FileReply::Before(_)
                 | FileReply::Effects(_)
+                | FileReply::Evidence(_)
                 | FileReply::Wrote(_)
                 | FileReply::Prepared(_)
                 | FileReply::Changed(_)
@@ -187,7 +195,7 @@ impl Broker {
         }
     }
 
-    /// Takes what comes up to `Prepared`, or the end.
+    /// Receives everything up to `Prepared`, or up to a failure.
     pub(crate) fn prepared(&self) -> Result<Draft, FileReply> {
         let mut befores: Vec<(Before, Vec<u8>)> = Vec::new();
         loop {
@@ -206,6 +214,7 @@ impl Broker {
                 }
                 last @ (FileReply::Read { .. }
                 | FileReply::Effects(_)
+                | FileReply::Evidence(_)
                 | FileReply::Wrote(_)
                 | FileReply::Changed(_)
                 | FileReply::Listed { .. }
@@ -220,7 +229,7 @@ impl Broker {
         }
     }
 
-    /// Has what was asked for prepared and done, and gives the last answer.
+    /// Commits the prepared change, and returns the last reply.
     pub(crate) fn commit(&self) -> FileReply {
         match self.prepared() {
             Ok(_) => self.ask(&FileRequest::Commit),
@@ -228,13 +237,13 @@ impl Broker {
         }
     }
 
-    /// The last piece of the content, and what comes of it.
+    /// Sends the last piece of the content, and commits.
     pub(crate) fn end(&self, data: &[u8]) -> FileReply {
         self.send(&content(data, true));
         self.commit()
     }
 
-    /// Prepares an act and its content.
+    /// Prepares an act with its content.
     pub(crate) fn prepare(&self, act: Act, contents: &[&[u8]]) -> Result<Draft, FileError> {
         self.send(&changing(act));
         for data in contents {
@@ -243,7 +252,7 @@ impl Broker {
         self.prepared().map_err(failed)
     }
 
-    /// Prepares an act and does it.
+    /// Prepares an act and commits it.
     pub(crate) fn change(
         &self,
         act: Act,
@@ -256,7 +265,7 @@ impl Broker {
         Ok((draft, changed))
     }
 
-    /// Undoes what a draft did.
+    /// Undoes the change of a draft.
     pub(crate) fn undo(&self, draft: &Draft, force: bool) -> Result<(Draft, Changed), FileError> {
         let (entries, contents) = draft.restorations();
         let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
@@ -273,10 +282,11 @@ impl Broker {
         self.commit()
     }
 
-    /// Deletes a tree, and keeps nothing of it.
+    /// Deletes a tree without an undo record.
     pub(crate) fn delete_for_good(&self, path: &Path) -> FileReply {
         let act = Act::Delete { path: path.clone(), recursive: true };
-        let change = Change { act, most: 0, keep: Keep::Nothing, diff: 0 };
+        let change =
+            Change { act, most: 0, keep: Keep::Nothing, diff: 0, evidence: EvidenceDepth::Full };
         self.send(&FileRequest::Change(change));
         self.commit()
     }
@@ -286,7 +296,7 @@ impl Broker {
         self.answer(&FileRequest::List { path: path.clone(), recursive, skip, limit, choice })
     }
 
-    /// The answer, after what is said of how far it is.
+    /// Sends a request, and returns the first reply that is not progress.
     pub(crate) fn answer(&self, request: &FileRequest) -> FileReply {
         let mut reply = self.ask(request);
         while let FileReply::Progress { .. } = reply {
@@ -296,7 +306,7 @@ impl Broker {
     }
 }
 
-/// What a change would do, and what it would lose.
+/// The reported effects of a change, and its undo record.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
     pub(crate) befores: Vec<(Before, Vec<u8>)>,
@@ -304,7 +314,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// What undoes it, as the broker makes it.
+    /// Returns what undoes the change, as the broker makes it.
     pub(crate) fn restorations(&self) -> (Vec<Restoration>, Vec<Vec<u8>>) {
         let mut left = std::collections::HashMap::new();
         for effect in &self.prepared.effects {
@@ -338,13 +348,13 @@ impl Draft {
     }
 }
 
-/// The request for an act.
+/// Returns the request for an act.
 pub(crate) fn changing(act: Act) -> FileRequest {
     let keep = Keep::Sent { bytes: 1 << 30, entries: 1_000_000 };
-    FileRequest::Change(Change { act, most: 1 << 30, keep, diff: 0 })
+    FileRequest::Change(Change { act, most: 1 << 30, keep, diff: 0, evidence: EvidenceDepth::Full })
 }
 
-/// The request to write a file.
+/// Returns the request to write a file.
 pub(crate) fn writing(path: &Path, mode: WriteMode, most: u64) -> FileRequest {
     let FileRequest::Change(change) = changing(Act::Write { path: path.clone(), mode }) else {
         panic!()
@@ -352,14 +362,14 @@ pub(crate) fn writing(path: &Path, mode: WriteMode, most: u64) -> FileRequest {
     FileRequest::Change(Change { most, ..change })
 }
 
-/// How many entries an answer says were deleted.
+/// Returns how many entries a reply reports as deleted.
 pub(crate) fn deleted(reply: FileReply) -> u64 {
     let FileReply::Changed(changed) = reply else { panic!("{reply:?}") };
     let EffectKind::Deleted { entries } = changed.effects[0].kind else { panic!("{changed:?}") };
     entries
 }
 
-/// Tells a thread to end, however the test does.
+/// Tells a thread to end when it is dropped, even if the test fails.
 pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -368,13 +378,13 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// The error in an answer.
+/// Returns the error in a reply.
 pub(crate) fn failed(reply: FileReply) -> FileError {
     let FileReply::Failed(error) = reply else { panic!("{reply:?}") };
     error
 }
 
-/// The size in the answer to a write, and whether the file is new.
+/// Returns the size in the reply to a write, and whether the file is new.
 pub(crate) fn written(reply: FileReply) -> (u64, bool) {
     let FileReply::Changed(changed) = reply else { panic!("{reply:?}") };
     let effect = changed.effects.last().unwrap();

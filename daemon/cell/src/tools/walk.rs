@@ -1,5 +1,5 @@
-//! Walks a tree with a few threads: by descriptors, following no link, in bounded memory, and only
-//! as long as the call is wanted. Room: the cell.
+//! Walks a tree with a few threads: by descriptor, without following links, in bounded memory, and
+//! only until the call is abandoned. Runs in the cell.
 
 use super::{
     Stop,
@@ -7,7 +7,7 @@ use super::{
     open_with,
     rules::{Kind, Rules, Scope, Sources},
     smallest,
-    watch::Watch,
+    watch::CallWatch,
 };
 use palisade_plan::cell::EntryKind;
 use rustix::{
@@ -22,60 +22,60 @@ use std::{
     time::Duration,
 };
 
-/// The most threads of one walk.
+/// The maximum number of threads of one walk.
 const MOST_THREADS: usize = 4;
 
 const STACK: usize = 1024 * 1024;
 
-/// How many files are handed out together.
+/// The number of files that make one job.
 const TOGETHER: usize = 64;
 
-/// The most bytes of names of directories that wait for their turn.
+/// The maximum number of bytes of directory names that wait to be visited.
 const MOST_WAITING: usize = 32 * 1024 * 1024;
 
-/// The most entries that are looked at in one directory.
+/// The maximum number of entries that are read in one directory.
 const MOST_SEEN: usize = 1_000_000;
 
 const BUFFER: usize = 32 * 1024;
 
-/// How long a thread waits before it looks whether the call is still wanted.
+/// The time that a thread waits before it checks whether the call was abandoned.
 const NAP: Duration = Duration::from_millis(20);
 
 /// A file or link that was found.
 #[derive(Debug)]
-pub(super) struct Found<'a> {
+pub(super) struct FoundFile<'a> {
     /// The directory that it is in.
     pub(super) dir: BorrowedFd<'a>,
     /// Its name there.
     pub(super) name: &'a [u8],
-    /// Its path below where the walk began.
+    /// Its path relative to the start of the walk.
     pub(super) path: &'a [u8],
-    /// What it is.
+    /// Its kind.
     pub(super) kind: EntryKind,
 }
 
-/// What is done with what is found; each thread has its own.
-pub(super) trait Visitor: Send {
-    /// Looks at a regular file or a link that was chosen.
-    fn visit(&mut self, found: &Found<'_>) -> Result<(), Stop>;
+/// The callback of a walk; each thread has its own.
+pub(super) trait FileVisitor: Send {
+    /// Visits a regular file or a link that was chosen.
+    fn visit(&mut self, found: &FoundFile<'_>) -> Result<(), Stop>;
 }
 
-/// What a walk could not look at.
+/// The parts of a tree that a walk could not visit.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Missed {
-    /// Directories that the kernel did not open.
+pub(super) struct UnvisitedParts {
+    /// The number of directories that could not be opened.
     pub(super) unreadable: u64,
-    /// There was more than is looked at.
+    /// Whether there were more entries than are visited.
     pub(super) more: bool,
 }
 
 /// A tree to walk.
 #[derive(Debug)]
-pub(super) struct Tree<'a> {
+pub(super) struct TreeWalk<'a> {
     pub(super) root: OwnedFd,
     pub(super) scope: Scope,
     pub(super) chooser: &'a Chooser<'a>,
-    pub(super) watch: &'a Watch<'a>,
+    pub(super) watch: &'a CallWatch<'a>,
 }
 
 enum Job {
@@ -83,23 +83,23 @@ enum Job {
     Files(Arc<Batch>, Vec<(Vec<u8>, EntryKind)>),
 }
 
-/// The directory that files are in.
+/// The directory of a batch of files.
 struct Batch {
     dir: OwnedFd,
     /// Its path, with a slash at its end.
     path: Vec<u8>,
 }
 
-impl Tree<'_> {
-    /// Walks it. Every visitor that was made comes back.
-    pub(super) fn walk<V: Visitor>(
+impl TreeWalk<'_> {
+    /// Walks the tree, and returns the visitors of all threads.
+    pub(super) fn walk<V: FileVisitor>(
         &self,
         visitor: impl Fn() -> V + Sync,
-    ) -> Result<(Vec<V>, Missed), Stop> {
+    ) -> Result<(Vec<V>, UnvisitedParts), Stop> {
         let first = Job::Directory { path: Vec::new(), rules: self.scope.rules.clone() };
         let queue = Queue::new(first);
         let mut own = visitor();
-        // What is small is done before a thread has begun.
+        // A small tree is done before a thread has started.
         self.take(&queue, &mut own)?;
         let helpers = if queue.lock().jobs.is_empty() { 0 } else { threads() - 1 };
         thread::scope(|scope| {
@@ -109,7 +109,7 @@ impl Tree<'_> {
             };
             let start = |number| {
                 let named = thread::Builder::new().name(format!("walk-{number}"));
-                // Where no more threads are allowed, fewer do it.
+                // Where no more threads are allowed, fewer do the work.
                 named.stack_size(STACK).spawn_scoped(scope, work).ok()
             };
             let helpers: Vec<_> = (0..helpers).filter_map(start).collect();
@@ -125,7 +125,7 @@ impl Tree<'_> {
         })
     }
 
-    fn work<V: Visitor>(&self, queue: &Queue, visitor: &mut V) -> Result<(), Stop> {
+    fn work<V: FileVisitor>(&self, queue: &Queue, visitor: &mut V) -> Result<(), Stop> {
         while !queue.is_over(self.watch)? {
             self.take(queue, visitor)?;
         }
@@ -133,7 +133,7 @@ impl Tree<'_> {
     }
 
     /// Does the next job, if there is one.
-    fn take<V: Visitor>(&self, queue: &Queue, visitor: &mut V) -> Result<(), Stop> {
+    fn take<V: FileVisitor>(&self, queue: &Queue, visitor: &mut V) -> Result<(), Stop> {
         let Some((job, _busy)) = queue.next() else { return Ok(()) };
         match job {
             Job::Directory { path, rules } => {
@@ -148,23 +148,27 @@ impl Tree<'_> {
                     path.truncate(batch.path.len());
                     path.extend(name);
                     let dir = batch.dir.as_fd();
-                    visitor.visit(&Found { dir, name, path: &path, kind: *kind })?;
+                    visitor.visit(&FoundFile { dir, name, path: &path, kind: *kind })?;
                 }
             }
         }
         Ok(())
     }
 
-    fn directory(&self, mut path: Vec<u8>, above: Option<&Arc<Rules>>) -> (Vec<Job>, Missed) {
+    fn directory(
+        &self,
+        mut path: Vec<u8>,
+        above: Option<&Arc<Rules>>,
+    ) -> (Vec<Job>, UnvisitedParts) {
         let there: &[u8] = if path.is_empty() { b"." } else { &path };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
         let way = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let opened = open_with(&self.root, there, flags, way);
         let (dir, listed) = match opened.and_then(|dir| read(dir.as_fd()).map(|read| (dir, read))) {
             Ok(done) => done,
-            // It went, or is another thing by now.
+            // It was deleted or replaced meanwhile.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Default::default(),
-            Err(_) => return (Vec::new(), Missed { unreadable: 1, more: false }),
+            Err(_) => return (Vec::new(), UnvisitedParts { unreadable: 1, more: false }),
         };
         if !path.is_empty() {
             path.push(b'/');
@@ -197,25 +201,25 @@ impl Tree<'_> {
             }
         }
         let batch = Arc::new(Batch { dir, path });
-        // The last is taken first: files go before directories, which keeps few of them open.
+        // The last job is taken first: files before directories, so that few directories stay open.
         while !files.is_empty() {
             let rest = files.split_off(files.len().saturating_sub(TOGETHER));
             jobs.push(Job::Files(Arc::clone(&batch), rest));
         }
-        (jobs, Missed { unreadable: 0, more: listed.more })
+        (jobs, UnvisitedParts { unreadable: 0, more: listed.more })
     }
 }
 
-/// A directory's entries.
+/// The entries of a directory.
 #[derive(Default)]
-struct Listed {
+struct DirectoryListing {
     entries: Vec<(Vec<u8>, EntryKind)>,
     sources: Sources,
     more: bool,
 }
 
-fn read(dir: BorrowedFd<'_>) -> Result<Listed, Errno> {
-    let mut listed = Listed::default();
+fn read(dir: BorrowedFd<'_>) -> Result<DirectoryListing, Errno> {
+    let mut listed = DirectoryListing::default();
     let mut buffer = Vec::with_capacity(BUFFER);
     let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
     while let Some(entry) = entries.next() {
@@ -237,7 +241,7 @@ fn read(dir: BorrowedFd<'_>) -> Result<Listed, Errno> {
     Ok(listed)
 }
 
-/// How many threads a walk has.
+/// Returns how many threads a walk uses.
 fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| {
@@ -245,25 +249,25 @@ fn threads() -> usize {
     })
 }
 
-/// What is still to be done.
+/// The jobs that are still to be done.
 struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     bell: Condvar,
 }
 
-struct State {
+struct QueueState {
     jobs: Vec<Job>,
-    /// Threads that may still add some.
+    /// The number of threads that may still add jobs.
     busy: usize,
-    /// Bytes of the names that wait.
+    /// The bytes of the directory names that wait.
     waiting: usize,
-    missed: Missed,
+    missed: UnvisitedParts,
 }
 
-/// A job under way. However it ends, it ends.
-struct Busy<'a>(&'a Queue);
+/// A job under way. Dropping it marks the job as ended, even after a panic.
+struct JobGuard<'a>(&'a Queue);
 
-impl Drop for Busy<'_> {
+impl Drop for JobGuard<'_> {
     fn drop(&mut self) {
         self.0.lock().busy -= 1;
         self.0.bell.notify_all();
@@ -273,25 +277,27 @@ impl Drop for Busy<'_> {
 impl Queue {
     fn new(first: Job) -> Self {
         let waiting = first.cost();
-        let state = State { jobs: vec![first], busy: 0, waiting, missed: Missed::default() };
+        let state =
+            QueueState { jobs: vec![first], busy: 0, waiting, missed: UnvisitedParts::default() };
         Self { state: Mutex::new(state), bell: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next(&self) -> Option<(Job, Busy<'_>)> {
+    fn next(&self) -> Option<(Job, JobGuard<'_>)> {
         let mut state = self.lock();
         let job = state.jobs.pop()?;
         state.waiting -= job.cost();
         state.busy += 1;
         drop(state);
-        Some((job, Busy(self)))
+        Some((job, JobGuard(self)))
     }
 
-    /// Waits for a job; there will be none if nobody is busy.
-    fn is_over(&self, watch: &Watch<'_>) -> Result<bool, Stop> {
+    /// Waits for a job, and returns whether the walk is over. It is when no job is left and no
+    /// thread is busy.
+    fn is_over(&self, watch: &CallWatch<'_>) -> Result<bool, Stop> {
         let mut state = self.lock();
         loop {
             if !state.jobs.is_empty() {
@@ -307,7 +313,7 @@ impl Queue {
         }
     }
 
-    fn add(&self, jobs: Vec<Job>, missed: Missed) {
+    fn add(&self, jobs: Vec<Job>, missed: UnvisitedParts) {
         let mut state = self.lock();
         state.missed.unreadable += missed.unreadable;
         state.missed.more |= missed.more;
@@ -326,7 +332,7 @@ impl Queue {
 }
 
 impl Job {
-    /// What of it counts as waiting: the files of a directory do not wait for long.
+    /// Returns the bytes that count as waiting. Files do not wait for long, so they count as 0.
     fn cost(&self) -> usize {
         match self {
             Self::Directory { path, .. } => path.len() + smallest::OVERHEAD,

@@ -1,5 +1,5 @@
-//! Whether a call is still wanted, asked now and then while a tool works, and how far it is, told
-//! now and then. Room: the cell.
+//! Checks from time to time, while a tool works, whether the call was abandoned, and reports its
+//! progress. Runs in the cell.
 
 use super::Stop;
 use crate::channel::Channel;
@@ -13,18 +13,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the channel is asked.
+/// The interval at which the channel is checked.
 const ASKED: Duration = Duration::from_millis(10);
 
-/// How often it is told.
+/// The interval at which progress is reported.
 const TOLD: Duration = Duration::from_millis(200);
 
 /// Watches one call's channel, for all threads that work on it.
 #[derive(Debug)]
-pub(crate) struct Watch<'a> {
+pub(crate) struct CallWatch<'a> {
     channel: &'a Channel,
     begun: Instant,
-    /// In milliseconds after it began.
+    /// When to check next, in milliseconds after the start.
     ask_at: AtomicU64,
     tell_at: AtomicU64,
     done: AtomicU64,
@@ -32,8 +32,8 @@ pub(crate) struct Watch<'a> {
     broken: Mutex<Option<ChannelError>>,
 }
 
-impl<'a> Watch<'a> {
-    /// Begins.
+impl<'a> CallWatch<'a> {
+    /// Starts watching.
     pub(crate) fn new(channel: &'a Channel) -> Self {
         Self {
             channel,
@@ -46,11 +46,11 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Counts what was done, and fails if no more is wanted: the broker gave the call up, or is
-    /// gone. Costs next to nothing.
+    /// Adds to the progress, and fails if the broker abandoned the call or is gone. Costs next to
+    /// nothing.
     ///
     /// # Errors
-    /// [`Stop::Abandoned`], or that the channel can not be used.
+    /// [`Stop::Abandoned`], or the error of the channel.
     pub(crate) fn step(&self, done: u64) -> Result<(), Stop> {
         self.done.fetch_add(done, Ordering::Relaxed);
         if self.is_over() {
@@ -68,7 +68,7 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// Whether somebody was told to stop.
+    /// Whether a thread was told to stop.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
@@ -79,7 +79,7 @@ impl<'a> Watch<'a> {
         self.why()
     }
 
-    /// Why it is over; how the channel broke is told once.
+    /// Returns why the call is over. The error of a broken channel is returned once.
     fn why(&self) -> Stop {
         let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner).take();
         broken.map_or(Stop::Abandoned, Stop::Broken)
@@ -90,7 +90,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Whether it is time, which it then is for one thread only.
+/// Whether the next action is due. This is true for one thread only.
 fn is_due(at: &AtomicU64, now: u64, every: Duration) -> bool {
     let due = at.load(Ordering::Relaxed);
     now >= due

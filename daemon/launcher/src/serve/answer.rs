@@ -1,7 +1,13 @@
-//! What the broker asks for: each plan held against the ceiling before anything is started.
+//! Answers the broker's requests. Each plan is checked against the ceiling before anything is
+//! started.
 
 use super::Launcher;
-use crate::{identity, session::Session, wanted::Wanted};
+use crate::{
+    descriptors,
+    identity::{self, Clients},
+    session::Session,
+    wanted::RunnerRequest,
+};
 use palisade_plan::{
     Absent, BUILD_ID, HeldLimit, Identity, LaunchPlan, Path, Role, Runs, SessionUid, StepError,
     cell::FILE_CHANNELS,
@@ -10,8 +16,14 @@ use palisade_plan::{
 };
 use std::os::fd::{AsFd as _, OwnedFd};
 
+/// Most sessions at a time that the daemon has for itself, to try out profiles.
+const MOST_OWN: usize = 16;
+
+/// Most runners of one session at a time.
+const MOST_RUNNERS: usize = 1024;
+
 impl Launcher {
-    /// What there is to say to a request, at once.
+    /// Handles a request and returns the immediate reply, if there is one.
     pub(super) fn answer(&mut self, request: Request, fds: Vec<OwnedFd>) -> Option<Reply> {
         match request {
             Request::Hello { .. } => Some(Reply::Welcome {
@@ -28,22 +40,22 @@ impl Launcher {
                     .unwrap_or_else(|refusal| Reply::Refused { session, refusal }),
             ),
             Request::Runner { session } => {
-                let wanted = <[OwnedFd; 1]>::try_from(fds).map(Wanted::Runner);
+                let wanted = <[OwnedFd; 1]>::try_from(fds).map(RunnerRequest::Runner);
                 self.runner(session, wanted)
             }
             Request::Reader { session } => {
-                let wanted = <[OwnedFd; 1]>::try_from(fds).map(Wanted::Reader);
+                let wanted = <[OwnedFd; 1]>::try_from(fds).map(RunnerRequest::Reader);
                 self.runner(session, wanted)
             }
             Request::Transaction { session } => {
                 let mut fds = fds;
                 let scanned = if fds.len() > 2 { fds.pop() } else { None };
                 let wanted = <[OwnedFd; 2]>::try_from(fds);
-                let wanted = wanted.map(|channels| Wanted::Transaction(channels, scanned));
+                let wanted = wanted.map(|channels| RunnerRequest::Transaction(channels, scanned));
                 self.runner(session, wanted)
             }
             Request::End { session } => match self.sessions.get_mut(&session) {
-                // `Ended` follows when every process of it is gone.
+                // `Ended` follows when every process of the session is gone.
                 Some(known) => {
                     known.begin_end();
                     None
@@ -53,17 +65,19 @@ impl Launcher {
         }
     }
 
-    /// Whom a session of a client's would run as: what its start says, too.
+    /// Returns the identity that a client's session would run as, the same as when it is started.
     fn identify(&self, workspace: &Path, fds: &[OwnedFd]) -> Result<Identity, Refusal> {
         match fds {
-            [client] => {
-                identity::of_client(client.as_fd(), workspace.as_path(), self.facts.privileged)
-            }
+            [client] => identity::of_client(client.as_fd(), workspace.as_path(), self.clients()),
             _ => Err(wrong_number(fds, "a question")),
         }
     }
 
-    /// Makes a session, if nothing is against its plan.
+    const fn clients(&self) -> Clients<'_> {
+        Clients { privileged: self.facts.privileged, socket: self.client_socket.as_ref() }
+    }
+
+    /// Creates a session, if its plan is acceptable.
     fn open(
         &mut self,
         number: SessionNumber,
@@ -72,7 +86,7 @@ impl Launcher {
         mut fds: Vec<OwnedFd>,
     ) -> Result<Reply, Refusal> {
         if self.sessions.contains_key(&number) {
-            return Err(Refusal::Session(format!("there is a session {number} already")));
+            return Err(Refusal::Session(format!("session {number} already exists")));
         }
         let clients = match whose {
             Whose::Client => 1,
@@ -81,14 +95,16 @@ impl Launcher {
         if fds.len() != clients + FILE_CHANNELS {
             return Err(wrong_number(&fds, "a session"));
         }
+        self.check_count(whose)?;
         let identity = match whose {
             Whose::Client => {
                 let client = fds.remove(0);
                 let workspace = plan.workspace.path.as_path();
-                identity::of_client(client.as_fd(), workspace, self.facts.privileged)?
+                identity::of_client(client.as_fd(), workspace, self.clients())?
             }
             Whose::Nobody => identity::of_nobody(self.facts.privileged),
         };
+        descriptors::check_channels(&fds)?;
         identity::refuse_own(identity, self.facts.privileged)?;
         self.ceiling.check(&plan, identity).map_err(|error| Refusal::Ceiling(error.to_string()))?;
         let runs = self.runs(&plan, identity)?;
@@ -107,13 +123,30 @@ impl Launcher {
             },
             None => Vec::<HeldLimit>::new(),
         };
-        let session = Session::start(number, blank, plan, runs, &self.facts, &fds)?;
+        let session = Session::start(number, blank, (whose, plan), runs, &self.facts, &fds)?;
         let oom_file = session.cgroups().map_or_else(String::new, |cgroups| cgroups.oom_file());
         self.sessions.insert(number, session);
         Ok(Reply::Started { session: number, runs, limits, absent, oom_file })
     }
 
-    /// Whom a session runs as that is for somebody.
+    /// Refuses a session if there are too many. Those without a client are few: they have no user
+    /// whose quota would count them.
+    fn check_count(&self, whose: Whose) -> Result<(), Refusal> {
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let most = self.ceiling.max_sessions;
+        if count(self.sessions.len()) >= most {
+            return Err(Refusal::Session(format!(
+                "{most} sessions exist, and the launcher allows no more (--max-sessions)"
+            )));
+        }
+        let own = self.sessions.values().filter(|session| session.whose() == Whose::Nobody);
+        if whose == Whose::Nobody && own.count() >= MOST_OWN {
+            return Err(Refusal::Session(format!("{MOST_OWN} sessions without a client exist")));
+        }
+        Ok(())
+    }
+
+    /// Returns the identities under which a client's session runs.
     fn runs(&mut self, plan: &LaunchPlan, peer: Identity) -> Result<Runs, Refusal> {
         match plan.uid {
             SessionUid::Peer => Ok(peer.into()),
@@ -121,13 +154,12 @@ impl Launcher {
                 self.uids.take(peer, self.sessions.values().map(Session::uid))
             }
             SessionUid::Throwaway => Err(Refusal::NoUid(
-                "taking on another uid needs privilege, which an ordinary user's daemon has not"
-                    .into(),
+                "only the system's daemon can give sessions their own uids".into(),
             )),
         }
     }
 
-    /// Refuses before anything is started if a required layer is missing.
+    /// Refuses the plan, before anything is started, if a required layer is missing.
     fn absent(&self, plan: &LaunchPlan, runs: Runs) -> Result<Vec<Absent>, Refusal> {
         match steps(plan, &self.facts, runs, Role::Files) {
             Ok((_, absent)) => Ok(absent),
@@ -138,31 +170,34 @@ impl Launcher {
         }
     }
 
-    /// Makes a runner; says why if it is refused. The error is descriptors that are too many or
-    /// too few.
+    /// Creates a runner, or returns why it is refused. `wanted` is an error if there are too many
+    /// or too few descriptors.
     fn runner(
         &mut self,
         session: SessionNumber,
-        wanted: Result<Wanted, Vec<OwnedFd>>,
+        wanted: Result<RunnerRequest, Vec<OwnedFd>>,
     ) -> Option<Reply> {
         let made = match (self.sessions.get_mut(&session), wanted) {
             (None, _) => Err(Refusal::Session(format!("there is no session {session}"))),
             (_, Err(fds)) => Err(wrong_number(&fds, "a runner")),
-            (Some(known), Ok(wanted)) => {
-                known.runner(session, wanted, &self.facts, &self.spawner, &mut self.stores)
+            (Some(known), _) if known.runner_count() >= MOST_RUNNERS => {
+                Err(Refusal::Session(format!("session {session} has {MOST_RUNNERS} runners")))
             }
+            (Some(known), Ok(wanted)) => descriptors::check(&wanted).and_then(|()| {
+                known.runner(session, wanted, &self.facts, &self.spawner, &mut self.stores)
+            }),
         };
         made.err().map(|refusal| Reply::Refused { session, refusal })
     }
 }
 
-/// Why a request with these descriptors is refused.
+/// Returns the refusal of a request with a wrong number of descriptors.
 fn wrong_number(fds: &[OwnedFd], what: &str) -> Refusal {
     if fds.is_empty() {
-        // The broker always sends some; the kernel hands over none where there is no room for all.
+        // The broker always sends some. The kernel delivers none if there is no room for all.
         return Refusal::Spawn(format!(
-            "the launcher has no room for the descriptors of {what}; it may have too few (LimitNOFILE=)"
+            "the launcher has no free descriptors for {what}; raise its limit (LimitNOFILE=)"
         ));
     }
-    Refusal::Session(format!("{} descriptors for {what}", fds.len()))
+    Refusal::Session(format!("{} is the wrong number of descriptors for {what}", fds.len()))
 }

@@ -1,4 +1,4 @@
-//! Waits for something to do, and looks after the sessions whose processes did something.
+//! Waits for events, and handles those of the sessions' processes.
 
 use super::Launcher;
 use crate::{error::LauncherError, session::Session};
@@ -9,8 +9,8 @@ use rustix::{
     io::Errno,
 };
 
-/// What there is to do.
-pub(super) struct Woken {
+/// The events that ended a wait.
+pub(super) struct WaitEvents {
     pub(super) any: bool,
     pub(super) broker: bool,
     pub(super) swept: bool,
@@ -18,8 +18,8 @@ pub(super) struct Woken {
 }
 
 impl Launcher {
-    /// Waits; not at all if there is something to make meanwhile.
-    pub(super) fn wait(&self, broker: &Datagrams, idle: bool) -> Result<Woken, LauncherError> {
+    /// Waits for an event; returns at once if `idle`, when something can be prepared meanwhile.
+    pub(super) fn wait(&self, broker: &Datagrams, idle: bool) -> Result<WaitEvents, LauncherError> {
         let mut polled = vec![PollFd::new(broker, PollFlags::IN)];
         let mut owners = Vec::new();
         for (number, session) in &self.sessions {
@@ -51,10 +51,10 @@ impl Launcher {
         let mut sessions: Vec<_> =
             owners.into_iter().zip(ready).filter(|(_, ready)| *ready).map(|(n, _)| n).collect();
         sessions.dedup();
-        Ok(Woken { any: broker || swept || !sessions.is_empty(), broker, swept, sessions })
+        Ok(WaitEvents { any: broker || swept || !sessions.is_empty(), broker, swept, sessions })
     }
 
-    /// Something happened to a session's processes.
+    /// Handles an event of a session's processes.
     pub(super) fn look_after(
         &mut self,
         number: SessionNumber,
@@ -83,7 +83,7 @@ impl Launcher {
     }
 }
 
-/// Whether the cell has said something. (Its end can be what woke the launcher.)
+/// Whether the cell has sent a message. (The launcher may have woken because the cell ended.)
 fn readable(session: &Session) -> bool {
     let Some(files) = &session.files else { return false };
     let mut polled = [PollFd::new(&files.control, PollFlags::IN)];

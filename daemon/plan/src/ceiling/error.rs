@@ -1,107 +1,137 @@
-//! Why a plan is over the ceiling.
+//! The reasons why a plan violates the ceiling.
 
-use crate::{Layer, uids::UidRange};
+use crate::{FilterError, Layer, uids::UidRange};
 use std::path::PathBuf;
 
-/// Why a plan is over the ceiling.
+/// Why a plan violates the ceiling.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CeilingError {
-    /// More than the most.
-    #[error("{limit} = {wanted} is over the ceiling's {most}")]
+    /// A value is above the ceiling's maximum.
+    #[error("{limit} = {wanted} exceeds the ceiling's {most}")]
     Over {
-        /// Of what.
+        /// The name of the limit.
         limit: &'static str,
-        /// In the plan.
+        /// The value in the plan.
         wanted: u64,
-        /// In the ceiling.
+        /// The ceiling's maximum.
         most: u64,
     },
-    /// A limit of nothing, which the kernel may take for none.
+    /// A limit is zero, which the kernel may take to mean unlimited.
     #[error("{0} is zero")]
     Zero(&'static str),
-    /// A list that would confine nothing or allow nothing.
+    /// A list is empty, so that it would confine nothing or allow nothing.
     #[error("the plan has no {0}")]
     Empty(&'static str),
-    /// Relative, or with `.`, `..`, a doubled slash or NUL in it.
+    /// A path is relative, or contains `.`, `..`, a doubled slash or NUL.
     #[error("{path:?} ({what}) is not a plain absolute path")]
     NotPlain {
-        /// Where in the plan.
+        /// The part of the plan that has the path.
         what: &'static str,
         /// The path.
         path: PathBuf,
     },
-    /// The root, or a directory of the system's own, is to be writable or hidden.
+    /// The root or a system directory would be writable or covered by a mount.
     #[error("{path:?} ({what}) belongs to the system")]
     System {
-        /// Where in the plan.
+        /// The part of the plan that has the path.
         what: &'static str,
         /// The path.
         path: PathBuf,
     },
-    /// Palisade's own.
-    #[error("{path:?} ({what}) is, holds or is inside {never:?}, which no session sees")]
+    /// A path would expose one of Palisade's own directories.
+    #[error("{path:?} ({what}) is, contains or is inside {never:?}, which no session may see")]
     Never {
-        /// Where in the plan.
+        /// The part of the plan that has the path.
         what: &'static str,
         /// The path.
         path: PathBuf,
-        /// Which of the ceiling's.
+        /// The directory of Palisade that it would expose.
         never: PathBuf,
     },
-    /// A rule that lets write where nothing writable is mounted.
-    #[error(
-        "{0:?} (grant) is writable, but neither the workspace, a bind nor a private file system is"
-    )]
+    /// A path has the files or sockets of running programs.
+    #[error("{path:?} ({what}) belongs to running programs of the host")]
+    Running {
+        /// The part of the plan that has the path.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
+    /// A path that would be writable decides who may log in, or what runs at a login.
+    #[error("{path:?} ({what}) is a home, or is used by logins, and may not be writable")]
+    Login {
+        /// The part of the plan that has the path.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
+    /// A Landlock rule allows writing where nothing writable is mounted.
+    #[error("{0:?} (grant) is writable, but in no writable workspace, bind or private file system")]
     Uncovered(PathBuf),
-    /// Device access outside `/dev` would be a way to write.
+    /// Device access is granted outside `/dev`, where it would be a way to write.
     #[error("{0:?} is granted as a device outside /dev")]
     Device(PathBuf),
-    /// Mode bits beyond read, write, execute and sticky.
+    /// A private file system has mode bits beyond read, write, execute and sticky.
     #[error("{path:?} (private file system) has mode {mode:#o}")]
     Mode {
-        /// Where.
+        /// The mount point of the file system.
         path: PathBuf,
-        /// Its mode.
+        /// The mode in the plan.
         mode: u32,
     },
-    /// A session as root.
+    /// The session would run as root.
     #[error("a session may not run as root")]
     Root,
-    /// A session as a service's account.
-    #[error("a session may not run as user {uid}: the ceiling's lowest is {least}")]
+    /// The session would run as the account of a service.
+    #[error("a session may not run as uid {uid}: the lowest that the ceiling allows is {least}")]
     Uid {
-        /// Whom it was to run as.
+        /// The uid that the session would run as.
         uid: u32,
-        /// The lowest.
+        /// The lowest uid that the ceiling allows.
         least: u32,
     },
-    /// A peer whose uid or gid sessions may get.
-    #[error("{0} is one of the uids that are for sessions alone ({1}), and so nobody's own")]
+    /// The peer has a uid or gid from the range reserved for sessions.
+    #[error("id {0} is in the range reserved for sessions ({1}), so no user may have it")]
     Throwaway(u32, UidRange),
-    /// A layer may not be optional.
+    /// A layer is optional in the plan that the ceiling requires.
     #[error("layer {0} may not be optional")]
     Layer(Layer),
-    /// Ports of the launcher's network that it does not let sessions connect to.
+    /// The plan has ports that the launcher does not let sessions connect to.
     #[error(
         "net.ports has {ports}, and the launcher lets sessions connect to {most}: start it with \
-         --allow-ports {ports} (a service's in its unit; allow_ports of palisaded.toml where the daemon \
-         starts it)"
+         --allow-ports {ports} (in its unit if it is a service; allow_ports in palisaded.toml if \
+         the daemon starts it)"
     )]
     Ports {
-        /// Those, as the option takes them.
+        /// The refused ports, in the form that `--allow-ports` takes.
         ports: String,
-        /// What it does let.
+        /// The ports that the launcher allows.
         most: String,
     },
-    /// A port that is none.
+    /// The plan has port 0, which is not a port.
     #[error("0 is not a port")]
     PortZero,
-    /// The filter lets a call through that none may.
-    #[error("the filter lets {call} through, system call {number}")]
+    /// The filter allows a system call that no session may make.
+    #[error("the filter allows {call}: system call {number} with arguments {arguments:x?}")]
     Syscall {
-        /// What it is.
+        /// The system call that the fixed rules deny, in words.
         call: &'static str,
-        /// Its number.
+        /// The number of the system call.
+        number: u32,
+        /// Arguments that the filter allows.
+        arguments: [u64; 6],
+    },
+    /// A rule has too many conditions to be compared with the fixed rules.
+    #[error("the rule for system call {number} is too long to show that it denies {call}")]
+    Unproved {
+        /// The system call that the fixed rules deny, in words.
+        call: &'static str,
+        /// The number of the system call.
         number: u32,
     },
+    /// The filter allows a system call of a kernel that is newer than this build.
+    #[error("the filter allows system call {0}, which this build does not know")]
+    UnknownSyscall(u32),
+    /// No filter can be assembled from the rules.
+    #[error("the filter is invalid: {0}")]
+    Filter(#[from] FilterError),
 }

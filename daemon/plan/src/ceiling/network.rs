@@ -1,20 +1,21 @@
-//! The ceiling's rule on the network: which ports of the launcher's own a session may connect to.
+//! The ceiling's rule for the network: which ports of the launcher's own network a session may
+//! connect to.
 
 use super::error::CeilingError;
 use crate::Network;
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
-/// More rules than this would be a list of exceptions to none.
+/// Most ports in one plan. A longer list would in effect allow everything.
 const MOST_PORTS: usize = 256;
 
-/// What a session may reach of the launcher's own network.
+/// The ports of the launcher's own network that a session may connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
-    /// Nothing: every session has a network of its own.
+    /// No port: every session has its own network.
     Nothing,
-    /// These ports, by TCP.
+    /// TCP connections to these ports.
     Ports(BTreeSet<u16>),
-    /// Any port, by TCP.
+    /// TCP connections to any port.
     EveryPort,
 }
 
@@ -23,7 +24,7 @@ impl fmt::Display for Reach {
         match self {
             Self::Nothing => f.write_str("no port"),
             Self::Ports(ports) => f.write_str(&listed(ports)),
-            Self::EveryPort => f.write_str("every port"),
+            Self::EveryPort => f.write_str("any port"),
         }
     }
 }
@@ -31,11 +32,11 @@ impl fmt::Display for Reach {
 impl FromStr for Reach {
     type Err = String;
 
-    /// As `--allow-ports` takes it: `53,80,443`, `any` or `none`.
+    /// Parses the value of `--allow-ports`: `53,80,443`, `any` or `none`.
     fn from_str(text: &str) -> Result<Self, String> {
         let port = |word: &str| match word.trim().parse::<u16>() {
             Ok(port) if port > 0 => Ok(port),
-            Ok(_) | Err(_) => Err(format!("{word:?} is no port from 1 to 65535")),
+            Ok(_) | Err(_) => Err(format!("{word:?} is not a port from 1 to 65535")),
         };
         match text {
             "none" => Ok(Self::Nothing),
@@ -51,7 +52,7 @@ fn listed<'a>(ports: impl IntoIterator<Item = &'a u16>) -> String {
 }
 
 impl Reach {
-    /// Holds a plan's network against it.
+    /// Checks a plan's network against the allowed ports.
     pub(super) fn check(&self, network: &Network) -> Result<(), CeilingError> {
         let ports = match network {
             Network::None | Network::Loopback => return Ok(()),

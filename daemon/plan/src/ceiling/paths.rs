@@ -1,4 +1,4 @@
-//! The ceiling's rules on paths: what may be seen, written and hidden.
+//! The ceiling's rules for paths: which may be visible, writable or covered by a mount.
 
 use super::{Ceiling, error::CeilingError};
 use crate::{Access, Bind, Grant, LaunchPlan, Tmpfs};
@@ -7,34 +7,96 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Directories of the system's own. None of them, and nothing that holds one, is ever writable.
+/// Directories that belong to the system. Neither they nor a directory above them is ever writable.
 const SYSTEM: [&str; 17] = [
     "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/dev",
     "/proc", "/sys", "/run", "/var", "/opt", "/home", "/nix",
 ];
 
-/// Those of them whose insides are not for writing either.
+/// System directories below which nothing may be writable either.
 const SYSTEM_WHOLE: [&str; 10] =
     ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/proc", "/sys", "/etc"];
+
+/// Palisade's own directories: configuration, sockets and state.
+pub(super) const OWN: [&str; 3] = ["/etc/palisade", "/run/palisade", "/var/lib/palisade"];
+
+/// Directories with the files and sockets of running programs. With them a session could act outside
+/// of itself, so that it gets neither them nor anything below them, not even to read.
+const RUNNING: [&str; 2] = ["/proc", "/run/user"];
+
+/// Names by which programs outside the sandbox decide whom to admit or what to run at a login. No
+/// bind or workspace at or below them is writable.
+const LOGIN: [&str; 22] = [
+    ".ssh",
+    ".gnupg",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".pam_environment",
+    ".xinitrc",
+    ".xsession",
+    ".xprofile",
+    ".forward",
+    ".rhosts",
+    ".shosts",
+    ".k5login",
+    ".config/systemd",
+    ".config/autostart",
+];
 
 /// Whether a path is absolute and made of plain names: no `.`, no `..`, no `//`, no NUL, no slash
 /// at its end.
 #[must_use]
 pub fn is_plain(path: &Path) -> bool {
-    // Components pass over some of these, so the text must be what the components make of it.
+    // `components` skips some of these forms, so the text must equal what the components join to.
     path.is_absolute()
         && !path.as_os_str().as_bytes().contains(&0)
         && path.components().all(|c| matches!(c, Component::RootDir | Component::Normal(_)))
         && path.components().collect::<PathBuf>().as_os_str() == path.as_os_str()
 }
 
-/// Whether a path is the root, one of the system's own directories, or inside one that is the
-/// system's to the last file.
+/// Whether a path is the root, a system directory, or below a system directory that is never
+/// writable in any part.
 #[must_use]
 pub fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| Path::new(system).starts_with(path))
         || SYSTEM_WHOLE.iter().any(|system| path.starts_with(system))
         || (path.starts_with("/dev") && !path.starts_with("/dev/shm"))
+}
+
+/// Whether a path has the files and sockets of running programs of the host.
+#[must_use]
+pub fn is_running(path: &Path) -> bool {
+    RUNNING.iter().any(|running| path.starts_with(running))
+}
+
+/// Whether a path is a home below `/home`, root's home, or at or below a name of [`LOGIN`].
+fn is_login(path: &Path) -> bool {
+    let is_home = path.parent() == Some(Path::new("/home")) || path == Path::new("/root");
+    let below = |name: &str| {
+        let count = name.split('/').count();
+        let parts: Vec<_> = path.iter().collect();
+        parts.windows(count).any(|parts| parts.iter().copied().eq(Path::new(name)))
+    };
+    is_home || LOGIN.iter().any(|name| below(name))
+}
+
+/// Checks where the path of a bind really leads, after its links were followed. Runs in the cell.
+///
+/// # Errors
+/// If no session may have it, or not with this access.
+pub fn check_resolved(path: &Path, access: Access) -> Result<(), CeilingError> {
+    check_plain("bind", path)?;
+    refuse_own("bind", path, &OWN.map(Path::new))?;
+    check_access("bind", path, access)?;
+    check_mounted("bind", path, access)
 }
 
 impl Ceiling {
@@ -50,7 +112,8 @@ impl Ceiling {
         let path = bind.path.as_path();
         check_plain(what, path)?;
         self.check_never(what, path)?;
-        check_access(what, path, bind.access)
+        check_access(what, path, bind.access)?;
+        check_mounted(what, path, bind.access)
     }
 
     fn check_grant(&self, plan: &LaunchPlan, grant: &Grant) -> Result<(), CeilingError> {
@@ -58,7 +121,8 @@ impl Ceiling {
         check_plain("grant", path)?;
         let on = innermost(plan, path);
         if on != Some(Mount::Private) {
-            // A private file system hides what lies below it; anything else would show it.
+            // A grant on a private file system can not reach the host's directories below it. Any
+            // other grant could.
             self.check_never("grant", path)?;
         }
         check_access("grant", path, grant.access)?;
@@ -71,19 +135,35 @@ impl Ceiling {
         }
     }
 
-    /// Also read-only: a socket can be connected to on a read-only mount.
+    /// Refuses Palisade's own directories, also read-only: a socket on a read-only mount still
+    /// accepts connections.
     fn check_never(&self, what: &'static str, path: &Path) -> Result<(), CeilingError> {
-        let mut never = self.never.iter().map(crate::Path::as_path);
-        match never.find(|never| never.starts_with(path) || path.starts_with(never)) {
-            Some(never) => {
-                Err(CeilingError::Never { what, path: path.to_owned(), never: never.to_owned() })
-            }
-            None => Ok(()),
-        }
+        let never: Vec<_> = self.never.iter().map(crate::Path::as_path).collect();
+        refuse_own(what, path, &never)
     }
 }
 
-/// What a path lies on.
+fn refuse_own(what: &'static str, path: &Path, own: &[&Path]) -> Result<(), CeilingError> {
+    match own.iter().find(|own| own.starts_with(path) || path.starts_with(own)) {
+        Some(own) => {
+            Err(CeilingError::Never { what, path: path.to_owned(), never: own.to_path_buf() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks what may be mounted at all, and what may be mounted writable.
+fn check_mounted(what: &'static str, path: &Path, access: Access) -> Result<(), CeilingError> {
+    if is_running(path) {
+        return Err(CeilingError::Running { what, path: path.to_owned() });
+    }
+    match access {
+        Access::Write if is_login(path) => Err(CeilingError::Login { what, path: path.to_owned() }),
+        Access::List | Access::Read | Access::Execute | Access::Write | Access::Device => Ok(()),
+    }
+}
+
+/// The kind of mount that a path is on, ordered from lax to strict.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mount {
     Private,
@@ -91,7 +171,7 @@ enum Mount {
     ReadOnly,
 }
 
-/// The innermost mount of the plan's that a path lies on.
+/// Finds the innermost of the plan's mounts that a path is on.
 fn innermost(plan: &LaunchPlan, path: &Path) -> Option<Mount> {
     let tmpfs = plan.tmpfs.iter().map(|tmpfs| (tmpfs.path.as_path(), Mount::Private));
     let binds = std::iter::once(&plan.workspace).chain(&plan.binds).map(|bind| {
@@ -102,7 +182,7 @@ fn innermost(plan: &LaunchPlan, path: &Path) -> Option<Mount> {
         (bind.path.as_path(), mount)
     });
     let over = tmpfs.chain(binds).filter(|(mount, _)| path.starts_with(mount));
-    // Of two at one place the stricter counts, whichever is mounted last.
+    // Of two mounts at one place the stricter counts, whichever is mounted last.
     over.max_by_key(|(at, mount)| (at.components().count(), *mount)).map(|(_, mount)| mount)
 }
 
@@ -127,7 +207,7 @@ fn check_tmpfs(tmpfs: &Tmpfs) -> Result<(), CeilingError> {
     let what = "private file system";
     let path = tmpfs.path.as_path();
     check_plain(what, path)?;
-    // An empty /run is what a session has instead of the host's.
+    // A session has an empty `/run` in place of the host's.
     if is_system(path) && path != Path::new("/run") {
         return Err(CeilingError::System { what, path: path.to_owned() });
     }

@@ -1,10 +1,12 @@
-//! Every bound of the ceiling, each beside a plan that passes.
+//! Tests every bound of the ceiling, each beside a plan that passes.
 
 use super::*;
 use crate::{
-    Access, Bind, Compare, Condition, Durable, Grant, Limits, MissingPath, Network, Records,
-    SyscallAction, SyscallRule, Tmpfs, Transactions, Upper,
+    Access, Bind, Durable, Grant, Limits, MissingPath, Network, Records, SyscallAction,
+    SyscallRule, Tmpfs, Transactions, Upper,
 };
+
+mod calls;
 
 const USER: Identity = Identity { uid: 1000, gid: 1000 };
 
@@ -236,8 +238,61 @@ fn palisades_own_directories_are_in_no_session() {
 }
 
 #[test]
+fn what_running_programs_have_is_in_no_session() {
+    for path in ["/proc", "/proc/1/root", "/run/user/1000", "/run/user/1000/bus"] {
+        let error = |what| Err(CeilingError::Running { what, path: path.into() });
+        for access in [Access::List, Access::Read, Access::Execute] {
+            assert_eq!(check(|plan| plan.binds.push(bind(path, access))), error("bind"), "{path}");
+            let found = check(|plan| plan.workspace = bind(path, access));
+            assert_eq!(found, error("workspace"), "{path}");
+        }
+    }
+    assert_eq!(check(|plan| plan.binds.push(bind("/run/users", Access::Read))), Ok(()));
+}
+
+#[test]
+fn what_logins_use_is_never_writable() {
+    for path in [
+        "/home/u",
+        "/root",
+        "/home/u/.ssh",
+        "/home/u/.ssh/authorized_keys",
+        "/srv/homes/u/.gnupg",
+        "/home/u/.bashrc",
+        "/home/u/.config/systemd",
+        "/home/u/.config/autostart/x.desktop",
+    ] {
+        let error = |what| Err(CeilingError::Login { what, path: path.into() });
+        let found = check(|plan| plan.binds.push(bind(path, Access::Write)));
+        assert_eq!(found, error("bind"), "{path}");
+        let found = check(|plan| plan.workspace = bind(path, Access::Write));
+        assert_eq!(found, error("workspace"), "{path}");
+        assert_eq!(check_resolved(path.as_ref(), Access::Write), error("bind"));
+        assert_eq!(check_resolved(path.as_ref(), Access::Read), Ok(()));
+    }
+    for path in ["/home/u/.config", "/home/u/ssh", "/home/u/.sshx", "/home/u/systemd/.config"] {
+        assert_eq!(check(|plan| plan.binds.push(bind(path, Access::Write))), Ok(()), "{path}");
+    }
+}
+
+#[test]
+fn where_a_link_leads_is_bounded_as_well() {
+    let never = CeilingError::Never {
+        what: "bind",
+        path: "/run/palisade/operator.sock".into(),
+        never: "/run/palisade".into(),
+    };
+    let found = check_resolved("/run/palisade/operator.sock".as_ref(), Access::Read);
+    assert_eq!(found, Err(never));
+    let system = CeilingError::System { what: "bind", path: "/etc/cron.d".into() };
+    assert_eq!(check_resolved("/etc/cron.d".as_ref(), Access::Write), Err(system));
+    let gone = CeilingError::NotPlain { what: "bind", path: "(unreachable)/x".into() };
+    assert_eq!(check_resolved("(unreachable)/x".as_ref(), Access::Read), Err(gone));
+}
+
+#[test]
 fn what_is_granted_as_writable_is_mounted_so() {
-    for path in ["/srv/data", "/home/u2"] {
+    for path in ["/srv/data", "/home/u2/data"] {
         let error = CeilingError::Uncovered(path.into());
         assert_eq!(check(|plan| plan.grants.push(grant(path, Access::Write))), Err(error));
         assert_eq!(
@@ -249,7 +304,7 @@ fn what_is_granted_as_writable_is_mounted_so() {
         );
     }
     let error = CeilingError::Uncovered("/home/u/project".into());
-    // Although a private file system lies around it.
+    // This holds although a private file system is mounted around it.
     assert_eq!(check(|plan| plan.workspace.access = Access::Execute), Err(error));
     let error = CeilingError::Device("/srv".into());
     assert_eq!(check(|plan| plan.grants.push(grant("/srv", Access::Device))), Err(error));
@@ -276,69 +331,7 @@ fn landlock_and_seccomp_are_never_optional() {
     }
 }
 
-#[test]
-fn some_calls_are_never_let_through() {
-    for (number, call) in [
-        (165, "mount"),
-        (166, "umount2"),
-        (155, "pivot_root"),
-        (175, "init_module"),
-        (313, "finit_module"),
-        (176, "delete_module"),
-        (246, "kexec_load"),
-        (320, "kexec_file_load"),
-        (321, "bpf"),
-        (169, "reboot"),
-        (167, "swapon"),
-        (168, "swapoff"),
-        (304, "open_by_handle_at"),
-        (425, "io_uring_setup"),
-        (308, "setns"),
-        (272, "unshare"),
-        (435, "clone3"),
-    ] {
-        let error = Err(CeilingError::Syscall { call, number });
-        assert_eq!(check(|plan| plan.syscalls.push(allow(number))), error);
-        let hidden = SyscallRule {
-            number,
-            clauses: vec![(vec![], SyscallAction::Allow)],
-            otherwise: SyscallAction::Errno(1),
-        };
-        assert_eq!(check(|plan| plan.syscalls.push(hidden)), error);
-        let refused = SyscallRule { number, clauses: vec![], otherwise: SyscallAction::Errno(1) };
-        assert_eq!(check(|plan| plan.syscalls.push(refused)), Ok(()));
-    }
-}
-
-#[test]
-fn some_calls_need_their_arguments_checked() {
-    for (number, call) in [
-        (16, "ioctl(TIOCSTI)"),
-        (41, "socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP)"),
-        (56, "clone(CLONE_NEWNS)"),
-        (302, "prlimit64 on another process"),
-    ] {
-        let error = CeilingError::Syscall { call, number };
-        assert_eq!(check(|plan| plan.syscalls.push(allow(number))), Err(error));
-    }
-    let namespaces = Condition {
-        argument: 0,
-        wide: false,
-        mask: 0x7e02_0000,
-        compare: Compare::NotEqual,
-        value: 0,
-    };
-    let clone = |mask| SyscallRule {
-        number: 56,
-        clauses: vec![(vec![Condition { mask, ..namespaces }], SyscallAction::Errno(1))],
-        otherwise: SyscallAction::Allow,
-    };
-    assert_eq!(check(|plan| plan.syscalls.push(clone(0x7e02_0000))), Ok(()));
-    let error = CeilingError::Syscall { call: "clone(CLONE_NEWUSER)", number: 56 };
-    assert_eq!(check(|plan| plan.syscalls.push(clone(0x6e02_0000))), Err(error));
-}
-
-/// A filter as a plan on ports has it: of sockets what is made in it alone.
+/// Puts a plan into the launcher's own network, with these ports.
 fn on_ports(plan: &mut LaunchPlan, ports: &[u16]) {
     plan.network = Network::Ports(ports.to_vec());
 }
@@ -374,47 +367,10 @@ fn the_launchers_network_is_opened_by_its_own_word_alone() {
 }
 
 #[test]
-fn on_ports_nothing_passes_that_landlock_does_not_see() {
-    // Unless one argument says what is sent, listened on or connected to, each is let through.
-    for (number, call) in [
-        (41, "socket(AF_INET, SOCK_DGRAM)"),
-        (44, "sendto(MSG_FASTOPEN)"),
-        (46, "sendmsg(MSG_FASTOPEN)"),
-        (307, "sendmmsg(MSG_FASTOPEN)"),
-        (54, "setsockopt(TCP_FASTOPEN_CONNECT)"),
-        (50, "listen"),
-    ] {
-        let clauses = match number {
-            41 => [262, 1].map(|protocol| refuse(2, protocol)).into_iter().chain([]).collect(),
-            _ => vec![],
-        };
-        // What no filter lets through is refused here as well.
-        let families = [17, 38, 40].map(|family| refuse(0, family));
-        let clauses = if number == 41 { [clauses, families.to_vec()].concat() } else { clauses };
-        let rule = SyscallRule { number, clauses, otherwise: SyscallAction::Allow };
-        let with = |network: Network| {
-            let rule = rule.clone();
-            move |plan: &mut LaunchPlan| {
-                plan.syscalls.push(rule);
-                plan.network = network;
-            }
-        };
-        assert_eq!(reaching(Reach::EveryPort, with(Network::Loopback)), Ok(()), "{call}");
-        let refused = Err(CeilingError::Syscall { call, number });
-        assert_eq!(reaching(Reach::EveryPort, with(Network::Ports(vec![443]))), refused);
-    }
-}
-
-fn refuse(argument: u8, value: u64) -> (Vec<Condition>, SyscallAction) {
-    let mask = u64::from(u32::MAX);
-    let condition = Condition { argument, wide: false, mask, compare: Compare::Equal, value };
-    (vec![condition], SyscallAction::Errno(1))
-}
-
-#[test]
 fn ports_are_read_as_the_option_takes_them() {
     assert_eq!("any".parse(), Ok(Reach::EveryPort));
     assert_eq!("none".parse(), Ok(Reach::Nothing));
+    assert_eq!(Reach::EveryPort.to_string(), "any port");
     assert_eq!("443, 80,443".parse(), Ok(Reach::Ports([80, 443].into())));
     for bad in ["", "0", "80,", "70000", "-1", "http"] {
         assert!(bad.parse::<Reach>().is_err(), "{bad}");

@@ -1,18 +1,21 @@
-//! From rules to BPF: a balanced tree over the numbers. It runs in the cell, before the filter is
-//! installed.
+//! Assembles rules into a BPF program: a balanced tree over the system call numbers. Runs in the
+//! cell, before the filter is installed.
 
-use super::{Compare, Condition, FilterError, Instruction, SyscallAction, SyscallRule};
+use super::{
+    Compare, Condition, FilterError, Instruction, SyscallAction, SyscallRule,
+    fixed::{FIRST_UNKNOWN, FixedRule},
+};
 
-/// The kernel's limit on a program.
+/// The kernel's limit on instructions in a program.
 const MAX_INSTRUCTIONS: usize = 4096;
 
 /// The kernel's largest errno.
 const MAX_ERRNO: u16 = 4095;
 
-/// From here on numbers are those of the x32 ABI, which no rule is about.
+/// The first number of the x32 ABI, for which there are no rules.
 const X32: u32 = 0x4000_0000;
 
-/// `ENOSYS`: what a number without a rule answers.
+/// The answer for a number without a rule: `ENOSYS`.
 const UNKNOWN: SyscallAction = SyscallAction::Errno(38);
 
 #[cfg(target_arch = "x86_64")]
@@ -38,12 +41,19 @@ const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
 const ARGUMENTS: u32 = 16;
 
-/// Assembles the filter: a wrong architecture is killed; then a balanced tree over the numbers,
-/// with neighbours of one answer in one leaf.
+/// Assembles a filter of a plan's rules and the fixed rules. It allows a call only if both do, and a
+/// call without a rule of the plan fails with `ENOSYS`. Where the plan denies a call, its answer is
+/// given.
+///
+/// A call of a wrong architecture kills the process. Then follows a balanced tree over the numbers,
+/// in which neighbours with the same answer share a leaf.
 ///
 /// # Errors
 /// If the rules are empty, contradictory or too many.
-pub fn assemble(rules: &[SyscallRule]) -> Result<Vec<Instruction>, FilterError> {
+pub fn assemble(
+    rules: &[SyscallRule],
+    fixed: &[FixedRule],
+) -> Result<Vec<Instruction>, FilterError> {
     let mut rules: Vec<_> = rules.iter().collect();
     rules.sort_by_key(|rule| rule.number);
     check(&rules)?;
@@ -57,7 +67,7 @@ pub fn assemble(rules: &[SyscallRule]) -> Result<Vec<Instruction>, FilterError> 
         code.push(Instruction { code: JUMP_AT_LEAST, jt: 0, jf: 1, k: X32 });
         code.push(plain(RETURN, KILL_PROCESS));
     }
-    code.extend(tree(&leaves(&rules)));
+    code.extend(tree(&leaves(&rules, fixed)));
     if code.len() > MAX_INSTRUCTIONS {
         return Err(FilterError::TooLong(code.len()));
     }
@@ -97,15 +107,17 @@ fn check(rules: &[&SyscallRule]) -> Result<(), FilterError> {
     Ok(())
 }
 
-/// What becomes of a range of numbers.
+/// The filter's answer for a range of numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaf<'a> {
     Same(SyscallAction),
     Arguments(&'a SyscallRule),
+    /// The plan's rule, and the fixed rule for what it allows.
+    Bounded(&'a SyscallRule, &'a SyscallRule),
 }
 
-/// Where each range of numbers begins; together they cover all of them.
-fn leaves<'a>(rules: &[&'a SyscallRule]) -> Vec<(u32, Leaf<'a>)> {
+/// Returns the first number of each range, with its leaf. The ranges cover all numbers.
+fn leaves<'a>(rules: &[&'a SyscallRule], fixed: &'a [FixedRule]) -> Vec<(u32, Leaf<'a>)> {
     let mut leaves: Vec<(u32, Leaf<'a>)> = Vec::new();
     let mut push = |start, leaf| {
         if leaves.last().is_none_or(|(_, last)| *last != leaf) {
@@ -117,19 +129,26 @@ fn leaves<'a>(rules: &[&'a SyscallRule]) -> Vec<(u32, Leaf<'a>)> {
         if rule.number > next {
             push(next, Leaf::Same(UNKNOWN));
         }
-        let leaf = if rule.clauses.is_empty() {
-            Leaf::Same(rule.otherwise)
-        } else {
-            Leaf::Arguments(rule)
-        };
-        push(rule.number, leaf);
+        push(rule.number, leaf(rule, fixed));
         next = rule.number + 1;
     }
     push(next, Leaf::Same(UNKNOWN));
     leaves
 }
 
-/// The code for the leaves; the number is loaded.
+fn leaf<'a>(rule: &'a SyscallRule, fixed: &'a [FixedRule]) -> Leaf<'a> {
+    if rule.number >= FIRST_UNKNOWN && rule.may_allow() && !fixed.is_empty() {
+        return Leaf::Same(UNKNOWN);
+    }
+    let bound = fixed.binary_search_by_key(&rule.number, |fixed| fixed.rule.number).ok();
+    match bound.and_then(|at| fixed.get(at)) {
+        Some(bound) if rule.may_allow() && *rule != bound.rule => Leaf::Bounded(rule, &bound.rule),
+        Some(_) | None if rule.clauses.is_empty() => Leaf::Same(rule.otherwise),
+        Some(_) | None => Leaf::Arguments(rule),
+    }
+}
+
+/// Generates the code for the leaves. It expects the number to be loaded.
 fn tree(leaves: &[(u32, Leaf<'_>)]) -> Vec<Instruction> {
     let (left, right) = leaves.split_at(leaves.len() / 2);
     let Some((start, leaf)) = right.first() else {
@@ -139,6 +158,11 @@ fn tree(leaves: &[(u32, Leaf<'_>)]) -> Vec<Instruction> {
         return match leaf {
             Leaf::Same(action) => vec![answer(*action)],
             Leaf::Arguments(rule) => arguments(rule),
+            Leaf::Bounded(rule, bound) => {
+                let mut code = denials(rule);
+                code.extend(arguments(bound));
+                code
+            }
         };
     }
     let left = tree(left);
@@ -148,8 +172,8 @@ fn tree(leaves: &[(u32, Leaf<'_>)]) -> Vec<Instruction> {
     code
 }
 
-/// The code for a rule with clauses. Each clause ends in an answer; one that does not hold skips
-/// to the next.
+/// Generates the code for a rule with clauses. Each clause ends in an answer; if a condition fails,
+/// the code skips to the next clause.
 fn arguments(rule: &SyscallRule) -> Vec<Instruction> {
     let mut code = Vec::new();
     for (conditions, action) in &rule.clauses {
@@ -165,7 +189,29 @@ fn arguments(rule: &SyscallRule) -> Vec<Instruction> {
     code
 }
 
-/// The code for a condition: goes on if it holds, else skips `rest` instructions more.
+/// Generates the code for the denials of a rule. What the rule allows continues after the code.
+fn denials(rule: &SyscallRule) -> Vec<Instruction> {
+    let end = |action: SyscallAction, rest: usize| match action {
+        SyscallAction::Allow if rest == 0 => vec![],
+        SyscallAction::Allow => vec![jump(rest)],
+        SyscallAction::Errno(_) => vec![answer(action)],
+    };
+    let mut code = end(rule.otherwise, 0);
+    for (conditions, action) in rule.clauses.iter().rev() {
+        let mut clause = end(*action, code.len());
+        for condition in conditions.iter().rev() {
+            let mut test = test(condition, clause.len());
+            test.append(&mut clause);
+            clause = test;
+        }
+        clause.append(&mut code);
+        code = clause;
+    }
+    code
+}
+
+/// Generates the code for a condition. If the condition fails, the code skips `rest` instructions
+/// after it.
 fn test(condition: &Condition, rest: usize) -> Vec<Instruction> {
     let offset = ARGUMENTS + 8 * u32::from(condition.argument);
     let (mask_low, mask_high) = halves(condition.mask);
@@ -179,7 +225,7 @@ fn test(condition: &Condition, rest: usize) -> Vec<Instruction> {
         return code;
     }
     let mut both = masked(offset + 4, mask_high);
-    // A high half that differs settles both comparisons: the one fails, the other holds.
+    // If the high halves differ, both comparisons are decided: `Equal` fails and `NotEqual` holds.
     let distance = match condition.compare {
         Compare::Equal => code.len() + rest,
         Compare::NotEqual => code.len(),
@@ -189,7 +235,7 @@ fn test(condition: &Condition, rest: usize) -> Vec<Instruction> {
     both
 }
 
-/// The two halves of 64 bits, as BPF takes them.
+/// Splits 64 bits into the low and high halves that BPF works on.
 const fn halves(wide: u64) -> (u32, u32) {
     let [a, b, c, d, e, f, g, h] = wide.to_le_bytes();
     (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))
@@ -203,8 +249,8 @@ fn masked(offset: u32, mask: u32) -> Vec<Instruction> {
     code
 }
 
-/// Skips `distance` instructions if the comparison holds. Conditional jumps have 8 bits, the plain
-/// jump has 32.
+/// Skips `distance` instructions if the comparison holds. A conditional jump has 8 bits for the
+/// distance, a plain jump has 32.
 fn skip_if(code: u16, k: u32, distance: usize) -> Vec<Instruction> {
     match u8::try_from(distance) {
         Ok(jt) => vec![Instruction { code, jt, jf: 0, k }],
@@ -220,7 +266,8 @@ fn skip_unless(code: u16, k: u32, distance: usize) -> Vec<Instruction> {
     }
 }
 
-/// A distance over 32 bits would be a program far over the kernel's limit, which is refused.
+/// Generates a plain jump. A distance over 32 bits belongs to a program far over the kernel's
+/// limit, which is refused.
 fn jump(distance: usize) -> Instruction {
     plain(JUMP, u32::try_from(distance).unwrap_or(u32::MAX))
 }

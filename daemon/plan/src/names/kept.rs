@@ -1,32 +1,33 @@
-//! What a cell keeps of a search for hidden names, for the next in the same workspace. Pure.
+//! The result of a search for hidden names that a cell stores for the next search in the same
+//! workspace. Pure: no I/O.
 
 use super::Names;
 use bincode::{Decode, Encode};
 
-/// All that is known of a workspace.
+/// The stored result for one workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Kept {
-    /// What was looked for.
+    /// The names that were searched for.
     pub names: Names,
-    /// Each directory before those in it.
+    /// The directories; each one comes before those in it.
     pub directories: Vec<KeptDirectory>,
 }
 
-/// A directory as it was read.
+/// A directory as it was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct KeptDirectory {
-    /// How many are above it.
+    /// The number of directories above it.
     pub depth: u32,
-    /// Its name; empty for the workspace itself.
+    /// The directory's name; empty for the workspace itself.
     pub name: Vec<u8>,
-    /// Inode.
+    /// The inode number.
     pub ino: u64,
-    /// When what is in it changed last.
+    /// Modification time, in seconds and nanoseconds.
     pub mtime: (i64, u32),
-    /// When anything of it changed last.
+    /// Change time, in seconds and nanoseconds.
     pub ctime: (i64, u32),
-    /// Its next change will show in these times.
+    /// Whether the next change of the directory is certain to alter these times.
     pub settled: bool,
-    /// What in it is hidden.
+    /// The names in it that are hidden.
     pub hits: Vec<Vec<u8>>,
 }

@@ -1,46 +1,47 @@
-//! One pattern: `*`, `?` and `[a-z]` stay in one name, `**` goes over any number of names. Pure.
+//! One pattern: `*`, `?` and `[a-z]` match inside one name, `**` matches any number of names. Pure:
+//! no I/O.
 
-/// What an entry is, as far as a pattern asks.
+/// The kind of an entry, as far as patterns distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A directory.
     Directory,
     /// Anything else.
     Other,
-    /// It is not known: what is true of either is true of it.
+    /// Unknown: a match for either kind is a match.
     Either,
 }
 
-/// The longest pattern.
+/// Most bytes of a pattern.
 const LONGEST: usize = 1024;
 
-/// Why a text is no pattern.
+/// Why a text is not a valid pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{pattern:?} {why}")]
 pub struct PatternError {
-    /// The text.
+    /// The text of the pattern.
     pub pattern: String,
-    /// What is wrong with it.
+    /// The reason why it is invalid.
     pub why: &'static str,
 }
 
-/// A pattern.
+/// A parsed pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     exception: bool,
     directories: bool,
-    /// From the workspace down; the last is about the name itself.
-    parts: Vec<Part>,
+    /// The parts from the workspace down. The last matches the name itself.
+    parts: Vec<PatternPart>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum PatternPart {
     /// Any number of names.
     Any,
     One(Name),
 }
 
-/// A pattern for one name: the usual ones in a form that is quick to compare.
+/// A pattern for one name; the common forms are kept in a form that is fast to compare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Name {
     Is(Vec<u8>),
@@ -59,10 +60,10 @@ enum Token {
 }
 
 impl Pattern {
-    /// Reads one.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns what is wrong with the pattern.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let wrong = |why| PatternError { pattern: text.to_owned(), why };
         let (exception, rest) = match text.strip_prefix('!') {
@@ -84,59 +85,64 @@ impl Pattern {
         if rest.contains('\0') || rest.starts_with('$') {
             return Err(wrong("is not relative to the workspace: it has a variable or a NUL"));
         }
-        let mut parts = if anchored { Vec::new() } else { vec![Part::Any] };
+        let mut parts = if anchored { Vec::new() } else { vec![PatternPart::Any] };
         for part in rest.split('/') {
             match part {
                 "" | "." | ".." => return Err(wrong("has an empty name, a `.` or a `..` in it")),
-                // Two in a row say no more than one.
-                "**" if parts.last() == Some(&Part::Any) => {}
-                "**" => parts.push(Part::Any),
-                name => parts.push(Part::One(Name::parse(name).map_err(wrong)?)),
+                // Two `**` in a row mean the same as one.
+                "**" if parts.last() == Some(&PatternPart::Any) => {}
+                "**" => parts.push(PatternPart::Any),
+                name => parts.push(PatternPart::One(Name::parse(name).map_err(wrong)?)),
             }
         }
-        let open = |part: &Part| match part {
-            Part::Any => true,
-            Part::One(Name::Glob(tokens)) => tokens.iter().all(|token| *token == Token::Many),
-            Part::One(Name::Begins(text) | Name::Ends(text) | Name::Has(text)) => text.is_empty(),
-            Part::One(Name::Is(_)) => false,
+        let open = |part: &PatternPart| match part {
+            PatternPart::Any => true,
+            PatternPart::One(Name::Glob(tokens)) => {
+                tokens.iter().all(|token| *token == Token::Many)
+            }
+            PatternPart::One(Name::Begins(text) | Name::Ends(text) | Name::Has(text)) => {
+                text.is_empty()
+            }
+            PatternPart::One(Name::Is(_)) => false,
         };
         if parts.iter().all(open) && !exception {
-            return Err(wrong("would be everything"));
+            return Err(wrong("would match everything"));
         }
         Ok(Self { exception, directories, parts })
     }
 
-    /// Whether it takes back what patterns before it mean.
+    /// Whether the pattern is an exception from the patterns before it.
     #[must_use]
     pub const fn is_exception(&self) -> bool {
         self.exception
     }
 
-    /// The name, if it means exactly one, in every directory.
+    /// Returns the name, if the pattern matches exactly one name in every directory.
     #[must_use]
     pub fn literal(&self) -> Option<&[u8]> {
         match self.parts.as_slice() {
-            [Part::Any, Part::One(Name::Is(name))] if !self.exception => Some(name),
+            [PatternPart::Any, PatternPart::One(Name::Is(name))] if !self.exception => Some(name),
             _ => None,
         }
     }
 
-    /// Whether it matches a name in a directory.
+    /// Whether the pattern matches a name in a directory.
     pub(super) fn matches(&self, directory: &[u8], name: &[u8], kind: Kind) -> bool {
         if self.directories && kind == Kind::Other {
             return false;
         }
         match self.parts.as_slice() {
-            [Part::Any, Part::One(one)] => one.matches(name),
-            // The name first: it seldom matches, and then nothing has to be taken apart.
-            [.., Part::One(last)] if !last.matches(name) => false,
+            [PatternPart::Any, PatternPart::One(one)] => one.matches(name),
+            // Compares the name first. It seldom matches, and then the path need not be split.
+            [.., PatternPart::One(last)] if !last.matches(name) => false,
             parts => {
                 let mut path: Vec<&[u8]> = Vec::new();
                 if !directory.is_empty() {
                     path.extend(directory.split(|byte| *byte == b'/'));
                 }
-                // What ends in `**` means what is in a directory, not the directory.
-                let inside = parts.last() == Some(&Part::Any);
+                // A pattern that ends in `**` matches the contents of a directory, not the
+                // directory.
+                let inside = parts.last() == Some(&PatternPart::Any);
                 path.push(name);
                 all(parts, &path, inside)
             }
@@ -144,21 +150,21 @@ impl Pattern {
     }
 }
 
-/// Whether parts match names. Steps back only to the last `**`. With `inside`, a `**` at the end
-/// stands for one name at least.
-fn all(parts: &[Part], names: &[&[u8]], inside: bool) -> bool {
+/// Whether parts match names. Backtracks only to the last `**`. With `inside`, a `**` at the end
+/// matches at least one name.
+fn all(parts: &[PatternPart], names: &[&[u8]], inside: bool) -> bool {
     let (mut p, mut n, mut back) = (0, 0, None);
     while let Some(name) = names.get(n) {
         match parts.get(p) {
-            Some(Part::Any) => {
+            Some(PatternPart::Any) => {
                 if inside && p + 1 == parts.len() {
                     return true;
                 }
                 back = Some((p, n));
                 p += 1;
             }
-            Some(Part::One(one)) if one.matches(name) => (p, n) = (p + 1, n + 1),
-            Some(Part::One(_)) | None => match back {
+            Some(PatternPart::One(one)) if one.matches(name) => (p, n) = (p + 1, n + 1),
+            Some(PatternPart::One(_)) | None => match back {
                 Some((star, from)) => {
                     back = Some((star, from + 1));
                     (p, n) = (star + 1, from + 1);
@@ -167,7 +173,7 @@ fn all(parts: &[Part], names: &[&[u8]], inside: bool) -> bool {
             },
         }
     }
-    !inside && parts.get(p..).unwrap_or_default().iter().all(|part| *part == Part::Any)
+    !inside && parts.get(p..).unwrap_or_default().iter().all(|part| *part == PatternPart::Any)
 }
 
 impl Name {
@@ -212,7 +218,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, &'static str> {
                     tokens.push(Token::Byte(*byte));
                     rest = tail;
                 }
-                None => return Err("ends in a backslash, which stands before a character"),
+                None => return Err("ends in a backslash, which must precede a character"),
             },
             b'*' if tokens.last() == Some(&Token::Many) => {}
             b'*' => tokens.push(Token::Many),
@@ -234,7 +240,7 @@ fn set(text: &[u8]) -> Result<(Token, &[u8]), &'static str> {
         Some((b'!' | b'^', rest)) => (true, rest),
         Some(_) | None => (false, text),
     };
-    // A bracket that comes first is one of the characters.
+    // A closing bracket that comes first is an ordinary character.
     let close = text.iter().skip(1).position(|byte| *byte == b']').ok_or(OPEN)? + 1;
     let (inner, rest) = (text.get(..close).unwrap_or_default(), text.get(close + 1..));
     let mut ranges = Vec::new();
@@ -257,7 +263,8 @@ fn set(text: &[u8]) -> Result<(Token, &[u8]), &'static str> {
     Ok((Token::Set { inverted, ranges }, rest.unwrap_or_default()))
 }
 
-/// Steps back only to the last `*`: linear in the product of the two lengths.
+/// Matches a name against tokens. Backtracks only to the last `*`, so the time is at most
+/// proportional to the product of the two lengths.
 fn glob(tokens: &[Token], name: &[u8]) -> bool {
     let (mut t, mut n, mut back) = (0, 0, None);
     while let Some(byte) = name.get(n) {

@@ -38,7 +38,7 @@ fn patterns_are_those_of_git() {
         (&[".env.*", "!.env.example"], ".env.local", true),
         (&[".env.*", "!.env.example"], "a/.env.example", false),
         (&["!.env", ".env"], ".env", true),
-        // What is in a directory that is meant can not be taken back.
+        // An exception does not apply to the contents of a directory that itself matches.
         (&["a/", "!a/b"], "a/b", true),
         (&["x?[0-9]"], "xa7", true),
         (&["x?[0-9]"], "xa", false),
@@ -54,7 +54,7 @@ fn patterns_are_those_of_git() {
     let ssh = matcher(&[&[".ssh/"]]);
     assert!(ssh.covers(b".ssh", Kind::Directory).is_some());
     assert!(ssh.covers(b".ssh", Kind::Either).is_some());
-    // What takes directories back leaves files, and what may be a file.
+    // An exception for directories does not apply to files, nor to what may be a file.
     let git = matcher(&[&[".git", "!.git/"]]);
     let told = [Kind::Other, Kind::Either, Kind::Directory].map(|kind| git.covers(b".git", kind));
     assert!(told[0].is_some() && told[1].is_some() && told[2].is_none());
@@ -101,7 +101,7 @@ fn a_hostile_pattern_is_no_harm() {
 const PATTERNS: [&str; 9] = ["a", "b*", "/a", "a/b", "**/b", "a/**", "!a", "!b/a", "c/"];
 
 proptest! {
-    /// Lists together mean what each of them means: one more never takes away.
+    /// A name matches several lists if it matches any of them: adding a list never removes a match.
     #[test]
     fn a_stack_of_lists_only_grows(
         one in proptest::collection::vec(proptest::sample::select(&PATTERNS[..]), 0..5),
@@ -113,7 +113,7 @@ proptest! {
         prop_assert_eq!(apart, both);
     }
 
-    /// What is below something that is meant is meant as well.
+    /// Everything below a matching entry matches as well.
     #[test]
     fn all_below_is_meant(
         list in proptest::collection::vec(proptest::sample::select(&PATTERNS[..]), 0..5),

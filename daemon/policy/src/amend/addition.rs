@@ -1,16 +1,16 @@
-//! What more a profile is to allow: one more entry of a list, or a value.
+//! An addition to what a profile allows: one more entry of a list, or a value. Pure: no I/O.
 
-use crate::access::Reach;
+use crate::access::PathAccess;
 use std::path::Path;
 
-/// What more a profile is to allow.
+/// An addition to what a profile allows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Addition {
     /// The key, with its section.
     pub key: &'static str,
-    /// One more entry of a list, or the value.
+    /// The new entry of the list, or the new value.
     pub value: String,
-    /// Why, for the reader of the file.
+    /// The reason, as a comment for readers of the file.
     pub why: String,
 }
 
@@ -19,7 +19,7 @@ impl Addition {
         self.key.split_once('.').unwrap_or(("", self.key))
     }
 
-    /// As TOML has it.
+    /// Returns the value as a TOML literal.
     pub(super) fn literal(&self) -> String {
         match self.key {
             "net.ports" | "fs.allow_delete" => self.value.clone(),
@@ -31,15 +31,15 @@ impl Addition {
         matches!(self.key, "fs.workspace" | "fs.allow_delete" | "net.mode")
     }
 
-    /// The path that it opens, and how far.
-    fn opens(&self) -> Option<(&Path, Reach)> {
+    /// Returns the path that the addition makes accessible, and the access.
+    fn opens(&self) -> Option<(&Path, PathAccess)> {
         match (self.key, self.value.as_str()) {
-            ("fs.workspace", "write") => Some((Path::new("$WORKSPACE"), Reach::Write)),
+            ("fs.workspace", "write") => Some((Path::new("$WORKSPACE"), PathAccess::Write)),
             (key, path) => Some((Path::new(path), reach(key)?)),
         }
     }
 
-    /// Whether it makes an entry of a list superfluous.
+    /// Whether the addition makes an entry of a list redundant.
     pub(super) fn covers(&self, key: &str, entry: &str) -> bool {
         let entry = Path::new(entry.strip_prefix('!').unwrap_or(entry));
         let wanted = reach(key);
@@ -55,11 +55,11 @@ impl Addition {
     }
 }
 
-fn reach(key: &str) -> Option<Reach> {
+fn reach(key: &str) -> Option<PathAccess> {
     match key {
-        "fs.read" => Some(Reach::Read),
-        "fs.execute" => Some(Reach::Execute),
-        "fs.write" | "fs.unguarded" => Some(Reach::Write),
+        "fs.read" => Some(PathAccess::Read),
+        "fs.execute" => Some(PathAccess::Execute),
+        "fs.write" | "fs.unguarded" => Some(PathAccess::Write),
         _ => None,
     }
 }

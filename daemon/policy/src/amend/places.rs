@@ -1,4 +1,4 @@
-//! Where in a profile's text its lists and sections are, and what takes their place.
+//! Finds the lists and sections in a profile's text, and makes the edits to them. Pure: no I/O.
 
 use super::addition::Addition;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-/// A part of a text, and what takes its place.
+/// An edit: a range of the text, and its replacement.
 pub(super) type Edit = (Range<usize>, String);
 
-/// What a key of a section has.
+/// Returns the value of a key in a section.
 pub(super) fn value<'a>(
     table: &'a DeTable<'a>,
     section: &str,
@@ -30,7 +30,7 @@ pub(super) fn value<'a>(
     }
 }
 
-/// More entries at the end of a list, and without those that any addition covers.
+/// Makes the edits that append entries to a list, and remove entries that an addition covers.
 pub(super) fn list(
     text: &str,
     key: &str,
@@ -72,7 +72,7 @@ pub(super) fn list(
     Ok(edits)
 }
 
-/// The end of the comma that follows an element, past comments.
+/// Returns the end of the comma that follows an element, skipping comments.
 fn comma(text: &str, from: usize, close: usize) -> Option<usize> {
     let mut comment = false;
     for (at, c) in text.get(from..close)?.char_indices() {
@@ -87,7 +87,7 @@ fn comma(text: &str, from: usize, close: usize) -> Option<usize> {
     None
 }
 
-/// Where the line after the header of a section begins.
+/// Returns the start of the line after a section's header.
 pub(super) fn header(text: &str, section: &str) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {

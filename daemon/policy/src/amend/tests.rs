@@ -77,7 +77,7 @@ ports = [
 "#;
     let text = amended(TEXT, &additions).unwrap();
     assert_eq!(text, expected);
-    // Its tests are about what is otherwise now, and say so when they are turned.
+    // The profile's tests still expect the old decisions. They pass once they are reversed.
     let error = Profile::parse("mine", &text).unwrap_err();
     let crate::ProfileError::Test { at, .. } = error else { panic!("{error}") };
     let text = turned(&text, &at).unwrap();
@@ -106,7 +106,8 @@ fn every_built_in_profile_takes_each_kind_of_entry() {
             let owner = Owner::Root;
             ProfileSet::new([Source { name: "mine", file: "mine.toml", text, owner }])
         };
-        // In the host's network there is no loopback of its own, and its tests say so then.
+        // In the host's network there is no private loopback, so the profile's tests fail until
+        // reversed.
         let mut text = text;
         let set = loop {
             match load(&text) {
@@ -138,7 +139,7 @@ fn what_widens_says_so_and_leaves_names_to_who_hides_them() {
     let text = widening("readonly", Some("workspace"), &additions);
     assert!(text.contains("extends = \"readonly\"\n"), "{text}");
     assert!(text.contains("widen = true\n") && text.contains("observe = \"workspace\"\n"));
-    assert!(text.contains("# Not here: \"!/secret\" in fs.hide"), "{text}");
+    assert!(text.contains("# Not possible here; add \"!/secret\" to fs.hide"), "{text}");
     let of = |owner| Source { name: "mine", file: "mine.toml", text: &text, owner };
     assert!(ProfileSet::new([of(Owner::Root)]).is_ok());
     assert!(ProfileSet::new([of(Owner::Other)]).is_err());

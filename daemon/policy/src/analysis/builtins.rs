@@ -1,17 +1,18 @@
-//! The shell's own commands: those that change what later commands mean.
+//! Shell builtins that change the meaning of later commands.
 
 use super::{
     field::{Field, Part},
     finding::Kind,
     invoke::Shell,
     schema::PathRole,
-    scope::Held,
+    scope::VariableValue,
     walk::{Call, Input, Walk},
 };
 use palisade_protocol::Span;
 
 impl Walk<'_> {
-    /// Does what a builtin does; none if it is not one of those.
+    /// Analyses a builtin. Returns `None` if the name is not a builtin; otherwise its output, if
+    /// known.
     #[allow(
         clippy::option_option,
         reason = "whether it is a builtin, and whether its output is known"
@@ -26,18 +27,18 @@ impl Walk<'_> {
                 if let Some(at) = call.argv.iter().position(|f| f.text().as_deref() == Some("-C"))
                     && let Some(callback) = call.argv.get(at + 1)
                 {
-                    let why = "code is run for every few lines";
+                    let why = "runs code for every few lines";
                     self.report(Kind::NestedCode, None, call, why, Vec::new());
                     self.run_text(callback, None, Shell::This, call);
                 }
                 for field in operands() {
                     self.subscript(field, call);
                     if let Some(variable) = field.text() {
-                        self.scope.set(&variable, Held::Unknown);
+                        self.scope.set(&variable, VariableValue::Unknown);
                     }
                 }
-                self.scope.set("REPLY", Held::Unknown);
-                self.scope.set("MAPFILE", Held::Unknown);
+                self.scope.set("REPLY", VariableValue::Unknown);
+                self.scope.set("MAPFILE", VariableValue::Unknown);
             }
             "set" => self.set(call),
             "shift" => {
@@ -68,7 +69,7 @@ impl Walk<'_> {
                     && let Some(variable) = call.argv.get(2)
                 {
                     self.subscript(variable, call);
-                    self.scope.set(&variable.shown(), Held::Unknown);
+                    self.scope.set(&variable.shown(), VariableValue::Unknown);
                 }
                 return None;
             }
@@ -93,7 +94,7 @@ impl Walk<'_> {
     fn declare(&mut self, call: &Call) {
         let options = call.argv.iter().skip(1).map(Field::prefix);
         let integer = options.clone().any(|o| o.starts_with('-') && o.contains('i'));
-        // A reference, or a value that is changed when it is set, is not what stands here.
+        // With a name reference or a case conversion, the value is not what is written here.
         let changed =
             options.clone().any(|o| o.starts_with('-') && o.contains(['n', 'l', 'u', 'c']));
         for field in call.argv.iter().skip(1) {
@@ -107,9 +108,9 @@ impl Walk<'_> {
                 self.arithmetic(&value.shown(), call.span);
             }
             let name = name.trim_end_matches('+').to_owned();
-            let held = Held::Parts(value.parts);
+            let held = VariableValue::Parts(value.parts);
             self.variable(&name, &held, call.span);
-            self.scope.set(&name, if changed { Held::Unknown } else { held });
+            self.scope.set(&name, if changed { VariableValue::Unknown } else { held });
         }
     }
 
@@ -144,7 +145,7 @@ impl Walk<'_> {
                     self.run_text(&text, None, Shell::This, call);
                 }
                 None => {
-                    let why = "what another command prints is run by this shell";
+                    let why = "this shell runs the output of another command";
                     self.report(Kind::Hidden, None, call, why, Vec::new());
                 }
             };
@@ -159,7 +160,7 @@ impl Walk<'_> {
             self.run_text(&text, None, Shell::This, call);
             return;
         }
-        let why = "runs a script in this shell, and the text does not show what it does";
+        let why = "runs a script in this shell, and the command does not show what it does";
         self.report(Kind::Hidden, None, call, why, Vec::new());
     }
 
@@ -171,12 +172,13 @@ impl Walk<'_> {
         if resets || text.starts_with('-') || operands.next().is_none() {
             return;
         }
-        let why = "code is kept to be run later";
+        let why = "stores code that runs later";
         self.report(Kind::NestedCode, None, call, why, Vec::new());
         self.run_text(code, None, Shell::This, call);
     }
 
-    /// A quoted subscript is evaluated by builtins that take a variable's name.
+    /// Reports a subscript that runs a command. Builtins that take a variable name evaluate even a
+    /// quoted subscript.
     fn subscript(&mut self, field: &Field, call: &Call) {
         let text = field.shown();
         if text.contains('[') && runs_something(&text) {
@@ -185,15 +187,16 @@ impl Walk<'_> {
         }
     }
 
-    /// Arithmetic evaluates the text of the variables that it names.
+    /// Reports arithmetic that runs a command: it evaluates the text of the variables that it
+    /// names.
     pub(crate) fn arithmetic(&mut self, text: &str, span: Span) {
         let names = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
         let evaluated = names.filter_map(|name| self.scope.get(name)).any(|held| match held {
-            Held::Parts(parts) => parts.iter().any(|part| match part {
+            VariableValue::Parts(parts) => parts.iter().any(|part| match part {
                 Part::Known(text) => runs_something(text),
                 Part::Glob(_) | Part::Home(_) | Part::Unknown(_) | Part::Process(_) => false,
             }),
-            Held::List(_) | Held::Unknown => false,
+            VariableValue::List(_) | VariableValue::Unknown => false,
         });
         if evaluated || text.contains('[') && runs_something(text) {
             self.hidden(span, "arithmetic evaluates a text, which runs a command");
@@ -205,9 +208,9 @@ fn runs_something(text: &str) -> bool {
     text.contains("$(") || text.contains('`')
 }
 
-/// Fields with blanks between, as `eval` and `ssh` see them.
+/// Joins fields with blanks, as `eval` and `ssh` do.
 pub(crate) fn join<'a>(fields: impl Iterator<Item = &'a Field>, span: Span) -> Field {
-    let mut whole = Field { parts: Vec::new(), origin: super::field::Origin::Literal, span };
+    let mut whole = Field { parts: Vec::new(), origin: super::field::FieldOrigin::Literal, span };
     for (index, field) in fields.enumerate() {
         if index > 0 {
             whole.parts.push(Part::Known(" ".to_owned()));

@@ -1,5 +1,5 @@
-//! Code of other languages in an argument: not parsed, searched for what destroys and for what
-//! runs something that can not be seen.
+//! Code of other languages in an argument. It is not parsed, only searched for destructive
+//! operations and for hidden ones.
 
 use super::{
     finding::Kind,
@@ -8,7 +8,7 @@ use super::{
 };
 
 impl Walk<'_> {
-    /// Reports what is seen in code.
+    /// Reports the patterns that are found in code.
     pub(crate) fn code(&mut self, entry: &Interpreter, text: &str, call: &Call) {
         match entry.language.as_str() {
             "sed" => return self.sed(text, call),
@@ -24,19 +24,20 @@ impl Walk<'_> {
             patterns.iter().find(|pattern| shows(&squeezed, pattern)).cloned()
         };
         if let Some(pattern) = find(&language.destructive) {
-            let why = format!("the code has `{pattern}` in it: it may delete or overwrite");
+            let why = format!("the code contains `{pattern}`: it may delete or overwrite");
             self.report(Kind::Suspected, None, call, &why, Vec::new());
         } else if let Some(pattern) = find(&language.hidden) {
-            let why = format!("the code has `{pattern}` in it: what that runs is not known");
+            let why = format!("the code contains `{pattern}`: what that runs is not known");
             self.report(Kind::Hidden, None, call, &why, Vec::new());
         } else if entry.operand.is_none() && language.name != "sql" {
-            let why = "code in an argument; nothing in it is known to destroy";
+            let why = "code in an argument; nothing in it is known to be destructive";
             self.report(Kind::NestedCode, None, call, why, Vec::new());
         }
     }
 }
 
-/// Without blanks around what joins names and calls: `os . remove ("f")` is `os.remove("f")`.
+/// Removes blanks around dots, parentheses and commas: `os . remove ("f")` becomes
+/// `os.remove("f")`.
 fn squeeze(text: &str) -> String {
     let mut squeezed = String::with_capacity(text.len());
     let mut blank = false;
@@ -55,12 +56,12 @@ fn squeeze(text: &str) -> String {
     squeezed
 }
 
-/// Whether code has a pattern in it; parts with ` & ` between must all be there.
+/// Whether code contains a pattern. All parts that ` & ` separates must be present.
 fn shows(code: &str, pattern: &str) -> bool {
     pattern.split(" & ").all(|part| contains_word(code, part))
 }
 
-/// Whether a text has a part in it that is not in the middle of a name.
+/// Whether a text contains a part that is not in the middle of a name.
 pub(crate) fn contains_word(text: &str, part: &str) -> bool {
     let named = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let (first, last) = (part.chars().next(), part.chars().next_back());

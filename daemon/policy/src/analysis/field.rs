@@ -1,55 +1,55 @@
-//! A field: one argument as a program would get it, as far as the text tells.
+//! A field: one argument as a program would receive it, as far as the text shows.
 
 use palisade_protocol::Span;
 
 /// A part of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// This text.
+    /// This exact text.
     Known(String),
-    /// File names that this pattern matches.
+    /// The file names that this pattern matches.
     Glob(String),
     /// A home directory.
     Home(String),
-    /// Not known; as it was written.
+    /// Unknown text, as it was written.
     Unknown(String),
-    /// The path of a pipe to or from a process, and what the process prints.
+    /// The path of a pipe to or from a process, and the output of the process, if known.
     Process(Option<String>),
 }
 
-/// Where a field's text came from.
+/// The origin of a field's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Origin {
-    /// It stands there.
+pub(crate) enum FieldOrigin {
+    /// The text is literal.
     Literal,
-    /// A variable whose value the text tells.
+    /// A variable whose value is known.
     Variable,
     /// A variable whose value was split into several fields.
     Split,
-    /// Several expansions put together.
+    /// Several expansions joined.
     Assembled,
-    /// What a command prints.
+    /// The output of a command.
     Printed,
 }
 
-/// One argument.
+/// One argument of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) parts: Vec<Part>,
-    pub(crate) origin: Origin,
+    pub(crate) origin: FieldOrigin,
     pub(crate) span: Span,
 }
 
 impl Field {
     pub(crate) fn known(text: impl Into<String>, span: Span) -> Self {
-        Self { parts: vec![Part::Known(text.into())], origin: Origin::Literal, span }
+        Self { parts: vec![Part::Known(text.into())], origin: FieldOrigin::Literal, span }
     }
 
     pub(crate) fn unknown(shown: impl Into<String>, span: Span) -> Self {
-        Self { parts: vec![Part::Unknown(shown.into())], origin: Origin::Literal, span }
+        Self { parts: vec![Part::Unknown(shown.into())], origin: FieldOrigin::Literal, span }
     }
 
-    /// The whole text, if it is known.
+    /// Returns the whole text, if it is known.
     pub(crate) fn text(&self) -> Option<String> {
         let mut whole = String::new();
         for part in &self.parts {
@@ -61,7 +61,7 @@ impl Field {
         Some(whole)
     }
 
-    /// What is known at its beginning.
+    /// Returns the known text at the beginning.
     pub(crate) fn prefix(&self) -> String {
         let mut whole = String::new();
         for part in &self.parts {
@@ -73,7 +73,7 @@ impl Field {
         whole
     }
 
-    /// What is known at its end.
+    /// Returns the known text at the end.
     pub(crate) fn suffix(&self) -> String {
         let mut whole = String::new();
         for part in self.parts.iter().rev() {
@@ -85,7 +85,8 @@ impl Field {
         whole
     }
 
-    /// For people, and for comparing with patterns: what is not known stands as it was written.
+    /// Returns the text for people and for pattern matching. Unknown parts are shown as they were
+    /// written.
     pub(crate) fn shown(&self) -> String {
         self.parts
             .iter()
@@ -98,7 +99,7 @@ impl Field {
             .collect()
     }
 
-    /// Without its first `bytes` bytes, all of them known.
+    /// Returns the field without its first `bytes` bytes, all of which must be known.
     pub(crate) fn behind(&self, bytes: usize) -> Self {
         let mut left = bytes;
         let mut parts = Vec::new();
@@ -119,12 +120,13 @@ impl Field {
         Self { parts, origin: self.origin, span: self.span }
     }
 
-    /// Whether nothing at all is known of it.
+    /// Whether nothing about the field is known.
     pub(crate) fn is_opaque(&self) -> bool {
         !self.parts.is_empty() && self.parts.iter().all(|part| matches!(part, Part::Unknown(_)))
     }
 
-    /// The output of the process whose pipe this is; none if it is no such pipe.
+    /// Returns the output of the process whose pipe this is; `None` if the field is not such a
+    /// pipe.
     pub(crate) fn process(&self) -> Option<Option<&String>> {
         match self.parts.as_slice() {
             [Part::Process(output)] => Some(output.as_ref()),
@@ -132,7 +134,7 @@ impl Field {
         }
     }
 
-    /// With every `mark` replaced by something unknown, as `xargs -I` does.
+    /// Replaces every `mark` by an unknown part, as `xargs -I` does.
     pub(crate) fn with_unknown(&self, mark: &str) -> Self {
         let mut parts = Vec::new();
         for part in &self.parts {
@@ -158,8 +160,8 @@ impl Field {
     }
 }
 
-/// Whether `text` is as `pattern` says: `*` is anything, `|` separates alternatives, letters' case
-/// does not matter.
+/// Whether `text` matches `pattern`: `*` matches anything, `|` separates alternatives, and case is
+/// ignored.
 pub(crate) fn fits(pattern: &str, text: &str) -> bool {
     pattern.split('|').any(|one| fits_one(one.as_bytes(), text.as_bytes()))
 }
@@ -210,7 +212,7 @@ mod tests {
         let span = Span { start: 0, end: 0 };
         let field = Field {
             parts: vec![Part::Known("--output=a".into()), Part::Unknown("$x".into())],
-            origin: Origin::Literal,
+            origin: FieldOrigin::Literal,
             span,
         };
         assert_eq!(field.prefix(), "--output=a");

@@ -1,26 +1,25 @@
-//! What the analysis finds, and what is left of it when somebody has looked whether the targets
-//! exist.
+//! The findings of the analysis, and how they are settled once it is known which targets exist.
 
 use crate::{Commands, is_asked};
 use bincode::{Decode, Encode};
 use palisade_protocol::{Ask, Finding, Severity, Span};
 use serde::Deserialize;
 
-/// What kind of thing was found.
+/// The kind of a finding.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A program that no table knows.
+    /// A program that is in no table.
     UnknownProgram,
-    /// Code in an argument, and all of it was looked at.
+    /// Code in an argument, all of which was analysed.
     NestedCode,
-    /// Runs code of the workspace by an ordinary entry point.
+    /// Code of the workspace that is run through an ordinary entry point.
     WorkspaceCode,
-    /// What runs can not be known from the text.
+    /// It is unknown from the text what would run.
     Hidden,
-    /// A word or a piece of code that may destroy something; what it does is not known.
+    /// A word or a piece of code that may be destructive; its effect is unknown.
     Suspected,
     /// Something that existed before would be lost.
     #[default]
@@ -28,7 +27,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it stands in a finding.
+    /// Returns the name of the kind in findings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// How much it matters if nothing else says so.
+    /// Returns the severity if no table entry sets one.
     #[must_use]
     pub const fn severity(self) -> Severity {
         match self {
@@ -51,51 +50,51 @@ impl Kind {
     }
 }
 
-/// When a target is lost.
+/// The condition under which a target is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Loss {
-    /// Always.
+    /// The target is always lost.
     Always,
-    /// If it exists.
+    /// The target is lost if it exists.
     IfExists,
-    /// If it is outside of the workspace.
+    /// The target is lost if it is outside the workspace.
     IfOutside,
 }
 
-/// A path that a finding is about.
+/// A path that a finding concerns.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Target {
-    /// The path, relative to where the command starts; none if the text does not tell it.
+pub struct FindingTarget {
+    /// The path, relative to the start directory of the command; `None` if it is unknown.
     pub path: Option<String>,
-    /// As it stands in the text.
+    /// The path as it is written in the text.
     pub shown: String,
-    /// Names that would be put into it if it is a directory.
+    /// The names that would be created in it, if it is a directory.
     pub into: Vec<String>,
-    /// When it is lost.
+    /// The condition under which it is lost.
     pub loss: Loss,
 }
 
-/// Something that the analysis found.
+/// A finding, before it is settled.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Found {
-    /// What kind of thing.
+pub struct RawFinding {
+    /// The kind of the finding.
     pub kind: Kind,
-    /// How much it matters.
+    /// The severity of the finding.
     pub severity: Severity,
-    /// The program.
+    /// The program that the finding concerns.
     pub program: String,
-    /// Its arguments.
+    /// The arguments of the program.
     pub arguments: Vec<String>,
-    /// Where, in bytes of the whole text.
+    /// The position, in bytes of the whole text.
     pub span: Span,
-    /// One sentence.
+    /// The explanation, in one sentence.
     pub why: String,
-    /// Without any, it does not depend on paths.
-    pub targets: Vec<Target>,
+    /// The paths that would be lost; empty if the finding does not depend on paths.
+    pub targets: Vec<FindingTarget>,
 }
 
-impl Found {
-    /// A finding about the whole of a text.
+impl RawFinding {
+    /// Makes a finding about a whole text.
     #[must_use]
     pub fn whole(kind: Kind, text: &str, why: &str) -> Self {
         let end = u32::try_from(text.len()).unwrap_or(u32::MAX);
@@ -111,39 +110,39 @@ impl Found {
     }
 }
 
-/// A command that would be started, or a builtin or function that would be run.
+/// A program, builtin or function that would be run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Started {
-    /// The program and its arguments; what is not known stands as it was written.
+pub struct AnalysedCommand {
+    /// The program and its arguments; unknown parts are shown as they were written.
     pub argv: Vec<String>,
-    /// Where, in bytes of the whole text. What a wrapper or a nested shell starts has the place of
-    /// the command that it came from.
+    /// The position, in bytes of the whole text. A command that a wrapper or a nested shell starts
+    /// has the position of the outer command.
     pub span: Span,
 }
 
-/// What the analysis makes of a text.
+/// The result of the analysis of a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Analysed {
-    /// The findings, not settled yet.
-    pub found: Vec<Found>,
-    /// The commands, those that others start among them.
-    pub commands: Vec<Started>,
-    /// Whether it may do more than read.
+pub struct CommandAnalysis {
+    /// The findings, before they are settled.
+    pub found: Vec<RawFinding>,
+    /// The commands, including those that other commands start.
+    pub commands: Vec<AnalysedCommand>,
+    /// The nature of the text: proven to read only, or not.
     pub nature: Nature,
 }
 
-/// Whether a text may do more than read.
+/// The nature of a text: proven to read only, or not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub enum Nature {
-    /// It may, or that is not known.
+    /// The text may do more than read, or that is unknown.
     #[default]
     Acts,
-    /// It is proven that it does not, as long as each name means the system's program.
+    /// The text is proven to read only, as long as each name means the system's program.
     Reads,
 }
 
-impl Analysed {
-    /// The commands, as the judge wants them: unknown if anything of them is hidden.
+impl CommandAnalysis {
+    /// Returns the commands in the form that the judge needs; unknown if any of them is hidden.
     #[must_use]
     pub fn commands(&self) -> Commands {
         if self.found.iter().any(|found| found.kind == Kind::Hidden) {
@@ -153,44 +152,46 @@ impl Analysed {
     }
 }
 
-/// What is at a path.
+/// The kind of file at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existence {
-    /// Nothing.
+    /// Nothing is there.
     Missing,
     /// A directory.
     Directory,
-    /// Something else, or it can not be told.
+    /// Another kind of file, or unknown.
     Present,
 }
 
-/// Where a command would run. The default answers are those of somebody who can not look.
-pub trait Place {
-    /// What is at a path, which is relative to where the command starts, or absolute.
+/// The place where a command would run. The default methods are for callers that can not look.
+pub trait PathLookup {
+    /// Returns what is at a path, which is absolute or relative to the start directory of the
+    /// command.
     fn look(&self, path: &str) -> Existence {
         let _unseen = path;
         Existence::Present
     }
 
-    /// Whether a path is outside of the workspace.
+    /// Whether a path is outside the workspace.
     fn is_outside(&self, path: &str) -> bool {
         path.starts_with(['/', '~', '$']) || path.split('/').any(|part| part == "..")
     }
 }
 
-/// Nobody can look: everything exists.
+/// A place that can not be looked at: every path is assumed to exist.
 #[derive(Debug, Clone, Copy)]
 pub struct Nowhere;
 
-impl Place for Nowhere {}
+impl PathLookup for Nowhere {}
 
-/// What is left of the findings once their targets were looked for, in the form of a result.
+/// Settles the findings: drops those whose targets are not lost, and converts the rest for a
+/// result.
 #[must_use]
-pub fn settle(found: Vec<Found>, place: &dyn Place) -> Vec<Finding> {
+pub fn settle(found: Vec<RawFinding>, place: &dyn PathLookup) -> Vec<Finding> {
     found.into_iter().filter_map(|found| settle_one(found, place)).collect()
 }
 
-fn settle_one(found: Found, place: &dyn Place) -> Option<Finding> {
+fn settle_one(found: RawFinding, place: &dyn PathLookup) -> Option<Finding> {
     let depends = !found.targets.is_empty();
     let targets: Vec<String> =
         found.targets.iter().filter(|t| is_lost(t, place)).map(|t| t.shown.clone()).collect();
@@ -208,7 +209,7 @@ fn settle_one(found: Found, place: &dyn Place) -> Option<Finding> {
     })
 }
 
-fn is_lost(target: &Target, place: &dyn Place) -> bool {
+fn is_lost(target: &FindingTarget, place: &dyn PathLookup) -> bool {
     let Some(path) = &target.path else {
         return true;
     };
@@ -227,7 +228,7 @@ fn is_lost(target: &Target, place: &dyn Place) -> bool {
     }
 }
 
-/// Whether findings of the analysis make a checkpoint of a call, under a mode.
+/// Whether findings of the analysis require approval of a call, under an ask mode.
 #[must_use]
 pub fn asks(ask: Ask, findings: &[Finding]) -> bool {
     match ask {

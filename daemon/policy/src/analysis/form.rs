@@ -1,92 +1,92 @@
-//! What a shell text is to the analysis: a small tree that some parser made. The analysis never
-//! sees a shell grammar, and the parser never sees a rule.
+//! The syntax tree of a shell text, as any parser can make it. The analysis knows no shell grammar,
+//! and the parser knows no rules.
 
 use palisade_protocol::Span;
 use std::sync::Arc;
 
-/// Commands in order.
+/// Commands in sequence.
 pub type Body = Arc<Vec<Node>>;
 
-/// One step of a script.
+/// One node of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
-    /// A program, a builtin or a function, or assignments alone.
+    /// A simple command: a program, a builtin or a function, or assignments only.
     Simple(Simple),
-    /// Each one's output is the next one's input.
+    /// A pipeline: the output of each node is the input of the next.
     Pipeline(Vec<Node>),
-    /// Commands with redirections of their own.
+    /// Grouped commands with common redirections.
     Group {
-        /// Whether they run in this shell, for certain.
+        /// The shell in which the commands run, and the certainty that they run.
         runs: Runs,
         /// The commands.
         body: Body,
-        /// Of the group as a whole.
+        /// The redirections of the group as a whole.
         redirects: Vec<Redirect>,
     },
     /// A loop over words.
     For {
         /// The loop's variable.
         variable: String,
-        /// What it goes through; none for the positional parameters.
+        /// The words that the loop iterates over; `None` for the positional parameters.
         values: Option<Vec<Word>>,
-        /// What is done each time.
+        /// The loop body.
         body: Body,
-        /// Of the loop as a whole.
+        /// The redirections of the loop as a whole.
         redirects: Vec<Redirect>,
     },
-    /// A definition.
+    /// A function definition.
     Function {
-        /// Its name.
+        /// The name of the function.
         name: String,
-        /// What a call runs.
+        /// The body of the function.
         body: Body,
-        /// Where.
+        /// The position of the definition.
         span: Span,
     },
-    /// Words that are expanded and not run: of `case` and `[[`.
+    /// Words of `case` and `[[`, which are expanded but not run.
     Words(Vec<Word>),
     /// An arithmetic command or condition.
     Arithmetic(Word),
 }
 
-/// How a group runs.
+/// The way in which a group runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runs {
     /// In this shell, always.
     Here,
-    /// In this shell, perhaps: a branch, a loop, what follows `&&`.
+    /// In this shell, conditionally: a branch, a loop, or what follows `&&`.
     Perhaps,
-    /// In a shell of its own.
+    /// In a subshell.
     Apart,
 }
 
 /// A simple command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Simple {
-    /// Before the words.
+    /// The assignments before the words.
     pub assignments: Vec<Assignment>,
     /// The program and its arguments, before expansion.
     pub words: Vec<Word>,
-    /// Of this command.
+    /// The redirections of the command.
     pub redirects: Vec<Redirect>,
-    /// Where.
+    /// The position of the command.
     pub span: Span,
 }
 
-/// `name=value`.
+/// An assignment `name=value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     /// The variable, without a subscript.
     pub name: String,
-    /// What it becomes.
+    /// The assigned value.
     pub value: Value,
-    /// Replaces or appends.
+    /// The mode of the assignment: replace or append.
     pub mode: Assign,
-    /// Where.
+    /// The position of the assignment.
     pub span: Span,
 }
 
-/// How a variable is assigned.
+/// The operator of an assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Assign {
     /// `=`
@@ -97,7 +97,7 @@ pub enum Assign {
     Element,
 }
 
-/// What is assigned.
+/// The value of an assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// One word.
@@ -109,13 +109,13 @@ pub enum Value {
 /// A redirection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
-    /// What it does.
+    /// The kind of the redirection.
     pub kind: RedirectKind,
     /// The file, or the text of a here-document or here-string.
     pub word: Word,
 }
 
-/// What a redirection does.
+/// The kind of a redirection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedirectKind {
     /// `<`
@@ -126,7 +126,7 @@ pub enum RedirectKind {
     Append,
     /// `<>`
     ReadWrite,
-    /// To or from another descriptor.
+    /// Duplicates another descriptor.
     Duplicate,
     /// A here-document or here-string.
     Text,
@@ -135,83 +135,83 @@ pub enum RedirectKind {
 /// A word before expansion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// Its pieces, in order.
+    /// The pieces of the word, in order.
     pub pieces: Vec<Piece>,
-    /// As it was written.
+    /// The word as it was written.
     pub text: String,
-    /// Where.
+    /// The position of the word.
     pub span: Span,
 }
 
-/// Whether the shell splits a piece into fields.
+/// The quoting of a piece, which decides whether the shell splits it into fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quoting {
-    /// It does.
+    /// The piece is split.
     Bare,
-    /// It does not.
+    /// The piece is not split.
     Quoted,
 }
 
 /// A piece of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// Text as the program gets it.
+    /// Literal text, as the program receives it.
     Text(String, Quoting),
     /// A pattern for file names.
     Glob(String),
-    /// A home directory.
+    /// A home directory, written with a tilde.
     Tilde(String),
     /// A variable or parameter.
     Parameter {
-        /// Its name: `x`, `1`, `@`.
+        /// The name: `x`, `1`, `@`.
         name: String,
-        /// What is done to the value.
+        /// The operation on the value.
         operation: Operation,
-        /// Whether the value is split.
+        /// The quoting, which decides whether the value is split into fields.
         quoting: Quoting,
     },
-    /// `$(…)`; none if it can not be parsed.
+    /// `$(…)`; `None` if its text can not be parsed.
     Command(Option<Body>, Quoting),
-    /// `<(…)` or `>(…)`.
+    /// `<(…)` or `>(…)`; `None` if its text can not be parsed.
     Process(Option<Body>),
     /// `$((…))`, with the expansions in it.
     Arithmetic(Vec<Piece>, String),
-    /// Something that the text does not tell.
+    /// Text whose value is unknown.
     Unknown(String),
 }
 
-/// What an expansion does with a variable's value.
+/// The operation of an expansion on a variable's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// The value.
+    /// The value itself.
     Plain,
     /// All elements of an array.
     All,
-    /// This, if it has no value.
+    /// This text, if the variable has no value.
     Default(Vec<Piece>),
-    /// This, if it has a value.
+    /// This text, if the variable has a value.
     Alternative(Vec<Piece>),
-    /// Something made of the value, with these expansions in it.
+    /// A transformation of the value, with these expansions in it.
     Other(Vec<Piece>),
 }
 
-/// Why a text has no form.
+/// The reason why a text could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unparsed {
-    /// Not a shell text.
+pub enum ParseError {
+    /// The text is not valid shell syntax.
     #[error("it is not a shell command that can be parsed ({0})")]
     Syntax(String),
-    /// Too long or too deep to look at.
+    /// The text is too long or nested too deeply to be analysed.
     #[error("it is too long or nested too deeply to be analysed")]
     TooMuch,
 }
 
-/// A parser of shell text. The analysis calls it for the whole text, and again for each text that
-/// it finds to be handed to a shell.
+/// A parser of shell text. The analysis calls it for the whole text, and again for every text that
+/// is passed to a shell.
 pub trait Parse {
-    /// The form of a text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// If it is not a shell text, or is over a limit.
-    fn parse(&self, text: &str) -> Result<Body, Unparsed>;
+    /// If the text is not valid shell syntax, or exceeds a limit.
+    fn parse(&self, text: &str) -> Result<Body, ParseError>;
 }

@@ -1,16 +1,16 @@
-//! Programs that run code: where the code comes from, and what can be said of it.
+//! Programs that run code: finds the code, and analyses what can be known of it.
 
 use super::{
     field::Field,
     finding::Kind,
     invoke::{Shell, code_text},
-    options::{Arguments, Given},
+    options::{Arguments, GivenOption},
     schema::{Interpreter, PathRole, Style, VerbRole},
     walk::{Call, Input, Walk},
 };
 
 impl Walk<'_> {
-    /// Looks at the code that an interpreter is given.
+    /// Analyses the code that an interpreter is given.
     pub(crate) fn interpret(&mut self, entry: &Interpreter, call: &Call) {
         let fields = call.argv.get(1..).unwrap_or_default();
         let anywhere = entry.operand.is_some() || is_client(entry);
@@ -22,7 +22,7 @@ impl Walk<'_> {
         if entry.language == "shell" {
             return self.shell(entry, &arguments, call);
         }
-        let given = |given: &&Given| entry.code.iter().any(|name| given.is(name));
+        let given = |given: &&GivenOption| entry.code.iter().any(|name| given.is(name));
         let code: Vec<Field> =
             arguments.options.iter().filter(given).filter_map(|g| g.value.clone()).collect();
         for text in &code {
@@ -53,7 +53,7 @@ impl Walk<'_> {
         self.script(entry, &arguments, call);
     }
 
-    /// A file of code, or standard input.
+    /// Analyses a script file, or standard input.
     fn script(&mut self, entry: &Interpreter, arguments: &Arguments, call: &Call) {
         let operands = arguments.operands.as_slice();
         match operands.first() {
@@ -95,7 +95,7 @@ impl Walk<'_> {
         match output {
             Some(text) => self.code(entry, &text, call),
             None => {
-                let why = "runs as code whatever another command gives it";
+                let why = "runs the output of another command as code";
                 self.report(Kind::Hidden, None, call, why, Vec::new());
             }
         }
@@ -104,9 +104,9 @@ impl Walk<'_> {
     fn file(&mut self, entry: &Interpreter, path: &str, call: &Call) {
         let scratch = self.tables.path(PathRole::Scratch, path).is_some();
         let (kind, why) = if is_client(entry) {
-            (Kind::Hidden, "statements of a file, which the text does not show")
+            (Kind::Hidden, "statements from a file, which the command does not show")
         } else if scratch {
-            (Kind::Hidden, "code out of a directory that anything may write to")
+            (Kind::Hidden, "code from a directory that any program may write to")
         } else {
             (Kind::WorkspaceCode, entry.why.as_str())
         };
@@ -116,10 +116,11 @@ impl Walk<'_> {
     fn code_field(&mut self, entry: &Interpreter, text: &Field, call: &Call) {
         match code_text(text) {
             Some(text) => self.code(entry, &text, call),
-            // What only fills in a value of awk or sed does not make their scripts opaque.
+            // An unknown part that is only a value in awk or sed does not hide what their scripts
+            // do.
             None if entry.operand == Some(0) => self.code(entry, &text.shown(), call),
             None => {
-                // The part that is known may say enough.
+                // The known part may show enough.
                 self.code(entry, &text.shown(), call);
                 if entry.language != "sql" {
                     let why = "the code that an interpreter is given is not known before it runs";
@@ -134,7 +135,7 @@ impl Walk<'_> {
         let (from_input, rest) = (["-s".to_owned()], operands.get(2..).unwrap_or_default());
         if arguments.find(&entry.code).is_some() {
             let Some(code) = operands.first() else { return };
-            let why = "code in an argument; all of it was looked at";
+            let why = "code in an argument; all of it was analysed";
             self.report(Kind::NestedCode, None, call, why, Vec::new());
             self.run_text(code, Some(rest.to_vec()), Shell::Another, call);
             return;
@@ -157,10 +158,10 @@ impl Walk<'_> {
 
     pub(crate) fn shell_text(&mut self, text: Option<String>, call: &Call) {
         let Some(text) = text else {
-            let why = "a shell runs whatever another command prints";
+            let why = "a shell runs the output of another command";
             return self.report(Kind::Hidden, None, call, why, Vec::new());
         };
-        let why = "code from standard input or a process; all of it was looked at";
+        let why = "code from standard input or a process; all of it was analysed";
         self.report(Kind::NestedCode, None, call, why, Vec::new());
         let field = Field::known(text, call.span);
         let inner = Call { input: Input::Inherited, ..call.clone() };
@@ -168,12 +169,12 @@ impl Walk<'_> {
     }
 }
 
-/// A database's client: its operands name a database, not a file of code.
+/// Whether the interpreter is a database client: its operands name a database, not a script file.
 fn is_client(entry: &Interpreter) -> bool {
     matches!(entry.language.as_str(), "sql" | "mongo" | "redis")
 }
 
-/// Standard input, named.
+/// Whether a script operand names standard input.
 fn is_dash(script: &Field) -> bool {
     script.text().is_some_and(|text| text == "-" || text == "/dev/stdin")
 }

@@ -1,24 +1,24 @@
-//! One command: which program it is, and everything that is known of it.
+//! Analyses one command: identifies the program, and applies everything that is known about it.
 
 use super::{
-    field::{Field, Origin, Part},
-    finding::{Kind, Started},
+    field::{Field, FieldOrigin, Part},
+    finding::{AnalysedCommand, Kind},
     form::Node,
     options::Arguments,
     schema::{PathRole, Style},
-    scope::Held,
+    scope::VariableValue,
     walk::{Call, Input, Walk, shorten},
 };
 use palisade_protocol::Span;
 
-/// Whether functions and aliases count.
+/// The kinds of commands that are looked up: functions and aliases too, or programs only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lookup {
     Everything,
     ProgramsOnly,
 }
 
-/// Where a text runs.
+/// The shell that runs a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shell {
     This,
@@ -26,7 +26,7 @@ pub(crate) enum Shell {
 }
 
 impl Walk<'_> {
-    /// Runs a command; what it prints, if that is known.
+    /// Analyses a command, and returns its output, if known.
     pub(crate) fn invoke(&mut self, call: Call) -> Option<String> {
         self.invoke_as(call, Lookup::Everything)
     }
@@ -41,19 +41,19 @@ impl Walk<'_> {
     fn look_at(&mut self, call: Call, lookup: Lookup) -> Option<String> {
         let first = call.argv.first()?;
         let argv = call.argv.iter().map(|field| shorten(&field.shown())).collect();
-        self.commands.push(Started { argv, span: call.span });
+        self.commands.push(AnalysedCommand { argv, span: call.span });
         match first.origin {
-            Origin::Literal | Origin::Variable => {}
-            Origin::Split => {
+            FieldOrigin::Literal | FieldOrigin::Variable => {}
+            FieldOrigin::Split => {
                 let why = "a variable's text is split into a command and its arguments";
                 self.report(Kind::Hidden, None, &call, why, Vec::new());
             }
-            Origin::Assembled => {
-                let why = "the program's name is put together from pieces";
+            FieldOrigin::Assembled => {
+                let why = "the program's name is assembled from pieces";
                 self.report(Kind::Hidden, None, &call, why, Vec::new());
             }
-            Origin::Printed => {
-                let why = "what another command prints is run as a command";
+            FieldOrigin::Printed => {
+                let why = "runs the output of another command as a command";
                 self.report(Kind::Hidden, None, &call, why, Vec::new());
             }
         }
@@ -86,14 +86,14 @@ impl Walk<'_> {
             return;
         }
         if self.tables.path(PathRole::Scratch, &format!("{directory}/{base}")).is_some() {
-            let why = "runs a program out of a directory that anything may have written to";
+            let why = "runs a program from a directory that any program may have written to";
             return self.report(Kind::Hidden, None, call, why, Vec::new());
         }
         let why = "runs a program of the workspace by its path";
         self.report(Kind::WorkspaceCode, None, call, why, Vec::new());
     }
 
-    /// What is known of a program by its name alone.
+    /// Analyses a program that is identified by its name alone.
     fn named(&mut self, name: &str, call: &Call) -> Option<String> {
         if let Some(printed) = self.builtin(name, call) {
             return printed;
@@ -127,7 +127,7 @@ impl Walk<'_> {
             self.verbs(call, &arguments);
         }
         if self.found.len() == before {
-            let why = "no table knows this program";
+            let why = "this program is not known";
             self.report(Kind::UnknownProgram, None, call, why, Vec::new());
         }
     }
@@ -157,7 +157,7 @@ impl Walk<'_> {
     fn function(&mut self, name: &str, call: Call) -> Option<String> {
         self.called.insert(name.to_owned());
         if self.calling.iter().any(|outer| outer == name) {
-            let why = "a function calls itself, so what it runs has no end that the text tells";
+            let why = "a function calls itself, so what it runs can not be bounded";
             self.report(Kind::Hidden, None, &call, why, Vec::new());
             return None;
         }
@@ -171,7 +171,7 @@ impl Walk<'_> {
         printed
     }
 
-    /// Runs a text as a shell would.
+    /// Analyses a text as a shell would run it.
     pub(crate) fn run_text(
         &mut self,
         text: &Field,
@@ -187,7 +187,7 @@ impl Walk<'_> {
         let body = match self.parser.parse(&text) {
             Ok(body) => body,
             Err(error) => {
-                let why = format!("the code that a shell is given can not be looked at: {error}");
+                let why = format!("the code that a shell is given can not be analysed: {error}");
                 self.report(Kind::Hidden, None, call, &why, Vec::new());
                 return None;
             }
@@ -206,15 +206,15 @@ impl Walk<'_> {
         printed
     }
 
-    /// What setting a variable does to the programs that see it.
-    pub(crate) fn variable(&mut self, name: &str, held: &Held, span: Span) {
+    /// Reports the effect of a variable on the programs that see it.
+    pub(crate) fn variable(&mut self, name: &str, held: &VariableValue, span: Span) {
         let text = super::simple::held_text(held);
         let argv = vec![Field::known(format!("{name}={text}"), span)];
         let call = Call { argv, input: Input::Inherited, span };
         if name == "PATH" {
             let relative = |part: &str| !part.starts_with(['/', '~', '$']);
             if text.split(':').any(relative) {
-                let why = "programs would be looked for in a directory of the workspace";
+                let why = "programs would be searched in a directory of the workspace";
                 self.report(Kind::Hidden, None, &call, why, Vec::new());
             }
             return;
@@ -226,7 +226,7 @@ impl Walk<'_> {
     }
 }
 
-/// The program that a field names, with as much of its path as is known.
+/// Returns the program that a field names, with as much of its path as is known.
 fn program(field: &Field) -> Option<String> {
     if let Some(text) = field.text() {
         return Some(text);
@@ -234,12 +234,13 @@ fn program(field: &Field) -> Option<String> {
     if field.parts.iter().any(|part| matches!(part, Part::Glob(_) | Part::Process(_))) {
         return None;
     }
-    // `$HOME/bin/x` and `$dir/x`: not where, but which.
+    // For `$HOME/bin/x` and `$dir/x`, the directory is unknown but the name is not.
     let suffix = field.suffix();
     suffix.contains('/').then(|| format!("?{suffix}"))
 }
 
-/// The text of code: a home directory in it changes nothing.
+/// Returns the text of code. A home directory in it is allowed, because it does not change the
+/// code.
 pub(crate) fn code_text(field: &Field) -> Option<String> {
     let harmless = |part: &Part| matches!(part, Part::Known(_) | Part::Home(_));
     field.parts.iter().all(harmless).then(|| field.shown())

@@ -1,31 +1,31 @@
-//! A program's arguments, told apart into options and operands by what the tables say of it.
+//! Separates a program's arguments into options and operands, with the help of the tables.
 
 use super::{
     field::{Field, fits},
     schema::Style,
 };
 
-/// An option as given.
+/// An option as it was given.
 #[derive(Debug, Clone)]
-pub(crate) struct Given {
-    /// With its dashes.
+pub(crate) struct GivenOption {
+    /// The name, with its dashes.
     pub(crate) name: String,
     pub(crate) value: Option<Field>,
 }
 
-/// Arguments, told apart.
+/// Arguments, separated into options and operands.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments {
-    pub(crate) options: Vec<Given>,
+    pub(crate) options: Vec<GivenOption>,
     pub(crate) operands: Vec<Field>,
-    /// Where each operand stands among the arguments.
+    /// The index of each operand among the arguments.
     pub(crate) positions: Vec<usize>,
-    /// Where `--` stands.
+    /// The index of `--`.
     pub(crate) dashes: Option<usize>,
 }
 
 impl Arguments {
-    /// Tells `fields`, the program's name not among them, apart. `takes` are the options that
+    /// Separates `fields`, which do not include the program's name. `takes` lists the options that
     /// have a value.
     pub(crate) fn read(fields: &[Field], takes: &[String], style: Style) -> Self {
         let mut read = Self::default();
@@ -53,7 +53,7 @@ impl Arguments {
             let next = fields.get(at + 1);
             let used = if style == Style::Words {
                 let values = read.long(field, &prefix, next, takes);
-                // Here a value is a value, whatever it looks like.
+                // In this style a value is always a value, even if it begins with a dash.
                 let has_value = read.options.last().is_some_and(|given| given.value.is_some());
                 values.max(1 + usize::from(has_value && !prefix.contains('=')))
             } else if prefix.starts_with("--") {
@@ -67,7 +67,7 @@ impl Arguments {
         read
     }
 
-    /// How many fields it used.
+    /// Reads a long option, and returns the number of fields that it used.
     fn long(
         &mut self,
         field: &Field,
@@ -77,13 +77,13 @@ impl Arguments {
     ) -> usize {
         if let Some((name, _)) = prefix.split_once('=') {
             let value = Some(field.behind(name.len() + 1));
-            self.options.push(Given { name: name.to_owned(), value });
+            self.options.push(GivenOption { name: name.to_owned(), value });
             return 1;
         }
         let takes_value = takes.iter().any(|known| is_option(prefix, known));
         let value = if takes_value { next.cloned() } else { None };
         let used = 1 + usize::from(value.as_ref().is_some_and(|value| !is_option_like(value)));
-        self.options.push(Given { name: prefix.to_owned(), value });
+        self.options.push(GivenOption { name: prefix.to_owned(), value });
         used
     }
 
@@ -98,7 +98,7 @@ impl Arguments {
         for (at, letter) in prefix.char_indices().skip(skip) {
             let name = format!("-{letter}");
             if !takes.contains(&name) {
-                self.options.push(Given { name, value: None });
+                self.options.push(GivenOption { name, value: None });
                 continue;
             }
             let behind = field.behind(at + letter.len_utf8());
@@ -106,30 +106,31 @@ impl Arguments {
             let value = if glued { Some(behind) } else { next.cloned() };
             let apart = !glued && value.as_ref().is_some_and(|value| !is_option_like(value));
             let used = 1 + usize::from(apart);
-            self.options.push(Given { name, value });
+            self.options.push(GivenOption { name, value });
             return used;
         }
         1
     }
 
-    /// The first option that is like one of the patterns.
-    pub(crate) fn find(&self, patterns: &[String]) -> Option<&Given> {
+    /// Returns the first option that matches one of the patterns.
+    pub(crate) fn find(&self, patterns: &[String]) -> Option<&GivenOption> {
         self.options.iter().find(|given| patterns.iter().any(|pattern| given.is(pattern)))
     }
 
-    /// The values of an option, in order.
+    /// Returns the values of an option, in order.
     pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Field> {
         self.options.iter().filter(move |given| given.is(name)).filter_map(|g| g.value.as_ref())
     }
 }
 
-impl Given {
-    /// Whether it is as a pattern says: a name, and perhaps a pattern for its value.
+impl GivenOption {
+    /// Whether the option matches a pattern: a name, optionally followed by a pattern for its
+    /// value.
     pub(crate) fn is(&self, pattern: &str) -> bool {
         match pattern.split_once(' ') {
             None => is_option(&self.name, pattern),
             Some((name, value)) => {
-                // Behind `!` stand the values that do not count.
+                // The values after `!` do not match.
                 let (value, not) = value.split_once('!').unwrap_or((value, "\0"));
                 let fitting = |given: &Field| {
                     let shown = given.shown();
@@ -141,15 +142,15 @@ impl Given {
     }
 }
 
-/// Whether a value could be an option too: the tables do not know every subcommand's options, so
-/// it counts as both.
+/// Whether a value looks like an option. The tables do not know the options of every subcommand, so
+/// such a value counts as both.
 fn is_option_like(value: &Field) -> bool {
     let prefix = value.prefix();
     prefix.len() > 1 && prefix.starts_with('-')
 }
 
-/// Whether what was given is this option; long ones may be cut short, and programs that take whole
-/// words take them with one dash or two.
+/// Whether a given option is this one. Long options may be abbreviated. Programs that use whole
+/// words accept them with one dash or two.
 fn is_option(given: &str, option: &str) -> bool {
     if given == option {
         return true;
@@ -171,7 +172,7 @@ mod tests {
         let fields: Vec<_> = words.iter().map(|word| Field::known(*word, span)).collect();
         let takes: Vec<_> = takes.iter().map(|&word| word.to_owned()).collect();
         let read = Arguments::read(&fields, &takes, style);
-        let show = |given: &Given| match &given.value {
+        let show = |given: &GivenOption| match &given.value {
             Some(value) => format!("{}={}", given.name, value.shown()),
             None => given.name.clone(),
         };

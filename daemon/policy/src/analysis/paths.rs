@@ -1,29 +1,29 @@
-//! What becomes of a path that a command writes to or deletes.
+//! Determines what is lost when a command writes to a path or deletes it.
 
 use super::{
     field::{Field, Part},
-    finding::{Kind, Loss, Target},
-    schema::{Effect, PathRole, Rule},
+    finding::{FindingTarget, Kind, Loss},
+    schema::{Effect, PathRole, ProgramRule},
     walk::{Call, Walk},
 };
 use palisade_protocol::Severity;
 
 impl Walk<'_> {
-    /// Reports what writing to, or deleting, these paths would lose.
+    /// Reports what writing to these paths, or deleting them, would lose.
     pub(crate) fn write(&mut self, call: &Call, fields: &[Field], effect: Effect, why: &str) {
         let targets = fields.iter().filter_map(|f| self.target(f, effect, Vec::new())).collect();
         self.lose(call, targets, effect, Kind::Destructive, None, why);
     }
 
-    /// The same by a rule of the tables.
-    pub(crate) fn lose_by(&mut self, call: &Call, targets: Vec<Target>, rule: &Rule) {
+    /// Reports what the targets of a table rule would lose.
+    pub(crate) fn lose_by(&mut self, call: &Call, targets: Vec<FindingTarget>, rule: &ProgramRule) {
         self.lose(call, targets, rule.effect, rule.kind, rule.severity, &rule.why);
     }
 
     fn lose(
         &mut self,
         call: &Call,
-        targets: Vec<Target>,
+        targets: Vec<FindingTarget>,
         effect: Effect,
         kind: Kind,
         severity: Option<Severity>,
@@ -40,7 +40,7 @@ impl Walk<'_> {
         if targets.is_empty() || effect == Effect::Append {
             return;
         }
-        let is_system = |target: &Target| {
+        let is_system = |target: &FindingTarget| {
             let path = target.path.as_deref().unwrap_or(&target.shown);
             self.tables.path(PathRole::System, path.trim_end_matches('/')).is_some() || path == "/"
         };
@@ -49,13 +49,13 @@ impl Walk<'_> {
         self.report(kind, severity, call, why, targets);
     }
 
-    /// The target that a field is; none if nothing can be lost there.
+    /// Returns the target that a field names; `None` if nothing can be lost there.
     pub(crate) fn target(
         &self,
         field: &Field,
         effect: Effect,
         into: Vec<String>,
-    ) -> Option<Target> {
+    ) -> Option<FindingTarget> {
         if field.process().is_some() {
             return None;
         }
@@ -81,10 +81,10 @@ impl Walk<'_> {
             Effect::Overwrite | Effect::Delete | Effect::Append if system => Loss::Always,
             Effect::Overwrite | Effect::Delete | Effect::Append => Loss::IfExists,
         };
-        Some(Target { path, shown: field.shown(), into, loss })
+        Some(FindingTarget { path, shown: field.shown(), into, loss })
     }
 
-    /// The path that a field names, if the text tells it.
+    /// Returns the path that a field names, if it is known.
     pub(crate) fn path(&self, field: &Field) -> Option<String> {
         let mut whole = String::new();
         for part in &field.parts {

@@ -1,4 +1,5 @@
-//! What the simplest commands print, so that what is piped from them is known.
+//! Determines the output of the simplest commands, so that the input of commands after a pipe is
+//! known.
 
 use super::{
     field::Field,
@@ -7,10 +8,10 @@ use super::{
 
 use std::{iter::Peekable, str::Chars};
 
-/// The most that is followed.
+/// The largest output that is tracked, in bytes.
 const MOST: usize = 16 * 1024;
 
-/// What a command prints; none if that is not known.
+/// Returns the output of a command; `None` if it is unknown.
 pub(crate) fn by(name: &str, call: &Call) -> Option<String> {
     let words: Option<Vec<String>> = call.argv.iter().skip(1).map(Field::text).collect();
     let text = match name {
@@ -72,7 +73,7 @@ fn one_round(
                 printed.push_str(&unescape(values.next().map_or("", String::as_str)));
                 printed.push_str(&unescape(letters.as_str()));
             }
-            // `%%`
+            // The conversion is `%%`.
             None => {
                 printed.push('%');
                 printed.push_str(&unescape(pieces.next()?));
@@ -83,7 +84,7 @@ fn one_round(
     Some(())
 }
 
-/// Escapes of `echo -e`, `printf` and `$'…'`.
+/// Replaces the escapes of `echo -e`, `printf` and `$'…'`.
 #[must_use]
 pub fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
@@ -117,7 +118,7 @@ pub fn unescape(text: &str) -> String {
     plain
 }
 
-/// The character whose number goes on with at most so many digits.
+/// Reads up to `most` more digits, and returns the character with that number.
 fn number(rest: &mut Peekable<Chars<'_>>, most: usize, radix: u32, first: u32) -> Option<char> {
     let mut value = first;
     for _ in 0..most {

@@ -1,6 +1,6 @@
-//! The proof that a shell line does nothing but read: every command in it is one that the tables
-//! name for that, with what they let through, and nothing in it can become another command or an
-//! option. What is not proven here is not so.
+//! Proves that a shell text only reads. Every command in it must be in the table of reading
+//! commands, with options that the table allows. Nothing in it may become another command or an
+//! option. Whatever is not proven counts as not reading only.
 
 use super::{
     finding::Nature,
@@ -9,23 +9,23 @@ use super::{
     tables::Tables,
 };
 
-/// How deep commands may stand in commands.
+/// The largest nesting depth of commands.
 const MOST_DEPTH: usize = 16;
 
-/// Where writing loses nothing.
+/// Paths to which writing loses nothing.
 const SINKS: [&str; 3] = ["/dev/null", "/dev/stdout", "/dev/stderr"];
 
-/// Where the system's programs are.
+/// The directories of the system's programs.
 const SYSTEM: [&str; 4] = ["/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"];
 
-/// Whether a text is proven to read only. The search path is taken to lead to the system's programs,
-/// so a text that speaks of it is not proven.
+/// Determines whether a text is proven to read only. The proof assumes that the search path leads
+/// to the system's programs, so a text that mentions `PATH` is not proven.
 pub(super) fn nature(text: &str, body: &Body, parser: &dyn Parse, tables: &Tables) -> Nature {
     let proof = Proof { parser, tables, depth: 0 };
     if !text.contains("PATH") && proof.body(body) { Nature::Reads } else { Nature::Acts }
 }
 
-/// A proof under way.
+/// A proof in progress.
 struct Proof<'a> {
     parser: &'a dyn Parse,
     tables: &'a Tables,
@@ -55,7 +55,8 @@ impl Proof<'_> {
                 assigned
                     && self.redirects(&simple.redirects)
                     && simple.words.iter().all(|word| self.word(word))
-                    && (simple.words.is_empty() || self.command(&simple.words, More::None))
+                    && (simple.words.is_empty()
+                        || self.command(&simple.words, ExtraArguments::None))
             }
             Node::Pipeline(stages) => self.body(stages),
             Node::Group { body, redirects, .. } => self.redirects(redirects) && self.body(body),
@@ -65,7 +66,7 @@ impl Proof<'_> {
                     && self.redirects(redirects)
                     && self.body(body)
             }
-            // Conditions and sums evaluate what variables hold, which can run commands.
+            // Conditions and arithmetic evaluate the values of variables, which can run commands.
             Node::Function { .. } | Node::Words(_) | Node::Arithmetic(_) => false,
         }
     }
@@ -81,7 +82,7 @@ impl Proof<'_> {
         })
     }
 
-    /// Whether expanding a word runs nothing but what reads.
+    /// Whether the expansion of a word runs only commands that read.
     fn word(&self, word: &Word) -> bool {
         word.pieces.iter().all(|piece| match piece {
             Piece::Text(..) | Piece::Glob(_) | Piece::Tilde(_) => true,
@@ -95,17 +96,17 @@ impl Proof<'_> {
         })
     }
 
-    fn command(&self, words: &[Word], more: More) -> bool {
+    fn command(&self, words: &[Word], more: ExtraArguments) -> bool {
         let Some((first, arguments)) = words.split_first() else { return false };
         let Some(name) = known(first) else { return false };
         let base = SYSTEM.iter().find_map(|directory| name.strip_prefix(directory));
         let Some(entry) = self.tables.reading(base.unwrap_or(&name)) else { return false };
         let Some(options) = &entry.options else { return true };
-        // What is added may be any option.
-        more == More::None && self.listed(entry, options, arguments)
+        // The added arguments could be any option.
+        more == ExtraArguments::None && self.listed(entry, options, arguments)
     }
 
-    /// Whether a command has no other options than those that are listed.
+    /// Whether a command has only options that the table lists.
     fn listed(&self, entry: &Reading, options: &[String], arguments: &[Word]) -> bool {
         let has = |name: &str| options.iter().any(|option| option == name);
         let takes = |name: &str| entry.takes.iter().any(|option| option == name);
@@ -128,7 +129,7 @@ impl Proof<'_> {
                 continue;
             };
             let Some(valued) = option(&text, entry.style, &has, &takes) else { return false };
-            if valued == Valued::Next {
+            if valued == ValuePosition::Next {
                 let value = arguments.get(at);
                 if text.ends_with('e') || text == "--expression" {
                     scripts.extend(value);
@@ -137,7 +138,8 @@ impl Proof<'_> {
                     return false;
                 }
                 at += 1;
-            } else if valued == Valued::Glued && entry.script.is_some() && text.contains('e') {
+            } else if valued == ValuePosition::Glued && entry.script.is_some() && text.contains('e')
+            {
                 return false;
             }
         }
@@ -152,18 +154,18 @@ impl Proof<'_> {
         entry.at_most.is_none_or(|most| operands.len() <= most) && self.inner(entry, &operands)
     }
 
-    /// Whether what a command runs reads only.
+    /// Whether the command that another one runs only reads.
     fn inner(&self, entry: &Reading, operands: &[&Word]) -> bool {
-        let behind = |skip: usize, more: More| {
+        let behind = |skip: usize, more: ExtraArguments| {
             let words: Vec<Word> = operands.iter().skip(skip).map(|word| (*word).clone()).collect();
             self.deeper().command(&words, more)
         };
         match entry.inner {
             None => true,
             _ if self.depth > MOST_DEPTH => false,
-            Some(ReadingInner::BehindOptions) => behind(0, More::None),
-            Some(ReadingInner::BehindOne) => behind(1, More::None),
-            Some(ReadingInner::WithMore) => behind(0, More::Unknown),
+            Some(ReadingInner::BehindOptions) => behind(0, ExtraArguments::None),
+            Some(ReadingInner::BehindOne) => behind(1, ExtraArguments::None),
+            Some(ReadingInner::WithMore) => behind(0, ExtraArguments::Unknown),
             Some(ReadingInner::Shell) => match operands {
                 [line] => known(line)
                     .and_then(|text| self.parser.parse(&text).ok())
@@ -174,34 +176,34 @@ impl Proof<'_> {
     }
 }
 
-/// Whether a command gets arguments that are not in its text.
+/// The arguments that a command gets besides those in its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum More {
+enum ExtraArguments {
     None,
     Unknown,
 }
 
-/// Where the value of an option is.
+/// The place of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Valued {
+enum ValuePosition {
     None,
     Glued,
     Next,
 }
 
-/// What an argument that begins with a dash is; none if it is not listed.
+/// Classifies an argument that begins with a dash; `None` if the option is not listed.
 fn option(
     text: &str,
     style: Style,
     has: &dyn Fn(&str) -> bool,
     takes: &dyn Fn(&str) -> bool,
-) -> Option<Valued> {
+) -> Option<ValuePosition> {
     if style == Style::Words || text.starts_with("--") {
         let (name, value) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
         return has(name).then(|| match value {
-            None if takes(name) => Valued::Next,
-            Some(_) if takes(name) => Valued::Glued,
-            None | Some(_) => Valued::None,
+            None if takes(name) => ValuePosition::Next,
+            Some(_) if takes(name) => ValuePosition::Glued,
+            None | Some(_) => ValuePosition::None,
         });
     }
     for (at, letter) in text.char_indices().skip(1) {
@@ -211,13 +213,13 @@ fn option(
         }
         if takes(&name) {
             let last = at + letter.len_utf8() == text.len();
-            return Some(if last { Valued::Next } else { Valued::Glued });
+            return Some(if last { ValuePosition::Next } else { ValuePosition::Glued });
         }
     }
-    Some(Valued::None)
+    Some(ValuePosition::None)
 }
 
-/// The text of a word, if it is all there.
+/// Returns the text of a word, if all of it is known.
 fn known(word: &Word) -> Option<String> {
     word.pieces
         .iter()
@@ -234,8 +236,8 @@ fn known(word: &Word) -> Option<String> {
         .collect()
 }
 
-/// Whether a word is one or more operands, whatever it becomes: it begins with what is no dash, and
-/// nothing in it is split.
+/// Whether a word expands to operands only: it does not begin with a dash, and nothing in it is
+/// split.
 fn is_operand(word: &Word) -> bool {
     if let Some(text) = known(word) {
         return text.len() <= 1 || !text.starts_with('-');
@@ -261,7 +263,7 @@ fn is_operand(word: &Word) -> bool {
     begins == Some(true) && whole
 }
 
-/// Whether a variable means nothing to the shell and to the programs that it starts.
+/// Whether a variable has no meaning for the shell or for the programs that it starts.
 fn is_harmless(name: &str) -> bool {
     name.contains(|letter: char| letter.is_ascii_lowercase())
         || name.starts_with("LC_")

@@ -1,18 +1,18 @@
-//! The tables' rules, held against a command.
+//! Applies the rules of the tables to a command.
 
 use super::{
     field::{Field, fits},
-    finding::{Kind, Target},
+    finding::{FindingTarget, Kind},
     options::Arguments,
-    schema::{Effect, Program, Rule, VerbRole},
+    schema::{Effect, Program, ProgramRule, VerbRole},
     walk::{Call, Walk},
 };
 
-/// Among how many operands a verb is looked for.
+/// The number of operands among which a verb is searched for.
 const VERB_OPERANDS: usize = 4;
 
 impl Walk<'_> {
-    /// Reports what the tables say of a command.
+    /// Reports what the tables say about a command.
     pub(crate) fn rules(&mut self, program: &Program, call: &Call) {
         let fields = call.argv.get(1..).unwrap_or_default();
         let arguments = Arguments::read(fields, &program.takes, program.style);
@@ -46,7 +46,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks for words that destroy among the first operands.
+    /// Searches the first operands for destructive words.
     pub(crate) fn verbs(&mut self, call: &Call, arguments: &Arguments) {
         for operand in arguments.operands.iter().take(VERB_OPERANDS) {
             let Some(word) = operand.text() else { continue };
@@ -66,7 +66,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether an option says that nothing is to be done.
+    /// Whether an option requests a dry run.
     pub(crate) fn is_dry(&self, arguments: &Arguments) -> bool {
         arguments.options.iter().any(|given| {
             let off = given.value.as_ref().is_some_and(|v| fits("none|false|0|no", &v.shown()));
@@ -74,7 +74,12 @@ impl Walk<'_> {
         })
     }
 
-    fn targets(&self, rule: &Rule, arguments: &Arguments, operands: &[Field]) -> Vec<Target> {
+    fn targets(
+        &self,
+        rule: &ProgramRule,
+        arguments: &Arguments,
+        operands: &[Field],
+    ) -> Vec<FindingTarget> {
         let mut targets = Vec::new();
         let mut add = |field: &Field, into: Vec<String>| {
             targets.extend(self.target(field, rule.effect, into));
@@ -110,7 +115,7 @@ impl Walk<'_> {
                 }
             }
         }
-        // A moved file is lost from the workspace only if it goes somewhere else.
+        // A moved file leaves the workspace only if its destination is outside.
         if rule.effect == Effect::Leave {
             targets.truncate(1);
         }
@@ -118,25 +123,25 @@ impl Walk<'_> {
     }
 }
 
-/// The last part of a path.
+/// Returns the last component of a path.
 fn name(field: &Field) -> String {
     let shown = field.shown();
     shown.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()
 }
 
-/// The operands behind a rule's subcommand; none if it is another one.
-pub(crate) fn sub<'a>(rule: &Rule, operands: &'a [Field]) -> Option<&'a [Field]> {
+/// Returns the operands after a rule's subcommand; `None` if the subcommand is another.
+pub(crate) fn sub<'a>(rule: &ProgramRule, operands: &'a [Field]) -> Option<&'a [Field]> {
     behind_sub(&rule.sub, operands)
 }
 
-/// The operands behind a subcommand.
+/// Returns the operands after a subcommand; `None` if the subcommand is another.
 pub(crate) fn behind_sub<'a>(sub: &[String], operands: &'a [Field]) -> Option<&'a [Field]> {
     let (given, rest) = operands.split_at_checked(sub.len())?;
     let same = sub.iter().zip(given).all(|(want, field)| fits(want, &field.shown()));
     same.then_some(rest)
 }
 
-fn holds(rule: &Rule, arguments: &Arguments, operands: &[Field]) -> bool {
+fn holds(rule: &ProgramRule, arguments: &Arguments, operands: &[Field]) -> bool {
     let one_of = |patterns: &[String]| {
         operands.iter().map(Field::shown).any(|text| patterns.iter().any(|p| fits(p, &text)))
     };

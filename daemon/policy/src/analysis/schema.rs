@@ -1,63 +1,63 @@
-//! The tables as they are written: what can be said of programs, variables, paths and words.
+//! The schema of the tables: entries about programs, variables, paths and words.
 
 use super::finding::Kind;
 use palisade_protocol::Severity;
 use serde::Deserialize;
 
-/// How a program reads its options.
+/// The way in which a program parses its options.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Style {
-    /// Anywhere, short ones in clusters.
+    /// Options anywhere; short ones may be combined.
     #[default]
     Gnu,
-    /// Until the first operand.
+    /// Options before the first operand only.
     Posix,
-    /// One dash, whole words: `find`, `terraform`.
+    /// Whole words with one dash, as in `find` and `terraform`.
     Words,
-    /// Gnu, and the first operand is a cluster: `tar`.
+    /// As `Gnu`, and the first operand is a group of short options, as in `tar`.
     Bundle,
 }
 
-/// What a rule's program does to its targets.
+/// The effect of a rule's program on its targets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Effect {
-    /// They get other contents.
+    /// The contents of the targets are replaced.
     #[default]
     Overwrite,
-    /// They are gone.
+    /// The targets are deleted.
     Delete,
-    /// They get more contents.
+    /// The targets are appended to.
     Append,
-    /// They are gone from the workspace, if that is where they are not moved to.
+    /// The targets leave the workspace, if they are moved outside it.
     Leave,
 }
 
 /// One use of a program.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Rule {
+pub(crate) struct ProgramRule {
     pub(crate) why: String,
-    /// Leading operands; alternatives with `|`.
+    /// The leading operands; `|` separates alternatives.
     #[serde(default)]
     pub(crate) sub: Vec<String>,
-    /// One of these options, `-c value*` with a pattern for its value.
+    /// Options of which one must be given; `-c value*` has a pattern for the value.
     #[serde(default)]
     pub(crate) any: Vec<String>,
-    /// None of these.
+    /// Options that must not be given.
     #[serde(default)]
     pub(crate) none: Vec<String>,
-    /// One operand is like one of these.
+    /// Patterns of which one operand must match one.
     #[serde(default)]
     pub(crate) operand: Vec<String>,
-    /// No operand is like one of these.
+    /// Patterns that no operand may match.
     #[serde(default)]
     pub(crate) not_operand: Vec<String>,
     #[serde(default)]
     pub(crate) at_least: usize,
     pub(crate) at_most: Option<usize>,
-    /// Where the paths are; without any the rule does not hold.
+    /// The places of the target paths. A rule with places reports nothing if no path is found.
     #[serde(default)]
     pub(crate) targets: Vec<String>,
     #[serde(default)]
@@ -67,7 +67,7 @@ pub(crate) struct Rule {
     pub(crate) severity: Option<Severity>,
 }
 
-/// A program.
+/// The entry of a program.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Program {
@@ -77,14 +77,14 @@ pub(crate) struct Program {
     pub(crate) takes: Vec<String>,
     #[serde(default)]
     pub(crate) style: Style,
-    /// Words that destroy are looked for among its first operands.
+    /// Whether destructive words are searched for among its first operands.
     #[serde(default)]
     pub(crate) verbs: bool,
     #[serde(default)]
-    pub(crate) rule: Vec<Rule>,
+    pub(crate) rule: Vec<ProgramRule>,
 }
 
-/// How a wrapper hands on its command.
+/// The way in which a wrapper gets the command that it runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Inner {
@@ -93,13 +93,13 @@ pub(crate) enum Inner {
     Argv,
     /// As text for a shell.
     Shell,
-    /// Only in an option.
+    /// In the value of an option only.
     None,
-    /// Behind `--`.
+    /// As the arguments after `--`.
     Dashes,
 }
 
-/// A program that runs another.
+/// The entry of a program that runs another program.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wrapper {
@@ -111,7 +111,7 @@ pub(crate) struct Wrapper {
     pub(crate) takes: Vec<String>,
     #[serde(default)]
     pub(crate) style: Option<Style>,
-    /// Operands before the command.
+    /// The number of operands before the command.
     #[serde(default)]
     pub(crate) skip: usize,
     #[serde(default)]
@@ -119,25 +119,25 @@ pub(crate) struct Wrapper {
     /// Options whose value is shell text.
     #[serde(default)]
     pub(crate) code: Vec<String>,
-    /// Options whose value stands for what is read.
+    /// Options whose value is a placeholder for the input.
     #[serde(default)]
     pub(crate) mark: Vec<String>,
-    /// The command gets more arguments than the text tells.
+    /// Whether the command gets arguments that are not in the text.
     #[serde(default)]
     pub(crate) appends: bool,
-    /// Without a command, a shell reads standard input.
+    /// Whether a shell reads standard input if no command is given.
     #[serde(default)]
     pub(crate) stdin: bool,
-    /// Only with one of these options.
+    /// Options of which one must be given for the entry to apply.
     #[serde(default)]
     pub(crate) any: Vec<String>,
-    /// With one of these options nothing is run.
+    /// Options with which nothing is run.
     #[serde(default)]
     pub(crate) none: Vec<String>,
     pub(crate) kind: Option<Kind>,
 }
 
-/// A program that runs code.
+/// The entry of a program that runs code.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Interpreter {
@@ -152,15 +152,15 @@ pub(crate) struct Interpreter {
     /// Options whose value names a module to run.
     #[serde(default)]
     pub(crate) module: Vec<String>,
-    /// Options whose value is a file of code.
+    /// Options whose value is a script file.
     #[serde(default)]
     pub(crate) file: Vec<String>,
     /// Modules that only read.
     #[serde(default)]
     pub(crate) harmless: Vec<String>,
-    /// Which operand is code.
+    /// The index of the operand that is code.
     pub(crate) operand: Option<usize>,
-    /// Code comes from standard input if no file is named.
+    /// Whether code is read from standard input if no file is named.
     #[serde(default)]
     pub(crate) stdin: bool,
     /// Options with which nothing is run.
@@ -168,34 +168,34 @@ pub(crate) struct Interpreter {
     pub(crate) none: Vec<String>,
 }
 
-/// What code of a language looks like.
+/// Patterns that are searched for in code of a language.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Language {
     pub(crate) name: String,
     pub(crate) why: String,
-    /// What destroys.
+    /// Patterns of destructive code.
     #[serde(default)]
     pub(crate) destructive: Vec<String>,
-    /// What runs something that can not be seen.
+    /// Patterns of code that runs something hidden.
     #[serde(default)]
     pub(crate) hidden: Vec<String>,
 }
 
-/// Variables that other programs act on.
+/// Variables that other programs obey.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Variables {
     pub(crate) names: Vec<String>,
     pub(crate) why: String,
-    /// Values that do nothing.
+    /// Values without effect.
     #[serde(default)]
     pub(crate) harmless: Vec<String>,
     #[serde(default)]
     pub(crate) kind: Kind,
 }
 
-/// Paths that mean something.
+/// Paths with a special role.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Paths {
@@ -204,25 +204,25 @@ pub(crate) struct Paths {
     pub(crate) are: PathRole,
 }
 
-/// What a path is.
+/// The role of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PathRole {
-    /// What is written there is gone, and nothing is lost.
+    /// Data written there is discarded, and nothing is lost.
     Sink,
-    /// Contents of no lasting worth.
+    /// Contents without lasting value.
     Scratch,
-    /// Another program executes what it says.
+    /// Another program executes the contents.
     Executed,
-    /// A device or a directory of the system.
+    /// A device or a system directory.
     System,
     /// A script that only sets variables.
     Settings,
-    /// Where the system's programs are.
+    /// A directory of the system's programs.
     Programs,
 }
 
-/// Words that say what a subcommand does.
+/// Words that show what a subcommand does.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Verbs {
@@ -231,45 +231,44 @@ pub(crate) struct Verbs {
     pub(crate) of: VerbRole,
 }
 
-/// Where a word counts.
+/// The context in which a word counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum VerbRole {
-    /// Of programs that are marked for it, and of unknown ones.
+    /// Operands of programs with `verbs` set, and of unknown programs.
     Program,
-    /// Of scripts.
+    /// The names of scripts.
     Script,
     /// At the beginning of an SQL statement.
     Sql,
-    /// Of programs that are marked: nothing behind it is a subcommand.
+    /// Operands of programs with `verbs` set: nothing after the word is a subcommand.
     Reading,
-    /// Options that only tell what would be done.
+    /// Options that request a dry run.
     Dry,
 }
 
-/// A program that is known to do nothing but read, and with what.
+/// The entry of a program that only reads, and the conditions for that.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reading {
     pub(crate) names: Vec<String>,
     pub(crate) why: String,
-    /// Only with these options, and only if it can be told which there are; with whatever
-    /// arguments if absent.
+    /// The allowed options, all of which must be known from the text; any arguments if absent.
     pub(crate) options: Option<Vec<String>>,
     /// Those of the options that have a value.
     #[serde(default)]
     pub(crate) takes: Vec<String>,
     #[serde(default)]
     pub(crate) style: Style,
-    /// How many operands it may have.
+    /// The largest number of operands.
     pub(crate) at_most: Option<usize>,
-    /// Its first operand, or the value of `-e`, is a script.
+    /// The language of the script in its first operand or in the value of `-e`.
     pub(crate) script: Option<Script>,
-    /// It runs a command.
+    /// The place of the command that it runs.
     pub(crate) inner: Option<ReadingInner>,
 }
 
-/// Scripts that can be looked at.
+/// Languages of scripts that can be analysed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Script {
@@ -277,16 +276,16 @@ pub(crate) enum Script {
     Awk,
 }
 
-/// Where the command stands that a reading program runs.
+/// The place of the command that a reading program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ReadingInner {
-    /// Behind the options.
+    /// After the options.
     BehindOptions,
-    /// Behind the options and one operand.
+    /// After the options and one operand.
     BehindOne,
-    /// Behind the options, and it gets more arguments.
+    /// After the options; the command gets further arguments.
     WithMore,
-    /// As a shell line in its only operand.
+    /// As a shell text in the only operand.
     Shell,
 }

@@ -1,4 +1,4 @@
-//! What a script has said so far: variables, functions, aliases, the current directory.
+//! The state of a script at one point: variables, functions, aliases and the current directory.
 
 use super::{
     field::{Field, Part},
@@ -6,25 +6,25 @@ use super::{
 };
 use std::collections::HashMap;
 
-/// The most text that a variable is followed with; longer values are unknown.
+/// The largest value of a variable that is tracked, in bytes; longer values are unknown.
 pub(crate) const MOST_TEXT: usize = 16 * 1024;
 
-/// A variable's value, as far as the text tells.
+/// The value of a variable, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum VariableValue {
     Parts(Vec<Part>),
     List(Vec<Field>),
     Unknown,
 }
 
-/// The directory that commands run in, relative to where the script starts.
+/// The current directory, relative to the start directory of the script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Directory {
     Known(String),
     Unknown,
 }
 
-/// Whether an assignment happens for certain.
+/// The certainty that an assignment happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Certainty {
     Certain,
@@ -34,7 +34,7 @@ pub(crate) enum Certainty {
 /// The state of a shell.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
-    variables: HashMap<String, Held>,
+    variables: HashMap<String, VariableValue>,
     pub(crate) functions: HashMap<String, Body>,
     pub(crate) aliases: HashMap<String, String>,
     pub(crate) arguments: Option<Vec<Field>>,
@@ -56,26 +56,29 @@ impl Default for Scope {
 }
 
 impl Scope {
-    pub(crate) fn get(&self, name: &str) -> Option<&Held> {
+    pub(crate) fn get(&self, name: &str) -> Option<&VariableValue> {
         self.variables.get(name)
     }
 
-    /// Sets a variable. In a branch both the old and the new value are possible: unknown.
-    pub(crate) fn set(&mut self, name: &str, value: Held) {
+    /// Sets a variable. In a branch, the old and the new value are both possible, so it becomes
+    /// unknown.
+    pub(crate) fn set(&mut self, name: &str, value: VariableValue) {
         let size = match &value {
-            Held::Parts(parts) => parts.iter().map(size).sum(),
-            Held::List(fields) => fields.iter().flat_map(|f| &f.parts).map(size).sum::<usize>(),
-            Held::Unknown => 0,
+            VariableValue::Parts(parts) => parts.iter().map(size).sum(),
+            VariableValue::List(fields) => {
+                fields.iter().flat_map(|f| &f.parts).map(size).sum::<usize>()
+            }
+            VariableValue::Unknown => 0,
         };
-        let value = if size > MOST_TEXT { Held::Unknown } else { value };
+        let value = if size > MOST_TEXT { VariableValue::Unknown } else { value };
         let value = match (self.certainty, self.variables.get(name)) {
-            (Certainty::Perhaps, Some(old)) if *old != value => Held::Unknown,
+            (Certainty::Perhaps, Some(old)) if *old != value => VariableValue::Unknown,
             (Certainty::Perhaps | Certainty::Certain, _) => value,
         };
         self.variables.insert(name.to_owned(), value);
     }
 
-    /// Goes to another directory; an unknown one if the text does not tell which.
+    /// Changes the current directory; it becomes unknown if the text does not name it.
     pub(crate) fn go(&mut self, to: Option<&str>) {
         self.directory = match (to, &self.directory) {
             (Some(path), _) if path.starts_with('/') => Directory::Known(path.to_owned()),
@@ -84,7 +87,7 @@ impl Scope {
         };
     }
 
-    /// A path as seen from where the script starts.
+    /// Returns a path relative to the start directory of the script.
     pub(crate) fn resolve(&self, path: &str) -> Option<String> {
         if path.starts_with(['/', '~']) {
             return Some(path.to_owned());
@@ -103,7 +106,8 @@ fn size(part: &Part) -> usize {
     }
 }
 
-/// A path below a directory. `.` goes; `..` stays, since a link may stand before it.
+/// Joins a directory and a path. A `.` is removed; a `..` stays, because a symbolic link may
+/// precede it.
 fn join(directory: &str, path: &str) -> String {
     let path = path.trim_start_matches("./");
     match (directory, path) {

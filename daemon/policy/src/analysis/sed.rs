@@ -1,4 +1,4 @@
-//! Scripts of `sed`: the commands in them that run programs or write files.
+//! Analyses scripts of `sed` for commands that run programs or write files.
 
 use super::{
     field::Field,
@@ -7,9 +7,9 @@ use super::{
     walk::{Call, Walk},
 };
 
-/// What a script does beyond printing.
+/// An action of a script other than printing.
 #[derive(Debug, PartialEq, Eq)]
-enum Act {
+enum SedAction {
     Runs,
     Writes(String),
 }
@@ -19,11 +19,11 @@ impl Walk<'_> {
     pub(crate) fn sed(&mut self, script: &str, call: &Call) {
         for act in acts(script) {
             match act {
-                Act::Runs => {
+                SedAction::Runs => {
                     let why = "the `e` of sed runs a command";
                     self.report(Kind::Hidden, None, call, why, Vec::new());
                 }
-                Act::Writes(path) => {
+                SedAction::Writes(path) => {
                     let field = Field::known(path, call.span);
                     self.write(call, &[field], Effect::Overwrite, "the `w` of sed writes a file");
                 }
@@ -32,8 +32,8 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a script is proven to print only: it has nothing but addresses, substitutions and
-/// commands of one letter that are known.
+/// Whether a script is proven to print only. It may contain addresses, substitutions and known
+/// one-letter commands.
 pub(crate) fn reads_only(script: &str) -> bool {
     let mut rest = script;
     loop {
@@ -65,7 +65,7 @@ pub(crate) fn reads_only(script: &str) -> bool {
     }
 }
 
-/// What stands behind an address, if there is one; none if it has no end.
+/// Returns the text after an address, if there is one; `None` if the address is not terminated.
 fn behind_address(text: &str) -> Option<&str> {
     match text.chars().next()? {
         '/' => behind(text.get(1..)?, '/').map(|rest| rest.trim_start_matches('I')),
@@ -74,14 +74,14 @@ fn behind_address(text: &str) -> Option<&str> {
     }
 }
 
-/// What stands behind the two parts of a substitution.
+/// Returns the text after the two parts of a substitution.
 fn behind_parts(text: &str) -> Option<&str> {
     let delimiter = text.chars().next().filter(char::is_ascii_punctuation)?;
     let pattern = behind(text.get(1..)?, delimiter).filter(|_| delimiter != '\\')?;
     behind(pattern, delimiter)
 }
 
-/// What stands behind the next delimiter that is not escaped, on the same line.
+/// Returns the text after the next unescaped delimiter on the same line.
 fn behind(text: &str, delimiter: char) -> Option<&str> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -96,16 +96,16 @@ fn behind(text: &str, delimiter: char) -> Option<&str> {
     None
 }
 
-fn acts(script: &str) -> Vec<Act> {
+fn acts(script: &str) -> Vec<SedAction> {
     let mut acts = Vec::new();
     let mut rest = script;
     while let Some(command) = next_command(&mut rest) {
         match command {
             'e' => {
-                acts.push(Act::Runs);
+                acts.push(SedAction::Runs);
                 skip_line(&mut rest);
             }
-            'w' | 'W' => acts.push(Act::Writes(skip_line(&mut rest).trim().to_owned())),
+            'w' | 'W' => acts.push(SedAction::Writes(skip_line(&mut rest).trim().to_owned())),
             's' | 'y' => {
                 let flags = substitution(&mut rest);
                 let (flags, file) = match flags.split_once('w') {
@@ -113,10 +113,10 @@ fn acts(script: &str) -> Vec<Act> {
                     None => (flags, None),
                 };
                 if command == 's' && flags.contains('e') {
-                    acts.push(Act::Runs);
+                    acts.push(SedAction::Runs);
                 }
                 if let Some(file) = file {
-                    acts.push(Act::Writes(file.trim().to_owned()));
+                    acts.push(SedAction::Writes(file.trim().to_owned()));
                 }
             }
             'a' | 'i' | 'c' | 'r' | 'R' | 'b' | 't' | 'T' | ':' | '#' => {
@@ -128,7 +128,7 @@ fn acts(script: &str) -> Vec<Act> {
     acts
 }
 
-/// The letter of the next command, behind its address.
+/// Returns the letter of the next command, after its address.
 fn next_command(rest: &mut &str) -> Option<char> {
     loop {
         let c = rest.chars().next()?;
@@ -140,7 +140,7 @@ fn next_command(rest: &mut &str) -> Option<char> {
                 *rest = rest.get(delimiter.len_utf8()..)?;
                 until(rest, delimiter);
             }
-            // Addresses, blanks, separators, and the flags of a pattern's address.
+            // Addresses, blanks, separators, and the flags of a pattern address.
             '0'..='9'
             | ' '
             | '\t'
@@ -160,7 +160,7 @@ fn next_command(rest: &mut &str) -> Option<char> {
     }
 }
 
-/// Goes behind the next delimiter that is not escaped.
+/// Skips to after the next unescaped delimiter.
 fn until(rest: &mut &str, delimiter: char) {
     let mut escaped = false;
     for (at, c) in rest.char_indices() {
@@ -177,7 +177,7 @@ fn until(rest: &mut &str, delimiter: char) {
     *rest = "";
 }
 
-/// Goes behind a substitution; its flags.
+/// Skips a substitution, and returns its flags.
 fn substitution<'a>(rest: &mut &'a str) -> &'a str {
     let Some(delimiter) = rest.chars().next() else {
         return "";
@@ -186,7 +186,7 @@ fn substitution<'a>(rest: &mut &'a str) -> &'a str {
     until(rest, delimiter);
     until(rest, delimiter);
     let whole = *rest;
-    // A file name goes to the end of the line, other flags to the next separator.
+    // A file name extends to the end of the line, other flags to the next separator.
     let end = whole.find(['\n', ';', '}']).unwrap_or(whole.len());
     let end = match whole.get(..end).and_then(|flags| flags.find('w')) {
         Some(_) => whole.find('\n').unwrap_or(whole.len()),
@@ -248,11 +248,11 @@ mod tests {
         for script in ["1,10p", "/delete/p", "s/rm/ls/", "s/e/w/g;p", "$!d", "/a/,/b/{s/x/y/;p}"] {
             assert_eq!(acts(script), [], "{script}");
         }
-        assert_eq!(acts("1e touch x"), [Act::Runs]);
-        assert_eq!(acts("s/test/touch x/e"), [Act::Runs]);
-        assert_eq!(acts("s|a|b|gw out"), [Act::Writes("out".into())]);
-        assert_eq!(acts("/x/w out\np"), [Act::Writes("out".into())]);
-        assert_eq!(acts(r"s/a\/e/b/ge"), [Act::Runs]);
+        assert_eq!(acts("1e touch x"), [SedAction::Runs]);
+        assert_eq!(acts("s/test/touch x/e"), [SedAction::Runs]);
+        assert_eq!(acts("s|a|b|gw out"), [SedAction::Writes("out".into())]);
+        assert_eq!(acts("/x/w out\np"), [SedAction::Writes("out".into())]);
+        assert_eq!(acts(r"s/a\/e/b/ge"), [SedAction::Runs]);
         assert_eq!(acts("s"), []);
     }
 }

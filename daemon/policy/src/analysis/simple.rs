@@ -1,10 +1,10 @@
-//! Simple commands before they are run: assignments, redirections, what is read.
+//! Prepares simple commands before they are run: assignments, redirections and input.
 
 use super::{
     field::{Field, Part},
     form::{Assign, Assignment, Redirect, RedirectKind, Simple, Value},
     schema::Effect,
-    scope::Held,
+    scope::VariableValue,
     walk::{Call, Input, Walk, writes},
 };
 
@@ -16,7 +16,7 @@ impl Walk<'_> {
         }
         let argv = self.fields(&simple.words);
         let input = self.redirects(&simple.redirects, input);
-        let assigned: Vec<(String, Held)> =
+        let assigned: Vec<(String, VariableValue)> =
             simple.assignments.iter().map(|one| (one.name.clone(), self.assigned(one))).collect();
         for ((name, held), one) in assigned.iter().zip(&simple.assignments) {
             self.variable(name, held, self.place(one.span));
@@ -27,7 +27,7 @@ impl Walk<'_> {
             }
             Some(String::new())
         } else {
-            // For a function, `eval` and the like the assignments hold inside.
+            // The assignments are visible inside a function, `eval` and the like.
             let before = (!assigned.is_empty()).then(|| self.scope.clone());
             for (name, held) in assigned {
                 self.scope.set(&name, held);
@@ -43,27 +43,27 @@ impl Walk<'_> {
         printed.filter(|_| !simple.redirects.iter().any(writes))
     }
 
-    fn assigned(&mut self, assignment: &Assignment) -> Held {
+    fn assigned(&mut self, assignment: &Assignment) -> VariableValue {
         let new = match &assignment.value {
-            Value::Scalar(word) => Held::Parts(self.expand_whole(word).parts),
-            Value::Array(words) => Held::List(self.fields(words)),
+            Value::Scalar(word) => VariableValue::Parts(self.expand_whole(word).parts),
+            Value::Array(words) => VariableValue::List(self.fields(words)),
         };
         let old = self.scope.get(&assignment.name).cloned();
         match (assignment.mode, old, new) {
             (Assign::Replace, _, new) => new,
-            (Assign::Append, Some(Held::Parts(mut old)), Held::Parts(new)) => {
+            (Assign::Append, Some(VariableValue::Parts(mut old)), VariableValue::Parts(new)) => {
                 old.extend(new);
-                Held::Parts(old)
+                VariableValue::Parts(old)
             }
-            (Assign::Append, Some(Held::List(mut old)), Held::List(new)) => {
+            (Assign::Append, Some(VariableValue::List(mut old)), VariableValue::List(new)) => {
                 old.extend(new);
-                Held::List(old)
+                VariableValue::List(old)
             }
-            (Assign::Append | Assign::Element, _, _) => Held::Unknown,
+            (Assign::Append | Assign::Element, _, _) => VariableValue::Unknown,
         }
     }
 
-    /// What redirections do; what the command then reads.
+    /// Analyses redirections, and returns the input of the command.
     pub(crate) fn redirects(&mut self, redirects: &[Redirect], input: &Input) -> Input {
         let mut input = input.clone();
         for redirect in redirects {
@@ -81,11 +81,11 @@ impl Walk<'_> {
             let call = Call { argv, input: Input::Inherited, span };
             match redirect.kind {
                 RedirectKind::Truncate => {
-                    let why = "the redirection empties the file before anything is written to it";
+                    let why = "the redirection truncates the file";
                     self.write(&call, &[field], Effect::Overwrite, why);
                 }
                 RedirectKind::Append | RedirectKind::ReadWrite => {
-                    let why = "the redirection adds to the file";
+                    let why = "the redirection appends to the file";
                     self.write(&call, &[field], Effect::Append, why);
                 }
                 RedirectKind::Read => {
@@ -105,12 +105,14 @@ impl Walk<'_> {
     }
 }
 
-/// The known text of a value.
-pub(crate) fn held_text(held: &Held) -> String {
+/// Returns the known text of a value.
+pub(crate) fn held_text(held: &VariableValue) -> String {
     match held {
-        Held::Parts(parts) => parts.iter().map(part_text).collect(),
-        Held::List(fields) => fields.iter().map(Field::shown).collect::<Vec<_>>().join(" "),
-        Held::Unknown => "$…".to_owned(),
+        VariableValue::Parts(parts) => parts.iter().map(part_text).collect(),
+        VariableValue::List(fields) => {
+            fields.iter().map(Field::shown).collect::<Vec<_>>().join(" ")
+        }
+        VariableValue::Unknown => "$…".to_owned(),
     }
 }
 

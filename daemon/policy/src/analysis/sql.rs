@@ -1,4 +1,4 @@
-//! SQL: the statements that lose data, told from the words in strings and comments.
+//! Finds SQL statements that lose data, and ignores words in strings and comments.
 
 use super::{
     finding::Kind,
@@ -7,7 +7,7 @@ use super::{
 };
 
 impl Walk<'_> {
-    /// Reports statements that lose data, and what leaves SQL for the shell.
+    /// Reports statements that lose data, and client commands that run a program or use a file.
     pub(crate) fn sql(&mut self, text: &str, call: &Call) {
         let escapes = |line: &str| {
             let line = line.trim_start();
@@ -16,7 +16,7 @@ impl Walk<'_> {
                 .any(|start| line.starts_with(start))
         };
         if text.lines().any(escapes) {
-            let why = "a command of the client, which leaves SQL for a program or a file";
+            let why = "a command of the client that uses a program or a file";
             self.report(Kind::Hidden, None, call, why, Vec::new());
         }
         for words in statements(text) {
@@ -36,7 +36,7 @@ impl Walk<'_> {
     }
 }
 
-/// The words of each statement, in lower case, without strings and comments.
+/// Returns the words of each statement, in lower case, without strings and comments.
 fn statements(text: &str) -> Vec<Vec<String>> {
     let mut statements = vec![Vec::new()];
     let mut word = String::new();
@@ -71,7 +71,7 @@ fn statements(text: &str) -> Vec<Vec<String>> {
             }
             '/' if rest.peek() == Some(&'*') => {
                 rest.next();
-                // MySQL runs what stands in `/*! … */`.
+                // MySQL executes the contents of `/*! … */`.
                 if rest.peek() == Some(&'!') {
                     rest.next();
                     while rest.next_if(char::is_ascii_digit).is_some() {}

@@ -1,5 +1,5 @@
-//! What is known of programs, as data: read from the tables beside the profiles, each entry with
-//! its reason.
+//! The tables of known programs, which are read from data beside the profiles. Each entry has its
+//! reason.
 
 use super::{
     field::fits,
@@ -34,25 +34,25 @@ const BUILTIN: [(&str, &str); 11] = tables![
     "surroundings.toml",
 ];
 
-/// Why a table can not be used.
+/// The reason why a table can not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// Not a table, or an entry without its reason.
+    /// The text is not a table, or an entry has no reason.
     #[error("{file}: {why}")]
     Invalid {
-        /// Which table.
+        /// The file of the table.
         file: String,
-        /// What is wrong and where.
+        /// The problem and its position.
         why: String,
     },
-    /// An entry that says nothing.
+    /// An entry is invalid or has no effect.
     #[error("{file}: the entry for {entry:?} {why}")]
     Entry {
-        /// Which table.
+        /// The file of the table.
         file: String,
-        /// Which entry.
+        /// The name of the entry.
         entry: String,
-        /// What is wrong with it.
+        /// The problem with the entry.
         why: String,
     },
 }
@@ -78,7 +78,7 @@ struct File {
     reading: Vec<Reading>,
 }
 
-/// All tables.
+/// All tables, indexed by program name.
 #[derive(Debug, Default)]
 pub struct Tables {
     programs: Vec<Program>,
@@ -93,7 +93,7 @@ pub struct Tables {
     patterns: Vec<(String, Entries)>,
 }
 
-/// Where a program's name is found.
+/// The indexes of a program's entries.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Entries {
     pub(crate) programs: Vec<usize>,
@@ -114,10 +114,10 @@ impl Entries {
 }
 
 impl Tables {
-    /// The tables that are built in.
+    /// Returns the built-in tables.
     ///
     /// # Errors
-    /// If one of them is broken.
+    /// If a table is invalid.
     pub fn builtin() -> Result<&'static Self, TableError> {
         static TABLES: OnceLock<Result<Tables, TableError>> = OnceLock::new();
         TABLES.get_or_init(|| Self::read(&BUILTIN)).as_ref().map_err(Clone::clone)
@@ -170,7 +170,7 @@ impl Tables {
         }
     }
 
-    /// What is known of a program.
+    /// Returns the entries of a program.
     pub(crate) fn entries(&self, name: &str) -> Entries {
         let mut entries = self.by_name.get(name).cloned().unwrap_or_default();
         for (_, more) in self.patterns.iter().filter(|(pattern, _)| fits(pattern, name)) {
@@ -179,7 +179,7 @@ impl Tables {
         entries
     }
 
-    /// With what a program does nothing but read, if that is known.
+    /// Returns the conditions under which a program only reads, if they are known.
     pub(crate) fn reading(&self, name: &str) -> Option<&Reading> {
         self.reading.get(name).map(AsRef::as_ref)
     }
@@ -192,7 +192,7 @@ impl Tables {
         self.languages.get(name)
     }
 
-    /// What a variable does when it is set to this.
+    /// Returns the entry of a variable, if setting it to this value has an effect.
     pub(crate) fn variable(&self, name: &str, value: &str) -> Option<&Variables> {
         let named = |entry: &&Variables| entry.names.iter().any(|pattern| fits(pattern, name));
         let found = self.variables.iter().find(named)?;
@@ -200,7 +200,7 @@ impl Tables {
         (!harmless).then_some(found)
     }
 
-    /// Whether a path is of this role, and why.
+    /// Returns the reason why a path has this role, if it has.
     pub(crate) fn path(&self, role: PathRole, path: &str) -> Option<&str> {
         self.paths
             .iter()
@@ -209,7 +209,7 @@ impl Tables {
             .map(|entry| entry.why.as_str())
     }
 
-    /// Whether a word is a verb of this role, and what it means.
+    /// Returns the meaning of a word as a verb of this role, if it is one.
     pub(crate) fn verb(&self, role: VerbRole, word: &str) -> Option<&str> {
         self.verbs
             .iter()

@@ -1,37 +1,37 @@
-//! The walk over a script: every command in it, in order, with what the script has said so far.
+//! Walks over a script: every command in order, with the state of the script at that point.
 
 use super::{
     field::Field,
-    finding::{Found, Kind, Started, Target},
+    finding::{AnalysedCommand, FindingTarget, Kind, RawFinding},
     form::{Body, Node, Parse, Redirect, RedirectKind, Runs, Word},
-    scope::{Certainty, Held, Scope},
+    scope::{Certainty, Scope, VariableValue},
     tables::Tables,
 };
 use palisade_protocol::{Severity, Span};
 use std::collections::HashSet;
 
-/// The most commands that are looked at; a script of more is itself a finding.
+/// The number of commands that are analysed; a longer script is itself a finding.
 pub(super) const MOST_STEPS: usize = 8192;
 
-/// How deep commands may stand in commands.
+/// The largest nesting depth of commands.
 const MOST_DEPTH: usize = 24;
 
-/// The most findings of one text.
+/// The largest number of findings of one text.
 pub(super) const MOST_FINDINGS: usize = 128;
 
-/// How many rounds of a loop are looked at one by one.
+/// The number of loop iterations that are analysed one by one.
 const MOST_ROUNDS: usize = 8;
 
-/// What a command reads.
+/// The standard input of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// Nothing that the text speaks of.
+    /// The input is inherited, and the text does not set it.
     Inherited,
     /// This text.
     Known(String),
-    /// A file.
+    /// The contents of a file.
     File(String),
-    /// Another command's output.
+    /// The unknown output of another command.
     Unknown,
 }
 
@@ -48,18 +48,18 @@ pub(crate) struct Walk<'a> {
     pub(crate) tables: &'a Tables,
     pub(crate) parser: &'a dyn Parse,
     pub(crate) scope: Scope,
-    pub(crate) found: Vec<Found>,
-    pub(crate) commands: Vec<Started>,
+    pub(crate) found: Vec<RawFinding>,
+    pub(crate) commands: Vec<AnalysedCommand>,
     pub(super) steps: usize,
     pub(crate) depth: usize,
-    /// Where a nested text stands in the whole one.
+    /// The position of a nested text in the whole text.
     pub(crate) inside: Option<Span>,
     pub(crate) called: HashSet<String>,
     pub(crate) calling: Vec<String>,
 }
 
 impl<'a> Walk<'a> {
-    /// Nothing was looked at yet.
+    /// Makes a walk in its initial state.
     pub(super) fn new(parser: &'a dyn Parse, tables: &'a Tables) -> Self {
         Self {
             tables,
@@ -77,38 +77,38 @@ impl<'a> Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The place of a span in the whole text.
+    /// Returns the position of a span in the whole text.
     pub(crate) fn place(&self, span: Span) -> Span {
         self.inside.unwrap_or(span)
     }
 
-    /// Whether there is still something to be looked at.
+    /// Counts a step. Returns whether the limits allow another one.
     pub(crate) fn step(&mut self, span: Span) -> bool {
         self.steps += 1;
         if self.depth > MOST_DEPTH {
-            self.hidden(span, "commands stand in commands too deeply to be looked at");
+            self.hidden(span, "commands are nested too deeply to be analysed");
             return false;
         }
         self.steps <= MOST_STEPS && self.found.len() < 4 * MOST_FINDINGS
     }
 
-    /// Something that can not be known.
+    /// Reports something that is unknown from the text.
     pub(crate) fn hidden(&mut self, span: Span, why: &str) {
         let call = Call { argv: Vec::new(), input: Input::Inherited, span };
         self.report(Kind::Hidden, None, &call, why, Vec::new());
     }
 
-    /// A finding about a call.
+    /// Adds a finding about a call.
     pub(crate) fn report(
         &mut self,
         kind: Kind,
         severity: Option<Severity>,
         call: &Call,
         why: &str,
-        targets: Vec<Target>,
+        targets: Vec<FindingTarget>,
     ) {
         let mut shown = call.argv.iter().map(Field::shown);
-        self.found.push(Found {
+        self.found.push(RawFinding {
             kind,
             severity: severity.unwrap_or_else(|| kind.severity()),
             program: shown.next().unwrap_or_default(),
@@ -119,7 +119,7 @@ impl Walk<'_> {
         });
     }
 
-    /// Runs commands in order. What they print, if that is known.
+    /// Analyses commands in order, and returns their output, if known.
     pub(crate) fn body(&mut self, nodes: &[Node], input: &Input) -> Option<String> {
         let mut printed = Some(String::new());
         self.depth += 1;
@@ -134,7 +134,7 @@ impl Walk<'_> {
         printed
     }
 
-    /// Runs commands in a shell of their own.
+    /// Analyses commands in a subshell.
     pub(crate) fn apart(&mut self, nodes: &[Node], input: &Input) -> Option<String> {
         let before = self.scope.clone();
         let printed = self.body(nodes, input);
@@ -142,7 +142,7 @@ impl Walk<'_> {
         printed
     }
 
-    /// Runs a substitution; what it prints.
+    /// Analyses a command substitution, and returns its output.
     pub(crate) fn substitute(&mut self, body: &Body) -> Option<String> {
         if !self.step(self.inside.unwrap_or(Span { start: 0, end: 0 })) {
             return None;
@@ -200,7 +200,8 @@ impl Walk<'_> {
         for stage in stages {
             let before = self.scope.clone();
             printed = self.node(stage, &input);
-            // The last stage may run in this shell, or may not: what it defines stays looked at.
+            // The last stage may run in this shell or in a subshell, so the functions that it
+            // defines are kept.
             let functions = std::mem::take(&mut self.scope.functions);
             self.scope = before;
             self.scope.functions.extend(functions);
@@ -215,10 +216,10 @@ impl Walk<'_> {
             None => self.scope.arguments.clone().unwrap_or_default(),
         };
         let few = !values.is_empty() && values.len() <= MOST_ROUNDS;
-        let held: Vec<Held> = if few {
-            values.into_iter().map(|value| Held::Parts(value.parts)).collect()
+        let held: Vec<VariableValue> = if few {
+            values.into_iter().map(|value| VariableValue::Parts(value.parts)).collect()
         } else {
-            vec![Held::Unknown]
+            vec![VariableValue::Unknown]
         };
         for value in held {
             let before = std::mem::replace(&mut self.scope.certainty, Certainty::Certain);
@@ -228,7 +229,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Functions that nothing called: whatever would call them later runs them.
+    /// Analyses functions that the script never calls, because a later command might call them.
     pub(super) fn uncalled(&mut self) {
         let defined: Vec<(String, Body)> =
             self.scope.functions.iter().map(|(name, body)| (name.clone(), body.clone())).collect();
@@ -247,7 +248,7 @@ pub(crate) fn writes(redirect: &Redirect) -> bool {
     matches!(redirect.kind, RedirectKind::Truncate | RedirectKind::Append)
 }
 
-/// An argument as it stands in a finding.
+/// Shortens an argument for a finding.
 pub(crate) fn shorten(text: &str) -> String {
     const MOST: usize = 256;
     match text.char_indices().nth(MOST) {

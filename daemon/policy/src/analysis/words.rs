@@ -1,27 +1,27 @@
-//! Expansion: from words to the fields that a program would get, as far as the text tells.
+//! Expands words to the fields that a program would receive, as far as the text shows.
 
 use super::{
-    field::{Field, Origin, Part},
+    field::{Field, FieldOrigin, Part},
     form::{Operation, Piece, Quoting, Word},
-    scope::{Held, MOST_TEXT},
+    scope::{MOST_TEXT, VariableValue},
     walk::Walk,
 };
 use palisade_protocol::Span;
 
-/// The most fields that one word becomes.
+/// The largest number of fields that one word expands to.
 const MOST_FIELDS: usize = 1024;
 
-/// A field that is being put together.
-struct Making {
+/// A field under construction.
+struct FieldBuilder {
     done: Vec<Field>,
     parts: Vec<Part>,
-    /// Something stands here, be it empty.
+    /// Whether the field exists, even if it is empty.
     begun: bool,
-    origin: Origin,
+    origin: FieldOrigin,
     span: Span,
 }
 
-impl Making {
+impl FieldBuilder {
     fn push(&mut self, part: Part) {
         self.begun = true;
         match (self.parts.last_mut(), part) {
@@ -36,15 +36,15 @@ impl Making {
         }
     }
 
-    fn mark(&mut self, origin: Origin) {
-        let joined = !self.parts.is_empty() && origin != Origin::Literal;
+    fn mark(&mut self, origin: FieldOrigin) {
+        let joined = !self.parts.is_empty() && origin != FieldOrigin::Literal;
         let origin = match origin {
-            Origin::Variable if joined => Origin::Assembled,
-            Origin::Literal
-            | Origin::Variable
-            | Origin::Split
-            | Origin::Assembled
-            | Origin::Printed => origin,
+            FieldOrigin::Variable if joined => FieldOrigin::Assembled,
+            FieldOrigin::Literal
+            | FieldOrigin::Variable
+            | FieldOrigin::Split
+            | FieldOrigin::Assembled
+            | FieldOrigin::Printed => origin,
         };
         self.origin = self.origin.max(origin);
     }
@@ -56,11 +56,11 @@ impl Making {
         }
         self.parts.clear();
         self.begun = false;
-        self.origin = Origin::Literal;
+        self.origin = FieldOrigin::Literal;
     }
 
-    /// Text of an expansion, split at blanks if it is bare.
-    fn text(&mut self, text: &str, quoting: Quoting, origin: Origin) {
+    /// Adds text of an expansion. Unquoted text is split at blanks.
+    fn text(&mut self, text: &str, quoting: Quoting, origin: FieldOrigin) {
         if quoting == Quoting::Quoted {
             self.mark(origin);
             self.push(Part::Known(text.to_owned()));
@@ -71,7 +71,7 @@ impl Making {
         let several = text.split(blank).filter(|piece| !piece.is_empty()).count() > 1;
         while let Some(piece) = pieces.next() {
             if !piece.is_empty() {
-                self.mark(if several { origin.max(Origin::Split) } else { origin });
+                self.mark(if several { origin.max(FieldOrigin::Split) } else { origin });
                 self.push(Part::Known(piece.to_owned()));
             }
             if pieces.peek().is_some() {
@@ -82,19 +82,19 @@ impl Making {
 }
 
 impl Walk<'_> {
-    /// The fields of words, and what the expansion itself runs.
+    /// Expands words to fields, and analyses what the expansion itself runs.
     pub(crate) fn fields(&mut self, words: &[Word]) -> Vec<Field> {
         words.iter().flat_map(|word| self.expand(word)).collect()
     }
 
-    /// The fields of a word.
+    /// Expands a word to fields.
     pub(crate) fn expand(&mut self, word: &Word) -> Vec<Field> {
         let span = self.place(word.span);
-        let mut making = Making {
+        let mut making = FieldBuilder {
             done: Vec::new(),
             parts: Vec::new(),
             begun: false,
-            origin: Origin::Literal,
+            origin: FieldOrigin::Literal,
             span,
         };
         for piece in &word.pieces {
@@ -104,7 +104,7 @@ impl Walk<'_> {
         making.done
     }
 
-    /// A word as one field: of an assignment or a redirection.
+    /// Expands a word of an assignment or a redirection to one field.
     pub(crate) fn expand_whole(&mut self, word: &Word) -> Field {
         let quoted: Vec<Piece> = word.pieces.iter().map(quoted).collect();
         let whole = Word { pieces: quoted, text: word.text.clone(), span: word.span };
@@ -118,7 +118,7 @@ impl Walk<'_> {
         })
     }
 
-    fn piece(&mut self, piece: &Piece, making: &mut Making) {
+    fn piece(&mut self, piece: &Piece, making: &mut FieldBuilder) {
         match piece {
             Piece::Text(text, _) => making.push(Part::Known(text.clone())),
             Piece::Glob(text) => making.push(Part::Glob(text.clone())),
@@ -131,10 +131,10 @@ impl Walk<'_> {
                 let output = body.as_ref().and_then(|body| self.substitute(body));
                 match output {
                     Some(text) => {
-                        making.text(text.trim_end_matches('\n'), *quoting, Origin::Printed);
+                        making.text(text.trim_end_matches('\n'), *quoting, FieldOrigin::Printed);
                     }
                     None => {
-                        making.mark(Origin::Printed);
+                        making.mark(FieldOrigin::Printed);
                         making.push(Part::Unknown("$(…)".to_owned()));
                     }
                 }
@@ -157,10 +157,11 @@ impl Walk<'_> {
         }
     }
 
-    /// Expands pieces for what they run; what they give is not needed.
+    /// Expands pieces only to analyse what they run.
     fn only_run(&mut self, pieces: &[Piece], span: Span) -> Vec<Field> {
-        let origin = Origin::Literal;
-        let mut inner = Making { done: Vec::new(), parts: Vec::new(), begun: false, origin, span };
+        let origin = FieldOrigin::Literal;
+        let mut inner =
+            FieldBuilder { done: Vec::new(), parts: Vec::new(), begun: false, origin, span };
         for piece in pieces {
             self.piece(piece, &mut inner);
         }
@@ -173,11 +174,11 @@ impl Walk<'_> {
         name: &str,
         operation: &Operation,
         quoting: Quoting,
-        making: &mut Making,
+        making: &mut FieldBuilder,
     ) {
         let shown = format!("${name}");
-        let unknown = |making: &mut Making| {
-            making.mark(Origin::Variable);
+        let unknown = |making: &mut FieldBuilder| {
+            making.mark(FieldOrigin::Variable);
             making.push(Part::Unknown(shown.clone()));
         };
         match operation {
@@ -185,8 +186,8 @@ impl Walk<'_> {
             Operation::Default(pieces) => {
                 let default = self.only_run(pieces, making.span);
                 if self.scope.get(name).is_none() && !is_positional(name) {
-                    // The variable may come from outside, so the default is a guess: a good one
-                    // for a path, not good enough for a program.
+                    // The variable may be set outside the script, so the default is a guess. That
+                    // is good enough for a path, but not for a program.
                     return match default.as_slice() {
                         [one] if !making.parts.is_empty() => {
                             making.parts.extend(one.parts.clone());
@@ -201,20 +202,20 @@ impl Walk<'_> {
             }
         }
         if name == "IFS" && self.scope.get(name).is_none() {
-            return making.text(" \t\n", quoting, Origin::Variable);
+            return making.text(" \t\n", quoting, FieldOrigin::Variable);
         }
         if name == "HOME" && self.scope.get(name).is_none() {
             making.begun = true;
             return making.parts.push(Part::Home("$HOME".to_owned()));
         }
         match self.value(name) {
-            Held::Parts(parts) => {
+            VariableValue::Parts(parts) => {
                 if parts.is_empty() && quoting == Quoting::Quoted {
                     making.begun = true;
                 }
                 for part in parts {
                     match part {
-                        // Where it is split depends on IFS.
+                        // The places of the splits depend on IFS.
                         Part::Known(text)
                             if quoting == Quoting::Bare
                                 && self.scope.get("IFS").is_some()
@@ -222,48 +223,48 @@ impl Walk<'_> {
                         {
                             unknown(making);
                         }
-                        Part::Known(text) => making.text(&text, quoting, Origin::Variable),
+                        Part::Known(text) => making.text(&text, quoting, FieldOrigin::Variable),
                         other @ (Part::Glob(_)
                         | Part::Home(_)
                         | Part::Unknown(_)
                         | Part::Process(_)) => {
-                            making.mark(Origin::Variable);
+                            making.mark(FieldOrigin::Variable);
                             making.push(other);
                         }
                     }
                 }
             }
-            Held::List(fields) => {
+            VariableValue::List(fields) => {
                 let several = *operation == Operation::All || is_positional(name);
                 let count = if several { fields.len() } else { 1 };
                 for (index, field) in fields.into_iter().take(count).enumerate() {
                     if index > 0 {
                         making.end();
                     }
-                    making.mark(Origin::Variable);
+                    making.mark(FieldOrigin::Variable);
                     for part in field.parts {
                         making.push(part);
                     }
                     making.begun = true;
                 }
             }
-            Held::Unknown => unknown(making),
+            VariableValue::Unknown => unknown(making),
         }
     }
 
-    fn value(&self, name: &str) -> Held {
+    fn value(&self, name: &str) -> VariableValue {
         if !is_positional(name) {
-            return self.scope.get(name).cloned().unwrap_or(Held::Unknown);
+            return self.scope.get(name).cloned().unwrap_or(VariableValue::Unknown);
         }
         let Some(arguments) = &self.scope.arguments else {
-            return Held::Unknown;
+            return VariableValue::Unknown;
         };
         match name.parse::<usize>() {
-            Err(_) => Held::List(arguments.clone()),
-            Ok(0) => Held::Unknown,
+            Err(_) => VariableValue::List(arguments.clone()),
+            Ok(0) => VariableValue::Unknown,
             Ok(number) => match arguments.get(number - 1) {
-                Some(field) => Held::Parts(field.parts.clone()),
-                None => Held::Parts(Vec::new()),
+                Some(field) => VariableValue::Parts(field.parts.clone()),
+                None => VariableValue::Parts(Vec::new()),
             },
         }
     }
@@ -273,7 +274,7 @@ fn is_positional(name: &str) -> bool {
     name == "@" || name == "*" || name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A piece as it is where nothing is split.
+/// Returns a piece in a form that is not split.
 fn quoted(piece: &Piece) -> Piece {
     match piece {
         Piece::Text(text, _) => Piece::Text(text.clone(), Quoting::Quoted),

@@ -1,4 +1,4 @@
-//! Programs that run another: what they run, found by what the tables say of them.
+//! Programs that run other programs: finds the inner command, with the help of the tables.
 
 use super::{
     builtins::join,
@@ -8,12 +8,12 @@ use super::{
     options::Arguments,
     rules::behind_sub,
     schema::{Inner, Style, Wrapper},
-    scope::Held,
+    scope::VariableValue,
     walk::{Call, Input, Walk},
 };
 
 impl Walk<'_> {
-    /// Looks at the command that a wrapper runs.
+    /// Analyses the command that a wrapper runs.
     pub(crate) fn unwrap(&mut self, wrapper: &Wrapper, call: &Call) {
         let fields = call.argv.get(1..).unwrap_or_default();
         let style = wrapper.style.unwrap_or(Style::Posix);
@@ -33,7 +33,7 @@ impl Walk<'_> {
             },
             Inner::Argv | Inner::Shell => self.behind_assignments(operands, wrapper.skip, call),
         };
-        // Behind a subcommand the wrapper's own options may still come.
+        // The wrapper's own options may also follow a subcommand.
         if !wrapper.sub.is_empty() && wrapper.inner != Inner::Dashes {
             let again = Arguments::read(operands, &wrapper.takes, Style::Posix);
             inner = again.operands.get(wrapper.skip..).unwrap_or_default().to_vec();
@@ -72,7 +72,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A wrapper without a command that reads commands instead.
+    /// Analyses the input of a wrapper that has no command and reads commands instead.
     fn read_commands(&mut self, wrapper: &Wrapper, call: &Call) {
         match &call.input {
             _ if !wrapper.stdin => {}
@@ -82,7 +82,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The operands behind `NAME=value` and what is skipped.
+    /// Returns the operands after skipped ones and `NAME=value` assignments.
     fn behind_assignments(&mut self, operands: &[Field], skip: usize, call: &Call) -> Vec<Field> {
         let rest = operands.get(skip..).unwrap_or_default();
         let mut from = 0;
@@ -95,14 +95,14 @@ impl Walk<'_> {
             if !is_name(name) {
                 break;
             }
-            let held = Held::Parts(field.behind(name.len() + 1).parts);
+            let held = VariableValue::Parts(field.behind(name.len() + 1).parts);
             self.variable(name, &held, call.span);
             from += 1;
         }
         rest.get(from..).unwrap_or_default().to_vec()
     }
 
-    /// A command whose arguments are read from somewhere.
+    /// Returns a command with the arguments that it will read from elsewhere.
     fn with_more(
         &self,
         wrapper: &Wrapper,
@@ -125,7 +125,7 @@ impl Walk<'_> {
         argv
     }
 
-    /// `find`: the commands that it runs for each file.
+    /// Analyses the commands that `find` runs for each file.
     pub(crate) fn find(&mut self, call: &Call) {
         let runs = ["-exec", "-execdir", "-ok", "-okdir"];
         let mut fields = call.argv.iter().skip(1);

@@ -1,4 +1,4 @@
-//! The environment: exactly what is listed, and nothing that runs other code.
+//! Tests of the environment: it has exactly the listed variables, and none that runs other code.
 
 use super::*;
 use crate::ProfileSet;
@@ -121,7 +121,7 @@ fn what_runs_other_code_is_refused_with_its_reason() {
         "JAVA_TOOL_OPTIONS",
         "RUSTC_WRAPPER",
     ] {
-        match with(name, "x") {
+        match with(name, "/x") {
             Err(EnvironmentError::Refused { name: named, why }) => {
                 assert_eq!(named, name);
                 assert!(why.len() > 10, "{name}: {why}");
@@ -133,6 +133,52 @@ fn what_runs_other_code_is_refused_with_its_reason() {
     {
         assert!(with(name, "x").is_ok(), "{name}");
     }
+}
+
+#[test]
+fn what_is_dangerous_is_left_out_and_what_is_harmless_stays() {
+    let screened = |name: &str, value: &str| {
+        let mut set = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let left = profile().screen_variables(&scene(Some("/home/u")), &mut set)?;
+        assert_eq!(left.len() + set.len(), 1, "{name}={value}");
+        Ok::<_, EnvironmentError>(left.into_iter().map(|one| one.name).next())
+    };
+    for (name, value) in [
+        ("PAGER", "cat"),
+        ("GIT_PAGER", ""),
+        ("GIT_EDITOR", "true"),
+        ("PYTHONPATH", "/home/u/project/src:lib:"),
+        ("PYTHONPATH", "."),
+        ("CARGO_TARGET_DIR", "target/other"),
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("MAKEFLAGS", "-j4"),
+        ("PIP_NO_INPUT", "1"),
+    ] {
+        assert_eq!(screened(name, value), Ok(None), "{name}={value}");
+        assert!(with(name, value).unwrap().contains(&format!("{name}={value}")));
+    }
+    for (name, value) in [
+        ("PAGER", "./cat"),
+        ("PAGER", "cat; rm -r ."),
+        ("GIT_EDITOR", "vi"),
+        ("PYTHONPATH", "/home/u/project/src:/tmp"),
+        ("PYTHONPATH", "/home/u/project/../other"),
+        ("PYTHONPATH", "/home/u/projects"),
+        ("LD_PRELOAD", ""),
+        ("GIT_CONFIG_GLOBAL", "config"),
+        ("CARGO_TARGET_DIR", "/tmp/target"),
+    ] {
+        assert_eq!(screened(name, value), Ok(Some(name.to_owned())), "{name}={value}");
+    }
+    // Without these the command would act on something else.
+    for (name, value) in
+        [("GIT_DIR", "other"), ("GLOBIGNORE", "keep"), ("MAKEFLAGS", "-n"), ("PIP_TARGET", "x")]
+    {
+        let refused = screened(name, value);
+        assert!(matches!(refused, Err(EnvironmentError::Refused { .. })), "{name}: {refused:?}");
+    }
+    assert_eq!(screened("A", "b\0"), Err(EnvironmentError::Nul("A".to_owned())));
+    assert_eq!(screened("A B", ""), Err(EnvironmentError::Name("A B".to_owned())));
 }
 
 #[test]

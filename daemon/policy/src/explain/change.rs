@@ -1,12 +1,12 @@
-//! The smallest change that would allow an access, and what it would open.
+//! The smallest change of a profile that would allow an access, and its consequences. Pure: no I/O.
 
 use crate::{
     Profile, Scene,
     access::{Widening, WorkspaceAccess},
     act::Act,
     entries::{EtcEntry, PathEntry, WritableEntry},
-    names::{NameEntry, Which},
-    source::{Owner, Said},
+    names::{NameEntry, NameListKey},
+    source::{Owner, WithOrigin},
 };
 use serde::Serialize;
 use std::path::Path;
@@ -14,32 +14,35 @@ use std::path::Path;
 /// A change of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// The key that it changes.
+    /// The key to change.
     pub key: &'static str,
-    /// What to give it: one more entry of a list, or the value.
+    /// The new entry of the list, or the new value.
     pub value: String,
-    /// How, in a sentence.
+    /// The instruction, in a sentence.
     pub how: String,
-    /// What more would be allowed.
+    /// The access that the change would allow in addition.
     pub opens: String,
 }
 
 impl Change {
-    /// How, for whom the host is out of sight: what is not there is left out of a session, so that
-    /// it can not be made there.
+    /// Returns the instruction for a reader who can not see the host. A path that does not exist is
+    /// left out of a session, so that it could not be created there.
     #[must_use]
     pub fn unseen(&self) -> String {
         let how = &self.how;
         match self.key {
             "fs.unguarded" => {
-                format!("{how} (or, if it is yet to be made, the nearest directory that is there)")
+                format!("{how} (or, if it does not exist yet, the nearest directory that does)")
             }
             _ => how.clone(),
         }
     }
 }
 
-/// The smallest change, or why there is none.
+/// Returns the smallest change.
+///
+/// # Errors
+/// The reason why no change would allow the access.
 pub(super) fn smallest(
     profile: &Profile,
     scene: &Scene,
@@ -60,7 +63,7 @@ pub(super) fn smallest(
         ));
     }
     let shown = shown(scene, path);
-    let below = format!("{shown}, and if it is a directory, all below it");
+    let below = format!("{shown}, and everything below it if it is a directory");
     let not_empty = |text: &str| match text.strip_prefix("/etc/") {
         Some(name) => EtcEntry::try_from(name.to_owned()).map(|entry| entry.0),
         None => PathEntry::try_from(text.to_owned()),
@@ -69,7 +72,7 @@ pub(super) fn smallest(
     let (key, value, could) = match act {
         Act::Write => {
             WritableEntry::try_from(entry)?;
-            ("fs.unguarded", shown, "read, run and changed (in no transaction)")
+            ("fs.unguarded", shown, "read, run and changed (outside transactions)")
         }
         Act::Execute => ("fs.execute", shown, "read and run"),
         Act::Read | Act::Connect => match shown.strip_prefix("/etc/") {
@@ -86,28 +89,30 @@ pub(super) fn smallest(
     })
 }
 
-/// An exception for a name that is hidden or protected. What is extended can not be taken back.
+/// Returns an exception for a hidden or protected name. Inherited entries can not be taken back.
 pub(super) fn named(
     profile: &Profile,
-    which: Which,
-    said: &Said<NameEntry>,
+    which: NameListKey,
+    said: &WithOrigin<NameEntry>,
     path: &[u8],
 ) -> Change {
     let value = format!("!/{}", String::from_utf8_lossy(path));
     let (key, text) = (which.key(), &said.value.0);
     let own = said.at.as_ref().is_some_and(|at| at.file == profile.file);
     let how = match (own, profile.owner) {
-        (true, Owner::Root | Owner::Other) => {
+        (true, Owner::Root | Owner::Own | Owner::Other) => {
             format!("in {}, add {value:?} to {key}, after {text:?}", profile.file)
         }
-        (true | false, Owner::Builtin | Owner::Root | Owner::Other) => format!(
-            "names of {key} are only ever added to: write a profile that does not extend the one \
-             with {text:?}, and add {value:?} after it there"
+        (true | false, Owner::Builtin | Owner::Root | Owner::Own | Owner::Other) => format!(
+            "inherited names of {key} can not be removed: write a profile that does not extend \
+             the one with {text:?}, and add {value:?} after it there"
         ),
     };
     let opens = match which {
-        Which::Hide => "it could be seen, and changed if the workspace can, by every program",
-        Which::Protect => "it could be changed by every program",
+        NameListKey::Hide => {
+            "it could be read, and changed if the workspace is writable, by every program"
+        }
+        NameListKey::Protect => "it could be changed by every program",
     };
     Change { key, value, how, opens: format!("{opens} of the session") }
 }
@@ -117,24 +122,27 @@ pub(super) fn set(profile: &Profile, key: &'static str, value: &str, opens: &str
     Change { key, value: value.to_owned(), how, opens: opens.to_owned() }
 }
 
-/// What to do to which profile.
+/// Returns the instruction: which profile to edit, and how.
 pub(super) fn how(profile: &Profile, key: &str, act: &str) -> String {
     let name = profile.name();
     match (profile.owner, profile.settings.widening) {
         (Owner::Builtin, _) => format!(
-            "in a profile of your own, in a file of root's, with `extends = {name:?}` and \
-             `widen = true`, {act} {key}"
+            "in your own profile, in a file owned by root, with `extends = {name:?}` and `widen = \
+             true`, {act} {key}"
         ),
-        (Owner::Root | Owner::Other, Widening::Yes) => {
+        (Owner::Own, Widening::No) => {
+            format!("in {}, with `widen = true`, {act} {key}", profile.file)
+        }
+        (Owner::Root | Owner::Own | Owner::Other, Widening::Yes) => {
             format!("in {}, {act} {key}", profile.file)
         }
         (Owner::Root | Owner::Other, Widening::No) => {
-            format!("in {}, as a file of root's with `widen = true`, {act} {key}", profile.file)
+            format!("in {}, owned by root and with `widen = true`, {act} {key}", profile.file)
         }
     }
 }
 
-/// A path as a profile would name it.
+/// Returns a path as a profile would write it.
 fn shown(scene: &Scene, path: &Path) -> String {
     let bases = [("$WORKSPACE", Some(scene.workspace.as_path())), ("$HOME", scene.private_home())];
     for (variable, base) in bases {

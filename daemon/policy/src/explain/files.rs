@@ -1,12 +1,13 @@
-//! Paths: which mount a path lies on, what Landlock's rules add up to there, and what follows.
+//! Explains access to paths: the mount that a path is on, the Landlock rules that apply to it, and
+//! the decision. Pure: no I/O.
 
-use super::{Act, Decision, ExplainError, Explanation, Place, change};
+use super::{Act, Decision, ExplainError, Explanation, TargetOwner, change};
 use crate::{
     Origin, Profile, Scene,
     entries::{TMP, VARIABLES},
     keys::nearest,
-    names::{self, Which},
-    planning::Reach,
+    names::{self, NameListKey},
+    planning::ReachablePaths,
 };
 use palisade_plan::{Access, Layer, ceiling};
 use std::{
@@ -14,39 +15,39 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Devices that are in every session, and links to a program's own descriptors.
+/// Devices that every session has, and links to a program's own descriptors.
 const DEVICES: [&str; 11] =
     ["null", "zero", "full", "random", "urandom", "tty", "ptmx", "fd", "stdin", "stdout", "stderr"];
 
-/// What a path lies on.
+/// The mount that a path is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ground {
-    /// Something of the host's, mounted with this access.
+enum PathMount {
+    /// A host directory, mounted with this access.
     Host(Access),
-    /// A private file system, empty at first.
+    /// A private file system, initially empty.
     Private,
-    /// A directory for programs that stays empty where the host's is not bound.
+    /// A directory for programs that stays empty unless the host's directory is bound there.
     Empty,
-    /// A directory that only leads to others.
+    /// A directory that exists only as the parent of others.
     Between,
     /// `/dev`.
     Devices,
     /// `/proc`.
     Processes,
-    /// Nothing.
+    /// No mount: the path does not exist in the session.
     Nothing,
 }
 
-/// What is known of a path.
-struct Spot {
+/// The facts about a path.
+struct PathFacts {
     path: PathBuf,
-    ground: Ground,
-    /// The line that brings what it lies on.
+    ground: PathMount,
+    /// The profile line that the mount comes from.
     at: Option<Origin>,
-    /// Whether Landlock's rules let it be executed, or written.
+    /// Whether the Landlock rules allow executing the path, or writing to it.
     executes: bool,
     writes: bool,
-    /// Whether it is in the workspace, whose programs run wherever they are.
+    /// Whether the path is in the workspace, whose programs may be executed everywhere below it.
     in_workspace: bool,
 }
 
@@ -61,7 +62,7 @@ pub(super) fn explain(
     if let Some(named) = by_name(profile, scene, act, &spot.path) {
         return Ok(named);
     }
-    let (decision, layer, rule) = decide(act, &spot);
+    let (decision, layer, rule) = decide(profile.name(), act, &spot);
     let change = match decision {
         Decision::Allow => Ok(None),
         Decision::Deny => change::smallest(profile, scene, act, &spot.path).map(Some),
@@ -71,49 +72,54 @@ pub(super) fn explain(
         Err(why) => (None, format!("no profile can allow it: {why}")),
     };
     let private = match spot.ground {
-        Ground::Private => true,
-        Ground::Between => act == Act::Write && decision == Decision::Allow,
-        Ground::Host(_) | Ground::Empty | Ground::Devices | Ground::Processes | Ground::Nothing => {
-            false
-        }
+        PathMount::Private => true,
+        PathMount::Between => act == Act::Write && decision == Decision::Allow,
+        PathMount::Host(_)
+        | PathMount::Empty
+        | PathMount::Devices
+        | PathMount::Processes
+        | PathMount::Nothing => false,
     };
     if private && note.is_empty() {
-        note = "it is private to the session and ends with it; the host's own is not touched"
+        note = "it is private to the session and deleted with it; the host's is not touched"
             .to_owned();
     }
     let target = spot.path.display().to_string();
     let place = match spot.ground {
-        Ground::Host(_) | Ground::Nothing => Place::Host,
-        Ground::Private | Ground::Empty | Ground::Between | Ground::Devices | Ground::Processes => {
-            Place::Session
-        }
+        PathMount::Host(_) | PathMount::Nothing => TargetOwner::Host,
+        PathMount::Private
+        | PathMount::Empty
+        | PathMount::Between
+        | PathMount::Devices
+        | PathMount::Processes => TargetOwner::Session,
     };
     Ok(Explanation { act, target, decision, place, layer, at: spot.at, rule, change, note })
 }
 
-/// What is hidden, or protected from what is tried.
+/// Explains a denial because the name is hidden, or protected and to be written.
 fn by_name(profile: &Profile, scene: &Scene, act: Act, path: &Path) -> Option<Explanation> {
     let below = path.strip_prefix(&scene.workspace).ok()?.as_os_str().as_bytes();
     let files = &profile.settings.fs;
     let writes = act == Act::Write && profile.writes_workspace();
-    let protected = || names::deciding(&files.protect, below).map(|said| (said, Which::Protect));
-    let hidden = names::deciding(&files.hide, below).map(|said| (said, Which::Hide));
+    let protected =
+        || names::deciding(&files.protect, below).map(|said| (said, NameListKey::Protect));
+    let hidden = names::deciding(&files.hide, below).map(|said| (said, NameListKey::Hide));
     let (said, which) = hidden.or_else(|| protected().filter(|_| writes))?;
     let (text, shown) = (&said.value.0, path.display());
     let (layer, rule) = match which {
-        Which::Hide => (Layer::Hide, format!("{shown} is hidden by {text:?} of fs.hide")),
-        Which::Protect => (
+        NameListKey::Hide => (Layer::Hide, format!("{shown} is hidden by {text:?} in fs.hide")),
+        NameListKey::Protect => (
             Layer::Protect,
             format!(
-                "{shown} is protected by {text:?} of fs.protect: it can be read and not be changed"
+                "{shown} is protected by {text:?} in fs.protect: it can be read but not changed"
             ),
         ),
     };
     let lists = match which {
-        Which::Hide => &files.hide,
-        Which::Protect => &files.protect,
+        NameListKey::Hide => &files.hide,
+        NameListKey::Protect => &files.protect,
     };
-    // What is in a directory that is meant can not be taken back without it.
+    // If a directory above is hidden or protected, the exception must name that directory.
     let mut ends = below.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     let whole = ends.find_map(|(end, _)| {
         let above = below.get(..end)?;
@@ -124,7 +130,7 @@ fn by_name(profile: &Profile, scene: &Scene, act: Act, path: &Path) -> Option<Ex
         act,
         target: shown.to_string(),
         decision: Decision::Deny,
-        place: Place::Host,
+        place: TargetOwner::Host,
         layer,
         at: said.at.clone(),
         rule,
@@ -133,7 +139,7 @@ fn by_name(profile: &Profile, scene: &Scene, act: Act, path: &Path) -> Option<Ex
     })
 }
 
-/// A target from the root on.
+/// Resolves a target to an absolute path.
 fn resolve(scene: &Scene, target: &str) -> Result<PathBuf, ExplainError> {
     let wrong = |why: &str| ExplainError::Path { target: target.to_owned(), why: why.to_owned() };
     let (variable, rest) = target.find('/').map_or((target, ""), |at| target.split_at(at));
@@ -141,11 +147,12 @@ fn resolve(scene: &Scene, target: &str) -> Result<PathBuf, ExplainError> {
         "" if rest.is_empty() => return Err(wrong("it is empty")),
         "" => PathBuf::from("/"),
         "$WORKSPACE" => scene.workspace.clone(),
-        "$HOME" => {
-            scene.private_home().map(Path::to_owned).ok_or_else(|| wrong("the user has no home"))?
-        }
+        "$HOME" => scene
+            .private_home()
+            .map(Path::to_owned)
+            .ok_or_else(|| wrong("the user has no home directory"))?,
         "$TMP" => PathBuf::from(TMP),
-        "~" => return Err(wrong("write $HOME in place of ~, in single quotes")),
+        "~" => return Err(wrong("write $HOME instead of ~, in single quotes")),
         _ => match nearest(variable, VARIABLES) {
             Some(near) if variable.starts_with('$') => {
                 return Err(wrong(&format!("did you mean {near}?")));
@@ -158,12 +165,12 @@ fn resolve(scene: &Scene, target: &str) -> Result<PathBuf, ExplainError> {
     let rest = rest.trim_start_matches('/');
     let path = if rest.is_empty() { base } else { base.join(rest) };
     if !ceiling::is_plain(&path) {
-        return Err(wrong("it has a `.`, a `..`, a `//`, a NUL or a slash at its end"));
+        return Err(wrong("it has a `.`, a `..`, a `//`, a NUL or a trailing slash"));
     }
     Ok(path)
 }
 
-fn find(profile: &Profile, scene: &Scene, path: PathBuf) -> Result<Spot, ExplainError> {
+fn find(profile: &Profile, scene: &Scene, path: PathBuf) -> Result<PathFacts, ExplainError> {
     let reach = profile.reach(scene)?;
     let (ground, at) = ground(profile, &reach, &path);
     let over = |access: fn(Access) -> bool| {
@@ -173,33 +180,36 @@ fn find(profile: &Profile, scene: &Scene, path: PathBuf) -> Result<Spot, Explain
     let executes = over(|access| matches!(access, Access::Execute | Access::Write));
     let writes = over(|access| matches!(access, Access::Write));
     let in_workspace = is_in(&path, &scene.workspace);
-    Ok(Spot { ground, at, executes, writes, in_workspace, path })
+    Ok(PathFacts { ground, at, executes, writes, in_workspace, path })
 }
 
-/// Whether a path is a directory or below it. Both are plain, so most are told apart by their text,
-/// which is much quicker: a profile has many entries.
+/// Whether a path is a directory or below it. Both are plain paths, so comparing their text rules
+/// out most of them. That is much faster, and a profile has many entries.
 fn is_in(path: &Path, directory: &Path) -> bool {
     let text = path.as_os_str().as_bytes();
     text.starts_with(directory.as_os_str().as_bytes()) && path.starts_with(directory)
 }
 
-/// The innermost mount over a path; of two at one place, the one that is mounted last.
-fn ground(profile: &Profile, reach: &Reach<'_>, path: &Path) -> (Ground, Option<Origin>) {
-    let binds = reach
-        .binds
-        .iter()
-        .zip(&reach.entries)
-        .map(|(bind, entry)| (bind.path.as_path(), Ground::Host(bind.access), Some(&entry.at)));
+/// Returns the innermost mount over a path. Of two mounts at the same place, the last one counts.
+fn ground(
+    profile: &Profile,
+    reach: &ReachablePaths<'_>,
+    path: &Path,
+) -> (PathMount, Option<Origin>) {
+    let binds =
+        reach.binds.iter().zip(&reach.entries).map(|(bind, entry)| {
+            (bind.path.as_path(), PathMount::Host(bind.access), Some(&entry.at))
+        });
     let workspace = (
         reach.workspace.path.as_path(),
-        Ground::Host(reach.workspace.access),
+        PathMount::Host(reach.workspace.access),
         profile.settings.fs.workspace.at.as_ref(),
     );
-    let private = reach.tmpfs.iter().map(|tmpfs| (tmpfs.path.as_path(), Ground::Private, None));
+    let private = reach.tmpfs.iter().map(|tmpfs| (tmpfs.path.as_path(), PathMount::Private, None));
     let bound = |path: &Path| reach.binds.iter().any(|bind| is_in(path, bind.path.as_path()));
     let empty = reach.empty.iter().map(|empty| empty.as_path()).filter(|empty| !bound(empty));
-    let empty = empty.map(|empty| (empty, Ground::Empty, None));
-    let own = [("/dev", Ground::Devices), ("/proc", Ground::Processes)];
+    let empty = empty.map(|empty| (empty, PathMount::Empty, None));
+    let own = [("/dev", PathMount::Devices), ("/proc", PathMount::Processes)];
     let own = own.into_iter().map(|(path, ground)| (Path::new(path), ground, None));
     let mounts = || {
         binds
@@ -213,75 +223,79 @@ fn ground(profile: &Profile, reach: &Reach<'_>, path: &Path) -> (Ground, Option<
     let over = mounts().enumerate().filter(|(_, (mount, ..))| is_in(path, mount));
     let innermost = over.max_by_key(|(number, (mount, ..))| (mount.components().count(), *number));
     match innermost {
-        Some((_, (mount, Ground::Private, _))) if leads || mount == path => (Ground::Between, None),
+        Some((_, (mount, PathMount::Private, _))) if leads || mount == path => {
+            (PathMount::Between, None)
+        }
         Some((_, (_, ground, at))) => (ground, at.cloned()),
-        None if leads => (Ground::Between, None),
-        None => (Ground::Nothing, None),
+        None if leads => (PathMount::Between, None),
+        None => (PathMount::Nothing, None),
     }
 }
 
-fn decide(act: Act, spot: &Spot) -> (Decision, Layer, String) {
+fn decide(profile: &str, act: Act, spot: &PathFacts) -> (Decision, Layer, String) {
     let (allow, deny) = (Decision::Allow, Decision::Deny);
     let path = spot.path.display();
     let mount = |decision, why: String| (decision, Layer::Mount, why);
     match (spot.ground, act) {
-        (Ground::Nothing, _) => {
-            mount(deny, format!("nothing in the profile names {path}, so it is not there"))
+        (PathMount::Nothing, _) => {
+            mount(deny, format!("profile {profile} does not include {path}"))
         }
-        (Ground::Host(_), Act::Read | Act::Connect) => {
+        (PathMount::Host(_), Act::Read | Act::Connect) => {
             (allow, Layer::Landlock, format!("{path} can be read"))
         }
-        (Ground::Host(Access::Write), Act::Write) => {
+        (PathMount::Host(Access::Write), Act::Write) => {
             (allow, Layer::Landlock, format!("{path} can be changed"))
         }
-        (Ground::Host(_), Act::Write) => mount(deny, format!("{path} is mounted read-only")),
-        (Ground::Host(Access::List | Access::Read), Act::Execute)
+        (PathMount::Host(_), Act::Write) => mount(deny, format!("{path} is mounted read-only")),
+        (PathMount::Host(Access::List | Access::Read), Act::Execute)
             if spot.executes && !spot.in_workspace =>
         {
-            mount(deny, format!("{path} can be read and not run: it is mounted noexec"))
+            mount(deny, format!("{path} can be read but not run: it is mounted noexec"))
         }
-        (Ground::Host(_), Act::Execute) if spot.executes => {
+        (PathMount::Host(_), Act::Execute) if spot.executes => {
             (allow, Layer::Landlock, format!("{path} can be run"))
         }
-        (Ground::Host(_), Act::Execute) => {
-            (deny, Layer::Landlock, format!("{path} can be read and not run"))
+        (PathMount::Host(_), Act::Execute) => {
+            (deny, Layer::Landlock, format!("{path} can be read but not run"))
         }
-        (Ground::Private | Ground::Between, Act::Write) if spot.writes => {
-            (allow, Layer::Landlock, format!("{path} is on a private file system of the session's"))
+        (PathMount::Private | PathMount::Between, Act::Write) if spot.writes => {
+            (allow, Layer::Landlock, format!("{path} is on a private file system of the session"))
         }
-        (Ground::Between, Act::Write) if private(&spot.path) => {
-            (deny, Layer::Landlock, format!("{path} is the session's own and stays empty"))
+        (PathMount::Between, Act::Write) if private(&spot.path) => {
+            (deny, Layer::Landlock, format!("{path} is private to the session and stays empty"))
         }
-        (Ground::Empty, _) => mount(
+        (PathMount::Empty, _) => mount(
             deny,
             format!("{path} is in a directory of env.path, which is empty and read-only"),
         ),
-        (Ground::Private, Act::Write) => {
+        (PathMount::Private, Act::Write) => {
             (deny, Layer::Landlock, format!("{path} is on a file system that stays empty"))
         }
-        (Ground::Private, Act::Read | Act::Execute | Act::Connect) => mount(
+        (PathMount::Private, Act::Read | Act::Execute | Act::Connect) => mount(
             deny,
-            format!("{path} is on a private file system of the session's: the host's is not there"),
+            format!(
+                "{path} is on a private file system of the session: the host's is not included"
+            ),
         ),
-        (Ground::Between, Act::Read | Act::Connect) => {
-            mount(allow, format!("{path} is a directory that leads to what the profile names"))
+        (PathMount::Between, Act::Read | Act::Connect) => {
+            mount(allow, format!("{path} is a directory above paths that the profile includes"))
         }
-        (Ground::Between, Act::Write) => {
+        (PathMount::Between, Act::Write) => {
             mount(deny, format!("{path} is a directory of the session's root, which is read-only"))
         }
-        (Ground::Between, Act::Execute) => mount(deny, format!("{path} is a directory")),
-        (Ground::Devices, _) => device(act, &spot.path),
-        (Ground::Processes, Act::Read | Act::Connect) => {
+        (PathMount::Between, Act::Execute) => mount(deny, format!("{path} is a directory")),
+        (PathMount::Devices, _) => device(act, &spot.path),
+        (PathMount::Processes, Act::Read | Act::Connect) => {
             (allow, Layer::Landlock, "/proc shows the session's own processes".to_owned())
         }
-        (Ground::Processes, Act::Write) => mount(deny, "/proc is mounted read-only".to_owned()),
-        (Ground::Processes, Act::Execute) => {
-            (deny, Layer::Landlock, "nothing of /proc can be run".to_owned())
+        (PathMount::Processes, Act::Write) => mount(deny, "/proc is mounted read-only".to_owned()),
+        (PathMount::Processes, Act::Execute) => {
+            (deny, Layer::Landlock, "nothing in /proc can be run".to_owned())
         }
     }
 }
 
-/// Whether a directory is a private one that nothing grants, as `/run` is.
+/// Whether a path is a private directory without a Landlock grant, such as `/run`.
 fn private(path: &Path) -> bool {
     path == Path::new("/run")
 }

@@ -1,21 +1,20 @@
-//! What becomes of a TCP connection.
+//! Explains the decision about a TCP connection. Pure: no I/O.
 
-use super::{Act, Change, Decision, ExplainError, Explanation, Place, change};
+use super::{Act, Change, Decision, ExplainError, Explanation, TargetOwner, change};
 use crate::{Profile, Scene, net::NetMode};
 use palisade_plan::Layer;
 use std::net::IpAddr;
 
-/// What is said wherever a list of domains could be taken for a promise.
-const DOMAINS: &str =
-    "net.domains is data for what comes later: no layer holds a connection to a name";
+/// The note for answers in which a list of domains might be mistaken for a restriction.
+const DOMAINS: &str = "net.domains is not enforced: no layer restricts connections by name";
 
-/// A target: its port, and whether its address is a loopback's.
-struct Target {
+/// A target: its port, and whether its address is a loopback address.
+struct ConnectTarget {
     port: u16,
     loopback: bool,
 }
 
-impl Target {
+impl ConnectTarget {
     fn parse(text: &str) -> Result<Self, ExplainError> {
         let wrong = || ExplainError::Address(text.to_owned());
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
@@ -35,20 +34,20 @@ impl Target {
     }
 }
 
-/// What a profile answers.
+/// Explains a profile's decision about a connection.
 pub(super) fn connect(
     profile: &Profile,
     scene: &Scene,
     target: &str,
 ) -> Result<Explanation, ExplainError> {
     profile.plan(scene)?;
-    let Target { port, loopback } = Target::parse(target)?;
+    let ConnectTarget { port, loopback } = ConnectTarget::parse(target)?;
     let net = &profile.settings.net;
     let mut found = Explanation {
         act: Act::Connect,
         target: target.to_owned(),
         decision: Decision::Deny,
-        place: Place::Host,
+        place: TargetOwner::Host,
         layer: Layer::Network,
         at: net.mode.at.clone(),
         rule: String::new(),
@@ -57,19 +56,19 @@ pub(super) fn connect(
     };
     match net.mode.value {
         NetMode::None => {
-            "net.mode is \"none\": no address is there to connect to".clone_into(&mut found.rule);
+            "net.mode is \"none\": the session has no network".clone_into(&mut found.rule);
             found.change = Some(if loopback { serve(profile) } else { open(profile, port) });
-            found.place = if loopback { Place::Session } else { Place::Host };
+            found.place = if loopback { TargetOwner::Session } else { TargetOwner::Host };
         }
         NetMode::Loopback if loopback => {
             found.decision = Decision::Allow;
-            found.place = Place::Session;
-            "a session has a loopback of its own, on which only it listens"
+            found.place = TargetOwner::Session;
+            "the session has a private loopback, on which only its own programs listen"
                 .clone_into(&mut found.rule);
-            "nothing of the host's loopback is reached".clone_into(&mut found.note);
+            "the host's loopback can not be reached".clone_into(&mut found.note);
         }
         NetMode::Loopback => {
-            "net.mode is \"loopback\": there is nothing but a loopback of the session's own"
+            "net.mode is \"loopback\": the session has only a private loopback"
                 .clone_into(&mut found.rule);
             found.change = Some(open(profile, port));
         }
@@ -78,12 +77,12 @@ pub(super) fn connect(
             if let Some(said) = net.port(port) {
                 found.decision = Decision::Allow;
                 found.at = said.at.clone();
-                found.rule = format!("net.ports has {port}, at every address");
+                found.rule = format!("net.ports allows {port}, at every address");
                 "the launcher's ceiling may still refuse the session (--allow-ports)"
                     .clone_into(&mut found.note);
             } else {
                 let ports: Vec<_> = net.ports.iter().map(|said| said.value.0.to_string()).collect();
-                found.rule = format!("net.ports has {}, and not {port}", ports.join(", "));
+                found.rule = format!("net.ports allows {}, but not {port}", ports.join(", "));
                 found.change = Some(open(profile, port));
             }
         }
@@ -95,18 +94,18 @@ pub(super) fn connect(
     Ok(found)
 }
 
-/// What opens the port of an address, in the host's network.
+/// Returns the change that opens the port of an address in the host's network.
 pub(super) fn opening(profile: &Profile, target: &str) -> Option<Change> {
-    Target::parse(target).ok().map(|target| open(profile, target.port))
+    ConnectTarget::parse(target).ok().map(|target| open(profile, target.port))
 }
 
-/// A loopback of the session's own.
+/// Returns the change to a private loopback.
 fn serve(profile: &Profile) -> Change {
-    let opens = "programs of the session could serve to each other";
+    let opens = "programs of the session could connect to each other";
     change::set(profile, "net.mode", NetMode::Loopback.name(), opens)
 }
 
-/// One more port of the host's network.
+/// Returns the change that adds a port of the host's network.
 fn open(profile: &Profile, port: u16) -> Change {
     let mode = match profile.settings.net.mode.value {
         NetMode::Ports => String::new(),
@@ -114,9 +113,9 @@ fn open(profile: &Profile, port: u16) -> Change {
     };
     let how = change::how(profile, "net.ports", &format!("{mode}add {port} to"));
     let opens = format!(
-        "TCP to port {port} of every address, the host's own loopback and the local network among \
-         them, for every program of the session, in the host's network; the launcher's ceiling must \
-         allow it too (--allow-ports)"
+        "every program of the session could connect by TCP to port {port} of every address, \
+         including the host's loopback and the local network; the launcher's ceiling must allow \
+         it too (--allow-ports)"
     );
     Change { key: "net.ports", value: port.to_string(), how, opens }
 }
@@ -136,10 +135,10 @@ mod tests {
         let told = |name: &str, target: &str| told(set.get(name).unwrap(), target);
         let found = told("strict", "127.0.0.1:80");
         let value = found.change.as_ref().map(|change| (change.key, change.value.as_str()));
-        assert_eq!((found.decision, found.place), (Decision::Deny, Place::Session));
+        assert_eq!((found.decision, found.place), (Decision::Deny, TargetOwner::Session));
         assert_eq!((found.layer, value), (Layer::Network, Some(("net.mode", "loopback"))));
         let found = told("workspace", "localhost:80");
-        assert_eq!((found.decision, found.place), (Decision::Allow, Place::Session));
+        assert_eq!((found.decision, found.place), (Decision::Allow, TargetOwner::Session));
         let found = told("workspace", "example.com:443");
         let change = found.change.unwrap();
         assert_eq!(
@@ -149,7 +148,11 @@ mod tests {
         assert!(change.how.contains("set \"ports\" as net.mode and add 443 to net.ports"));
         for target in ["example.com:443", "127.0.0.1:443", "[2001:db8::1]:443"] {
             let found = told("trusted-net", target);
-            assert_eq!((found.decision, found.place), (Decision::Allow, Place::Host), "{target}");
+            assert_eq!(
+                (found.decision, found.place),
+                (Decision::Allow, TargetOwner::Host),
+                "{target}"
+            );
             assert_eq!(found.layer, Layer::Landlock);
             let line = found.at.map(|at: Origin| (at.file, at.line));
             let text = include_str!("../../../profiles/trusted-net.toml");
@@ -159,7 +162,7 @@ mod tests {
         let found = told("trusted-net", "127.0.0.1:22");
         let change = found.change.unwrap();
         assert_eq!((found.decision, found.layer), (Decision::Deny, Layer::Landlock));
-        assert_eq!(found.rule, "net.ports has 53, 80, 443, and not 22");
+        assert_eq!(found.rule, "net.ports allows 53, 80, 443, but not 22");
         assert!(!change.how.contains("net.mode") && change.opens.contains("local network"));
         assert_eq!(found.note, "");
     }

@@ -1,4 +1,4 @@
-//! Every mode against every kind of tool.
+//! Tests of every ask mode with every kind of tool.
 
 use super::*;
 use crate::{Owner, ProfileError, ProfileSet, Source};
@@ -48,7 +48,7 @@ fn is(judgement: &Judgement) -> Is {
     }
 }
 
-/// A call of which nothing but its tool is known.
+/// Judges a call with no facts except its tool.
 fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec) -> Judgement {
     super::judge(profile, ask, tool, &Facts::default())
 }
@@ -81,7 +81,7 @@ fn modes_and_tools() {
     ] {
         let found = MODES.map(|ask| is(&judge(&lax, ask, tool)));
         assert_eq!(found, expected, "{}", tool.name);
-        // A profile's own mode holds against a laxer one that is handed in.
+        // The profile's own mode applies even if a laxer one is passed.
         let found = ["never", "destructive", "sensitive", "always"]
             .map(|ask| is(&judge(&profile(ask, "allow_delete = true", ""), Ask::Never, tool)));
         assert_eq!(found, expected, "{}", tool.name);
@@ -116,7 +116,7 @@ fn a_denied_tool_is_denied_in_every_mode() {
     for tools in ["", "allow = [\"bash\"]", "allow = [\"bash_alias\"]", "deny = [\"other\"]"] {
         assert_eq!(is(&judge(&profile("never", "", tools), Ask::Never, &bash)), Is::Allow);
     }
-    // By an alias, which the loader can not tell from another tool.
+    // Through an alias, which the loader can not distinguish from another tool.
     let both = profile("never", "", "allow = [\"bash\"]\ndeny = [\"bash_alias\"]");
     assert_eq!(is(&judge(&both, Ask::Never, &bash)), Is::Deny);
 }
@@ -150,9 +150,9 @@ fn without_a_handler_a_question_is_a_refusal() {
     assert_eq!(refusal.error.code, ErrorCode::Denied);
     assert_eq!(
         refusal.error.message,
-        "destroy needs the leave of a checkpoint: destroy may destroy what existed before"
+        "destroy needs approval (destroy may destroy existing data), and no approver is connected"
     );
-    assert!(refusal.error.hint.starts_with("no checkpoint handler is attached; "));
+    assert!(refusal.error.hint.starts_with("no approver is connected; "));
     assert_eq!(refusal.denials[0].layer, "policy");
     assert_eq!(refusal.denials[0].rule, "ask = \"destructive\"");
     assert_eq!(refusal.findings.len(), 2);
@@ -210,11 +210,11 @@ fn a_guard_is_refused_over_a_directory_that_no_transaction_holds() {
         let expected = if wanted == Guard::Off { Ok(wanted) } else { Err(unheld) };
         assert_eq!(stricter_guard(&open, Some(wanted)), expected);
         assert_eq!(stricter_guard(&named, Some(wanted)), Ok(wanted));
-        // A profile that says so itself is not loaded.
+        // A profile that combines the two itself is not loaded.
         let loaded = parsed(guard_name(wanted), "write").map(drop).map_err(|e| e.to_string());
         let why = format!(
-            "mine.toml:7:10: fs.write: \"/srv/shared\" is writable, no transaction holds back what \
-             is changed there, and guard is {:?}; move it to fs.unguarded, or set guard = \"off\"",
+            "mine.toml:7:10: fs.write: \"/srv/shared\" is writable outside of transactions, and \
+             guard is {:?}; move it to fs.unguarded, or set guard = \"off\"",
             guard_name(wanted)
         );
         assert_eq!(loaded, if wanted == Guard::Off { Ok(()) } else { Err(why) });
@@ -239,10 +239,11 @@ fn what_is_extended_is_held_to_the_guard_of_what_extends_it() {
     let why = |loaded: Result<String, ProfileError>| loaded.unwrap_err().to_string();
     let inherited = why(loaded("extends = \"open\"\nguard = \"auto\"\n"));
     assert!(inherited.starts_with("open.toml:7:10: fs.write: \"/srv/shared\""), "{inherited}");
-    // What a profile is observed under may be enforced with a stricter guard than it was made for.
+    // The base of an observed profile may be enforced with a stricter guard than it was written
+    // for.
     let observed = "observe = \"open\"\n[fs]\nworkspace = \"read\"\nexecute = [\"!/usr\"]\n";
     assert_eq!(why(loaded(observed)), inherited);
-    // Said to be unguarded it is no more than it was, so that nothing has to be widened.
+    // Listing the directory in `fs.unguarded` allows no more than before, so no `widen` is needed.
     let moved =
         "extends = \"open\"\nguard = \"auto\"\n[fs]\nwrite = []\nunguarded = [\"/srv/shared\"]\n";
     let text = loaded(moved).unwrap();

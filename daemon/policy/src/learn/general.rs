@@ -1,15 +1,15 @@
-//! Which entry a person would write for a path that was used.
+//! Chooses the profile entry that a person would write for a path that was used.
 
 use super::need::{Access, Need};
 use crate::Scene;
-use palisade_plan::record::{Kind, Right};
+use palisade_plan::record::{Right, TargetKind};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
-/// Directories that hold what has nothing to do with one another: never taken as a whole for one of
-/// their files.
+/// Directories with unrelated contents. A whole one is never allowed because one of its files was
+/// used.
 const BROAD: [&str; 26] = [
     "/",
     "/usr",
@@ -39,37 +39,37 @@ const BROAD: [&str; 26] = [
     "/etc",
 ];
 
-/// How many files of one broad directory are named one by one.
+/// The number of files in one broad directory that are listed one by one.
 const MOST_NAMED: usize = 64;
 
-/// What an access comes to.
+/// The profile entry that an access results in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Target {
-    /// A name for `fs.etc`.
+pub(super) enum ProfileEntry {
+    /// A name in `fs.etc`.
     Etc(String),
-    /// A file, or a directory with all below it.
+    /// A file, or a directory with everything below it.
     Path(PathBuf),
-    /// A directory that was only looked at.
+    /// A directory that was only listed or looked up.
     Looked,
-    /// A directory that is there as the way to others.
+    /// A directory that exists as the parent of others, and needs no entry.
     Between,
 }
 
-/// The entry for a path that was used, below an entry of the wider profile.
-pub(super) fn target(scene: &Scene, entry: &Path, path: &Path, access: &Access) -> Target {
+/// Returns the entry for a path that was used, below an entry of the wider profile.
+pub(super) fn target(scene: &Scene, entry: &Path, path: &Path, access: &Access) -> ProfileEntry {
     if let Ok(name) = entry.strip_prefix("/etc") {
-        return Target::Etc(name.to_string_lossy().into_owned());
+        return ProfileEntry::Etc(name.to_string_lossy().into_owned());
     }
     let broad = |path: &Path| BROAD.iter().any(|broad| path == Path::new(broad));
-    // Somebody chose it: it is what holds together, whatever versions come and go in it.
+    // A person chose this entry as a unit, whatever versions of files come and go in it.
     if scene.private_home().is_some_and(|home| entry.starts_with(home)) || !is_system(entry) {
-        return Target::Path(entry.to_owned());
+        return ProfileEntry::Path(entry.to_owned());
     }
-    if access.kind == Kind::Link {
-        return Target::Path(path.to_owned());
+    if access.kind == TargetKind::Link {
+        return ProfileEntry::Path(path.to_owned());
     }
-    if access.kind == Kind::Directory && broad(path) {
-        return Target::Between;
+    if access.kind == TargetKind::Directory && broad(path) {
+        return ProfileEntry::Between;
     }
     let mut at = path;
     while let Some(parent) = at.parent() {
@@ -79,18 +79,18 @@ pub(super) fn target(scene: &Scene, entry: &Path, path: &Path, access: &Access) 
         at = parent;
     }
     match (access.right, access.kind) {
-        (Right::Look, Kind::Directory) => Target::Looked,
-        _ => Target::Path(at.to_owned()),
+        (Right::Look, TargetKind::Directory) => ProfileEntry::Looked,
+        _ => ProfileEntry::Path(at.to_owned()),
     }
 }
 
-/// Whether it is of the system's, or holds such.
+/// Whether an entry is a system directory, or contains one.
 fn is_system(entry: &Path) -> bool {
     BROAD.iter().any(|broad| entry == Path::new(broad))
         || ["/usr", "/opt", "/nix"].iter().any(|system| entry.starts_with(system))
 }
 
-/// Takes a broad directory as a whole where too much of it was used.
+/// Replaces the entries in a broad directory by the whole directory, if they are too many.
 pub(super) fn crowded(paths: &mut BTreeMap<PathBuf, Need>) {
     for broad in BROAD.iter().skip(2).map(Path::new) {
         let inside: Vec<PathBuf> =
@@ -121,7 +121,7 @@ pub(super) fn is_versioned(path: &Path) -> bool {
     name.as_bytes().windows(3).any(dotted) || name.split('-').skip(1).any(digits)
 }
 
-/// A path as a profile names it.
+/// Returns a path as a profile writes it.
 pub(super) fn named(scene: &Scene, path: &Path) -> String {
     let bases = [("$WORKSPACE", Some(scene.workspace.as_path())), ("$HOME", scene.private_home())];
     for (variable, base) in bases {

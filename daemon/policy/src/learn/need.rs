@@ -1,74 +1,75 @@
-//! What a command used, and what it comes to.
+//! The accesses of a command, and the needs that follow from them.
 
-use crate::access::Reach;
-use palisade_plan::record::{Kind, Right};
+use crate::access::PathAccess;
+use palisade_plan::record::{Right, TargetKind};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
 };
 
-/// One thing that a command used. What the session did not see is here only if the host has it.
+/// One access of a command. A path that the session did not see is included only if the host has
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// How.
+    /// The kind of access.
     pub right: Right,
     /// An absolute path, or an address with its port.
     pub path: String,
-    /// What was there.
-    pub kind: Kind,
+    /// The kind of file that was found.
+    pub kind: TargetKind,
 }
 
-/// A run of a command, and what it used.
+/// A run of a command, with its accesses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// The command, as it was typed.
+    /// The command as it was typed.
     pub command: String,
-    /// What it used, each once.
+    /// The accesses, without duplicates.
     pub accesses: Vec<Access>,
-    /// Accesses that were not kept.
+    /// The number of accesses that were not recorded.
     pub lost: u64,
-    /// The most memory that one process had resident.
+    /// The largest resident memory of one process.
     pub memory_bytes: u64,
-    /// The most processes that were seen at once.
+    /// The largest number of processes at the same time.
     pub processes: u64,
-    /// How long it took.
+    /// The duration of the run.
     pub elapsed_ms: u64,
 }
 
-/// Something that was refused.
+/// An access that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Wanted {
-    /// How.
+pub struct RefusedAccess {
+    /// The kind of access.
     pub right: Right,
-    /// What: as the profile language names it, or an address.
+    /// The target: a path in the profile language, or an address.
     pub target: String,
 }
 
-/// What is needed of one target, and why.
+/// The access that is needed to one target, and the reason.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Need {
-    pub(super) reach: Option<Reach>,
-    /// Names of what was used of it.
+    pub(super) reach: Option<PathAccess>,
+    /// The names of the files in it that were used.
     pub(super) used: Vec<String>,
-    /// It was asked about and nothing of it was opened.
+    /// Whether it was only looked up, and nothing in it was opened.
     pub(super) looked: bool,
-    /// It is a link.
+    /// Whether it is a symbolic link.
     pub(super) link: bool,
 }
 
-/// What everything comes to.
+/// All needs of a run.
 #[derive(Debug, Default)]
 pub(super) struct Needs {
     pub(super) paths: BTreeMap<PathBuf, Need>,
     pub(super) etc: BTreeMap<String, Need>,
-    /// Directories that were only looked at.
+    /// Directories that were only listed or looked up.
     pub(super) looked: Vec<PathBuf>,
     pub(super) workspace_read: bool,
     pub(super) workspace_written: bool,
     pub(super) programs: Vec<PathBuf>,
-    /// What was served or connected to on a loopback of the session's own.
+    /// Addresses on the private loopback that were served or connected to.
     pub(super) loopback: Vec<String>,
-    /// What was connected to in the host's network.
+    /// Ports that were connected to in the host's network.
     pub(super) ports: BTreeSet<u16>,
-    pub(super) refused: Vec<Wanted>,
+    pub(super) refused: Vec<RefusedAccess>,
 }

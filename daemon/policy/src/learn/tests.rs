@@ -12,8 +12,8 @@ fn scene() -> Scene {
     }
 }
 
-fn run(accesses: &[(Right, &str, Kind)]) -> Run {
-    let access = |(right, path, kind): &(Right, &str, Kind)| Access {
+fn run(accesses: &[(Right, &str, TargetKind)]) -> Run {
+    let access = |(right, path, kind): &(Right, &str, TargetKind)| Access {
         right: *right,
         path: (*path).to_owned(),
         kind: *kind,
@@ -28,7 +28,7 @@ fn run(accesses: &[(Right, &str, Kind)]) -> Run {
     }
 }
 
-fn learned(from: &str, accesses: &[(Right, &str, Kind)]) -> (Profile, Learned) {
+fn learned(from: &str, accesses: &[(Right, &str, TargetKind)]) -> (Profile, LearnedProfile) {
     let set = ProfileSet::new([]).unwrap();
     let found = learn(set.get(from).unwrap(), &scene(), &run(accesses)).unwrap();
     let profile = Profile::parse("learned", &found.text);
@@ -41,7 +41,7 @@ fn decides(profile: &Profile, act: Act, target: &str) -> Decision {
 
 #[test]
 fn a_program_its_loader_and_its_libraries_are_learned_and_nothing_beside() {
-    use Kind::{Directory, File, Link};
+    use TargetKind::{Directory, File, Link};
     let (profile, found) = learned(
         "workspace",
         &[
@@ -89,10 +89,10 @@ fn what_a_person_chose_is_kept_whole_and_written_only_if_it_was() {
     let (profile, found) = learned(
         "build",
         &[
-            (Right::Read, crates, Kind::File),
-            (Right::Write, wheel, Kind::File),
-            (Right::Write, "/home/u/project/target/debug/x", Kind::File),
-            (Right::Execute, "/home/u/.rustup/toolchains/1.80.0/bin/rustc", Kind::File),
+            (Right::Read, crates, TargetKind::File),
+            (Right::Write, wheel, TargetKind::File),
+            (Right::Write, "/home/u/project/target/debug/x", TargetKind::File),
+            (Right::Execute, "/home/u/.rustup/toolchains/1.80.0/bin/rustc", TargetKind::File),
         ],
     );
     let text = &found.text;
@@ -112,11 +112,11 @@ fn what_is_the_sessions_own_needs_no_line() {
     let (_, found) = learned(
         "workspace",
         &[
-            (Right::Write, "/tmp", Kind::Directory),
-            (Right::Write, "/home/u/.cache/x", Kind::File),
-            (Right::Read, "/", Kind::Directory),
-            (Right::Look, "/etc", Kind::Directory),
-            (Right::Bind, "127.0.0.1:0", Kind::Address),
+            (Right::Write, "/tmp", TargetKind::Directory),
+            (Right::Write, "/home/u/.cache/x", TargetKind::File),
+            (Right::Read, "/", TargetKind::Directory),
+            (Right::Look, "/etc", TargetKind::Directory),
+            (Right::Bind, "127.0.0.1:0", TargetKind::Address),
         ],
     );
     assert_eq!(found.entries, 0, "{}", found.text);
@@ -128,13 +128,13 @@ fn what_was_refused_is_told_and_not_allowed() {
     let (profile, found) = learned(
         "workspace",
         &[
-            (Right::Read, "/srv/data/x", Kind::Missing),
-            (Right::Write, "/usr/lib/x", Kind::Missing),
-            (Right::Look, "/home/u/.netrc", Kind::Missing),
-            (Right::Connect, "1.1.1.1:443", Kind::Address),
+            (Right::Read, "/srv/data/x", TargetKind::Missing),
+            (Right::Write, "/usr/lib/x", TargetKind::Missing),
+            (Right::Look, "/home/u/.netrc", TargetKind::Missing),
+            (Right::Connect, "1.1.1.1:443", TargetKind::Address),
         ],
     );
-    let wanted = |right, target: &str| Wanted { right, target: target.to_owned() };
+    let wanted = |right, target: &str| RefusedAccess { right, target: target.to_owned() };
     assert_eq!(
         found.refused,
         [
@@ -151,7 +151,7 @@ fn what_was_refused_is_told_and_not_allowed() {
 #[test]
 fn a_directory_that_was_only_looked_at_is_there_and_many_programs_are_their_directory() {
     let (profile, found) =
-        learned("workspace", &[(Right::Look, "/usr/share/zoneinfo", Kind::Directory)]);
+        learned("workspace", &[(Right::Look, "/usr/share/zoneinfo", TargetKind::Directory)]);
     assert_eq!(
         decides(&profile, Act::Read, "/usr/share/zoneinfo"),
         Decision::Allow,
@@ -160,7 +160,7 @@ fn a_directory_that_was_only_looked_at_is_there_and_many_programs_are_their_dire
     );
     let many: Vec<String> = (0..65).map(|number| format!("/usr/bin/p{number}")).collect();
     let many: Vec<_> =
-        many.iter().map(|path| (Right::Execute, path.as_str(), Kind::File)).collect();
+        many.iter().map(|path| (Right::Execute, path.as_str(), TargetKind::File)).collect();
     let (profile, found) = learned("workspace", &many);
     assert_eq!(found.entries, 1, "{}", found.text);
     assert_eq!(decides(&profile, Act::Execute, "/usr/bin/other"), Decision::Allow);
@@ -188,13 +188,13 @@ fn whatever_was_typed_the_file_is_a_profile() {
     run.lost = 3;
     let found = learn(set.get("workspace").unwrap(), &scene(), &run).unwrap();
     Profile::parse("learned", &found.text).unwrap();
-    assert!(found.text.contains("3 accesses were not kept"));
+    assert!(found.text.contains("3 accesses were not recorded"));
 }
 
 #[test]
 fn the_network_is_what_was_used_of_it() {
-    use Kind::Address;
-    let mode = |from: &str, accesses: &[(Right, &str, Kind)]| {
+    use TargetKind::Address;
+    let mode = |from: &str, accesses: &[(Right, &str, TargetKind)]| {
         let (profile, found) = learned(from, accesses);
         let refused: Vec<_> = found.refused.into_iter().map(|wanted| wanted.target).collect();
         (profile.settings.net.planned(), refused)
@@ -209,7 +209,7 @@ fn the_network_is_what_was_used_of_it() {
     assert_eq!(mode("strict", &[own]), (Network::None, vec![]));
     assert_eq!(mode("trusted-net", &[own]), (Network::None, vec![]));
     assert_eq!(mode("trusted-net", &[away, other]), (Network::Ports(vec![443]), refused(22)));
-    // What was not kept may have been a connection.
+    // An access that was not recorded may have been a connection.
     let set = ProfileSet::new([]).unwrap();
     let lost = Run { lost: 1, ..run(&[]) };
     let found = learn(set.get("trusted-net").unwrap(), &scene(), &lost).unwrap();

@@ -1,37 +1,40 @@
-//! The file of a learned profile: each line with the reason why it is there.
+//! Writes the file of a learned profile. Each line has its reason.
 
 use super::{
     general::{is_versioned, named},
     need::{Need, Needs, Run},
 };
-use crate::{Profile, Scene, access::Reach};
+use crate::{Profile, Scene, access::PathAccess};
 use std::{fmt::Write as _, path::Path};
 
-/// Memory and processes: what was used, so many times.
+/// The factor between the measured memory or processes and the limit.
 const HEADROOM: u64 = 4;
 
-/// Less than this is no sensible limit: another machine needs more.
+/// The smallest memory limit. A lower one is not sensible: another machine needs more.
 const LEAST_MEMORY: u64 = 256 << 20;
 const LEAST_PROCESSES: u64 = 256;
 const LEAST_TIME_MS: u64 = 30_000;
 
-/// The program that does least.
+/// The program that does the least.
 const LEAST_PROGRAM: &str = "/usr/bin/true";
 
-/// How many programs have a test of their own.
+/// The number of programs that get a test.
 const MOST_TESTS: usize = 8;
 
-/// How many names a reason gives.
+/// The number of names that a reason lists.
 const MOST_NAMES: usize = 3;
 
-/// The file.
+/// Returns the text of the file.
 pub(super) fn write(wide: &Profile, scene: &Scene, run: &Run, needs: &Needs) -> String {
     let command = line(&run.command);
     let mut text = format!("# Learned by `palisade profile learn` from a run of: {command}\n");
     text += "# It narrows the profile that it extends to what that run used.";
     if run.lost > 0 {
         let lost = run.lost;
-        write_all(&mut text, format_args!("\n# {lost} accesses were not kept: it may lack some."));
+        write_all(
+            &mut text,
+            format_args!("\n# {lost} accesses were not recorded: some may be missing."),
+        );
     }
     text += "\n\nversion = 1\n";
     let description = quoted(&format!("What {command} needs, learned from a run of it."));
@@ -41,19 +44,19 @@ pub(super) fn write(wide: &Profile, scene: &Scene, run: &Run, needs: &Needs) -> 
     files(&mut text, scene, needs);
     network(&mut text, run, needs);
     limits(&mut text, wide, run);
-    text += "\n[tools]\n# It was a command.\nallow = [\"bash\"]\n";
+    text += "\n[tools]\n# The run was a command.\nallow = [\"bash\"]\n";
     refused(&mut text, needs);
     text
 }
 
-/// Text that can not be written to is no text.
+/// Appends formatted text. Writing to a string can not fail.
 fn write_all(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     match text.write_fmt(arguments) {
         Ok(()) | Err(_) => {}
     }
 }
 
-/// A text on one line, without what a terminal would take for its own.
+/// Returns a text as one line, without control characters.
 fn line(text: &str) -> String {
     let clean: String =
         text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
@@ -83,21 +86,21 @@ fn tests(text: &mut String, wide: &Profile, scene: &Scene, needs: &Needs) {
 fn files(text: &mut String, scene: &Scene, needs: &Needs) {
     text.push_str("[fs]\n");
     let (access, why) = match (needs.workspace_written, needs.workspace_read) {
-        (true, _) => ("write", "Something of it was written."),
-        (false, true) => ("read", "It was read, and nothing of it written."),
-        (false, false) => ("read", "Nothing of it was used; less than this there is not."),
+        (true, _) => ("write", "The run wrote to it."),
+        (false, true) => ("read", "The run only read it."),
+        (false, false) => ("read", "The run did not use it; a profile can not grant less."),
     };
     write_all(text, format_args!("# {why}\nworkspace = \"{access}\"\nallow_delete = false\n"));
     for (key, reach, what) in [
-        ("execute", Reach::Execute, "# Programs, and what is run or loaded with them.\n"),
-        ("read", Reach::Read, "# What was only read.\n"),
-        ("unguarded", Reach::Write, "# What was written: no transaction holds that back.\n"),
+        ("execute", PathAccess::Execute, "# Programs, and what is run or loaded with them.\n"),
+        ("read", PathAccess::Read, "# Only read.\n"),
+        ("unguarded", PathAccess::Write, "# Written, outside transactions.\n"),
     ] {
         let of = needs.paths.iter().filter(|(_, need)| need.reach == Some(reach));
         let mut lines: Vec<_> =
             of.map(|(path, need)| (named(scene, path), why_path(path, need))).collect();
-        if lines.is_empty() && reach == Reach::Execute {
-            let why = "nothing of the system's was run; a profile names a program";
+        if lines.is_empty() && reach == PathAccess::Execute {
+            let why = "no program of the system was run, but a profile must name one";
             lines.push((LEAST_PROGRAM.to_owned(), why.to_owned()));
         }
         list(text, key, what, &lines);
@@ -107,17 +110,18 @@ fn files(text: &mut String, scene: &Scene, needs: &Needs) {
         .iter()
         .map(|(name, need)| (name.clone(), why_path(Path::new(name), need)))
         .collect();
-    list(text, "etc", "# What was read of /etc.\n", &lines);
+    list(text, "etc", "# Read in /etc.\n", &lines);
 }
 
 fn network(text: &mut String, run: &Run, needs: &Needs) {
     let ports: Vec<_> = needs.ports.iter().map(u16::to_string).collect();
     let (why, mode) = match (ports.as_slice(), needs.loopback.as_slice()) {
-        // What was not kept may have been the network's: then it stays as it was.
+        // If accesses were not recorded, some may have used the network; so the setting stays as it
+        // was.
         ([], []) if run.lost > 0 => return,
-        ([], []) => ("Nothing was connected to or served.".to_owned(), "none"),
+        ([], []) => ("The run made no connection and served none.".to_owned(), "none"),
         ([], [first, ..]) => (format!("For {}.", line(first)), "loopback"),
-        (_, _) => ("What it connected to.".to_owned(), "ports"),
+        (_, _) => ("Ports that the run connected to.".to_owned(), "ports"),
     };
     write_all(text, format_args!("\n[net]\n# {why}\nmode = \"{mode}\"\n"));
     if !ports.is_empty() {
@@ -137,25 +141,25 @@ fn list(text: &mut String, key: &str, what: &str, lines: &[(String, String)]) {
     text.push_str("]\n");
 }
 
-/// Why an entry is there.
+/// Returns the reason for an entry.
 fn why_path(path: &Path, need: &Need) -> String {
     let own = path.file_name().unwrap_or_default().to_string_lossy();
     let inside: Vec<&str> =
         need.used.iter().map(String::as_str).filter(|name| *name != own).collect();
     let mut why = match (inside.as_slice(), need.looked, need.reach) {
         ([], true, _) => "it was looked for".to_owned(),
-        ([], false, _) if need.link => "a link on the way to others".to_owned(),
-        ([], false, Some(Reach::Execute)) => "it was run".to_owned(),
-        ([], false, Some(Reach::Write)) => "it was written".to_owned(),
-        ([], false, Some(Reach::Read) | None) => "it was read".to_owned(),
+        ([], false, _) if need.link => "a link on the path to other entries".to_owned(),
+        ([], false, Some(PathAccess::Execute)) => "it was run".to_owned(),
+        ([], false, Some(PathAccess::Write)) => "it was written".to_owned(),
+        ([], false, Some(PathAccess::Read) | None) => "it was read".to_owned(),
         ([one], ..) => format!("for {one}"),
         (names, ..) => {
             let shown = names.iter().take(MOST_NAMES).copied().collect::<Vec<_>>().join(", ");
-            format!("{} names of it were used, such as {shown}", names.len())
+            format!("{} names in it were used, such as {shown}", names.len())
         }
     };
     if is_versioned(path) {
-        why += "; of this version, the next has another name";
+        why += "; the next version has another name";
     }
     why
 }
@@ -175,11 +179,11 @@ fn limits(text: &mut String, wide: &Profile, run: &Run) {
         text,
         format_args!(
             "\n[limits]\n\
-             # The largest process had {used} MiB; {HEADROOM} times that, and not less than 256 MiB.\n\
+             # The largest process used {used} MiB; {HEADROOM} times that, and at least 256 MiB.\n\
              memory = {memory}\n\
-             # {} at once were seen; {HEADROOM} times that, and room for threads.\n\
+             # {} ran at once; {HEADROOM} times that, with room for threads.\n\
              processes = {processes}\n\
-             # It took {} ms.\n\
+             # The run took {} ms.\n\
              timeout_ms = {time}\n",
             run.processes, run.elapsed_ms
         ),
@@ -191,8 +195,8 @@ fn refused(text: &mut String, needs: &Needs) {
         return;
     }
     text.push_str(
-        "\n# What it was after and was not given, by the wider profile either. The run went as it did\n\
-         # without; to allow any of it takes a file of root's with `widen = true`:\n",
+        "\n# Denied to the run, by the wider profile too; the run went on without. To allow any\n\
+         # of it, set `widen = true` in a file owned by root:\n",
     );
     for wanted in &needs.refused {
         write_all(text, format_args!("#   {} {}\n", wanted.right.name(), line(&wanted.target)));

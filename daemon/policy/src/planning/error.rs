@@ -1,11 +1,11 @@
-//! Why there is no plan.
+//! The errors of making a launch plan. Pure: no I/O.
 
 use std::path::PathBuf;
 
-/// Why there is no plan.
+/// The reason why no plan could be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// Relative, or with `.`, `..` or NUL in it.
+    /// The path is relative, or contains `.`, `..` or a NUL.
     #[error("{what} {path:?} is not a plain absolute path")]
     NotPlain {
         /// `the workspace` or `the home`.
@@ -13,26 +13,26 @@ pub enum PlanError {
         /// The path.
         path: PathBuf,
     },
-    /// The root, or a directory of the system's own.
+    /// The workspace is the root, or a system directory.
     #[error("{0:?} belongs to the system and can not be a workspace; open a project's directory")]
     System(PathBuf),
-    /// A directory that every session has of its own.
+    /// The workspace is a directory that is private to every session.
     #[error(
         "{0:?} is private to each session and can not be a workspace; open a directory below it"
     )]
     Private(PathBuf),
-    /// The home, or a directory with the home in it.
+    /// The workspace is the home, or a directory that contains the home.
     #[error(
-        "{workspace:?} holds the home {home:?} with its keys and tokens and can not be a \
-         workspace; open a directory below it"
+        "{workspace:?} contains the home directory {home:?} with its keys and tokens and can not \
+         be a workspace; open a directory below it"
     )]
     HoldsHome {
-        /// What was to be the workspace.
+        /// The requested workspace.
         workspace: PathBuf,
-        /// The home in it.
+        /// The home inside it.
         home: PathBuf,
     },
-    /// The profile insists on a path below the home, and there is no home.
-    #[error("the profile requires {0:?} below the home, and the user has none")]
+    /// The profile requires a path below the home, and the user has no home.
+    #[error("the profile requires {0:?} below the home directory, and the user has none")]
     NoHome(String),
 }

@@ -1,4 +1,4 @@
-//! Plans of the built-in profiles: what is there, what is not, and what is refused.
+//! Tests of the plans of the built-in profiles: what they include, what they omit, what is refused.
 
 use super::*;
 use crate::ProfileSet;
@@ -7,7 +7,7 @@ use palisade_plan::{
     Step, StepError, Tcp, assemble,
     ceiling::Ceiling,
     codec::{self, MAX_PLAN},
-    steps,
+    fixed_rules, steps,
 };
 
 fn profile(name: &str) -> Profile {
@@ -42,7 +42,7 @@ fn built_in_plans_are_under_the_ceiling_and_fit_in_a_message() {
         let identity = Identity { uid: 1000, gid: 1000 };
         assert_eq!(ceiling.check(&plan, identity), Ok(()), "{name}");
         assert!(codec::encode(&plan).unwrap().len() < MAX_PLAN, "{name}");
-        assert!(assemble(&plan.syscalls).is_ok());
+        assert!(assemble(&plan.syscalls, &fixed_rules(&plan.network)).is_ok());
         let network = match name {
             "strict" => Network::None,
             "trusted-net" => Network::Ports(vec![53, 80, 443]),
@@ -81,7 +81,7 @@ fn the_small_root_has_programs_and_no_secrets() {
         assert_eq!(bind(path).unwrap().access, Access::Read, "{path}");
         assert_eq!(grants(&plan, path), [Access::Read], "{path}");
     }
-    // Neither these nor anything above them.
+    // Neither these paths nor anything above them.
     for path in [
         "/etc/shadow",
         "/etc/ssl/private",
@@ -249,8 +249,8 @@ fn facts(landlock_abi: u32, network: Found) -> Facts {
     }
 }
 
-/// Linux before 6.6 keeps no marks of what was removed in memory, so that nothing can be written to an
-/// overlay there; to hide names of what is only read takes none.
+/// Before Linux 6.6 a tmpfs can not store the marks of an overlay for deleted names, so writing
+/// there is unavailable. Hiding names in a workspace that is only read does not need the marks.
 #[test]
 fn names_are_hidden_of_what_is_only_read_where_writing_can_not_be_held_back() {
     let identity = Identity { uid: 1000, gid: 1000 };
@@ -305,7 +305,7 @@ fn each_network_has_its_own_steps() {
     for facts in [&here, &gone] {
         assert_eq!(taken(&plan("trusted-net"), facts), (false, false, ports.clone(), vec![]));
     }
-    // Without the scope of abstract sockets those of the host could be reached.
+    // Without scoped abstract sockets, those of the host could be reached.
     let old =
         steps(&plan("trusted-net"), &facts(5, gone.layer(Layer::Network)), identity, Role::Files);
     assert!(

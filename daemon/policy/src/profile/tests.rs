@@ -1,4 +1,4 @@
-//! Profiles: what is read, what is refused and how the refusal reads.
+//! Tests of profiles: what is accepted, what is refused, and how the errors read.
 
 use super::*;
 use crate::{Origin, ProfileSet};
@@ -36,7 +36,7 @@ fn the_good_one_is_read_with_its_defaults() {
     assert!(!profile.allow_delete());
     assert_eq!(profile.settings.limits.memory.bytes(), 1 << 30);
     assert_eq!((profile.timeout_ms(), profile.max_timeout_ms()), (1000, 600_000));
-    assert_eq!((profile.output_bytes(), profile.file_bytes()), (102_400, 10_485_760));
+    assert_eq!((profile.output_bytes(), profile.file_bytes()), (102_400, 67_108_864));
     assert_eq!((profile.spool_bytes(), profile.kill_grace_ms()), (67_108_864, 2_000));
     assert_eq!(profile.max_sessions(), 32);
     assert_eq!(profile.passed_variables().count(), 0);
@@ -54,7 +54,7 @@ fn the_built_in_ones_are_read() {
     ] {
         let profile = set.get(name).unwrap();
         assert_eq!((profile.timeout_ms(), profile.max_timeout_ms()), timeout, "{name}");
-        assert_eq!((profile.output_bytes(), profile.file_bytes()), (102_400, 10_485_760), "{name}");
+        assert_eq!((profile.output_bytes(), profile.file_bytes()), (102_400, 67_108_864), "{name}");
         assert_eq!((profile.ask(), profile.allow_delete()), (ask, delete), "{name}");
         let toolchains = profile.passed_variables().any(|variable| variable == "RUSTUP_HOME");
         assert_eq!(toolchains, name != "strict", "{name}");
@@ -63,14 +63,14 @@ fn the_built_in_ones_are_read() {
     }
 }
 
-/// The rest of what is refused is in `tests/broken`.
+/// The other errors are covered by the corpus in `tests/broken`.
 #[test]
 fn an_error_names_file_line_column_and_key() {
     let text = GOOD.replace("[limits]", "[limits]\nmemry = 1");
     let error = parse(&text).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "test.toml:12:1: limits.memry: is no key; did you mean `memory`?"
+        "test.toml:12:1: limits.memry: unknown key; did you mean `memory`?"
     );
     let at = Origin { profile: "test".into(), file: "test.toml".into(), line: 12, column: 1 };
     let found = matches!(&error, ProfileError::Invalid { at: found, .. } if **found == at);
@@ -99,7 +99,7 @@ fn who_says_whom_it_is_for() {
     {
         assert_eq!(of_unit.admits(User { uid: 1000, gid: 50, unit }), expected, "{unit:?}");
     }
-    // A profile that extends it lets in nobody whom it does not.
+    // A profile that extends this one admits nobody whom this one does not.
     let child = "version = 1\ndescription = \"x\"\nextends = \"a\"\n[who]\nuid = [1000, 7]\n";
     let source = |name, text, owner| Source { name, file: "f", text, owner };
     let set = ProfileSet::new([
@@ -126,7 +126,8 @@ fn the_digest_is_of_what_is_said() {
     assert_eq!(good.len(), 64);
     assert!(good.chars().all(|c| c.is_ascii_hexdigit()));
     assert_eq!(digest(GOOD), good);
-    // Comments, order and other words for the same do not matter; defaults are part of it.
+    // Comments, order and equivalent spellings do not change the digest; defaults are included in
+    // it.
     assert_eq!(digest(&GOOD.replace("[fs]", "# a comment\n[fs]")), good);
     assert_eq!(digest(&GOOD.replace("\"1 GiB\"", "\"1024 MiB\"")), good);
     assert_eq!(digest(&GOOD.replace("[limits]", "[limits]\nprocesses = 1024")), good);

@@ -1,4 +1,4 @@
-//! `[fs]` over what a profile extends.
+//! Resolves `[fs]` of a profile file over the profile that it extends. Pure: no I/O.
 
 use super::{
     laxer::{WIDEN, laxer},
@@ -6,43 +6,41 @@ use super::{
 };
 use crate::{
     ProfileError,
-    access::{Guarding, Reach, Widening, WorkspaceAccess},
+    access::{Guarding, PathAccess, Widening, WorkspaceAccess},
     document::Document,
     entries::PathEntry,
     judge::guard_name,
-    names::Which,
-    settings::{FileEntry, Files},
-    source::Said,
+    names::NameListKey,
+    settings::{FileEntry, FileSettings},
+    source::WithOrigin,
     stack, written,
 };
 use palisade_protocol::Guard;
 
-/// What to do about a directory that no transaction holds.
+/// The suggestion for a writable directory that no transaction covers.
 const UNGUARDED: &str = "move it to fs.unguarded, or set guard = \"off\"";
 
-/// What a file says of the file system, over what it extends.
+/// Returns the file system settings of a file, combined with those that it extends.
 pub(super) fn files(
     document: &Document<'_>,
     written: &written::Files,
-    base: &Files,
+    base: &FileSettings,
     widening: Widening,
-) -> Result<Files, ProfileError> {
+) -> Result<FileSettings, ProfileError> {
     let workspace = match &written.workspace {
         Some(said) if *said.get_ref() > base.workspace.value && widening == Widening::No => {
-            return Err(laxer(
-                document,
-                "fs.workspace",
-                "is only read in what the profile extends",
-            ));
+            return Err(laxer(document, "fs.workspace", "is read-only in the extended profile"));
         }
-        Some(said) => Said { value: *said.get_ref(), at: Some(document.origin(said.span().start)) },
+        Some(said) => {
+            WithOrigin { value: *said.get_ref(), at: Some(document.origin(said.span().start)) }
+        }
         None => base.workspace.clone(),
     };
     let own = own(document, written);
     for entry in &own {
         if widening == Widening::No && stack::reach(base, &entry.path) < Some(entry.reach) {
             let why = format!(
-                "{:?} is not {} in what the profile extends",
+                "{:?} is not {} in the extended profile",
                 entry.path.shown(),
                 allowed(entry.reach)
             );
@@ -54,34 +52,39 @@ pub(super) fn files(
         .iter()
         .filter(|entry| widening == Widening::Yes || !own_lists(written).contains(&entry.key()));
     let allow_delete = allow_delete(document, written, base, &workspace, widening)?;
-    let hide = names::over(document, Which::Hide, written.hide.as_ref(), &base.hide)?;
-    let protect = names::over(document, Which::Protect, written.protect.as_ref(), &base.protect)?;
-    let mut files = Files { workspace, allow_delete, entries: Vec::new(), hide, protect };
+    let hide = names::over(document, NameListKey::Hide, written.hide.as_ref(), &base.hide)?;
+    let protect =
+        names::over(document, NameListKey::Protect, written.protect.as_ref(), &base.protect)?;
+    let mut files = FileSettings { workspace, allow_delete, entries: Vec::new(), hide, protect };
     let inherited: Vec<FileEntry> = inherited.cloned().collect();
     reachable(&files, &own, &inherited)?;
     let all = inherited.into_iter().chain(own).collect();
     files.entries = stack::needed(&files, all);
     if widening == Widening::No {
-        // A list that takes the place of another does not take back what that kept from writing.
+        // Replacing an inherited list must not make a path writable that the inherited list kept
+        // read-only.
         files = stack::files(&files, base);
     }
     names::together(document, written, &files)?;
-    if !files.entries.iter().any(|entry| entry.reach >= Reach::Execute) {
+    if !files.entries.iter().any(|entry| entry.reach >= PathAccess::Execute) {
         let why = "is empty, so no program could run";
-        return Err(document.wrong("fs.execute", why, "name `!/usr`, or where your programs are"));
+        return Err(document.wrong(
+            "fs.execute",
+            why,
+            "name `!/usr`, or the directories of your programs",
+        ));
     }
     Ok(files)
 }
 
-/// Refuses a directory that can be changed and that neither a transaction holds nor the profile
-/// calls unguarded.
-pub(crate) fn held(guard: Guard, files: &Files) -> Result<(), ProfileError> {
+/// Refuses a writable directory that no transaction covers, unless it is listed in `fs.unguarded`.
+pub(crate) fn held(guard: Guard, files: &FileSettings) -> Result<(), ProfileError> {
     match files.entries.iter().find(|entry| is_guarded(entry)) {
         Some(entry) if guard != Guard::Off => Err(crate::document::invalid(
             entry.at.clone(),
             entry.key(),
             format!(
-                "{:?} is writable, no transaction holds back what is changed there, and guard is {:?}",
+                "{:?} is writable outside of transactions, and guard is {:?}",
                 entry.path.shown(),
                 guard_name(guard)
             ),
@@ -91,34 +94,35 @@ pub(crate) fn held(guard: Guard, files: &Files) -> Result<(), ProfileError> {
     }
 }
 
-/// Whether a directory can be changed, and is not said to be unguarded.
+/// Whether a directory is writable and not listed in `fs.unguarded`.
 pub(crate) fn is_guarded(entry: &FileEntry) -> bool {
-    (entry.reach, entry.guarding) == (Reach::Write, Guarding::Guarded)
+    (entry.reach, entry.guarding) == (PathAccess::Write, Guarding::Guarded)
 }
 
 fn allow_delete(
     document: &Document<'_>,
     written: &written::Files,
-    base: &Files,
-    workspace: &Said<WorkspaceAccess>,
+    base: &FileSettings,
+    workspace: &WithOrigin<WorkspaceAccess>,
     widening: Widening,
 ) -> Result<bool, ProfileError> {
     let writable = workspace.value == WorkspaceAccess::Write;
     match written.allow_delete {
         Some(true) if !writable => Err(document.wrong(
             "fs.allow_delete",
-            "is true in a workspace that is only read",
-            "leave it out, or say `workspace = \"write\"`",
+            "is true, but the workspace is read-only",
+            "leave it out, or set `workspace = \"write\"`",
         )),
         Some(true) if !base.allow_delete && widening == Widening::No => {
-            Err(laxer(document, "fs.allow_delete", "is false in what the profile extends"))
+            Err(laxer(document, "fs.allow_delete", "is false in the extended profile"))
         }
         Some(said) => Ok(said),
         None => Ok(base.allow_delete && writable),
     }
 }
 
-/// The lists of a file, which take the place of those that it extends.
+/// Returns the lists that a file sets itself. They replace the inherited ones unless the file
+/// widens.
 fn own_lists(written: &written::Files) -> Vec<&'static str> {
     let lists = [
         ("fs.execute", written.execute.is_some()),
@@ -130,7 +134,7 @@ fn own_lists(written: &written::Files) -> Vec<&'static str> {
     lists.into_iter().filter(|(_, said)| *said).map(|(list, _)| list).collect()
 }
 
-/// The entries of a file itself.
+/// Returns the entries that the file itself contains.
 fn own(document: &Document<'_>, written: &written::Files) -> Vec<FileEntry> {
     let entry = |path: &PathEntry, reach, guarding, start: usize| FileEntry {
         path: path.clone(),
@@ -140,29 +144,31 @@ fn own(document: &Document<'_>, written: &written::Files) -> Vec<FileEntry> {
     };
     let guarded = |path: &PathEntry, reach, start| entry(path, reach, Guarding::Guarded, start);
     let execute = written.execute.iter().flatten();
-    let execute = execute.map(|said| guarded(said.get_ref(), Reach::Execute, said.span().start));
+    let execute =
+        execute.map(|said| guarded(said.get_ref(), PathAccess::Execute, said.span().start));
     let read = written.read.iter().flatten();
-    let read = read.map(|said| guarded(said.get_ref(), Reach::Read, said.span().start));
+    let read = read.map(|said| guarded(said.get_ref(), PathAccess::Read, said.span().start));
     let write = written.write.iter().flatten();
-    let write = write.map(|said| guarded(&said.get_ref().0, Reach::Write, said.span().start));
+    let write = write.map(|said| guarded(&said.get_ref().0, PathAccess::Write, said.span().start));
     let unguarded = written.unguarded.iter().flatten();
-    let unguarded = unguarded
-        .map(|said| entry(&said.get_ref().0, Reach::Write, Guarding::Unguarded, said.span().start));
+    let unguarded = unguarded.map(|said| {
+        entry(&said.get_ref().0, PathAccess::Write, Guarding::Unguarded, said.span().start)
+    });
     let etc = written.etc.iter().flatten();
-    let etc = etc.map(|said| guarded(&said.get_ref().0, Reach::Read, said.span().start));
+    let etc = etc.map(|said| guarded(&said.get_ref().0, PathAccess::Read, said.span().start));
     execute.chain(read).chain(write).chain(unguarded).chain(etc).collect()
 }
 
-/// Refuses an entry of the file's own without which the same would be allowed.
+/// Refuses an entry of the file that does not change what is allowed.
 fn reachable(
-    files: &Files,
+    files: &FileSettings,
     own: &[FileEntry],
     inherited: &[FileEntry],
 ) -> Result<(), ProfileError> {
     for (number, entry) in own.iter().enumerate() {
         let others = own.iter().enumerate().filter(|(other, _)| *other != number);
         let others = others.map(|(_, other)| other).chain(inherited).cloned().collect();
-        let mut without = Files { entries: others, ..files.clone() };
+        let mut without = FileSettings { entries: others, ..files.clone() };
         let before = stack::reach(&without, &entry.path);
         without.entries.push(entry.clone());
         if before != stack::reach(&without, &entry.path) {
@@ -179,7 +185,7 @@ fn reachable(
         };
         let shown = entry.path.shown();
         let why = format!(
-            "{shown:?} changes nothing: {by} is {} with all below it",
+            "{shown:?} has no effect: {by} is {} with everything below it",
             before.map_or("there", allowed)
         );
         return Err(crate::document::invalid(
@@ -192,10 +198,10 @@ fn reachable(
     Ok(())
 }
 
-const fn allowed(reach: Reach) -> &'static str {
+const fn allowed(reach: PathAccess) -> &'static str {
     match reach {
-        Reach::Read => "readable",
-        Reach::Execute => "readable and executable",
-        Reach::Write => "writable",
+        PathAccess::Read => "readable",
+        PathAccess::Execute => "readable and executable",
+        PathAccess::Write => "writable",
     }
 }

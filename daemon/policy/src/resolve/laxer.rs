@@ -1,12 +1,12 @@
-//! The error for what would be laxer than what a profile extends.
+//! The error for a setting that is laxer than the extended profile's. Pure: no I/O.
 
 use crate::{ProfileError, document::Document};
 
-/// What to do about something that would widen.
-pub(super) const WIDEN: &str =
-    "a profile narrows what it extends; to widen, say `widen = true` in a file of root's";
+/// The suggestion for a setting that would widen.
+pub(super) const WIDEN: &str = "a profile can only narrow what it extends; to widen it, set \
+                                `widen = true` in a file owned by root";
 
-/// An error about a key that would widen.
+/// Makes an error about a key that would widen.
 pub(super) fn laxer(document: &Document<'_>, key: &str, why: &str) -> ProfileError {
     document.wrong(key, why, WIDEN)
 }

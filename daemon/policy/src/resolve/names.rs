@@ -1,44 +1,68 @@
-//! A file's names over those that it extends, which it can only add to.
+//! Resolves `fs.hide` and `fs.protect` of a profile file. A file can only add to inherited names.
+//! Pure: no I/O.
 
 use crate::{
     ProfileError,
     access::WorkspaceAccess,
     document::{Document, invalid},
     entries::Base,
-    names::{Listed, NameEntry, Which, place, told, union},
+    names::{ALL_PLANTS, NameEntry, NameListKey, PatternList, place, told, union},
     settings,
-    source::{Origin, Said},
+    source::{Origin, WithOrigin},
     written::{self, List},
 };
-use palisade_plan::names::{Kind, Matcher};
+use palisade_plan::{
+    names::{Kind, Matcher},
+    plants::plant_patterns,
+};
 
-/// The list of a file over those that it extends, which it can only add to.
+/// Returns the inherited lists with the list of a file added.
 pub(super) fn over(
     document: &Document<'_>,
-    which: Which,
+    which: NameListKey,
     written: Option<&List<NameEntry>>,
-    base: &[Listed],
-) -> Result<Vec<Listed>, ProfileError> {
+    base: &[PatternList],
+) -> Result<Vec<PatternList>, ProfileError> {
     let Some(written) = written else { return Ok(base.to_vec()) };
     if written.is_empty() {
-        let why = "is empty, and takes nothing back of what is extended";
+        let why = "is empty, which removes no inherited name";
         return Err(document.wrong(which.key(), why, "name something, or leave it out"));
     }
-    let said = |entry: &toml::Spanned<NameEntry>| Said {
-        value: entry.get_ref().clone(),
-        at: Some(document.origin(entry.span().start)),
+    if which == NameListKey::Hide
+        && let Some(entry) = written.iter().find(|entry| entry.get_ref().0 == ALL_PLANTS)
+    {
+        let why = format!(
+            "{ALL_PLANTS} names files that programs outside the sandbox run, which must stay \
+             visible"
+        );
+        return Err(document.wrong_at(
+            entry.span().start,
+            which.key(),
+            why,
+            "use it in fs.protect",
+        ));
+    }
+    let said = |entry: &toml::Spanned<NameEntry>| {
+        let at = document.origin(entry.span().start);
+        let texts = match entry.get_ref().0.as_str() {
+            ALL_PLANTS => plant_patterns(),
+            text => vec![text.to_owned()],
+        };
+        texts
+            .into_iter()
+            .map(move |text| WithOrigin { value: NameEntry(text), at: Some(at.clone()) })
     };
-    let own = Listed(written.iter().map(said).collect());
+    let own = PatternList(written.iter().flat_map(said).collect());
     check(which, &own, base)?;
     Ok(union(base, &[own]))
 }
 
-/// Refuses an entry that changes nothing, or takes back what another says.
-fn check(which: Which, own: &Listed, base: &[Listed]) -> Result<(), ProfileError> {
+/// Refuses an entry that has no effect, or that takes back another entry.
+fn check(which: NameListKey, own: &PatternList, base: &[PatternList]) -> Result<(), ProfileError> {
     let inherited = Matcher::new(&told(base)).unwrap_or_default();
     for (number, entry) in own.0.iter().enumerate() {
         let (before, text) = (own.0.get(..number).unwrap_or_default(), entry.value.0.as_str());
-        let earlier = Matcher::new(&told(&[Listed(before.to_vec())])).unwrap_or_default();
+        let earlier = Matcher::new(&told(&[PatternList(before.to_vec())])).unwrap_or_default();
         let bare = text.strip_prefix('!');
         let same = before.iter().find(|other| other.value.0 == bare.unwrap_or(text));
         let exact = plain(bare.unwrap_or(text));
@@ -47,22 +71,22 @@ fn check(which: Which, own: &Listed, base: &[Listed]) -> Result<(), ProfileError
         };
         let (why, suggestion) = match (bare, same) {
             (None, Some(other)) => {
-                (format!("{text:?} is there already{}", place(other)), "leave one of the two out")
+                (format!("{text:?} is already listed{}", place(other)), "leave one of the two out")
             }
             (Some(_), Some(other)) => (
-                format!("{text:?} takes back all of {:?}{}", other.value.0, place(other)),
+                format!("{text:?} cancels all of {:?}{}", other.value.0, place(other)),
                 "leave both out",
             ),
             (Some(_), None) if before.is_empty() || (exact.is_some() && !covered(&earlier)) => (
-                format!("{text:?} takes back what nothing before it names"),
-                "an exception stands after what it is an exception of",
+                format!("{text:?} is an exception, but no entry before it matches"),
+                "put an exception after the entry that it is an exception to",
             ),
             (None, None) if covered(&earlier) => (
-                format!("{text:?} changes nothing: what is before it names it already"),
+                format!("{text:?} has no effect: an entry before it already matches"),
                 "leave it out",
             ),
             (None, None) if own.0.len() == 1 && covered(&inherited) => (
-                format!("{text:?} changes nothing: it is {} in what is extended", which.done()),
+                format!("{text:?} has no effect: it is {} in the extended profile", which.done()),
                 "leave it out",
             ),
             (Some(_) | None, None) => continue,
@@ -77,19 +101,19 @@ fn unplaced() -> Origin {
     Origin { profile: String::new(), file: String::new(), line: 1, column: 1 }
 }
 
-/// A pattern that means one name, at any depth.
+/// Returns the name if a pattern matches one name only, at any depth.
 fn plain(text: &str) -> Option<&str> {
     let name = text.strip_suffix('/').unwrap_or(text);
     (!name.contains(['/', '*', '?', '[', '\\'])).then_some(name)
 }
 
-/// Refuses what can not be held together.
+/// Refuses settings that contradict each other.
 pub(super) fn together(
     document: &Document<'_>,
     written: &written::Files,
-    files: &settings::Files,
+    files: &settings::FileSettings,
 ) -> Result<(), ProfileError> {
-    let named = if written.hide.is_some() { Which::Hide } else { Which::Protect };
+    let named = if written.hide.is_some() { NameListKey::Hide } else { NameListKey::Protect };
     let own = written.hide.is_some() || written.protect.is_some();
     if files.hide.is_empty() && files.protect.is_empty() {
         return Ok(());
@@ -97,18 +121,18 @@ pub(super) fn together(
     if let Some(entry) = files.entries.iter().find(|entry| entry.path.base == Base::Workspace) {
         let shown = entry.path.shown();
         let why = format!(
-            "{shown:?} ({}) is mounted in the workspace, and over a mount nothing can be hidden or \
-             protected",
+            "{shown:?} ({}) is mounted in the workspace, and nothing can be hidden or protected \
+             in a mount",
             entry.at
         );
         let key = if own { named.key() } else { entry.key() };
-        return Err(document.wrong(key, why, "leave the one or the other out"));
+        return Err(document.wrong(key, why, "leave one of the two out"));
     }
     if written.protect.is_some() && files.workspace.value == WorkspaceAccess::Read {
-        let why = "the workspace is only read, so there is nothing to protect";
+        let why = "the workspace is read-only, so there is nothing to protect";
         return Err(document.wrong("fs.protect", why, "leave it out"));
     }
-    // The same exception in both says nothing of either.
+    // An exception that is in both lists is allowed: it takes nothing back.
     let said = written.protect.iter().flatten().filter(|one| !one.get_ref().0.starts_with('!'));
     for protected in said {
         let text = &protected.get_ref().0;

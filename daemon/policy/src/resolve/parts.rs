@@ -1,4 +1,5 @@
-//! Environment, layers, tools, handlers and rules over what a profile extends.
+//! Resolves environment, layers, tools, checkers, approvers and rules of a profile file over those
+//! that it extends. Pure: no I/O.
 
 use super::laxer::{WIDEN, laxer};
 use crate::{
@@ -9,10 +10,10 @@ use crate::{
     entries::ToolEntry,
     handlers::Handlers,
     rules::{Rule, Verdict},
-    settings::{Environment, Layers, Settings, Tools},
-    source::Said,
+    settings::{EnvironmentSettings, LayerSettings, Settings, ToolSettings},
+    source::WithOrigin,
     stack::union,
-    written::{self, List, Written},
+    written::{self, List, ProfileText},
 };
 use palisade_plan::{Layer, ceiling::Ceiling};
 use toml::Spanned;
@@ -24,9 +25,9 @@ fn values<T: Clone>(list: &List<T>) -> Vec<T> {
 pub(super) fn environment(
     document: &Document<'_>,
     written: &written::Environment,
-    base: &Environment,
+    base: &EnvironmentSettings,
     widening: Widening,
-) -> Result<Environment, ProfileError> {
+) -> Result<EnvironmentSettings, ProfileError> {
     let deny = union(&base.deny, &values(&written.deny));
     let pass = match &written.pass {
         Some(list) => {
@@ -42,7 +43,7 @@ pub(super) fn environment(
                     ));
                 }
                 if widening == Widening::No && !base.pass.contains(name) {
-                    let why = format!("{} is not passed in what the profile extends", name.0);
+                    let why = format!("{} is not passed in the extended profile", name.0);
                     return Err(document.wrong_at(start, "env.pass", why, WIDEN));
                 }
             }
@@ -69,15 +70,15 @@ pub(super) fn environment(
     set.retain(|name, _| !deny.contains(name));
     let pass = pass.into_iter().filter(|name| !deny.contains(name)).collect();
     let path = written.path.clone().unwrap_or_else(|| base.path.clone());
-    Ok(Environment { path, set, pass, deny })
+    Ok(EnvironmentSettings { path, set, pass, deny })
 }
 
 pub(super) fn layers(
     document: &Document<'_>,
     written: &written::Layers,
-    base: &Layers,
+    base: &LayerSettings,
     widening: Widening,
-) -> Result<Layers, ProfileError> {
+) -> Result<LayerSettings, ProfileError> {
     let required = union(&base.required, &values(&written.required));
     let may_be_missing: Vec<Layer> = Ceiling::default().may_be_missing;
     let optional = match &written.optional {
@@ -95,7 +96,7 @@ pub(super) fn layers(
                 }
                 if widening == Widening::No && !base.optional.contains(layer) {
                     return wrong(
-                        format!("{} is required by what the profile extends", layer.0),
+                        format!("{} is required by the extended profile", layer.0),
                         WIDEN,
                     );
                 }
@@ -108,15 +109,15 @@ pub(super) fn layers(
         None => base.optional.clone(),
     };
     let optional = optional.into_iter().filter(|layer| !required.contains(layer)).collect();
-    Ok(Layers { required, optional })
+    Ok(LayerSettings { required, optional })
 }
 
 pub(super) fn tools(
     document: &Document<'_>,
     written: &written::Tools,
-    base: &Tools,
+    base: &ToolSettings,
     widening: Widening,
-) -> Result<Tools, ProfileError> {
+) -> Result<ToolSettings, ProfileError> {
     let deny = union(&base.deny, &values(&written.deny));
     let allow = match &written.allow {
         Some(list) if list.is_empty() => {
@@ -137,7 +138,7 @@ pub(super) fn tools(
                 let allowed = base.allow.as_ref().is_none_or(|list| list.contains(tool));
                 if widening == Widening::No && !allowed {
                     return wrong(
-                        format!("{} is not allowed in what the profile extends", tool.0),
+                        format!("{} is not allowed in the extended profile", tool.0),
                         WIDEN,
                     );
                 }
@@ -154,8 +155,7 @@ pub(super) fn tools(
         Some(list) => {
             let wider = list.iter().find(|said| !base.trust_provided.contains(said.get_ref()));
             if let (Some(said), Widening::No) = (wider, widening) {
-                let why =
-                    format!("{} is not trusted in what the profile extends", said.get_ref().0);
+                let why = format!("{} is not trusted in the extended profile", said.get_ref().0);
                 let start = said.span().start;
                 return Err(document.wrong_at(start, "tools.trust_provided", why, WIDEN));
             }
@@ -166,11 +166,11 @@ pub(super) fn tools(
         }
         None => base.trust_provided.clone(),
     };
-    Ok(Tools { allow, deny, reverse_thinking, trust_provided })
+    Ok(ToolSettings { allow, deny, reverse_thinking, trust_provided })
 }
 
-/// Checkers are programs that a call could run as well: a list of a file's own takes the place of
-/// what it extends.
+/// Resolves the checkers. A file's own list replaces the inherited one: this widens nothing,
+/// because a call could run the same programs.
 pub(super) fn diagnostics(
     document: &Document<'_>,
     written: Option<&List<Checker>>,
@@ -187,7 +187,7 @@ pub(super) fn diagnostics(
 
 pub(super) fn handlers(
     document: &Document<'_>,
-    written: &Written,
+    written: &ProfileText,
     base: &Handlers,
     widening: Widening,
 ) -> Result<Handlers, ProfileError> {
@@ -196,17 +196,17 @@ pub(super) fn handlers(
     let max_pending = text.max_pending.unwrap_or(base.max_pending);
     let remember_ms = remember.ms.unwrap_or(base.remember_ms);
     if widening == Widening::No {
-        let extended = "what the profile extends";
+        let extended = "the extended profile";
         if quorum < base.quorum {
-            let why = format!("is under the {} of {extended}", base.quorum);
+            let why = format!("is below the {} of {extended}", base.quorum);
             return Err(laxer(document, "handlers.quorum", &why));
         }
         if max_pending > base.max_pending {
-            let why = format!("is over the {} of {extended}", base.max_pending);
+            let why = format!("exceeds the {} of {extended}", base.max_pending);
             return Err(laxer(document, "handlers.max_pending", &why));
         }
         if remember_ms > base.remember_ms {
-            let why = format!("is over the {} of {extended}", base.remember_ms);
+            let why = format!("exceeds the {} of {extended}", base.remember_ms);
             return Err(laxer(document, "remember.ms", &why));
         }
         for said in remember.scopes.iter().flatten() {
@@ -218,7 +218,7 @@ pub(super) fn handlers(
     }
     let scopes = remember.scopes.as_ref().map(values);
     if scopes.as_ref().is_some_and(Vec::is_empty) && remember.ms.is_some_and(|ms| ms > 0) {
-        let why = "is above 0 while remember.scopes is empty, so nothing is remembered";
+        let why = "is above 0, but remember.scopes is empty, so nothing is remembered";
         return Err(document.wrong("remember.ms", why, "leave it out"));
     }
     Ok(Handlers {
@@ -232,7 +232,7 @@ pub(super) fn handlers(
     })
 }
 
-/// Adds a file's rules, each of which must be sound by itself, allowed to be there, and reachable.
+/// Adds a file's rules. Each must be valid by itself, permitted in this file, and reachable.
 pub(super) fn rules(
     document: &Document<'_>,
     written: &List<Rule>,
@@ -247,7 +247,10 @@ pub(super) fn rules(
             return wrong(why, "");
         }
         if rule.verdict == Verdict::Allow && settings.widening == Widening::No {
-            return wrong("allows what the profile it extends may ask about".to_owned(), WIDEN);
+            return wrong(
+                "allows calls that may need approval in the extended profile".to_owned(),
+                WIDEN,
+            );
         }
         if let Some(tool) = never_called(rule, &settings.tools) {
             return wrong(
@@ -268,9 +271,9 @@ pub(super) fn rules(
         let over = others.chain(inherited).find(|(other, _)| other.shadows(rule));
         if let Some((other, place)) = over {
             let what = match other.verdict == rule.verdict {
-                true => "says the same and more",
+                true => "covers the same and more",
                 false if other.same_about(rule) => "contradicts it and is stricter",
-                false => "is stricter and matches all that it matches",
+                false => "is stricter and matches everything that it matches",
             };
             return wrong(
                 format!("is never reached: the rule at {place} {what}"),
@@ -278,16 +281,16 @@ pub(super) fn rules(
             );
         }
     }
-    settings.rules.extend(written.iter().map(|said| Said {
+    settings.rules.extend(written.iter().map(|said| WithOrigin {
         value: said.get_ref().clone(),
         at: Some(document.origin(said.span().start)),
     }));
     Ok(())
 }
 
-/// A tool of a rule that only speaks of tools which are denied. (A list of allowed tools may name
-/// them by other names.)
-fn never_called<'a>(rule: &'a Rule, tools: &Tools) -> Option<&'a ToolEntry> {
+/// Returns a tool of a rule that applies to denied tools only. A list of allowed tools is not
+/// checked, because it may use other names for them.
+fn never_called<'a>(rule: &'a Rule, tools: &ToolSettings) -> Option<&'a ToolEntry> {
     let denied = rule.tools.iter().all(|tool| tools.deny.contains(tool));
     rule.tools.first().filter(|_| denied)
 }

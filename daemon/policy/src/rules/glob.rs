@@ -1,17 +1,18 @@
-//! Path globs: `*` and `?` stay in one name, `**` goes over any number of names.
+//! Path globs: `*` and `?` match within one name, `**` matches any number of names. Pure: no I/O.
 
-/// Whether a glob matches the whole of a path.
+/// Whether a glob matches a whole path.
 pub(crate) fn matches(glob: &[u8], path: &[u8]) -> bool {
     let glob: Vec<&[u8]> = glob.split(|byte| *byte == b'/').collect();
     let path: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
     names(&glob, &path)
 }
 
-/// Whether a glob could match something below a directory.
+/// Whether a glob could match a path below a directory.
 pub(crate) fn may_be_below(glob: &[u8], directory: &[u8]) -> bool {
     let parts: Vec<&[u8]> = glob.split(|byte| *byte == b'/').collect();
     let depth = directory.split(|byte| *byte == b'/').count();
-    // All that a glob says of the names above the last one it has, or up to its first `**`.
+    // Only the part of the glob at the directory's depth, or before its first `**`, can rule that
+    // out.
     let open = parts.iter().position(|part| *part == b"**").unwrap_or(parts.len());
     if open <= depth && open < parts.len() {
         let names: Vec<&[u8]> = directory.split(|byte| *byte == b'/').take(open).collect();
@@ -21,7 +22,8 @@ pub(crate) fn may_be_below(glob: &[u8], directory: &[u8]) -> bool {
     depth < parts.len() && self::names(&parts[..depth], &names)
 }
 
-/// Steps back only to the last `**`: linear in the product of the two lengths.
+/// Matches names with backtracking to the last `**` only: the time is at most the product of the
+/// two lengths.
 fn names(glob: &[&[u8]], path: &[&[u8]]) -> bool {
     let (mut g, mut p, mut back) = (0, 0, None);
     while p < path.len() {

@@ -1,20 +1,20 @@
-//! Whether a rule is of any use beside another.
+//! Compares two rules, to find a rule that has no effect beside another. Pure: no I/O.
 
 use super::{OneOf, Rule};
 
 impl Rule {
-    /// Whether the two answer the same to the same.
+    /// Whether both rules match the same calls and have the same verdict.
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.verdict == other.verdict && self.same_about(other)
     }
 
-    /// Whether the two are about the same.
+    /// Whether both rules match the same calls.
     pub(crate) fn same_about(&self, other: &Self) -> bool {
         self.about_all_of(other) && other.about_all_of(self)
     }
 
-    /// Whether the other can never decide anything, because this one is as strict and matches
-    /// whatever it matches.
+    /// Whether the other rule can never decide, because this one is at least as strict and matches
+    /// every call that the other matches.
     pub(crate) fn shadows(&self, other: &Self) -> bool {
         self.verdict >= other.verdict && self.about_all_of(other)
     }
@@ -28,7 +28,7 @@ impl Rule {
     }
 }
 
-/// An empty list is about everything.
+/// Whether a list contains everything in another; an empty list contains everything.
 fn covers<T: PartialEq>(list: &[T], other: &[T]) -> bool {
     list.is_empty() || !other.is_empty() && other.iter().all(|item| list.contains(item))
 }

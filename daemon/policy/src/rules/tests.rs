@@ -1,4 +1,4 @@
-//! Rules, alone and against each other.
+//! Tests of rules, alone and combined.
 
 use super::*;
 use crate::{ASKED_KINDS, Judgement, Profile, judge};
@@ -102,7 +102,7 @@ fn allow_needs_every_command_and_finding_covered() {
     assert_eq!(judged(&hidden), Verdict::Ask);
     let unknown = Facts { commands: Commands::Unknown, ..asked("rm -r build") };
     assert_eq!(judged(&unknown), Verdict::Ask);
-    // A session that wants to be asked more is.
+    // A session with a stricter ask mode still needs approval.
     assert_eq!(answer(&profile, Ask::Always, "bash", &asked("rm -r build")), Verdict::Ask);
 }
 
@@ -147,22 +147,22 @@ fn an_example_that_fails_is_in_the_error() {
     for (rest, why) in [
         (
             "command = [\"git\", \"push\"]\nmatch = [\"git push\", \"git pull\"]",
-            "the command \"git pull\" of `match` is not matched",
+            "the command \"git pull\" in `match` does not match",
         ),
         (
             "command = [\"git\"]\nnot_match = [\"hg push\", \"git push\"]",
-            "the command \"git push\" of `not_match` is matched",
+            "the command \"git push\" in `not_match` matches",
         ),
-        ("paths = [\"a/*\"]\nmatch = [\"a/b/c\"]", "the path \"a/b/c\" of `match` is not matched"),
+        ("paths = [\"a/*\"]\nmatch = [\"a/b/c\"]", "the path \"a/b/c\" in `match` does not match"),
         (
             "paths = [\"a/**\"]\nnot_match = [\"a/b/c\"]",
-            "the path \"a/b/c\" of `not_match` is matched",
+            "the path \"a/b/c\" in `not_match` matches",
         ),
         ("command = [[]]", "`command` has an empty word or choice"),
         ("paths = [\"../x\"]", "`paths` has an empty glob, or one with `..`"),
         (
             "findings = [\"hidden\"]\nmatch = [\"x\"]",
-            "`match` needs a `command` or `paths` to try it on",
+            "`match` needs a `command` or `paths` to be tested with",
         ),
     ] {
         let error =

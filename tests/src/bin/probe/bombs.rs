@@ -1,7 +1,13 @@
-//! Attempts of `probe` to use up what there is, and to outlive the end.
+//! Attempts of `probe` to exhaust resources, and to outlive the end of a call.
 
 use crate::{Answer, check, io, last, parse};
-use std::{hint::black_box, io::Write as _, os::fd::FromRawFd as _, time::Duration};
+use std::{
+    hint::black_box,
+    io::Write as _,
+    net::{TcpListener, TcpStream},
+    os::fd::FromRawFd as _,
+    time::Duration,
+};
 
 pub(crate) fn attempt(words: &[String]) -> Option<Answer> {
     let word = |n: usize| words.get(n).map_or("", String::as_str);
@@ -12,6 +18,7 @@ pub(crate) fn attempt(words: &[String]) -> Option<Answer> {
         "orphans" => orphans(number(1)),
         "mlock" => mlock(number(1)),
         "memfd" => memfd(number(1), number(2)),
+        "tcp_buffers" => io(tcp_buffers(number(1))),
         "stack" => {
             black_box(descend(black_box(1)));
             Ok(())
@@ -20,6 +27,19 @@ pub(crate) fn attempt(words: &[String]) -> Option<Answer> {
             .try_for_each(|n| std::fs::File::create(format!("{}/inode-{n}", word(1))).map(drop))),
         _ => return None,
     })
+}
+
+/// Fills the buffers of this many TCP connections to itself, which nobody reads.
+fn tcp_buffers(count: libc::c_long) -> std::io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let (piece, mut open) = (vec![0; 1 << 16], Vec::new());
+    for _ in 0..count {
+        let mut stream = TcpStream::connect(listener.local_addr()?)?;
+        stream.set_nonblocking(true)?;
+        while stream.write(&piece).is_ok() {}
+        open.push((stream, listener.accept()?));
+    }
+    Ok(())
 }
 
 /// Blocks every signal that can be blocked, and stays.
@@ -34,20 +54,21 @@ fn deaf() -> Answer {
     Ok(())
 }
 
-/// Is somebody else all the time: forks, ends, and goes on in the child.
+/// Forks, ends, and continues in the child, without end, so that the process id always changes.
 fn chain() -> Answer {
     loop {
         // SAFETY: this process has one thread.
         match unsafe { libc::fork() } {
             0 => {}
             pid if pid < 0 => std::thread::sleep(Duration::from_millis(1)),
-            // SAFETY: ends without running anything of the parent's.
+            // SAFETY: ends without running any code of the parent.
             _ => unsafe { libc::_exit(0) },
         }
     }
 }
 
-/// That many processes whose parent ends first. Waits where the limit is met for the moment.
+/// Creates this many processes whose parent ends first. Waits if the limit is reached for the
+/// moment.
 fn orphans(count: libc::c_long) -> Answer {
     for _ in 0..count {
         let mut tries = 0;
@@ -63,7 +84,7 @@ fn orphans(count: libc::c_long) -> Answer {
         if child == 0 {
             // SAFETY: this process has one thread.
             unsafe { libc::fork() };
-            // SAFETY: both end without running anything of the parent's.
+            // SAFETY: both end without running any code of the parent.
             unsafe { libc::_exit(0) }
         }
         let mut status = 0;
@@ -79,7 +100,7 @@ fn mlock(kilobytes: libc::c_long) -> Answer {
     check(unsafe { libc::mlock(held.as_ptr().cast(), held.len()) }.into())
 }
 
-/// Files in memory, that many, of that many megabytes each.
+/// Creates this many files in memory, of this many megabytes each.
 fn memfd(count: libc::c_long, megabytes: libc::c_long) -> Answer {
     // SAFETY: SIG_IGN is not a pointer.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -88,7 +109,7 @@ fn memfd(count: libc::c_long, megabytes: libc::c_long) -> Answer {
         // SAFETY: the name is a C string.
         let fd = unsafe { libc::memfd_create(c"probe".as_ptr(), 0) };
         check(fd.into())?;
-        // SAFETY: the descriptor was just made and is nobody else's.
+        // SAFETY: the descriptor was just created and nothing else owns it.
         let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
         io((0..megabytes).try_for_each(|_| file.write_all(&[1; 1 << 20])))?;
         held.push(file);
@@ -96,7 +117,7 @@ fn memfd(count: libc::c_long, megabytes: libc::c_long) -> Answer {
     Ok(())
 }
 
-/// Calls itself until the stack ends.
+/// Calls itself until the stack is exhausted.
 fn descend(depth: u64) -> u64 {
     let room = black_box([depth; 512]);
     if depth == u64::MAX { 0 } else { descend(depth + 1) + room[(depth % 512) as usize] }

@@ -1,5 +1,5 @@
-//! Attempts of `probe` with Landlock domains of its own: how many can be stacked, and what runs in
-//! a stack of them.
+//! Attempts of `probe` with Landlock domains of its own: how many can be stacked, and which
+//! programs run in a stack of them.
 
 use crate::{Answer, check, exec, parse};
 
@@ -7,13 +7,13 @@ pub(crate) fn attempt(words: &[String]) -> Option<Answer> {
     let word = |n: usize| words.get(n).map_or("", String::as_str);
     Some(match word(0) {
         "domains" => stack(parse(word(1))),
-        // In a stack of so many domains, which take away next to nothing: a program.
+        // Runs a program in a stack of this many domains, which restrict almost nothing.
         "exec_in_domains" => stack(parse(word(1))).and_then(|()| Err(exec(&words[2..]))),
         _ => return None,
     })
 }
 
-/// Puts this process into domains, one in the other, in which no symbolic links can be made.
+/// Puts this process into nested domains, in which no symbolic links can be created.
 fn stack(domains: libc::c_long) -> Answer {
     const MAKE_SYM: u64 = 1 << 12;
     // SAFETY: prctl with these arguments touches no memory.

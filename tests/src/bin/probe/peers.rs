@@ -1,4 +1,4 @@
-//! Attempts of `probe` to be reached, and to reach somebody.
+//! Attempts of `probe` to accept connections from other processes, and to reach them.
 
 use crate::{Answer, check, io, parse};
 use std::{
@@ -33,7 +33,7 @@ pub(crate) fn attempt(words: &[String]) -> Option<Answer> {
     })
 }
 
-/// Writes its port to a file, then says one line to one caller.
+/// Writes its port to a file, then sends one line to one client.
 fn serve(listener: &TcpListener, file: &str) -> std::io::Result<()> {
     let port = listener.local_addr()?.port();
     std::fs::write(file, port.to_string())?;
@@ -41,7 +41,7 @@ fn serve(listener: &TcpListener, file: &str) -> std::io::Result<()> {
     caller.write_all(b"served\n")
 }
 
-/// `listen` without `bind`: the kernel chooses a port, past a rule on `bind`.
+/// Calls `listen` without `bind`: the kernel chooses a port, which bypasses a rule on `bind`.
 fn unbound() -> std::io::Result<TcpListener> {
     // SAFETY: socket touches no memory.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) };
@@ -49,11 +49,11 @@ fn unbound() -> std::io::Result<TcpListener> {
     if fd < 0 || unsafe { libc::listen(fd, 1) } < 0 {
         return Err(Error::last_os_error());
     }
-    // SAFETY: the descriptor was just made and is nobody else's.
+    // SAFETY: the descriptor was just created and nothing else owns it.
     Ok(unsafe { TcpListener::from_raw_fd(fd) })
 }
 
-/// What `serve` says.
+/// Connects to `serve` and checks the line that it sends.
 fn fetch(file: &str, host: libc::c_long) -> Answer {
     let read = || {
         let port: u16 = std::fs::read_to_string(file)?.parse().map_err(Error::other)?;
@@ -69,7 +69,7 @@ fn abstract_name(name: &str) -> std::io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(name)
 }
 
-/// A name of one's own, and a call to it.
+/// Binds an abstract socket name and connects to it.
 fn abstract_own(name: &str) -> Answer {
     io(abstract_name(name).and_then(|name| {
         let _listener = UnixListener::bind_addr(&name)?;
@@ -77,7 +77,7 @@ fn abstract_own(name: &str) -> Answer {
     }))
 }
 
-/// One datagram, by the call that sends many.
+/// Sends one datagram with `sendmmsg`.
 fn unixgram_many(path: &str) -> Answer {
     let socket = UnixDatagram::unbound().map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?;
     // SAFETY: all-zero is a value of this plain structure.
@@ -98,7 +98,7 @@ fn unixgram_many(path: &str) -> Answer {
     check(unsafe { libc::sendmmsg(socket.as_raw_fd(), &raw mut header, 1, 0) }.into())
 }
 
-/// Opens a POSIX message queue; makes it if asked to.
+/// Opens a POSIX message queue; creates it if requested.
 fn queue(name: &str, make: libc::c_long) -> Answer {
     let Ok(name) = CString::new(format!("/{name}")) else { return Err(libc::EINVAL) };
     // SAFETY: all-zero is a value of this plain structure.

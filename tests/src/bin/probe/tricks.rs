@@ -3,7 +3,7 @@
 use super::{Answer, check, last, parse, syscall_number, yes};
 use std::{fs, os::fd::AsRawFd as _};
 
-/// Makes an attempt; an unknown one has a number that no kernel answers with.
+/// Makes an attempt. An unknown attempt returns a number that is not an errno.
 pub(super) fn try_it(words: &[String]) -> Answer {
     let word = |n: usize| words.get(n).map_or("", String::as_str);
     let number = |n: usize| parse(word(n));
@@ -47,7 +47,7 @@ fn securebits(expected: libc::c_long) -> Answer {
     yes(libc::c_long::from(found) == expected)
 }
 
-/// `clone3` with these flags and nothing else.
+/// Calls `clone3` with these flags and nothing else.
 fn clone3(flags: libc::c_long) -> Answer {
     // flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls.
     let arguments = [flags as u64, 0, 0, 0, libc::SIGCHLD as u64, 0, 0, 0];
@@ -75,7 +75,7 @@ fn signal_by_pidfd(pid: libc::c_long, signal: libc::c_long) -> Answer {
     check(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, 0, 0) })
 }
 
-/// What gdb and strace do with their own children.
+/// Traces a child of its own, as gdb and strace do.
 fn trace_child() -> Answer {
     // SAFETY: this process has one thread; the child only waits.
     let child = unsafe { libc::fork() };
@@ -91,7 +91,7 @@ fn trace_child() -> Answer {
     answer
 }
 
-/// Asks for core dumps, and for a place to put them.
+/// Requests core dumps, and raises their size limit.
 fn dumpable() -> Answer {
     // SAFETY: PR_SET_DUMPABLE touches no memory.
     check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) }.into())?;
@@ -100,7 +100,7 @@ fn dumpable() -> Answer {
     check(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) }.into())
 }
 
-/// Installs a filter of `length` instructions that allows everything; gives what the kernel did.
+/// Installs a filter of `length` instructions that allows everything; returns the kernel's answer.
 fn install(flags: libc::c_long, length: usize) -> Result<libc::c_long, i32> {
     // BPF_RET | BPF_K with SECCOMP_RET_ALLOW.
     let allow = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x7fff_0000 };
@@ -111,8 +111,7 @@ fn install(flags: libc::c_long, length: usize) -> Result<libc::c_long, i32> {
     check(result).map(|()| result)
 }
 
-/// Filters on top of each other until the kernel takes no more; then what was refused before must
-/// still be.
+/// Stacks filters until the kernel accepts no more. What was refused before must still be refused.
 fn stack_filters() -> Answer {
     let mut layers = 0;
     let refused = loop {
@@ -134,11 +133,11 @@ fn stack_filters() -> Answer {
     }
 }
 
-/// The number of the call that a forged return is to make, and where its answer goes.
+/// The number of the system call that the forged return makes.
 #[cfg(target_arch = "x86_64")]
 static FORGED: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::new(0);
 
-/// Where a forged return leads to: the call, and the child's end with its answer.
+/// The target of the forged return: makes the system call, and ends the child with its answer.
 #[cfg(target_arch = "x86_64")]
 extern "C" fn landing() {
     let number = FORGED.load(std::sync::atomic::Ordering::Relaxed);
@@ -159,7 +158,7 @@ extern "C" fn forge(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc:
     registers[libc::REG_RSP as usize] = ((registers[libc::REG_RSP as usize] - 512) & !15) - 8;
 }
 
-/// A system call from a context that was forged and loaded by `rt_sigreturn`.
+/// Makes a system call from a forged context that `rt_sigreturn` loads.
 #[cfg(target_arch = "x86_64")]
 fn by_sigreturn(name: &str) -> Answer {
     let Some(number) = syscall_number(name) else { return Err(9999) };
@@ -196,7 +195,7 @@ fn by_sigreturn(name: &str) -> Answer {
     check(unsafe { libc::syscall(number, 0, 0, 0, 0, 0, 0) })
 }
 
-/// Asks the time at the fixed address of old binaries. Without that page it is a fault.
+/// Reads the time at the fixed vsyscall address of old binaries. Without that page it is a fault.
 #[cfg(target_arch = "x86_64")]
 fn vsyscall() -> Answer {
     let result: i64;
@@ -219,7 +218,7 @@ fn vsyscall() -> Answer {
     Err(libc::ENOSYS)
 }
 
-/// The clock, as every program reads it.
+/// Reads the clock through the vDSO, as every program does.
 fn vdso() -> Answer {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a timespec.

@@ -1,4 +1,4 @@
-//! What a provider may register, and what becomes of it.
+//! Tests of the tools that a provider may register, and what becomes of them.
 
 use super::*;
 use crate::tools::believed;

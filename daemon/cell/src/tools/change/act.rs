@@ -1,9 +1,10 @@
-//! What steps are made of: acts on names, held against what was there before. Room: the cell.
+//! The operations on names that steps consist of. Each is checked against what was there before.
+//! Runs in the cell.
 
 use super::{
     names::{rename_new, with_free_name},
-    seen::Seen,
-    spot::{Handle, look},
+    seen::EntryMetadata,
+    spot::{DirHandle, look},
     tree,
 };
 use rustix::{
@@ -15,26 +16,26 @@ use std::{
     os::fd::{AsFd, AsRawFd as _},
 };
 
-/// What goes together with what is removed.
+/// The contents that are deleted together with an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Below {
-    /// It is no directory.
+pub(super) enum DeletedContents {
+    /// Nothing: the entry is not a directory.
     Nothing,
     /// A directory that is empty by then.
     Empty,
-    /// A directory with what is in it, known by this fingerprint.
+    /// A directory with its contents, identified by this fingerprint.
     Tree([u8; 32]),
 }
 
-/// Why a step was not done.
+/// The reason why a step was not taken.
 #[derive(Debug)]
 pub(super) enum StepError {
-    /// What is there is not what it was.
+    /// The entry is not what it was when the change was planned.
     Changed,
-    /// The same, and what was taken away for a look could not be put back: its name is taken. It
-    /// has this one.
+    /// The entry changed, and it could not be renamed back after it was examined, because its name
+    /// is taken. It now has this name.
     Displaced(String),
-    /// The kernel refused.
+    /// A system call failed.
     Kernel(io::Error),
 }
 
@@ -50,7 +51,7 @@ impl From<io::Error> for StepError {
     }
 }
 
-/// That something is there by now is a change of what was prepared.
+/// Turns `EEXIST` into `Changed`: when the change was planned, the name was free.
 pub(super) fn free(done: Result<(), Errno>) -> Result<(), StepError> {
     match done {
         Err(Errno::EXIST) => Err(StepError::Changed),
@@ -58,19 +59,19 @@ pub(super) fn free(done: Result<(), Errno>) -> Result<(), StepError> {
     }
 }
 
-/// `chmod` of exactly what was opened, which may be a file that can not be.
+/// Changes the mode of an open file, which may be opened with `O_PATH` and so not allow `fchmod`.
 pub(super) fn set_mode(handle: &impl AsFd, mode: u32) -> Result<(), Errno> {
     let own = format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd());
     rustix::fs::chmodat(CWD, own, Mode::from_raw_mode(mode), AtFlags::empty())
 }
 
-/// The same for the time when its contents changed.
+/// Sets the modification time of an open file, which may be opened with `O_PATH`.
 pub(super) fn set_time(handle: &impl AsFd, mtime: (i64, u32)) -> Result<(), Errno> {
     let own = format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd());
     rustix::fs::utimensat(CWD, own, &modified(mtime), AtFlags::empty())
 }
 
-/// Times with this as when contents changed, and the other left alone.
+/// Returns times that set the modification time and leave the access time unchanged.
 pub(super) fn modified(mtime: (i64, u32)) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
@@ -78,8 +79,13 @@ pub(super) fn modified(mtime: (i64, u32)) -> Timestamps {
     }
 }
 
-/// On a file system that can not exchange: the old file gets a second name, and loses its first.
-pub(super) fn replace_by_link(dir: &Handle<'_>, name: &[u8], fresh: &str) -> Result<String, Errno> {
+/// Replaces a file on a file system that can not exchange two names: gives the old file a second
+/// name, which is returned, and renames the new one over the first.
+pub(super) fn replace_by_link(
+    dir: &DirHandle<'_>,
+    name: &[u8],
+    fresh: &str,
+) -> Result<String, Errno> {
     let linked = with_free_name(|free| rustix::fs::linkat(dir, name, dir, free, AtFlags::empty()));
     let ((), second) = linked?;
     rustix::fs::renameat(dir, fresh, dir, name).inspect_err(|_| {
@@ -88,19 +94,19 @@ pub(super) fn replace_by_link(dir: &Handle<'_>, name: &[u8], fresh: &str) -> Res
     Ok(second)
 }
 
-/// Whether what has this name now is what was seen before it got it.
-pub(super) fn is_moved(old: &Seen, dir: &Handle<'_>, name: &[u8]) -> bool {
+/// Whether the entry with this name now is the one that was seen before it was renamed.
+pub(super) fn is_moved(old: &EntryMetadata, dir: &DirHandle<'_>, name: &[u8]) -> bool {
     look(dir, name).ok().flatten().is_some_and(|now| old.is_moved(&now))
 }
 
-/// Gives each the name of the other.
+/// Exchanges two names atomically.
 pub(super) fn exchange(one: (impl AsFd, &[u8]), other: (impl AsFd, &[u8])) -> Result<(), Errno> {
     rustix::fs::renameat_with(one.0, one.1, other.0, other.1, RenameFlags::EXCHANGE)
 }
 
-/// Gives what was renamed its name back. If somebody has taken that, it keeps one that says what it
-/// is.
-pub(super) fn put_back(dir: &Handle<'_>, aside: &str, name: &[u8]) -> Result<(), StepError> {
+/// Renames an entry back to its own name. If that is taken by now, the entry gets a `.kept` name
+/// instead.
+pub(super) fn put_back(dir: &DirHandle<'_>, aside: &str, name: &[u8]) -> Result<(), StepError> {
     match rename_new((dir, aside.as_bytes()), (dir, name)) {
         Err(Errno::EXIST) => {
             let kept = aside.replace(".tmp", ".kept");
@@ -111,19 +117,19 @@ pub(super) fn put_back(dir: &Handle<'_>, aside: &str, name: &[u8]) -> Result<(),
     }
 }
 
-/// Whether what was renamed is what was to be removed.
+/// Whether the entry that was renamed is the one to be deleted.
 pub(super) fn is_expected(
     dir: impl AsFd,
     name: &[u8],
-    old: &Seen,
-    below: Below,
+    old: &EntryMetadata,
+    below: DeletedContents,
 ) -> Result<bool, Errno> {
     let Some(now) = look(&dir, name)? else { return Ok(false) };
-    // What was in a directory may have gone by another step: that changes its times.
+    // Other steps may have deleted what was in a directory, which changes its times.
     let same = (old.id(), old.kind()) == (now.id(), now.kind());
     match below {
-        Below::Nothing => Ok(old.is_moved(&now)),
-        Below::Empty => Ok(same && tree::is_empty(&dir, name)?),
-        Below::Tree(print) => Ok(same && tree::fingerprint(&dir, name)? == Some(print)),
+        DeletedContents::Nothing => Ok(old.is_moved(&now)),
+        DeletedContents::Empty => Ok(same && tree::is_empty(&dir, name)?),
+        DeletedContents::Tree(print) => Ok(same && tree::fingerprint(&dir, name)? == Some(print)),
     }
 }

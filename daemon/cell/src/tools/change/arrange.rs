@@ -1,10 +1,10 @@
-//! Moving, and making directories. Room: the cell.
+//! `move_file` and `make_dir`. Runs in the cell.
 
 use super::{
     print::print,
-    seen::Seen,
-    spot::Spot,
-    stage::{Node, Stage, twice},
+    seen::EntryMetadata,
+    spot::EntryLocation,
+    stage::{PlannedState, Stage, twice},
     target::{self, Slash, may_change, refuse_ours, trimmed},
 };
 use crate::{
@@ -23,18 +23,20 @@ use rustix::{
 };
 use std::os::fd::AsFd;
 
-/// Plans to give something another name.
+/// Plans to rename an entry.
 pub(super) fn rename(
     stage: &mut Stage<'_>,
     from: &Path,
     to: &Path,
-    over: Over,
+    over: Overwrite,
 ) -> Result<(), FileError> {
     let ((from, slash), (to, to_slash)) = (trimmed(from)?, trimmed(to)?);
     let (old, node) = target::entry(stage, &from)?;
     let seen = match node {
-        Node::There(seen) => seen,
-        Node::Absent | Node::Planned(_) => return Err(refused("move", &from, Errno::NOENT)),
+        PlannedState::There(seen) => seen,
+        PlannedState::Absent | PlannedState::Planned(_) => {
+            return Err(refused("move", &from, Errno::NOENT));
+        }
     };
     let is_directory = seen.kind() == FileType::Directory;
     if (slash, to_slash) != (Slash::None, Slash::None) && !is_directory {
@@ -46,12 +48,12 @@ pub(super) fn rename(
     refuse_ours(&to, &new)?;
     let (old_path, path) = (old.path(), new.path());
     if old_path == path {
-        return Err(invalid(&to, "it is the name that it has already"));
+        return Err(invalid(&to, "it already has that name"));
     }
     if is_directory && path.0.starts_with(&[old_path.0.as_slice(), b"/"].concat()) {
-        return Err(invalid(&to, "it is below what is to be moved"));
+        return Err(invalid(&to, "it is below the directory to be moved"));
     }
-    if let Node::There(taken) = &there {
+    if let PlannedState::There(taken) = &there {
         free(&to, &seen, taken, over)?;
     }
     let base = rustix::fs::fstat(&new.base).map_err(|e| refused("look at", &to, e))?;
@@ -68,16 +70,16 @@ pub(super) fn rename(
     stage.parents(&new)?;
     stage.rename(&old, node, &new, there)?;
     let replaced = match &there {
-        Node::There(taken) => Some(taken),
-        Node::Absent | Node::Planned(_) => None,
+        PlannedState::There(taken) => Some(taken),
+        PlannedState::Absent | PlannedState::Planned(_) => None,
     };
     let size = seen.file_size();
     stage.effect(path, EffectKind::Moved { from: old_path }, (size, size), print, replaced);
     Ok(())
 }
 
-/// Refuses to move a directory with something in it that the profile hides or protects, by the name
-/// that it has or by the one that it would have.
+/// Refuses to move a directory that contains a hidden or protected name, under its old or its new
+/// path.
 fn refuse_names(
     view: &View,
     above: impl AsFd,
@@ -95,21 +97,26 @@ fn refuse_names(
     })
 }
 
-/// Whether what has a name may lose it.
+/// The kinds of entries that a move may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Over {
+pub(super) enum Overwrite {
     Nothing,
     Files,
 }
 
-fn free(to: &Path, seen: &Seen, taken: &Seen, over: Over) -> Result<(), FileError> {
+fn free(
+    to: &Path,
+    seen: &EntryMetadata,
+    taken: &EntryMetadata,
+    over: Overwrite,
+) -> Result<(), FileError> {
     let directory = FileType::Directory;
-    let why = if over == Over::Nothing {
+    let why = if over == Overwrite::Nothing {
         "exists, and is not replaced without `overwrite`"
     } else if taken.kind() == directory {
-        "is a directory, which is never replaced"
+        "is a directory, and directories are never replaced"
     } else if seen.kind() == directory {
-        "exists, and a directory replaces nothing"
+        "exists, and a directory can not replace it"
     } else {
         return Ok(());
     };
@@ -117,17 +124,18 @@ fn free(to: &Path, seen: &Seen, taken: &Seen, over: Over) -> Result<(), FileErro
     Err(failure(FileErrorKind::AlreadyExists, Some(Errno::EXIST), message))
 }
 
-/// The error for a move to another file system.
+/// Returns the error for a move to another file system.
 pub(super) fn elsewhere(from: &Path, to: &Path) -> FileError {
     let message = format!(
-        "{} can not be moved to {}: it is on another file system. Copy it, and delete the old one",
+        "{} can not be moved to {}: it is on another file system. Copy it, then delete the old one",
         shown(from),
         shown(to)
     );
     failure(FileErrorKind::FileSystem, Some(Errno::XDEV), message)
 }
 
-/// Plans a directory, and those above it. One that is there is no error, and no effect.
+/// Plans a directory, and those above it that are missing. An existing directory is neither an
+/// error nor an effect.
 pub(super) fn make_dir(stage: &mut Stage<'_>, path: &Path) -> Result<(), FileError> {
     let (trimmed, _) = trimmed(path)?;
     if let Ok(there) = open(CWD, &path.0, OFlags::PATH | OFlags::DIRECTORY)
@@ -137,15 +145,15 @@ pub(super) fn make_dir(stage: &mut Stage<'_>, path: &Path) -> Result<(), FileErr
     }
     let (spot, node) = target::entry(stage, &trimmed)?;
     match node {
-        Node::Absent => {}
-        Node::There(seen) => {
+        PlannedState::Absent => {}
+        PlannedState::There(seen) => {
             let message = format!("{} exists, and is {}", shown(path), kind_name(seen.kind()));
             return Err(failure(FileErrorKind::AlreadyExists, Some(Errno::EXIST), message));
         }
-        Node::Planned(_) => return Err(twice(path)),
+        PlannedState::Planned(_) => return Err(twice(path)),
     }
     refuse_ours(path, &spot)?;
-    let base = Spot { way: Vec::new(), ..spot.clone() };
+    let base = EntryLocation { way: Vec::new(), ..spot.clone() };
     may_change(path, "make", &base)?;
     stage.parents(&spot)?;
     stage.make_dir(&spot, None)

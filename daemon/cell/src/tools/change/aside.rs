@@ -1,21 +1,21 @@
-//! Takes something away by giving it another name where it is. Room: the cell.
+//! Removes an entry from its name by renaming it within its directory. Runs in the cell.
 
 use super::{
-    act::{Below, StepError, is_expected, put_back},
-    done::Done,
+    act::{DeletedContents, StepError, is_expected, put_back},
+    done::TakenStep,
     names::rename_new,
-    seen::Seen,
-    spot::Spot,
+    seen::EntryMetadata,
+    spot::EntryLocation,
 };
 use rustix::io::Errno;
 
-/// Takes something away by giving it another name where it is.
+/// Renames an entry to `aside` in the same directory, and checks that it was the expected one.
 pub(super) fn remove_as(
-    spot: Spot,
-    old: &Seen,
-    below: Below,
+    spot: EntryLocation,
+    old: &EntryMetadata,
+    below: DeletedContents,
     aside: &str,
-) -> Result<Done, StepError> {
+) -> Result<TakenStep, StepError> {
     let dir = spot.dir()?;
     let aside = aside.to_owned();
     match rename_new((&dir, spot.name.as_slice()), (&dir, aside.as_bytes())) {
@@ -25,7 +25,7 @@ pub(super) fn remove_as(
     match is_expected(&dir, aside.as_bytes(), old, below) {
         Ok(true) => {
             drop(dir);
-            Ok(Done::Aside { spot, aside, below, fresh: None })
+            Ok(TakenStep::Aside { spot, aside, below, fresh: None })
         }
         other => {
             put_back(&dir, &aside, &spot.name)?;

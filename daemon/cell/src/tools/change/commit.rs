@@ -1,8 +1,8 @@
-//! Doing what was worked out: all of it, or none. Room: the cell.
+//! Makes a planned change, completely or not at all. Runs in the cell.
 
 use super::{
-    act::StepError, done::Done, keep::changed, seen::Seen, settle::journal::Journal, stage::Stage,
-    step::Step,
+    act::StepError, done::TakenStep, keep::changed, seen::EntryMetadata, settle::journal::Journal,
+    stage::Stage, step::Step,
 };
 use crate::tools::{refused, refused_io, shown};
 use palisade_plan::{
@@ -14,13 +14,13 @@ use palisade_plan::{
 use rustix::io::Errno;
 use std::collections::HashMap;
 
-/// The most files that are told of as written.
+/// The maximum number of written files that are reported.
 const MOST_WROTE: usize = 200_000;
 
-/// Does all steps, and says what was done. If one fails, those before it are taken back.
+/// Takes all steps, and reports the result. If one fails, those before it are rolled back.
 pub(super) fn commit(
     mut stage: Stage<'_>,
-    note: impl FnOnce(&[Done]),
+    note: impl FnOnce(&[TakenStep]),
 ) -> Result<Changed, FileError> {
     let journal = prepare(&mut stage)?;
     let mut done = Vec::with_capacity(stage.steps.len());
@@ -32,22 +32,19 @@ pub(super) fn commit(
         }
     }
     for at in (0..done.len()).rev() {
-        if let Some(Err(error)) = done.get(at).map(Done::late) {
-            let path = done.get(at).map_or_else(|| Path(Vec::new()), Done::path);
-            done.iter().for_each(Done::reopen);
+        if let Some(Err(error)) = done.get(at).map(TakenStep::late) {
+            let path = done.get(at).map_or_else(|| Path(Vec::new()), TakenStep::path);
+            done.iter().for_each(TakenStep::reopen);
             return Err(take_back(done, failed(&path, error)));
         }
     }
     if let Some(Err(error)) = journal.map(Journal::end) {
-        done.iter().for_each(Done::reopen);
+        done.iter().for_each(TakenStep::reopen);
         return Err(take_back(done, error));
     }
-    done.iter().for_each(Done::finish);
+    done.iter().for_each(TakenStep::finish);
     note(&done);
-    let of = |one: &Done| {
-        let path = one.path();
-        one.wrote().into_iter().map(move |seen| (path.clone(), seen.version()))
-    };
+    let of = |one: &TakenStep| one.wrote().into_iter().map(|(path, seen)| (path, seen.version()));
     let mut room = MOST_TOLD;
     let fits = |one: &(Path, Version)| {
         let left = room.checked_sub(one.told());
@@ -60,8 +57,9 @@ pub(super) fn commit(
     Ok(Changed { effects: stage.effects, wrote, notes, ..Changed::default() })
 }
 
-/// What nobody may read is known again by its inode, and not by what is in it.
-fn know_closed(effects: &mut [Effect], done: &[Done]) {
+/// Replaces the print of files that their owner can not read by one of their inode, since their
+/// content can not be compared later.
+fn know_closed(effects: &mut [Effect], done: &[TakenStep]) {
     let closed =
         |effect: &Effect| matches!(effect.print, Print::File { mode, .. } if mode & 0o400 == 0);
     if !effects.iter().any(closed) {
@@ -78,17 +76,17 @@ fn know_closed(effects: &mut [Effect], done: &[Done]) {
     }
 }
 
-/// What was not done, in sentences.
+/// Returns a sentence for each effect that was not committed.
 fn notes(effects: &[Effect]) -> Vec<String> {
     let special = effects.iter().filter(|effect| effect.kind == EffectKind::Special);
     let sentence = |effect: &Effect| {
-        format!("{} is a FIFO or device, which is not committed", shown(&effect.path))
+        format!("{} is a FIFO or device, which can not be committed", shown(&effect.path))
     };
     special.map(sentence).collect()
 }
 
-/// Does what can be done before anything is changed that anybody sees; in a transaction's commit the
-/// last of it is its journal.
+/// Prepares the change without any visible effect. For the commit of a transaction, the last part
+/// is writing its journal.
 pub(super) fn prepare(stage: &mut Stage<'_>) -> Result<Option<Journal>, FileError> {
     let staging = stage.staging.take().filter(|_| !stage.steps.is_empty());
     if let Some(staging) = &staging {
@@ -101,7 +99,7 @@ pub(super) fn prepare(stage: &mut Stage<'_>) -> Result<Option<Journal>, FileErro
     staging.map(|staging| Journal::begin(stage, &staging)).transpose()
 }
 
-/// Refuses if anything is not what it was when the change was worked out.
+/// Refuses the change if anything differs from what was found when it was planned.
 fn unchanged(stage: &Stage<'_>) -> Result<(), FileError> {
     for dir in stage.directories() {
         if !dir.is_in_place() {
@@ -125,8 +123,9 @@ fn unchanged(stage: &Stage<'_>) -> Result<(), FileError> {
     Ok(())
 }
 
-/// A directory is looked at when it is its turn: what is in it may change.
-fn is_same(then: &Seen, now: &Seen) -> bool {
+/// Compares what was found with what is there now. The contents of a directory are not compared
+/// here, because they may change until its own step.
+fn is_same(then: &EntryMetadata, now: &EntryMetadata) -> bool {
     if then.kind() == rustix::fs::FileType::Directory {
         return (then.id(), then.kind(), then.mode()) == (now.id(), now.kind(), now.mode());
     }
@@ -155,7 +154,7 @@ fn failed(path: &Path, error: StepError) -> FileError {
         StepError::Changed => changed(path),
         StepError::Displaced(name) => {
             let mut error = changed(path);
-            error.message += &format!(". What had that name is beside it now, as {name}");
+            error.message += &format!(". The file that had that name is now beside it, as {name}");
             error
         }
         StepError::Kernel(error) if Errno::from_io_error(&error) == Some(Errno::XDEV) => {
@@ -165,13 +164,13 @@ fn failed(path: &Path, error: StepError) -> FileError {
     }
 }
 
-/// Takes back what was done, the last first.
-fn take_back(done: Vec<Done>, mut error: FileError) -> FileError {
+/// Rolls back the steps that were taken, last one first.
+fn take_back(done: Vec<TakenStep>, mut error: FileError) -> FileError {
     for one in done.into_iter().rev() {
         let path = one.path();
         if let Err(why) = one.undo() {
             error.message += &format!(
-                ". And {} could not be put back as it was: {}",
+                ". And {} could not be restored: {}",
                 shown(&path),
                 failed(&path, why).message
             );

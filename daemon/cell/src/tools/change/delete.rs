@@ -1,56 +1,62 @@
-//! `delete_file`: an entry, or a tree with all that is in it. Room: the cell.
+//! `delete_file`: deletes one entry, or a directory with everything in it. Runs in the cell.
 
 use super::{
-    act::Below,
-    keep::{Kept, changed},
-    seen::Seen,
-    spot::{Spot, link_target},
-    stage::{Node, Stage},
-    target::{self, Slash, Use, may_change, open_old, read_all, trimmed},
-    tree::{Fingerprint, Met, Visitor, walk},
+    act::DeletedContents,
+    evidence::LostEntry,
+    keep::{UndoRecord, changed},
+    seen::EntryMetadata,
+    spot::{EntryLocation, link_target},
+    stage::{PlannedState, Stage},
+    target::{self, FilePurpose, Slash, may_change, open_old, read_all, trimmed},
+    tree::{Fingerprint, TreeVisitor, VisitedEntry, walk},
 };
 use crate::{
     channel::Channel,
     hidden::kind_of,
-    tools::{LONGEST_PATH, Reach, Stop, failure, go_on, invalid, kind_name, refused, shown},
+    tools::{LONGEST_PATH, Stop, WalkDepth, failure, go_on, invalid, kind_name, refused, shown},
     view::View,
 };
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
-    change::{EffectKind, Print, Version},
+    change::{EffectKind, Print},
 };
 use rustix::{fs::FileType, io::Errno};
 use std::{os::fd::AsFd as _, rc::Rc};
 
-/// How many entries of a tree are looked at between two looks at the channel.
+/// The number of entries of a tree that are visited between two checks of the channel.
 const BETWEEN_LOOKS: u64 = 64;
 
-/// The most files of a tree that are told one by one.
+/// The maximum number of files of a tree that are reported one by one.
 const MOST_FILES: usize = 4096;
 
-/// Plans to remove what the path names; a link itself, not its target.
+/// Plans to delete the entry at `path`. For a symbolic link this is the link itself, not its
+/// target.
 pub(super) fn delete(
     stage: &mut Stage<'_>,
     channel: &Channel,
     path: &Path,
-    reach: Reach,
+    reach: WalkDepth,
 ) -> Result<(), Stop> {
     let (trimmed, slash) = trimmed(path)?;
     if stage.workspace.starts_with(trimmed.as_path()) {
-        let why = "it is the workspace, or holds it, and that is never deleted or moved";
+        let why = "it is or contains the workspace, which can not be deleted or moved";
         return Err(invalid(path, why).into());
     }
     let (spot, node) = target::entry(stage, &trimmed)?;
     let seen = match node {
-        Node::There(seen) => seen,
-        Node::Absent | Node::Planned(_) => return Err(refused("delete", path, Errno::NOENT).into()),
+        PlannedState::There(seen) => seen,
+        PlannedState::Absent | PlannedState::Planned(_) => {
+            return Err(refused("delete", path, Errno::NOENT).into());
+        }
     };
     if seen.kind() == FileType::Directory {
         stage.refuse_workspace(path, &seen)?;
-        if reach == Reach::One {
-            let message =
-                format!("{} is a directory: set recursive to delete it whole", shown(path));
+        if reach == WalkDepth::One {
+            let message = format!(
+                "{} is a directory: set recursive to delete it with its contents",
+                shown(path)
+            );
             return Err(failure(FileErrorKind::NotRegular, Some(Errno::ISDIR), message).into());
         }
         return tree(stage, channel, &spot, node);
@@ -64,7 +70,7 @@ pub(super) fn delete(
     }
     may_change(path, "delete", &spot)?;
     if seen.kind() == FileType::RegularFile && stage.comparable().is_some_and(|m| seen.size <= m) {
-        match open_old(path, &spot, &seen, Use::Content) {
+        match open_old(path, &spot, &seen, FilePurpose::Content) {
             Ok((file, _)) => {
                 let old = read_all(path, &file, seen.size)?;
                 stage.compare(Some((&spot.path(), &old)), None);
@@ -74,57 +80,62 @@ pub(super) fn delete(
     } else {
         stage.diff_complete &= stage.change.diff == 0;
     }
-    stage.remove(&spot, node, Below::Nothing)?;
+    stage.remove(&spot, node, DeletedContents::Nothing)?;
     gone(stage, &spot, &seen, 1);
     Ok(())
 }
 
-pub(super) fn gone(stage: &mut Stage<'_>, spot: &Spot, seen: &Seen, entries: u64) {
+pub(super) fn gone(
+    stage: &mut Stage<'_>,
+    spot: &EntryLocation,
+    seen: &EntryMetadata,
+    entries: u64,
+) {
     let kind = EffectKind::Deleted { entries };
     stage.effect(spot.path(), kind, (seen.file_size(), 0), Print::Absent, Some(seen));
 }
 
-/// Plans to remove a directory with all that is in it.
+/// Plans to delete a directory with everything in it.
 pub(super) fn tree(
     stage: &mut Stage<'_>,
     channel: &Channel,
-    spot: &Spot,
-    node: Node,
+    spot: &EntryLocation,
+    node: PlannedState,
 ) -> Result<(), Stop> {
     let path = spot.path();
-    let Node::There(seen) = node else {
+    let PlannedState::There(seen) = node else {
         return Err(refused("delete", &path, Errno::NOENT).into());
     };
     may_change(&path, "delete", spot)?;
-    let gathered = gather(stage, channel, spot, |_, _| false)?;
-    stage.remove(spot, node, Below::Tree(gathered.print))?;
+    let mut gathered = gather(stage, channel, spot, |_, _| false)?;
+    stage.remove(spot, node, DeletedContents::Tree(gathered.print))?;
     gone(stage, spot, &seen, gathered.entries);
-    stage.below(gathered.files);
+    stage.lose_tree(spot, &seen, &mut gathered);
     Ok(())
 }
 
-/// What is known of a directory with all that is in it.
-pub(super) struct Gathered {
-    /// To know it again.
+/// The result of reading a directory with everything in it.
+pub(super) struct TreeSummary {
+    /// The fingerprint that identifies the tree.
     pub(super) print: [u8; 32],
-    /// How many entries.
+    /// The number of entries.
     pub(super) entries: u64,
-    /// Whether somebody else has changed an entry.
+    /// Whether an entry was changed from outside the transaction.
     pub(super) is_changed: bool,
-    /// Every regular file, if they are not too many.
-    pub(super) files: Option<Vec<Version>>,
+    /// All entries except directories; `None` if there are too many.
+    pub(super) files: Option<Vec<LostEntry>>,
 }
 
-/// Keeps a directory with all that is in it.
+/// Reads a directory with everything in it, and adds its contents to the undo record.
 pub(super) fn gather(
     stage: &mut Stage<'_>,
     channel: &Channel,
-    spot: &Spot,
-    is_changed: impl Fn(&Path, &Seen) -> bool,
-) -> Result<Gathered, Stop> {
+    spot: &EntryLocation,
+    is_changed: impl Fn(&Path, &EntryMetadata) -> bool,
+) -> Result<TreeSummary, Stop> {
     let path = spot.path();
     let dir = spot.dir().map_err(|e| refused("delete", &path, e))?;
-    let mut gathering = Gathering {
+    let mut gathering = TreeCollector {
         channel,
         view: stage.view,
         top: spot,
@@ -139,9 +150,9 @@ pub(super) fn gather(
         Halt::Stop(stop) => stop,
         Halt::Kernel(errno) => whole(&path, errno).into(),
     })?;
-    let Gathering { print, entries, is_changed, files, .. } = gathering;
+    let TreeCollector { print, entries, is_changed, files, .. } = gathering;
     stage.diff_complete &= stage.change.diff == 0;
-    Ok(Gathered { print: print.done(), entries, is_changed, files })
+    Ok(TreeSummary { print: print.done(), entries, is_changed, files })
 }
 
 fn whole(path: &Path, errno: Errno) -> FileError {
@@ -151,7 +162,7 @@ fn whole(path: &Path, errno: Errno) -> FileError {
             failure(FileErrorKind::TooLarge, Some(errno), message)
         }
         Errno::XDEV => {
-            let message = format!("a part of {} is a mount, which is not deleted", shown(path));
+            let message = format!("{} contains a mount, which can not be deleted", shown(path));
             failure(FileErrorKind::OutsidePolicy, Some(errno), message)
         }
         Errno::STALE => changed(path),
@@ -172,45 +183,45 @@ impl From<Errno> for Halt {
     }
 }
 
-/// Keeps what is in a tree.
-struct Gathering<'a> {
+/// The visitor that adds the contents of a tree to the undo record.
+struct TreeCollector<'a> {
     channel: &'a Channel,
     view: &'a View,
-    top: &'a Spot,
-    kept: &'a mut Kept,
+    top: &'a EntryLocation,
+    kept: &'a mut UndoRecord,
     print: Fingerprint,
     entries: u64,
-    /// Whether somebody else has changed something.
-    outside: &'a dyn Fn(&Path, &Seen) -> bool,
+    /// Tells whether an entry was changed from outside the transaction.
+    outside: &'a dyn Fn(&Path, &EntryMetadata) -> bool,
     is_changed: bool,
-    files: Option<Vec<Version>>,
+    files: Option<Vec<LostEntry>>,
 }
 
-impl Gathering<'_> {
-    fn spot(&self, met: &Met<'_>) -> Spot {
+impl TreeCollector<'_> {
+    fn spot(&self, met: &VisitedEntry<'_>) -> EntryLocation {
         let mut way = self.top.way.clone();
         if !way.is_empty() && !met.above.is_empty() {
             way.push(b'/');
         }
         way.extend_from_slice(met.above);
-        Spot { base: Rc::clone(&self.top.base), way, name: met.name.to_vec() }
+        EntryLocation { base: Rc::clone(&self.top.base), way, name: met.name.to_vec() }
     }
 }
 
-impl Visitor for Gathering<'_> {
+impl TreeVisitor for TreeCollector<'_> {
     type Stop = Halt;
 
-    fn entry(&mut self, met: &Met<'_>) -> Result<(), Halt> {
+    fn entry(&mut self, met: &VisitedEntry<'_>) -> Result<(), Halt> {
         self.entries += 1;
         if self.entries.is_multiple_of(BETWEEN_LOOKS) {
             go_on(self.channel).map_err(Halt::Stop)?;
         }
         self.print.take(met);
-        if met.seen.kind() == FileType::RegularFile {
-            self.files = self.files.take().filter(|files| files.len() < MOST_FILES);
-            self.files.iter_mut().for_each(|files| files.push(met.seen.version()));
-        }
         let spot = self.spot(met);
+        if met.seen.kind() != FileType::Directory {
+            self.files = self.files.take().filter(|files| files.len() < MOST_FILES);
+            self.files.iter_mut().for_each(|files| files.push(LostEntry::new(&spot, met.seen)));
+        }
         let path = spot.path();
         self.is_changed |= (self.outside)(&path, met.seen);
         if !self.kept.wants() && self.view.names.is_empty() {

@@ -1,83 +1,83 @@
-//! Steps that were done: taken back, or finished for good. Room: the cell.
+//! Steps that were taken, to be rolled back or finished. Runs in the cell.
 
 use super::{
-    act::{Below, StepError, exchange, put_back, set_mode, set_time},
-    cut::Cut,
-    fresh::Fresh,
+    act::{DeletedContents, StepError, exchange, put_back, set_mode, set_time},
+    cut::Truncation,
+    fresh::TemporaryFile,
     names::rename_new,
-    seen::Seen,
+    seen::EntryMetadata,
     settle::{
         append,
         back::{give_back, restore_name},
         staging::Staging,
         whole::files,
     },
-    spot::{Spot, look},
+    spot::{EntryLocation, look},
     tree,
 };
 use palisade_plan::Path;
 use rustix::{fs::AtFlags, io::Errno};
 use std::rc::Rc;
 
-/// A step that was done, with what it takes to undo it.
+/// A step that was taken, with what it takes to roll it back.
 #[derive(Debug)]
-pub(super) enum Done {
+pub(super) enum TakenStep {
     MadeDir {
-        spot: Spot,
+        spot: EntryLocation,
         mode: Option<u32>,
     },
     New {
-        spot: Spot,
+        spot: EntryLocation,
         id: Option<(u64, u64)>,
-        fresh: Option<Fresh>,
+        fresh: Option<TemporaryFile>,
     },
     Aside {
-        spot: Spot,
+        spot: EntryLocation,
         aside: String,
-        below: Below,
-        fresh: Option<Fresh>,
+        below: DeletedContents,
+        fresh: Option<TemporaryFile>,
     },
     Moved {
-        from: Spot,
-        to: Spot,
+        from: EntryLocation,
+        to: EntryLocation,
     },
     MovedOver {
-        from: Spot,
-        to: Spot,
+        from: EntryLocation,
+        to: EntryLocation,
         aside: String,
     },
     Mode {
-        spot: Spot,
+        spot: EntryLocation,
         old: u32,
     },
     Placed {
-        spot: Spot,
+        spot: EntryLocation,
         staging: Rc<Staging>,
-        /// The name in the staging directory of what was there.
+        /// The name of the replaced entry in the staging directory.
         replaced: Option<Vec<u8>>,
         id: Option<(u64, u64)>,
         late: Vec<(Vec<u8>, u32)>,
     },
     Taken {
-        spot: Spot,
+        spot: EntryLocation,
         staging: Rc<Staging>,
         kept: Vec<u8>,
     },
     Touched {
-        spot: Spot,
+        spot: EntryLocation,
         old: (i64, u32),
     },
     Appended {
-        spot: Spot,
-        old: Seen,
-        /// Its size by then.
+        spot: EntryLocation,
+        old: EntryMetadata,
+        /// The size of the file after the append.
         end: u64,
     },
-    Cut(Box<Cut>),
+    Cut(Box<Truncation>),
 }
 
-impl Done {
-    /// Where it was done.
+impl TakenStep {
+    /// Returns the path at which the step was taken.
     pub(super) fn path(&self) -> Path {
         match self {
             Self::MadeDir { spot, .. }
@@ -93,8 +93,8 @@ impl Done {
         }
     }
 
-    /// The spot at which it left something of the program's or the call's.
-    pub(super) fn left(&self) -> Option<&Spot> {
+    /// Returns the spot at which the step left something that the program or call wrote.
+    pub(super) fn left(&self) -> Option<&EntryLocation> {
         match self {
             Self::New { spot, .. }
             | Self::Placed { spot, .. }
@@ -108,13 +108,14 @@ impl Done {
         }
     }
 
-    /// What can only be done when all else is: a directory that nobody may write would else not
-    /// have got what is in it.
+    /// Sets the final modes of directories, which is done after all steps. A directory that is
+    /// read-only earlier could not be filled.
     pub(super) fn late(&self) -> Result<(), StepError> {
         match self {
             Self::MadeDir { spot, mode: Some(mode) } => Ok(set_mode(&spot.handle()?, *mode)?),
             Self::Placed { spot, late, .. } => {
-                // What is below goes first: who may not enter a directory can not go on there.
+                // Subdirectories go first: they can not be reached through a directory that may not
+                // be entered.
                 late.iter()
                     .rev()
                     .try_for_each(|(way, mode)| Ok(set_mode(&spot.below(way).handle()?, *mode)?))
@@ -132,10 +133,10 @@ impl Done {
         }
     }
 
-    /// Makes a directory that was made one that can be emptied again.
+    /// Makes new directories writable again, so that they can be emptied.
     pub(super) fn reopen(&self) {
         if let Self::MadeDir { spot, mode: Some(_) } = self {
-            // If this fails, so does taking it back, and that is told.
+            // If this fails, so does the rollback, and that is reported.
             spot.handle().and_then(|handle| set_mode(&handle, 0o700)).ok();
         }
         if let Self::Placed { spot, late, .. } = self {
@@ -146,7 +147,7 @@ impl Done {
         }
     }
 
-    /// Takes it back.
+    /// Rolls the step back.
     pub(super) fn undo(self) -> Result<(), StepError> {
         match self {
             Self::Aside { spot, aside, below: _, fresh: None } => {
@@ -174,7 +175,7 @@ impl Done {
             Self::New { spot, id, fresh: _ } => {
                 let dir = spot.dir()?;
                 match look(&dir, &spot.name)? {
-                    // Somebody else's by now stays.
+                    // If somebody else has replaced it, it stays.
                     Some(now) if Some(now.id()) == id => {
                         rustix::fs::unlinkat(&dir, spot.name.as_slice(), AtFlags::empty())
                     }
@@ -210,7 +211,7 @@ impl Done {
             Self::Placed { spot, staging, replaced: None, id, .. } => {
                 let dir = spot.dir()?;
                 match look(&dir, &spot.name)? {
-                    // Somebody else's by now stays.
+                    // If somebody else has replaced it, it stays.
                     Some(now) if Some(now.id()) == id => {
                         rename_new((&dir, &spot.name), (staging.dir()?, &staging.name()))
                     }
@@ -220,17 +221,17 @@ impl Done {
         }
     }
 
-    /// Lets go for good of what it replaced. What can not be removed keeps a name that says what
-    /// it is, and is swept up later.
+    /// Deletes what the step replaced. An entry that can not be deleted keeps its temporary name,
+    /// and is removed later.
     pub(super) fn finish(&self) {
         match self {
             Self::Aside { spot, aside, below, .. } => {
                 let Ok(dir) = spot.dir() else { return };
                 match below {
-                    Below::Nothing => {
+                    DeletedContents::Nothing => {
                         rustix::fs::unlinkat(&dir, aside.as_str(), AtFlags::empty()).ok();
                     }
-                    Below::Empty | Below::Tree(_) => {
+                    DeletedContents::Empty | DeletedContents::Tree(_) => {
                         tree::remove(&dir, aside.as_bytes()).ok();
                     }
                 }
@@ -239,10 +240,9 @@ impl Done {
                 let Ok(dir) = from.dir() else { return };
                 rustix::fs::unlinkat(&dir, aside.as_str(), AtFlags::empty()).ok();
             }
-            // What was replaced goes with the directory that it is in.
-            Self::Placed { .. }
-            | Self::Taken { .. }
-            | Self::Touched { .. }
+            // The replaced entry is deleted with the staging directory that it is in.
+            Self::Placed { staging, .. } | Self::Taken { staging, .. } => staging.remove(),
+            Self::Touched { .. }
             | Self::Appended { .. }
             | Self::Cut(_)
             | Self::MadeDir { .. }
@@ -252,23 +252,24 @@ impl Done {
         }
     }
 
-    /// The files that it put there, as they are now.
-    pub(super) fn wrote(&self) -> Vec<Seen> {
+    /// Returns the files that the step wrote, with their paths and their present state.
+    pub(super) fn wrote(&self) -> Vec<(Path, EntryMetadata)> {
+        let now = |spot: &EntryLocation| spot.look().ok().flatten();
+        let one = |spot: &EntryLocation, seen: Option<EntryMetadata>| {
+            seen.map(|seen| (spot.path(), seen)).into_iter().collect()
+        };
         match self {
             Self::New { spot, fresh: Some(fresh), .. }
             | Self::Aside { spot, fresh: Some(fresh), .. } => {
-                fresh.version().or_else(|| spot.look().ok().flatten()).into_iter().collect()
+                one(spot, fresh.version().or_else(|| now(spot)))
             }
             Self::Placed { spot, .. } => files(spot),
-            Self::Touched { spot, .. } | Self::Appended { spot, .. } => {
-                spot.look().ok().flatten().into_iter().collect()
-            }
-            Self::Cut(cut) => cut.spot.look().ok().flatten().into_iter().collect(),
+            Self::Touched { spot, .. } | Self::Appended { spot, .. } => one(spot, now(spot)),
+            Self::Cut(cut) => one(&cut.spot, now(&cut.spot)),
+            Self::Moved { to, .. } | Self::MovedOver { to, .. } => files(to),
             Self::New { fresh: None, .. }
             | Self::Aside { fresh: None, .. }
             | Self::MadeDir { .. }
-            | Self::Moved { .. }
-            | Self::MovedOver { .. }
             | Self::Taken { .. }
             | Self::Mode { .. } => Vec::new(),
         }

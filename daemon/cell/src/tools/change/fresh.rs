@@ -1,13 +1,14 @@
-//! A file's new content, written aside. Room: the cell.
+//! New content of a file, written before it is put in place. Runs in the cell.
 //!
-//! It has no name, where the file system can do that (`O_TMPFILE`): a process that is killed leaves
-//! nothing behind. It is named `.palisade-XXXXXXXX.tmp` for the moment between a link and a
-//! rename; on other file systems, and when a change has very many files, all the time.
+//! It has no name where the file system supports that (`O_TMPFILE`), so that a killed process
+//! leaves nothing behind. It is named `.palisade-XXXXXXXX.tmp` for the moment between a link and a
+//! rename. On other file systems, and in a change with very many files, it has that name all the
+//! time.
 
 use super::{
     names::{rename_new, with_free_name},
-    seen::Seen,
-    spot::{Dir, Handle},
+    seen::EntryMetadata,
+    spot::{Dir, DirHandle},
 };
 use rustix::{
     fs::{AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid},
@@ -21,20 +22,20 @@ use std::{
     rc::Rc,
 };
 
-/// What a file is to have beside its content.
+/// The mode, owner and times that a new file is to have.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Like {
-    /// What any new file gets.
+pub(super) enum FileAttributes {
+    /// The defaults of a new file.
     New,
-    /// Mode and owner of what it replaces.
-    Old(Seen),
-    /// What it once had.
+    /// The mode and owner of the file that it replaces.
+    Old(EntryMetadata),
+    /// The mode and time that it once had.
     Past { mode: u32, mtime: (i64, u32) },
 }
 
-/// Content written aside. It goes when this is dropped before it was put in place.
+/// A temporary file with new content. It is deleted if this is dropped before it was put in place.
 #[derive(Debug)]
-pub(super) struct Fresh {
+pub(super) struct TemporaryFile {
     dir: Rc<Dir>,
     file: Option<File>,
     name: Option<String>,
@@ -42,17 +43,17 @@ pub(super) struct Fresh {
     size: u64,
 }
 
-/// What is known of content that is complete.
+/// The size, mode and digest of complete content.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts {
+pub(super) struct ContentFacts {
     pub(super) size: u64,
     pub(super) mode: u32,
     pub(super) digest: [u8; 32],
 }
 
-impl Fresh {
-    /// Begins a file in a directory of the file system that it is for.
-    pub(super) fn new(dir: &Rc<Dir>, like: Like) -> Result<Self, Errno> {
+impl TemporaryFile {
+    /// Creates a file in a directory of the file system that it is for.
+    pub(super) fn new(dir: &Rc<Dir>, like: FileAttributes) -> Result<Self, Errno> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match rustix::fs::openat(dir, ".", flags, first_mode(like)) {
             Ok(file) => Ok(Self::of(dir, file.into(), None)),
@@ -63,8 +64,8 @@ impl Fresh {
         }
     }
 
-    /// The same with a name from the start.
-    pub(super) fn named(dir: &Rc<Dir>, like: Like) -> Result<Self, Errno> {
+    /// Creates a file that has a name from the start.
+    pub(super) fn named(dir: &Rc<Dir>, like: FileAttributes) -> Result<Self, Errno> {
         let (file, name) = create(dir, first_mode(like))?;
         Ok(Self::of(dir, file, Some(name)))
     }
@@ -73,12 +74,12 @@ impl Fresh {
         Self { dir: Rc::clone(dir), file: Some(file), name, hash: Sha256::new(), size: 0 }
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes written so far.
     pub(super) const fn size(&self) -> u64 {
         self.size
     }
 
-    /// Adds to it.
+    /// Appends to the content.
     pub(super) fn write(&mut self, data: &[u8]) -> io::Result<()> {
         self.file()?.write_all(data)?;
         self.hash.update(data);
@@ -86,7 +87,7 @@ impl Fresh {
         Ok(())
     }
 
-    /// All of it again, if it is not over `most`.
+    /// Reads the whole content; `None` if it is larger than `most`.
     pub(super) fn content(&self, most: u64) -> io::Result<Option<Vec<u8>>> {
         if self.size > most {
             return Ok(None);
@@ -98,7 +99,7 @@ impl Fresh {
         Ok(Some(content))
     }
 
-    /// What was written, from its beginning.
+    /// Returns the file, positioned at its beginning.
     pub(super) fn read_again(&self) -> io::Result<File> {
         let mut file = match (&self.file, &self.name) {
             (Some(file), _) => file.try_clone()?,
@@ -112,36 +113,37 @@ impl Fresh {
         Ok(file)
     }
 
-    /// It is complete: gives it the mode, the owner and the time that it is to have.
-    pub(super) fn complete(&self, like: Like) -> io::Result<Facts> {
+    /// Completes the content: sets the mode, the owner and the time.
+    pub(super) fn complete(&self, like: FileAttributes) -> io::Result<ContentFacts> {
         let file = self.file()?;
-        let own = Seen::from(&rustix::fs::fstat(file)?);
+        let own = EntryMetadata::from(&rustix::fs::fstat(file)?);
         let mode = match like {
-            Like::New => own.mode(),
-            // Never set-uid, set-gid or sticky: the content is not what was trusted with that.
-            Like::Old(old) => old.mode(),
-            Like::Past { mode, .. } => mode & 0o777,
+            FileAttributes::New => own.mode(),
+            // Never set-uid, set-gid or sticky: those were granted to the old content, not to this.
+            FileAttributes::Old(old) => old.mode(),
+            FileAttributes::Past { mode, .. } => mode & 0o777,
         };
-        if let Like::Old(old) = like
+        if let FileAttributes::Old(old) = like
             && own.owner != old.owner
         {
             let owner = (Uid::from_raw(old.owner.0), Gid::from_raw(old.owner.1));
             match rustix::fs::fchown(file, Some(owner.0), Some(owner.1)) {
-                // Only a privileged process gives files away: it is then the session's own.
+                // Only a privileged process can give files away. Otherwise the file stays the
+                // session's own.
                 Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         self.set_mode(own.mode(), mode)?;
-        if let Like::Past { mtime, .. } = like {
+        if let FileAttributes::Past { mtime, .. } = like {
             let last = Timespec { tv_sec: mtime.0, tv_nsec: mtime.1.into() };
             let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };
             rustix::fs::futimens(file, &Timestamps { last_access: now, last_modification: last })?;
         }
-        Ok(Facts { size: self.size, mode, digest: self.hash.clone().finalize().into() })
+        Ok(ContentFacts { size: self.size, mode, digest: self.hash.clone().finalize().into() })
     }
 
-    /// Gives it another mode than it has.
+    /// Changes the mode, if it differs from `has`.
     pub(super) fn set_mode(&self, has: u32, mode: u32) -> io::Result<()> {
         if has != mode {
             rustix::fs::fchmod(self.file()?, Mode::from_raw_mode(mode))?;
@@ -149,7 +151,7 @@ impl Fresh {
         Ok(())
     }
 
-    /// Lets its descriptor go: it has a name from now on.
+    /// Closes the descriptor. The file has a name from then on.
     pub(super) fn close(&mut self) -> io::Result<()> {
         if self.name.is_none() {
             let dir = Rc::clone(&self.dir);
@@ -159,8 +161,8 @@ impl Fresh {
         Ok(())
     }
 
-    /// Puts it where nothing is.
-    pub(super) fn put(&mut self, dir: &Handle<'_>, name: &[u8]) -> io::Result<()> {
+    /// Puts the file at a name that is free.
+    pub(super) fn put(&mut self, dir: &DirHandle<'_>, name: &[u8]) -> io::Result<()> {
         if self.name.is_none() {
             match self.link(dir, name) {
                 Err(error) if can_not_link(error) => self.copy(dir, name)?,
@@ -174,15 +176,16 @@ impl Fresh {
         Ok(())
     }
 
-    /// Takes a name in the directory of what it is to replace, and gives the name away.
-    pub(super) fn give_name(&mut self, dir: &Handle<'_>) -> io::Result<String> {
+    /// Gives the file a name in the directory of the one that it will replace. The caller then owns
+    /// the name.
+    pub(super) fn give_name(&mut self, dir: &DirHandle<'_>) -> io::Result<String> {
         let Some(own) = self.name.clone() else {
             self.take_name(dir)?;
             return self.name.take().ok_or_else(|| io::Error::other("it has no name"));
         };
         let name = match dir {
-            Handle::Base(_) => own,
-            Handle::Below(below) => {
+            DirHandle::Base(_) => own,
+            DirHandle::Below(below) => {
                 let renamed = with_free_name(|free| {
                     rename_new((&self.dir, own.as_bytes()), (below, free.as_bytes()))
                 });
@@ -193,10 +196,10 @@ impl Fresh {
         Ok(name)
     }
 
-    /// The file as it is now.
-    pub(super) fn version(&self) -> Option<Seen> {
+    /// Returns the present state of the file.
+    pub(super) fn version(&self) -> Option<EntryMetadata> {
         let file = self.file.as_ref()?;
-        rustix::fs::fstat(file).ok().map(|stat| Seen::from(&stat))
+        rustix::fs::fstat(file).ok().map(|stat| EntryMetadata::from(&stat))
     }
 
     fn file(&self) -> io::Result<&File> {
@@ -216,7 +219,7 @@ impl Fresh {
     fn link(&self, dir: impl AsFd, name: &[u8]) -> Result<(), Errno> {
         let Some(file) = &self.file else { return Err(Errno::BADF) };
         match rustix::fs::linkat(file, "", &dir, name, AtFlags::EMPTY_PATH) {
-            // So says a kernel before 6.10 to who has no privilege.
+            // Kernels before 6.10 return this to a process without privilege.
             Err(Errno::NOENT) => {
                 let own = format!("/proc/self/fd/{}", file.as_raw_fd());
                 rustix::fs::linkat(CWD, own, &dir, name, AtFlags::SYMLINK_FOLLOW)
@@ -225,8 +228,8 @@ impl Fresh {
         }
     }
 
-    /// Becomes a copy of itself where nothing is.
-    fn copy(&mut self, dir: &Handle<'_>, name: &[u8]) -> io::Result<()> {
+    /// Puts a copy of the file at a name that is free, where it can not be linked.
+    fn copy(&mut self, dir: &DirHandle<'_>, name: &[u8]) -> io::Result<()> {
         let aside = self.copy_aside(dir)?;
         let done = rename_new((dir, aside.as_bytes()), (dir, name));
         if done.is_err() {
@@ -235,7 +238,7 @@ impl Fresh {
         Ok(done?)
     }
 
-    /// Becomes a copy of itself with a name.
+    /// Replaces the file by a copy of it that has a name.
     fn copy_aside(&mut self, dir: impl AsFd) -> io::Result<String> {
         let mut old = self.file.take().ok_or_else(|| io::Error::other("it is closed"))?;
         let own = rustix::fs::fstat(&old)?;
@@ -260,7 +263,7 @@ impl Fresh {
     }
 }
 
-impl Drop for Fresh {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         if let Some(name) = self.name.take() {
             unlink(&self.dir, &name);
@@ -268,17 +271,18 @@ impl Drop for Fresh {
     }
 }
 
-/// Removes what has one of our own names. There is nobody to tell, and the name says what it is.
+/// Deletes a temporary file. Errors are ignored: there is nobody to tell, and the name says what it
+/// is.
 fn unlink(dir: impl AsFd, name: &str) {
     rustix::fs::unlinkat(dir, name, AtFlags::empty()).ok();
 }
 
-/// A replacement is for nobody else to read until it has the mode of what it replaces; a new file
-/// gets the mode that the kernel makes of this with the umask.
-const fn first_mode(like: Like) -> Mode {
+/// Returns the mode at creation. A replacement is private until it has the mode of what it
+/// replaces. A new file gets 0666 as the umask permits.
+const fn first_mode(like: FileAttributes) -> Mode {
     Mode::from_raw_mode(match like {
-        Like::New => 0o666,
-        Like::Old(_) | Like::Past { .. } => 0o600,
+        FileAttributes::New => 0o666,
+        FileAttributes::Old(_) | FileAttributes::Past { .. } => 0o600,
     })
 }
 

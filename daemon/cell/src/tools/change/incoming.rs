@@ -1,4 +1,4 @@
-//! What the broker sends while a change is under way. Room: the cell.
+//! The messages that the broker sends during a change. Runs in the cell.
 
 use crate::{channel::Channel, tools::Stop};
 use palisade_channel::ChannelError;
@@ -6,13 +6,13 @@ use palisade_plan::cell::{FileError, FileRequest};
 
 const OUT_OF_ORDER: &str = "another request came before the end of a change";
 
-/// What the broker sends while a change is under way.
-pub(super) struct Incoming<'a> {
+/// The receiver of the broker's messages during a change.
+pub(super) struct MessageReceiver<'a> {
     pub(super) channel: &'a Channel,
 }
 
-impl Incoming<'_> {
-    /// The next message; that the call is given up is no message.
+impl MessageReceiver<'_> {
+    /// Receives the next message. `Abandon` is returned as an error.
     fn next(&self) -> Result<FileRequest, Stop> {
         let Some((request, fds)) = self.channel.receive::<FileRequest>()? else {
             return Err(Stop::Closed);
@@ -26,7 +26,7 @@ impl Incoming<'_> {
         Ok(request)
     }
 
-    /// Hands over the pieces up to the last of one content.
+    /// Passes each piece of one content to `take`, up to the last.
     pub(super) fn content(
         &self,
         mut take: impl FnMut(&[u8]) -> Result<(), FileError>,
@@ -42,7 +42,7 @@ impl Incoming<'_> {
         }
     }
 
-    /// Waits until what was prepared is to be done.
+    /// Waits until the broker says to make the prepared change.
     pub(super) fn decision(&self) -> Result<(), Stop> {
         if self.next()? == FileRequest::Commit {
             return Ok(());

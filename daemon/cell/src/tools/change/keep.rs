@@ -1,7 +1,7 @@
-//! What a change would lose, gathered while it is worked out and sent when all of its content has
-//! come. Room: the cell.
+//! The undo record of a change: collected while it is planned, and sent once all of its content has
+//! arrived. Runs in the cell.
 
-use super::{seen::Seen, spot::Spot};
+use super::{seen::EntryMetadata, spot::EntryLocation};
 use crate::{
     channel::Channel,
     tools::{Stop, failure, refused, refused_io, shown},
@@ -17,48 +17,49 @@ use rustix::{
 };
 use std::{collections::HashMap, fs::File, os::unix::fs::FileExt as _};
 
-/// How many messages are sent at once; the kernel takes 1024 parts, and each has two.
+/// The maximum number of messages sent at once. The kernel takes 1024 parts, and each message has
+/// two.
 const MOST_AT_ONCE: usize = 256;
 
-/// How many descriptors wait here.
+/// The maximum number of descriptors held open.
 const MOST_OPEN: usize = 64;
 
-/// What is to be sent.
+/// The entries of an undo record that are to be sent.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct UndoRecord {
     keep: Keep,
-    entries: Vec<Entry>,
+    entries: Vec<UndoEntry>,
     sources: HashMap<Vec<u8>, File>,
     bytes: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct UndoEntry {
     before: Before,
-    /// A file whose content follows.
-    file: Option<(Spot, Seen)>,
+    /// The file whose content follows the entry.
+    file: Option<(EntryLocation, EntryMetadata)>,
 }
 
-impl Kept {
+impl UndoRecord {
     pub(super) fn new(keep: Keep) -> Self {
         Self { keep, entries: Vec::new(), sources: HashMap::new(), bytes: 0 }
     }
 
-    /// Whether anything is wanted.
+    /// Whether an undo record is wanted.
     pub(super) fn wants(&self) -> bool {
         self.keep != Keep::Nothing
     }
 
-    /// Keeps something that has no content.
+    /// Adds an entry without content.
     pub(super) fn before(&mut self, before: Before) -> Result<(), FileError> {
         self.add(before, None)
     }
 
-    /// Keeps what is at a spot.
+    /// Adds what is at a spot.
     pub(super) fn spot(
         &mut self,
-        spot: &Spot,
-        seen: &Seen,
+        spot: &EntryLocation,
+        seen: &EntryMetadata,
         link: Option<Vec<u8>>,
     ) -> Result<(), FileError> {
         if self.keep == Keep::Nothing {
@@ -74,38 +75,47 @@ impl Kept {
         self.add(Before::State { path, state }, file)
     }
 
-    /// Keeps a regular file that will have another path before it is replaced.
-    pub(super) fn at(&mut self, path: &Path, spot: &Spot, seen: &Seen) -> Result<(), FileError> {
+    /// Adds a regular file that will have another path before it is replaced.
+    pub(super) fn at(
+        &mut self,
+        path: &Path,
+        spot: &EntryLocation,
+        seen: &EntryMetadata,
+    ) -> Result<(), FileError> {
         let state = seen.state(Vec::new);
         let before = Before::State { path: path.clone(), state };
         self.add(before, Some((spot.clone(), *seen)))
     }
 
-    /// A descriptor from which the file at a path can be read.
+    /// Stores a descriptor from which the file at a path can be read.
     pub(super) fn source(&mut self, path: &Path, file: File) {
         if self.keep != Keep::Nothing && self.sources.len() < MOST_OPEN {
             self.sources.insert(path.0.clone(), file);
         }
     }
 
-    fn add(&mut self, before: Before, file: Option<(Spot, Seen)>) -> Result<(), FileError> {
+    fn add(
+        &mut self,
+        before: Before,
+        file: Option<(EntryLocation, EntryMetadata)>,
+    ) -> Result<(), FileError> {
         let Keep::Sent { bytes, entries } = self.keep else { return Ok(()) };
         self.bytes = self.bytes.saturating_add(file.as_ref().map_or(0, |(_, seen)| seen.size));
         if self.bytes > bytes || self.entries.len() >= usize::try_from(entries).unwrap_or(0) {
             let message = format!(
-                "what this would replace is more than {bytes} bytes or {entries} entries, which is \
-                 the most that is kept for undoing it: nothing was changed"
+                "this would replace more than {bytes} bytes or {entries} entries, the most that \
+                 an undo record can hold: nothing was changed"
             );
             return Err(failure(FileErrorKind::TooLarge, None, message));
         }
-        self.entries.push(Entry { before, file });
+        self.entries.push(UndoEntry { before, file });
         Ok(())
     }
 
-    /// Sends all of it, with `last` behind.
+    /// Sends all entries, and then the messages in `last`.
     pub(super) fn send(mut self, channel: &Channel, last: Vec<FileReply>) -> Result<(), Stop> {
         let (mut messages, mut bytes) = (Vec::new(), 0);
-        for Entry { before, file } in self.entries {
+        for UndoEntry { before, file } in self.entries {
             bytes += 256;
             messages.push(FileReply::Before(before));
             if let Some((spot, seen)) = file {
@@ -123,23 +133,21 @@ impl Kept {
     }
 }
 
-/// Adds the pieces of a file, and sends what is too much to hold.
+/// Adds the content of a file to `messages`, and sends some of them when they become too large.
 fn content(
     channel: &Channel,
-    spot: &Spot,
-    seen: &Seen,
+    spot: &EntryLocation,
+    seen: &EntryMetadata,
     source: Option<File>,
     messages: &mut Vec<FileReply>,
 ) -> Result<usize, Stop> {
     let path = spot.path();
     let file = match source {
         Some(file) => file,
-        None => File::from(
-            spot.open(OFlags::RDONLY).map_err(|e| refused("keep the content of", &path, e))?,
-        ),
+        None => File::from(spot.open(OFlags::RDONLY).map_err(|e| unkept(&path, e))?),
     };
     let stat = rustix::fs::fstat(&file).map_err(|e| refused("look at", &path, e))?;
-    if Seen::from(&stat) != *seen {
+    if EntryMetadata::from(&stat) != *seen {
         return Err(changed(&path).into());
     }
     let (mut at, mut held) = (0, 0);
@@ -164,12 +172,25 @@ fn content(
     Ok(held)
 }
 
-/// The error for a link that could not be read.
+/// Returns the error for a file whose content can not be kept for undo.
+fn unkept(path: &Path, errno: Errno) -> FileError {
+    if errno != Errno::ACCESS {
+        return refused("keep the content of", path, errno);
+    }
+    let message = format!(
+        "the mode of {} does not let this session read it, and undo keeps what is deleted or \
+         replaced: nothing was changed ({errno})",
+        shown(path)
+    );
+    failure(FileErrorKind::Unreadable, Some(errno), message)
+}
+
+/// Returns the error for a link that could not be read.
 pub(super) fn unread_link(path: &Path, errno: Errno) -> FileError {
     if errno == Errno::STALE { changed(path) } else { refused("read the link", path, errno) }
 }
 
-/// The error for what is not what it was when the change was prepared.
+/// Returns the error for an entry that changed after the change was prepared.
 pub(super) fn changed(path: &Path) -> FileError {
     let message = format!(
         "{} was changed by somebody else meanwhile, so nothing was done: try again",

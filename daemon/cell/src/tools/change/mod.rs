@@ -1,5 +1,5 @@
-//! Changes of files in two phases: worked out whole, then done whole or not at all. Room: the
-//! cell.
+//! Changes files in two phases: the whole change is planned first, and then made completely or not
+//! at all. Runs in the cell.
 
 mod act;
 mod arrange;
@@ -8,6 +8,7 @@ mod commit;
 mod cut;
 mod delete;
 mod done;
+mod evidence;
 mod fresh;
 mod incoming;
 mod keep;
@@ -29,26 +30,30 @@ mod write;
 
 pub(crate) use self::{names::with_free_name, tree::remove as remove_tree};
 
-use self::{arrange::Over, done::Done, incoming::Incoming, restore::Force, stage::Stage};
-use super::{Reach, Stop, failure};
+use self::{
+    arrange::Overwrite, done::TakenStep, incoming::MessageReceiver, restore::Force, stage::Stage,
+};
+use super::{Stop, WalkDepth, failure, refused};
 use crate::{channel::Channel, overlay::Layers, view::View};
 use palisade_plan::{
+    Path,
     cell::FileErrorKind,
     change::{Act, Change, Prepared},
 };
+use std::os::{fd::OwnedFd, unix::ffi::OsStrExt as _};
 
-/// Works a change out, says what it would be, and does it if that is the answer.
+/// Plans a change, reports its effects, and makes it if the broker says so.
 pub(crate) fn change(channel: &Channel, change: &Change, view: &View) -> Result<(), Stop> {
-    let incoming = Incoming { channel };
+    let incoming = MessageReceiver { channel };
     if let Act::Resolve { begun } = &change.act {
         return settle::resolve::resolve(&incoming, view, begun.as_deref());
     }
     let mut stage = Stage::new(change, view);
     work_out(&mut stage, &incoming)?;
-    offer(stage, &incoming, |_| ())
+    offer(stage, &incoming, None, |_| ())
 }
 
-/// Works out what a transaction's program did, says what it was, and does it if that is the answer.
+/// Plans the commit of a transaction, reports its effects, and makes it if the broker says so.
 pub(crate) fn settle(
     channel: &Channel,
     change: &Change,
@@ -59,26 +64,33 @@ pub(crate) fn settle(
         let message = "in a transaction there is nothing but what its program did".to_owned();
         return Err(failure(FileErrorKind::Invalid, None, message).into());
     };
-    let incoming = Incoming { channel };
+    let incoming = MessageReceiver { channel };
     let mut stage = Stage::new(change, view);
     let unchanged = settle::settle(&mut stage, channel, layers, leave)?;
-    offer(stage, &incoming, |done| settle::earlier::note(layers, done, unchanged))
+    let before = rustix::io::fcntl_dupfd_cloexec(&layers.lower, 4)
+        .map_err(|e| refused("open", &Path(view.workspace.as_os_str().as_bytes().to_vec()), e))?;
+    let note = |done: &[TakenStep]| settle::earlier::note(layers, done, unchanged);
+    offer(stage, &incoming, Some(before), note)
 }
 
-/// Says what a change would be, and does it if that is the answer; `note` then learns what was done.
+/// Reports the effects of a change, and makes it if the broker says so. `note` is then called with
+/// the steps that were taken.
 fn offer(
     mut stage: Stage<'_>,
-    incoming: &Incoming<'_>,
-    note: impl FnOnce(&[Done]),
+    incoming: &MessageReceiver<'_>,
+    before: Option<OwnedFd>,
+    note: impl FnOnce(&[TakenStep]),
 ) -> Result<(), Stop> {
     let channel = incoming.channel;
     told::refuse_many(&stage.effects, &stage.conflicts)?;
+    let evidence = evidence::collect(&mut stage, before);
     let prepared = Prepared {
         effects: stage.effects.clone(),
         digest: stage.digest(),
         diff: std::mem::take(&mut stage.diff),
         diff_complete: stage.diff_complete,
         conflicts: std::mem::take(&mut stage.conflicts),
+        evidence: Box::new(evidence),
     };
     stage.take_kept().send(channel, told::prepared(prepared))?;
     incoming.decision()?;
@@ -86,7 +98,7 @@ fn offer(
     Ok(channel.send_all(&told::changed(changed))?)
 }
 
-fn work_out(stage: &mut Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> {
+fn work_out(stage: &mut Stage<'_>, incoming: &MessageReceiver<'_>) -> Result<(), Stop> {
     let channel = incoming.channel;
     match &stage.change.act {
         Act::Write { path, mode } => write::write(stage, incoming, path, *mode),
@@ -115,10 +127,10 @@ fn work_out(stage: &mut Stage<'_>, incoming: &Incoming<'_>) -> Result<(), Stop> 
             patch::patch(stage, channel, base, &text)
         }
         Act::Delete { path, recursive } => {
-            delete::delete(stage, channel, path, Reach::from_recursive(*recursive))
+            delete::delete(stage, channel, path, WalkDepth::from_recursive(*recursive))
         }
         Act::Move { from, to, overwrite } => {
-            let over = if *overwrite { Over::Files } else { Over::Nothing };
+            let over = if *overwrite { Overwrite::Files } else { Overwrite::Nothing };
             Ok(arrange::rename(stage, from, to, over)?)
         }
         Act::MakeDir { path } => Ok(arrange::make_dir(stage, path)?),

@@ -1,17 +1,17 @@
-//! Names for what is put aside for a moment, and renames to names that are free. Room: the cell.
+//! Temporary names, and renames to names that are free. Runs in the cell.
 
 use super::spot::look;
 use rustix::{fs::RenameFlags, io::Errno, rand::GetRandomFlags};
 use std::os::fd::AsFd;
 
-/// How often another random name is tried.
+/// The number of random names that are tried.
 const TRIES: usize = 16;
 
 const PREFIX: &[u8] = b".palisade-";
 const SUFFIX: &[u8] = b".tmp";
 const DIGITS: usize = 8;
 
-/// Whether a name is one of those that content written aside has.
+/// Whether a name has the form of our temporary names.
 pub(in crate::tools) fn is_ours(name: &[u8]) -> bool {
     name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX)).is_some_and(|middle| {
         middle.len() == DIGITS
@@ -19,7 +19,7 @@ pub(in crate::tools) fn is_ours(name: &[u8]) -> bool {
     })
 }
 
-/// Does something with a random name that is not taken.
+/// Calls `act` with random names until one is free, and returns that name.
 pub(crate) fn with_free_name<T>(
     mut act: impl FnMut(&str) -> Result<T, Errno>,
 ) -> Result<(T, String), Errno> {
@@ -33,14 +33,14 @@ pub(crate) fn with_free_name<T>(
     Err(Errno::EXIST)
 }
 
-/// A name that hardly anything has.
+/// Returns a random temporary name.
 pub(super) fn random_name() -> Result<String, Errno> {
     let mut random = [0; 4];
     rustix::rand::getrandom(&mut random, GetRandomFlags::empty())?;
     Ok(format!(".palisade-{:08x}.tmp", u32::from_ne_bytes(random)))
 }
 
-/// Renames to where nothing is.
+/// Renames an entry to a name that must be free.
 pub(super) fn rename_new(from: (impl AsFd, &[u8]), to: (impl AsFd, &[u8])) -> Result<(), Errno> {
     let (from_dir, to_dir) = (from.0.as_fd(), to.0.as_fd());
     match rustix::fs::renameat_with(from_dir, from.1, to_dir, to.1, RenameFlags::NOREPLACE) {
@@ -49,8 +49,8 @@ pub(super) fn rename_new(from: (impl AsFd, &[u8]), to: (impl AsFd, &[u8])) -> Re
     }
 }
 
-/// The same on a file system that knows no such rename: it is looked first whether nothing is
-/// there.
+/// Renames an entry on a file system without `RENAME_NOREPLACE`: checks first that the name is
+/// free.
 pub(super) fn rename_checked(
     from: (impl AsFd, &[u8]),
     to: (impl AsFd, &[u8]),

@@ -1,21 +1,21 @@
-//! `apply_patch`: every part against the files as they were, and all of it or nothing. Room: the
-//! cell.
+//! `apply_patch`: applies every part to the files as they were, completely or not at all. Runs in
+//! the cell.
 
 use super::{
-    act::Below,
-    fresh::{Facts, Fresh, Like},
-    plan::Known,
-    seen::Seen,
-    spot::{Dir, Spot, Way},
-    stage::{Node, Stage},
-    target::{Use, open_old, read_all, refuse_ours},
+    act::DeletedContents,
+    fresh::{ContentFacts, FileAttributes, TemporaryFile},
+    plan::ModeTarget,
+    seen::EntryMetadata,
+    spot::{Dir, EntryLocation, LinkHandling},
+    stage::{PlannedState, Stage},
+    target::{FilePurpose, open_old, read_all, refuse_ours},
     write::{place, present, written},
 };
 use crate::{
     channel::Channel,
     tools::{Stop, checked, failure, go_on, not_regular, refused, refused_io, shown},
 };
-use palisade_edits::{FilePatch, Mode, PatchError, Problem, To};
+use palisade_edits::{Destination, FilePatch, Mode, PatchError, Problem};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
@@ -25,25 +25,25 @@ use rustix::{fs::FileType, io::Errno};
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
 
-/// One part, worked out.
-struct Part {
-    spot: Spot,
-    node: Node,
-    /// The file that was there, to be read when what is lost is sent.
+/// One planned part of a patch.
+struct PatchPart {
+    spot: EntryLocation,
+    node: PlannedState,
+    /// The existing file, from which the undo record is read.
     file: Option<File>,
-    does: Does,
+    does: PatchAction,
 }
 
-enum Does {
-    Add(Fresh, Facts),
-    Delete(Seen),
-    Edit(Fresh, Facts),
-    Mode(Seen, u32, [u8; 32]),
-    Move(Seen, Spot, Option<(Fresh, Facts)>, [u8; 32]),
-    Copy(Spot, Fresh, Facts),
+enum PatchAction {
+    Add(TemporaryFile, ContentFacts),
+    Delete(EntryMetadata),
+    Edit(TemporaryFile, ContentFacts),
+    Mode(EntryMetadata, u32, [u8; 32]),
+    Move(EntryMetadata, EntryLocation, Option<(TemporaryFile, ContentFacts)>, [u8; 32]),
+    Copy(EntryLocation, TemporaryFile, ContentFacts),
 }
 
-/// Plans all parts of a patch below a directory.
+/// Plans all parts of a patch to files below `base`.
 pub(super) fn patch(
     stage: &mut Stage<'_>,
     channel: &Channel,
@@ -51,29 +51,29 @@ pub(super) fn patch(
     text: &[u8],
 ) -> Result<(), Stop> {
     let patch = palisade_edits::parse(text).map_err(|error| misfit(None, &error))?;
-    let base = Dir::open(checked(base)?, Way::ThroughLinks)
+    let base = Dir::open(checked(base)?, LinkHandling::ThroughLinks)
         .map_err(|e| refused("open the directory", base, e))?;
     let mut parts = Vec::with_capacity(patch.files.len());
     for file in &patch.files {
         go_on(channel)?;
         parts.push(work_out(stage, &base, file)?);
     }
-    // What is taken away first makes room for what gets its name.
+    // Deletions and moves go first, because other parts may use the names that they free.
     let (gone, rest): (Vec<_>, Vec<_>) =
-        parts.into_iter().partition(|part| matches!(part.does, Does::Delete(_)));
+        parts.into_iter().partition(|part| matches!(part.does, PatchAction::Delete(_)));
     let (moved, rest): (Vec<_>, Vec<_>) =
-        rest.into_iter().partition(|part| matches!(part.does, Does::Move(..)));
+        rest.into_iter().partition(|part| matches!(part.does, PatchAction::Move(..)));
     for part in gone.into_iter().chain(moved).chain(rest) {
         plan(stage, part)?;
     }
     Ok(())
 }
 
-/// The spot of a path of the patch: below the directory, and not through a link.
-fn spot(stage: &mut Stage<'_>, base: &Dir, below: &[u8]) -> Result<Spot, FileError> {
+/// Returns the spot of a path in the patch. It must be below `base`, and no link may be on the way.
+fn spot(stage: &mut Stage<'_>, base: &Dir, below: &[u8]) -> Result<EntryLocation, FileError> {
     let path = Path([base.real.as_slice(), b"/", below].concat());
     checked(&path)?;
-    let spot = stage.spot(&path, Way::Straight).map_err(|error| {
+    let spot = stage.spot(&path, LinkHandling::Straight).map_err(|error| {
         if error.errno != Errno::LOOP.raw_os_error() {
             return error;
         }
@@ -84,10 +84,10 @@ fn spot(stage: &mut Stage<'_>, base: &Dir, below: &[u8]) -> Result<Spot, FileErr
     Ok(spot)
 }
 
-/// What there is of a path of the patch: a regular file, or nothing.
-fn node(stage: &mut Stage<'_>, spot: &Spot) -> Result<Node, FileError> {
+/// Returns what is at a path of the patch: a regular file, or nothing. Refuses anything else.
+fn node(stage: &mut Stage<'_>, spot: &EntryLocation) -> Result<PlannedState, FileError> {
     let node = stage.look(spot)?;
-    if let Node::There(seen) = &node
+    if let PlannedState::There(seen) = &node
         && seen.kind() != FileType::RegularFile
     {
         return Err(not_regular(&spot.path(), seen.kind(), ", and a patch changes only those"));
@@ -95,7 +95,7 @@ fn node(stage: &mut Stage<'_>, spot: &Spot) -> Result<Node, FileError> {
     Ok(node)
 }
 
-fn work_out(stage: &mut Stage<'_>, base: &Dir, part: &FilePatch) -> Result<Part, FileError> {
+fn work_out(stage: &mut Stage<'_>, base: &Dir, part: &FilePatch) -> Result<PatchPart, FileError> {
     let spot = spot(stage, base, part.path())?;
     let node = node(stage, &spot)?;
     let path = spot.path();
@@ -103,22 +103,24 @@ fn work_out(stage: &mut Stage<'_>, base: &Dir, part: &FilePatch) -> Result<Part,
     match part {
         FilePatch::Add { executable, .. } => {
             let (old, like) = match &node {
-                Node::There(seen) => {
-                    let (file, _) = open_old(&path, &spot, seen, Use::Content)?;
-                    (read_all(&path, &file, seen.size)?, Like::Old(*seen))
+                PlannedState::There(seen) => {
+                    let (file, _) = open_old(&path, &spot, seen, FilePurpose::Content)?;
+                    (read_all(&path, &file, seen.size)?, FileAttributes::Old(*seen))
                 }
-                Node::Absent | Node::Planned(_) => (Vec::new(), Like::New),
+                PlannedState::Absent | PlannedState::Planned(_) => {
+                    (Vec::new(), FileAttributes::New)
+                }
             };
             let new = fits(&old)?;
             let (fresh, facts) = made(stage, &spot, like, &new, *executable)?;
             stage.compare(None, Some((&path, &new)));
-            Ok(Part { spot, node, file: None, does: Does::Add(fresh, facts) })
+            Ok(PatchPart { spot, node, file: None, does: PatchAction::Add(fresh, facts) })
         }
         FilePatch::Delete { .. } => {
             let (seen, file, old) = present(stage, &path, &spot, node)?;
             fits(&old)?;
             stage.compare(Some((&path, &old)), None);
-            Ok(Part { spot, node, file: Some(file), does: Does::Delete(seen) })
+            Ok(PatchPart { spot, node, file: Some(file), does: PatchAction::Delete(seen) })
         }
         FilePatch::Update { to, mode, hunks, .. } => {
             let (seen, file, old) = present(stage, &path, &spot, node)?;
@@ -132,31 +134,33 @@ fn work_out(stage: &mut Stage<'_>, base: &Dir, part: &FilePatch) -> Result<Part,
             let digest: [u8; 32] = Sha256::digest(&old).into();
             let wanted = mode.map_or(seen.mode(), |mode| with_mode(seen.mode(), mode));
             let does = match to {
-                Some((to, To::Copy(_))) => {
-                    let (fresh, facts) = made(stage, &to, Like::New, &new, copied(*mode, &seen))?;
-                    Does::Copy(to, fresh, facts)
+                Some((to, Destination::Copy(_))) => {
+                    let (fresh, facts) =
+                        made(stage, &to, FileAttributes::New, &new, copied(*mode, &seen))?;
+                    PatchAction::Copy(to, fresh, facts)
                 }
-                Some((to, To::Move(_))) => {
+                Some((to, Destination::Move(_))) => {
                     let content = if hunks.is_empty() && wanted == seen.mode() {
                         None
                     } else {
-                        Some(made(stage, &to, Like::Old(seen), &new, *mode)?)
+                        Some(made(stage, &to, FileAttributes::Old(seen), &new, *mode)?)
                     };
-                    Does::Move(seen, to, content, digest)
+                    PatchAction::Move(seen, to, content, digest)
                 }
-                None if hunks.is_empty() => Does::Mode(seen, wanted, digest),
+                None if hunks.is_empty() => PatchAction::Mode(seen, wanted, digest),
                 None => {
-                    let (fresh, facts) = made(stage, &spot, Like::Old(seen), &new, *mode)?;
-                    Does::Edit(fresh, facts)
+                    let (fresh, facts) =
+                        made(stage, &spot, FileAttributes::Old(seen), &new, *mode)?;
+                    PatchAction::Edit(fresh, facts)
                 }
             };
-            Ok(Part { spot, node, file: Some(file), does })
+            Ok(PatchPart { spot, node, file: Some(file), does })
         }
     }
 }
 
-/// A copy can be executed if what it is a copy of can.
-const fn copied(mode: Option<Mode>, seen: &Seen) -> Option<Mode> {
+/// Returns the mode for a copy: executable if the original is.
+const fn copied(mode: Option<Mode>, seen: &EntryMetadata) -> Option<Mode> {
     match mode {
         Some(mode) => Some(mode),
         None if seen.mode() & 0o111 != 0 => Some(Mode::Executable),
@@ -164,7 +168,7 @@ const fn copied(mode: Option<Mode>, seen: &Seen) -> Option<Mode> {
     }
 }
 
-/// The mode with or without the right to execute, for whoever may read.
+/// Adds or removes the execute permission, for everybody who may read.
 const fn with_mode(has: u32, mode: Mode) -> u32 {
     match mode {
         Mode::Executable => has | (has & 0o444) >> 2,
@@ -174,11 +178,11 @@ const fn with_mode(has: u32, mode: Mode) -> u32 {
 
 fn made(
     stage: &mut Stage<'_>,
-    spot: &Spot,
-    like: Like,
+    spot: &EntryLocation,
+    like: FileAttributes,
     content: &[u8],
     mode: Option<Mode>,
-) -> Result<(Fresh, Facts), FileError> {
+) -> Result<(TemporaryFile, ContentFacts), FileError> {
     let (fresh, mut facts) = written(stage, spot, like, content)?;
     if let Some(mode) = mode {
         let wanted = with_mode(facts.mode, mode);
@@ -190,40 +194,42 @@ fn made(
     Ok((fresh, facts))
 }
 
-fn plan(stage: &mut Stage<'_>, part: Part) -> Result<(), FileError> {
-    let Part { spot, node, file, does } = part;
+fn plan(stage: &mut Stage<'_>, part: PatchPart) -> Result<(), FileError> {
+    let PatchPart { spot, node, file, does } = part;
     let path = spot.path();
     if let Some(file) = file {
         stage.keep_open(&path, file);
     }
     match does {
-        Does::Add(fresh, facts) => {
+        PatchAction::Add(fresh, facts) => {
             let node = free(stage, &spot, node)?;
             stage.parents(&spot)?;
             place(stage, &spot, node, fresh, facts, EffectKind::Created)
         }
-        Does::Edit(fresh, facts) => place(stage, &spot, node, fresh, facts, EffectKind::Edited),
-        Does::Copy(to, fresh, facts) => {
+        PatchAction::Edit(fresh, facts) => {
+            place(stage, &spot, node, fresh, facts, EffectKind::Edited)
+        }
+        PatchAction::Copy(to, fresh, facts) => {
             let node = absent(stage, &to)?;
             stage.parents(&to)?;
             place(stage, &to, node, fresh, facts, EffectKind::Created)
         }
-        Does::Delete(seen) => {
-            stage.remove(&spot, node, Below::Nothing)?;
+        PatchAction::Delete(seen) => {
+            stage.remove(&spot, node, DeletedContents::Nothing)?;
             let kind = EffectKind::Deleted { entries: 1 };
             stage.effect(path, kind, (seen.size, 0), Print::Absent, Some(&seen));
             Ok(())
         }
-        Does::Mode(seen, mode, digest) => {
+        PatchAction::Mode(seen, mode, digest) => {
             if seen.mode() == mode {
                 return Ok(());
             }
-            stage.mode(&spot, seen, mode, Known::Content(Some(digest)))?;
+            stage.mode(&spot, seen, mode, ModeTarget::Content(Some(digest)))?;
             let print = Print::File { mode, digest };
             stage.effect(path, EffectKind::Mode, (seen.size, seen.size), print, Some(&seen));
             Ok(())
         }
-        Does::Move(seen, to, content, digest) => {
+        PatchAction::Move(seen, to, content, digest) => {
             let over = absent(stage, &to)?;
             stage.parents(&to)?;
             stage.rename(&spot, node, &to, over)?;
@@ -241,16 +247,21 @@ fn plan(stage: &mut Stage<'_>, part: Part) -> Result<(), FileError> {
     }
 }
 
-/// What is at the place of a new file by now: what another part took away is not.
-fn free(stage: &mut Stage<'_>, spot: &Spot, node: Node) -> Result<Node, FileError> {
-    if stage.is_removed(&spot.path()) { Ok(Node::Absent) } else { Ok(node) }
+/// Returns what a new file will find at its place. An entry that another part deletes counts as
+/// absent.
+fn free(
+    stage: &mut Stage<'_>,
+    spot: &EntryLocation,
+    node: PlannedState,
+) -> Result<PlannedState, FileError> {
+    if stage.is_removed(&spot.path()) { Ok(PlannedState::Absent) } else { Ok(node) }
 }
 
-/// Refuses what exists: a patch that is to replace it deletes it.
-fn absent(stage: &mut Stage<'_>, spot: &Spot) -> Result<Node, FileError> {
+/// Refuses a name that exists. A patch that is to replace a file must delete it.
+fn absent(stage: &mut Stage<'_>, spot: &EntryLocation) -> Result<PlannedState, FileError> {
     match stage.look(spot)? {
-        Node::Absent => Ok(Node::Absent),
-        Node::There(_) | Node::Planned(_) => {
+        PlannedState::Absent => Ok(PlannedState::Absent),
+        PlannedState::There(_) | PlannedState::Planned(_) => {
             let path = shown(&spot.path());
             let message =
                 format!("{path} exists, and a patch renames and copies to new names only");
@@ -279,8 +290,7 @@ fn misfit(path: Option<&Path>, error: &PatchError) -> FileError {
         | Problem::Twice { .. }
         | Problem::Names { .. }
         | Problem::NoChange { .. }
-        | Problem::Counts { .. }
-        | Problem::Nowhere => FileErrorKind::Invalid,
+        | Problem::Counts { .. } => FileErrorKind::Invalid,
     };
     let of = path.map_or_else(String::new, |path| format!(" to {}", shown(path)));
     failure(kind, None, format!("can not apply the patch{of}: {error}. Nothing was changed"))

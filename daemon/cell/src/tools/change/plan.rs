@@ -1,12 +1,13 @@
-//! Planning the steps of a change: each is kept, noted for the digest, and seen by those after it.
-//! Room: the cell.
+//! Plans the steps of a change. Each goes into the undo record and the digest, and the steps after
+//! it see its result. Runs in the cell.
 
 use super::{
-    act::Below,
-    fresh::{Facts, Fresh},
-    seen::Seen,
-    spot::Spot,
-    stage::{MOST_OPEN, Node, Stage, twice},
+    act::DeletedContents,
+    evidence::LostEntry,
+    fresh::{ContentFacts, TemporaryFile},
+    seen::EntryMetadata,
+    spot::EntryLocation,
+    stage::{MOST_OPEN, PlannedState, Stage, twice},
     step::Step,
 };
 use crate::{
@@ -21,26 +22,26 @@ use palisade_plan::{
 };
 use rustix::{fs::FileType, io::Errno};
 
-/// The most steps.
+/// The maximum number of steps.
 const MOST_STEPS: usize = 200_000;
 
-/// What gets another mode.
+/// The entry whose mode changes.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Known {
-    /// A regular file with contents of this digest, if they could be read.
+pub(super) enum ModeTarget {
+    /// A regular file, with the digest of its content if it could be read.
     Content(Option<[u8; 32]>),
     /// A directory.
     Directory,
 }
 
 impl Stage<'_> {
-    /// Plans to put a file at a spot, whatever is there but a directory.
+    /// Plans to put a file at a spot. It may replace anything but a directory.
     pub(super) fn put(
         &mut self,
-        spot: &Spot,
-        node: Node,
-        mut fresh: Fresh,
-        facts: Facts,
+        spot: &EntryLocation,
+        node: PlannedState,
+        mut fresh: TemporaryFile,
+        facts: ContentFacts,
     ) -> Result<(), FileError> {
         let path = spot.path();
         self.note(b"put", &path, Some(facts));
@@ -48,27 +49,32 @@ impl Stage<'_> {
             fresh.close().map_err(|e| refused_io("write", &path, &e))?;
         }
         let step = match node {
-            Node::There(old) if old.kind() == FileType::RegularFile => {
+            PlannedState::There(old) if old.kind() == FileType::RegularFile => {
                 self.note_old(&old);
                 self.keep_seen(spot, &old)?;
+                self.lose(spot, &old);
                 Step::Replace { spot: spot.clone(), fresh, old }
             }
-            Node::There(_) => {
-                self.remove(spot, node, Below::Nothing)?;
+            PlannedState::There(_) => {
+                self.remove(spot, node, DeletedContents::Nothing)?;
                 self.keep(Before::State { path: path.clone(), state: State::Absent })?;
                 Step::Put { spot: spot.clone(), fresh }
             }
-            Node::Absent => {
+            PlannedState::Absent => {
                 self.keep(Before::State { path: path.clone(), state: State::Absent })?;
                 Step::Put { spot: spot.clone(), fresh }
             }
-            Node::Planned(_) => return Err(twice(&path)),
+            PlannedState::Planned(_) => return Err(twice(&path)),
         };
         self.plan(path, Some(FileType::RegularFile), step)
     }
 
-    /// Plans a directory, and says so.
-    pub(super) fn make_dir(&mut self, spot: &Spot, mode: Option<u32>) -> Result<(), FileError> {
+    /// Plans a directory, and adds the effect.
+    pub(super) fn make_dir(
+        &mut self,
+        spot: &EntryLocation,
+        mode: Option<u32>,
+    ) -> Result<(), FileError> {
         let path = spot.path();
         self.note(b"directory", &path, None);
         sha2::Digest::update(&mut self.hash, mode.unwrap_or(u32::MAX).to_le_bytes());
@@ -78,8 +84,8 @@ impl Stage<'_> {
         self.plan(path, Some(FileType::Directory), step)
     }
 
-    /// Plans a symbolic link where nothing is.
-    pub(super) fn link(&mut self, spot: &Spot, target: &Path) -> Result<(), FileError> {
+    /// Plans a symbolic link at a free name.
+    pub(super) fn link(&mut self, spot: &EntryLocation, target: &Path) -> Result<(), FileError> {
         let path = spot.path();
         self.note(b"link", &path, None);
         self.note_part(&target.0);
@@ -88,41 +94,43 @@ impl Stage<'_> {
         self.plan(path, Some(FileType::Symlink), step)
     }
 
-    /// Plans to take something away. What is below a directory is kept by who looked at it.
+    /// Plans to delete an entry. For a directory with contents, the caller adds those to the undo
+    /// record.
     pub(super) fn remove(
         &mut self,
-        spot: &Spot,
-        node: Node,
-        below: Below,
+        spot: &EntryLocation,
+        node: PlannedState,
+        below: DeletedContents,
     ) -> Result<(), FileError> {
         let path = spot.path();
-        let Node::There(old) = node else { return Err(twice(&path)) };
+        let PlannedState::There(old) = node else { return Err(twice(&path)) };
         self.refuse_workspace(&path, &old)?;
         self.note(b"remove", &path, None);
         self.note_old(&old);
-        if let Below::Tree(print) = below {
+        if let DeletedContents::Tree(print) = below {
             sha2::Digest::update(&mut self.hash, print);
         } else {
             self.keep_seen(spot, &old)?;
+            self.lose(spot, &old);
         }
         self.emptied.insert(path.0.clone());
         let step = Step::Remove { spot: spot.clone(), old, below };
         self.plan(path, None, step)
     }
 
-    /// Plans to give something another name, that of what is there being lost.
+    /// Plans to rename an entry. What has the new name is lost.
     pub(super) fn rename(
         &mut self,
-        from: &Spot,
-        node: Node,
-        to: &Spot,
-        over: Node,
+        from: &EntryLocation,
+        node: PlannedState,
+        to: &EntryLocation,
+        over: PlannedState,
     ) -> Result<(), FileError> {
         let (old_path, path) = (from.path(), to.path());
         let (old, kind) = match node {
-            Node::There(old) => (Some(old), old.kind()),
-            Node::Planned(kind) => (None, kind),
-            Node::Absent => return Err(refused("move", &old_path, Errno::NOENT)),
+            PlannedState::There(old) => (Some(old), old.kind()),
+            PlannedState::Planned(kind) => (None, kind),
+            PlannedState::Absent => return Err(refused("move", &old_path, Errno::NOENT)),
         };
         if let Some(old) = &old {
             self.refuse_workspace(&old_path, old)?;
@@ -134,44 +142,47 @@ impl Stage<'_> {
             self.note_old(old);
         }
         let step = match (over, old) {
-            (Node::Absent, old) => Step::Move { from: from.clone(), to: to.clone(), old },
-            (Node::There(over), Some(old)) => {
+            (PlannedState::Absent, old) => Step::Move { from: from.clone(), to: to.clone(), old },
+            (PlannedState::There(over), Some(old)) => {
                 self.note_old(&over);
                 self.keep_seen(to, &over)?;
+                self.lose(to, &over);
                 Step::MoveOver { from: from.clone(), to: to.clone(), old, over }
             }
-            (Node::There(_) | Node::Planned(_), _) => return Err(twice(&path)),
+            (PlannedState::There(_) | PlannedState::Planned(_), _) => return Err(twice(&path)),
         };
         self.keep(Before::Moved { from: old_path.clone(), to: path.clone() })?;
         self.planned.insert(old_path.0, None);
         if let Some(old) = old {
+            self.lost
+                .push(LostEntry { moved_to: Some(path.clone()), ..LostEntry::new(from, &old) });
             self.moved.insert(path.0.clone(), (from.clone(), old));
         }
         self.plan(path, Some(kind), step)
     }
 
-    /// Keeps what stays the same one.
+    /// Adds a file that stays the same file to the undo record.
     pub(super) fn keep_same(
         &mut self,
-        spot: &Spot,
-        old: &Seen,
-        known: Known,
+        spot: &EntryLocation,
+        old: &EntryMetadata,
+        known: ModeTarget,
     ) -> Result<(), FileError> {
         match known {
-            Known::Content(digest) => {
+            ModeTarget::Content(digest) => {
                 self.keep(Before::Same { path: spot.path(), was: old.past(), digest })
             }
-            Known::Directory => self.keep_seen(spot, old),
+            ModeTarget::Directory => self.keep_seen(spot, old),
         }
     }
 
-    /// Plans another mode for a file or directory.
+    /// Plans to change the mode of a file or directory.
     pub(super) fn mode(
         &mut self,
-        spot: &Spot,
-        old: Seen,
+        spot: &EntryLocation,
+        old: EntryMetadata,
         mode: u32,
-        known: Known,
+        known: ModeTarget,
     ) -> Result<(), FileError> {
         let path = spot.path();
         self.note(b"mode", &path, None);
@@ -201,18 +212,21 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Plans other content for what an earlier step gives its name.
+    /// Plans new content for a file that an earlier step renames.
     pub(super) fn replace_moved(
         &mut self,
-        from: &Spot,
-        to: &Spot,
-        old: Seen,
-        fresh: Fresh,
-        facts: Facts,
+        from: &EntryLocation,
+        to: &EntryLocation,
+        old: EntryMetadata,
+        fresh: TemporaryFile,
+        facts: ContentFacts,
     ) -> Result<(), FileError> {
         let path = to.path();
         self.note(b"put", &path, Some(facts));
         self.kept.at(&path, from, &old)?;
+        // Its bytes are not at its new name, so the rename does not preserve them.
+        self.lost.retain(|lost| lost.moved_to.as_ref() != Some(&path));
+        self.lose(from, &old);
         self.plan(path, Some(FileType::RegularFile), Step::Replace { spot: to.clone(), fresh, old })
     }
 }

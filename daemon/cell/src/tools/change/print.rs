@@ -1,6 +1,7 @@
-//! To know again what is at a spot, by what it is and what is in it. Room: the cell.
+//! Prints: values by which the entry at a spot is recognised later, made from its kind and content.
+//! Runs in the cell.
 
-use super::{seen::Seen, settle::whole::measure, spot::Spot};
+use super::{seen::EntryMetadata, settle::whole::measure, spot::EntryLocation};
 use palisade_plan::{
     Path,
     cell::{FileError, LOOK_BYTES},
@@ -10,11 +11,11 @@ use rustix::fs::{FileType, OFlags};
 use sha2::{Digest as _, Sha256};
 use std::{fs::File, io::Read as _};
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const PIECE: usize = 64 * 1024;
 
-/// To know again what is there.
-pub(super) fn print(spot: &Spot, seen: &Seen) -> Print {
+/// Returns the print of the entry at a spot.
+pub(super) fn print(spot: &EntryLocation, seen: &EntryMetadata) -> Print {
     match seen.kind() {
         FileType::Directory => Print::Directory,
         FileType::Symlink => match spot.link() {
@@ -33,14 +34,14 @@ pub(super) fn print(spot: &Spot, seen: &Seen) -> Print {
     }
 }
 
-/// A regular file's digest, if it can be read and is not over `most`.
-pub(super) fn digest(spot: &Spot, seen: &Seen, most: u64) -> Option<[u8; 32]> {
+/// Returns the digest of a regular file; `None` if it can not be read or is larger than `most`.
+pub(super) fn digest(spot: &EntryLocation, seen: &EntryMetadata, most: u64) -> Option<[u8; 32]> {
     if seen.size > most {
         return None;
     }
     let mut file = File::from(spot.open(OFlags::RDONLY).ok()?);
     let stat = rustix::fs::fstat(&file).ok()?;
-    if Seen::from(&stat) != *seen {
+    if EntryMetadata::from(&stat) != *seen {
         return None;
     }
     let (mut hash, mut piece) = (Sha256::new(), vec![0; PIECE]);
@@ -54,17 +55,17 @@ pub(super) fn digest(spot: &Spot, seen: &Seen, most: u64) -> Option<[u8; 32]> {
     }
 }
 
-/// A tree that could not be read whole is none that is known.
-struct Unknown;
+/// The error for a tree that could not be read completely, and so can not be compared.
+struct UnreadableTree;
 
-impl From<FileError> for Unknown {
+impl From<FileError> for UnreadableTree {
     fn from(_: FileError) -> Self {
         Self
     }
 }
 
-/// Whether what is there is what is expected.
-pub(super) fn is(expect: &Print, spot: &Spot, now: Option<&Seen>) -> bool {
+/// Whether the entry at a spot is the expected one.
+pub(super) fn is(expect: &Print, spot: &EntryLocation, now: Option<&EntryMetadata>) -> bool {
     let Some(now) = now else { return *expect == Print::Absent };
     match expect {
         Print::Absent => false,
@@ -81,7 +82,7 @@ pub(super) fn is(expect: &Print, spot: &Spot, now: Option<&Seen>) -> bool {
         Print::Tree { entries, digest: expected } => {
             let measured = spot
                 .dir()
-                .map_err(|_| Unknown)
+                .map_err(|_| UnreadableTree)
                 .and_then(|dir| measure(&dir, &spot.name, &spot.path(), None, |_, _, _| Ok(())));
             measured.is_ok_and(|found| (found.entries, found.digest) == (*entries, *expected))
         }

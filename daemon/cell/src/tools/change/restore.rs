@@ -1,17 +1,17 @@
-//! Putting back what an earlier change replaced: `undo`. Room: the cell.
+//! `undo`: restores what an earlier change replaced. Runs in the cell.
 
 use super::{
-    act::Below,
+    act::DeletedContents,
     delete::tree,
-    fresh::{Facts, Fresh, Like},
-    incoming::Incoming,
+    fresh::{ContentFacts, FileAttributes, TemporaryFile},
+    incoming::MessageReceiver,
     keep::changed,
-    plan::Known,
+    plan::ModeTarget,
     print::{is, print},
     revert,
-    seen::Seen,
-    spot::{Spot, Way},
-    stage::{Node, Stage, twice},
+    seen::EntryMetadata,
+    spot::{EntryLocation, LinkHandling},
+    stage::{PlannedState, Stage, twice},
     target::{read_all, trimmed},
     write::place,
 };
@@ -30,26 +30,26 @@ use rustix::{
 };
 use std::fs::File;
 
-/// How much of a file is compared for the message of a conflict.
+/// The number of bytes of a file that are compared for the message about a conflict.
 const COMPARED: u64 = 1024 * 1024;
 
-/// How long the diff in that message may be.
+/// The maximum length of the diff in that message.
 const DIFF: usize = 2048;
 
-/// How many names of a directory are looked at to see whether it will be empty.
+/// The number of names of a directory that are read to see whether it will be empty.
 const NAMES: usize = 100_000;
 
-/// Whether what changed since is put back all the same.
+/// The choice to restore entries even if they changed since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Force {
     No,
     Yes,
 }
 
-/// Plans to put back what was there.
+/// Plans to restore the entries of an undo record.
 pub(super) fn restore(
     stage: &mut Stage<'_>,
-    incoming: &Incoming<'_>,
+    incoming: &MessageReceiver<'_>,
     entries: &[Restoration],
     force: Force,
 ) -> Result<(), Stop> {
@@ -61,7 +61,7 @@ pub(super) fn restore(
                 let now = present(&spot)?;
                 let content = match state {
                     State::File { mode, size, mtime } => {
-                        let like = Like::Past { mode: *mode, mtime: *mtime };
+                        let like = FileAttributes::Past { mode: *mode, mtime: *mtime };
                         Some(receive(stage, incoming, &spot, like, *size)?)
                     }
                     State::Absent
@@ -73,7 +73,7 @@ pub(super) fn restore(
                     let was = content.as_ref().map(|(fresh, _)| fresh);
                     return Err(conflict(&spot, now.as_ref(), was).into());
                 }
-                // A tree that is whole as the change left it goes whole.
+                // A tree that is exactly as the change left it is deleted whole.
                 let force = match expect {
                     Print::Tree { .. } => Force::Yes,
                     Print::Absent
@@ -105,17 +105,17 @@ pub(super) fn restore(
     Ok(())
 }
 
-/// The spot of a path that had no links on its way.
-fn spot(stage: &mut Stage<'_>, path: &Path) -> Result<Spot, FileError> {
+/// Returns the spot of a path that must contain no links.
+fn spot(stage: &mut Stage<'_>, path: &Path) -> Result<EntryLocation, FileError> {
     let (path, _) = trimmed(path)?;
     if matches!(crate::tools::split(&path.0).1, b"" | b"." | b"..") {
         return Err(invalid(&path, "its last part does not name an entry of a directory"));
     }
-    stage.spot(&path, Way::Straight)
+    stage.spot(&path, LinkHandling::Straight)
 }
 
-/// What is there before any of it is done.
-fn present(spot: &Spot) -> Result<Option<Seen>, FileError> {
+/// Returns what is at a spot before any step is taken.
+fn present(spot: &EntryLocation) -> Result<Option<EntryMetadata>, FileError> {
     match spot.look() {
         Err(Errno::NOTDIR | Errno::LOOP) => Ok(None),
         found => found.map_err(|e| refused("look at", &spot.path(), e)),
@@ -124,11 +124,11 @@ fn present(spot: &Spot) -> Result<Option<Seen>, FileError> {
 
 fn receive(
     stage: &mut Stage<'_>,
-    incoming: &Incoming<'_>,
-    spot: &Spot,
-    like: Like,
+    incoming: &MessageReceiver<'_>,
+    spot: &EntryLocation,
+    like: FileAttributes,
     size: u64,
-) -> Result<(Fresh, Facts), Stop> {
+) -> Result<(TemporaryFile, ContentFacts), Stop> {
     let path = spot.path();
     let mut fresh = stage.fresh(spot, like)?;
     incoming.content(|data| {
@@ -144,12 +144,17 @@ fn receive(
     Ok((fresh, facts))
 }
 
-/// The error for what is not what the change left, with a diff of what undoing would do to it.
-pub(super) fn conflict(spot: &Spot, now: Option<&Seen>, was: Option<&Fresh>) -> FileError {
+/// Returns the error for an entry that is not as the change left it, with a diff of what undoing
+/// would do to it.
+pub(super) fn conflict(
+    spot: &EntryLocation,
+    now: Option<&EntryMetadata>,
+    was: Option<&TemporaryFile>,
+) -> FileError {
     let path = spot.path();
     let there = now.map_or("nothing is there", |now| kind_name(now.kind()));
     let mut message = format!(
-        "{} has changed since, so nothing was undone: now it is not what the call left ({there})",
+        "{} has changed since, so nothing was undone: it is no longer what the call left ({there})",
         shown(&path)
     );
     let now_is = now.filter(|now| now.kind() == FileType::RegularFile && now.size <= COMPARED);
@@ -160,7 +165,7 @@ pub(super) fn conflict(spot: &Spot, now: Option<&Seen>, was: Option<&Fresh>) -> 
     });
     if let Some((now, was)) = sides {
         let diff = palisade_edits::unified(&now, &was, "now", "undone", DIFF);
-        message += ". Undoing it all the same would do this:\n";
+        message += ". Forcing the undo would do this:\n";
         message += &diff.text;
         if !diff.complete {
             message += "\n…";
@@ -169,18 +174,18 @@ pub(super) fn conflict(spot: &Spot, now: Option<&Seen>, was: Option<&Fresh>) -> 
     failure(FileErrorKind::Conflict, None, message)
 }
 
-/// Plans to make a spot what it was.
+/// Plans to restore the earlier state of a spot.
 fn put(
     stage: &mut Stage<'_>,
     channel: &Channel,
-    spot: &Spot,
+    spot: &EntryLocation,
     state: &State,
-    content: Option<(Fresh, Facts)>,
+    content: Option<(TemporaryFile, ContentFacts)>,
     force: Force,
 ) -> Result<(), Stop> {
     let node = stage.look(spot)?;
     let path = spot.path();
-    if let (Node::Planned(FileType::RegularFile), Some((from, seen))) =
+    if let (PlannedState::Planned(FileType::RegularFile), Some((from, seen))) =
         (node, stage.moved.remove(&path.0))
         && let Some((fresh, facts)) = content
     {
@@ -192,31 +197,33 @@ fn put(
     }
     match (state, node) {
         (State::Other, _) => {
-            let why = "it was a FIFO, socket or device, which can not be made again";
+            let why = "it was a FIFO, socket or device, which can not be created again";
             Err(invalid(&spot.path(), why).into())
         }
-        (_, Node::Planned(_)) => Err(twice(&spot.path()).into()),
-        (State::Absent, Node::Absent) => Ok(()),
-        (State::Absent, Node::There(_)) => clear(stage, channel, spot, node, force),
+        (_, PlannedState::Planned(_)) => Err(twice(&spot.path()).into()),
+        (State::Absent, PlannedState::Absent) => Ok(()),
+        (State::Absent, PlannedState::There(_)) => clear(stage, channel, spot, node, force),
         (State::File { .. }, _) => {
             let Some((fresh, facts)) = content else {
                 return Err(invalid(&spot.path(), "its content did not come").into());
             };
             put_file(stage, channel, spot, node, fresh, facts, force)
         }
-        (State::Directory { mode }, Node::There(now)) if now.kind() == FileType::Directory => {
+        (State::Directory { mode }, PlannedState::There(now))
+            if now.kind() == FileType::Directory =>
+        {
             if now.mode() != *mode {
-                stage.mode(spot, now, *mode, Known::Directory)?;
+                stage.mode(spot, now, *mode, ModeTarget::Directory)?;
                 stage.effect(spot.path(), EffectKind::Mode, (0, 0), Print::Directory, None);
             }
             Ok(())
         }
-        (State::Directory { mode }, Node::There(_) | Node::Absent) => {
+        (State::Directory { mode }, PlannedState::There(_) | PlannedState::Absent) => {
             clear(stage, channel, spot, node, force)?;
             stage.parents(spot)?;
             Ok(stage.make_dir(spot, Some(mode & 0o777))?)
         }
-        (State::Symlink { target }, Node::There(_) | Node::Absent) => {
+        (State::Symlink { target }, PlannedState::There(_) | PlannedState::Absent) => {
             clear(stage, channel, spot, node, force)?;
             stage.parents(spot)?;
             stage.link(spot, target)?;
@@ -230,38 +237,38 @@ fn put(
 fn put_file(
     stage: &mut Stage<'_>,
     channel: &Channel,
-    spot: &Spot,
-    node: Node,
-    fresh: Fresh,
-    facts: Facts,
+    spot: &EntryLocation,
+    node: PlannedState,
+    fresh: TemporaryFile,
+    facts: ContentFacts,
     force: Force,
 ) -> Result<(), Stop> {
-    let regular = matches!(&node, Node::There(now) if now.kind() == FileType::RegularFile);
+    let regular = matches!(&node, PlannedState::There(now) if now.kind() == FileType::RegularFile);
     if regular {
         return Ok(place(stage, spot, node, fresh, facts, EffectKind::Replaced)?);
     }
     clear(stage, channel, spot, node, force)?;
     stage.parents(spot)?;
-    Ok(place(stage, spot, Node::Absent, fresh, facts, EffectKind::Created)?)
+    Ok(place(stage, spot, PlannedState::Absent, fresh, facts, EffectKind::Created)?)
 }
 
-/// Plans to take away what is at a spot.
+/// Plans to delete what is at a spot.
 fn clear(
     stage: &mut Stage<'_>,
     channel: &Channel,
-    spot: &Spot,
-    node: Node,
+    spot: &EntryLocation,
+    node: PlannedState,
     force: Force,
 ) -> Result<(), Stop> {
     let seen = match node {
-        Node::Absent => return Ok(()),
-        Node::Planned(_) => return Err(twice(&spot.path()).into()),
-        Node::There(seen) => seen,
+        PlannedState::Absent => return Ok(()),
+        PlannedState::Planned(_) => return Err(twice(&spot.path()).into()),
+        PlannedState::There(seen) => seen,
     };
     if seen.kind() != FileType::Directory {
-        stage.remove(spot, node, Below::Nothing)?;
+        stage.remove(spot, node, DeletedContents::Nothing)?;
     } else if will_be_empty(stage, spot)? {
-        stage.remove(spot, node, Below::Empty)?;
+        stage.remove(spot, node, DeletedContents::Empty)?;
     } else if force == Force::Yes {
         return tree(stage, channel, spot, node);
     } else {
@@ -276,8 +283,8 @@ fn clear(
     Ok(())
 }
 
-/// Whether all that is in a directory is taken away by the steps so far.
-fn will_be_empty(stage: &Stage<'_>, spot: &Spot) -> Result<bool, FileError> {
+/// Whether the steps so far delete everything in a directory.
+fn will_be_empty(stage: &Stage<'_>, spot: &EntryLocation) -> Result<bool, FileError> {
     let path = spot.path();
     let refuse = |error| refused("read the directory", &path, error);
     let dir = spot.dir().map_err(refuse)?;
@@ -288,22 +295,22 @@ fn will_be_empty(stage: &Stage<'_>, spot: &Spot) -> Result<bool, FileError> {
     Ok(names.len() < NAMES && names.iter().all(goes))
 }
 
-/// Plans to give something its old name back.
+/// Plans to rename an entry back to its old name.
 fn rename(
     stage: &mut Stage<'_>,
     channel: &Channel,
-    old: &Spot,
-    new: &Spot,
+    old: &EntryLocation,
+    new: &EntryLocation,
     force: Force,
 ) -> Result<(), Stop> {
     let node = stage.look(old)?;
     let old_path = old.path();
     let (print, size) = match node {
-        // It was not done, or is undone already.
-        Node::Absent if force == Force::Yes && present(new)?.is_some() => return Ok(()),
-        Node::Absent => return Err(conflict(old, None, None).into()),
-        Node::There(seen) => (print(old, &seen), seen.size),
-        Node::Planned(_) => {
+        // The rename was never made, or is undone already.
+        PlannedState::Absent if force == Force::Yes && present(new)?.is_some() => return Ok(()),
+        PlannedState::Absent => return Err(conflict(old, None, None).into()),
+        PlannedState::There(seen) => (print(old, &seen), seen.size),
+        PlannedState::Planned(_) => {
             let last = stage.effects.iter().rev().find(|effect| effect.path == old_path);
             last.map(|effect| (effect.print.clone(), effect.size_after))
                 .ok_or_else(|| changed(&old_path))?
@@ -311,15 +318,15 @@ fn rename(
     };
     let there = stage.look(new)?;
     match (there, force) {
-        (Node::Absent, _) => {}
-        (Node::There(_), Force::Yes) => clear(stage, channel, new, there, force)?,
-        (Node::There(seen), Force::No) => {
+        (PlannedState::Absent, _) => {}
+        (PlannedState::There(_), Force::Yes) => clear(stage, channel, new, there, force)?,
+        (PlannedState::There(seen), Force::No) => {
             return Err(conflict(new, Some(&seen), None).into());
         }
-        (Node::Planned(_), _) => return Err(twice(&new.path()).into()),
+        (PlannedState::Planned(_), _) => return Err(twice(&new.path()).into()),
     }
     stage.parents(new)?;
-    stage.rename(old, node, new, Node::Absent)?;
+    stage.rename(old, node, new, PlannedState::Absent)?;
     let size = if matches!(print, Print::File { .. }) { size } else { 0 };
     stage.effect(new.path(), EffectKind::Moved { from: old_path }, (size, size), print, None);
     Ok(())

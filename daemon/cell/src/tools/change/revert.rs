@@ -1,13 +1,14 @@
-//! Makes a file what it was before a call that left it the same file. Room: the cell.
+//! Restores a file after a call that only appended to it or changed its mode or time, and leaves it
+//! the same file. Runs in the cell.
 
 use super::{
-    cut::Cut,
-    fresh::{Fresh, Like},
-    plan::Known,
+    cut::Truncation,
+    fresh::{FileAttributes, TemporaryFile},
+    plan::ModeTarget,
     restore::conflict,
-    seen::Seen,
-    spot::Spot,
-    stage::{MOST_OPEN, Node, Stage},
+    seen::EntryMetadata,
+    spot::EntryLocation,
+    stage::{MOST_OPEN, PlannedState, Stage},
     step::Step,
 };
 use crate::tools::{refused, refused_io};
@@ -22,15 +23,21 @@ use rustix::{
 use sha2::{Digest as _, Sha256};
 use std::{fs::File, os::unix::fs::FileExt as _};
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const PIECE: usize = 256 * 1024;
 
-/// Plans to make a file what it was.
-pub(super) fn revert(stage: &mut Stage<'_>, spot: &Spot, was: Past) -> Result<(), FileError> {
+/// Plans to restore the size, mode and time of a file.
+pub(super) fn revert(
+    stage: &mut Stage<'_>,
+    spot: &EntryLocation,
+    was: Past,
+) -> Result<(), FileError> {
     let now = match stage.look(spot)? {
-        Node::There(now) if now.kind() == FileType::RegularFile && now.size >= was.size => now,
-        Node::There(now) => return Err(conflict(spot, Some(&now), None)),
-        Node::Absent | Node::Planned(_) => return Err(conflict(spot, None, None)),
+        PlannedState::There(now) if now.kind() == FileType::RegularFile && now.size >= was.size => {
+            now
+        }
+        PlannedState::There(now) => return Err(conflict(spot, Some(&now), None)),
+        PlannedState::Absent | PlannedState::Planned(_) => return Err(conflict(spot, None, None)),
     };
     if now.size > was.size {
         return cut(stage, spot, &now, was);
@@ -38,7 +45,7 @@ pub(super) fn revert(stage: &mut Stage<'_>, spot: &Spot, was: Past) -> Result<()
     let path = spot.path();
     if now.mode() != was.mode {
         let digest = super::print::digest(spot, &now, u64::MAX);
-        stage.mode(spot, now, was.mode, Known::Content(digest))?;
+        stage.mode(spot, now, was.mode, ModeTarget::Content(digest))?;
         let print = match digest {
             Some(digest) => Print::File { mode: was.mode, digest },
             None => now.node(),
@@ -53,9 +60,14 @@ pub(super) fn revert(stage: &mut Stage<'_>, spot: &Spot, was: Past) -> Result<()
     Ok(())
 }
 
-/// Plans to take away what was added. What can be read is held until it is done, so that it can be
-/// added again.
-fn cut(stage: &mut Stage<'_>, spot: &Spot, now: &Seen, was: Past) -> Result<(), FileError> {
+/// Plans to cut off what was appended. If it can be read, it is copied first, so that the step can
+/// be rolled back.
+fn cut(
+    stage: &mut Stage<'_>,
+    spot: &EntryLocation,
+    now: &EntryMetadata,
+    was: Past,
+) -> Result<(), FileError> {
     let path = spot.path();
     stage.note(b"cut", &path, None);
     stage.note_part(&was.size.to_le_bytes());
@@ -76,11 +88,11 @@ fn cut(stage: &mut Stage<'_>, spot: &Spot, now: &Seen, was: Past) -> Result<(), 
     };
     let sizes = (now.size, was.size);
     stage.effect(path.clone(), EffectKind::Replaced, sizes, print, Some(now));
-    let step = Cut { spot: spot.clone(), old: *now, was, tail };
+    let step = Truncation { spot: spot.clone(), old: *now, was, tail };
     stage.plan(path, Some(FileType::RegularFile), Step::Cut(Box::new(step)))
 }
 
-/// The digest of a file's first bytes.
+/// Returns the digest of the first `size` bytes of a file.
 fn first(file: &File, size: u64) -> std::io::Result<[u8; 32]> {
     let mut hash = Sha256::new();
     pieces(file, (0, size), |piece| {
@@ -90,15 +102,15 @@ fn first(file: &File, size: u64) -> std::io::Result<[u8; 32]> {
     Ok(hash.finalize().into())
 }
 
-/// What a file has from one length to another, aside.
+/// Copies a range of a file to a temporary file.
 fn rest(
     stage: &mut Stage<'_>,
-    spot: &Spot,
+    spot: &EntryLocation,
     file: &File,
     part: (u64, u64),
-) -> Result<Fresh, FileError> {
+) -> Result<TemporaryFile, FileError> {
     let fail = |error: std::io::Error| refused_io("read", &spot.path(), &error);
-    let mut tail = stage.fresh(spot, Like::Past { mode: 0o600, mtime: (0, 0) })?;
+    let mut tail = stage.fresh(spot, FileAttributes::Past { mode: 0o600, mtime: (0, 0) })?;
     pieces(file, part, |piece| tail.write(piece)).map_err(fail)?;
     if stage.open > MOST_OPEN {
         tail.close().map_err(fail)?;

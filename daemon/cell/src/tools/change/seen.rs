@@ -1,15 +1,15 @@
-//! One look at an entry of a directory: enough to know later whether it is still the same. Room:
+//! The metadata of a directory entry, enough to tell later whether it is still the same. Runs in
 //! the cell.
 
 use palisade_plan::change::{Past, Print, State, Version};
 use rustix::fs::{FileType, Stat, Statx};
 
-/// What an entry was when it was looked at.
+/// The metadata of an entry when it was examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct EntryMetadata {
     pub(super) dev: u64,
     pub(super) ino: u64,
-    /// Kind and permission bits.
+    /// The file type and permission bits.
     raw_mode: u32,
     pub(super) owner: (u32, u32),
     pub(super) size: u64,
@@ -17,7 +17,7 @@ pub(super) struct Seen {
     ctime: (i64, u32),
 }
 
-impl From<&Stat> for Seen {
+impl From<&Stat> for EntryMetadata {
     fn from(stat: &Stat) -> Self {
         let version = crate::tools::look::version(stat);
         Self {
@@ -32,7 +32,7 @@ impl From<&Stat> for Seen {
     }
 }
 
-impl From<&Statx> for Seen {
+impl From<&Statx> for EntryMetadata {
     fn from(stat: &Statx) -> Self {
         Self {
             dev: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
@@ -46,17 +46,17 @@ impl From<&Statx> for Seen {
     }
 }
 
-impl Seen {
+impl EntryMetadata {
     pub(super) fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.raw_mode)
     }
 
-    /// Permission bits; never set-uid, set-gid or sticky, which no session sets.
+    /// Returns the permission bits, without set-uid, set-gid and sticky, which no session sets.
     pub(super) const fn mode(&self) -> u32 {
         self.raw_mode & 0o777
     }
 
-    /// The same with other permission bits.
+    /// Returns a copy with other permission bits.
     pub(super) const fn with_mode(self, mode: u32) -> Self {
         Self { raw_mode: (self.raw_mode & !0o7777) | mode, ..self }
     }
@@ -69,23 +69,24 @@ impl Seen {
         Version { dev: self.dev, ino: self.ino, ctime: self.ctime }
     }
 
-    /// Whether anything of it may have changed since a moment.
+    /// Whether the entry may have changed since a moment.
     pub(super) fn changed_since(&self, moment: (i64, u32)) -> bool {
-        // A file system that notes whole seconds only says too little.
+        // A file system that stores whole seconds can not tell within one second.
         if self.ctime.1 == 0 { self.ctime.0 >= moment.0 } else { self.ctime >= moment }
     }
 
-    /// Whether it is the same and has the same in it. A rename alone changes the ctime.
+    /// Whether `now` is the same entry with the same content. Only the ctime may differ, because a
+    /// rename changes it.
     pub(super) fn is_moved(&self, now: &Self) -> bool {
         Self { ctime: now.ctime, ..*self } == *now
     }
 
-    /// Bytes, of a regular file.
+    /// Returns the size of a regular file; 0 for anything else.
     pub(super) fn file_size(&self) -> u64 {
         if self.kind() == FileType::RegularFile { self.size } else { 0 }
     }
 
-    /// Its state, of which a file's content is another part.
+    /// Returns the state for an undo record. A file's content is sent separately.
     pub(super) fn state(&self, target: impl FnOnce() -> Vec<u8>) -> State {
         match self.kind() {
             FileType::RegularFile => {
@@ -101,22 +102,22 @@ impl Seen {
         }
     }
 
-    /// To be made this again, if it stays the same file.
+    /// Returns what must be restored if the entry stays the same file.
     pub(super) const fn past(&self) -> Past {
         Past { mode: self.mode(), size: self.size, mtime: self.mtime }
     }
 
-    /// Whether its owner may not read it.
+    /// Whether its owner has no permission to read it.
     pub(super) const fn is_closed(&self) -> bool {
         self.raw_mode & 0o400 == 0
     }
 
-    /// A print for what is not read.
+    /// Returns a print that does not depend on the content.
     pub(super) const fn node(&self) -> Print {
         Print::Node { dev: self.dev, ino: self.ino, size: self.size, mtime: self.mtime }
     }
 
-    /// All of it in bytes, for a digest.
+    /// Returns all of it as bytes, for a digest.
     pub(super) fn bytes(&self) -> [u8; 56] {
         let mut bytes = [0; 56];
         let parts = [

@@ -1,7 +1,7 @@
-//! Where something is or is to be: a directory that is held open, and a name below it, perhaps
-//! through directories that are still to be made. Room: the cell.
+//! A spot: the place of an entry, as an open directory and a name below it. The path between the
+//! two may lead through directories that are still to be made. Runs in the cell.
 
-use super::seen::Seen;
+use super::seen::EntryMetadata;
 use crate::tools::{open, open_with};
 use palisade_plan::Path;
 use rustix::{
@@ -13,16 +13,16 @@ use std::{
     rc::Rc,
 };
 
-/// Whether links may be on the way to a directory.
+/// The treatment of symbolic links on the way to a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    /// They are followed.
+pub(super) enum LinkHandling {
+    /// Links are followed.
     ThroughLinks,
-    /// They are refused.
+    /// Links are refused.
     Straight,
 }
 
-/// A directory that was there.
+/// An existing directory that is held open.
 #[derive(Debug)]
 pub(super) struct Dir {
     fd: OwnedFd,
@@ -31,16 +31,16 @@ pub(super) struct Dir {
 }
 
 impl Dir {
-    /// Opens it. Readable if that is allowed: only such a descriptor can be locked.
-    pub(super) fn open(path: &[u8], way: Way) -> Result<Self, Errno> {
+    /// Opens a directory, for reading if that is allowed: only such a descriptor can be locked.
+    pub(super) fn open(path: &[u8], way: LinkHandling) -> Result<Self, Errno> {
         Self::at(CWD, path, way)
     }
 
-    /// Opens it from another.
-    pub(super) fn at(from: impl AsFd, path: &[u8], way: Way) -> Result<Self, Errno> {
+    /// Opens a directory relative to another one.
+    pub(super) fn at(from: impl AsFd, path: &[u8], way: LinkHandling) -> Result<Self, Errno> {
         let resolve = match way {
-            Way::ThroughLinks => ResolveFlags::empty(),
-            Way::Straight => ResolveFlags::NO_SYMLINKS,
+            LinkHandling::ThroughLinks => ResolveFlags::empty(),
+            LinkHandling::Straight => ResolveFlags::NO_SYMLINKS,
         };
         let fd = match open_with(&from, path, OFlags::DIRECTORY | OFlags::RDONLY, resolve) {
             Err(Errno::ACCESS) => {
@@ -53,12 +53,12 @@ impl Dir {
         Ok(Self { fd, real: real.get(..end).unwrap_or_default().to_vec() })
     }
 
-    /// One that is open already.
+    /// Wraps a directory that is already open.
     pub(super) fn of(fd: OwnedFd, path: &[u8]) -> Self {
         Self { fd, real: path.to_vec() }
     }
 
-    /// Whether it still has the path that it had.
+    /// Whether the directory still has the path at which it was opened.
     pub(super) fn is_in_place(&self) -> bool {
         let here = real(&self.fd);
         here.is_none_or(|here| here == self.real || (here == b"/" && self.real.is_empty()))
@@ -71,25 +71,25 @@ impl AsFd for Dir {
     }
 }
 
-/// Where a descriptor leads, as the kernel names it.
+/// Returns the path of a descriptor, as the kernel names it.
 fn real(fd: &OwnedFd) -> Option<Vec<u8>> {
     let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let text = rustix::fs::readlink(link, Vec::with_capacity(128)).ok()?.into_bytes();
     text.starts_with(b"/").then_some(text)
 }
 
-/// A name in a directory.
+/// The place of an entry: a name in a directory.
 #[derive(Debug, Clone)]
-pub(super) struct Spot {
-    /// A directory that was there.
+pub(super) struct EntryLocation {
+    /// An existing directory.
     pub(super) base: Rc<Dir>,
-    /// From there to the directory of the name; empty if it is in the base itself.
+    /// The path from there to the directory of the name; empty if that is the base itself.
     pub(super) way: Vec<u8>,
-    /// The name.
+    /// The name of the entry.
     pub(super) name: Vec<u8>,
 }
 
-/// Where a link leads. What was a link when it was looked at and is none now has changed since.
+/// Reads a link. `ESTALE` if the entry is not a link any more.
 pub(super) fn link_target(dir: impl AsFd, name: &[u8]) -> Result<Vec<u8>, Errno> {
     match rustix::fs::readlinkat(dir, name, Vec::new()) {
         Err(Errno::INVAL) => Err(Errno::STALE),
@@ -97,8 +97,8 @@ pub(super) fn link_target(dir: impl AsFd, name: &[u8]) -> Result<Vec<u8>, Errno>
     }
 }
 
-impl Spot {
-    /// The absolute path, without links but perhaps at its end.
+impl EntryLocation {
+    /// Returns the absolute path. Only its last component may be a link.
     pub(super) fn path(&self) -> Path {
         let mut path = self.base.real.clone();
         for part in [&self.way, &self.name] {
@@ -110,7 +110,7 @@ impl Spot {
         Path(path)
     }
 
-    /// What is at a way below this one; itself if that is empty.
+    /// Returns the spot at a relative path below this one; for an empty path, this one.
     pub(super) fn below(&self, way: &[u8]) -> Self {
         if way.is_empty() {
             return self.clone();
@@ -125,19 +125,19 @@ impl Spot {
         Self { base: Rc::clone(&self.base), way: parts.join(&b'/'), name }
     }
 
-    /// The directory of the name.
-    pub(super) fn dir(&self) -> Result<Handle<'_>, Errno> {
+    /// Opens the directory of the name.
+    pub(super) fn dir(&self) -> Result<DirHandle<'_>, Errno> {
         if self.way.is_empty() {
-            return Ok(Handle::Base(self.base.as_fd()));
+            return Ok(DirHandle::Base(self.base.as_fd()));
         }
         let resolve =
             ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_XDEV);
         open_with(&self.base, &self.way, OFlags::DIRECTORY | OFlags::PATH, resolve)
-            .map(Handle::Below)
+            .map(DirHandle::Below)
     }
 
-    /// What is there; a link itself.
-    pub(super) fn look(&self) -> Result<Option<Seen>, Errno> {
+    /// Returns the metadata of the entry, without following a link; `None` if it is missing.
+    pub(super) fn look(&self) -> Result<Option<EntryMetadata>, Errno> {
         let dir = match self.dir() {
             Err(Errno::NOENT) => return Ok(None),
             dir => dir?,
@@ -145,40 +145,41 @@ impl Spot {
         look(&dir, &self.name)
     }
 
-    /// Where the link leads; `ESTALE` if it is none any more.
+    /// Reads the link at this spot; `ESTALE` if it is not a link any more.
     pub(super) fn link(&self) -> Result<Vec<u8>, Errno> {
         link_target(self.dir()?, &self.name)
     }
 
-    /// Opens what is there, and no link.
+    /// Opens the entry, but never through a link.
     pub(super) fn open(&self, access: OFlags) -> Result<OwnedFd, Errno> {
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         open_with(self.dir()?, &self.name, flags, ResolveFlags::BENEATH | ResolveFlags::NO_XDEV)
     }
 
-    /// Opens it for what needs no access to it.
+    /// Opens the entry with `O_PATH`, which needs no permission on it.
     pub(super) fn handle(&self) -> Result<OwnedFd, Errno> {
         open(self.dir()?, &self.name, OFlags::PATH | OFlags::NOFOLLOW)
     }
 }
 
-/// What is in a directory under a name; a link itself.
-pub(super) fn look(dir: impl AsFd, name: &[u8]) -> Result<Option<Seen>, Errno> {
+/// Returns the metadata of a name in a directory, without following a link; `None` if it is
+/// missing.
+pub(super) fn look(dir: impl AsFd, name: &[u8]) -> Result<Option<EntryMetadata>, Errno> {
     match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(Some(Seen::from(&stat))),
+        Ok(stat) => Ok(Some(EntryMetadata::from(&stat))),
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// A directory, borrowed or opened for the moment.
+/// A directory descriptor, borrowed or opened for the moment.
 #[derive(Debug)]
-pub(super) enum Handle<'a> {
+pub(super) enum DirHandle<'a> {
     Base(BorrowedFd<'a>),
     Below(OwnedFd),
 }
 
-impl AsFd for Handle<'_> {
+impl AsFd for DirHandle<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Base(fd) => *fd,

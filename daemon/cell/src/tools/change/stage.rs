@@ -1,12 +1,14 @@
-//! A change while it is worked out: what is where, what will be where, and the steps from one to
-//! the other. Nothing that anybody sees is changed by it. Room: the cell.
+//! A change while it is planned: what is where, what will be where, and the steps between the two.
+//! Planning has no visible effect. Runs in the cell.
 
 use super::{
-    fresh::{Facts, Fresh, Like},
-    keep::Kept,
-    seen::Seen,
+    delete::TreeSummary,
+    evidence::{LostEntry, NameEvidence},
+    fresh::{ContentFacts, FileAttributes, TemporaryFile},
+    keep::UndoRecord,
+    seen::EntryMetadata,
     settle::staging::Staging,
-    spot::{Dir, Spot, Way},
+    spot::{Dir, EntryLocation, LinkHandling},
     step::Step,
 };
 use crate::{
@@ -17,7 +19,7 @@ use crate::{
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind, LOOK_BYTES},
-    change::{Act, Before, Change, Conflict, Effect, EffectKind, Keep, Print, State, Version},
+    change::{Act, Before, Change, Conflict, Effect, EffectKind, Keep, Print, State},
     names::Kind,
 };
 use rustix::{fs::FileType, io::Errno};
@@ -29,27 +31,28 @@ use std::{
     rc::Rc,
 };
 
-/// How many files are held open; the content of more has a name while it waits.
+/// The number of files that are held open. New content beyond that has a name while it waits.
 pub(super) const MOST_OPEN: usize = 128;
 
-/// The most directories that are held open; others of the workspace are opened from its top each time.
+/// The maximum number of directories held open. Others of the workspace are opened from its top
+/// each time.
 const MOST_DIRECTORIES: usize = 256;
 
-/// The most files that are told of with their directories.
-const MOST_BELOW: usize = 16_384;
+/// The maximum number of files in deleted directories that are listed one by one.
+const MOST_LISTED: usize = 65_536;
 
-/// What is at a spot when the steps so far are done.
+/// The state of a spot after the steps planned so far.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Node {
+pub(super) enum PlannedState {
     /// Nothing.
     Absent,
-    /// What is there now.
-    There(Seen),
-    /// What a step puts there.
+    /// The entry that is there now.
+    There(EntryMetadata),
+    /// An entry of this type, which a step puts there.
     Planned(FileType),
 }
 
-/// A change that is being worked out.
+/// A change that is being planned.
 #[derive(Debug)]
 pub(super) struct Stage<'a> {
     pub(super) change: &'a Change,
@@ -57,25 +60,29 @@ pub(super) struct Stage<'a> {
     pub(super) workspace: &'a std::path::Path,
     dirs: HashMap<Vec<u8>, Rc<Dir>>,
     pub(super) planned: HashMap<Vec<u8>, Option<FileType>>,
-    /// What is taken away, perhaps for a directory with other things in it.
+    /// The paths that are deleted, though a directory with other contents may take the place.
     pub(super) emptied: HashSet<Vec<u8>>,
-    /// What gets another name: where it is now.
-    pub(super) moved: HashMap<Vec<u8>, (Spot, Seen)>,
-    /// What was found where, at the first look.
-    pub(super) found: Vec<(Spot, Option<Seen>)>,
+    /// The entries that are renamed: the present place of each, by its new path.
+    pub(super) moved: HashMap<Vec<u8>, (EntryLocation, EntryMetadata)>,
+    /// The entry found at each spot when it was first examined.
+    pub(super) found: Vec<(EntryLocation, Option<EntryMetadata>)>,
     pub(super) steps: Vec<Step>,
-    /// Where a transaction's commit works.
+    /// The staging directory of a transaction's commit.
     pub(super) staging: Option<Rc<Staging>>,
     pub(super) effects: Vec<Effect>,
-    pub(super) kept: Kept,
+    pub(super) kept: UndoRecord,
     pub(super) hash: Sha256,
     pub(super) diff: String,
     pub(super) diff_complete: bool,
-    /// What somebody else changed as well.
+    /// The paths that were also changed from outside the transaction.
     pub(super) conflicts: Vec<Conflict>,
     pub(super) open: usize,
-    /// How many files are told of that go with their directories.
-    below: usize,
+    /// The entries that will no longer be at their paths as they are.
+    pub(super) lost: Vec<LostEntry>,
+    /// The number of those that were listed as part of a deleted directory.
+    listed: usize,
+    /// Names in new directories that are evidence by themselves.
+    pub(super) noticed: NameEvidence,
 }
 
 impl<'a> Stage<'a> {
@@ -92,28 +99,34 @@ impl<'a> Stage<'a> {
             steps: Vec::new(),
             staging: None,
             effects: Vec::new(),
-            kept: Kept::new(change.keep),
+            kept: UndoRecord::new(change.keep),
             hash: Sha256::new(),
             diff: String::new(),
             diff_complete: true,
             conflicts: Vec::new(),
             open: 0,
-            below: 0,
+            lost: Vec::new(),
+            listed: 0,
+            noticed: NameEvidence::default(),
         }
     }
 
-    /// The spot of a path's last name; `path` has one. Directories of it that are missing are
-    /// those to be made.
-    pub(super) fn spot(&mut self, path: &Path, way: Way) -> Result<Spot, FileError> {
+    /// Returns the spot of a path, which must have a last name. Directories that are missing on the
+    /// way are those to be made.
+    pub(super) fn spot(
+        &mut self,
+        path: &Path,
+        way: LinkHandling,
+    ) -> Result<EntryLocation, FileError> {
         let refuse = |error| refused("open the directory of", path, error);
         let (mut above, name) = split(&path.0);
-        if way == Way::Straight && self.dirs.len() >= MOST_DIRECTORIES {
+        if way == LinkHandling::Straight && self.dirs.len() >= MOST_DIRECTORIES {
             let top = self.workspace.as_os_str().as_bytes();
             let rest = above.strip_prefix(top).filter(|rest| rest.is_empty() || rest[0] == b'/');
             if let Some(rest) = rest.filter(|_| !self.dirs.contains_key(above)) {
                 let base = self.dir(top, way).map_err(refuse)?;
                 let way = rest.strip_prefix(b"/").unwrap_or(rest).to_vec();
-                return Ok(Spot { base, way, name: name.to_vec() });
+                return Ok(EntryLocation { base, way, name: name.to_vec() });
             }
         }
         let mut missing: Vec<&[u8]> = Vec::new();
@@ -134,7 +147,7 @@ impl<'a> Stage<'a> {
             above = upper;
         };
         missing.reverse();
-        Ok(Spot { base, way: missing.join(&b'/'), name: name.to_vec() })
+        Ok(EntryLocation { base, way: missing.join(&b'/'), name: name.to_vec() })
     }
 
     fn becomes_directory(&self, path: &[u8]) -> bool {
@@ -148,8 +161,8 @@ impl<'a> Stage<'a> {
         false
     }
 
-    fn dir(&mut self, path: &[u8], way: Way) -> Result<Rc<Dir>, Errno> {
-        // What a step makes or takes away is not what is there now.
+    fn dir(&mut self, path: &[u8], way: LinkHandling) -> Result<Rc<Dir>, Errno> {
+        // A path that a step makes or deletes does not have its present directory.
         if self.planned.contains_key(path) {
             return Err(Errno::NOENT);
         }
@@ -164,61 +177,65 @@ impl<'a> Stage<'a> {
         Ok(dir)
     }
 
-    /// Takes a directory that a link led to.
+    /// Adds a directory that was reached through a link.
     pub(super) fn adopt(&mut self, dir: Dir) -> Rc<Dir> {
         let dir = Rc::new(dir);
         Rc::clone(self.dirs.entry(dir.real.clone()).or_insert(dir))
     }
 
-    /// The directories that are held.
+    /// Returns the directories that are held open.
     pub(super) fn directories(&self) -> impl Iterator<Item = &Rc<Dir>> {
         self.dirs.values()
     }
 
-    /// What is at a spot when the steps so far are done.
-    pub(super) fn look(&mut self, spot: &Spot) -> Result<Node, FileError> {
+    /// Returns what is at a spot after the steps planned so far.
+    pub(super) fn look(&mut self, spot: &EntryLocation) -> Result<PlannedState, FileError> {
         let path = spot.path();
         if let Some(planned) = self.planned.get(&path.0) {
-            return Ok(planned.map_or(Node::Absent, Node::Planned));
+            return Ok(planned.map_or(PlannedState::Absent, PlannedState::Planned));
         }
         if self.view.hides(&path, Kind::Either) && self.is_hidden(spot) {
-            return Ok(Node::Absent);
+            return Ok(PlannedState::Absent);
         }
         let mut above = split(&path.0).0;
-        // The root is above itself.
+        // The parent of the root is the root.
         while above.len() > spot.base.real.len().max(1) {
             if self.emptied.contains(above) {
-                return Ok(Node::Absent);
+                return Ok(PlannedState::Absent);
             }
             above = split(above).0;
         }
         let found = match spot.look() {
-            // On the way is something that is no directory yet.
+            // A component of the path is not a directory yet.
             Err(Errno::NOTDIR) if !spot.way.is_empty() => None,
-            // A link that leads nowhere.
+            // A component of the path is a symbolic link, usually a dangling one.
             Err(Errno::LOOP) if !spot.way.is_empty() => {
                 return Err(refused("open the directory of", &path, Errno::NOTDIR));
             }
             found => found.map_err(|e| refused("look at", &path, e))?,
         };
         self.found.push((spot.clone(), found));
-        Ok(found.map_or(Node::Absent, Node::There))
+        Ok(found.map_or(PlannedState::Absent, PlannedState::There))
     }
 
-    /// Whether what is at a spot is hidden, which may depend on what it is.
-    fn is_hidden(&self, spot: &Spot) -> bool {
+    /// Whether the entry at a spot is hidden, which may depend on its type.
+    fn is_hidden(&self, spot: &EntryLocation) -> bool {
         let found = spot.look().ok().flatten();
         let kind = found.map_or(Kind::Either, |seen| kind_of(seen.kind()));
         self.view.hides(&spot.path(), kind)
     }
 
-    /// Makes the directories on the way to a spot that are not there yet.
-    pub(super) fn parents(&mut self, spot: &Spot) -> Result<(), FileError> {
+    /// Plans the missing directories above a spot.
+    pub(super) fn parents(&mut self, spot: &EntryLocation) -> Result<(), FileError> {
         let (mut way, mut rest) = (Vec::new(), spot.way.as_slice());
         while !rest.is_empty() {
             let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
             let (name, tail) = rest.split_at(end);
-            let dir = Spot { base: Rc::clone(&spot.base), way: way.clone(), name: name.to_vec() };
+            let dir = EntryLocation {
+                base: Rc::clone(&spot.base),
+                way: way.clone(),
+                name: name.to_vec(),
+            };
             let there = dir.look().ok().flatten().filter(|_| !self.is_removed(&dir.path()));
             if there.is_some_and(|there| there.kind() == FileType::Directory) {
                 advance(&mut way, name);
@@ -226,9 +243,9 @@ impl<'a> Stage<'a> {
                 continue;
             }
             match self.look(&dir)? {
-                Node::Planned(FileType::Directory) => {}
-                Node::Absent => self.make_dir(&dir, None)?,
-                Node::There(_) | Node::Planned(_) => {
+                PlannedState::Planned(FileType::Directory) => {}
+                PlannedState::Absent => self.make_dir(&dir, None)?,
+                PlannedState::There(_) | PlannedState::Planned(_) => {
                     return Err(refused("make the directory of", &spot.path(), Errno::NOTDIR));
                 }
             }
@@ -238,53 +255,79 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Begins the content of a file at a spot.
-    pub(super) fn fresh(&mut self, spot: &Spot, like: Like) -> Result<Fresh, FileError> {
-        let begin = if self.open < MOST_OPEN { Fresh::new } else { Fresh::named };
+    /// Creates a temporary file for the content of a file at a spot.
+    pub(super) fn fresh(
+        &mut self,
+        spot: &EntryLocation,
+        like: FileAttributes,
+    ) -> Result<TemporaryFile, FileError> {
+        let begin = if self.open < MOST_OPEN { TemporaryFile::new } else { TemporaryFile::named };
         self.open += 1;
         begin(&spot.base, like).map_err(|e| refused("write", &spot.path(), e))
     }
 
-    /// Whether a name is taken away or made by a step so far.
+    /// Whether the steps so far delete a path.
     pub(super) fn is_removed(&self, path: &Path) -> bool {
         self.planned.get(&path.0) == Some(&None)
     }
 
-    /// Says what happens to a path.
+    /// Adds an effect on a path.
     pub(super) fn effect(
         &mut self,
         path: Path,
         kind: EffectKind,
         sizes: (u64, u64),
         print: Print,
-        replaces: Option<&Seen>,
+        replaces: Option<&EntryMetadata>,
     ) {
         let (size_before, size_after) = sizes;
-        let replaces = replaces.map(Seen::version);
-        let below = None;
-        self.effects.push(Effect { path, kind, size_before, size_after, print, replaces, below });
+        let replaces = replaces.map(EntryMetadata::version);
+        self.effects.push(Effect { path, kind, size_before, size_after, print, replaces });
     }
 
-    /// Says of the last effect which files went with it.
-    pub(super) fn below(&mut self, files: Option<Vec<Version>>) {
-        let told = self.below + files.as_ref().map_or(0, Vec::len);
-        if let Some(last) = self.effects.last_mut().filter(|_| told <= MOST_BELOW) {
-            last.below = files;
-            self.below = told;
+    /// Adds an entry that will no longer be at its path as it is.
+    pub(super) fn lose(&mut self, spot: &EntryLocation, seen: &EntryMetadata) {
+        if seen.kind() != FileType::Directory {
+            self.lost.push(LostEntry::new(spot, seen));
         }
     }
 
-    /// Keeps what is at a spot, to be sent.
-    pub(super) fn keep_seen(&mut self, spot: &Spot, seen: &Seen) -> Result<(), FileError> {
+    /// Adds all contents of a directory that will be deleted.
+    pub(super) fn lose_tree(
+        &mut self,
+        spot: &EntryLocation,
+        seen: &EntryMetadata,
+        gathered: &mut TreeSummary,
+    ) {
+        let listed = gathered.files.take().filter(|files| self.listed + files.len() <= MOST_LISTED);
+        match listed {
+            Some(files) => {
+                self.listed += files.len();
+                self.lost.extend(files);
+            }
+            None => {
+                let entries = Some(gathered.entries);
+                self.lost.push(LostEntry { entries, ..LostEntry::new(spot, seen) });
+            }
+        }
+    }
+
+    /// Adds the entry at a spot to the undo record.
+    pub(super) fn keep_seen(
+        &mut self,
+        spot: &EntryLocation,
+        seen: &EntryMetadata,
+    ) -> Result<(), FileError> {
         let undone = matches!(self.change.act, Act::Restore { .. });
         if undone && seen.kind() == FileType::RegularFile && seen.is_closed() {
-            // A call that is undone may have left what nobody can read, and so not be kept either.
+            // A call that is undone may have left a file that nobody can read, so it can not be
+            // recorded either.
             return self.keep(Before::State { path: spot.path(), state: State::Other });
         }
         self.kept.spot(spot, seen, None)
     }
 
-    /// The same with a descriptor to read it from.
+    /// Stores an open descriptor of a file, from which the undo record reads it.
     pub(super) fn keep_open(&mut self, path: &Path, file: File) {
         self.kept.source(path, file);
     }
@@ -293,21 +336,25 @@ impl<'a> Stage<'a> {
         self.kept.before(before)
     }
 
-    pub(super) fn refuse_workspace(&self, path: &Path, seen: &Seen) -> Result<(), FileError> {
+    pub(super) fn refuse_workspace(
+        &self,
+        path: &Path,
+        seen: &EntryMetadata,
+    ) -> Result<(), FileError> {
         let is_above = self.workspace.starts_with(path.as_path());
-        // By inode: another way to the same directory has another text.
+        // Compared by inode, because the same directory can have several paths.
         let same = |above: &std::path::Path| {
-            rustix::fs::stat(above).is_ok_and(|above| Seen::from(&above).id() == seen.id())
+            rustix::fs::stat(above).is_ok_and(|above| EntryMetadata::from(&above).id() == seen.id())
         };
         let holds = seen.kind() == FileType::Directory && self.workspace.ancestors().any(same);
         if is_above || holds {
-            let why = "it is the workspace, or holds it, and that is never deleted or moved";
+            let why = "it is or contains the workspace, which can not be deleted or moved";
             return Err(invalid(path, why));
         }
         Ok(())
     }
 
-    /// Adds the difference of two contents.
+    /// Adds the difference of two contents to the diff.
     pub(super) fn compare(&mut self, old: Option<(&Path, &[u8])>, new: Option<(&Path, &[u8])>) {
         let limit = usize::try_from(self.change.diff).unwrap_or(0);
         if limit == 0 {
@@ -329,27 +376,27 @@ impl<'a> Stage<'a> {
         self.diff_complete &= made.complete;
     }
 
-    /// Takes what is to be sent.
-    pub(super) fn take_kept(&mut self) -> Kept {
-        std::mem::replace(&mut self.kept, Kept::new(Keep::Nothing))
+    /// Takes the undo record, to be sent.
+    pub(super) fn take_kept(&mut self) -> UndoRecord {
+        std::mem::replace(&mut self.kept, UndoRecord::new(Keep::Nothing))
     }
 
-    /// How much of a file is read for a diff; none if none is wanted.
+    /// Returns how many bytes of a file are read for a diff; `None` if no diff is wanted.
     pub(super) const fn comparable(&self) -> Option<u64> {
         if self.change.diff == 0 { None } else { Some(LOOK_BYTES) }
     }
 
-    /// Whether anything is to be kept.
+    /// Whether an undo record is to be made.
     pub(super) const fn keeps(&self) -> bool {
         matches!(self.change.keep, Keep::Sent { .. })
     }
 
-    /// The digest over all of it.
+    /// Returns the digest of the planned change.
     pub(super) fn digest(&self) -> [u8; 32] {
         self.hash.clone().finalize().into()
     }
 
-    pub(super) fn note(&mut self, what: &[u8], path: &Path, facts: Option<Facts>) {
+    pub(super) fn note(&mut self, what: &[u8], path: &Path, facts: Option<ContentFacts>) {
         self.note_part(what);
         self.note_part(&path.0);
         if let Some(facts) = facts {
@@ -364,12 +411,12 @@ impl<'a> Stage<'a> {
         self.hash.update(part);
     }
 
-    pub(super) fn note_old(&mut self, old: &Seen) {
+    pub(super) fn note_old(&mut self, old: &EntryMetadata) {
         self.hash.update(old.bytes());
     }
 }
 
-/// Adds a name to a way.
+/// Appends a name to a relative path.
 fn advance(way: &mut Vec<u8>, name: &[u8]) {
     if !way.is_empty() {
         way.push(b'/');
@@ -377,8 +424,8 @@ fn advance(way: &mut Vec<u8>, name: &[u8]) {
     way.extend_from_slice(name);
 }
 
-/// The error for a path that a change would change twice.
+/// Returns the error for a path that a call would change twice.
 pub(super) fn twice(path: &Path) -> FileError {
-    let message = format!("{} is changed twice by one call: make two of it", shown(path));
+    let message = format!("{} is changed twice by one call: use two calls", shown(path));
     failure(FileErrorKind::Invalid, None, message)
 }

@@ -1,20 +1,22 @@
-//! The steps of a change, and how each is done. Room: the cell.
+//! The steps of a change, and how each is taken. Runs in the cell.
 
 use super::{
-    act::{Below, StepError, exchange, free, is_moved, replace_by_link, set_mode, set_time},
+    act::{
+        DeletedContents, StepError, exchange, free, is_moved, replace_by_link, set_mode, set_time,
+    },
     aside::remove_as,
-    cut::Cut,
-    done::Done,
-    fresh::Fresh,
+    cut::Truncation,
+    done::TakenStep,
+    fresh::TemporaryFile,
     names::{random_name, rename_new, with_free_name},
-    seen::Seen,
+    seen::EntryMetadata,
     settle::{
         append::Append,
-        copy::Source,
+        copy::CommitSource,
         staging::Staging,
         swap::{place, take_away},
     },
-    spot::{Handle, Spot, look},
+    spot::{DirHandle, EntryLocation, look},
 };
 use palisade_plan::cell::FileError;
 use rustix::{
@@ -23,48 +25,55 @@ use rustix::{
 };
 use std::rc::Rc;
 
-/// One step. What it needs to find as it was is in it.
+/// One step, with what it expects to find unchanged.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Make a directory; its mode is given to it when all else is done.
-    MakeDir { spot: Spot, mode: Option<u32> },
-    /// Make a symbolic link.
-    Link { spot: Spot, target: Vec<u8> },
-    /// Put a file where nothing is.
-    Put { spot: Spot, fresh: Fresh },
-    /// Put a file in the place of another.
-    Replace { spot: Spot, fresh: Fresh, old: Seen },
-    /// Take something away.
-    Remove { spot: Spot, old: Seen, below: Below },
-    /// Give something a name that is free; `old` is none for what an earlier step put there.
-    Move { from: Spot, to: Spot, old: Option<Seen> },
-    /// Give something the name of another.
-    MoveOver { from: Spot, to: Spot, old: Seen, over: Seen },
-    /// Give something another mode.
-    Mode { spot: Spot, old: Seen, mode: u32 },
-    /// Put what a program left in a transaction in the place of what is there, or of nothing.
-    Place { spot: Spot, source: Box<Source>, staging: Rc<Staging>, old: Option<(Seen, Below)> },
-    /// Take away what a program removed in a transaction.
-    Take {
-        spot: Spot,
-        old: Seen,
-        below: Below,
+    /// Makes a directory. Its mode is set after all steps.
+    MakeDir { spot: EntryLocation, mode: Option<u32> },
+    /// Makes a symbolic link.
+    Link { spot: EntryLocation, target: Vec<u8> },
+    /// Puts a file at a free name.
+    Put { spot: EntryLocation, fresh: TemporaryFile },
+    /// Replaces a file by another.
+    Replace { spot: EntryLocation, fresh: TemporaryFile, old: EntryMetadata },
+    /// Deletes an entry.
+    Remove { spot: EntryLocation, old: EntryMetadata, below: DeletedContents },
+    /// Renames an entry to a free name. `old` is `None` for an entry that an earlier step put
+    /// there.
+    Move { from: EntryLocation, to: EntryLocation, old: Option<EntryMetadata> },
+    /// Renames an entry over another one.
+    MoveOver { from: EntryLocation, to: EntryLocation, old: EntryMetadata, over: EntryMetadata },
+    /// Changes the mode of an entry.
+    Mode { spot: EntryLocation, old: EntryMetadata, mode: u32 },
+    /// Puts an entry that a program left in a transaction at a spot, in place of `old` if there is
+    /// one.
+    Place {
+        spot: EntryLocation,
+        source: Box<CommitSource>,
         staging: Rc<Staging>,
-        /// Its name there.
+        old: Option<(EntryMetadata, DeletedContents)>,
+    },
+    /// Deletes an entry that a program deleted in a transaction.
+    Take {
+        spot: EntryLocation,
+        old: EntryMetadata,
+        below: DeletedContents,
+        staging: Rc<Staging>,
+        /// Its name in the staging directory.
         kept: Vec<u8>,
-        /// Or where it is, if it can not be moved.
+        /// Its name in its own directory, used if it can not be moved.
         beside: String,
     },
-    /// Give a file another time.
-    Touch { spot: Spot, old: Seen, mtime: (i64, u32) },
-    /// Add to a file what a program added in a transaction.
+    /// Changes the modification time of a file.
+    Touch { spot: EntryLocation, old: EntryMetadata, mtime: (i64, u32) },
+    /// Appends to a file what a program appended in a transaction.
     Append(Box<Append>),
-    /// Take away what a call added to a file.
-    Cut(Box<Cut>),
+    /// Cuts off what a call appended to a file.
+    Cut(Box<Truncation>),
 }
 
 impl Step {
-    /// What there is before it under the name that it is about.
+    /// Returns the type of the entry that the step replaces or changes; `None` if the name is free.
     pub(super) fn replaced(&self) -> Option<FileType> {
         let old = match self {
             Self::MakeDir { .. } | Self::Link { .. } | Self::Put { .. } | Self::Move { .. } => None,
@@ -78,12 +87,12 @@ impl Step {
             Self::Append(append) => Some(&append.old),
             Self::Cut(cut) => Some(&cut.old),
         };
-        old.map(Seen::kind)
+        old.map(EntryMetadata::kind)
     }
 }
 
 impl Step {
-    /// Does what can be done before anything is changed that anybody sees.
+    /// Does the work that has no visible effect.
     pub(super) fn prepare(&mut self) -> Result<(), FileError> {
         match self {
             Self::Place { source, staging, .. } => source.copy(staging),
@@ -102,20 +111,20 @@ impl Step {
         }
     }
 
-    /// Does it, whole or not at all.
-    pub(super) fn take(self) -> Result<Done, StepError> {
+    /// Takes the step, completely or not at all.
+    pub(super) fn take(self) -> Result<TakenStep, StepError> {
         match self {
             Self::MakeDir { spot, mode } => {
                 let first = Mode::from_raw_mode(if mode.is_some() { 0o700 } else { 0o777 });
                 free(rustix::fs::mkdirat(spot.dir()?, spot.name.as_slice(), first))?;
-                Ok(Done::MadeDir { spot, mode })
+                Ok(TakenStep::MadeDir { spot, mode })
             }
             Self::Link { spot, target } => {
                 let dir = spot.dir()?;
                 free(rustix::fs::symlinkat(target.as_slice(), &dir, spot.name.as_slice()))?;
                 let id = look(&dir, &spot.name)?.map(|made| made.id());
                 drop(dir);
-                Ok(Done::New { spot, id, fresh: None })
+                Ok(TakenStep::New { spot, id, fresh: None })
             }
             Self::Put { spot, mut fresh } => {
                 match fresh.put(&spot.dir()?, &spot.name) {
@@ -128,7 +137,7 @@ impl Step {
                     Some(made) => Some(made.id()),
                     None => spot.look()?.map(|made| made.id()),
                 };
-                Ok(Done::New { spot, id, fresh: Some(fresh) })
+                Ok(TakenStep::New { spot, id, fresh: Some(fresh) })
             }
             Self::Replace { spot, fresh, old } => replace(spot, fresh, &old),
             Self::Remove { spot, old, below } => remove(spot, &old, below),
@@ -136,8 +145,8 @@ impl Step {
             Self::MoveOver { from, to, old, over } => move_over(from, to, &old, &over),
             Self::Mode { spot, old, mode } => {
                 let handle = spot.handle()?;
-                let now = Seen::from(&rustix::fs::fstat(&handle)?);
-                // What is in a directory may have changed by another step.
+                let now = EntryMetadata::from(&rustix::fs::fstat(&handle)?);
+                // Another step may have changed the contents of a directory.
                 let same = match old.kind() {
                     FileType::Directory => {
                         (old.id(), old.kind(), old.mode()) == (now.id(), now.kind(), now.mode())
@@ -154,7 +163,7 @@ impl Step {
                     return Err(StepError::Changed);
                 }
                 set_mode(&handle, mode)?;
-                Ok(Done::Mode { spot, old: old.mode() })
+                Ok(TakenStep::Mode { spot, old: old.mode() })
             }
             Self::Place { spot, source, staging, old } => place(spot, *source, staging, old),
             Self::Take { spot, old, below, staging, kept, beside } => {
@@ -162,12 +171,12 @@ impl Step {
             }
             Self::Touch { spot, old, mtime } => {
                 let handle = spot.handle()?;
-                let now = Seen::from(&rustix::fs::fstat(&handle)?);
+                let now = EntryMetadata::from(&rustix::fs::fstat(&handle)?);
                 if (old.id(), old.size, old.mtime) != (now.id(), now.size, now.mtime) {
                     return Err(StepError::Changed);
                 }
                 set_time(&handle, mtime)?;
-                Ok(Done::Touched { spot, old: old.mtime })
+                Ok(TakenStep::Touched { spot, old: old.mtime })
             }
             Self::Append(append) => append.take(),
             Self::Cut(cut) => cut.take(),
@@ -175,7 +184,11 @@ impl Step {
     }
 }
 
-fn replace(spot: Spot, mut fresh: Fresh, old: &Seen) -> Result<Done, StepError> {
+fn replace(
+    spot: EntryLocation,
+    mut fresh: TemporaryFile,
+    old: &EntryMetadata,
+) -> Result<TakenStep, StepError> {
     let dir = spot.dir()?;
     let aside = fresh.give_name(&dir)?;
     let swapped = match exchange((&dir, aside.as_bytes()), (&dir, &spot.name)) {
@@ -194,15 +207,23 @@ fn replace(spot: Spot, mut fresh: Fresh, old: &Seen) -> Result<Done, StepError> 
         return Err(StepError::Changed);
     }
     drop(dir);
-    Ok(Done::Aside { spot, aside, below: Below::Nothing, fresh: Some(fresh) })
+    Ok(TakenStep::Aside { spot, aside, below: DeletedContents::Nothing, fresh: Some(fresh) })
 }
 
-fn remove(spot: Spot, old: &Seen, below: Below) -> Result<Done, StepError> {
+fn remove(
+    spot: EntryLocation,
+    old: &EntryMetadata,
+    below: DeletedContents,
+) -> Result<TakenStep, StepError> {
     let aside = random_name()?;
     remove_as(spot, old, below, &aside)
 }
 
-fn move_new(from: Spot, to: Spot, old: Option<&Seen>) -> Result<Done, StepError> {
+fn move_new(
+    from: EntryLocation,
+    to: EntryLocation,
+    old: Option<&EntryMetadata>,
+) -> Result<TakenStep, StepError> {
     let (from_dir, to_dir) = (from.dir()?, to.dir()?);
     match rename_new((&from_dir, from.name.as_slice()), (&to_dir, to.name.as_slice())) {
         Err(Errno::EXIST | Errno::NOENT) => return Err(StepError::Changed),
@@ -212,13 +233,13 @@ fn move_new(from: Spot, to: Spot, old: Option<&Seen>) -> Result<Done, StepError>
         return Err(move_back((&to_dir, &to.name), (&from_dir, &from.name))?);
     }
     drop((from_dir, to_dir));
-    Ok(Done::Moved { from, to })
+    Ok(TakenStep::Moved { from, to })
 }
 
-/// Gives what should not have been moved its name back, as [`put_back`] does.
+/// Renames an entry back that should not have been moved, as [`put_back`] does.
 fn move_back(
-    moved: (&Handle<'_>, &[u8]),
-    home: (&Handle<'_>, &[u8]),
+    moved: (&DirHandle<'_>, &[u8]),
+    home: (&DirHandle<'_>, &[u8]),
 ) -> Result<StepError, StepError> {
     match rename_new(moved, home) {
         Err(Errno::EXIST) => {
@@ -231,7 +252,12 @@ fn move_back(
     }
 }
 
-fn move_over(from: Spot, to: Spot, old: &Seen, over: &Seen) -> Result<Done, StepError> {
+fn move_over(
+    from: EntryLocation,
+    to: EntryLocation,
+    old: &EntryMetadata,
+    over: &EntryMetadata,
+) -> Result<TakenStep, StepError> {
     let (from_dir, to_dir) = (from.dir()?, to.dir()?);
     match exchange((&from_dir, from.name.as_slice()), (&to_dir, to.name.as_slice())) {
         Err(Errno::NOENT) => return Err(StepError::Changed),
@@ -249,7 +275,7 @@ fn move_over(from: Spot, to: Spot, old: &Seen, over: &Seen) -> Result<Done, Step
     match aside {
         Ok(aside) => {
             drop((from_dir, to_dir));
-            Ok(Done::MovedOver { from, to, aside })
+            Ok(TakenStep::MovedOver { from, to, aside })
         }
         Err(error) => {
             exchange((&from_dir, from.name.as_slice()), (&to_dir, to.name.as_slice()))?;

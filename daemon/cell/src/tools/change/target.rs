@@ -1,11 +1,11 @@
-//! From a path to the spot that a tool means by it. Room: the cell.
+//! Finds the spot that a tool means by a path. Runs in the cell.
 
 use super::{
     keep::{changed, unread_link},
     names::is_ours,
-    seen::Seen,
-    spot::{Dir, Spot, Way},
-    stage::{Node, Stage},
+    seen::EntryMetadata,
+    spot::{Dir, EntryLocation, LinkHandling},
+    stage::{PlannedState, Stage},
 };
 use crate::tools::{checked, failure, invalid, not_regular, open, refused, shown, split};
 use palisade_plan::{
@@ -18,19 +18,19 @@ use rustix::{
 };
 use std::{fs::File, io::Read as _};
 
-/// How many links may stand in for a file, one behind the other.
+/// The maximum number of links that are followed at the end of a path.
 const MOST_LINKS: usize = 8;
 
-/// What a link at the end of a path stands for.
+/// The meaning of a symbolic link at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
-    /// What it leads to.
+pub(super) enum FinalLink {
+    /// Its target.
     Followed,
-    /// Itself.
+    /// The link itself.
     Itself,
 }
 
-/// The path without slashes at its end, and whether it had any.
+/// Returns the path without trailing slashes, and whether it had any.
 pub(super) fn trimmed(path: &Path) -> Result<(Path, Slash), FileError> {
     let bytes = checked(path)?;
     let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
@@ -38,39 +38,42 @@ pub(super) fn trimmed(path: &Path) -> Result<(Path, Slash), FileError> {
     Ok((Path(bytes.get(..end).unwrap_or_default().to_vec()), slash))
 }
 
-/// Whether a path ends in a slash, and so means a directory.
+/// The slash at the end of a path, which makes it mean a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slash {
     None,
     AtEnd,
 }
 
-/// Finds an entry of a directory.
-pub(super) fn entry(stage: &mut Stage<'_>, path: &Path) -> Result<(Spot, Node), FileError> {
+/// Finds a directory entry, without following a link at the end of the path.
+pub(super) fn entry(
+    stage: &mut Stage<'_>,
+    path: &Path,
+) -> Result<(EntryLocation, PlannedState), FileError> {
     if matches!(split(&path.0).1, b"" | b"." | b"..") {
         return Err(invalid(path, "its last part does not name an entry of a directory"));
     }
-    let spot = stage.spot(path, Way::ThroughLinks)?;
+    let spot = stage.spot(path, LinkHandling::ThroughLinks)?;
     let node = stage.look(&spot)?;
     Ok((spot, node))
 }
 
-/// Finds where a file is, or is to be. What is there is a regular file or nothing; without
-/// [`Last::Followed`] it may be anything.
+/// Finds where a file is, or is to be. With [`FinalLink::Followed`] the entry is a regular file or
+/// missing; otherwise it may be anything.
 pub(super) fn file(
     stage: &mut Stage<'_>,
     path: &Path,
-    last: Last,
-) -> Result<(Spot, Node), FileError> {
+    last: FinalLink,
+) -> Result<(EntryLocation, PlannedState), FileError> {
     if matches!(split(checked(path)?).1, b"" | b"." | b"..") {
         return Err(invalid(path, "it names a directory"));
     }
-    let mut spot = stage.spot(path, Way::ThroughLinks)?;
+    let mut spot = stage.spot(path, LinkHandling::ThroughLinks)?;
     for _link in 0..=MOST_LINKS {
         let node = stage.look(&spot)?;
         let seen = match (node, last) {
-            (Node::There(seen), Last::Followed) => seen,
-            (Node::There(_) | Node::Absent | Node::Planned(_), _) => {
+            (PlannedState::There(seen), FinalLink::Followed) => seen,
+            (PlannedState::There(_) | PlannedState::Absent | PlannedState::Planned(_), _) => {
                 refuse_ours(path, &spot)?;
                 return Ok((spot, node));
             }
@@ -89,19 +92,27 @@ pub(super) fn file(
     Err(refused("follow the links of", path, Errno::LOOP))
 }
 
-/// Names like our own are for what is put aside while a change is made.
-pub(super) fn refuse_ours(path: &Path, spot: &Spot) -> Result<(), FileError> {
+/// Refuses names of the form that temporary files have during a change.
+pub(super) fn refuse_ours(path: &Path, spot: &EntryLocation) -> Result<(), FileError> {
     if is_ours(&spot.name) {
-        return Err(invalid(path, "names of this form are for files that are being written"));
+        return Err(invalid(
+            path,
+            "names of this form are reserved for files that are being written",
+        ));
     }
     Ok(())
 }
 
-/// Where the link at a spot points.
-fn behind(stage: &mut Stage<'_>, path: &Path, spot: &Spot) -> Result<Spot, FileError> {
+/// Returns the spot that the link at a spot points to.
+fn behind(
+    stage: &mut Stage<'_>,
+    path: &Path,
+    spot: &EntryLocation,
+) -> Result<EntryLocation, FileError> {
     let refuse = |error| refused("follow the link", path, error);
     let dir = spot.dir().map_err(refuse)?;
-    // The text of a magic link is not where it leads, so the kernel has to say that it is none.
+    // The text of a magic link is not where it leads, so the kernel must first say that this is
+    // none.
     match open(&dir, &spot.name, OFlags::PATH) {
         Ok(_) | Err(Errno::NOENT) => {}
         Err(error) => return Err(refuse(error)),
@@ -111,52 +122,53 @@ fn behind(stage: &mut Stage<'_>, path: &Path, spot: &Spot) -> Result<Spot, FileE
     if matches!(name, b"" | b"." | b"..") {
         return Err(not_regular(path, FileType::Directory, ": it is a link to one"));
     }
-    let parent = Dir::at(&dir, parent, Way::ThroughLinks).map_err(refuse)?;
-    Ok(Spot { base: stage.adopt(parent), way: Vec::new(), name: name.to_vec() })
+    let parent = Dir::at(&dir, parent, LinkHandling::ThroughLinks).map_err(refuse)?;
+    Ok(EntryLocation { base: stage.adopt(parent), way: Vec::new(), name: name.to_vec() })
 }
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
-    /// To be read, and then replaced.
+pub(super) enum FilePurpose {
+    /// It is read, and then replaced.
     Content,
-    /// To be replaced.
+    /// It is replaced.
     Replace,
 }
 
-/// Opens a file as if to write it: the kernel then says whether this process may. To replace a
-/// file by a rename, it asks only about the directory.
+/// Opens a file for writing, so that the kernel checks whether this process may write it. A rename
+/// over it would check only the directory.
 pub(super) fn open_old(
     path: &Path,
-    spot: &Spot,
-    seen: &Seen,
-    how: Use,
+    spot: &EntryLocation,
+    seen: &EntryMetadata,
+    how: FilePurpose,
 ) -> Result<(File, Readable), FileError> {
     let (mut readable, mut old) = (Readable::Yes, spot.open(OFlags::RDWR));
-    if old.as_ref().is_err_and(|error| *error == Errno::ACCESS) && how == Use::Replace {
+    if old.as_ref().is_err_and(|error| *error == Errno::ACCESS) && how == FilePurpose::Replace {
         (readable, old) = (Readable::No, spot.open(OFlags::WRONLY));
     }
     let old = match old {
-        // A program that runs: replacing it is no harm, its process keeps the old inode.
+        // The file is a running program. Replacing it does no harm, since its process keeps the old
+        // inode.
         Err(Errno::TXTBSY) => spot.open(OFlags::RDONLY),
         done => done,
     };
     let old = old.map_err(|e| refused("write", path, e))?;
     let stat = rustix::fs::fstat(&old).map_err(|e| refused("look at", path, e))?;
-    if Seen::from(&stat) != *seen {
+    if EntryMetadata::from(&stat) != *seen {
         return Err(changed(path));
     }
     Ok((old.into(), readable))
 }
 
-/// Whether a file can be read.
+/// The readability of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Readable {
     Yes,
     No,
 }
 
-/// All of a file of this size.
+/// Reads a whole file, which must have this size.
 pub(super) fn read_all(path: &Path, mut file: &File, size: u64) -> Result<Vec<u8>, FileError> {
     let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
     file.by_ref()
@@ -166,17 +178,19 @@ pub(super) fn read_all(path: &Path, mut file: &File, size: u64) -> Result<Vec<u8
     if content.len() as u64 == size { Ok(content) } else { Err(changed(path)) }
 }
 
-/// The error for a file that would be larger than allowed.
+/// Returns the error for a file that would be larger than allowed.
 pub(super) fn too_large(path: &Path, size: u64, most: u64) -> FileError {
     let message = format!(
-        "{} would have {size} bytes or more, and {most} at most can be written: nothing was",
+        "{} would have {size} bytes or more, and at most {most} can be written: nothing was \
+         changed",
         shown(path)
     );
     failure(FileErrorKind::TooLarge, None, message)
 }
 
-/// Refuses now what the kernel would refuse then: who asks for approval should not ask in vain.
-pub(super) fn may_change(path: &Path, act: &str, spot: &Spot) -> Result<(), FileError> {
+/// Refuses now what the kernel would deny later, so that nobody is asked to approve a change that
+/// must fail.
+pub(super) fn may_change(path: &Path, act: &str, spot: &EntryLocation) -> Result<(), FileError> {
     if !spot.way.is_empty() {
         return Ok(());
     }

@@ -1,11 +1,11 @@
-//! What no call shows: file systems that can do less, and what killed processes leave.
+//! Tests of what no call shows: file systems with fewer features, and what killed processes leave.
 
 use super::{
     act::replace_by_link,
-    fresh::{Fresh, Like},
+    fresh::{FileAttributes, TemporaryFile},
     names::{is_ours, rename_checked},
-    seen::Seen,
-    spot::{Dir, Spot, Way, look},
+    seen::EntryMetadata,
+    spot::{Dir, EntryLocation, LinkHandling, look},
     step::Step,
 };
 use rustix::io::Errno;
@@ -28,31 +28,31 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 fn open(dir: &Path) -> Rc<Dir> {
-    Rc::new(Dir::open(dir.as_os_str().as_bytes(), Way::ThroughLinks).unwrap())
+    Rc::new(Dir::open(dir.as_os_str().as_bytes(), LinkHandling::ThroughLinks).unwrap())
 }
 
 #[test]
 fn a_file_system_that_knows_no_nameless_files_has_it_named() {
     let temp = tempfile::tempdir().unwrap();
     let dir = open(temp.path());
-    let mut fresh = Fresh::named(&dir, Like::New).unwrap();
+    let mut fresh = TemporaryFile::named(&dir, FileAttributes::New).unwrap();
     fresh.write(b"one").unwrap();
     let [name] = names(temp.path()).try_into().unwrap();
     assert!(is_ours(name.as_bytes()), "{name}");
     drop(fresh);
     assert_eq!(names(temp.path()), Vec::<String>::new());
-    // One that is closed meanwhile has a name too, and the content and mode that it had.
+    // One that is closed meanwhile has a name too, and keeps its content and mode.
     let path = temp.path().join("file");
     fs::write(&path, "old").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).unwrap();
     let old = look(dir.as_ref(), b"file").unwrap().unwrap();
-    for begin in [Fresh::new, Fresh::named] {
-        let mut fresh = begin(&dir, Like::Old(old)).unwrap();
+    for begin in [TemporaryFile::new, TemporaryFile::named] {
+        let mut fresh = begin(&dir, FileAttributes::Old(old)).unwrap();
         fresh.write(b"new").unwrap();
-        fresh.complete(Like::Old(old)).unwrap();
+        fresh.complete(FileAttributes::Old(old)).unwrap();
         fresh.close().unwrap();
         assert_eq!(names(temp.path()).len(), 2);
-        let spot = Spot { base: Rc::clone(&dir), way: Vec::new(), name: b"new".to_vec() };
+        let spot = EntryLocation { base: Rc::clone(&dir), way: Vec::new(), name: b"new".to_vec() };
         let done = Step::Put { spot, fresh }.take().unwrap();
         assert_eq!(names(temp.path()), ["file", "new"]);
         assert_eq!(fs::read(temp.path().join("new")).unwrap(), b"new");
@@ -68,7 +68,7 @@ fn a_file_system_that_can_not_exchange_replaces_by_a_second_name() {
     let dir = open(temp.path());
     fs::write(temp.path().join("file"), "old").unwrap();
     fs::write(temp.path().join("fresh"), "new").unwrap();
-    let spot = Spot { base: Rc::clone(&dir), way: Vec::new(), name: b"file".to_vec() };
+    let spot = EntryLocation { base: Rc::clone(&dir), way: Vec::new(), name: b"file".to_vec() };
     let second = replace_by_link(&spot.dir().unwrap(), b"file", "fresh").unwrap();
     assert!(is_ours(second.as_bytes()));
     assert_eq!(fs::read(temp.path().join("file")).unwrap(), b"new");
@@ -100,7 +100,7 @@ fn a_version_is_told_from_another() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("file");
     fs::write(&path, "one").unwrap();
-    let see = || Seen::from(&rustix::fs::stat(&path).unwrap());
+    let see = || EntryMetadata::from(&rustix::fs::stat(&path).unwrap());
     let one = see();
     assert_eq!(one, see());
     fs::rename(&path, temp.path().join("other")).unwrap();

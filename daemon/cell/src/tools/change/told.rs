@@ -1,4 +1,4 @@
-//! What a change would do and did, in as many messages as it takes. Room: the cell.
+//! Splits the report of a change into as many messages as it takes. Runs in the cell.
 
 use crate::tools::failure;
 use palisade_plan::{
@@ -7,22 +7,23 @@ use palisade_plan::{
     parts::{Listed as _, MOST_EFFECTS, MOST_TOLD, parts},
 };
 
-/// The most paths that are told of as changed by somebody else, too.
+/// The maximum number of reported paths that were also changed from outside.
 const MOST_CONFLICTS: usize = 4096;
 
-/// Refuses a change with more effects than are ever told of.
+/// Refuses a change with more effects than can be reported.
 pub(super) fn refuse_many(effects: &[Effect], conflicts: &[Conflict]) -> Result<(), FileError> {
     let bytes: usize = effects.iter().map(Effect::told).sum();
     let message = if effects.len() > MOST_EFFECTS || bytes > MOST_TOLD {
         format!(
-            "it would change {} paths, whose names take {bytes} bytes. The most are {MOST_EFFECTS} \
-             paths and {MOST_TOLD} bytes: nothing was changed; do it in parts",
+            "it would change {} paths, whose names take {bytes} bytes. The maximum is \
+             {MOST_EFFECTS} paths and {MOST_TOLD} bytes: nothing was changed; split it into \
+             several calls",
             effects.len()
         )
     } else if conflicts.len() > MOST_CONFLICTS {
         format!(
             "somebody else changed {} of the same paths meanwhile, more than the {MOST_CONFLICTS} \
-             that are asked about: nothing was changed; do it again",
+             that an approval request can list: nothing was changed; try again",
             conflicts.len()
         )
     } else {
@@ -31,14 +32,16 @@ pub(super) fn refuse_many(effects: &[Effect], conflicts: &[Conflict]) -> Result<
     Err(failure(FileErrorKind::TooLarge, None, message))
 }
 
-/// The messages of what a change would do.
+/// Returns the messages that report what a change would do.
 pub(super) fn prepared(mut prepared: Prepared) -> Vec<FileReply> {
     let mut messages = effects(&mut prepared.effects);
+    let evidence = std::mem::take(&mut prepared.evidence);
+    messages.extend(evidence.into_parts().into_iter().map(Box::new).map(FileReply::Evidence));
     messages.push(FileReply::Prepared(prepared));
     messages
 }
 
-/// The messages of what a change did.
+/// Returns the messages that report what a change did.
 pub(super) fn changed(mut changed: Changed) -> Vec<FileReply> {
     let mut messages = effects(&mut changed.effects);
     let mut wrote = parts(std::mem::take(&mut changed.wrote));
@@ -48,7 +51,7 @@ pub(super) fn changed(mut changed: Changed) -> Vec<FileReply> {
     messages
 }
 
-/// All parts of a list but the last, which stays.
+/// Returns the messages for all parts of a list but the last, which stays in `list`.
 fn effects(list: &mut Vec<Effect>) -> Vec<FileReply> {
     let mut parts = parts(std::mem::take(list));
     *list = parts.pop().unwrap_or_default();
@@ -67,7 +70,7 @@ mod tests {
     fn effect(path: Vec<u8>) -> Effect {
         let (kind, print) = (EffectKind::Created, Print::Directory);
         let path = Path(path);
-        Effect { path, kind, size_before: 0, size_after: 0, print, replaces: None, below: None }
+        Effect { path, kind, size_before: 0, size_after: 0, print, replaces: None }
     }
 
     #[test]

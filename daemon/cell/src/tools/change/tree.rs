@@ -1,7 +1,7 @@
-//! Trees: walked without following a link or leaving the mount, with a few descriptors however
-//! deep they are; known again; removed from below. Room: the cell.
+//! Directory trees: walked, fingerprinted and deleted without following a link or leaving the
+//! mount. A few descriptors are enough, however deep the tree is. Runs in the cell.
 
-use super::{act::set_mode, names::is_ours, seen::Seen, spot::look};
+use super::{act::set_mode, names::is_ours, seen::EntryMetadata, spot::look};
 use crate::tools::open_with;
 use rustix::{
     fs::{Access, AtFlags, FileType, OFlags, RawDir, ResolveFlags, StatxAttributes, StatxFlags},
@@ -10,57 +10,58 @@ use rustix::{
 use sha2::{Digest as _, Sha256};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The deepest tree, which bounds memory.
+/// The maximum depth of a tree, which bounds memory.
 const DEEPEST: usize = 65_536;
 
-/// The most bytes of names that wait for their turn.
+/// The maximum number of bytes of names that wait to be visited.
 const MOST_WAITING: usize = 32 * 1024 * 1024;
 
-/// The most entries, so that somebody who keeps making them does not keep this busy for ever.
+/// The maximum number of entries, so that somebody who keeps making them can not keep this busy
+/// forever.
 const MOST_ENTRIES: u64 = 10_000_000;
 
-/// How often a directory may turn out to have been filled again.
+/// The number of times that a directory may turn out to have been filled again.
 const MOST_REFILLS: u32 = 1000;
 
-/// How many names are looked at to see whether they are all our own.
+/// The number of names that are read to see whether all of them are temporary ones.
 const MOST_ASIDE: usize = 1_000_000;
 
 const BUFFER: usize = 32 * 1024;
 
-/// A directory on the way from the top to where the work is.
-struct Level {
+/// A directory on the way from the top to the present one.
+struct WalkLevel {
     name: Vec<u8>,
-    seen: Seen,
-    /// What is in it and was not visited yet, in reverse order.
+    seen: EntryMetadata,
+    /// The names in it that were not visited yet, in reverse order.
     waiting: Vec<Vec<u8>>,
 }
 
-/// An entry that a walk meets.
+/// An entry that a walk visits.
 #[derive(Debug)]
-pub(super) struct Met<'a> {
+pub(super) struct VisitedEntry<'a> {
     /// The names from the top to its directory; empty for the top itself.
     pub(super) above: &'a [u8],
-    /// How many those are.
+    /// The number of those names.
     pub(super) depth: usize,
     /// Its directory.
     pub(super) dir: BorrowedFd<'a>,
     /// Its name.
     pub(super) name: &'a [u8],
-    /// What it is.
-    pub(super) seen: &'a Seen,
+    /// Its metadata.
+    pub(super) seen: &'a EntryMetadata,
 }
 
-/// What a walk meets: everything below a directory before the directory itself.
-pub(super) trait Visitor {
-    /// Why it stops early.
+/// The callback of a walk. Everything in a directory is visited before the directory itself.
+pub(super) trait TreeVisitor {
+    /// The reason for stopping early.
     type Stop: From<Errno>;
 
-    /// An entry; a directory when all that is in it was visited.
-    fn entry(&mut self, met: &Met<'_>) -> Result<(), Self::Stop>;
+    /// Visits an entry. A directory comes after everything in it.
+    fn entry(&mut self, met: &VisitedEntry<'_>) -> Result<(), Self::Stop>;
 }
 
-/// Walks a tree, the top included.
-pub(super) fn walk<V: Visitor>(
+/// Walks a tree, including the top.
+pub(super) fn walk<V: TreeVisitor>(
     above: impl AsFd,
     name: &[u8],
     visitor: &mut V,
@@ -69,7 +70,7 @@ pub(super) fn walk<V: Visitor>(
     let mut way = name.to_vec();
     let mut bytes = 0;
     let waiting = names(&here, &mut bytes)?;
-    let mut levels = vec![Level { name: name.to_vec(), seen, waiting }];
+    let mut levels = vec![WalkLevel { name: name.to_vec(), seen, waiting }];
     let mut count = 0_u64;
     while let Some(level) = levels.last_mut() {
         count += 1;
@@ -82,7 +83,7 @@ pub(super) fn walk<V: Visitor>(
             match levels.last() {
                 Some(upper) => {
                     let (up, seen) = match enter(&here, b"..") {
-                        // From a directory that may not be searched nothing leads up.
+                        // `..` can not be opened in a directory without search permission.
                         Err(Errno::ACCESS) => enter(&above, &way)?,
                         up => up?,
                     };
@@ -90,7 +91,7 @@ pub(super) fn walk<V: Visitor>(
                         return Err(Errno::STALE.into());
                     }
                     here = up;
-                    visitor.entry(&Met {
+                    visitor.entry(&VisitedEntry {
                         above: &way,
                         depth: levels.len(),
                         dir: here.as_fd(),
@@ -98,7 +99,7 @@ pub(super) fn walk<V: Visitor>(
                         seen: &level.seen,
                     })?;
                 }
-                None => visitor.entry(&Met {
+                None => visitor.entry(&VisitedEntry {
                     above: b"",
                     depth: 0,
                     dir: above.as_fd(),
@@ -111,7 +112,7 @@ pub(super) fn walk<V: Visitor>(
         bytes -= name.len();
         let seen = on_this_mount(&here, &name)?;
         if seen.kind() != FileType::Directory {
-            visitor.entry(&Met {
+            visitor.entry(&VisitedEntry {
                 above: &way,
                 depth: levels.len(),
                 dir: here.as_fd(),
@@ -128,21 +129,22 @@ pub(super) fn walk<V: Visitor>(
         let waiting = names(&here, &mut bytes)?;
         way.push(b'/');
         way.extend_from_slice(&name);
-        levels.push(Level { name, seen, waiting });
+        levels.push(WalkLevel { name, seen, waiting });
     }
     Ok(())
 }
 
-/// What is there, if it is not a mount of its own.
-fn on_this_mount(dir: &OwnedFd, name: &[u8]) -> Result<Seen, Errno> {
+/// Returns the metadata of an entry; `EXDEV` if it is a mount point.
+fn on_this_mount(dir: &OwnedFd, name: &[u8]) -> Result<EntryMetadata, Errno> {
     let stat = rustix::fs::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)?;
     if stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
         return Err(Errno::XDEV);
     }
-    Ok(Seen::from(&stat))
+    Ok(EntryMetadata::from(&stat))
 }
 
-/// The names in a directory, the last first; what has any can be removed only by who may write it.
+/// Returns the names in a directory, last one first. A directory that is not empty must be
+/// writable, because otherwise it could not be emptied.
 fn names(dir: &OwnedFd, held: &mut usize) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = Vec::new();
     let mut buffer = Vec::with_capacity(BUFFER);
@@ -167,25 +169,24 @@ fn names(dir: &OwnedFd, held: &mut usize) -> Result<Vec<Vec<u8>>, Errno> {
     Ok(names)
 }
 
-/// Opens a directory of a directory, or the one above: never through a link, never to another
-/// mount.
-fn enter(from: impl AsFd, name: &[u8]) -> Result<(OwnedFd, Seen), Errno> {
+/// Opens a subdirectory or the parent directory, but never through a link or on another mount.
+fn enter(from: impl AsFd, name: &[u8]) -> Result<(OwnedFd, EntryMetadata), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let dir = open_with(from, name, flags, ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS)?;
-    let seen = Seen::from(&rustix::fs::fstat(&dir)?);
+    let seen = EntryMetadata::from(&rustix::fs::fstat(&dir)?);
     Ok((dir, seen))
 }
 
-/// A digest over a tree: which entries it has, and what version of each.
+/// A digest over a tree: its entries, and the version of each.
 #[derive(Debug, Default)]
 pub(super) struct Fingerprint {
     hash: Sha256,
 }
 
 impl Fingerprint {
-    /// Takes an entry; not the top, which is renamed. The order and the depths say which tree it
-    /// is.
-    pub(super) fn take(&mut self, met: &Met<'_>) {
+    /// Adds an entry, except the top, which is renamed. The order and the depths identify the shape
+    /// of the tree.
+    pub(super) fn take(&mut self, met: &VisitedEntry<'_>) {
         if met.depth == 0 {
             return;
         }
@@ -195,26 +196,26 @@ impl Fingerprint {
         self.hash.update(met.seen.bytes());
     }
 
-    /// The digest.
+    /// Returns the digest.
     pub(super) fn done(self) -> [u8; 32] {
         self.hash.finalize().into()
     }
 }
 
-struct Prints(Fingerprint);
+struct FingerprintVisitor(Fingerprint);
 
-impl Visitor for Prints {
+impl TreeVisitor for FingerprintVisitor {
     type Stop = Errno;
 
-    fn entry(&mut self, met: &Met<'_>) -> Result<(), Errno> {
+    fn entry(&mut self, met: &VisitedEntry<'_>) -> Result<(), Errno> {
         self.0.take(met);
         Ok(())
     }
 }
 
-/// The fingerprint of a tree; none if it changes while it is taken.
+/// Returns the fingerprint of a tree; `None` if the tree changes meanwhile.
 pub(super) fn fingerprint(above: impl AsFd, name: &[u8]) -> Result<Option<[u8; 32]>, Errno> {
-    let mut prints = Prints(Fingerprint::default());
+    let mut prints = FingerprintVisitor(Fingerprint::default());
     match walk(above, name, &mut prints) {
         Ok(()) => Ok(Some(prints.0.done())),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::STALE) => Ok(None),
@@ -222,13 +223,13 @@ pub(super) fn fingerprint(above: impl AsFd, name: &[u8]) -> Result<Option<[u8; 3
     }
 }
 
-/// Whether nothing is in a directory but what other steps have put aside.
+/// Whether a directory contains nothing but temporary files of other steps.
 pub(super) fn is_empty(above: impl AsFd, name: &[u8]) -> Result<bool, Errno> {
     let (dir, _) = enter(above, name)?;
     Ok(entries(&dir, MOST_ASIDE)?.iter().all(|name| is_ours(name)))
 }
 
-/// Some names in a directory, `most` of them.
+/// Returns at most `most` of the names in a directory.
 pub(super) fn entries(dir: &OwnedFd, most: usize) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = Vec::new();
     let mut buffer = Vec::with_capacity(BUFFER);
@@ -247,18 +248,18 @@ pub(super) fn entries(dir: &OwnedFd, most: usize) -> Result<Vec<Vec<u8>>, Errno>
     Ok(names)
 }
 
-/// Lists a directory of a directory.
+/// Returns at most `most` of the names in a subdirectory.
 pub(super) fn list(above: impl AsFd, name: &[u8], most: usize) -> Result<Vec<Vec<u8>>, Errno> {
     let (dir, _) = enter(above, name)?;
     entries(&dir, most)
 }
 
-struct Removal;
+struct RemovalVisitor;
 
-impl Visitor for Removal {
+impl TreeVisitor for RemovalVisitor {
     type Stop = Errno;
 
-    fn entry(&mut self, met: &Met<'_>) -> Result<(), Errno> {
+    fn entry(&mut self, met: &VisitedEntry<'_>) -> Result<(), Errno> {
         let flags = match met.seen.kind() {
             FileType::Directory => AtFlags::REMOVEDIR,
             FileType::RegularFile
@@ -276,7 +277,8 @@ impl Visitor for Removal {
     }
 }
 
-/// Makes all directories of a tree that is on its way out such that they can be emptied.
+/// Changes the modes of all directories of a tree that is being deleted, so that they can be
+/// emptied.
 fn open_up(above: impl AsFd, name: &[u8]) -> Result<(), Errno> {
     const USABLE: u32 = 0o700;
     let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
@@ -284,7 +286,7 @@ fn open_up(above: impl AsFd, name: &[u8]) -> Result<(), Errno> {
     while let Some(way) = waiting.pop() {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let handle = open_with(&above, way.as_slice(), flags, resolve)?;
-        let seen = Seen::from(&rustix::fs::fstat(&handle)?);
+        let seen = EntryMetadata::from(&rustix::fs::fstat(&handle)?);
         if seen.mode() & USABLE != USABLE {
             set_mode(&handle, seen.mode() | USABLE)?;
         }
@@ -298,11 +300,11 @@ fn open_up(above: impl AsFd, name: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Removes a tree, whatever the modes of its directories are.
+/// Deletes a tree, whatever the modes of its directories are.
 pub(crate) fn remove(above: impl AsFd, name: &[u8]) -> Result<(), Errno> {
     let mut opened = false;
     for _again in 0..MOST_REFILLS {
-        match walk(&above, name, &mut Removal) {
+        match walk(&above, name, &mut RemovalVisitor) {
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}
             Err(Errno::ACCESS) if !opened => {
                 open_up(&above, name)?;

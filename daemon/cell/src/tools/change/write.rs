@@ -1,15 +1,15 @@
-//! `write_file` and the edits: a file's content becomes another. Room: the cell.
+//! `write_file` and the edit tools, which replace the content of a file. Runs in the cell.
 
 use super::{
-    fresh::{Facts, Fresh, Like},
-    incoming::Incoming,
-    seen::Seen,
-    spot::Spot,
-    stage::{Node, Stage, twice},
-    target::{self, Last, Readable, Use, open_old, read_all, too_large},
+    fresh::{ContentFacts, FileAttributes, TemporaryFile},
+    incoming::MessageReceiver,
+    seen::EntryMetadata,
+    spot::EntryLocation,
+    stage::{PlannedState, Stage, twice},
+    target::{self, FilePurpose, FinalLink, Readable, open_old, read_all, too_large},
 };
 use crate::tools::{Stop, failure, refused, refused_io, shown};
-use palisade_edits::{Edit, EditError, Every};
+use palisade_edits::{Edit, EditError, ReplaceCount};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
@@ -18,37 +18,37 @@ use palisade_plan::{
 use rustix::io::Errno;
 use std::fs::File;
 
-/// Plans to write a file, with the content that comes.
+/// Plans to write a file with the content that the broker sends.
 ///
-/// What is there must be a regular file that this process may write.
+/// An existing entry must be a regular file that this process may write.
 ///
-/// - A symbolic link stays; what it leads to is written, and may be new.
-/// - Mode bits are kept, without set-uid, set-gid and sticky; owner and group where the kernel
-///   lets them; extended attributes and access lists are not. A new file gets what the umask
-///   leaves of 0666.
-/// - The new content is a new inode. Other names (hard links) of the old one keep the old content,
-///   so a name in the workspace for a file elsewhere does not change that file.
+/// - A symbolic link stays; its target is written, and may be new.
+/// - Mode bits are kept, without set-uid, set-gid and sticky. Owner and group are kept where the
+///   kernel permits it. Extended attributes and access control lists are not. A new file gets 0666
+///   as the umask permits.
+/// - The new content is a new inode. Other names (hard links) of the old one keep the old content.
+///   A name in the workspace for a file elsewhere therefore does not change that file.
 pub(super) fn write(
     stage: &mut Stage<'_>,
-    incoming: &Incoming<'_>,
+    incoming: &MessageReceiver<'_>,
     path: &Path,
     mode: WriteMode,
 ) -> Result<(), Stop> {
     let last = match mode {
-        WriteMode::Overwrite | WriteMode::Append => Last::Followed,
-        WriteMode::Create => Last::Itself,
+        WriteMode::Overwrite | WriteMode::Append => FinalLink::Followed,
+        WriteMode::Create => FinalLink::Itself,
     };
     let (spot, node) = target::file(stage, path, last)?;
     let old = match (mode, node) {
-        (WriteMode::Create, Node::There(_)) => return Err(exists(path).into()),
-        (_, Node::There(seen)) => {
+        (WriteMode::Create, PlannedState::There(_)) => return Err(exists(path).into()),
+        (_, PlannedState::There(seen)) => {
             let (file, readable) = open_old(path, &spot, &seen, access(mode))?;
             Some((seen, file, readable))
         }
-        (_, Node::Absent) => None,
-        (_, Node::Planned(_)) => return Err(twice(path).into()),
+        (_, PlannedState::Absent) => None,
+        (_, PlannedState::Planned(_)) => return Err(twice(path).into()),
     };
-    let like = old.as_ref().map_or(Like::New, |(seen, ..)| Like::Old(*seen));
+    let like = old.as_ref().map_or(FileAttributes::New, |(seen, ..)| FileAttributes::Old(*seen));
     let mut fresh = stage.fresh(&spot, like)?;
     let most = stage.change.most;
     if let (WriteMode::Append, Some((seen, file, _))) = (mode, &old) {
@@ -81,14 +81,14 @@ pub(super) fn write(
     Ok(place(stage, &spot, node, fresh, facts, kind)?)
 }
 
-const fn access(mode: WriteMode) -> Use {
+const fn access(mode: WriteMode) -> FilePurpose {
     match mode {
-        WriteMode::Append => Use::Content,
-        WriteMode::Overwrite | WriteMode::Create => Use::Replace,
+        WriteMode::Append => FilePurpose::Content,
+        WriteMode::Overwrite | WriteMode::Create => FilePurpose::Replace,
     }
 }
 
-/// The error of `Create` where something is.
+/// Returns the error for `Create` if the path exists.
 fn exists(path: &Path) -> FileError {
     let message = format!("{} exists, and mode create does not replace it", shown(path));
     failure(FileErrorKind::AlreadyExists, Some(Errno::EXIST), message)
@@ -97,8 +97,8 @@ fn exists(path: &Path) -> FileError {
 fn copy_old(
     path: &Path,
     file: &File,
-    seen: &Seen,
-    fresh: &mut Fresh,
+    seen: &EntryMetadata,
+    fresh: &mut TemporaryFile,
     most: u64,
 ) -> Result<(), FileError> {
     if seen.size > most {
@@ -108,12 +108,12 @@ fn copy_old(
     fresh.write(&content).map_err(|e| refused_io("copy the content of", path, &e))
 }
 
-/// Adds the difference to the diff, if both are small enough to be read for that.
+/// Adds the difference to the diff, if both contents are small enough to be read for that.
 fn compare_fresh(
     stage: &mut Stage<'_>,
     path: &Path,
-    old: Option<(&Seen, &File)>,
-    fresh: &Fresh,
+    old: Option<(&EntryMetadata, &File)>,
+    fresh: &TemporaryFile,
 ) -> Result<(), FileError> {
     use std::io::Seek as _;
     let Some(most) = stage.comparable() else { return Ok(()) };
@@ -136,18 +136,18 @@ fn compare_fresh(
     Ok(())
 }
 
-/// Plans the file, and says what happens.
+/// Plans the file, and adds the effect.
 pub(super) fn place(
     stage: &mut Stage<'_>,
-    spot: &Spot,
-    node: Node,
-    fresh: Fresh,
-    facts: Facts,
+    spot: &EntryLocation,
+    node: PlannedState,
+    fresh: TemporaryFile,
+    facts: ContentFacts,
     kind: EffectKind,
 ) -> Result<(), FileError> {
     let seen = match &node {
-        Node::There(seen) => Some(seen),
-        Node::Absent | Node::Planned(_) => None,
+        PlannedState::There(seen) => Some(seen),
+        PlannedState::Absent | PlannedState::Planned(_) => None,
     };
     let print = Print::File { mode: facts.mode, digest: facts.digest };
     let sizes = (seen.map_or(0, |seen| seen.size), facts.size);
@@ -156,13 +156,13 @@ pub(super) fn place(
     Ok(())
 }
 
-/// Content that is in memory, written aside.
+/// Writes content to a temporary file.
 pub(super) fn written(
     stage: &mut Stage<'_>,
-    spot: &Spot,
-    like: Like,
+    spot: &EntryLocation,
+    like: FileAttributes,
     content: &[u8],
-) -> Result<(Fresh, Facts), FileError> {
+) -> Result<(TemporaryFile, ContentFacts), FileError> {
     let path = spot.path();
     if content.len() as u64 > stage.change.most {
         return Err(too_large(&path, content.len() as u64, stage.change.most));
@@ -173,22 +173,22 @@ pub(super) fn written(
     Ok((fresh, facts))
 }
 
-/// A regular file that is there, and its content.
+/// Opens and reads an existing regular file.
 pub(super) fn present(
     stage: &Stage<'_>,
     path: &Path,
-    spot: &Spot,
-    node: Node,
-) -> Result<(Seen, File, Vec<u8>), FileError> {
+    spot: &EntryLocation,
+    node: PlannedState,
+) -> Result<(EntryMetadata, File, Vec<u8>), FileError> {
     let seen = match node {
-        Node::There(seen) => seen,
-        Node::Absent => return Err(refused("edit", path, Errno::NOENT)),
-        Node::Planned(_) => return Err(twice(path)),
+        PlannedState::There(seen) => seen,
+        PlannedState::Absent => return Err(refused("edit", path, Errno::NOENT)),
+        PlannedState::Planned(_) => return Err(twice(path)),
     };
     if seen.size > stage.change.most {
         return Err(too_large(path, seen.size, stage.change.most));
     }
-    let (file, _) = open_old(path, spot, &seen, Use::Content)?;
+    let (file, _) = open_old(path, spot, &seen, FilePurpose::Content)?;
     let content = read_all(path, &file, seen.size)?;
     Ok((seen, file, content))
 }
@@ -196,7 +196,7 @@ pub(super) fn present(
 /// Plans the edits of one file.
 pub(super) fn edit(stage: &mut Stage<'_>, edits: &FileEdits) -> Result<(), FileError> {
     let path = &edits.path;
-    let (spot, node) = target::file(stage, path, Last::Followed)?;
+    let (spot, node) = target::file(stage, path, FinalLink::Followed)?;
     let (seen, file, old) = present(stage, path, &spot, node)?;
     let list: Vec<Edit> = edits
         .edits
@@ -204,11 +204,11 @@ pub(super) fn edit(stage: &mut Stage<'_>, edits: &FileEdits) -> Result<(), FileE
         .map(|edit| Edit {
             old: edit.old.clone(),
             new: edit.new.clone(),
-            every: if edit.all { Every::All } else { Every::Once },
+            every: if edit.all { ReplaceCount::All } else { ReplaceCount::Once },
         })
         .collect();
     let new = palisade_edits::edit(&old, &list).map_err(|error| misfit(path, &error))?;
-    let (fresh, facts) = written(stage, &spot, Like::Old(seen), &new)?;
+    let (fresh, facts) = written(stage, &spot, FileAttributes::Old(seen), &new)?;
     let real = spot.path();
     stage.compare(Some((&real, &old)), Some((&real, &new)));
     stage.keep_open(&spot.path(), file);

@@ -1,4 +1,5 @@
-//! Changes in two phases: every act, what it says before, and that undoing it is the identity.
+//! Tests of changes in two phases: every act, what it reports first, and that undo restores the
+//! state before.
 
 use super::tree::{Kept, snapshot};
 use crate::tools::testing::{Broker, Draft, changing, content, failed};
@@ -6,7 +7,8 @@ use palisade_plan::{
     Path,
     cell::{FileErrorKind, FileReply, FileRequest},
     change::{
-        Act, Before, Change, EffectKind, FileEdits, Keep, Print, Replacement, State, WriteMode,
+        Act, Before, Change, EffectKind, EvidenceDepth, FileEdits, Keep, Print, Replacement, State,
+        WriteMode,
     },
 };
 use rustix::{
@@ -34,7 +36,7 @@ pub(super) fn edit(path: Path, old: &str, new: &str) -> FileEdits {
     FileEdits { path, edits: vec![Replacement { old, new, all: false }] }
 }
 
-/// Does it, checks that preparing alone changed nothing, undoes it, and undoes that.
+/// Makes a change, checks that preparing alone changed nothing, undoes it, and undoes the undo.
 fn there_and_back(broker: &Broker, act: Act, contents: &[&[u8]]) -> Draft {
     let before = snapshot(broker, Kept::Everything);
     broker.prepare(act.clone(), contents).unwrap();
@@ -107,7 +109,7 @@ fn edits_of_many_files_are_all_or_nothing() {
         (text(&broker, "one"), text(&broker, "two")),
         ("a\nB\nc\n".into(), "x\r\nY\r\n".into())
     );
-    // The second does not fit any more; the first is not done either.
+    // The second edit does not match any more, so the first is not made either.
     put(&broker, "one", "a\nb\nc\n");
     let before = snapshot(&broker, Kept::Everything);
     let error = broker.prepare(Act::Edit { files }, &[]).unwrap_err();
@@ -261,7 +263,13 @@ fn a_trial_sends_nothing_and_has_the_same_digest() {
     put(&broker, "tree/file", "old\n");
     let act = Act::Write { path: broker.path("file"), mode: WriteMode::Overwrite };
     let draft = |act: &Act, keep, data: &[u8]| {
-        broker.send(&FileRequest::Change(Change { act: act.clone(), most: 99, keep, diff: 9999 }));
+        broker.send(&FileRequest::Change(Change {
+            act: act.clone(),
+            most: 99,
+            keep,
+            diff: 9999,
+            evidence: EvidenceDepth::Full,
+        }));
         if matches!(act, Act::Write { .. }) {
             broker.send(&content(data, true));
         }
@@ -275,7 +283,7 @@ fn a_trial_sends_nothing_and_has_the_same_digest() {
     assert_eq!(trial.prepared, real.prepared);
     assert!(real.prepared.diff.ends_with("@@ -1 +1 @@\n-old\n+new\n"), "{}", real.prepared.diff);
     assert!(real.prepared.diff_complete);
-    // Anything else is another change.
+    // Anything else has another digest.
     assert_ne!(draft(&act, kept, b"other\n").prepared.digest, real.prepared.digest);
     put(&broker, "file", "old\n");
     assert_ne!(draft(&act, kept, b"new\n").prepared.digest, real.prepared.digest);
@@ -295,7 +303,13 @@ fn what_is_too_much_to_keep_is_refused() {
     let before = snapshot(&broker, Kept::Everything);
     let ask = |bytes, entries| {
         let keep = Keep::Sent { bytes, entries };
-        broker.send(&FileRequest::Change(Change { act: act.clone(), most: 0, keep, diff: 0 }));
+        broker.send(&FileRequest::Change(Change {
+            act: act.clone(),
+            most: 0,
+            keep,
+            diff: 0,
+            evidence: EvidenceDepth::Full,
+        }));
         broker.prepared()
     };
     for (bytes, entries) in [(9, 9), (10, 2), (0, 0)] {

@@ -1,4 +1,4 @@
-//! Deleting: exactly what was named, never what a link or a mount leads to.
+//! Tests of deletion: exactly what was named, never the target of a link or mount.
 
 use crate::tools::testing::{Broker, Ends, deleted, failed};
 use palisade_plan::{
@@ -20,7 +20,7 @@ use std::{
     thread,
 };
 
-/// Makes directories one in the other, deeper than a path can say.
+/// Makes nested directories, deeper than a path can name.
 fn nest(broker: &Broker, name: &str, depth: usize) {
     fs::create_dir(broker.path(name).as_path()).unwrap();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -115,7 +115,7 @@ fn a_wide_tree_goes_and_is_counted() {
 fn a_tree_ten_thousand_deep_goes() {
     let broker = Broker::new();
     nest(&broker, "deep", 10_000);
-    // Nobody could say where to put it back.
+    // An undo record could not name where to put it back.
     let error = failed(broker.delete(&broker.path("deep"), true));
     assert_eq!((error.kind, error.errno), (FileErrorKind::TooLarge, Errno::TOOBIG.raw_os_error()));
     assert_eq!(deleted(broker.delete_for_good(&broker.path("deep"))), 10_001);
@@ -140,7 +140,7 @@ fn the_workspace_and_what_holds_it_stay() {
         broker.path("kept/.."),
         workspace.clone(),
         Path([&workspace.0[..], b"/"].concat()),
-        // By another way, and by another text.
+        // The workspace through a link, and under another spelling.
         Path::from(outside.path().join("way").join(name)),
         Path([b"/.".as_slice(), &workspace.0].concat()),
     ];
@@ -199,12 +199,12 @@ fn no_magic_link_is_gone_through() {
 fn a_mount_is_not_removed_nor_entered() {
     let broker = Broker::new();
     let error = failed(broker.delete(&Path::from("/proc"), true));
-    // Whoever may not write to `/` is refused before it is looked into.
+    // A user without write permission on `/` is refused before it is read.
     let errno = if rustix::process::geteuid().is_root() { Errno::XDEV } else { Errno::ACCESS };
     let expected = (FileErrorKind::OutsidePolicy, errno.raw_os_error());
     assert_eq!((error.kind, error.errno), expected);
     if errno == Errno::XDEV {
-        let told = "a part of /proc is a mount, which is not deleted. Nothing was deleted";
+        let told = "/proc contains a mount, which can not be deleted. Nothing was deleted";
         assert_eq!(error.message, told);
     }
     assert!(fs::exists("/proc/self").unwrap());
@@ -252,7 +252,8 @@ fn a_directory_swapped_for_a_link_is_not_followed() {
     };
     thread::scope(|scope| {
         scope.spawn(swap);
-        // Also when an assertion fails: nobody would wait for the other thread for ever.
+        // Also stops the other thread when an assertion fails; otherwise the test would wait
+        // forever.
         let _ends = Ends(&stop);
         let mut gone = 0;
         for _round in 0..2000 {

@@ -1,4 +1,4 @@
-//! Finding files by name: the newest first, and only what is meant.
+//! Tests of finding files by name: the newest first, and only those that match.
 
 use crate::tools::testing::{Broker, failed};
 use palisade_plan::{
@@ -27,7 +27,7 @@ fn names(found: &Globbed) -> Vec<String> {
     found.files.iter().map(|file| String::from_utf8_lossy(&file.path.0).into_owned()).collect()
 }
 
-/// A file that changed this many seconds after the epoch.
+/// Writes a file that was modified this many seconds after the epoch.
 fn write(broker: &Broker, name: &str, age: u64) {
     let path = broker.path(name);
     fs::create_dir_all(path.as_path().parent().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Searching: what is found, in which order, what never is opened, and when it stops.
+//! Tests of searching: what is found, in which order, what is never opened, and when it stops.
 
 use crate::tools::testing::{Broker, deleted, failed};
 use palisade_plan::{
@@ -44,7 +44,7 @@ fn write(broker: &Broker, name: &str, text: impl AsRef<[u8]>) {
     fs::write(path.as_path(), text).unwrap();
 }
 
-/// `path:line:text`, or `path-line-text` for what is around.
+/// Formats matches as `path:line:text`, and context as `path-line-text`.
 fn shown(found: &Grepped) -> Vec<String> {
     let line = |hits: &Hits, line: &Line| {
         let mark = if line.matches { ':' } else { '-' };
@@ -91,7 +91,7 @@ fn one_file_can_be_named_also_by_a_link() {
         let found = grep(&broker, Grep { path: broker.path(name), ..asked(&broker, "needle") });
         assert_eq!(shown(&found), [":2:needle"]);
     }
-    // Below a directory a link is not followed.
+    // A link below a directory is not followed.
     assert_eq!(names(&grep(&broker, asked(&broker, "needle"))), ["file"]);
 }
 
@@ -258,7 +258,7 @@ fn long_lines_are_cut_around_their_match() {
     assert_eq!((far.column, far.before, far.text.len(), far.after), (Some(9001), 8900, 500, 8606));
     assert!(far.text.starts_with(&[b'a'; 100]) && far.text[100..].starts_with(b"needleb"));
     assert_eq!((near.column, near.before, near.text.len(), near.after), (Some(1), 0, 500, 106));
-    // A line over the searcher's memory makes its file too large, and no other.
+    // A line longer than the searcher's buffer makes its file too large, and no other.
     write(&broker, "g", vec![b'x'; 5 << 20]);
     let found = grep(&broker, Grep { most: 10 << 20, ..asked(&broker, "needle") });
     assert_eq!((names(&found), found.skipped.large), (vec!["f".to_owned()], 1));
@@ -314,19 +314,19 @@ fn a_search_that_nobody_wants_any_more_stops_and_the_channel_goes_on() {
     for n in 1..3000 {
         fs::hard_link(wide.as_path().join("0"), wide.as_path().join(n.to_string())).unwrap();
     }
-    // Slow for the engine: it can not skip anything.
+    // A slow pattern: the engine can not skip anything.
     let request = asked(&broker, r"(\w+ ){90}[^ ]*z\b");
     broker.send(&FileRequest::Grep(Box::new(request.clone())));
     let FileReply::Progress { done } = broker.next() else { panic!("no progress") };
     assert!((1..3001).contains(&done), "{done}");
     broker.send(&FileRequest::Abandon);
     let mut reply = broker.next();
-    // Some that were on their way.
+    // Progress that was sent before.
     while let FileReply::Progress { .. } = reply {
         reply = broker.next();
     }
     assert_eq!(reply, FileReply::Abandoned);
-    // An answer that crosses with the end of the wish for it is the answer.
+    // If a reply crosses with `Abandon`, the reply counts.
     let small = Grep { path: broker.path("none"), ..request };
     broker.send(&FileRequest::Grep(Box::new(small.clone())));
     broker.send(&FileRequest::Abandon);

@@ -1,4 +1,5 @@
-//! Hidden names do not exist for a tool; protected ones can be read and not be changed.
+//! Tests that hidden names are missing for a tool, and that protected ones can be read but not
+//! changed.
 
 use crate::tools::testing::{Broker, failed};
 use palisade_plan::{
@@ -31,7 +32,7 @@ fn broker() -> Broker {
     broker
 }
 
-/// Every way to the same three hidden files.
+/// Several paths to the same three hidden files.
 const WAYS: [&str; 7] = [
     ".env",
     "way",

@@ -1,4 +1,4 @@
-//! Listing: every entry once, in one order, in pages, without following anything.
+//! Tests of listing: every entry once, in one order, in pages, without following links.
 
 use crate::tools::testing::{Broker, deleted, failed};
 use palisade_plan::{
@@ -23,7 +23,11 @@ use EntryKind::{Directory, File, Other, Symlink};
 const ALL: u64 = u64::MAX;
 
 fn entry(path: impl AsRef<OsStr>, kind: EntryKind, size: u64) -> Entry {
-    Entry { path: Path(path.as_ref().as_bytes().to_vec()), kind, size }
+    Entry { path: Path(path.as_ref().as_bytes().to_vec()), kind, size, target: None }
+}
+
+fn link(path: &str, target: &str) -> Entry {
+    Entry { target: Some(Path(target.into())), ..entry(path, Symlink, 0) }
 }
 
 fn listed(reply: FileReply) -> (Vec<Entry>, u64, bool) {
@@ -40,11 +44,11 @@ fn a_directory_is_listed_with_kinds_and_sizes() {
     symlink("nowhere", broker.path(".dangling").as_path()).unwrap();
     rustix::fs::mkfifoat(CWD, broker.path("fifo").as_path(), Mode::from_raw_mode(0o600)).unwrap();
     let expected = vec![
-        entry(".dangling", Symlink, 0),
+        link(".dangling", "nowhere"),
         entry("dir", Directory, 0),
         entry("fifo", Other, 0),
         entry("file", File, 5),
-        entry("link", Symlink, 0),
+        link("link", "file"),
     ];
     for path in [broker.path(""), broker.path("dir/..")] {
         assert_eq!(listed(broker.list(&path, false, 0, ALL)), (expected.clone(), 5, false));
@@ -75,10 +79,10 @@ fn a_tree_is_listed_in_the_order_of_whole_paths() {
         entry("a/x", Directory, 0),
         entry("a/x/deep", Directory, 0),
         entry("a/x/deep/er", File, 11),
-        entry("a/x/up", Symlink, 0),
+        link("a/x/up", ".."),
         entry("a0", File, 2),
         entry("b", Directory, 0),
-        entry("c", Symlink, 0),
+        link("c", "a"),
     ];
     let mut sorted = expected.clone();
     sorted.sort_by(|one, other| one.path.0.cmp(&other.path.0));
@@ -168,7 +172,7 @@ fn a_tree_ten_thousand_deep_is_listed_as_far_as_paths_reach() {
     let (entries, _, _) = listed(broker.list(&path, true, levels - 1, ALL));
     let longest = entry("d/".repeat(levels as usize).trim_end_matches('/'), Directory, 0);
     assert_eq!(entries, [longest, entry("e", File, 0)]);
-    // The harness's own removal would not get to the bottom of it.
+    // The harness could not delete a tree this deep.
     assert_eq!(deleted(broker.delete_for_good(&path)), 10_002);
 }
 
@@ -197,7 +201,7 @@ fn a_hundred_thousand_entries_come_in_pages() {
             assert!(entries == expected, "{skip}");
             assert_eq!((total, more), (100_000, false));
         }
-        // An answer that would be too large is shorter, and goes on where it ended.
+        // A reply that would be too large is shortened, and the next continues where it ended.
         let mut seen = 0;
         let mut answers = 0;
         while seen < 100_000 {
@@ -232,7 +236,7 @@ fn a_tree_over_the_limit_is_counted_to_it() {
         }
     }
     let (entries, total, more) = listed(broker.list(&broker.path(""), true, 199_999, 10));
-    // Two directories with all that is in them, the third, and the rest of its entries.
+    // Two directories with everything in them, the third, and the rest of its entries.
     let last = format!("2/{:05}", 200_000 - 2 * 80_001 - 2);
     assert_eq!((entries, total, more), (vec![entry(last, File, 0)], 200_000, true));
 }

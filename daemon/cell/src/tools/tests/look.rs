@@ -1,4 +1,4 @@
-//! Looking at what is there, and noticing when it is something else.
+//! Tests of examining a path, and of noticing when the entry was replaced.
 
 use super::super::testing::{Broker, failed};
 use palisade_plan::{

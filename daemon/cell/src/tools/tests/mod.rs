@@ -1,4 +1,4 @@
-//! The tools as the broker sees them, on real files.
+//! Tests of the tools through the broker's channel, on real files.
 
 mod change;
 mod delete;

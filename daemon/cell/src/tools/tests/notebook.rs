@@ -1,4 +1,4 @@
-//! Notebooks as text, and what only looks like one.
+//! Tests of notebooks as text, and of files that only look like one.
 
 use crate::tools::testing::Broker;
 use palisade_plan::cell::{FileReply, Form, Made, Part};

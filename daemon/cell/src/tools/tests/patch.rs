@@ -1,4 +1,4 @@
-//! Patches: what they may touch, and that they are done whole.
+//! Tests of patches: what they may change, and that they are applied completely or not at all.
 
 use super::tree::{Kept, snapshot};
 use crate::tools::testing::{Broker, Draft};
@@ -29,7 +29,7 @@ fn refused(broker: &Broker, patch: &str) -> FileError {
     error
 }
 
-/// A patch with every kind of part, and the files for it, each in a directory of its own.
+/// A patch with every kind of part, for files that are each in a directory of their own.
 const ALL: &str = "\
 diff --git a/one/edit b/one/edit
 --- a/one/edit
@@ -104,7 +104,7 @@ fn every_kind_of_part_is_done_and_undone() {
     assert_eq!((read("five/to"), mode(&broker, "five/to")), ("y\n".into(), 0o600));
     assert_eq!(mode(&broker, "six/mode"), 0o755);
     assert_eq!(read("eight/copy"), read("seven/source"));
-    assert_eq!(changed.wrote.len(), 4);
+    assert_eq!(changed.wrote.len(), 5);
     let moved = EffectKind::Moved { from: broker.path("four/from") };
     assert!(draft.prepared.effects.iter().any(|effect| effect.kind == moved));
     let after = snapshot(&broker, Kept::NotTimes);
@@ -119,7 +119,7 @@ fn set(broker: &Broker, name: &str, mode: u32) {
     fs::set_permissions(path.as_path(), fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Has the commit fail in each directory in turn, and looks whether all is as it was.
+/// Makes the commit fail in each directory in turn, and checks that everything is as it was.
 fn fails_everywhere(broker: &Broker, prepare: impl Fn() -> Draft, directories: &[&str]) {
     for name in directories {
         let before = snapshot(broker, Kept::NotTimes);
@@ -130,7 +130,7 @@ fn fails_everywhere(broker: &Broker, prepare: impl Fn() -> Draft, directories: &
         let error = crate::tools::testing::failed(reply);
         let denied = (FileErrorKind::OutsidePolicy, Errno::ACCESS.raw_os_error());
         assert_eq!((error.kind, error.errno), denied, "{name}: {}", error.message);
-        assert!(!error.message.contains("could not be put back"), "{}", error.message);
+        assert!(!error.message.contains("could not be restored"), "{}", error.message);
         assert_eq!(snapshot(broker, Kept::NotTimes), before, "{name}");
     }
 }
@@ -143,7 +143,7 @@ fn a_step_that_fails_takes_all_the_others_back() {
         set(&broker, name, 0o755);
     }
     let prepare = || broker.prepare(act(&broker), &[ALL.as_bytes()]).unwrap();
-    // In the sixth only a mode changes, and the seventh is only read.
+    // In the sixth directory only a mode changes, and the seventh is only read.
     let written = ["one", "two", "three", "four", "five", "eight"];
     fails_everywhere(&broker, prepare, &written);
     let (draft, _) = broker.change(act(&broker), &[ALL.as_bytes()]).unwrap();
@@ -215,7 +215,7 @@ fn a_hostile_patch_changes_nothing() {
         (link.to_owned(), FileErrorKind::Invalid),
         ("nonsense".to_owned(), FileErrorKind::Invalid),
         (String::new(), FileErrorKind::Invalid),
-        // The first part alone would do.
+        // The first part alone would apply.
         (add("b/fine") + &update("file"), FileErrorKind::NoMatch),
     ];
     for (patch, kind) in cases {

@@ -1,4 +1,4 @@
-//! Reading: what is read, what never is, and what it costs.
+//! Tests of reading: what is read, what never is, and what it costs.
 
 use crate::tools::testing::Broker;
 use palisade_plan::{
@@ -153,7 +153,7 @@ fn no_magic_link_is_followed() {
         Path(through_root),
     ];
     for path in magic {
-        // The positive control: the path leads to something.
+        // The positive control: the path leads to a file.
         assert!(fs::read(path.as_path()).is_ok(), "{path:?}");
         let error = broker.read(&path, Part::All, u64::MAX).unwrap_err();
         let expected = (FileErrorKind::OutsidePolicy, Errno::LOOP.raw_os_error());
@@ -171,7 +171,10 @@ fn a_file_over_the_limit_is_refused_and_both_sizes_said() {
     fs::File::create(path.as_path()).unwrap().set_len(1 << 40).unwrap();
     let error = broker.read(&path, Part::All, MOST).unwrap_err();
     assert_eq!((error.kind, error.errno), (FileErrorKind::TooLarge, 0));
-    assert!(error.message.contains("has 1099511627776 bytes, and 1048576 at most"), "{error:?}");
+    assert!(
+        error.message.contains("has 1099511627776 bytes, and at most 1048576 can be read"),
+        "{error:?}"
+    );
 }
 
 #[test]

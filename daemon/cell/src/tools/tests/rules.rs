@@ -1,4 +1,4 @@
-//! What a tree's own rules leave out of listing, globbing and searching alike.
+//! Tests of ignore rules, which listing, globbing and searching apply alike.
 
 use crate::tools::testing::Broker;
 use palisade_plan::{
@@ -13,7 +13,7 @@ fn write(broker: &Broker, name: &str, text: &str) {
     fs::write(path.as_path(), text).unwrap();
 }
 
-/// What glob and list find in a directory; they must agree.
+/// Returns what glob and list find in a directory; they must agree.
 fn files(broker: &Broker, path: &str, ignored: bool) -> Vec<String> {
     let choice = Choice { glob: Some("*".into()), hidden: true, ignored };
     let request = Glob { path: broker.path(path), choice: choice.clone(), limit: 1000 };
@@ -75,7 +75,7 @@ fn the_nearest_rule_decides_and_a_named_directory_is_looked_at() {
     ];
     assert_eq!(files(&broker, "", false), expected);
     assert_eq!(files(&broker, "", true).len(), 16);
-    // From further down, those above still have a say.
+    // In a subdirectory, the rules of those above still apply.
     assert_eq!(
         files(&broker, "sub", false),
         [".gitignore", ".ignore", "build/in", "deep/only", "sub.log"]

@@ -1,4 +1,4 @@
-//! A picture of everything in a workspace, to see that nothing of it is different.
+//! A snapshot of everything in a workspace, to check that nothing changed.
 
 use crate::tools::testing::Broker;
 use std::{
@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Whether times belong to the picture. A change that is taken back changes a directory's.
+/// The contents of the snapshot. A change that is rolled back changes the times of directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
     Everything,
@@ -25,7 +25,7 @@ type Entry = (u32, String, Option<(i64, i64)>, Option<(i64, i64)>);
 pub(super) struct Picture(BTreeMap<PathBuf, Entry>);
 
 impl Picture {
-    /// The picture without the times of directories.
+    /// Returns the snapshot without the times of directories.
     pub(super) fn without_times(mut self) -> Self {
         self.0.values_mut().for_each(|entry| entry.2 = None);
         self

@@ -1,4 +1,4 @@
-//! Undoing: what changed since is noticed, and any changes one after another come back.
+//! Tests of undo: later changes are noticed, and any sequence of changes can be undone.
 
 use super::{
     change::edit,

@@ -1,4 +1,4 @@
-//! Writing: whole or not at all, and what is kept of what was there.
+//! Tests of writing: completely or not at all, and which attributes of the old file are kept.
 
 use crate::tools::testing::{Broker, Ends, content, failed, writing, written};
 use palisade_plan::{
@@ -89,7 +89,7 @@ fn append_to_what_changed_meanwhile_writes_nothing() {
     let path = broker.path("file");
     fs::write(path.as_path(), "old").unwrap();
     broker.send(&writing(&path, Append, 1 << 30));
-    // More than the socket holds: what is sent after it is sent after the copy was made.
+    // More than the socket holds, so the copy is made before the rest is sent.
     for _piece in 0..4 {
         broker.send(&content(&[b'x'; CHUNK], false));
     }
@@ -199,7 +199,7 @@ fn the_limit_is_on_the_whole_file() {
     assert_eq!(failed(write(7, Append, b"678")).kind, FileErrorKind::TooLarge);
     let error = failed(write(4, Append, b""));
     assert_eq!(kind(&error), (FileErrorKind::TooLarge, 0));
-    assert!(error.message.contains("would have 5 bytes or more, and 4 at most"), "{error:?}");
+    assert!(error.message.contains("would have 5 bytes or more, and at most 4"), "{error:?}");
     assert_eq!(text(&path), "12345");
     assert_eq!(written(write(8, Append, b"678")), (8, false));
     assert_eq!(written(write(0, Overwrite, b"")), (0, false));
@@ -411,7 +411,8 @@ fn readers_see_the_old_or_the_new_and_nothing_else_while_names_are_swapped() {
     };
     thread::scope(|scope| {
         scope.spawn(swap);
-        // Also when an assertion fails: nobody would wait for the other thread for ever.
+        // Also stops the other thread when an assertion fails; otherwise the test would wait
+        // forever.
         let _ends = Ends(&stop);
         let mut written = 0;
         for round in 0..3000 {

@@ -1,10 +1,12 @@
-//! The filter against an interpreter: its verdict is what the rules say, for every number.
+//! Tests the filter with an interpreter: for every number, its verdict is what the rules say.
 
-use super::*;
+use super::{super::fixed::fixed_rules, *};
+use crate::Network;
 use proptest::prelude::*;
 
-/// Runs a filter as the kernel does: a jump out of the program, an unknown operation or a program
-/// that does not end in an answer is an error. Gives the verdict and how many steps it took.
+/// Runs a filter as the kernel does. A jump out of the program, an unknown operation or a program
+/// that does not end in an answer is an error. Returns the verdict and the number of instructions
+/// executed.
 fn run(code: &[Instruction], arch: u32, number: u32, arguments: &[u64; 6]) -> (u32, usize) {
     let mut data = Vec::new();
     data.extend(number.to_le_bytes());
@@ -32,6 +34,11 @@ fn run(code: &[Instruction], arch: u32, number: u32, arguments: &[u64; 6]) -> (u
     panic!("does not end");
 }
 
+/// Assembles rules without any fixed ones.
+fn assemble_plain(rules: &[SyscallRule]) -> Result<Vec<Instruction>, FilterError> {
+    assemble(rules, &[])
+}
+
 fn verdict(code: &[Instruction], number: u32, arguments: &[u64; 6]) -> u32 {
     run(code, ARCHITECTURE, number, arguments).0
 }
@@ -54,7 +61,7 @@ const ALL: u64 = u32::MAX as u64;
 
 #[test]
 fn another_architecture_is_killed() {
-    let code = assemble(&[rule(0, SyscallAction::Allow)]).unwrap();
+    let code = assemble_plain(&[rule(0, SyscallAction::Allow)]).unwrap();
     assert_eq!(run(&code, ARCHITECTURE, 0, &[0; 6]).0, ALLOW);
     for arch in [0x4000_0003, 0, ARCHITECTURE ^ 1, u32::MAX] {
         assert_eq!(run(&code, arch, 0, &[0; 6]).0, KILL_PROCESS, "{arch:#x}");
@@ -64,7 +71,7 @@ fn another_architecture_is_killed() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn x32_is_killed() {
-    let code = assemble(&[rule(0, SyscallAction::Allow)]).unwrap();
+    let code = assemble_plain(&[rule(0, SyscallAction::Allow)]).unwrap();
     assert_eq!(verdict(&code, X32 - 1, &[0; 6]), ERRNO | 38);
     for number in [X32, X32 | 59, 0x7fff_ffff, u32::MAX] {
         assert_eq!(verdict(&code, number, &[0; 6]), KILL_PROCESS, "{number:#x}");
@@ -74,7 +81,7 @@ fn x32_is_killed() {
 #[test]
 fn numbers_without_a_rule_do_not_exist() {
     let rules = [rule(3, SyscallAction::Allow), rule(5, EPERM)];
-    let code = assemble(&rules).unwrap();
+    let code = assemble_plain(&rules).unwrap();
     let found: Vec<_> = (0..8).map(|n| verdict(&code, n, &[0; 6])).collect();
     let no = ERRNO | 38;
     assert_eq!(found, [no, no, no, ALLOW, no, ERRNO | 1, no, no]);
@@ -83,8 +90,8 @@ fn numbers_without_a_rule_do_not_exist() {
 #[test]
 fn neighbours_share_a_leaf() {
     let rules: Vec<_> = (0..300).map(|n| rule(n, SyscallAction::Allow)).collect();
-    let code = assemble(&rules).unwrap();
-    // Architecture and x32, one comparison, two answers.
+    let code = assemble_plain(&rules).unwrap();
+    // The checks of architecture and x32, then one comparison and two answers.
     let head = if cfg!(target_arch = "x86_64") { 6 } else { 4 };
     assert_eq!(code.len(), head + 3);
     assert_eq!(verdict(&code, 299, &[0; 6]), ALLOW);
@@ -94,8 +101,8 @@ fn neighbours_share_a_leaf() {
 #[test]
 fn the_way_to_an_answer_is_short() {
     let rules: Vec<_> = (0..512).map(|n| rule(n * 2, SyscallAction::Allow)).collect();
-    let code = assemble(&rules).unwrap();
-    // 1,024 leaves are 10 comparisons deep; far ones need a plain jump beside.
+    let code = assemble_plain(&rules).unwrap();
+    // 1,024 leaves are 10 comparisons deep. Distant leaves need an additional plain jump.
     for number in 0..1100 {
         let (_, steps) = run(&code, ARCHITECTURE, number, &[0; 6]);
         assert!(steps <= 26, "{number} takes {steps}");
@@ -115,7 +122,7 @@ fn the_first_clause_that_holds_decides() {
         ],
         otherwise: SyscallAction::Errno(13),
     }];
-    let code = assemble(&rules).unwrap();
+    let code = assemble_plain(&rules).unwrap();
     for (arguments, expected) in [
         ([2, 1, 0, 0, 0, 0], ERRNO | 1),
         ([2, 0x10, 0, 0, 0, 0], ALLOW),
@@ -140,7 +147,7 @@ fn wide_conditions_see_all_bits() {
             clauses: vec![(vec![wide], EPERM)],
             otherwise: SyscallAction::Allow,
         }];
-        let code = assemble(&rules).unwrap();
+        let code = assemble_plain(&rules).unwrap();
         for (last, expected) in
             [(value, equal), (2, differs), (0x1_0000_0000, differs), (0x2_0000_0002, differs)]
         {
@@ -162,7 +169,7 @@ fn a_clause_longer_than_a_short_jump_is_skipped_whole() {
         clauses: vec![(many, SyscallAction::Allow), (wide, EPERM)],
         otherwise: SyscallAction::Errno(5),
     }];
-    let code = assemble(&rules).unwrap();
+    let code = assemble_plain(&rules).unwrap();
     assert!(code.len() > 900);
     assert_eq!(verdict(&code, 0, &[1, 0, 0, 0, 0, 0]), ALLOW);
     assert_eq!(verdict(&code, 0, &[2, 0, 0, 0, 0, 0]), ERRNO | 1);
@@ -187,10 +194,10 @@ fn what_makes_no_sense_is_refused() {
         (vec![rule(4, SyscallAction::Errno(0))], FilterError::Errno(4, 0)),
         (vec![rule(4, SyscallAction::Errno(4096))], FilterError::Errno(4, 4096)),
     ] {
-        assert_eq!(assemble(&rules), Err(error));
+        assert_eq!(assemble_plain(&rules), Err(error));
     }
     let rules: Vec<_> = (0..3000).map(|n| allow(n * 2)).collect();
-    assert!(matches!(assemble(&rules), Err(FilterError::TooLong(n)) if n > 4096));
+    assert!(matches!(assemble_plain(&rules), Err(FilterError::TooLong(n)) if n > 4096));
 }
 
 #[test]
@@ -199,7 +206,7 @@ fn bytes_are_those_of_the_kernels_struct() {
     assert_eq!(instruction.to_bytes(), [0x06, 0x15, 7, 9, 1, 2, 3, 4]);
 }
 
-/// Few distinct values, so that conditions hold about as often as not.
+/// Generates few distinct values, so that conditions hold about as often as not.
 fn value() -> impl Strategy<Value = u64> {
     prop_oneof![0..4_u64, Just(ALL), Just(1 << 32), Just(1 << 32 | 1), Just(u64::MAX), any::<u64>()]
 }
@@ -241,7 +248,7 @@ proptest! {
         rules in any_rules(),
         arguments in prop::collection::vec(prop::array::uniform6(value()), 4),
     ) {
-        let code = assemble(&rules).unwrap();
+        let code = assemble_plain(&rules).unwrap();
         let numbers = (0..600)
             .chain([600, 1 << 16, X32 - 2, X32 - 1])
             .chain(rules.iter().map(|rule| rule.number));
@@ -252,6 +259,44 @@ proptest! {
                     meant(&rules, number, arguments),
                     "{} {:x?}", number, arguments
                 );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_filter_allows_what_the_plan_and_the_fixed_rules_allow() {
+    let values = [0, 1, 2, 3, 6, 10, 0x5412, 0o4755, 0o20_644, 0x1000_0011, 0x2000_0000];
+    for network in [Network::Loopback, Network::Ports(vec![443])] {
+        let fixed = fixed_rules(&network);
+        // A plan that allows everything, one that allows by arguments, and one with other errors.
+        let clauses = vec![
+            (vec![condition(0, Compare::Equal, ALL, 2)], SyscallAction::Allow),
+            (vec![condition(1, Compare::NotEqual, 0xff, 1)], SyscallAction::Errno(13)),
+            (vec![condition(4, Compare::Equal, 4, 4)], SyscallAction::Allow),
+        ];
+        for (clauses, otherwise) in [
+            (vec![], SyscallAction::Allow),
+            (clauses.clone(), SyscallAction::Allow),
+            (clauses, SyscallAction::Errno(38)),
+            (vec![], SyscallAction::Errno(38)),
+        ] {
+            let rule = |number| SyscallRule { number, clauses: clauses.clone(), otherwise };
+            for number in (0..FIRST_UNKNOWN + 2).step_by(1) {
+                let rule = rule(number);
+                let code = assemble(std::slice::from_ref(&rule), &fixed).unwrap();
+                let bound = fixed.iter().find(|fixed| fixed.rule.number == number);
+                for value in values {
+                    for arguments in [[value; 6], [2, value, 0, 0, 0, 0], [0, 1, 0, 0, value, 0]] {
+                        let meant = match (rule.decide(&arguments), bound) {
+                            (_, _) if number >= FIRST_UNKNOWN && rule.may_allow() => UNKNOWN,
+                            (SyscallAction::Allow, Some(bound)) => bound.rule.decide(&arguments),
+                            (action, _) => action,
+                        };
+                        let found = verdict(&code, number, &arguments);
+                        assert_eq!(found, answer(meant).k, "{number} {arguments:x?} {rule:?}");
+                    }
+                }
             }
         }
     }

@@ -1,18 +1,19 @@
-//! Adds to a file what a program added to it in its transaction, and leaves it the same file: whoever
-//! has it open goes on with it. Room: the cell.
+//! Appends to a file what a program appended to it in its transaction. It stays the same file, so
+//! that processes that have it open can go on using it. Runs in the cell.
 //!
-//! What is added is written at whatever is the end by then, so that nothing that somebody else adds
-//! at the same moment is written over. It is taken back only if nothing else was added since.
+//! The bytes are written at whatever is the end by then, so that nothing is overwritten that
+//! somebody else appends at the same moment. They are removed again only if nothing else was
+//! appended since.
 
 use super::{
     super::{
         act::{StepError, modified, set_mode},
-        done::Done,
-        seen::Seen,
-        spot::Spot,
+        done::TakenStep,
+        seen::EntryMetadata,
+        spot::EntryLocation,
     },
-    copy::Source,
-    resolve::Standing,
+    copy::CommitSource,
+    resolve::StepProgress,
     staging::Staging,
 };
 use palisade_plan::{Durable, cell::FileError, change::Past};
@@ -30,33 +31,33 @@ use std::{
     rc::Rc,
 };
 
-/// How much is copied at once.
+/// The number of bytes that are copied at once.
 const PIECE: usize = 256 * 1024;
 
-/// More at the end of a file.
+/// A step that appends to a file.
 #[derive(Debug)]
 pub(in super::super) struct Append {
-    pub(in super::super) spot: Spot,
-    /// What the program left: its first bytes are the file's own.
-    pub(in super::super) source: Source,
-    /// The digest of what is added.
+    pub(in super::super) spot: EntryLocation,
+    /// The file that the program left. It begins with the bytes of the existing file.
+    pub(in super::super) source: CommitSource,
+    /// The digest of the appended bytes.
     pub(super) rest: [u8; 32],
     pub(in super::super) staging: Rc<Staging>,
-    pub(in super::super) old: Seen,
-    /// What it is then.
+    pub(in super::super) old: EntryMetadata,
+    /// The size, mode and time of the file after the step.
     pub(in super::super) new: Past,
 }
 
 impl Append {
-    /// Has what is to be added beside the workspace's files.
+    /// Copies the bytes to be appended into the staging directory.
     pub(in super::super) fn prepare(&self) -> Result<(), FileError> {
         self.source.copy_tail(&self.staging, self.old.size, self.rest)
     }
 
-    /// Adds it.
-    pub(in super::super) fn take(self) -> Result<Done, StepError> {
+    /// Appends the bytes.
+    pub(in super::super) fn take(self) -> Result<TakenStep, StepError> {
         let file = File::from(self.spot.open(OFlags::WRONLY | OFlags::APPEND)?);
-        if !self.old.is_moved(&Seen::from(&rustix::fs::fstat(&file)?)) {
+        if !self.old.is_moved(&EntryMetadata::from(&rustix::fs::fstat(&file)?)) {
             return Err(StepError::Changed);
         }
         let tail = open_aside(self.staging.dir()?, &self.source.aside)?;
@@ -65,11 +66,11 @@ impl Append {
             .and_then(|()| dress(&file, self.new, self.staging.durable()));
         let Self { spot, old, .. } = self;
         let end = old.size + added;
-        let appended = Done::Appended { spot, old, end };
+        let appended = TakenStep::Appended { spot, old, end };
         match done {
             Ok(()) => Ok(appended),
             Err(error) => {
-                // What is there of it goes again.
+                // Remove the part that was written.
                 appended.undo()?;
                 Err(error.into())
             }
@@ -77,13 +78,13 @@ impl Append {
     }
 }
 
-/// What is to be added to a file.
+/// Opens the file in the staging directory with the bytes to be appended.
 fn open_aside(staging: BorrowedFd<'_>, name: &[u8]) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::openat(staging, name, flags, Mode::empty()).map(File::from)
 }
 
-/// Adds all of something to a file, and counts.
+/// Appends everything from `tail` to a file, and counts the bytes in `added`.
 pub(in super::super) fn add(
     mut file: &File,
     mut tail: impl Read,
@@ -104,9 +105,9 @@ pub(in super::super) fn add(
     }
 }
 
-/// The mode and the time that a file is to have; what it has more is on the disk by then.
+/// Sets the final mode and time of a file, after its new content has reached the disk if it must.
 fn dress(file: &File, new: Past, durable: Durable) -> io::Result<()> {
-    let now = Seen::from(&rustix::fs::fstat(file)?);
+    let now = EntryMetadata::from(&rustix::fs::fstat(file)?);
     match durable {
         Durable::No => {}
         Durable::Replaced | Durable::All => file.sync_data()?,
@@ -114,26 +115,31 @@ fn dress(file: &File, new: Past, durable: Durable) -> io::Result<()> {
     if now.mode() != new.mode {
         rustix::fs::fchmod(file, Mode::from_raw_mode(new.mode))?;
     }
-    // If somebody else adds to it, the time is theirs.
+    // If somebody else appends too, the time is theirs.
     if now.size == new.size {
         rustix::fs::futimens(file, &modified(new.mtime))?;
     }
     Ok(())
 }
 
-/// Cuts a file to what it was, if it ends where it was left.
-pub(in super::super) fn cut(spot: &Spot, id: (u64, u64), end: u64, was: Past) -> Result<(), Errno> {
+/// Truncates a file to its earlier size, if it still ends at `end`. Restores its mode and time.
+pub(in super::super) fn cut(
+    spot: &EntryLocation,
+    id: (u64, u64),
+    end: u64,
+    was: Past,
+) -> Result<(), Errno> {
     let handle = spot.handle()?;
-    let now = Seen::from(&rustix::fs::fstat(&handle)?);
+    let now = EntryMetadata::from(&rustix::fs::fstat(&handle)?);
     if (now.id(), now.size) != (id, end) {
         return Err(Errno::STALE);
     }
     if now.mode() & 0o200 == 0 {
-        // Its mode is another in the end.
+        // Make it writable. Its final mode is set below.
         set_mode(&handle, was.mode | 0o200)?;
     }
     let file = spot.open(OFlags::WRONLY)?;
-    let again = Seen::from(&rustix::fs::fstat(&file)?);
+    let again = EntryMetadata::from(&rustix::fs::fstat(&file)?);
     if (again.id(), again.size) != (id, end) {
         set_mode(&handle, now.mode())?;
         return Err(Errno::STALE);
@@ -143,32 +149,37 @@ pub(in super::super) fn cut(spot: &Spot, id: (u64, u64), end: u64, was: Past) ->
     set_mode(&handle, was.mode)
 }
 
-/// How far adding to a file had come that was cut off.
+/// Returns how far an interrupted append had come.
 pub(super) fn standing(
-    spot: &Spot,
+    spot: &EntryLocation,
     aside: (impl AsFd, &[u8]),
     ino: u64,
     (old, new): (&Past, &Past),
-) -> Standing {
+) -> StepProgress {
     let Some(now) = spot.look().ok().flatten().filter(|now| now.ino == ino) else {
-        return Standing::Foreign;
+        return StepProgress::Foreign;
     };
     if now.size == old.size {
-        return Standing::Before;
+        return StepProgress::Before;
     }
     if now.size < old.size || now.size > new.size {
-        return Standing::Foreign;
+        return StepProgress::Foreign;
     }
-    // What has its time has all of it, and perhaps a mode with which it can not be read.
+    // A file with the final time has all of it, and perhaps a mode with which it can not be read.
     let whole = (now.size, now.mtime) == (new.size, new.mtime);
     match whole || has_first(spot, aside, old.size, now.size).unwrap_or(false) {
-        true => Standing::After,
-        false => Standing::Foreign,
+        true => StepProgress::After,
+        false => StepProgress::Foreign,
     }
 }
 
-/// Whether what a file has from one length to another is the first of what was to be added.
-fn has_first(spot: &Spot, (dir, name): (impl AsFd, &[u8]), from: u64, to: u64) -> io::Result<bool> {
+/// Whether a range of a file equals the beginning of the bytes to be appended.
+fn has_first(
+    spot: &EntryLocation,
+    (dir, name): (impl AsFd, &[u8]),
+    from: u64,
+    to: u64,
+) -> io::Result<bool> {
     let (file, tail) = (File::from(spot.open(OFlags::RDONLY)?), open_aside(dir.as_fd(), name)?);
     let (mut one, mut other, mut at) = (vec![0; PIECE], vec![0; PIECE], from);
     while at < to {

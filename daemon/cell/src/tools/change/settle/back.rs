@@ -1,17 +1,17 @@
-//! Gives what was replaced or taken away its name back. Room: the cell.
+//! Restores the names of entries that were replaced or deleted. Runs in the cell.
 
 use super::{
-    super::{act::exchange, names::rename_new, spot::Handle},
+    super::{act::exchange, names::rename_new, spot::DirHandle},
     staging::Staging,
 };
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
-/// Gives what was replaced its name back; what replaced it goes where it was.
+/// Puts a replaced entry back at its name, and its replacement into the staging directory.
 pub(in super::super) fn restore_name(
     aside: BorrowedFd<'_>,
     kept: &[u8],
-    dir: &Handle<'_>,
+    dir: &DirHandle<'_>,
     name: &[u8],
 ) -> Result<(), Errno> {
     match exchange((aside, kept), (dir, name)) {
@@ -23,11 +23,11 @@ pub(in super::super) fn restore_name(
     }
 }
 
-/// Gives what was taken away its name back.
+/// Puts a deleted entry back at its name.
 pub(in super::super) fn give_back(
     staging: &Staging,
     kept: &[u8],
-    dir: &Handle<'_>,
+    dir: &DirHandle<'_>,
     name: &[u8],
 ) -> Result<(), Errno> {
     let given = staging.dir().and_then(|aside| rename_new((aside, kept), (dir, name)));

@@ -1,9 +1,9 @@
-//! What a file became: the same, longer, another; and what somebody else made of it meanwhile.
-//! Room: the cell.
+//! Compares a file before and after a transaction, and detects changes from outside meanwhile. Runs
+//! in the cell.
 
 use super::{
-    super::{keep::changed, seen::Seen, spot::Spot, stage::Stage},
-    content::{self, Digests, Likeness},
+    super::{keep::changed, seen::EntryMetadata, spot::EntryLocation, stage::Stage},
+    content::{self, ContentComparison, Digests},
 };
 use crate::tools::{failure, kind_name, refused, refused_io, shown};
 use palisade_plan::{
@@ -14,34 +14,37 @@ use palisade_plan::{
 use rustix::{fs::FileType, io::Errno};
 use std::{fs::File, os::fd::AsFd, os::unix::fs::FileExt as _};
 
-/// A file of the upper layer, and how it is to the one that it replaces.
+/// A file of the upper layer, compared with the one that it replaces.
 #[derive(Debug)]
-pub(super) struct Compared {
+pub(super) struct FileComparison {
     pub(super) digest: [u8; 32],
-    /// That of what it has in common with one that it only adds to.
+    /// The digest of the common beginning, if the file only got longer.
     pub(super) first: Option<[u8; 32]>,
-    /// That of what it adds.
+    /// The digest of the appended bytes.
     pub(super) rest: Option<[u8; 32]>,
-    pub(super) likeness: Likeness,
-    /// Extended attributes are others.
+    pub(super) likeness: ContentComparison,
+    /// The change of the extended attributes.
     pub(super) attributes: Attributes,
 }
 
-/// Whether a file's extended attributes are those of another.
+/// The difference between the extended attributes of two files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attributes {
     Same,
+    /// Some are new.
     Other,
+    /// Some are missing, or have another value.
+    Lost,
 }
 
-/// Reads a file of the upper layer, beside the one that it replaces, and adds the difference to
-/// the diff.
+/// Reads a file of the upper layer and the one that it replaces, and adds the difference to the
+/// diff.
 pub(super) fn compare(
     stage: &mut Stage<'_>,
-    spot: &Spot,
-    upper: (impl AsFd, &Seen),
-    lower: Option<&Seen>,
-) -> Result<Compared, FileError> {
+    spot: &EntryLocation,
+    upper: (impl AsFd, &EntryMetadata),
+    lower: Option<&EntryMetadata>,
+) -> Result<FileComparison, FileError> {
     let path = spot.path();
     let (dir, seen) = upper;
     let new = content::open_file(dir, &spot.name, seen).map_err(|e| refused("read", &path, e))?;
@@ -50,7 +53,8 @@ pub(super) fn compare(
             let open = spot.dir().and_then(|dir| content::open_file(&dir, &spot.name, old));
             match open {
                 Ok(file) => Some(file),
-                // It can be replaced all the same, if what it has is not to be kept.
+                // It can be replaced all the same, if its content is not needed for the undo
+                // record.
                 Err(Errno::ACCESS) => None,
                 Err(Errno::STALE | Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
                     return Err(changed(&path));
@@ -67,16 +71,17 @@ pub(super) fn compare(
         Some(old) => same_attributes(&new, old).map_err(|e| refused("read", &path, e))?,
         None => Attributes::Same,
     };
-    // Of a file that can not be read, so much has to do; what it really has stays as it is.
+    // For a file that can not be read, equal size and time must do. Its content then stays as it
+    // is.
     let untouched = lower.is_some_and(|old| (old.size, old.mtime) == (seen.size, seen.mtime));
-    let likeness = if old.is_none() && untouched { Likeness::Same } else { likeness };
-    if likeness != Likeness::Same {
+    let likeness = if old.is_none() && untouched { ContentComparison::Same } else { likeness };
+    if likeness != ContentComparison::Same {
         show(stage, &path, (&new, seen.size), other)?;
     }
-    Ok(Compared { digest, first, rest, likeness, attributes })
+    Ok(FileComparison { digest, first, rest, likeness, attributes })
 }
 
-/// The error for a file that can not be read to its end: somebody has made it shorter.
+/// Returns the error for a file that can not be read to its end, because somebody has truncated it.
 fn unreadable(path: &Path, error: &std::io::Error) -> FileError {
     if error.kind() == std::io::ErrorKind::UnexpectedEof {
         return changed(path);
@@ -85,11 +90,16 @@ fn unreadable(path: &Path, error: &std::io::Error) -> FileError {
 }
 
 fn same_attributes(one: &File, other: &File) -> Result<Attributes, Errno> {
-    let same = content::attributes(one)? == content::attributes(other)?;
-    Ok(if same { Attributes::Same } else { Attributes::Other })
+    let (new, old) = (content::attributes(one)?, content::attributes(other)?);
+    let is_kept = old.iter().all(|attribute| new.contains(attribute));
+    Ok(match (new == old, is_kept) {
+        (true, _) => Attributes::Same,
+        (false, true) => Attributes::Other,
+        (false, false) => Attributes::Lost,
+    })
 }
 
-/// Adds the difference, if both are small enough to be read for that.
+/// Adds the difference to the diff, if both files are small enough to be read for that.
 fn show(
     stage: &mut Stage<'_>,
     path: &Path,
@@ -112,14 +122,14 @@ fn show(
     Ok(())
 }
 
-/// Refuses what somebody else changed while the program ran, or tells of it.
+/// Refuses a path that was changed from outside while the program ran, or reports it as a conflict.
 pub(super) fn contested(
     stage: &mut Stage<'_>,
     path: &Path,
-    old: Option<&Seen>,
-    new: Option<&Seen>,
+    old: Option<&EntryMetadata>,
+    new: Option<&EntryMetadata>,
 ) -> Result<(), FileError> {
-    let what = |seen: &Seen| match seen.kind() {
+    let what = |seen: &EntryMetadata| match seen.kind() {
         FileType::RegularFile => format!("a file of {} bytes", seen.size),
         kind @ (FileType::Directory
         | FileType::Symlink
@@ -129,7 +139,7 @@ pub(super) fn contested(
         | FileType::BlockDevice
         | FileType::Unknown) => kind_name(kind).to_owned(),
     };
-    let words = |seen: Option<&Seen>| seen.map_or_else(|| "nothing".to_owned(), what);
+    let words = |seen: Option<&EntryMetadata>| seen.map_or_else(|| "nothing".to_owned(), what);
     let (theirs, ours) = (words(old), words(new));
     if let Act::Settle { conflicts: Conflicts::Told, .. } = stage.change.act {
         if stage.conflicts.last().is_none_or(|last| last.path != *path) {

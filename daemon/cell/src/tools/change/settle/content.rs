@@ -1,6 +1,7 @@
-//! Contents of the two layers: read once, for the digest and for what is the same. Room: the cell.
+//! Reads the contents of files of the two layers once, for the digest and for the comparison. Runs
+//! in the cell.
 
-use super::super::seen::Seen;
+use super::super::seen::EntryMetadata;
 use crate::tools::open_with;
 use rustix::{
     fs::{OFlags, ResolveFlags, SeekFrom},
@@ -13,51 +14,55 @@ use std::{
     os::{fd::AsFd, unix::fs::FileExt as _},
 };
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const PIECE: usize = 128 * 1024;
 
-/// What overlayfs keeps its own marks as.
+/// The prefix of the attributes that overlayfs uses for its own marks.
 const MARKS: &[u8] = b"user.overlay.";
 
-/// The most bytes of names, or of one value, of extended attributes.
+/// The maximum size of the list of extended attributes, or of one value.
 const MOST_ATTRIBUTE: usize = 64 * 1024;
 
-/// How a file's content is to another's.
+/// The result of comparing the content of a file with that of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Likeness {
-    /// The same.
+pub(in super::super) enum ContentComparison {
+    /// The contents are equal.
     Same,
-    /// It begins with all of the other, and has more.
+    /// It begins with all of the other, and is longer.
     Longer,
-    /// Neither.
+    /// It is neither equal nor longer.
     Other,
 }
 
-/// Opens a regular file of a layer for reading, and nothing else.
-pub(super) fn open_file(dir: impl AsFd, name: &[u8], seen: &Seen) -> Result<File, Errno> {
+/// Opens a regular file of a layer for reading. `ESTALE` if it is not the one that was examined.
+pub(in super::super) fn open_file(
+    dir: impl AsFd,
+    name: &[u8],
+    seen: &EntryMetadata,
+) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
     let file = open_with(dir, name, flags, resolve)?;
-    if Seen::from(&rustix::fs::fstat(&file)?).id() != seen.id() {
+    if EntryMetadata::from(&rustix::fs::fstat(&file)?).id() != seen.id() {
         return Err(Errno::STALE);
     }
     Ok(file.into())
 }
 
-/// A file that is read from its beginning to its end, but for its holes.
-struct Parts<'a> {
+/// Reads a file from its beginning to its end, but skips its holes.
+struct SparseReader<'a> {
     file: &'a File,
     size: u64,
-    /// Where the next part with something in it begins, and where it ends.
+    /// The range of the next part that is not a hole.
     next: (u64, u64),
 }
 
-impl<'a> Parts<'a> {
+impl<'a> SparseReader<'a> {
     const fn new(file: &'a File, size: u64) -> Self {
         Self { file, size, next: (0, 0) }
     }
 
-    /// Reads a piece; what is in a hole is nothing but zeros.
+    /// Reads a piece. A hole is filled with zeros.
     fn read(&mut self, piece: &mut [u8], at: u64) -> io::Result<()> {
         if at >= self.next.1 {
             self.next = self.part(at);
@@ -69,14 +74,14 @@ impl<'a> Parts<'a> {
         self.file.read_exact_at(piece, at)
     }
 
-    /// The next part with something in it; all of it where that can not be told.
+    /// Returns the next range that is not a hole; all of the rest where that can not be found out.
     fn part(&self, at: u64) -> (u64, u64) {
         match rustix::fs::seek(self.file, SeekFrom::Data(at)) {
             Ok(start) => {
                 let end = rustix::fs::seek(self.file, SeekFrom::Hole(start));
                 (start, end.unwrap_or(self.size))
             }
-            // There is nothing but a hole up to its end, which is where it was if nobody has cut it.
+            // There is only a hole up to the end, provided that nobody has truncated the file.
             Err(Errno::NXIO) if self.ends_there() => (self.size, self.size),
             Err(_) => (at, self.size),
         }
@@ -88,26 +93,26 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The digest of all of a file; of as much of it as another has, and of the rest.
+/// The digests of a file: all of it, the part as long as the other file, and the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Digests {
-    pub(super) whole: [u8; 32],
-    pub(super) first: Option<[u8; 32]>,
-    pub(super) rest: Option<[u8; 32]>,
+pub(in super::super) struct Digests {
+    pub(in super::super) whole: [u8; 32],
+    pub(in super::super) first: Option<[u8; 32]>,
+    pub(in super::super) rest: Option<[u8; 32]>,
 }
 
-/// A file's digest, and how it is to another.
-pub(super) fn digest(
+/// Returns the digests of a file, and how it compares with `other`.
+pub(in super::super) fn digest(
     file: &File,
     size: u64,
     other: Option<(&File, u64)>,
-) -> io::Result<(Digests, Likeness)> {
+) -> io::Result<(Digests, ContentComparison)> {
     let mut hash = Sha256::new();
     let (mut first, mut rest) = (None, None::<Sha256>);
     let (mut piece, mut beside) = (vec![0; PIECE], Vec::new());
     let mut alike = other.is_some_and(|(_, length)| length <= size);
-    let mut parts = Parts::new(file, size);
-    let mut others = other.map(|(other, length)| Parts::new(other, length));
+    let mut parts = SparseReader::new(file, size);
+    let mut others = other.map(|(other, length)| SparseReader::new(other, length));
     let mut at = 0;
     while at < size {
         let wanted = usize::try_from(size - at).unwrap_or(PIECE).min(PIECE);
@@ -133,19 +138,19 @@ pub(super) fn digest(
         at += wanted as u64;
     }
     let likeness = match other {
-        Some((_, length)) if alike && length == size => Likeness::Same,
-        Some(_) if alike => Likeness::Longer,
-        Some(_) | None => Likeness::Other,
+        Some((_, length)) if alike && length == size => ContentComparison::Same,
+        Some(_) if alike => ContentComparison::Longer,
+        Some(_) | None => ContentComparison::Other,
     };
     let rest = rest.map(|rest| rest.finalize().into());
     Ok((Digests { whole: hash.finalize().into(), first, rest }, likeness))
 }
 
-/// Name and value.
-pub(super) type Attribute = (Vec<u8>, Vec<u8>);
+/// The name and value of an extended attribute.
+pub(in super::super) type Attribute = (Vec<u8>, Vec<u8>);
 
-/// The extended attributes that a program gave a file, sorted.
-pub(super) fn attributes(file: impl AsFd) -> Result<Vec<Attribute>, Errno> {
+/// Returns the extended attributes that a program gave a file, sorted.
+pub(in super::super) fn attributes(file: impl AsFd) -> Result<Vec<Attribute>, Errno> {
     let mut names = Vec::with_capacity(MOST_ATTRIBUTE);
     match rustix::fs::flistxattr(&file, rustix::buffer::spare_capacity(&mut names)) {
         Ok(_) => {}
@@ -191,7 +196,7 @@ mod tests {
             sparse.write_all_at(data, at).unwrap();
             dense.write_all_at(data, at).unwrap();
             let (one, likeness) = digest(&sparse, size, Some((&dense, size))).unwrap();
-            assert_eq!(likeness, Likeness::Same);
+            assert_eq!(likeness, ContentComparison::Same);
             assert_eq!(one.whole, digest(&dense, size, None).unwrap().0.whole);
             for part in [0, 7, PIECE as u64, size - 1] {
                 let (both, _) = digest(&dense, size, Some((&dense, part))).unwrap();
@@ -201,12 +206,15 @@ mod tests {
                 assert_eq!(both.rest, Some(Sha256::digest(&bytes).into()), "{part}");
             }
         }
-        // A hole of the other is not what is there.
+        // A hole in the other file does not equal data.
         sparse.write_all_at(b"x", 4 * PIECE as u64).unwrap();
-        assert_eq!(digest(&dense, size, Some((&sparse, size))).unwrap().1, Likeness::Other);
+        assert_eq!(
+            digest(&dense, size, Some((&sparse, size))).unwrap().1,
+            ContentComparison::Other
+        );
         let longer = digest(&sparse, size, Some((&sparse, PIECE as u64))).unwrap().1;
-        assert_eq!(longer, Likeness::Longer);
-        // One that was cut meanwhile is not taken for one with a hole at its end.
+        assert_eq!(longer, ContentComparison::Longer);
+        // A file that was truncated meanwhile does not pass for one with a hole at its end.
         sparse.set_len(10).unwrap();
         assert_eq!(digest(&sparse, size, None).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }

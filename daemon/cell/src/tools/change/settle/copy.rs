@@ -1,12 +1,12 @@
-//! Copies of what the program left, made beside the workspace's files before any of them is
-//! replaced. Room: the cell.
+//! Copies what the program left into the staging directory, before anything in the workspace is
+//! replaced. Runs in the cell.
 
 use super::{
-    super::{act::modified, keep::changed, seen::Seen},
+    super::{act::modified, keep::changed, seen::EntryMetadata},
     content,
     staging::Staging,
     upper::UpperLayer,
-    whole::{Contents, Measuring, Part, each},
+    whole::{Contents, TreeEntry, TreeMeter, each},
 };
 use crate::tools::{refused, refused_io};
 use palisade_plan::{Path, cell::FileError, change::Print};
@@ -22,42 +22,44 @@ use std::{
     rc::Rc,
 };
 
-/// How much is copied at once.
+/// The number of bytes that are copied at once.
 const PIECE: usize = 256 * 1024;
 
-/// The bits without which the owner of a directory can not fill it, look at it or move it.
+/// The mode bits that the owner of a directory needs to fill, read or move it.
 const USABLE: u32 = 0o700;
 
-/// What is to be put in place: where the program left it.
+/// An entry that the program left, to be put in place.
 #[derive(Debug)]
-pub(in super::super) struct Source {
-    /// Where it is.
+pub(in super::super) struct CommitSource {
+    /// The layer that it is in.
     pub(super) layer: Rc<UpperLayer>,
-    /// The way to its directory there, which is opened when it is its turn: there may be very many.
+    /// The path to its directory there. The directory is opened only when needed, because there may
+    /// be very many.
     pub(super) way: Vec<u8>,
     /// Its name.
     pub(super) name: Vec<u8>,
-    /// Where it goes.
+    /// The path that it will have.
     pub(super) path: Path,
-    /// What was shown of it.
+    /// The print that was shown to the approver.
     pub(super) shown: Print,
     /// Its name in the staging directory.
     pub(in super::super) aside: Vec<u8>,
-    /// Whose file it replaces.
+    /// The owner of the file that it replaces.
     pub(super) owner: Option<(u32, u32)>,
-    /// Directories that get their mode when all is in place: from the top, and the mode.
+    /// The directories whose mode is set when everything is in place, relative to this entry, and
+    /// the mode.
     pub(in super::super) late: Vec<(Vec<u8>, u32)>,
 }
 
-impl Source {
-    /// Copies it into the staging directory. What is not what was shown is refused: whoever has one of
-    /// its files open may have written to it since.
+impl CommitSource {
+    /// Copies the entry into the staging directory. Refuses one that is not what was shown: a
+    /// process that has one of its files open may have written to it since.
     pub(in super::super) fn copy(&mut self, staging: &Staging) -> Result<(), FileError> {
         let aside = staging.dir().map_err(|e| refused("write beside", &self.path, e))?;
         let (top, owner) = (self.aside.clone(), self.owner);
-        let (mut late, mut measuring, mut first) = (Vec::new(), Measuring::default(), None);
+        let (mut late, mut measuring, mut first) = (Vec::new(), TreeMeter::default(), None);
         let dir = self.layer.directory(&self.way).map_err(|e| refused("read", &self.path, e))?;
-        each(&dir, &self.name, &self.path, Some(&self.layer), |part: &Part<'_>| {
+        each(&dir, &self.name, &self.path, Some(&self.layer), |part: &TreeEntry<'_>| {
             let mut name = top.clone();
             if !part.way.is_empty() {
                 name.push(b'/');
@@ -87,7 +89,7 @@ impl Source {
                 | FileType::Socket
                 | FileType::CharacterDevice
                 | FileType::BlockDevice
-                // It is told of, and left out.
+                // Reported, but not copied.
                 | FileType::Unknown => return Ok(()),
             };
             measuring.take(part, &contents);
@@ -104,7 +106,7 @@ impl Source {
         if copied.as_ref() == Some(&self.shown) { Ok(()) } else { Err(changed(&self.path)) }
     }
 
-    /// Copies what it has from a length on into the staging directory, if that is what was shown.
+    /// Copies the content from an offset on into the staging directory, if it is what was shown.
     pub(super) fn copy_tail(
         &self,
         staging: &Staging,
@@ -137,19 +139,19 @@ impl Source {
     }
 }
 
-/// A directory with its mode, or with one in which it can be filled.
+/// Makes a directory with its mode, and the bits needed to fill it.
 fn directory(aside: impl AsFd, name: &[u8], mode: u32) -> Result<(), Errno> {
     rustix::fs::mkdirat(&aside, name, Mode::RWXU)?;
     let mode = Mode::from_raw_mode(mode | USABLE);
     rustix::fs::chmodat(&aside, name, mode, AtFlags::empty())
 }
 
-/// A copy of a file that has several names: one of them, and the digest of what is in it.
-pub(super) type Copied = (Vec<u8>, [u8; 32]);
+/// A copied file that has several names: one of them, and the digest of its content.
+pub(super) type CopiedFile = (Vec<u8>, [u8; 32]);
 
-/// A file; one that has several names here has several names there. Gives the digest of the copy.
+/// Copies a file, and returns the digest of the copy. Hard links stay hard links.
 fn regular(
-    part: &Part<'_>,
+    part: &TreeEntry<'_>,
     staging: &Staging,
     aside: impl AsFd,
     name: &[u8],
@@ -163,60 +165,76 @@ fn regular(
     }
     let from = content::open_file(part.dir, part.name, part.seen)
         .map_err(|e| refused("read", part.path, e))?;
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
     let made = rustix::fs::openat(&aside, name, flags, Mode::RUSR | Mode::WUSR)
         .map_err(|e| refused("write", part.path, e))?;
     let made = File::from(made);
-    fill(&from, &made, part.seen.size).map_err(|e| refused_io("write", part.path, &e))?;
-    let (digest, _) = content::digest(&made, part.seen.size, None)
-        .map_err(|e| refused_io("read", part.path, &e))?;
+    let digest = fill(&from, &made, part.seen.size);
+    let digest = digest.map_err(|e| refused_io("write", part.path, &e))?;
     dress(&from, &made, part.seen, owner).map_err(|e| refused("write", part.path, e))?;
     let stat = rustix::fs::fstat(&from).map_err(|e| refused("look at", part.path, e))?;
     if stat.st_nlink > 1 {
-        staging.links.borrow_mut().insert(part.seen.id(), (name.to_vec(), digest.whole));
+        staging.links.borrow_mut().insert(part.seen.id(), (name.to_vec(), digest));
     }
-    Ok(digest.whole)
+    Ok(digest)
 }
 
-/// Copies the content; where there is none there is none in the copy.
-fn fill(from: &File, to: &File, size: u64) -> io::Result<()> {
-    let mut piece = vec![0; PIECE];
-    let mut at = 0;
+/// Copies the content, and returns the digest of the copy. Holes stay holes.
+fn fill(from: &File, to: &File, size: u64) -> io::Result<[u8; 32]> {
+    let (mut piece, mut hash, mut at) = (vec![0; PIECE], Sha256::new(), 0);
     while at < size {
         let start = match rustix::fs::seek(from, SeekFrom::Data(at)) {
-            Ok(start) => start,
-            // There is nothing but a hole from here on.
-            Err(Errno::NXIO) => break,
+            Ok(start) => start.min(size),
+            // There is only a hole from here on.
+            Err(Errno::NXIO) => size,
             Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
             Err(error) => return Err(error.into()),
         };
         let end = rustix::fs::seek(from, SeekFrom::Hole(start)).unwrap_or(size).min(size);
+        add_hole(&mut hash, start - at);
         at = start;
         while at < end {
             let wanted = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
             let piece = piece.get_mut(..wanted).unwrap_or_default();
             from.read_exact_at(piece, at)?;
             to.write_all_at(piece, at)?;
+            hash.update(&*piece);
             at += wanted as u64;
         }
     }
     to.set_len(size)?;
-    Ok(())
+    Ok(hash.finalize().into())
 }
 
-/// Gives a copy the owner, mode, attributes and time of what it is a copy of.
-fn dress(from: &File, to: &File, seen: &Seen, owner: Option<(u32, u32)>) -> Result<(), Errno> {
-    let own = Seen::from(&rustix::fs::fstat(to)?);
+/// Adds a hole to a digest. It reads as zeros.
+fn add_hole(hash: &mut Sha256, mut bytes: u64) {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    while bytes > 0 {
+        let some = usize::try_from(bytes).unwrap_or(ZEROS.len()).min(ZEROS.len());
+        hash.update(ZEROS.get(..some).unwrap_or_default());
+        bytes -= some as u64;
+    }
+}
+
+/// Gives a copy the owner, mode, attributes and time of its original.
+fn dress(
+    from: &File,
+    to: &File,
+    seen: &EntryMetadata,
+    owner: Option<(u32, u32)>,
+) -> Result<(), Errno> {
+    let own = EntryMetadata::from(&rustix::fs::fstat(to)?);
     if let Some((uid, gid)) = owner.filter(|owner| *owner != own.owner) {
         match rustix::fs::fchown(to, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))) {
-            // Only a privileged process gives files away: it is then the session's own.
+            // Only a privileged process can give files away. Otherwise the file stays the session's
+            // own.
             Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
             Err(error) => return Err(error),
         }
     }
     for (name, value) in content::attributes(from)? {
         match rustix::fs::fsetxattr(to, name.as_slice(), &value, XattrFlags::empty()) {
-            // The workspace's file system has none.
+            // The workspace's file system does not support them.
             Ok(()) | Err(Errno::OPNOTSUPP) => {}
             Err(error) => return Err(error),
         }

@@ -1,57 +1,61 @@
-//! What of a transaction was committed while its program went on: the next time that is not taken for
-//! somebody else's. Room: the cell.
+//! Remembers what was committed while a transaction's program was still running, so that the next
+//! commit does not take that for a change from outside. Runs in the cell.
 
 use super::{
-    super::{done::Done, seen::Seen, spot::Spot},
+    super::{done::TakenStep, seen::EntryMetadata, spot::EntryLocation},
     found::directory_of,
-    whole::{Part, each},
+    whole::{TreeEntry, each},
 };
-use crate::overlay::{Committed, Layers, make_opaque};
+use crate::overlay::{CommittedPath, Layers, make_opaque};
 use palisade_plan::{Path, cell::FileError};
 use rustix::fs::FileType;
 use std::collections::HashMap;
 
-fn committed<'a>(layers: &'a Layers, path: &Path) -> Option<&'a Committed> {
+fn committed<'a>(layers: &'a Layers, path: &Path) -> Option<&'a CommittedPath> {
     layers.committed.as_ref().and_then(|committed| committed.get(path))
 }
 
-/// Whether somebody else may have changed something since the program was started.
-pub(super) fn changed_outside(layers: &Layers, path: &Path, seen: &Seen) -> bool {
+/// Whether an entry may have been changed from outside since the program was started.
+pub(super) fn changed_outside(layers: &Layers, path: &Path, seen: &EntryMetadata) -> bool {
     let then = committed(layers, path).map(|then| then.version);
     seen.changed_since(layers.since) && then != Some(seen.version())
 }
 
-/// Whether what is at a path, all of it, was committed of the program's.
+/// Whether everything at a path was committed from the program.
 pub(super) fn has_committed(layers: &Layers, path: &Path) -> bool {
     committed(layers, path).is_some_and(|then| then.whole)
 }
 
-/// A directory that both layers have, and that nobody else has changed.
+/// A directory that exists in both layers and was not changed from outside.
 #[derive(Debug)]
-pub(in super::super) struct Unchanged {
+pub(in super::super) struct UnchangedDirectory {
     pub(super) path: Path,
-    /// From the top.
+    /// The path relative to the workspace.
     pub(super) way: Vec<u8>,
-    /// Nothing of the workspace shows through it.
+    /// Whether nothing of the workspace shows through it.
     pub(super) whole: bool,
 }
 
-/// Notes what was done, if the program goes on.
-pub(in super::super) fn note(layers: &mut Layers, done: &[Done], directories: Vec<Unchanged>) {
+/// Records what was committed, if the program goes on.
+pub(in super::super) fn note(
+    layers: &mut Layers,
+    done: &[TakenStep],
+    directories: Vec<UnchangedDirectory>,
+) {
     let Some(mut committed) = layers.committed.take() else { return };
     for one in done {
-        if let Done::Moved { from, .. } | Done::MovedOver { from, .. } = one {
+        if let TakenStep::Moved { from, .. } | TakenStep::MovedOver { from, .. } = one {
             forget(&mut committed, &from.path());
         }
         match (one, one.left()) {
-            (Done::Placed { .. }, Some(spot)) => {
+            (TakenStep::Placed { .. }, Some(spot)) => {
                 forget(&mut committed, &spot.path());
                 let Ok(dir) = spot.dir() else { continue };
-                // What can not be seen any more is somebody else's by now.
-                let met = each(&dir, &spot.name, &spot.path(), None, |part: &Part<'_>| {
+                // An entry that can not be read any more counts as changed from outside.
+                let met = each(&dir, &spot.name, &spot.path(), None, |part: &TreeEntry<'_>| {
                     if is_kept_apart(layers, spot, part) {
                         let version = part.seen.version();
-                        committed.insert(part.path.clone(), Committed { version, whole: true });
+                        committed.insert(part.path.clone(), CommittedPath { version, whole: true });
                     }
                     Ok::<(), FileError>(())
                 });
@@ -61,24 +65,25 @@ pub(in super::super) fn note(layers: &mut Layers, done: &[Done], directories: Ve
                 if let Ok(Some(seen)) = spot.look() {
                     let whole = seen.kind() != FileType::Directory;
                     let version = seen.version();
-                    committed.insert(spot.path(), Committed { version, whole });
+                    committed.insert(spot.path(), CommittedPath { version, whole });
                 }
             }
             (_, None) => forget(&mut committed, &one.path()),
         }
     }
-    for Unchanged { path, way, whole } in directories {
+    for UnchangedDirectory { path, way, whole } in directories {
         if let Ok(stat) = directory_of(&layers.lower, &way).and_then(rustix::fs::fstat) {
-            let version = Seen::from(&stat).version();
-            committed.insert(path, Committed { version, whole });
+            let version = EntryMetadata::from(&stat).version();
+            committed.insert(path, CommittedPath { version, whole });
         }
     }
     layers.committed = Some(committed);
 }
 
-/// The program goes on with its own directories: what is below them in the workspace by now is not to
-/// show through. One for which that can not be had is not noted, so that the next commit is refused.
-fn is_kept_apart(layers: &Layers, spot: &Spot, part: &Part<'_>) -> bool {
+/// Whether a committed directory is kept separate from the workspace. The program goes on with its
+/// own directory, so what the workspace now has there must not show through. A directory that can
+/// not be made opaque is not recorded, and the next commit is refused.
+fn is_kept_apart(layers: &Layers, spot: &EntryLocation, part: &TreeEntry<'_>) -> bool {
     if part.seen.kind() != FileType::Directory {
         return true;
     }
@@ -87,8 +92,8 @@ fn is_kept_apart(layers: &Layers, spot: &Spot, part: &Part<'_>) -> bool {
     directory_of(&layers.upper, way).and_then(|upper| make_opaque(&upper)).is_ok()
 }
 
-/// What was taken away is nobody's, and so is what was in it.
-fn forget(committed: &mut HashMap<Path, Committed>, gone: &Path) {
+/// Forgets a path that is gone, and everything below it.
+fn forget(committed: &mut HashMap<Path, CommittedPath>, gone: &Path) {
     let below = [&gone.0, b"/".as_slice()].concat();
     committed.retain(|path, _| path != gone && !path.0.starts_with(&below));
 }

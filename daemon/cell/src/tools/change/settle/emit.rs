@@ -1,12 +1,12 @@
-//! From what the program did to the steps that do it to the workspace, and what is said of them:
-//! what is new or other first, what is gone last. Room: the cell.
+//! Turns what the program did into steps and effects on the workspace. New and changed entries come
+//! first, deleted ones last. Runs in the cell.
 
 use super::{
-    super::{seen::Seen, spot::Dir, stage::Stage, step::Step},
-    found::{Item, is_special},
-    grow::{Names, touched},
-    leave::Leave,
-    moves::Gone,
+    super::{seen::EntryMetadata, spot::Dir, stage::Stage, step::Step},
+    found::{LayerChange, is_special},
+    grow::{InodeCounts, touched},
+    leave::ExcludedPaths,
+    moves::DeletedFiles,
     staging::Staging,
     upper::UpperLayer,
 };
@@ -20,25 +20,25 @@ use palisade_plan::{Path, cell::FileError};
 use rustix::fs::FileType;
 use std::{cell::OnceCell, collections::BTreeMap, rc::Rc};
 
-/// The bits without which the owner of a directory can not change what is in it.
+/// The mode bits that the owner of a directory needs to change its contents.
 const USABLE: u32 = 0o300;
 
-/// Plans what the program did.
-pub(super) struct Emission<'s, 'a> {
+/// The planning of a commit.
+pub(super) struct CommitPlanner<'s, 'a> {
     pub(super) stage: &'s mut Stage<'a>,
     pub(super) channel: &'s Channel,
     pub(super) layers: &'s Layers,
     pub(super) upper: Rc<UpperLayer>,
     pub(super) staging: Rc<Staging>,
-    /// Times to be set when all else is done, by file.
+    /// The times to be set after all other steps, by file.
     pub(super) times: BTreeMap<(u64, u64), (Path, Step)>,
-    /// How many items are about each file.
-    pub(super) touched: Names,
-    /// How often each file has a name in the workspace, if that had to be found out.
-    pub(super) names: OnceCell<Option<Names>>,
+    /// The number of changes to each file.
+    pub(super) touched: InodeCounts,
+    /// The number of names that each file has in the workspace, if that had to be found out.
+    pub(super) names: OnceCell<Option<InodeCounts>>,
 }
 
-impl<'s, 'a> Emission<'s, 'a> {
+impl<'s, 'a> CommitPlanner<'s, 'a> {
     pub(super) fn new(
         stage: &'s mut Stage<'a>,
         channel: &'s Channel,
@@ -48,14 +48,18 @@ impl<'s, 'a> Emission<'s, 'a> {
         let staging = Rc::new(Staging::new(base, layers.kept.durable));
         stage.staging = Some(Rc::clone(&staging));
         let upper = Rc::clone(upper);
-        let (times, touched, names) = (BTreeMap::new(), Names::new(), OnceCell::new());
+        let (times, touched, names) = (BTreeMap::new(), InodeCounts::new(), OnceCell::new());
         Self { stage, channel, layers, upper, staging, times, touched, names }
     }
 
-    pub(super) fn all(&mut self, items: Vec<Item>, left: &mut Leave<'_>) -> Result<(), Stop> {
+    pub(super) fn all(
+        &mut self,
+        items: Vec<LayerChange>,
+        left: &mut ExcludedPaths<'_>,
+    ) -> Result<(), Stop> {
         let leave: Vec<bool> = items.iter().map(|item| left.has(&item.spot.path())).collect();
         let is_left = |at: usize| leave.get(at).copied().unwrap_or(false);
-        let mut gone = Gone::of(&items);
+        let mut gone = DeletedFiles::of(&items);
         self.touched = touched(&items);
         let mut moved = vec![false; items.len()];
         let (mut last, mut modes) = (Vec::new(), Vec::new());
@@ -72,7 +76,7 @@ impl<'s, 'a> Emission<'s, 'a> {
                     match (old.mode() == new.mode(), new.mode() & USABLE == USABLE) {
                         (true, _) => {}
                         (false, true) => self.mode(&item.spot, old, new.mode())?,
-                        // Until all else is done it has to be one that can be changed.
+                        // The directory must be writable until all other steps are taken.
                         (false, false) => modes.push((&item.spot, old, new.mode())),
                     }
                 }
@@ -105,9 +109,9 @@ impl<'s, 'a> Emission<'s, 'a> {
     }
 }
 
-impl Emission<'_, '_> {
-    /// Refuses a hidden name before anything of what has it in the workspace is looked at.
-    fn refuse_hidden(&self, item: &Item) -> Result<(), FileError> {
+impl CommitPlanner<'_, '_> {
+    /// Refuses a hidden name before anything of the entry in the workspace is read.
+    fn refuse_hidden(&self, item: &LayerChange) -> Result<(), FileError> {
         let path = item.spot.path();
         let kinds = [&item.lower, &item.upper].into_iter().flatten().map(|s| kind_of(s.kind()));
         let mut hidden = kinds.filter(|kind| self.stage.view.hides(&path, *kind));
@@ -115,6 +119,6 @@ impl Emission<'_, '_> {
     }
 }
 
-fn is_directory(seen: &Seen) -> bool {
+fn is_directory(seen: &EntryMetadata) -> bool {
     seen.kind() == FileType::Directory
 }

@@ -1,13 +1,13 @@
-//! Finds what is different between the two layers by what is in the upper one: what the program
-//! did not touch is not looked at. Room: the cell.
+//! Finds the differences between the two layers from the contents of the upper one, so that what
+//! the program did not touch is not read. Runs in the cell.
 
 use super::{
     super::{
-        seen::Seen,
-        spot::{Dir, Spot, look},
+        seen::EntryMetadata,
+        spot::{Dir, EntryLocation, look},
         tree,
     },
-    earlier::{Unchanged, changed_outside, has_committed},
+    earlier::{UnchangedDirectory, changed_outside, has_committed},
     upper::UpperLayer,
 };
 use crate::{
@@ -29,14 +29,14 @@ use std::{
     rc::Rc,
 };
 
-/// The most entries of the upper layer.
+/// The maximum number of entries in the upper layer.
 const MOST_ENTRIES: usize = 2_000_000;
 
-/// How many entries are looked at between two looks at the channel.
+/// The number of entries that are visited between two checks of the channel.
 const BETWEEN_LOOKS: usize = 256;
 
-/// Whether an entry of the upper layer stands for nothing: a mark, which is a device with no
-/// number, or a socket, at which nobody listens any more.
+/// Whether an entry of the upper layer counts as missing. This is a whiteout, which is a character
+/// device with number 0, or a socket, which nobody listens on any more.
 pub(super) fn is_nothing(stat: &rustix::fs::Stat) -> bool {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::CharacterDevice => stat.st_rdev == 0,
@@ -50,83 +50,83 @@ pub(super) fn is_nothing(stat: &rustix::fs::Stat) -> bool {
     }
 }
 
-/// Something that the program did.
+/// One change that the program made.
 #[derive(Debug)]
-pub(super) struct Item {
-    /// Where, in the workspace.
-    pub(super) spot: Spot,
-    /// What is there in the workspace.
-    pub(super) lower: Option<Seen>,
-    /// What the program left there; none if nothing.
-    pub(super) upper: Option<Seen>,
+pub(super) struct LayerChange {
+    /// The place in the workspace.
+    pub(super) spot: EntryLocation,
+    /// The entry in the workspace.
+    pub(super) lower: Option<EntryMetadata>,
+    /// The entry that the program left there; `None` if it deleted it.
+    pub(super) upper: Option<EntryMetadata>,
 }
 
-/// What a search found.
-pub(super) struct Found {
-    /// All that the program did, what is nearer to the top before what is in it.
-    pub(super) items: Vec<Item>,
-    /// What of it somebody else has removed meanwhile.
-    pub(super) vanished: Vec<Vanished>,
-    /// The directories in which it did it that nobody else has changed.
-    pub(super) unchanged: Vec<Unchanged>,
+/// The result of a search.
+pub(super) struct LayerDiff {
+    /// All changes that the program made, each directory before its contents.
+    pub(super) items: Vec<LayerChange>,
+    /// The changed entries that were deleted from outside meanwhile.
+    pub(super) vanished: Vec<VanishedEntry>,
+    /// The directories with changes that were not changed from outside.
+    pub(super) unchanged: Vec<UnchangedDirectory>,
 }
 
-/// What the program left at a path at which nothing is any more.
-pub(super) type Vanished = (Path, Seen);
+/// An entry that the program left at a path that no longer exists in the workspace.
+pub(super) type VanishedEntry = (Path, EntryMetadata);
 
-/// Whether what the lower layer has shows through.
+/// The visibility of the lower layer: `Yes` if it shows through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shows {
+enum LowerVisibility {
     Yes,
     No,
 }
 
-/// A directory that both layers have, from the top.
-struct Both {
+/// A directory that exists in both layers, with its path relative to the workspace.
+struct SharedDirectory {
     way: Vec<u8>,
-    shows: Shows,
+    shows: LowerVisibility,
 }
 
-/// A walk through the directories that both layers have.
-pub(super) struct Search<'a> {
+/// A walk through the directories that exist in both layers.
+pub(super) struct LayerSearch<'a> {
     channel: &'a Channel,
     layers: &'a Layers,
     upper: &'a UpperLayer,
     base: &'a Rc<Dir>,
-    items: Vec<Item>,
-    /// What the program changed and somebody else has removed meanwhile.
-    vanished: Vec<Vanished>,
-    unchanged: Vec<Unchanged>,
-    waiting: Vec<Both>,
+    items: Vec<LayerChange>,
+    /// The changed entries that were deleted from outside meanwhile.
+    vanished: Vec<VanishedEntry>,
+    unchanged: Vec<UnchangedDirectory>,
+    waiting: Vec<SharedDirectory>,
     count: usize,
 }
 
-impl<'a> Search<'a> {
+impl<'a> LayerSearch<'a> {
     pub(super) fn new(
         channel: &'a Channel,
         layers: &'a Layers,
         upper: &'a UpperLayer,
         base: &'a Rc<Dir>,
     ) -> Self {
-        let waiting = vec![Both { way: Vec::new(), shows: Shows::Yes }];
+        let waiting = vec![SharedDirectory { way: Vec::new(), shows: LowerVisibility::Yes }];
         let (items, vanished, unchanged) = (Vec::new(), Vec::new(), Vec::new());
         Self { channel, layers, upper, base, items, vanished, unchanged, waiting, count: 0 }
     }
 
-    /// All that the program did.
-    pub(super) fn all(mut self) -> Result<Found, Stop> {
+    /// Finds all changes that the program made.
+    pub(super) fn all(mut self) -> Result<LayerDiff, Stop> {
         while let Some(both) = self.waiting.pop() {
             self.directory(&both)?;
         }
         let Self { items, vanished, unchanged, .. } = self;
-        Ok(Found { items, vanished, unchanged })
+        Ok(LayerDiff { items, vanished, unchanged })
     }
 
-    fn spot(&self, way: &[u8], name: &[u8]) -> Spot {
-        Spot { base: Rc::clone(self.base), way: way.to_vec(), name: name.to_vec() }
+    fn spot(&self, way: &[u8], name: &[u8]) -> EntryLocation {
+        EntryLocation { base: Rc::clone(self.base), way: way.to_vec(), name: name.to_vec() }
     }
 
-    fn directory(&mut self, both: &Both) -> Result<(), Stop> {
+    fn directory(&mut self, both: &SharedDirectory) -> Result<(), Stop> {
         let here = match both.way.is_empty() {
             true => Path(self.base.real.clone()),
             false => Path([&self.base.real, b"/".as_slice(), &both.way].concat()),
@@ -136,24 +136,24 @@ impl<'a> Search<'a> {
         let lower = directory_of(&self.layers.lower, &both.way).map_err(|e| vanished(&here, e))?;
         let mut shows = both.shows;
         if is_opaque(&upper).map_err(fail)? && !both.way.is_empty() {
-            shows = Shows::No;
+            shows = LowerVisibility::No;
         }
-        let parent = Seen::from(&rustix::fs::fstat(&lower).map_err(fail)?);
+        let parent = EntryMetadata::from(&rustix::fs::fstat(&lower).map_err(fail)?);
         let is_changed = changed_outside(self.layers, &here, &parent);
         if !is_changed && self.layers.committed.is_some() {
-            let (path, way, whole) = (here.clone(), both.way.clone(), shows == Shows::No);
-            self.unchanged.push(Unchanged { path, way, whole });
+            let (path, way, whole) = (here.clone(), both.way.clone(), shows == LowerVisibility::No);
+            self.unchanged.push(UnchangedDirectory { path, way, whole });
         }
         let mut names = tree::entries(&upper, MOST_ENTRIES).map_err(fail)?;
         names.sort_unstable();
-        if shows == Shows::No {
+        if shows == LowerVisibility::No {
             self.hidden(both, (&here, &lower), &names).map_err(fail)?;
         }
         let mut below = Vec::new();
         for name in &names {
             self.tick()?;
             if let Some(deeper) = self.entry(both, (&upper, &lower), is_changed, name)? {
-                below.push(Both { way: deeper, shows });
+                below.push(SharedDirectory { way: deeper, shows });
             }
         }
         self.waiting.extend(below.into_iter().rev());
@@ -173,13 +173,13 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// What a directory that was removed and made again does not have any more.
+    /// Adds the entries that are missing in a directory that was deleted and made again.
     ///
-    /// Of one that was committed itself, only what was: all else came later, and the program never
-    /// saw it.
+    /// If the directory was itself committed before, only entries that were committed count. All
+    /// others came later, and the program never saw them.
     fn hidden(
         &mut self,
-        both: &Both,
+        both: &SharedDirectory,
         (here, lower): (&Path, &OwnedFd),
         names: &[Vec<u8>],
     ) -> Result<(), Errno> {
@@ -194,16 +194,17 @@ impl<'a> Search<'a> {
                 if is_committed && !has_committed(self.layers, &spot.path()) {
                     continue;
                 }
-                self.items.push(Item { spot, lower: Some(seen), upper: None });
+                self.items.push(LayerChange { spot, lower: Some(seen), upper: None });
             }
         }
         Ok(())
     }
 
-    /// Looks at an entry of the upper layer; gives the way to a directory that both have.
+    /// Examines an entry of the upper layer. Returns the path of a directory that exists in both
+    /// layers.
     fn entry(
         &mut self,
-        both: &Both,
+        both: &SharedDirectory,
         (upper, lower): (&OwnedFd, &OwnedFd),
         is_changed: bool,
         name: &[u8],
@@ -218,7 +219,7 @@ impl<'a> Search<'a> {
         let there = look(lower, name).map_err(|e| refused("look at", &path, e))?;
         if is_nothing(&stat) {
             if there.is_some() {
-                self.items.push(Item { spot, lower: there, upper: None });
+                self.items.push(LayerChange { spot, lower: there, upper: None });
             }
             return Ok(None);
         }
@@ -231,7 +232,7 @@ impl<'a> Search<'a> {
                 } else {
                     [both.way.as_slice(), b"/", name].concat()
                 };
-                self.items.push(Item { spot, lower: there, upper: Some(seen) });
+                self.items.push(LayerChange { spot, lower: there, upper: Some(seen) });
                 return Ok(Some(way));
             }
             Some(_) => {}
@@ -241,23 +242,23 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        self.items.push(Item { spot, lower: there, upper: Some(seen) });
+        self.items.push(LayerChange { spot, lower: there, upper: Some(seen) });
         Ok(None)
     }
 
-    /// Whether the program changed it and somebody else has removed it meanwhile.
+    /// Whether the program changed an entry that was deleted from outside meanwhile.
     fn has_vanished(
         &self,
         upper: &OwnedFd,
         is_changed: bool,
         name: &[u8],
-        (seen, path): (&Seen, &Path),
+        (seen, path): (&EntryMetadata, &Path),
     ) -> Result<bool, FileError> {
         if has_committed(self.layers, path) {
             return Ok(true);
         }
         let copied = match seen.kind() {
-            // Only a file can have been moved here from where it was: a directory was here.
+            // Only a file can have been moved here. A directory that was copied up was here before.
             FileType::Directory => true,
             FileType::RegularFile => is_changed,
             FileType::Symlink
@@ -277,11 +278,11 @@ impl<'a> Search<'a> {
     }
 }
 
-fn both_directories(one: &Seen, other: &Seen) -> bool {
+fn both_directories(one: &EntryMetadata, other: &EntryMetadata) -> bool {
     (one.kind(), other.kind()) == (FileType::Directory, FileType::Directory)
 }
 
-/// Opens a directory of a layer by its way from the top, without a link on it.
+/// Opens a directory of a layer by its relative path, on which no link may be.
 pub(super) fn directory_of(layer: impl AsFd, way: &[u8]) -> Result<OwnedFd, Errno> {
     let way = if way.is_empty() { b".".as_slice() } else { way };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
@@ -289,7 +290,7 @@ pub(super) fn directory_of(layer: impl AsFd, way: &[u8]) -> Result<OwnedFd, Errn
     open_with(layer, way, flags, resolve.union(ResolveFlags::NO_XDEV))
 }
 
-/// The error for what is not there any more.
+/// Returns the error for a directory that no longer exists.
 fn vanished(path: &Path, errno: Errno) -> FileError {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP => {
@@ -309,8 +310,8 @@ pub(super) fn deep(path: &Path) -> String {
     format!("{text}… has a path that is longer than {LONGEST_PATH} bytes: nothing was done")
 }
 
-/// Whether something is no file, directory or link: what it is lies outside of it, so it is not for a
-/// change to make.
+/// Whether an entry is not a file, directory or link. What it stands for is outside the file
+/// system, so a commit does not create it.
 pub(super) const fn is_special(kind: FileType) -> bool {
     match kind {
         FileType::RegularFile | FileType::Directory | FileType::Symlink => false,

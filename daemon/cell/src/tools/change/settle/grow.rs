@@ -1,15 +1,17 @@
-//! Planning what a program added to the end of a file: added to the same file, where that can be done.
-//! Room: the cell.
+//! Plans what a program appended to a file. Where possible it is appended to the same file. Runs in
+//! the cell.
 
 use super::{
-    super::{plan::Known, seen::Seen, spot::Spot, step::Step, target::may_change},
+    super::{
+        plan::ModeTarget, seen::EntryMetadata, spot::EntryLocation, step::Step, target::may_change,
+    },
     append::Append,
-    compare::Compared,
+    compare::FileComparison,
     content,
     earlier::changed_outside,
-    emit::Emission,
-    found::Item,
-    whole::{Part, each},
+    emit::CommitPlanner,
+    found::LayerChange,
+    whole::{TreeEntry, each},
 };
 use crate::tools::{failure, refused};
 use palisade_plan::{
@@ -20,15 +22,15 @@ use palisade_plan::{
 use rustix::fs::{AtFlags, FileType, OFlags, SeekFrom, StatxFlags};
 use std::{collections::HashMap, rc::Rc};
 
-/// How many entries of the workspace are looked at for other names of a file.
+/// The maximum number of entries of the workspace that are searched for other names of a file.
 const MOST_LOOKED: u64 = 200_000;
 
-/// How often something has a name, by device and inode.
-pub(super) type Names = HashMap<(u64, u64), u64>;
+/// The number of names or changes of each file, by device and inode.
+pub(super) type InodeCounts = HashMap<(u64, u64), u64>;
 
-/// How many of the things that the program did are about one file of the workspace.
-pub(super) fn touched(items: &[Item]) -> Names {
-    let mut names = Names::new();
+/// Counts the changes that the program made to each file of the workspace.
+pub(super) fn touched(items: &[LayerChange]) -> InodeCounts {
+    let mut names = InodeCounts::new();
     let files = items.iter().filter_map(|item| item.lower.as_ref());
     for file in files.filter(|seen| seen.kind() == FileType::RegularFile) {
         *names.entry(file.id()).or_default() += 1;
@@ -36,46 +38,51 @@ pub(super) fn touched(items: &[Item]) -> Names {
     names
 }
 
-impl Emission<'_, '_> {
-    /// Whether what was added can be added to the file itself.
-    pub(super) fn can_append(&self, spot: &Spot, old: &Seen, new: &Seen) -> bool {
-        // By another name the program did something else to it.
+impl CommitPlanner<'_, '_> {
+    /// Whether the appended bytes can be appended to the file itself.
+    pub(super) fn can_append(
+        &self,
+        spot: &EntryLocation,
+        old: &EntryMetadata,
+        new: &EntryMetadata,
+    ) -> bool {
+        // Otherwise the program changed the file under another name too.
         let once = self.touched.get(&old.id()) == Some(&1);
         once && !changed_outside(self.layers, &spot.path(), old)
             && self.is_dense(spot, old, new)
             && self.is_open_to(spot, old)
     }
 
-    /// Whether there is no hole in what was added: that would be filled.
-    fn is_dense(&self, spot: &Spot, old: &Seen, new: &Seen) -> bool {
+    /// Whether the appended part has no hole, because appending would fill it.
+    fn is_dense(&self, spot: &EntryLocation, old: &EntryMetadata, new: &EntryMetadata) -> bool {
         let Ok(dir) = self.upper.directory(&spot.way) else { return false };
         let Ok(file) = content::open_file(&dir, &spot.name, new) else { return false };
         match rustix::fs::seek(&file, SeekFrom::Hole(old.size)) {
             Ok(hole) => hole >= new.size,
-            // A file system that does not know has none.
+            // A file system that can not tell has none.
             Err(_) => true,
         }
     }
 
-    /// Whether the file can be written, and has no name outside of the workspace.
-    fn is_open_to(&self, spot: &Spot, old: &Seen) -> bool {
+    /// Whether the file can be written, and has no name outside the workspace.
+    fn is_open_to(&self, spot: &EntryLocation, old: &EntryMetadata) -> bool {
         let Ok(file) = spot.open(OFlags::WRONLY | OFlags::APPEND) else { return false };
         let stat = rustix::fs::statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS);
         let Ok(stat) = stat else { return false };
         let names = u64::from(stat.stx_nlink);
-        if Seen::from(&stat) != *old {
+        if EntryMetadata::from(&stat) != *old {
             return false;
         }
         let inside = || self.names.get_or_init(|| self.count_names().ok());
         names == 1 || inside().as_ref().is_some_and(|all| all.get(&old.id()) == Some(&names))
     }
 
-    /// How often each file of the workspace has a name there.
-    fn count_names(&self) -> Result<Names, FileError> {
+    /// Counts the names that each file of the workspace has there.
+    fn count_names(&self) -> Result<InodeCounts, FileError> {
         let base = self.staging.base();
-        let (mut names, mut count) = (Names::new(), 0);
+        let (mut names, mut count) = (InodeCounts::new(), 0);
         let top = Path(base.real.clone());
-        each(base, b".", &top, None, |part: &Part<'_>| -> Result<(), FileError> {
+        each(base, b".", &top, None, |part: &TreeEntry<'_>| -> Result<(), FileError> {
             count += 1;
             if count > MOST_LOOKED {
                 let message = format!("there are more than {MOST_LOOKED} entries");
@@ -89,13 +96,13 @@ impl Emission<'_, '_> {
         Ok(names)
     }
 
-    /// Plans to add to a file what the program added.
+    /// Plans to append to a file what the program appended.
     pub(super) fn append(
         &mut self,
-        spot: &Spot,
-        old: &Seen,
-        new: &Seen,
-        compared: &Compared,
+        spot: &EntryLocation,
+        old: &EntryMetadata,
+        new: &EntryMetadata,
+        compared: &FileComparison,
     ) -> Result<(), FileError> {
         let path = spot.path();
         may_change(&path, "write", spot)?;
@@ -106,7 +113,7 @@ impl Emission<'_, '_> {
         self.stage.found.push((spot.clone(), Some(*old)));
         self.note_file(&path, new, compared.digest);
         self.stage.note_old(old);
-        self.stage.keep_same(spot, old, Known::Content(Some(first)))?;
+        self.stage.keep_same(spot, old, ModeTarget::Content(Some(first)))?;
         let print = Print::File { mode: new.mode(), digest: compared.digest };
         let sizes = (old.size, new.size);
         self.stage.effect(path.clone(), EffectKind::Appended, sizes, print.clone(), Some(old));

@@ -1,23 +1,23 @@
-//! A commit's journal: written before its first step, gone with its last. Where one is left, and
-//! nobody holds the lock of the directory that it is in, a commit was cut off. Room: the cell.
+//! The journal of a commit: written before its first step, deleted after its last. If one exists in
+//! a directory whose lock nobody holds, a commit was interrupted. Runs in the cell.
 
 use super::{
     super::{
-        seen::Seen,
-        spot::{Spot, look},
+        seen::EntryMetadata,
+        spot::{EntryLocation, look},
         stage::Stage,
         step::Step,
-        tree::{Met, Visitor, walk},
+        tree::{TreeVisitor, VisitedEntry, walk},
     },
     staging::{JOURNAL, Staging},
-    sync::Syncing,
+    sync::SyncSet,
 };
 use crate::tools::{refused, refused_io};
 use palisade_plan::{
     Path,
     cell::FileError,
     codec,
-    journal::{Entry, Head, Node, VERSION},
+    journal::{Head, JournalEntry, Node, VERSION},
 };
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags},
@@ -31,33 +31,34 @@ use std::{
     rc::Rc,
 };
 
-/// Its name until it is whole.
+/// The name of a journal that is not complete yet.
 const UNFINISHED: &str = "journal.new";
 
-/// The longest part of a journal.
+/// The maximum size of one part of a journal.
 const MOST_PART: usize = 1 << 20;
 
-/// A journal that is written.
+/// A journal that has been written.
 #[derive(Debug)]
 pub(in super::super) struct Journal {
     staging: Rc<Staging>,
-    syncing: Syncing,
+    syncing: SyncSet,
 }
 
 impl Journal {
-    /// Writes down what is about to be done; what it needs is in the staging directory by now.
+    /// Writes down the steps that are about to be taken. Everything they need is in the staging
+    /// directory by now.
     pub(in super::super) fn begin(
         stage: &Stage<'_>,
         staging: &Rc<Staging>,
     ) -> Result<Self, FileError> {
-        let syncing = Syncing::of(stage, staging)?;
+        let syncing = SyncSet::of(stage, staging)?;
         let whole = Path(staging.base().real.clone());
         let fail = |error: &io::Error| refused_io("write the journal in", &whole, error);
         write(stage, staging, &syncing).map_err(|error| fail(&error))?;
         Ok(Self { staging: Rc::clone(staging), syncing })
     }
 
-    /// All is done: what was replaced is not needed any more.
+    /// Deletes the journal once all steps are taken. The replaced entries are not needed any more.
     pub(in super::super) fn end(self) -> Result<(), FileError> {
         let whole = Path(self.staging.base().real.clone());
         let fail = |errno| refused("end the journal in", &whole, errno);
@@ -67,7 +68,7 @@ impl Journal {
     }
 }
 
-fn write(stage: &Stage<'_>, staging: &Staging, syncing: &Syncing) -> io::Result<()> {
+fn write(stage: &Stage<'_>, staging: &Staging, syncing: &SyncSet) -> io::Result<()> {
     let dir = staging.dir()?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir, UNFINISHED, flags, Mode::RUSR | Mode::WUSR)?;
@@ -90,8 +91,8 @@ fn part<T: codec::Encode>(to: &mut impl io::Write, part: &T) -> io::Result<()> {
     to.write_all(&bytes)
 }
 
-/// Reads the journal of a directory; none if it is none, or of another form.
-pub(super) fn read(dir: impl AsFd) -> Option<(Head, Vec<Entry>)> {
+/// Reads the journal of a directory; `None` if there is none, or it has another format.
+pub(super) fn read(dir: impl AsFd) -> Option<(Head, Vec<JournalEntry>)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir, JOURNAL, flags, Mode::empty()).ok()?;
     let mut from = io::BufReader::new(File::from(file));
@@ -114,15 +115,15 @@ pub(super) fn read(dir: impl AsFd) -> Option<(Head, Vec<Entry>)> {
     Some((head, entries))
 }
 
-fn entry(step: &Step, staging: &Staging) -> io::Result<Entry> {
+fn entry(step: &Step, staging: &Staging) -> io::Result<JournalEntry> {
     Ok(match step {
         Step::Place { spot, source, old, .. } => {
             let aside = source.aside.clone();
             let new = node(staging.dir()?, &aside)?.ok_or(Errno::NOENT)?;
             let old = old.as_ref().map(|(old, _)| old.ino);
-            Entry::Place { path: way(spot), aside, new, old, late: source.late.clone() }
+            JournalEntry::Place { path: way(spot), aside, new, old, late: source.late.clone() }
         }
-        Step::Take { spot, old, kept, beside, .. } => Entry::Take {
+        Step::Take { spot, old, kept, beside, .. } => JournalEntry::Take {
             path: way(spot),
             kept: kept.clone(),
             beside: beside.clone().into_bytes(),
@@ -130,15 +131,15 @@ fn entry(step: &Step, staging: &Staging) -> io::Result<Entry> {
         },
         Step::Move { from, to, old } => {
             let ino = old.as_ref().map_or(0, |old| old.ino);
-            Entry::Move { from: way(from), to: way(to), ino }
+            JournalEntry::Move { from: way(from), to: way(to), ino }
         }
         Step::Mode { spot, old, mode } => {
-            Entry::Mode { path: way(spot), ino: old.ino, old: old.mode(), new: *mode }
+            JournalEntry::Mode { path: way(spot), ino: old.ino, old: old.mode(), new: *mode }
         }
         Step::Touch { spot, old, mtime } => {
-            Entry::Touch { path: way(spot), ino: old.ino, old: old.mtime, new: *mtime }
+            JournalEntry::Touch { path: way(spot), ino: old.ino, old: old.mtime, new: *mtime }
         }
-        Step::Append(append) => Entry::Append {
+        Step::Append(append) => JournalEntry::Append {
             path: way(&append.spot),
             aside: append.source.aside.clone(),
             ino: append.old.ino,
@@ -157,20 +158,20 @@ fn entry(step: &Step, staging: &Staging) -> io::Result<Entry> {
     })
 }
 
-/// A spot's way from the workspace.
-fn way(spot: &Spot) -> Vec<u8> {
+/// Returns the path of a spot relative to the workspace.
+fn way(spot: &EntryLocation) -> Vec<u8> {
     if spot.way.is_empty() {
         return spot.name.clone();
     }
     [spot.way.as_slice(), b"/", &spot.name].concat()
 }
 
-/// What is there, to be known again.
+/// Returns what identifies an entry after a crash.
 pub(super) fn node(dir: impl AsFd, name: &[u8]) -> Result<Option<Node>, Errno> {
     let Some(seen) = look(&dir, name)? else { return Ok(None) };
     let below = match seen.kind() {
         FileType::Directory => {
-            let mut all = All(Sha256::new());
+            let mut all = TreeDigest(Sha256::new());
             walk(&dir, name, &mut all)?;
             Some(all.0.finalize().into())
         }
@@ -185,14 +186,14 @@ pub(super) fn node(dir: impl AsFd, name: &[u8]) -> Result<Option<Node>, Errno> {
     Ok(Some(Node { ino: seen.ino, size: seen.file_size(), mtime: seen.mtime, below }))
 }
 
-/// A digest over what nobody changes by renaming the top or giving a directory its mode.
-struct All(Sha256);
+/// A digest over a tree that does not change when its top is renamed or a directory gets its mode.
+struct TreeDigest(Sha256);
 
-impl Visitor for All {
+impl TreeVisitor for TreeDigest {
     type Stop = Errno;
 
-    fn entry(&mut self, met: &Met<'_>) -> Result<(), Errno> {
-        let Seen { ino, mtime, .. } = met.seen;
+    fn entry(&mut self, met: &VisitedEntry<'_>) -> Result<(), Errno> {
+        let EntryMetadata { ino, mtime, .. } = met.seen;
         let is_directory = met.seen.kind() == FileType::Directory;
         let mode = if is_directory { 0 } else { met.seen.mode() };
         let name: &[u8] = if met.depth == 0 { b"" } else { met.name };

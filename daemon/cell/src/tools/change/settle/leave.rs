@@ -1,32 +1,32 @@
-//! What a transaction's program did and is to be left out. Room: the cell.
+//! The paths that a commit leaves out. Runs in the cell.
 
 use crate::tools::{Stop, invalid};
 use palisade_plan::Path;
 use std::collections::HashMap;
 
-/// What is to be left as it is.
-pub(super) struct Leave<'a> {
-    paths: HashMap<&'a [u8], Known>,
+/// The paths to leave unchanged.
+pub(super) struct ExcludedPaths<'a> {
+    paths: HashMap<&'a [u8], ChangePresence>,
 }
 
-/// Whether a path was met.
+/// The presence of a change at a path or below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
+enum ChangePresence {
     Yes,
     No,
 }
 
-impl<'a> Leave<'a> {
+impl<'a> ExcludedPaths<'a> {
     pub(super) fn new(leave: &'a [Path]) -> Self {
-        Self { paths: leave.iter().map(|path| (path.0.as_slice(), Known::No)).collect() }
+        Self { paths: leave.iter().map(|path| (path.0.as_slice(), ChangePresence::No)).collect() }
     }
 
-    /// Whether a path, or one above it, is to be left.
+    /// Whether a path, or a directory above it, is left out.
     pub(super) fn has(&mut self, path: &Path) -> bool {
         let (mut has, mut above) = (false, path.0.as_slice());
         while !self.paths.is_empty() {
             if let Some(known) = self.paths.get_mut(above) {
-                *known = Known::Yes;
+                *known = ChangePresence::Yes;
                 has = true;
             }
             match above.iter().rposition(|byte| *byte == b'/') {
@@ -37,9 +37,9 @@ impl<'a> Leave<'a> {
         has
     }
 
-    /// Refuses what no effect is about: who named it meant something else.
+    /// Refuses paths without any effect: whoever named one meant something else.
     pub(super) fn all_known(&self) -> Result<(), Stop> {
-        match self.paths.iter().find(|(_, known)| **known == Known::No) {
+        match self.paths.iter().find(|(_, known)| **known == ChangePresence::No) {
             None => Ok(()),
             Some((path, _)) => {
                 let path = Path(path.to_vec());

@@ -1,12 +1,13 @@
-//! What a transaction's program did, from the layer that took it, as a change of the workspace.
-//! Room: the cell, when the program and all that it started are gone.
+//! Plans the commit of a transaction: the changes in the upper layer, as a change of the workspace.
+//! Runs in the cell, when the program and everything that it started have ended or are frozen.
 //!
-//! Both layers are read relative to their descriptors, never through a link and never into another
-//! mount. Nobody writes the upper one any more; the lower one is anybody's, so what is found there
-//! is held against what it was when the program was started, and again when the change is done.
+//! Both layers are read relative to their descriptors, never through a link and never on another
+//! mount. Nobody writes the upper layer any more. Anybody may write the lower one. So what is found
+//! there is compared with its state when the program was started, and again when the change is
+//! made.
 
 mod compare;
-mod content;
+pub(super) mod content;
 mod emit;
 mod found;
 mod grow;
@@ -29,10 +30,10 @@ pub(super) mod whole;
 
 use self::{
     compare::contested,
-    earlier::Unchanged,
-    emit::Emission,
-    found::{Found, Search},
-    leave::Leave,
+    earlier::UnchangedDirectory,
+    emit::CommitPlanner,
+    found::{LayerDiff, LayerSearch},
+    leave::ExcludedPaths,
     upper::UpperLayer,
 };
 use super::{spot::Dir, stage::Stage};
@@ -49,14 +50,14 @@ use palisade_plan::{
 };
 use std::{os::unix::ffi::OsStrExt as _, rc::Rc};
 
-/// Plans what the program did, but for what is to be left. Tells the directories it did it in that
-/// nobody else has changed.
+/// Plans everything that the program did, except the paths in `leave`. Returns the directories with
+/// changes that were not changed from outside.
 pub(super) fn settle(
     stage: &mut Stage<'_>,
     channel: &Channel,
     layers: &Layers,
     leave: &[Path],
-) -> Result<Vec<Unchanged>, Stop> {
+) -> Result<Vec<UnchangedDirectory>, Stop> {
     let workspace = Path(stage.workspace.as_os_str().as_bytes().to_vec());
     refuse_full(layers, &workspace)?;
     let lower = rustix::io::fcntl_dupfd_cloexec(&layers.lower, 4)
@@ -65,8 +66,9 @@ pub(super) fn settle(
     let upper = rustix::io::fcntl_dupfd_cloexec(&layers.upper, 4)
         .map_err(|e| refused("open", &workspace, e))?;
     let upper = Rc::new(UpperLayer::new(upper, &workspace.0));
-    let Found { items, vanished, unchanged } = Search::new(channel, layers, &upper, &base).all()?;
-    let mut left = Leave::new(leave);
+    let LayerDiff { items, vanished, unchanged } =
+        LayerSearch::new(channel, layers, &upper, &base).all()?;
+    let mut left = ExcludedPaths::new(leave);
     for (path, new) in vanished {
         if !left.has(&path) {
             contested(stage, &path, None, Some(&new))?;
@@ -75,10 +77,10 @@ pub(super) fn settle(
     for item in &items {
         tracked::refuse_loss(stage.view, layers, item)?;
     }
-    let mut emission = Emission::new(stage, channel, (layers, &upper), &base);
+    let mut emission = CommitPlanner::new(stage, channel, (layers, &upper), &base);
     emission.all(items, &mut left)?;
     if upper.was_closed() {
-        // What is in it was not counted before.
+        // The contents of closed directories were not counted before.
         refuse_full(layers, &workspace)?;
     }
     let special = |effect: &&Effect| effect.kind == EffectKind::Special;
@@ -89,26 +91,26 @@ pub(super) fn settle(
     Ok(unchanged)
 }
 
-/// A program that met the end of its space was not able to do what it meant to do.
+/// Refuses a transaction whose layer is full, because the program could not finish its work.
 fn refuse_full(layers: &Layers, workspace: &Path) -> Result<(), FileError> {
     let fail = |errno| refused("look at", workspace, errno);
     let space = rustix::fs::fstatfs(&layers.upper).map_err(fail)?;
     let is_full = space.f_bavail == 0 || space.f_ffree == 0;
     let hint = match layers.kept.upper {
-        Upper::Memory if is_full => ", and transactions.upper = \"disk\" that it is not in memory",
+        Upper::Memory if is_full => ", or transactions.upper = \"disk\" to keep it on disk",
         Upper::Disk if is_full || holds_too_much(layers).map_err(fail)? => "",
         Upper::Memory | Upper::Disk => return Ok(()),
     };
     let message = format!(
-        "the transaction is full: the program wrote more than it may hold until it is committed, \
-         and may have stopped half-way. Nothing was changed; a profile says how much it may hold \
+        "the transaction is full: the program wrote more than it may hold, and may have stopped \
+         half-way. Nothing was changed; to allow more, change the profile \
          (limits.transaction{hint})"
     );
     Err(failure(FileErrorKind::TooLarge, Some(rustix::io::Errno::NOSPC), message))
 }
 
-/// Whether a layer on the disk is over its bound. One that is too deep to be looked at is refused
-/// for that.
+/// Whether a layer on the disk is over its limit. One that is too deep to be measured is refused
+/// elsewhere.
 fn holds_too_much(layers: &Layers) -> Result<bool, rustix::io::Errno> {
     match is_over(&layers.upper, layers.bytes) {
         Err(rustix::io::Errno::NAMETOOLONG) => Ok(false),

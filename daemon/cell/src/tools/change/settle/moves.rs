@@ -1,25 +1,25 @@
-//! Which of the files that are gone are those that are new: what was moved. Room: the cell.
+//! Finds moved files: deleted files that equal new ones. Runs in the cell.
 
-use super::found::Item;
+use super::found::LayerChange;
 use rustix::fs::FileType;
 use std::collections::HashMap;
 
-/// How many files that are gone a new one is compared with. One that was moved and is not found is a
-/// new one, and what it was is gone.
+/// The number of deleted files that a new one is compared with. If a moved file is not recognised,
+/// it counts as a new file and a deleted one.
 const MOST_COMPARED: usize = 16;
 
-/// What a file that was moved has in common with what it was.
+/// The size, time and mode, which a move does not change.
 type Key = (u64, (i64, u32), u32);
 
-/// The files that are gone, by what one that was moved would have kept.
+/// The deleted files, by the properties that a move does not change.
 #[derive(Debug, Default)]
-pub(super) struct Gone {
+pub(super) struct DeletedFiles {
     by_key: HashMap<Key, Vec<usize>>,
 }
 
-impl Gone {
-    /// Notes what is gone of all items.
-    pub(super) fn of(items: &[Item]) -> Self {
+impl DeletedFiles {
+    /// Collects the deleted files of all items.
+    pub(super) fn of(items: &[LayerChange]) -> Self {
         let mut gone = Self::default();
         for (at, item) in items.iter().enumerate().rev() {
             if let (Some(old), None) = (&item.lower, &item.upper)
@@ -31,8 +31,12 @@ impl Gone {
         gone
     }
 
-    /// Takes the first that a new file may have been and that is.
-    pub(super) fn take(&mut self, item: &Item, mut is: impl FnMut(usize) -> bool) -> Option<usize> {
+    /// Takes the first deleted file with the same properties for which `is` returns true.
+    pub(super) fn take(
+        &mut self,
+        item: &LayerChange,
+        mut is: impl FnMut(usize) -> bool,
+    ) -> Option<usize> {
         let (None, Some(new)) = (&item.lower, &item.upper) else { return None };
         if new.kind() != FileType::RegularFile {
             return None;

@@ -1,25 +1,26 @@
-//! Planning one thing that the program did. Room: the cell.
+//! Plans the single changes that the program made. Runs in the cell.
 
 use super::{
     super::{
-        act::Below,
+        act::DeletedContents,
         delete::{gather, gone},
-        fresh::Facts,
+        evidence::{LostEntry, NameEvidence},
+        fresh::ContentFacts,
         names::random_name,
-        plan::Known,
+        plan::ModeTarget,
         print,
-        seen::Seen,
-        spot::Spot,
-        stage::Node,
+        seen::EntryMetadata,
+        spot::EntryLocation,
+        stage::PlannedState,
         step::Step,
         target::{may_change, refuse_ours, too_large},
     },
     compare::{Attributes, compare, contested},
-    content::{self, Likeness},
-    copy::Source,
+    content::{self, ContentComparison},
+    copy::CommitSource,
     earlier::changed_outside,
-    emit::Emission,
-    found::{Item, is_special},
+    emit::CommitPlanner,
+    found::{LayerChange, is_special},
     whole,
 };
 use crate::{
@@ -35,52 +36,68 @@ use rustix::{
     fs::{AtFlags, FileType},
     io::Errno,
 };
-use std::{os::fd::OwnedFd, rc::Rc};
+use std::{
+    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
+    rc::Rc,
+};
 
-/// The most FIFOs and devices of a new directory that are told of one by one.
+/// The mode bits that the owner of a directory needs to read its contents.
+const READABLE: u32 = 0o500;
+
+/// The maximum number of FIFOs and devices in a new directory that are reported one by one.
 const MOST_SPECIALS: usize = 64;
 
-/// Something that the program left, as it is to be.
-struct Made {
+/// An entry that the program left, with its print and size.
+struct PlannedEntry {
     print: Print,
     bytes: u64,
-    source: Source,
+    source: CommitSource,
 }
 
-impl Emission<'_, '_> {
-    /// Refuses to replace what somebody else changed while the program ran, or tells of it.
-    fn unchanged(&mut self, path: &Path, old: &Seen, new: Option<&Seen>) -> Result<(), FileError> {
+impl CommitPlanner<'_, '_> {
+    /// Refuses to replace an entry that was changed from outside while the program ran, or reports
+    /// a conflict.
+    fn unchanged(
+        &mut self,
+        path: &Path,
+        old: &EntryMetadata,
+        new: Option<&EntryMetadata>,
+    ) -> Result<(), FileError> {
         if !changed_outside(self.layers, path, old) {
             return Ok(());
         }
         contested(self.stage, path, Some(old), new)
     }
 
-    /// The directory of a spot in the upper layer.
-    fn upper(&self, spot: &Spot) -> Result<OwnedFd, FileError> {
+    /// Opens the directory of a spot in the upper layer.
+    fn upper(&self, spot: &EntryLocation) -> Result<OwnedFd, FileError> {
         self.upper.directory(&spot.way).map_err(|e| refused("read", &spot.path(), e))
     }
 
-    /// What is told of and not done.
+    /// Adds an effect that is only reported, not committed.
     pub(super) fn special(&mut self, path: Path) {
         self.stage.note(b"special", &path, None);
         self.stage.effect(path, EffectKind::Special, (0, 0), Print::Absent, None);
     }
 
-    /// What is new: a file, a link, or a directory with all that is in it.
-    pub(super) fn new_one(&mut self, spot: &Spot, new: &Seen) -> Result<(), Stop> {
+    /// Plans a new file, link, or directory with everything in it.
+    pub(super) fn new_one(
+        &mut self,
+        spot: &EntryLocation,
+        new: &EntryMetadata,
+    ) -> Result<(), Stop> {
         self.stage.found.push((spot.clone(), None));
         let made = self.made(spot, new, None)?;
         self.put(spot, new, made, None)
     }
 
-    /// Plans what was made; what it replaces is kept already.
+    /// Plans an entry at a name whose old entry, if any, is in the undo record already.
     fn put(
         &mut self,
-        spot: &Spot,
-        new: &Seen,
-        made: Made,
-        old: Option<(Seen, Below)>,
+        spot: &EntryLocation,
+        new: &EntryMetadata,
+        made: PlannedEntry,
+        old: Option<(EntryMetadata, DeletedContents)>,
     ) -> Result<(), Stop> {
         let path = spot.path();
         self.stage.keep(Before::State { path: path.clone(), state: State::Absent })?;
@@ -91,10 +108,10 @@ impl Emission<'_, '_> {
 
     fn place(
         &mut self,
-        spot: &Spot,
+        spot: &EntryLocation,
         kind: FileType,
-        source: Source,
-        old: Option<(Seen, Below)>,
+        source: CommitSource,
+        old: Option<(EntryMetadata, DeletedContents)>,
     ) -> Result<(), FileError> {
         may_change(&spot.path(), "write", spot)?;
         let (source, staging) = (Box::new(source), Rc::clone(&self.staging));
@@ -102,8 +119,13 @@ impl Emission<'_, '_> {
         self.stage.plan(spot.path(), Some(kind), step)
     }
 
-    /// Looks at something that the program left, and notes all of it for the digest.
-    fn made(&mut self, spot: &Spot, new: &Seen, old: Option<&Seen>) -> Result<Made, Stop> {
+    /// Reads an entry that the program left, and adds all of it to the digest.
+    fn made(
+        &mut self,
+        spot: &EntryLocation,
+        new: &EntryMetadata,
+        old: Option<&EntryMetadata>,
+    ) -> Result<PlannedEntry, Stop> {
         let path = spot.path();
         refuse_ours(&path, spot)?;
         let dir = self.upper(spot)?;
@@ -111,11 +133,13 @@ impl Emission<'_, '_> {
             FileType::Directory => {
                 let (channel, most) = (self.channel, self.stage.change.most);
                 let (view, layer) = (self.stage.view, Rc::clone(&self.upper));
-                let mut specials = Vec::new();
+                let top = self.stage.workspace.as_os_str().as_bytes();
+                let (mut specials, mut noticed) = (Vec::new(), NameEvidence::default());
                 let measure =
                     whole::measure(&dir, &spot.name, &path, Some(&layer), |path, kind, size| {
                         go_on(channel)?;
                         view.refuse(path, kind_of(kind))?;
+                        noticed.look(path, kind, top);
                         if is_special(kind) && specials.len() < MOST_SPECIALS {
                             specials.push(path.clone());
                         }
@@ -124,6 +148,7 @@ impl Emission<'_, '_> {
                         }
                         Ok(())
                     })?;
+                self.stage.noticed.extend(noticed);
                 specials.into_iter().for_each(|path| self.special(path));
                 self.stage.note(b"tree", &path, None);
                 self.stage.note_part(&measure.digest);
@@ -149,30 +174,40 @@ impl Emission<'_, '_> {
             }
         };
         let source = self.source(spot, print.clone(), old);
-        Ok(Made { print, bytes, source })
+        Ok(PlannedEntry { print, bytes, source })
     }
 
-    pub(super) fn source(&self, spot: &Spot, shown: Print, old: Option<&Seen>) -> Source {
+    pub(super) fn source(
+        &self,
+        spot: &EntryLocation,
+        shown: Print,
+        old: Option<&EntryMetadata>,
+    ) -> CommitSource {
         let owner = old.filter(|old| old.kind() == FileType::RegularFile).map(|old| old.owner);
         let (layer, way) = (Rc::clone(&self.upper), spot.way.clone());
         let (name, aside) = (spot.name.clone(), self.staging.name());
-        Source { layer, way, name, path: spot.path(), shown, aside, owner, late: Vec::new() }
+        CommitSource { layer, way, name, path: spot.path(), shown, aside, owner, late: Vec::new() }
     }
 
-    fn refuse_large(&self, path: &Path, new: &Seen) -> Result<(), FileError> {
+    fn refuse_large(&self, path: &Path, new: &EntryMetadata) -> Result<(), FileError> {
         let most = self.stage.change.most;
         if new.size > most { Err(too_large(path, new.size, most)) } else { Ok(()) }
     }
 
-    pub(super) fn note_file(&mut self, path: &Path, new: &Seen, digest: [u8; 32]) {
-        let facts = Facts { size: new.size, mode: new.mode(), digest };
+    pub(super) fn note_file(&mut self, path: &Path, new: &EntryMetadata, digest: [u8; 32]) {
+        let facts = ContentFacts { size: new.size, mode: new.mode(), digest };
         self.stage.note(b"put", path, Some(facts));
         self.stage.note_part(&new.mtime.0.to_le_bytes());
         self.stage.note_part(&new.mtime.1.to_le_bytes());
     }
 
-    /// What was there and is something else.
-    pub(super) fn other(&mut self, spot: &Spot, old: &Seen, new: &Seen) -> Result<(), Stop> {
+    /// Plans an entry that replaces another one.
+    pub(super) fn other(
+        &mut self,
+        spot: &EntryLocation,
+        old: &EntryMetadata,
+        new: &EntryMetadata,
+    ) -> Result<(), Stop> {
         match (old.kind(), new.kind()) {
             (FileType::RegularFile, FileType::RegularFile) => Ok(self.file(spot, old, new)?),
             (FileType::Symlink, FileType::Symlink) => self.relink(spot, old, new),
@@ -180,8 +215,13 @@ impl Emission<'_, '_> {
         }
     }
 
-    /// Something of another kind than what was there.
-    fn another(&mut self, spot: &Spot, old: &Seen, new: &Seen) -> Result<(), Stop> {
+    /// Plans an entry that replaces one of another type.
+    fn another(
+        &mut self,
+        spot: &EntryLocation,
+        old: &EntryMetadata,
+        new: &EntryMetadata,
+    ) -> Result<(), Stop> {
         let path = spot.path();
         self.unchanged(&path, old, Some(new))?;
         self.stage.found.push((spot.clone(), Some(*old)));
@@ -190,30 +230,40 @@ impl Emission<'_, '_> {
         self.put(spot, new, made, Some((*old, below)))
     }
 
-    /// Keeps what is lost at a spot, and says so.
-    fn losing(&mut self, spot: &Spot, old: &Seen) -> Result<Below, Stop> {
+    /// Adds the entry at a spot to the undo record, and adds the effect of its loss.
+    fn losing(
+        &mut self,
+        spot: &EntryLocation,
+        old: &EntryMetadata,
+    ) -> Result<DeletedContents, Stop> {
         let path = spot.path();
         self.stage.note(b"remove", &path, None);
         self.stage.note_old(old);
         if old.kind() != FileType::Directory {
             self.stage.keep_seen(spot, old)?;
+            self.stage.lose(spot, old);
             gone(self.stage, spot, old, 1);
-            return Ok(Below::Nothing);
+            return Ok(DeletedContents::Nothing);
         }
         let layers = self.layers;
-        let is_changed = |path: &Path, seen: &Seen| changed_outside(layers, path, seen);
-        let gathered = gather(self.stage, self.channel, spot, is_changed)?;
+        let is_changed = |path: &Path, seen: &EntryMetadata| changed_outside(layers, path, seen);
+        let mut gathered = gather(self.stage, self.channel, spot, is_changed)?;
         if gathered.is_changed {
             contested(self.stage, &path, Some(old), None)?;
         }
         self.stage.note_part(&gathered.print);
         gone(self.stage, spot, old, gathered.entries);
-        self.stage.below(gathered.files);
-        Ok(Below::Tree(gathered.print))
+        self.stage.lose_tree(spot, old, &mut gathered);
+        Ok(DeletedContents::Tree(gathered.print))
     }
 
-    /// A file that is still one.
-    fn file(&mut self, spot: &Spot, old: &Seen, new: &Seen) -> Result<(), FileError> {
+    /// Plans a regular file that replaces a regular file.
+    fn file(
+        &mut self,
+        spot: &EntryLocation,
+        old: &EntryMetadata,
+        new: &EntryMetadata,
+    ) -> Result<(), FileError> {
         let path = spot.path();
         self.refuse_large(&path, new)?;
         let dir = self.upper(spot)?;
@@ -221,10 +271,12 @@ impl Emission<'_, '_> {
         let digest = compared.digest;
         let print = Print::File { mode: new.mode(), digest };
         let kind = match (compared.likeness, compared.attributes) {
-            (Likeness::Same, Attributes::Same) => return self.same(spot, old, new, digest),
-            (Likeness::Same, Attributes::Other) => EffectKind::Touched,
-            (Likeness::Longer, _) => EffectKind::Appended,
-            (Likeness::Other, _) => EffectKind::Replaced,
+            (ContentComparison::Same, Attributes::Same) => {
+                return self.same(spot, old, new, digest);
+            }
+            (ContentComparison::Same, Attributes::Other | Attributes::Lost) => EffectKind::Touched,
+            (ContentComparison::Longer, _) => EffectKind::Appended,
+            (ContentComparison::Other, _) => EffectKind::Replaced,
         };
         refuse_ours(&path, spot)?;
         let same = compared.attributes == Attributes::Same;
@@ -236,23 +288,29 @@ impl Emission<'_, '_> {
         self.note_file(&path, new, digest);
         self.stage.note_old(old);
         self.stage.keep_seen(spot, old)?;
+        if kind == EffectKind::Replaced {
+            self.stage.lose(spot, old);
+        }
+        if compared.attributes == Attributes::Lost {
+            self.stage.lost.push(LostEntry { attributes: true, ..LostEntry::new(spot, old) });
+        }
         let source = self.source(spot, print.clone(), Some(old));
         self.stage.effect(path, kind, (old.size, new.size), print, Some(old));
-        self.place(spot, FileType::RegularFile, source, Some((*old, Below::Nothing)))
+        self.place(spot, FileType::RegularFile, source, Some((*old, DeletedContents::Nothing)))
     }
 
-    /// A file with the content that it had.
+    /// Plans a file whose content is unchanged.
     fn same(
         &mut self,
-        spot: &Spot,
-        old: &Seen,
-        new: &Seen,
+        spot: &EntryLocation,
+        old: &EntryMetadata,
+        new: &EntryMetadata,
         digest: [u8; 32],
     ) -> Result<(), FileError> {
         let sizes = (old.size, new.size);
         let path = spot.path();
         let print = match new.is_closed() {
-            // It is not read again to be known again.
+            // Nobody can read it later, so its print does not use the content.
             true => Print::Node { dev: old.dev, ino: old.ino, size: old.size, mtime: new.mtime },
             false => Print::File { mode: new.mode(), digest },
         };
@@ -263,7 +321,10 @@ impl Emission<'_, '_> {
         self.unchanged(&path, old, Some(new))?;
         self.stage.found.push((spot.clone(), Some(*old)));
         if mode {
-            self.stage.mode(spot, *old, new.mode(), Known::Content(Some(digest)))?;
+            if new.is_closed() {
+                self.stage.lose(spot, old);
+            }
+            self.stage.mode(spot, *old, new.mode(), ModeTarget::Content(Some(digest)))?;
             self.stage.effect(path.clone(), EffectKind::Mode, sizes, print.clone(), Some(old));
         }
         if time {
@@ -273,15 +334,20 @@ impl Emission<'_, '_> {
             self.stage.note(b"time", &path, None);
             self.stage.note_part(&new.mtime.0.to_le_bytes());
             self.stage.note_part(&new.mtime.1.to_le_bytes());
-            // Another name of the same file may be about to go, or to have another time.
+            // Set last: another name of the same file may be deleted, or get another time.
             let step = Step::Touch { spot: spot.clone(), old: *old, mtime: new.mtime };
             self.times.insert(old.id(), (path, step));
         }
         Ok(())
     }
 
-    /// A link that is still one.
-    fn relink(&mut self, spot: &Spot, old: &Seen, new: &Seen) -> Result<(), Stop> {
+    /// Plans a link that replaces a link.
+    fn relink(
+        &mut self,
+        spot: &EntryLocation,
+        old: &EntryMetadata,
+        new: &EntryMetadata,
+    ) -> Result<(), Stop> {
         let path = spot.path();
         let fail = |e| refused("read the link", &path, e);
         let was = spot.link().map_err(fail)?;
@@ -293,20 +359,35 @@ impl Emission<'_, '_> {
         let made = self.made(spot, new, None)?;
         self.stage.note_old(old);
         self.stage.keep_seen(spot, old)?;
+        self.stage.lose(spot, old);
         self.stage.effect(path, EffectKind::Replaced, (0, 0), made.print, Some(old));
-        Ok(self.place(spot, FileType::Symlink, made.source, Some((*old, Below::Nothing)))?)
+        Ok(self.place(
+            spot,
+            FileType::Symlink,
+            made.source,
+            Some((*old, DeletedContents::Nothing)),
+        )?)
     }
 
-    /// A directory's mode.
-    pub(super) fn mode(&mut self, spot: &Spot, old: &Seen, mode: u32) -> Result<(), FileError> {
+    /// Plans the new mode of a directory.
+    pub(super) fn mode(
+        &mut self,
+        spot: &EntryLocation,
+        old: &EntryMetadata,
+        mode: u32,
+    ) -> Result<(), FileError> {
         self.unchanged(&spot.path(), old, Some(old))?;
-        self.stage.mode(spot, *old, mode, Known::Directory)?;
+        if old.mode() & READABLE == READABLE && mode & READABLE != READABLE {
+            // Nobody can read its contents any more.
+            self.stage.lost.push(LostEntry { entries: Some(1), ..LostEntry::new(spot, old) });
+        }
+        self.stage.mode(spot, *old, mode, ModeTarget::Directory)?;
         self.stage.effect(spot.path(), EffectKind::Mode, (0, 0), Print::Directory, Some(old));
         Ok(())
     }
 
-    /// Whether a file that is gone has what a new one has.
-    pub(super) fn is_same(&self, was: &Item, is: &Item) -> bool {
+    /// Whether a deleted file has the same content as a new one.
+    pub(super) fn is_same(&self, was: &LayerChange, is: &LayerChange) -> bool {
         let (Some(old), Some(new)) = (&was.lower, &is.upper) else { return false };
         let Some(before) = print::digest(&was.spot, old, u64::MAX) else { return false };
         let now = self.upper(&is.spot).ok().and_then(|dir| {
@@ -316,8 +397,13 @@ impl Emission<'_, '_> {
         now == Some(before)
     }
 
-    /// A file that has another name.
-    pub(super) fn moved(&mut self, was: &Item, to: &Spot, new: &Seen) -> Result<(), Stop> {
+    /// Plans a file that was moved.
+    pub(super) fn moved(
+        &mut self,
+        was: &LayerChange,
+        to: &EntryLocation,
+        new: &EntryMetadata,
+    ) -> Result<(), Stop> {
         let Some(old) = &was.lower else { return self.new_one(to, new) };
         let (from, path) = (was.spot.path(), to.path());
         refuse_ours(&path, to)?;
@@ -327,14 +413,14 @@ impl Emission<'_, '_> {
         self.stage.found.push((was.spot.clone(), Some(*old)));
         self.stage.found.push((to.clone(), None));
         let print = print::print(&was.spot, old);
-        self.stage.rename(&was.spot, Node::There(*old), to, Node::Absent)?;
+        self.stage.rename(&was.spot, PlannedState::There(*old), to, PlannedState::Absent)?;
         let kind = EffectKind::Moved { from };
         self.stage.effect(path, kind, (old.size, new.size), print, None);
         Ok(())
     }
 
-    /// What is gone.
-    pub(super) fn gone(&mut self, item: &Item) -> Result<(), Stop> {
+    /// Plans a deletion.
+    pub(super) fn gone(&mut self, item: &LayerChange) -> Result<(), Stop> {
         let Some(old) = &item.lower else { return Ok(()) };
         let (spot, path) = (&item.spot, item.spot.path());
         if old.kind() != FileType::Directory {

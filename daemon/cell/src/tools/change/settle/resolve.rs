@@ -1,17 +1,17 @@
-//! Taking back commits that were cut off: what they replaced is in the directory in which they
-//! worked, with a journal that says where it was. Room: the cell.
+//! Rolls back commits that were interrupted. What they replaced is in their staging directory, with
+//! a journal that says where it was. Runs in the cell.
 //!
-//! Each step is taken back if it was done and what it left is there as it was left; what somebody
-//! changed since stays as it is, and what it replaced is kept under a name that says so. It can be
-//! cut off itself, and be begun again.
+//! A step is rolled back if it was taken and its result is still as it left it. A path that
+//! somebody changed since stays as it is, and what the step replaced is kept under a `.kept` name.
+//! The rollback can be interrupted itself, and be started again.
 
 use super::{
     super::{
         act::{exchange, set_mode, set_time},
-        incoming::Incoming,
+        incoming::MessageReceiver,
         names::{is_ours, rename_new},
-        seen::Seen,
-        spot::{Dir, Handle, Spot, Way, look},
+        seen::EntryMetadata,
+        spot::{Dir, DirHandle, EntryLocation, LinkHandling, look},
         told::{self, refuse_many},
         tree,
     },
@@ -27,7 +27,8 @@ use palisade_plan::{
     Path,
     cell::FileError,
     change::{Changed, Effect, EffectKind, Prepared, Print},
-    journal::{Entry, Node},
+    evidence::Evidence,
+    journal::{JournalEntry, Node},
     names::Kind,
 };
 use rustix::{
@@ -40,34 +41,34 @@ use std::{
     rc::Rc,
 };
 
-/// How many names of the workspace are looked at.
+/// The number of names of the workspace that are searched.
 const NAMES: usize = 1_000_000;
 
-/// A commit that was cut off, and that nobody else takes back now.
-struct Cut<'a> {
+/// An interrupted commit that no other process is rolling back.
+struct InterruptedCommit<'a> {
     view: &'a View,
     base: Rc<Dir>,
     name: Vec<u8>,
     dir: OwnedFd,
     digest: [u8; 32],
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
 }
 
-/// How far a step had come.
+/// The progress of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It was not done, or is taken back already.
+pub(super) enum StepProgress {
+    /// It was not taken, or is rolled back already.
     Before,
-    /// It was done.
+    /// It was taken.
     After,
-    /// It was done, and somebody has changed something since.
+    /// It was taken, and the path was changed since.
     Foreign,
 }
 
-/// Says which commits were cut off, of those that were begun, and takes them back if that is the
-/// answer.
+/// Reports which of the commits in `begun` were interrupted, and rolls them back if the broker says
+/// so.
 pub(in super::super) fn resolve(
-    incoming: &Incoming<'_>,
+    incoming: &MessageReceiver<'_>,
     view: &View,
     begun: Option<&[[u8; 32]]>,
 ) -> Result<(), Stop> {
@@ -82,7 +83,8 @@ pub(in super::super) fn resolve(
     let (diff, diff_complete) = (String::new(), true);
     let digest = hash.finalize().into();
     let conflicts = Vec::new();
-    let prepared = Prepared { effects, digest, diff, diff_complete, conflicts };
+    let evidence = Box::<Evidence>::default();
+    let prepared = Prepared { effects, digest, diff, diff_complete, conflicts, evidence };
     refuse_many(&prepared.effects, &[])?;
     incoming.channel.send_all(&told::prepared(prepared))?;
     incoming.decision()?;
@@ -96,29 +98,29 @@ pub(in super::super) fn resolve(
     Ok(incoming.channel.send_all(&told::changed(changed))?)
 }
 
-fn find(view: &View) -> Result<Vec<Cut<'_>>, FileError> {
+fn find(view: &View) -> Result<Vec<InterruptedCommit<'_>>, FileError> {
     let path = Path::from(&view.workspace);
     let fail = |errno| refused("look at", &path, errno);
-    let base = Rc::new(Dir::open(&path.0, Way::Straight).map_err(fail)?);
+    let base = Rc::new(Dir::open(&path.0, LinkHandling::Straight).map_err(fail)?);
     let top = open(&base, b".").map_err(fail)?;
     let mut cuts = Vec::new();
     for name in tree::entries(&top, NAMES).map_err(fail)? {
         if !is_ours(&name) {
             continue;
         }
-        // What is no directory, or is in use, is none.
+        // Not a directory, or in use: not an interrupted commit.
         let Ok(dir) = open(&base, &name) else { continue };
         if rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive).is_err() {
             continue;
         }
-        // One that was done, or not begun, left nothing but this.
+        // Without a journal the commit was complete, or had not begun.
         if !is_in(&dir) {
             tree::remove(&base, &name).ok();
             continue;
         }
         if let Some((head, entries)) = journal::read(&dir) {
             let base = Rc::clone(&base);
-            cuts.push(Cut { view, base, name, dir, digest: head.digest, entries });
+            cuts.push(InterruptedCommit { view, base, name, dir, digest: head.digest, entries });
         }
     }
     Ok(cuts)
@@ -128,10 +130,10 @@ fn ino(dir: impl AsFd, name: &[u8]) -> Option<u64> {
     look(dir, name).ok().flatten().map(|seen| seen.ino)
 }
 
-impl Cut<'_> {
-    /// A spot of the workspace; none if a journal that somebody made up leads elsewhere, or to what
-    /// no commit of the session's could have changed.
-    fn spot(&self, way: &[u8]) -> Option<Spot> {
+impl InterruptedCommit<'_> {
+    /// Returns a spot of the workspace. `None` if the path of a forged journal leads elsewhere, or
+    /// to something that no commit of the session could have changed.
+    fn spot(&self, way: &[u8]) -> Option<EntryLocation> {
         let mut parts = way.split(|byte| *byte == b'/');
         if parts.any(|part| matches!(part, b"" | b"." | b"..")) {
             return None;
@@ -140,100 +142,104 @@ impl Cut<'_> {
             Some(slash) => (way.get(..slash)?, way.get(slash + 1..)?),
             None => (b"".as_slice(), way),
         };
-        let spot = Spot { base: Rc::clone(&self.base), way: above.to_vec(), name: name.to_vec() };
+        let spot =
+            EntryLocation { base: Rc::clone(&self.base), way: above.to_vec(), name: name.to_vec() };
         let kind = spot.look().ok().flatten().map_or(Kind::Either, |seen| kind_of(seen.kind()));
         self.view.refuse(&spot.path(), kind).is_ok().then_some(spot)
     }
 
-    fn seen(&self, way: &[u8]) -> Option<Seen> {
+    fn seen(&self, way: &[u8]) -> Option<EntryMetadata> {
         self.spot(way)?.look().ok().flatten()
     }
 
-    /// What is in the staging directory under a name.
+    /// Returns the inode of a name in the staging directory.
     fn aside(&self, name: &[u8]) -> Option<u64> {
         if name.contains(&b'/') { None } else { ino(&self.dir, name) }
     }
 
-    /// The name under which something waits that was replaced or taken away.
+    /// Returns the name in the staging directory of an entry that was replaced or deleted.
     fn waits(&self, name: &[u8], old: u64) -> Option<Vec<u8>> {
         let second = [name, b".old"].concat();
         [name.to_vec(), second].into_iter().find(|name| self.aside(name) == Some(old))
     }
 
-    fn standing(&self, entry: &Entry) -> Standing {
+    fn standing(&self, entry: &JournalEntry) -> StepProgress {
         match entry {
-            Entry::Place { path, aside, new, old: Some(old), .. } => {
+            JournalEntry::Place { path, aside, new, old: Some(old), .. } => {
                 match (self.waits(aside, *old), self.seen(path)) {
-                    (None, _) => Standing::Before,
-                    (Some(_), Some(now)) if is_left(&now, new) => Standing::After,
-                    // Between two renames, where no file system exchanges two names.
-                    (Some(name), None) if name != *aside => Standing::After,
-                    (Some(_), _) => Standing::Foreign,
+                    (None, _) => StepProgress::Before,
+                    (Some(_), Some(now)) if is_left(&now, new) => StepProgress::After,
+                    // Interrupted between two renames, on a file system that can not exchange two
+                    // names.
+                    (Some(name), None) if name != *aside => StepProgress::After,
+                    (Some(_), _) => StepProgress::Foreign,
                 }
             }
-            Entry::Place { path, aside, new, old: None, .. } => {
+            JournalEntry::Place { path, aside, new, old: None, .. } => {
                 match (self.aside(aside), self.seen(path)) {
-                    (Some(waiting), _) if waiting == new.ino => Standing::Before,
-                    (_, Some(now)) if is_left(&now, new) => Standing::After,
-                    (_, _) => Standing::Foreign,
+                    (Some(waiting), _) if waiting == new.ino => StepProgress::Before,
+                    (_, Some(now)) if is_left(&now, new) => StepProgress::After,
+                    (_, _) => StepProgress::Foreign,
                 }
             }
-            Entry::Take { path, kept, beside, old } => {
+            JournalEntry::Take { path, kept, beside, old } => {
                 match (
                     self.aside(kept) == Some(*old) || self.is_beside(path, beside, *old),
                     self.seen(path),
                 ) {
-                    (false, _) => Standing::Before,
-                    (true, None) => Standing::After,
-                    (true, Some(_)) => Standing::Foreign,
+                    (false, _) => StepProgress::Before,
+                    (true, None) => StepProgress::After,
+                    (true, Some(_)) => StepProgress::Foreign,
                 }
             }
-            Entry::Move { from, to, ino } => match (self.seen(from), self.seen(to)) {
-                (Some(was), _) if was.ino == *ino => Standing::Before,
-                (None, Some(now)) if now.ino == *ino => Standing::After,
-                (_, _) => Standing::Foreign,
+            JournalEntry::Move { from, to, ino } => match (self.seen(from), self.seen(to)) {
+                (Some(was), _) if was.ino == *ino => StepProgress::Before,
+                (None, Some(now)) if now.ino == *ino => StepProgress::After,
+                (_, _) => StepProgress::Foreign,
             },
-            Entry::Mode { path, ino, old, new } => match self.seen(path) {
-                Some(now) if now.ino == *ino && now.mode() == *old => Standing::Before,
-                Some(now) if now.ino == *ino && now.mode() == *new => Standing::After,
-                Some(_) | None => Standing::Foreign,
+            JournalEntry::Mode { path, ino, old, new } => match self.seen(path) {
+                Some(now) if now.ino == *ino && now.mode() == *old => StepProgress::Before,
+                Some(now) if now.ino == *ino && now.mode() == *new => StepProgress::After,
+                Some(_) | None => StepProgress::Foreign,
             },
-            Entry::Touch { path, ino, old, new } => match self.seen(path) {
-                Some(now) if now.ino == *ino && now.mtime == *old => Standing::Before,
-                Some(now) if now.ino == *ino && now.mtime == *new => Standing::After,
-                Some(_) | None => Standing::Foreign,
+            JournalEntry::Touch { path, ino, old, new } => match self.seen(path) {
+                Some(now) if now.ino == *ino && now.mtime == *old => StepProgress::Before,
+                Some(now) if now.ino == *ino && now.mtime == *new => StepProgress::After,
+                Some(_) | None => StepProgress::Foreign,
             },
-            Entry::Append { path, aside, ino, old, new } => match self.spot(path) {
+            JournalEntry::Append { path, aside, ino, old, new } => match self.spot(path) {
                 Some(spot) if !aside.contains(&b'/') => {
                     append::standing(&spot, (&self.dir, aside), *ino, (old, new))
                 }
-                Some(_) | None => Standing::Foreign,
+                Some(_) | None => StepProgress::Foreign,
             },
         }
     }
 
-    /// Whether something was taken away by another name in its own directory.
+    /// Whether an entry was deleted by renaming it in its own directory.
     fn is_beside(&self, path: &[u8], beside: &[u8], old: u64) -> bool {
         let Some(spot) = self.spot(path).filter(|_| is_ours(beside)) else { return false };
         spot.dir().is_ok_and(|dir| ino(&dir, beside) == Some(old))
     }
 
-    /// What taking a step back does; none if there is nothing to take back.
-    fn effect(&self, entry: &Entry) -> Option<Effect> {
-        if self.standing(entry) != Standing::After {
+    /// Returns the effect of rolling a step back; `None` if there is nothing to roll back.
+    fn effect(&self, entry: &JournalEntry) -> Option<Effect> {
+        if self.standing(entry) != StepProgress::After {
             return None;
         }
         let (way, kind) = match entry {
-            Entry::Place { path, old: Some(_), .. } | Entry::Append { path, .. } => {
+            JournalEntry::Place { path, old: Some(_), .. } | JournalEntry::Append { path, .. } => {
                 (path, EffectKind::Replaced)
             }
-            Entry::Place { path, old: None, .. } => (path, EffectKind::Deleted { entries: 1 }),
-            Entry::Take { path, .. } => (path, EffectKind::Created),
-            Entry::Move { from, to, .. } => {
+            JournalEntry::Place { path, old: None, .. } => {
+                (path, EffectKind::Deleted { entries: 1 })
+            }
+            JournalEntry::Take { path, .. } => (path, EffectKind::Created),
+            JournalEntry::Move { from, to, .. } => {
                 (from, EffectKind::Moved { from: self.spot(to)?.path() })
             }
-            Entry::Mode { path, .. } => (path, EffectKind::Mode),
-            Entry::Touch { path, .. } => (path, EffectKind::Touched),
+            JournalEntry::Mode { path, .. } => (path, EffectKind::Mode),
+            JournalEntry::Touch { path, .. } => (path, EffectKind::Touched),
         };
         let now = self.seen(way);
         let print = match (&kind, &now) {
@@ -242,19 +248,19 @@ impl Cut<'_> {
         };
         let size_before = now.map_or(0, |now| now.file_size());
         let path = self.spot(way)?.path();
-        Some(Effect { path, kind, size_before, size_after: 0, print, replaces: None, below: None })
+        Some(Effect { path, kind, size_before, size_after: 0, print, replaces: None })
     }
 
-    /// Takes all of it back, the last step first.
+    /// Rolls all steps back, last one first.
     fn take_back(self, changed: &mut Changed) -> Result<(), FileError> {
         let mut foreign = Vec::new();
         for entry in self.entries.iter().rev() {
             let standing = self.standing(entry);
             let effect = self.effect(entry);
             let done = match standing {
-                Standing::Before => continue,
-                Standing::Foreign => Err(Errno::STALE),
-                Standing::After => self.undo(entry),
+                StepProgress::Before => continue,
+                StepProgress::Foreign => Err(Errno::STALE),
+                StepProgress::After => self.undo(entry),
             };
             match (done, effect) {
                 (Ok(()), Some(effect)) => changed.effects.push(effect),
@@ -268,10 +274,10 @@ impl Cut<'_> {
         self.finish(&foreign, changed)
     }
 
-    fn undo(&self, entry: &Entry) -> Result<(), Errno> {
+    fn undo(&self, entry: &JournalEntry) -> Result<(), Errno> {
         let place = |way: &[u8]| self.spot(way).ok_or(Errno::INVAL);
         match entry {
-            Entry::Place { path, aside, new, old, late } => {
+            JournalEntry::Place { path, aside, new, old, late } => {
                 let spot = place(path)?;
                 self.reopen(&spot, new, late);
                 let dir = spot.dir()?;
@@ -286,7 +292,7 @@ impl Cut<'_> {
                     (_, _) => Err(Errno::STALE),
                 }
             }
-            Entry::Take { path, kept, beside, old } => {
+            JournalEntry::Take { path, kept, beside, old } => {
                 let spot = place(path)?;
                 let dir = spot.dir()?;
                 if self.aside(kept) == Some(*old) {
@@ -294,13 +300,13 @@ impl Cut<'_> {
                 }
                 rename_new((&dir, beside), (&dir, &spot.name))
             }
-            Entry::Move { from, to, .. } => {
+            JournalEntry::Move { from, to, .. } => {
                 let (from, to) = (place(from)?, place(to)?);
                 rename_new((to.dir()?, &to.name), (from.dir()?, &from.name))
             }
-            Entry::Mode { path, old, .. } => set_mode(&place(path)?.handle()?, *old),
-            Entry::Touch { path, old, .. } => set_time(&place(path)?.handle()?, *old),
-            Entry::Append { path, old, .. } => {
+            JournalEntry::Mode { path, old, .. } => set_mode(&place(path)?.handle()?, *old),
+            JournalEntry::Touch { path, old, .. } => set_time(&place(path)?.handle()?, *old),
+            JournalEntry::Append { path, old, .. } => {
                 let spot = place(path)?;
                 let now = spot.look()?.ok_or(Errno::STALE)?;
                 append::cut(&spot, now.id(), now.size, *old)
@@ -308,36 +314,43 @@ impl Cut<'_> {
         }
     }
 
-    /// Gives what was replaced its name back.
-    fn swap(&self, kept: &[u8], aside: &[u8], dir: &Handle<'_>, name: &[u8]) -> Result<(), Errno> {
+    /// Puts a replaced entry back at its name.
+    fn swap(
+        &self,
+        kept: &[u8],
+        aside: &[u8],
+        dir: &DirHandle<'_>,
+        name: &[u8],
+    ) -> Result<(), Errno> {
         if kept == aside {
             return exchange((&self.dir, aside), (dir, name));
         }
         match rename_new((dir, name), (&self.dir, aside)) {
-            // Nothing had the name when it was cut off.
+            // The name was free when the commit was interrupted.
             Ok(()) | Err(Errno::NOENT) => rename_new((&self.dir, kept), (dir, name)),
             Err(error) => Err(error),
         }
     }
 
-    /// Makes directories that have their mode by now ones that can be moved and emptied.
-    fn reopen(&self, spot: &Spot, new: &Node, late: &[(Vec<u8>, u32)]) {
+    /// Makes directories that already have their final mode writable again, so that they can be
+    /// moved and emptied.
+    fn reopen(&self, spot: &EntryLocation, new: &Node, late: &[(Vec<u8>, u32)]) {
         if spot.look().ok().flatten().is_some_and(|now| now.ino == new.ino) {
             for (way, mode) in late {
-                // If this fails, so does taking it back, and that is told.
+                // If this fails, so does the rollback, and that is reported.
                 let below = spot.below(way);
                 below.handle().and_then(|handle| set_mode(&handle, mode | 0o700)).ok();
             }
         }
     }
 
-    /// Lets go of what is not needed any more; keeps what has no other place.
+    /// Deletes the staging directory, or keeps it if it holds the only copy of something.
     fn finish(self, foreign: &[Path], changed: &mut Changed) -> Result<(), FileError> {
         let path = Path([&self.base.real, b"/".as_slice(), &self.name].concat());
         let fail = |errno| refused("finish", &path, errno);
         if foreign.is_empty() {
             rustix::fs::unlinkat(&self.dir, JOURNAL, AtFlags::empty()).map_err(fail)?;
-            // What can not be removed has a name that says what it is.
+            // If it can not be deleted, its name says what it is.
             tree::remove(&self.base, &self.name).ok();
             return Ok(());
         }
@@ -354,18 +367,18 @@ impl Cut<'_> {
     }
 }
 
-/// Whether something is as it was left, as far as one look tells.
-fn is_left(now: &Seen, new: &Node) -> bool {
+/// Whether an entry is as the step left it, judged by its metadata.
+fn is_left(now: &EntryMetadata, new: &Node) -> bool {
     (now.ino, now.file_size(), now.mtime) == (new.ino, new.size, new.mtime)
 }
 
-fn path_of(entry: &Entry) -> &[u8] {
+fn path_of(entry: &JournalEntry) -> &[u8] {
     match entry {
-        Entry::Place { path, .. }
-        | Entry::Take { path, .. }
-        | Entry::Mode { path, .. }
-        | Entry::Touch { path, .. }
-        | Entry::Append { path, .. } => path,
-        Entry::Move { from, .. } => from,
+        JournalEntry::Place { path, .. }
+        | JournalEntry::Take { path, .. }
+        | JournalEntry::Mode { path, .. }
+        | JournalEntry::Touch { path, .. }
+        | JournalEntry::Append { path, .. } => path,
+        JournalEntry::Move { from, .. } => from,
     }
 }

@@ -1,16 +1,16 @@
-//! Where what is to be put in place waits, and what it replaces goes: one directory beside both,
-//! that nobody else may enter. Room: the cell.
+//! The staging directory of a commit. New entries wait in it, and replaced ones go there. It is in
+//! the workspace, and nobody else may enter it. Runs in the cell.
 //!
-//! It is locked while it is in use. One that is not is what a killed process left: with a journal, of
-//! a commit that was cut off and is to be taken back before there is another; without, nothing of
-//! worth, which goes when the next is made.
+//! It is locked while it is in use. One that is not locked was left by a killed process. With a
+//! journal, it belongs to an interrupted commit, which must be rolled back before another one.
+//! Without, it holds nothing of value, and is deleted when the next one is made.
 
 use super::super::{
     names::{is_ours, with_free_name},
     spot::{Dir, look},
     tree,
 };
-use super::copy::Copied;
+use super::copy::CopiedFile;
 use crate::tools::{failure, refused, shown};
 use palisade_plan::{
     Durable, Path,
@@ -28,13 +28,13 @@ use std::{
     rc::Rc,
 };
 
-/// A journal's name in the directory in which a commit works.
+/// The name of a journal in the staging directory.
 pub(super) const JOURNAL: &str = "journal";
 
-/// How many names are looked at for what was left.
+/// The number of names that are searched for staging directories that were left.
 const NAMES: usize = 100_000;
 
-/// The directory, made when it is needed.
+/// The staging directory, made when it is needed.
 #[derive(Debug)]
 pub(in super::super) struct Staging {
     base: Rc<Dir>,
@@ -42,20 +42,22 @@ pub(in super::super) struct Staging {
     made: OnceCell<(OwnedFd, String)>,
     next: Cell<u64>,
     fate: Cell<Fate>,
-    /// Files with several names: where the first is.
-    pub(super) links: RefCell<HashMap<(u64, u64), Copied>>,
+    /// Files with several names: the first copy of each.
+    pub(super) links: RefCell<HashMap<(u64, u64), CopiedFile>>,
 }
 
-/// What becomes of the directory in the end.
+/// The fate of the directory when the commit is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Goes,
-    /// Something in it could not be put back where it was.
+    /// It stays, because something in it could not be put back.
     Stays,
+    /// It was deleted.
+    Gone,
 }
 
 impl Staging {
-    /// One in a directory, that is not made yet.
+    /// Prepares a staging directory in `base`, without making it yet.
     pub(super) fn new(base: &Rc<Dir>, durable: Durable) -> Self {
         Self {
             base: Rc::clone(base),
@@ -67,7 +69,7 @@ impl Staging {
         }
     }
 
-    /// A name that nothing has yet.
+    /// Returns a name that is not used yet.
     pub(in super::super) fn name(&self) -> Vec<u8> {
         let number = self.next.get();
         self.next.set(number + 1);
@@ -78,13 +80,13 @@ impl Staging {
     pub(in super::super) fn begin(&self) -> Result<(), FileError> {
         let path = Path(self.base.real.clone());
         if self.made.get().is_none() {
-            if sweep(&self.base) == Left::CutOff {
+            if sweep(&self.base) == SweepResult::CutOff {
                 let message = format!(
-                    "a commit in {} was cut off and is not taken back yet, so nothing was done: \
+                    "a commit in {} was cut off and is not rolled back yet, so nothing was done: \
                      try again",
                     shown(&path)
                 );
-                return Err(failure(FileErrorKind::Conflict, Some(Errno::STALE), message));
+                return Err(failure(FileErrorKind::InterruptedCommit, Some(Errno::STALE), message));
             }
             let made = make(&self.base).map_err(|e| refused("write in", &path, e))?;
             self.made.get_or_init(|| made);
@@ -92,33 +94,39 @@ impl Staging {
         Ok(())
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub(in super::super) fn dir(&self) -> Result<BorrowedFd<'_>, Errno> {
         self.made.get().map(|(dir, _)| dir.as_fd()).ok_or(Errno::NOENT)
     }
 
-    /// The directory that it is in.
+    /// Returns the directory that it is in.
     pub(super) fn base(&self) -> &Rc<Dir> {
         &self.base
     }
 
-    /// What is on the disk before it counts.
+    /// Returns which writes must reach the disk before the commit takes effect.
     pub(super) const fn durable(&self) -> Durable {
         self.durable
     }
 
-    /// Leaves it where it is, for what could not be put back.
+    /// Keeps the directory, because something in it could not be put back.
     pub(in super::super) fn keep(&self) {
         self.fate.set(Fate::Stays);
+    }
+
+    /// Deletes the directory with everything in it, unless it is to be kept.
+    pub(in super::super) fn remove(&self) {
+        if let (Some((_, name)), Fate::Goes) = (self.made.get(), self.fate.get()) {
+            self.fate.set(Fate::Gone);
+            // If it can not be deleted, its name says what it is.
+            tree::remove(&self.base, name.as_bytes()).ok();
+        }
     }
 }
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        if let (Some((_, name)), Fate::Goes) = (self.made.take(), self.fate.get()) {
-            // What can not be removed has a name that says what it is.
-            tree::remove(&self.base, name.as_bytes()).ok();
-        }
+        self.remove();
     }
 }
 
@@ -129,26 +137,26 @@ fn make(base: &Rc<Dir>) -> Result<(OwnedFd, String), Errno> {
     Ok((dir, name))
 }
 
-/// Whether something of worth was left.
+/// The result of a search for interrupted commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Left {
+enum SweepResult {
     Nothing,
     CutOff,
 }
 
-/// Removes what killed processes left. What can not be removed now is tried again later.
-fn sweep(base: &Rc<Dir>) -> Left {
+/// Deletes what killed processes left. What can not be deleted now is tried again later.
+fn sweep(base: &Rc<Dir>) -> SweepResult {
     let Ok(names) = open(base, b".").and_then(|top| tree::entries(&top, NAMES)) else {
-        return Left::Nothing;
+        return SweepResult::Nothing;
     };
-    let mut left = Left::Nothing;
+    let mut left = SweepResult::Nothing;
     for name in names.iter().filter(|name| is_ours(name)) {
         let Ok(dir) = open(base, name) else { continue };
         if rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive).is_err() {
             continue;
         }
         if is_in(&dir) {
-            left = Left::CutOff;
+            left = SweepResult::CutOff;
         } else {
             tree::remove(base, name).ok();
         }
@@ -156,13 +164,13 @@ fn sweep(base: &Rc<Dir>) -> Left {
     left
 }
 
-/// Opens a directory in another, whatever it is called.
+/// Opens a subdirectory.
 pub(super) fn open(base: &Dir, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(base, name, flags, Mode::empty())
 }
 
-/// Whether a directory has a journal.
+/// Whether a directory contains a journal.
 pub(super) fn is_in(dir: impl AsFd) -> bool {
     look(dir, JOURNAL.as_bytes()).is_ok_and(|found| found.is_some())
 }

@@ -1,28 +1,29 @@
-//! Putting what the program left in its place. Room: the cell.
+//! Puts in place what the program left. Runs in the cell.
 
 use super::{
     super::{
-        act::{Below, StepError, exchange, free, is_expected},
+        act::{DeletedContents, StepError, exchange, free, is_expected},
         aside::remove_as,
-        done::Done,
+        done::TakenStep,
         names::rename_new,
-        seen::Seen,
-        spot::{Handle, Spot, look},
+        seen::EntryMetadata,
+        spot::{DirHandle, EntryLocation, look},
     },
     back::{give_back, restore_name},
-    copy::Source,
+    copy::CommitSource,
     staging::Staging,
 };
 use rustix::io::Errno;
 use std::{os::fd::BorrowedFd, rc::Rc};
 
-/// What is replaced is then where its replacement was.
+/// Puts an entry at its name. What it replaces goes to the place of the new entry in the staging
+/// directory.
 pub(in super::super) fn place(
-    spot: Spot,
-    source: Source,
+    spot: EntryLocation,
+    source: CommitSource,
     staging: Rc<Staging>,
-    old: Option<(Seen, Below)>,
-) -> Result<Done, StepError> {
+    old: Option<(EntryMetadata, DeletedContents)>,
+) -> Result<TakenStep, StepError> {
     let (dir, aside) = (spot.dir()?, staging.dir()?);
     let name = source.aside.as_slice();
     let replaced = match old {
@@ -51,14 +52,15 @@ pub(in super::super) fn place(
     };
     let id = look(&dir, &spot.name)?.map(|made| made.id());
     drop(dir);
-    Ok(Done::Placed { spot, staging, replaced, id, late: source.late })
+    Ok(TakenStep::Placed { spot, staging, replaced, id, late: source.late })
 }
 
-/// On a file system that can not exchange: for a moment nothing has the name.
+/// Swaps two entries on a file system that can not exchange names. For a moment nothing has the
+/// name.
 fn swap_by_names(
     aside: BorrowedFd<'_>,
     new: &[u8],
-    dir: &Handle<'_>,
+    dir: &DirHandle<'_>,
     name: &[u8],
 ) -> Result<Vec<u8>, Errno> {
     let kept = [new, b".old"].concat();
@@ -69,19 +71,19 @@ fn swap_by_names(
     Ok(kept)
 }
 
-/// What is taken away waits until all else is done.
+/// Moves an entry that is deleted into the staging directory, until all other steps are taken.
 pub(in super::super) fn take_away(
-    spot: Spot,
-    old: &Seen,
-    below: Below,
+    spot: EntryLocation,
+    old: &EntryMetadata,
+    below: DeletedContents,
     (staging, kept): (Rc<Staging>, Vec<u8>),
     beside: &str,
-) -> Result<Done, StepError> {
+) -> Result<TakenStep, StepError> {
     let dir = spot.dir()?;
     match rename_new((&dir, &spot.name), (staging.dir()?, &kept)) {
         Err(Errno::NOENT) => return Err(StepError::Changed),
-        // A directory that its owner may not write can not be moved, but renamed.
-        Err(Errno::ACCESS) if below != Below::Nothing => {
+        // A directory that its owner may not write can be renamed, but not moved elsewhere.
+        Err(Errno::ACCESS) if below != DeletedContents::Nothing => {
             drop(dir);
             return remove_as(spot, old, below, beside);
         }
@@ -95,5 +97,5 @@ pub(in super::super) fn take_away(
         }
     }
     drop(dir);
-    Ok(Done::Taken { spot, staging, kept })
+    Ok(TakenStep::Taken { spot, staging, kept })
 }

@@ -1,8 +1,8 @@
-//! Having what is to count on the disk before it does: contents before they get their names, and the
-//! directories of the names before what they replaced goes. Room: the cell.
+//! Waits for data to reach the disk before a commit takes effect: contents before they get their
+//! names, and directories before what they replaced is deleted. Runs in the cell.
 
 use super::{
-    super::{spot::Spot, stage::Stage, step::Step},
+    super::{spot::EntryLocation, stage::Stage, step::Step},
     found::directory_of,
     staging::Staging,
     whole::each,
@@ -21,19 +21,19 @@ use std::{
     rc::Rc,
 };
 
-/// So many are waited for one by one; with more the whole file system is, once.
+/// Up to so many files are synced one by one; with more, the whole file system is synced once.
 const ONE_BY_ONE: usize = 16;
 
-/// What is to be on the disk, and when.
+/// The data that must reach the disk for one commit.
 #[derive(Debug)]
-pub(super) struct Syncing {
+pub(super) struct SyncSet {
     staging: Rc<Staging>,
-    /// Ways to the directories, from the workspace; none if nothing is waited for.
+    /// The directories to sync, relative to the workspace; empty if nothing is synced.
     directories: BTreeSet<Vec<u8>>,
 }
 
-impl Syncing {
-    /// Waits for the contents.
+impl SyncSet {
+    /// Syncs the contents.
     pub(super) fn of(stage: &Stage<'_>, staging: &Rc<Staging>) -> Result<Self, FileError> {
         let mut syncing = Self { staging: Rc::clone(staging), directories: BTreeSet::new() };
         let mut tops = Vec::new();
@@ -70,17 +70,17 @@ impl Syncing {
         files.iter().try_for_each(|name| sync(dir, name)).map_err(|e| refused("sync", first, e))
     }
 
-    /// Waits for the journal.
+    /// Syncs the journal.
     pub(super) fn file(&self, file: &File) -> io::Result<()> {
         if self.directories.is_empty() { Ok(()) } else { file.sync_all() }
     }
 
-    /// Waits for the names in the staging directory.
+    /// Syncs the names in the staging directory.
     pub(super) fn staging(&self, dir: BorrowedFd<'_>) -> io::Result<()> {
         if self.directories.is_empty() { Ok(()) } else { Ok(rustix::fs::fsync(dir)?) }
     }
 
-    /// Waits for the names in the workspace.
+    /// Syncs the names in the workspace.
     pub(super) fn directories(&self) -> Result<(), FileError> {
         let base = self.staging.base();
         let fail = |error: &io::Error| refused_io("sync", &Path(base.real.clone()), error);
@@ -89,7 +89,7 @@ impl Syncing {
         }
         for way in &self.directories {
             match directory_of(base, way).and_then(rustix::fs::fsync) {
-                // What may be written and not be read has to do without.
+                // A directory that may be written but not read can not be synced.
                 Ok(()) | Err(Errno::ACCESS) => {}
                 Err(error) => return Err(fail(&error.into())),
             }
@@ -98,7 +98,7 @@ impl Syncing {
     }
 }
 
-/// Whether a step is waited for.
+/// Whether a step must reach the disk.
 fn counts(step: &Step, durable: Durable) -> bool {
     match durable {
         Durable::No => false,
@@ -109,8 +109,8 @@ fn counts(step: &Step, durable: Durable) -> bool {
     }
 }
 
-/// Whose directories a step changes.
-fn spots(step: &Step) -> impl Iterator<Item = &Spot> {
+/// Returns the spots whose directories a step changes.
+fn spots(step: &Step) -> impl Iterator<Item = &EntryLocation> {
     let (one, other) = match step {
         Step::Move { from, to, .. } | Step::MoveOver { from, to, .. } => (from, Some(to)),
         Step::MakeDir { spot, .. }
@@ -131,7 +131,7 @@ fn spots(step: &Step) -> impl Iterator<Item = &Spot> {
 fn sync(dir: impl AsFd, name: &[u8]) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     match rustix::fs::openat(&dir, name, flags, Mode::empty()) {
-        // Nobody may read it, its owner included: the file system is waited for.
+        // Nobody may read it, not even its owner, so sync the file system.
         Err(Errno::ACCESS) => rustix::fs::syncfs(dir),
         opened => rustix::fs::fsync(opened?),
     }

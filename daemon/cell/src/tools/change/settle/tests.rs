@@ -1,5 +1,5 @@
-//! Settling two directories that are made by hand: what no program could leave, and what is left of
-//! a commit that is cut off after any of its steps.
+//! Tests of committing two directories that are made by hand: layers that no program could leave,
+//! and commits that are interrupted after any of their steps.
 
 use super::{super::stage::Stage, settle};
 use crate::{
@@ -14,7 +14,8 @@ use crate::{
 use palisade_plan::{
     Durable, Path as PlanPath, Transactions, Upper,
     cell::{FileError, FileErrorKind, FileReply, FileRequest},
-    change::{Act, Change, Conflicts, EffectKind, Keep, Prepared, Print},
+    change::{Act, Change, Conflicts, EffectKind, EvidenceDepth, Keep, Prepared, Print},
+    evidence::Evidence,
     names::{NameList, Names},
 };
 use rustix::{
@@ -39,7 +40,14 @@ mod outside;
 mod shown;
 mod strange;
 
-/// A workspace, with a broker of its file tools, and an upper layer beside it.
+/// Returns the change that commits everything that a program did, without an undo record.
+fn settle_all() -> Change {
+    let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
+    let (keep, evidence) = (Keep::Nothing, EvidenceDepth::Full);
+    Change { act, most: 1 << 30, keep, diff: 0, evidence }
+}
+
+/// A workspace with a broker for its file tools, and an upper layer.
 struct Two {
     broker: Broker,
     upper: tempfile::TempDir,
@@ -70,7 +78,7 @@ impl Two {
         put(self.upper.path().join(name), content);
     }
 
-    /// Marks a name as gone.
+    /// Makes a whiteout for a name.
     fn white(&self, name: &str) {
         let path = self.upper.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -83,7 +91,7 @@ impl Two {
         rustix::fs::setxattr(path, "user.overlay.opaque", b"y", XattrFlags::empty()).unwrap();
     }
 
-    /// The layers, after a program that began when all of the lower one was there.
+    /// Returns the layers, as if the program began after everything in the lower one was made.
     fn layers(&self) -> Layers {
         Layers {
             lower: dir(&self.lower()),
@@ -99,8 +107,8 @@ impl Two {
         self.broker.path(name)
     }
 
-    /// What the change would be; and its steps go as far as `steps` says, and no further, as if the
-    /// process was killed there. None: not at all.
+    /// Plans the change, and takes as many steps as `cut` says, as if the process was killed there.
+    /// `None` takes no step and writes no journal.
     fn settle(&self, cut: Option<usize>) -> Result<(Draft, usize), FileError> {
         self.settle_with(&self.layers(), &[], cut)
     }
@@ -124,7 +132,8 @@ impl Two {
         let (ours, theirs) = pair();
         let keep = Keep::Sent { bytes: 1 << 30, entries: 1_000_000 };
         let act = Act::Settle { leave: leave.to_vec(), conflicts };
-        let change = Change { act, most: 1 << 30, keep, diff: 1 << 20 };
+        let change =
+            Change { act, most: 1 << 30, keep, diff: 1 << 20, evidence: EvidenceDepth::Full };
         let lower = self.lower();
         let view = View::new(lower, self.names.clone()).unwrap();
         let mut stage = Stage::new(&change, &view);
@@ -138,6 +147,7 @@ impl Two {
             diff: stage.diff.clone(),
             diff_complete: stage.diff_complete,
             conflicts: stage.conflicts.clone(),
+            evidence: Box::<Evidence>::default(),
         };
         let kept = stage.take_kept();
         let reader = std::thread::spawn(move || read(&ours));
@@ -149,7 +159,7 @@ impl Two {
         let journal = super::super::commit::prepare(&mut stage).unwrap();
         let mut rest = std::mem::take(&mut stage.steps);
         for step in rest.drain(..cut.min(steps)) {
-            // What a killed process has in hand it does not take back.
+            // A killed process does not roll back what it holds.
             std::mem::forget(step.take().unwrap());
         }
         rest.into_iter().for_each(std::mem::forget);
@@ -160,7 +170,7 @@ impl Two {
         Ok((draft, steps))
     }
 
-    /// All that is in the workspace, but what a killed process leaves beside.
+    /// Returns everything in the workspace, except what a killed process left.
     fn picture(&self) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         add(&self.lower(), &mut found);
@@ -178,7 +188,7 @@ fn dir(path: &Path) -> std::os::fd::OwnedFd {
     rustix::fs::open(path, flags, Mode::empty()).unwrap()
 }
 
-/// What comes on a channel up to `Prepared`.
+/// Receives everything on a channel up to `Prepared`.
 fn read(channel: &Channel) -> Draft {
     let mut befores = Vec::new();
     loop {
@@ -212,7 +222,7 @@ fn add(dir: &Path, found: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// One of every kind of change.
+/// Makes one change of every kind.
 fn everything() -> Two {
     let two = Two::new();
     for name in
@@ -302,7 +312,7 @@ fn every_kind_of_change_is_told_once() {
         ]
     );
     assert!(draft.prepared.diff.contains("-replaced\n+other\n"), "{}", draft.prepared.diff);
-    // Another content is another change.
+    // Other content gives another digest.
     two.up("replaced", "yet another\n");
     assert_ne!(two.settle(None).unwrap().0.prepared.digest, draft.prepared.digest);
 }

@@ -1,11 +1,12 @@
-//! Keeps files in git's index that are only not there for the program: to git they look deleted, and
-//! a commit of the whole would take them out of the repository. Room: the cell.
+//! Protects hidden files in git's index. For the program they are missing, so git sees them as
+//! deleted, and `git commit -a` would remove them from the repository. Runs in the cell.
 //!
-//! This is for a program's mistakes. One that makes commits by hand can leave out of them what it likes.
+//! This guards against a program's mistakes. A program that makes commits by hand can leave out
+//! whatever it likes.
 
 use super::{
     content::open_file,
-    found::{Item, directory_of},
+    found::{LayerChange, directory_of},
 };
 use crate::{
     overlay::Layers,
@@ -20,11 +21,15 @@ use palisade_plan::{
 use rustix::fs::{AtFlags, FileType};
 use std::{collections::HashSet, io, os::unix::fs::FileExt as _};
 
-/// What an index of so many bytes lists is not looked at.
+/// The maximum size of an index in bytes that is examined.
 const MOST: u64 = 1 << 28;
 
-/// Refuses an index of git's that lists something hidden no more that is still there.
-pub(super) fn refuse_loss(view: &View, layers: &Layers, item: &Item) -> Result<(), FileError> {
+/// Refuses an index that no longer lists a hidden file which still exists.
+pub(super) fn refuse_loss(
+    view: &View,
+    layers: &Layers,
+    item: &LayerChange,
+) -> Result<(), FileError> {
     if view.veil.hidden.is_empty() || item.spot.name != b"index" {
         return Ok(());
     }
@@ -36,7 +41,7 @@ pub(super) fn refuse_loss(view: &View, layers: &Layers, item: &Item) -> Result<(
     let Some((old, new)) = both(layers, item).map_err(|e| refused_io("read", &path, &e))? else {
         return Ok(());
     };
-    // What is no index lists nothing.
+    // A file that is not an index lists nothing.
     let (Some(old), Some(new)) = (listed(&old), listed(&new)) else { return Ok(()) };
     let new: HashSet<Vec<u8>> = new.into_iter().collect();
     for name in old.into_iter().filter(|name| !new.contains(name)) {
@@ -53,16 +58,16 @@ pub(super) fn refuse_loss(view: &View, layers: &Layers, item: &Item) -> Result<(
 fn loss(workspace: &[u8], lost: &[u8], name: &[u8]) -> FileError {
     let (path, name) = (Path([workspace, b"/", lost].concat()), shown(&Path(name.to_vec())));
     let message = format!(
-        "{} is tracked by git and hidden by the profile, so that to git it looks deleted; the \
-         command would have taken it out of git's index. Name what is to be added (git add -- \
-         FILE, git commit FILE), or leave it out (git add -A -- . ':(exclude){name}')",
+        "{} is tracked by git and hidden by the profile, so git sees it as deleted; the command \
+         would have removed it from git's index. Name the files to add (git add -- FILE, git \
+         commit FILE), or exclude it (git add -A -- . ':(exclude){name}')",
         shown(&path)
     );
     FileError { about: Some(path), ..failure(FileErrorKind::Hidden, None, message) }
 }
 
-/// The file of both layers, if there are two.
-fn both(layers: &Layers, item: &Item) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
+/// Reads the file in both layers; `None` if it is not in both, or too large.
+fn both(layers: &Layers, item: &LayerChange) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
     let (Some(old), Some(new)) = (&item.lower, &item.upper) else { return Ok(None) };
     let files = [old, new].iter().all(|seen| seen.kind() == FileType::RegularFile);
     if !files || old.size.max(new.size) > MOST {
@@ -77,30 +82,30 @@ fn both(layers: &Layers, item: &Item) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> 
     Ok(Some((read(&layers.lower, old)?, read(&layers.upper, new)?)))
 }
 
-/// The names in an index, whichever hash its repository has.
+/// Returns the names in an index, whichever hash its repository uses.
 fn listed(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     [20, 32].into_iter().find_map(|hash| entries(bytes, hash))
 }
 
-/// How names are written.
+/// The form in which names are stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Names {
-    /// Whole, and an entry fills up to eight bytes.
+enum NameEncoding {
+    /// In full, with each entry padded to eight bytes.
     Whole,
-    /// As what is other than in the name before.
+    /// As the difference from the previous name.
     Rest,
 }
 
 fn entries(bytes: &[u8], hash: usize) -> Option<Vec<Vec<u8>>> {
     let form = match (bytes.get(..4)?, number(bytes, 4)?) {
-        (b"DIRC", 2 | 3) => Names::Whole,
-        (b"DIRC", 4) => Names::Rest,
+        (b"DIRC", 2 | 3) => NameEncoding::Whole,
+        (b"DIRC", 4) => NameEncoding::Rest,
         _ => return None,
     };
     let (count, end) = (number(bytes, 8)?, bytes.len().checked_sub(hash)?);
     let (mut names, mut at) = (Vec::new(), 12);
     for _ in 0..count {
-        // Times, numbers and sizes, the hash, then flags; one of those says that there are more.
+        // Times, numbers and sizes, the hash, then flags. One flag says that there are more flags.
         let flags = at + 40 + hash;
         let more = bytes.get(flags)? & 0x40 != 0;
         let start = flags + if more { 4 } else { 2 };
@@ -114,17 +119,17 @@ fn entries(bytes: &[u8], hash: usize) -> Option<Vec<Vec<u8>>> {
     Some(names)
 }
 
-/// A name, and where the next entry begins.
+/// Returns a name, and where the next entry begins.
 fn entry(
     bytes: &[u8],
     at: usize,
     start: usize,
-    form: Names,
+    form: NameEncoding,
     last: Option<&Vec<u8>>,
 ) -> Option<(Vec<u8>, usize)> {
     let (kept, start) = match form {
-        Names::Whole => (&[][..], start),
-        Names::Rest => {
+        NameEncoding::Whole => (&[][..], start),
+        NameEncoding::Rest => {
             let (cut, start) = varying(bytes, start)?;
             let last = last.map_or(&[][..], Vec::as_slice);
             (last.get(..last.len().checked_sub(cut)?)?, start)
@@ -135,13 +140,13 @@ fn entry(
     let name = [kept, rest.get(..length)?].concat();
     let end = start + length;
     let next = match form {
-        Names::Whole => at + (end - at) / 8 * 8 + 8,
-        Names::Rest => end + 1,
+        NameEncoding::Whole => at + (end - at) / 8 * 8 + 8,
+        NameEncoding::Rest => end + 1,
     };
     Some((name, next))
 }
 
-/// A number of as many bytes as it needs, seven bits in each.
+/// Decodes a number of variable length, with seven bits in each byte.
 fn varying(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let mut byte = *bytes.get(at)?;
     let mut value = usize::from(byte & 0x7f);
@@ -161,7 +166,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// An index of these names, as git writes it in a version.
+    /// Builds an index of these names, as git writes it in the given version.
     fn index(version: u32, hash: usize, names: &[&str]) -> Vec<u8> {
         let mut bytes = b"DIRC".to_vec();
         bytes.extend(version.to_be_bytes());
@@ -170,7 +175,7 @@ mod tests {
         for name in names {
             let at = bytes.len();
             bytes.extend(vec![1; 40 + hash]);
-            // The third version has more flags, of which one is set.
+            // Version 3 has more flags, one of which is set.
             bytes.extend(if version == 3 { &[0x40, 9, 0x20, 0][..] } else { &[0, 9] });
             if version == 4 {
                 let same = name.bytes().zip(last.bytes()).take_while(|(a, b)| a == b).count();

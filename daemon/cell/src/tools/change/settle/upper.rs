@@ -1,11 +1,11 @@
-//! The upper layer of a transaction, in which all can be read. Room: the cell.
+//! The upper layer of a transaction, in which everything is made readable. Runs in the cell.
 //!
-//! The process that settles a transaction has no privilege: what its owner may not read, it may not
-//! either. In the upper layer, which nobody else has by then, it may change modes. What it changed
-//! has its own mode again when the change is done or let go of, since a layer can be settled again.
+//! The process that commits a transaction has no privilege, so it can not read what the owner may
+//! not read. In the upper layer, which nobody else uses by then, it may change modes. They are
+//! restored when the change is made or discarded, because a layer can be committed again.
 
 use super::{
-    super::{act::set_mode, seen::Seen},
+    super::{act::set_mode, seen::EntryMetadata},
     found::directory_of,
 };
 use crate::tools::open_with;
@@ -20,14 +20,14 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-/// All of a mode but the kind of file.
+/// All mode bits except the file type.
 const MODE: u32 = 0o7777;
 
-/// The upper layer, and what was made readable in it.
+/// The upper layer, and the entries that were made readable in it.
 #[derive(Debug)]
 pub(in super::super) struct UpperLayer {
     fd: OwnedFd,
-    /// The workspace's path: that of the layer's top.
+    /// The workspace's path, which is that of the layer's top.
     top: Vec<u8>,
     changed: RefCell<Vec<(Vec<u8>, u32)>>,
     modes: RefCell<HashMap<(u64, u64), u32>>,
@@ -39,26 +39,26 @@ impl UpperLayer {
         Self { fd, top: top.to_vec(), changed, modes }
     }
 
-    /// Whether something could not be read at first.
+    /// Whether some entries could not be read at first.
     pub(super) fn was_closed(&self) -> bool {
         !self.changed.borrow().is_empty()
     }
 
-    /// A directory of it, by its way from the top.
+    /// Opens a directory of the layer by its relative path.
     pub(super) fn directory(&self, way: &[u8]) -> Result<OwnedFd, Errno> {
         directory_of(&self.fd, way)
     }
 
-    /// What an entry is, with the mode that the program gave it. From here on it can be read, if it
-    /// is the session's own.
+    /// Returns the metadata of an entry, with the mode that the program gave it. If the session
+    /// owns it, it is made readable.
     pub(super) fn seen(
         &self,
         dir: impl AsFd,
         name: &[u8],
         path: &Path,
         stat: &Stat,
-    ) -> Result<Seen, Errno> {
-        let seen = Seen::from(stat);
+    ) -> Result<EntryMetadata, Errno> {
+        let seen = EntryMetadata::from(stat);
         if let Some(mode) = self.modes.borrow().get(&seen.id()) {
             return Ok(seen.with_mode(*mode));
         }
@@ -77,11 +77,11 @@ impl UpperLayer {
             let mode = stat.st_mode & MODE;
             let flags = OFlags::PATH | OFlags::NOFOLLOW;
             let handle = open_with(dir, name, flags, ResolveFlags::BENEATH)?;
-            if Seen::from(&rustix::fs::fstat(&handle)?).id() != seen.id() {
+            if EntryMetadata::from(&rustix::fs::fstat(&handle)?).id() != seen.id() {
                 return Err(Errno::STALE);
             }
             match set_mode(&handle, mode | needed) {
-                // Somebody else's: whoever reads it is told that it can not be.
+                // Somebody else's file: reading it will fail, and that is reported.
                 Err(Errno::PERM) => return Ok(seen),
                 done => done?,
             }
@@ -95,11 +95,11 @@ impl UpperLayer {
 impl Drop for UpperLayer {
     fn drop(&mut self) {
         let resolve = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
-        // What is below a directory goes first: it can not be reached any more after that.
+        // Contents go before their directory, after which they can not be reached any more.
         for (way, mode) in self.changed.borrow_mut().drain(..).rev() {
             let flags = OFlags::PATH | OFlags::NOFOLLOW;
             let handle = open_with(&self.fd, &way, flags, resolve);
-            // A layer in which this fails is not used again: its process ends with an error.
+            // If this fails, the layer is not used again, because its process ends with an error.
             handle.and_then(|handle| set_mode(&handle, mode)).ok();
         }
     }

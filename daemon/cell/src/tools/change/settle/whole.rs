@@ -1,8 +1,8 @@
-//! A tree as one: walked without following a link or leaving the mount, counted, known again by
-//! what is in it. Room: the cell.
+//! Walks a directory tree without following a link or leaving the mount, and measures it: its size,
+//! and a digest that identifies its contents. Runs in the cell.
 
 use super::{
-    super::{seen::Seen, spot::Spot, tree},
+    super::{seen::EntryMetadata, spot::EntryLocation, tree},
     content,
     found::{deep, is_nothing},
     upper::UpperLayer,
@@ -20,39 +20,39 @@ use rustix::{
 use sha2::{Digest as _, Sha256};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// The most entries of one tree.
+/// The maximum number of entries of one tree.
 const MOST_ENTRIES: u64 = 2_000_000;
 
 /// An entry of a tree.
 #[derive(Debug)]
-pub(in super::super) struct Part<'a> {
-    /// From the top; empty for the top itself.
+pub(in super::super) struct TreeEntry<'a> {
+    /// Its path relative to the top; empty for the top itself.
     pub(in super::super) way: &'a [u8],
     /// Its directory.
     pub(in super::super) dir: BorrowedFd<'a>,
-    /// Its name in it.
+    /// Its name in that directory.
     pub(in super::super) name: &'a [u8],
-    /// What it is.
-    pub(in super::super) seen: &'a Seen,
-    /// All of its path.
+    /// Its metadata.
+    pub(in super::super) seen: &'a EntryMetadata,
+    /// Its absolute path.
     pub(in super::super) path: &'a Path,
 }
 
-/// Meets every entry of a tree, a directory before what is in it, always in the same order.
+/// Visits every entry of a tree, a directory before its contents, always in the same order.
 ///
-/// In an upper layer it makes readable what it meets.
+/// In an upper layer it makes the entries readable.
 pub(in super::super) fn each<E: From<FileError>>(
     above: impl AsFd,
     name: &[u8],
     top: &Path,
     layer: Option<&UpperLayer>,
-    mut meet: impl FnMut(&Part<'_>) -> Result<(), E>,
+    mut meet: impl FnMut(&TreeEntry<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut waiting = vec![Vec::new()];
     let mut count = 1_u64;
     let seen =
         look_at(&above, name, top, layer)?.ok_or_else(|| refused("look at", top, Errno::NOENT))?;
-    meet(&Part { way: b"", dir: above.as_fd(), name, seen: &seen, path: top })?;
+    meet(&TreeEntry { way: b"", dir: above.as_fd(), name, seen: &seen, path: top })?;
     if seen.kind() != FileType::Directory {
         return Ok(());
     }
@@ -77,7 +77,7 @@ pub(in super::super) fn each<E: From<FileError>>(
                 return Err(failure(FileErrorKind::TooLarge, None, deep(&path)).into());
             }
             let Some(seen) = look_at(&dir, name, &path, layer)? else { continue };
-            meet(&Part { way: &way, dir: dir.as_fd(), name, seen: &seen, path: &path })?;
+            meet(&TreeEntry { way: &way, dir: dir.as_fd(), name, seen: &seen, path: &path })?;
             if seen.kind() == FileType::Directory {
                 below.push(way);
             }
@@ -91,19 +91,19 @@ fn joined(top: &Path, way: &[u8]) -> Path {
     Path([&top.0, b"/".as_slice(), way].concat())
 }
 
-/// What is there; a mark of the layer is nothing, nor is a socket.
+/// Returns the metadata of an entry; `None` for a whiteout or a socket.
 fn look_at(
     dir: impl AsFd,
     name: &[u8],
     path: &Path,
     layer: Option<&UpperLayer>,
-) -> Result<Option<Seen>, FileError> {
+) -> Result<Option<EntryMetadata>, FileError> {
     let fail = |errno| refused("look at", path, errno);
     let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(fail)?;
     match layer {
         _ if is_nothing(&stat) => Ok(None),
         Some(layer) => layer.seen(&dir, name, path, &stat).map(Some).map_err(fail),
-        None => Ok(Some(Seen::from(&stat))),
+        None => Ok(Some(EntryMetadata::from(&stat))),
     }
 }
 
@@ -113,19 +113,19 @@ fn open(above: impl AsFd, way: &[u8]) -> Result<std::os::fd::OwnedFd, Errno> {
     crate::tools::open_with(above, way, flags, resolve.union(ResolveFlags::NO_XDEV))
 }
 
-/// What is known of a tree.
+/// The size and digest of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Measure {
-    /// Entries, itself included.
+    /// The number of entries, including the top.
     pub(in super::super) entries: u64,
-    /// Bytes of all its files.
+    /// The total size of its files in bytes.
     pub(in super::super) bytes: u64,
-    /// Over names, kinds, modes and contents.
+    /// The digest over names, types, modes and contents.
     pub(in super::super) digest: [u8; 32],
 }
 
 impl Measure {
-    /// To know it again.
+    /// Returns the print by which the tree is recognised later.
     pub(super) const fn print(&self) -> Print {
         if self.entries == 1 {
             Print::Directory
@@ -135,27 +135,27 @@ impl Measure {
     }
 }
 
-/// What is in an entry of a tree.
+/// The content of an entry of a tree.
 #[derive(Debug)]
 pub(super) enum Contents {
-    /// The digest of a file's.
+    /// The digest of a file's content.
     File([u8; 32]),
-    /// Where a link leads.
+    /// The target of a link.
     Link(Vec<u8>),
-    /// A directory's are entries of their own.
+    /// Nothing: the entries of a directory are visited on their own.
     Directory,
 }
 
 /// A tree that is being measured.
 #[derive(Debug, Default)]
-pub(super) struct Measuring {
+pub(super) struct TreeMeter {
     entries: u64,
     bytes: u64,
     hash: Sha256,
 }
 
-impl Measuring {
-    pub(super) fn take(&mut self, part: &Part<'_>, contents: &Contents) {
+impl TreeMeter {
+    pub(super) fn take(&mut self, part: &TreeEntry<'_>, contents: &Contents) {
         self.entries += 1;
         self.hash.update((part.way.len() as u64).to_le_bytes());
         self.hash.update(part.way);
@@ -179,7 +179,7 @@ impl Measuring {
     }
 }
 
-/// Measures a tree; `meet` may stop it at any entry.
+/// Measures a tree. `meet` is called for each entry, and may stop the walk.
 pub(in super::super) fn measure<E: From<FileError>>(
     above: impl AsFd,
     name: &[u8],
@@ -187,8 +187,8 @@ pub(in super::super) fn measure<E: From<FileError>>(
     layer: Option<&UpperLayer>,
     mut meet: impl FnMut(&Path, FileType, u64) -> Result<(), E>,
 ) -> Result<Measure, E> {
-    let mut measuring = Measuring::default();
-    each(above, name, top, layer, |part: &Part<'_>| -> Result<(), E> {
+    let mut measuring = TreeMeter::default();
+    each(above, name, top, layer, |part: &TreeEntry<'_>| -> Result<(), E> {
         meet(part.path, part.seen.kind(), part.seen.file_size())?;
         let contents = match part.seen.kind() {
             FileType::RegularFile => {
@@ -216,14 +216,14 @@ pub(in super::super) fn measure<E: From<FileError>>(
     Ok(measuring.done())
 }
 
-/// The regular files of what is at a spot, one after another.
-pub(in super::super) fn files(spot: &Spot) -> Vec<Seen> {
+/// Returns the regular files at or below a spot.
+pub(in super::super) fn files(spot: &EntryLocation) -> Vec<(Path, EntryMetadata)> {
     let mut found = Vec::new();
     let Ok(dir) = spot.dir() else { return found };
-    // What can not be seen any more is not what was written.
-    each(&dir, &spot.name, &spot.path(), None, |part: &Part<'_>| -> Result<(), FileError> {
+    // A file that can not be read any more is not the one that was written.
+    each(&dir, &spot.name, &spot.path(), None, |part: &TreeEntry<'_>| -> Result<(), FileError> {
         if part.seen.kind() == FileType::RegularFile {
-            found.push(*part.seen);
+            found.push((part.path.clone(), *part.seen));
         }
         Ok(())
     })

@@ -1,11 +1,11 @@
-//! What is added to a file is added to the same file, and taken back only as long as it is all that
-//! was added.
+//! Tests that appended bytes go to the same file, and are removed again only if nothing else was
+//! appended.
 
 use super::*;
 use palisade_plan::change::Before;
 use std::io::Write as _;
 
-/// A file with a line, to which the program added another.
+/// Makes a file with one line, to which the program appended another.
 fn added() -> Two {
     let two = Two::new();
     two.low("log", "one\n");
@@ -32,7 +32,7 @@ fn what_is_added_goes_to_the_same_file_and_away_again() {
     let (before, picture) = (ino(&two, "log"), two.picture());
     let draft = two.settle(None).unwrap().0;
     assert_eq!(words(&draft, &two), ["appended log"]);
-    // Nothing of it is kept: what was there stays.
+    // The undo record has no content, because the old bytes stay.
     assert!(
         matches!(draft.befores[..], [(Before::Same { .. }, ref content)] if content.is_empty())
     );
@@ -67,7 +67,7 @@ fn what_was_cut_off_in_the_middle_is_taken_back() {
 
 #[test]
 fn what_somebody_else_added_after_it_was_cut_off_stays() {
-    // By itself, in place of ours; behind a part; behind all of it.
+    // Somebody else's bytes in place of ours, after all of ours, and after a part of ours.
     for text in ["xyz", "two\nx", "t\n"] {
         let two = added();
         two.settle(Some(0)).unwrap();
@@ -85,7 +85,7 @@ fn names_of_one_file_stay_that_unless_one_is_outside_or_was_changed_as_well() {
     two.settle_whole();
     assert_eq!(ino(&two, "log"), ino(&two, "link"));
     assert_eq!(fs::read_to_string(two.lower().join("link")).unwrap(), "one\ntwo\n");
-    // A name outside: what it leads to is not the workspace's to change.
+    // A name outside the workspace: its file must not change.
     let (two, outside) = (added(), tempfile::tempdir_in("/tmp").unwrap());
     let other = outside.path().join("log");
     fs::hard_link(two.lower().join("log"), &other).unwrap();
@@ -94,7 +94,7 @@ fn names_of_one_file_stay_that_unless_one_is_outside_or_was_changed_as_well() {
         (read(&two).as_str(), fs::read_to_string(&other).unwrap().as_str()),
         ("one\ntwo\n", "one\n")
     );
-    // Two names to which the program added different things, or of which one is gone.
+    // Two names to which the program appended different bytes, and one that it deleted.
     let two = added();
     fs::hard_link(two.lower().join("log"), two.lower().join("link")).unwrap();
     fs::hard_link(two.lower().join("log"), two.lower().join("gone")).unwrap();

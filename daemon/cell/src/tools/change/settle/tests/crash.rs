@@ -1,10 +1,10 @@
-//! Commits that are cut off after any of their steps, and taken back.
+//! Tests of commits that are interrupted after any of their steps, and rolled back.
 
 use super::{super::journal, *};
 use palisade_plan::change::Changed;
 use std::collections::BTreeSet;
 
-/// How many commits are cut off in all.
+/// The number of commits that are interrupted in all.
 const ROUNDS: usize = 300;
 
 /// A generator of numbers that are the same in every run.
@@ -18,9 +18,9 @@ impl Numbers {
     }
 }
 
-/// Files and directories, and something of each kind done to some of them.
+/// Makes files and directories, and changes some of them in every way.
 fn anything(seed: u64) -> Two {
-    // In memory, since there are hundreds.
+    // In memory, because there are hundreds.
     let memory = || tempfile::tempdir_in("/dev/shm").unwrap();
     let (two, mut numbers) = (
         Two { broker: Broker::at(memory(), 1), upper: memory(), names: Default::default() },
@@ -64,7 +64,7 @@ fn anything(seed: u64) -> Two {
 }
 
 impl Two {
-    /// The change whose journal is left.
+    /// Returns the digests of the changes whose journals are left.
     fn begun(&self) -> Option<Vec<[u8; 32]>> {
         let read = |name: &String| journal::read(fs::File::open(self.lower().join(name)).unwrap());
         Some(self.left().iter().filter_map(read).map(|(head, _)| head.digest).collect())
@@ -78,17 +78,16 @@ impl Two {
         changed
     }
 
-    /// A commit to its end; its draft.
+    /// Commits completely, and returns the draft.
     fn commit(&self) -> Result<Draft, FileError> {
         let draft = self.settle(None)?.0;
         self.settle_whole();
         Ok(draft)
     }
 
-    /// A commit to its end.
+    /// Commits completely.
     pub(super) fn settle_whole(&self) -> Changed {
-        let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
-        let change = Change { act, most: 1 << 30, keep: Keep::Nothing, diff: 0 };
+        let change = settle_all();
         let (lower, (_ours, theirs)) = (self.lower(), pair());
         let view = View::new(&lower, Default::default()).unwrap();
         let mut stage = Stage::new(&change, &view);
@@ -96,7 +95,7 @@ impl Two {
         crate::tools::change::commit::commit(stage, |_| ()).unwrap()
     }
 
-    /// The times of all files, which a commit that was taken back has not changed either.
+    /// Returns the times of all files, which a rolled back commit must not have changed.
     fn times(&self) -> BTreeSet<(String, i64, i64)> {
         let files = self.picture().into_keys();
         let of = |path: PathBuf| {
@@ -135,7 +134,7 @@ fn a_commit_that_is_cut_off_is_taken_back_whole_wherever_it_was() {
             rounds += 1;
             let two = anything(seed);
             let (before, old, times) = (two.picture(), two.relative(), two.times());
-            // Whether a file has another time depends on the clock: there may be fewer steps.
+            // Whether a file gets another time depends on the clock, so there may be fewer steps.
             let (draft, steps) = two.settle(Some(cut)).unwrap();
             for (name, what) in two.relative() {
                 let known = [old.get(&name), whole.0.get(&name)];
@@ -146,7 +145,7 @@ fn a_commit_that_is_cut_off_is_taken_back_whole_wherever_it_was() {
                 continue;
             }
             let refused = two.commit_again();
-            assert_eq!(refused.kind, FileErrorKind::Conflict, "{}", refused.message);
+            assert_eq!(refused.kind, FileErrorKind::InterruptedCommit, "{}", refused.message);
             assert!(refused.message.contains("was cut off"), "{}", refused.message);
             let changed = two.resolve();
             assert_eq!(changed.resolved, [draft.prepared.digest], "seed {seed} cut {cut}");
@@ -166,13 +165,12 @@ impl Two {
         self.picture().into_iter().map(|(path, what)| (below(path), what)).collect()
     }
 
-    /// Why another change can not be committed.
+    /// Returns the error that another commit gets.
     fn commit_again(&self) -> FileError {
         let other = tempfile::tempdir().unwrap();
         put(other.path().join("unrelated"), "unrelated\n");
         let layers = Layers { upper: dir(other.path()), ..self.layers() };
-        let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
-        let change = Change { act, most: 1 << 30, keep: Keep::Nothing, diff: 0 };
+        let change = settle_all();
         let (lower, (_ours, theirs)) = (self.lower(), pair());
         let view = View::new(&lower, Default::default()).unwrap();
         let mut stage = Stage::new(&change, &view);
@@ -188,7 +186,7 @@ fn taking_back_is_begun_again_where_it_was_cut_off() {
         let before = two.picture();
         let steps = two.settle(None).unwrap().1;
         two.settle(Some(steps)).unwrap();
-        // As if a process was killed in it: the last steps are taken back already.
+        // As if a process was killed during the rollback: the last steps are rolled back already.
         let staging = two.lower().join(two.left().first().unwrap());
         let names: Vec<_> = fs::read_dir(&staging).unwrap().map(|e| e.unwrap().path()).collect();
         let taken = names.iter().filter(|path| path.is_dir()).take(part);
@@ -217,7 +215,7 @@ fn what_somebody_changed_since_stays_and_what_it_replaced_is_kept() {
     two.up("made/file", "made\n");
     let steps = two.settle(None).unwrap().1;
     two.settle(Some(steps)).unwrap();
-    // Three changes by somebody else, and one file that nobody touched.
+    // Three changes from outside, and one file that nobody touched.
     two.low("one", "theirs\n");
     two.low("gone", "theirs too\n");
     two.low("made/more", "and this\n");
@@ -237,7 +235,7 @@ fn what_somebody_changed_since_stays_and_what_it_replaced_is_kept() {
         .collect();
     contents.sort();
     assert_eq!(contents, ["old\n", "old\n"]);
-    // It is resolved, and the next commit is not held up by it.
+    // It is resolved, and does not block the next commit.
     assert_eq!(two.resolve(), Changed::default());
     let other = tempfile::tempdir().unwrap();
     put(other.path().join("next"), "next\n");
@@ -254,7 +252,7 @@ fn a_journal_that_somebody_made_up_reaches_nothing_else() {
     two.settle(Some(1)).unwrap();
     let staging = two.lower().join(two.left().first().unwrap());
     let journal = fs::read(staging.join("journal")).unwrap();
-    // A step's path becomes one of the same length that leads out.
+    // Replace a step's path by one of the same length that leads outside.
     let at = journal.windows(4).position(|part| part == b"file").unwrap();
     for name in ["../f", "/etc", "a/..", "..//", "./fi"] {
         let mut other = journal.clone();
@@ -264,11 +262,11 @@ fn a_journal_that_somebody_made_up_reaches_nothing_else() {
         assert_eq!(draft.prepared.effects, [], "{name}");
         assert_eq!(two.broker.ask(&FileRequest::Abandon), FileReply::Abandoned);
     }
-    // Cut short or of another form it is left alone, and stands in the way of commits.
+    // A journal that is truncated or has another format is left alone, and blocks commits.
     for other in [&journal[..journal.len() - 1], b"", &[9; 64]] {
         fs::write(staging.join("journal"), other).unwrap();
         assert_eq!(two.resolve(), Changed::default());
-        assert_eq!(two.commit_again().kind, FileErrorKind::Conflict);
+        assert_eq!(two.commit_again().kind, FileErrorKind::InterruptedCommit);
     }
     fs::write(staging.join("journal"), &journal).unwrap();
     assert_eq!(two.resolve().effects.len(), 1);
@@ -337,9 +335,7 @@ fn the_next_commit_takes_away_what_a_killed_one_left_and_not_what_is_in_use() {
     let used = dir(&two.lower().join(".palisade-89abcdef.tmp"));
     rustix::fs::flock(&used, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
     two.up("file", "new\n");
-    let keep = Keep::Nothing;
-    let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
-    let change = Change { act, most: 1 << 30, keep, diff: 0 };
+    let change = settle_all();
     let (lower, (_ours, theirs)) = (two.lower(), pair());
     let view = View::new(lower, Default::default()).unwrap();
     let mut stage = Stage::new(&change, &view);
@@ -351,7 +347,7 @@ fn the_next_commit_takes_away_what_a_killed_one_left_and_not_what_is_in_use() {
 #[test]
 fn a_commit_that_fails_half_way_is_taken_back() {
     let two = everything();
-    // The last directory can not be written, by a mode that both layers have.
+    // The last directory can not be written, because of a mode that both layers have.
     two.low("zz/file", "zz\n");
     two.up("zz/file", "other\n");
     two.up("zz/new", "new\n");
@@ -362,8 +358,7 @@ fn a_commit_that_fails_half_way_is_taken_back() {
     let error = std::thread::scope(|scope| {
         let committed = scope.spawn(|| {
             caps::clear(None, caps::CapSet::Effective).unwrap();
-            let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
-            let change = Change { act, most: 1 << 30, keep: Keep::Nothing, diff: 0 };
+            let change = settle_all();
             let (lower, (_ours, theirs)) = (two.lower(), pair());
             let view = View::new(lower, Default::default()).unwrap();
             let mut stage = Stage::new(&change, &view);
@@ -373,10 +368,10 @@ fn a_commit_that_fails_half_way_is_taken_back() {
         committed.join().unwrap()
     });
     assert_eq!(error.errno, Errno::ACCESS.raw_os_error(), "{}", error.message);
-    assert!(!error.message.contains("could not be put back"), "{}", error.message);
+    assert!(!error.message.contains("could not be restored"), "{}", error.message);
     assert_eq!(two.picture(), before);
     assert!(!two.broker.names().iter().any(|name| name.starts_with(".palisade-")));
-    // Or an ordinary user could not take them away.
+    // Otherwise an ordinary user could not delete them.
     for layer in [two.lower(), two.upper.path().to_owned()] {
         fs::set_permissions(layer.join("zz"), fs::Permissions::from_mode(0o755)).unwrap();
     }

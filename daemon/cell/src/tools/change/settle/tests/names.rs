@@ -1,8 +1,8 @@
-//! Names that are hidden or protected.
+//! Tests of hidden and protected names.
 
 use super::*;
 
-/// What the program did is refused whole, and the workspace is as it was.
+/// Checks that the whole change is refused, and the workspace unchanged.
 fn refused_by_name(two: &Two, kind: FileErrorKind, path: &str) {
     let before = two.picture();
     let error = two.settle(None).unwrap_err();
@@ -36,12 +36,12 @@ fn names_that_are_hidden_or_protected_are_not_committed() {
     let two = named();
     two.up("sub/.git/hooks/x", "new");
     refused_by_name(&two, protected, "sub/.git/hooks");
-    // The directory above is gone, and with it what the program did not see.
+    // The directory above is deleted, and with it a file that the program did not see.
     let two = named();
     two.low("conf/deep/a.pem", "secret");
     two.white("conf");
     refused_by_name(&two, hidden, "conf/deep/a.pem");
-    // What has no such name is.
+    // A name that is not hidden or protected is allowed.
     let two = named();
     two.low(".git/hooks/pre-commit", "old");
     two.up(".git/index", "new");

@@ -1,4 +1,4 @@
-//! What was changed outside while a program ran.
+//! Tests of changes from outside while a program ran.
 
 use super::*;
 
@@ -34,12 +34,13 @@ fn what_changed_outside_since_the_start_is_a_conflict_only_where_the_program_was
         let error = two.settle_with(&layers(), &[], Some(9)).unwrap_err();
         assert_eq!(error.kind, FileErrorKind::Conflict, "{what}: {}", error.message);
         assert_eq!(two.picture(), before, "{what}");
-        // Told, it is done all the same, and what was theirs is kept.
+        // Reported as a conflict, the change is made all the same, and the outside change is in the
+        // undo record.
         let over = |cut| two.settle_over(&layers(), &[], Conflicts::Told, cut).unwrap().0;
         let told = over(None).prepared;
         let [conflict] = told.conflicts.as_slice() else { panic!("{what}: {:?}", told.conflicts) };
         assert!(conflict.theirs != conflict.ours || what.contains("file was"), "{conflict:?}");
-        // Left out, it is nobody's business.
+        // A path that is left out is not a conflict.
         let leave = [conflict.path.clone()];
         let (draft, _) = two.settle_with(&layers(), &leave, None).unwrap();
         assert_eq!(
@@ -53,7 +54,7 @@ fn what_changed_outside_since_the_start_is_a_conflict_only_where_the_program_was
         two.broker.undo(&draft, true).unwrap();
         assert_eq!(two.picture(), before, "{what}");
     }
-    // The same content is no conflict: there is nothing to be done.
+    // Equal content is not a conflict, because there is nothing to do.
     let two = Two::new();
     two.up("made", "same\n");
     let since = crate::moment::now(dir(&two.lower()));
@@ -80,7 +81,7 @@ fn what_was_removed_outside_and_changed_inside_is_a_conflict() {
     assert_eq!(fs::read(two.lower().join("dir/file")).unwrap(), b"new\n");
 }
 
-/// A build that makes again what was there: the same contents, at another time, under both names of
+/// A build that makes existing files again: the same contents, at another time, under both names of
 /// one file.
 #[test]
 fn several_names_of_a_file_are_not_taken_for_somebody_elses_change() {

@@ -1,11 +1,12 @@
-//! What is committed is what was shown: a file that somebody had open and wrote to in between is not.
+//! Tests that what is committed is what was shown: a file that was written in between through an
+//! open descriptor is refused.
 
 use super::*;
 use std::os::unix::fs::FileExt as _;
 
 type Prepare = fn(&Two);
 
-/// What is there and what the program left, and the file in the layer that is then written to.
+/// The setup of each case, and the file in the upper layer that is then overwritten.
 const CASES: [(&str, Prepare, &str); 5] = [
     ("new", |two| two.up("file", "good"), "file"),
     ("replaced", low_and_up, "file"),
@@ -31,7 +32,7 @@ fn two_names(two: &Two) {
     fs::hard_link(two.upper.path().join("one"), two.upper.path().join("two")).unwrap();
 }
 
-/// Writes over the word, through a descriptor that was open before.
+/// Overwrites the word, through a descriptor that was open before.
 fn overwrite(file: &fs::File) {
     let at = file.metadata().unwrap().len() - 4;
     file.write_all_at(b"evil", at).unwrap();
@@ -44,8 +45,7 @@ fn what_is_written_after_it_was_shown_is_not_committed() {
         prepare(&two);
         let open = fs::File::options().write(true).open(two.upper.path().join(written)).unwrap();
         let before = two.picture();
-        let act = Act::Settle { leave: Vec::new(), conflicts: Conflicts::Refused };
-        let change = Change { act, most: 1 << 30, keep: Keep::Nothing, diff: 0 };
+        let change = settle_all();
         let (lower, (_ours, theirs)) = (two.lower(), pair());
         let view = View::new(&lower, Default::default()).unwrap();
         let mut stage = Stage::new(&change, &view);
@@ -59,7 +59,7 @@ fn what_is_written_after_it_was_shown_is_not_committed() {
             "{case}: {error:?}"
         );
         assert_eq!(two.picture(), before, "{case}");
-        // The control: as it is now it can be committed.
+        // The control: in its present state it can be committed.
         two.settle_whole();
         let text = |(_, text): (PathBuf, String)| text;
         assert!(two.picture().into_iter().map(text).any(|text| text.contains("evil")), "{case}");

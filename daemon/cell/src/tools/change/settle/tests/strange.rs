@@ -1,4 +1,4 @@
-//! What a layer can hold that is no ordinary change.
+//! Tests of layers with contents that are no ordinary change.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn what_a_layer_can_not_have_by_itself_is_told_of_and_left_out() {
         two.picture().values().map(|what| &what[4..]).collect::<Vec<_>>(),
         ["directory", "new\n", "directory", "old\n"]
     );
-    // What is left out is not told of, and can be named by who was told.
+    // What is left out is not reported, and can be named by whoever saw the report.
     let two = Two::new();
     let fifo = two.upper.path().join("tree/fifo");
     fs::create_dir(fifo.parent().unwrap()).unwrap();

@@ -1,0 +1,97 @@
+//! Ids of calls as people type them: in full, or an unambiguous prefix.
+
+use crate::failure::Failure;
+use palisade_client::CallId;
+
+/// The argument that means the newest call.
+pub(crate) const LAST: &str = "last";
+
+/// The number of characters shown of an id: the time to the millisecond and what follows it.
+const SHORT: usize = 18;
+
+/// The maximum number of ids that are listed if several match.
+const NAMED: usize = 10;
+
+/// A call as the user named it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CallSelector {
+    /// The newest call.
+    Last,
+    /// The call whose id has this prefix.
+    Prefix(CallId),
+}
+
+/// Parses an argument that names a call.
+pub(crate) fn parse(text: &str) -> Result<CallSelector, String> {
+    match text {
+        LAST => Ok(CallSelector::Last),
+        _ => text.parse().map(CallSelector::Prefix).map_err(|error| format!("{error}")),
+    }
+}
+
+/// Returns the first part of an id, which is enough to identify its call.
+pub(crate) fn short(id: &CallId) -> &str {
+    id.as_str().get(..SHORT).unwrap_or(id.as_str())
+}
+
+/// Picks the only match for a prefix, or an exact match. `found` has all ids with the prefix,
+/// newest first; `told` describes one in the error for several matches.
+pub(crate) fn pick<T>(
+    prefix: &CallId,
+    found: Vec<T>,
+    id: impl Fn(&T) -> &str,
+    told: impl Fn(&T) -> String,
+) -> Result<Option<T>, Failure> {
+    if found.len() > 1 && !found.iter().any(|one| id(one) == prefix.as_str()) {
+        let mut lines: Vec<String> = found.iter().take(NAMED).map(told).collect();
+        if found.len() > NAMED {
+            lines.push(format!("and {} more", found.len() - NAMED));
+        }
+        return Err(Failure::absent(
+            format!("{} calls start with {prefix}: {}", found.len(), lines.join(", ")),
+            "give more characters of the id",
+        ));
+    }
+    let mut found = found.into_iter();
+    Ok(if found.len() > 1 { found.find(|one| id(one) == prefix.as_str()) } else { found.next() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picked(prefix: &str, ids: &[&str]) -> Result<Option<String>, String> {
+        let found = ids.iter().map(|id| (*id).to_owned()).collect();
+        pick(&prefix.parse().unwrap(), found, String::as_str, |id| format!("<{id}>"))
+            .map_err(|failure| failure.to_json()["error"]["message"].to_string())
+    }
+
+    #[test]
+    fn what_is_typed_is_the_last_or_the_start_of_an_id() {
+        assert_eq!(parse("last"), Ok(CallSelector::Last));
+        assert_eq!(parse("0199"), Ok(CallSelector::Prefix("0199".parse().unwrap())));
+        for text in ["", "a b", "../x"] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_an_unambiguous_start_names_a_call() {
+        assert_eq!(picked("a", &[]), Ok(None));
+        assert_eq!(picked("a", &["ab"]), Ok(Some("ab".to_owned())));
+        assert_eq!(picked("a", &["ab", "a"]), Ok(Some("a".to_owned())));
+        let told = picked("a", &["ab", "ac"]).unwrap_err();
+        assert_eq!(told, "\"2 calls start with a: <ab>, <ac>\"");
+        let many: Vec<String> = (10..25).map(|n| format!("a{n}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let told = picked("a", &many).unwrap_err();
+        assert!(told.ends_with("<a19>, and 5 more\""), "{told}");
+    }
+
+    #[test]
+    fn an_id_is_shown_as_far_as_it_is_needed() {
+        let id: CallId = "01990f3e-71d2-7a3e-8b11-0c5d2a9e4f60".parse().unwrap();
+        assert_eq!(short(&id), "01990f3e-71d2-7a3e");
+        assert_eq!(short(&"c1".parse().unwrap()), "c1");
+    }
+}

@@ -1,0 +1,131 @@
+//! The words that a program gives a shell: options, a line or a script, and its operands.
+
+use crate::failure::Failure;
+
+/// The input that a shell is asked to run. `flags` are options for bash.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ShellInput {
+    /// A line, with the operands `$0`, `$1` and so on.
+    Line { flags: Vec<String>, line: String, operands: Vec<String> },
+    /// A script, with the operands `$1` and so on.
+    Script { flags: Vec<String>, path: String, operands: Vec<String> },
+    /// Standard input.
+    Stdin { flags: Vec<String> },
+}
+
+/// Reads the words as a shell would. A single operand that is not a file is a line: programs that
+/// put a prefix before a shell line give it so.
+pub(super) fn parse(
+    words: &[String],
+    is_file: impl Fn(&str) -> bool,
+) -> Result<ShellInput, Failure> {
+    let mut words = words.iter();
+    let (mut flags, mut is_line) = (Vec::new(), false);
+    let first = loop {
+        let Some(word) = words.next() else { break None };
+        match word.as_str() {
+            "--" | "-" => break words.next(),
+            "--login" | "--norc" | "--noprofile" | "--posix" => {}
+            long if long.starts_with("--") => return Err(unknown(long)),
+            cluster => match cluster.strip_prefix('-') {
+                Some(letters) => is_line |= options(letters, &mut words, &mut flags)?,
+                None => break Some(word),
+            },
+        }
+    };
+    let operands: Vec<String> = words.cloned().collect();
+    match (first, is_line) {
+        (Some(line), true) => Ok(ShellInput::Line { flags, line: line.clone(), operands }),
+        (None, true) => Err(Failure::new("-c needs a line", "write -c 'LINE'")),
+        (None, false) => Ok(ShellInput::Stdin { flags }),
+        (Some(line), false) if operands.is_empty() && !is_file(line) => {
+            Ok(ShellInput::Line { flags, line: line.clone(), operands })
+        }
+        (Some(path), false) => Ok(ShellInput::Script { flags, path: path.clone(), operands }),
+    }
+}
+
+/// Reads one word of single-letter options; returns whether a line follows.
+fn options<'a>(
+    letters: &str,
+    words: &mut impl Iterator<Item = &'a String>,
+    flags: &mut Vec<String>,
+) -> Result<bool, Failure> {
+    let mut is_line = false;
+    for letter in letters.chars() {
+        match letter {
+            'c' => is_line = true,
+            // A session has no start-up files, and input is passed on in any case.
+            'l' | 'i' | 's' => {}
+            'e' | 'u' | 'x' | 'f' | 'n' => flags.push(format!("-{letter}")),
+            'o' => {
+                let name = words.next().ok_or_else(|| unknown("-o without a name"))?;
+                flags.extend(["-o".to_owned(), name.clone()]);
+            }
+            _ => return Err(unknown(&format!("-{letter}"))),
+        }
+    }
+    Ok(is_line)
+}
+
+fn unknown(option: &str) -> Failure {
+    Failure::new(
+        format!("the shell has no option {option}"),
+        "palisade shell --help lists the options that it takes",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &[&str]) -> Result<ShellInput, Failure> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        parse(&words, |path| path == "script.sh")
+    }
+
+    fn line(flags: &[&str], line: &str, operands: &[&str]) -> ShellInput {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        ShellInput::Line { flags: owned(flags), line: line.to_owned(), operands: owned(operands) }
+    }
+
+    #[test]
+    fn a_line_is_found_behind_any_options() {
+        for words in [
+            &["-c", "a b"][..],
+            &["-lc", "a b"],
+            &["-l", "-c", "a b"],
+            &["--login", "-i", "-c", "a b"],
+            &["-c", "--", "a b"],
+            &["a b"],
+            &["--", "a b"],
+        ] {
+            assert_eq!(read(words).unwrap(), line(&[], "a b", &[]), "{words:?}");
+        }
+        assert_eq!(read(&["-ec", "x", "name", "1"]).unwrap(), line(&["-e"], "x", &["name", "1"]));
+        assert_eq!(
+            read(&["-eo", "pipefail", "-c", "x"]).unwrap(),
+            line(&["-e", "-o", "pipefail"], "x", &[])
+        );
+    }
+
+    #[test]
+    fn a_file_is_a_script_and_nothing_is_standard_input() {
+        let script = |operands: &[&str]| ShellInput::Script {
+            flags: Vec::new(),
+            path: "script.sh".to_owned(),
+            operands: operands.iter().map(|word| (*word).to_owned()).collect(),
+        };
+        assert_eq!(read(&["script.sh"]).unwrap(), script(&[]));
+        assert_eq!(read(&["script.sh", "-x"]).unwrap(), script(&["-x"]));
+        assert_eq!(read(&[]).unwrap(), ShellInput::Stdin { flags: Vec::new() });
+        assert_eq!(read(&["-s"]).unwrap(), ShellInput::Stdin { flags: Vec::new() });
+    }
+
+    #[test]
+    fn what_is_not_understood_runs_nothing() {
+        for words in [&["-c"][..], &["-k", "x"], &["--rcfile", "f"], &["-o"]] {
+            assert_eq!(read(words).unwrap_err().status, 125, "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The help, manual and completions of the command line, and its usage errors.
+
+use assert_cmd::Command;
+use std::path::Path;
+
+const SUBCOMMANDS: [&str; 26] = [
+    "shell",
+    "undo",
+    "why",
+    "analyze",
+    "run",
+    "call",
+    "tools",
+    "mcp",
+    "setup",
+    "output",
+    "approve",
+    "pending",
+    "answer",
+    "grants",
+    "tx",
+    "status",
+    "jobs",
+    "sessions",
+    "top",
+    "kill",
+    "forget",
+    "doctor",
+    "audit",
+    "profile",
+    "completions",
+    "man",
+];
+
+fn palisade(words: &[&str]) -> std::process::Output {
+    let mut command = Command::cargo_bin("palisade").unwrap();
+    command.args(words).env("NO_COLOR", "1").env_remove("PALISADE_SOCKET").output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn help_names_every_subcommand() {
+    let output = palisade(&["--help"]);
+    assert_eq!(output.status.code(), Some(0));
+    let help = text(&output.stdout);
+    for name in SUBCOMMANDS {
+        assert!(help.contains(&format!("\n  {name} ")), "{name} is not in:\n{help}");
+    }
+    assert!(help.contains("Examples:"));
+}
+
+#[test]
+fn every_subcommand_teaches_by_example() {
+    for name in SUBCOMMANDS {
+        let output = palisade(&[name, "--help"]);
+        assert_eq!(output.status.code(), Some(0), "{name}");
+        let help = text(&output.stdout);
+        assert!(help.contains("Examples:") && help.contains(&format!("palisade {name}")), "{help}");
+        assert!(output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn the_exit_statuses_of_run_are_in_its_help() {
+    let help = text(&palisade(&["run", "--help"]).stdout);
+    for status in ["124", "125", "126", "127", "128+n", "130"] {
+        assert!(help.contains(status), "{status} is not in:\n{help}");
+    }
+}
+
+#[test]
+fn the_manual_has_a_page_for_each_subcommand() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("man1");
+    let output = palisade(&["man", "--dir", target.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let page = |name: &str| std::fs::read_to_string(target.join(name)).unwrap();
+    assert!(page("palisade.1").contains("palisade"));
+    for name in SUBCOMMANDS {
+        assert!(page(&format!("palisade-{name}.1")).starts_with(".ie"), "{name}");
+    }
+    let printed = palisade(&["man"]);
+    assert_eq!(text(&printed.stdout), page("palisade.1"));
+}
+
+/// The words of a table in the glossary that are not used any more.
+fn replaced_words() -> Vec<&'static str> {
+    let glossary = include_str!("../../../../docs/glossary.md");
+    let (_, table) = glossary.split_once("| say | not |\n|---|---|\n").unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    rows.flat_map(|row| row.split('|').nth(2).unwrap().split(',').map(str::trim)).collect()
+}
+
+/// A manual page without its title, its examples, its code and the names of commands.
+fn prose(page: &str) -> String {
+    let lines = page.lines().filter(|line| !line.starts_with("  ") && !line.starts_with(".TH"));
+    let text = lines.collect::<Vec<_>>().join(" ").to_lowercase();
+    let text: String = text.split('`').step_by(2).collect();
+    let without = |text: String, name: &&str| {
+        text.replace(&format!("palisade {name}"), "").replace(&format!("palisade\\-{name}"), "")
+    };
+    SUBCOMMANDS.iter().fold(text, without)
+}
+
+/// Whether a text has a word, or its plural.
+fn has_word(text: &str, word: &str) -> bool {
+    let ends = |at: usize| text[at..].chars().next().is_none_or(|next| !next.is_alphanumeric());
+    text.match_indices(word).any(|(at, _)| {
+        let begins = text[..at].chars().next_back().is_none_or(|last| !last.is_alphanumeric());
+        let end = at + word.len();
+        begins && (ends(end) || (text[end..].starts_with('s') && ends(end + 1)))
+    })
+}
+
+#[test]
+fn the_manual_uses_the_words_of_the_glossary() {
+    let words = replaced_words();
+    assert!(words.contains(&"handler") && words.contains(&"to be had"), "{words:?}");
+    assert!(has_word(&prose("asks the\nhandlers"), "handler"), "control");
+    let directory = tempfile::tempdir().unwrap();
+    let output = palisade(&["man", "--dir", directory.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let mut pages = 0;
+    for entry in std::fs::read_dir(directory.path()).unwrap().map(Result::unwrap) {
+        let page = prose(&std::fs::read_to_string(entry.path()).unwrap());
+        let found: Vec<_> = words.iter().filter(|word| has_word(&page, word)).collect();
+        assert!(found.is_empty(), "{}: {found:?}", entry.path().display());
+        pages += 1;
+    }
+    assert!(pages > SUBCOMMANDS.len(), "only {pages} pages");
+}
+
+#[test]
+fn completions_exist_for_each_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = palisade(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0), "{shell}");
+        assert!(text(&output.stdout).contains("palisade"), "{shell}");
+    }
+}
+
+#[test]
+fn a_socket_nobody_listens_on_is_named_with_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("agent.sock");
+    let socket = socket.to_str().unwrap();
+    let output = palisade(&["run", "--socket", socket, "--", "true"]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(output.stdout.is_empty());
+    let told = text(&output.stderr);
+    assert!(told.starts_with(&format!("error: can not connect to {socket}: ")), "{told}");
+    assert!(told.contains("\nhint: is palisaded running"), "{told}");
+}
+
+#[test]
+fn with_json_even_a_failure_is_one_object() {
+    let output = palisade(&["run", "--json", "--workspace", "/no/such/place", "--", "true"]);
+    assert_eq!(output.status.code(), Some(125));
+    let stdout = text(&output.stdout);
+    let value: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(value["success"], serde_json::json!(false));
+    assert_eq!(value["error"]["code"], serde_json::json!("client_failed"));
+    assert!(value["error"]["message"].as_str().unwrap().contains("/no/such/place"));
+    assert!(!Path::new("/no/such/place").exists());
+}
+
+#[test]
+fn a_bad_duration_says_what_is_taken() {
+    let output = palisade(&["run", "--timeout", "30", "--", "true"]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(text(&output.stderr).contains("500ms, 30s, 7d"), "{}", text(&output.stderr));
+}

@@ -1,0 +1,138 @@
+//! `palisade profile` on the command line, without a daemon: list, show, check, explain, test,
+//! diff.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::fs;
+
+/// Runs `palisade profile` in an empty directory, with only the profiles of that directory.
+fn profile(directory: &tempfile::TempDir, words: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("palisade"));
+    command.arg("profile").args(words).env("NO_COLOR", "1").env("HOME", "/home/user");
+    command.env("XDG_CONFIG_HOME", directory.path()).current_dir(directory.path());
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+const MINE: &str = "version = 1\ndescription = \"mine\"\nextends = \"workspace\"\n\n\
+                    tests = [\"read /etc/hosts: allow\"]\n\n[limits]\nmemory = \"1 GiB\"\n";
+
+#[test]
+fn profiles_are_listed_and_shown() {
+    let place = directory();
+    fs::create_dir(place.path().join("more")).unwrap();
+    fs::write(place.path().join("more/mine.toml"), MINE).unwrap();
+    let (status, told, _) = profile(&place, &["list", "--profiles", "more"]);
+    let names: Vec<&str> = told.lines().map(|line| line.split_once(' ').unwrap().0).collect();
+    assert_eq!(
+        (status, names),
+        (
+            0,
+            vec![
+                "autonomous",
+                "build",
+                "guarded",
+                "mine",
+                "readonly",
+                "strict",
+                "trusted-net",
+                "workspace"
+            ]
+        )
+    );
+    let (status, told, _) = profile(&place, &["show", "more/mine.toml"]);
+    assert_eq!(status, 0);
+    assert!(told.starts_with("# mine (more/mine.toml)\n# sha256 "), "{told}");
+    for line in [
+        "# extends workspace; their settings are included",
+        "memory = 1073741824",
+        "# read /etc/hosts: allow",
+    ] {
+        assert!(told.lines().any(|found| found == line), "{line} is not in {told}");
+    }
+    let (status, told, _) = profile(&place, &["show", "--seccomp"]);
+    assert_eq!(status, 0);
+    let call = |name: &str| told.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+    assert!(call("keyctl ").contains("EPERM"), "{}", call("keyctl "));
+    assert!(call("read ").contains("allow    every program"), "{}", call("read "));
+    let (_, json, _) = profile(&place, &["show", "--seccomp", "--json"]);
+    let calls: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(calls.len() > 300 && calls.iter().all(|call| call["why"] != ""), "{}", calls.len());
+}
+
+#[test]
+fn files_are_checked_each_with_its_own_error() {
+    let place = directory();
+    fs::write(place.path().join("mine.toml"), MINE).unwrap();
+    fs::write(place.path().join("child.toml"), MINE.replace("\"workspace\"", "\"mine\"")).unwrap();
+    let (status, told, _) = profile(&place, &["check", "mine.toml", "child.toml"]);
+    let valid = "valid profile; 1 tests pass";
+    assert_eq!(told, format!("mine.toml: {valid}\nchild.toml: {valid}\n"));
+    assert_eq!(status, 0);
+    for (name, from, to) in [("one", "memory", "memmory"), ("two", "allow", "deny")] {
+        fs::write(place.path().join(format!("{name}.toml")), MINE.replace(from, to)).unwrap();
+    }
+    let write = "version = 1\ndescription = \"x\"\nguard = \"transaction\"\n[fs]\nworkspace = \"write\"\n\
+                 execute = [\"!/usr\"]\nwrite = [\"/srv/x\"]\n";
+    fs::write(place.path().join("three.toml"), write).unwrap();
+    let (status, told, _) = profile(&place, &["check", "one.toml", "two.toml", "three.toml"]);
+    let expected = "one.toml:8:1: limits.memmory: unknown key; did you mean `memory`?\n\
+                    two.toml:5:10: tests: \"read /etc/hosts: deny\" fails: the decision is allow: \
+                    /etc/hosts can be read\n\
+                    three.toml:7:10: fs.write: \"/srv/x\" is writable outside of transactions, and \
+                    guard is \"transaction\"; move it to fs.unguarded, or set guard = \"off\"\n";
+    assert_eq!((status, told.as_str()), (1, expected));
+}
+
+#[test]
+fn an_explanation_names_the_line_and_the_smallest_change() {
+    let place = directory();
+    fs::write(place.path().join("mine.toml"), MINE).unwrap();
+    let explain = |words: &[&str]| {
+        let words = [&["explain", "mine.toml"][..], words].concat();
+        let (status, told, _) = profile(&place, &words);
+        (status, told)
+    };
+    let (status, told) = explain(&["read", "/etc/gitconfig"]);
+    assert!(told.starts_with("allow: read /etc/gitconfig\n"), "{told}");
+    assert!(told.contains("  line       built-in workspace:"), "{told}");
+    assert_eq!(status, 0);
+    let (status, told) = explain(&["read", "/srv/data", "--json"]);
+    let found: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((status, &found["decision"], &found["layer"]), (1, &"deny".into(), &"mount".into()));
+    assert_eq!(
+        (&found["change"]["key"], &found["change"]["value"]),
+        (&"fs.read".into(), &"/srv/data".into())
+    );
+    assert!(found["change"]["opens"].as_str().unwrap().contains("everything below it"), "{told}");
+    let (status, told) = explain(&["read", "/etc/shadow"]);
+    assert!(told.contains("no profile can allow it: \"/etc/shadow\" would expose"), "{told}");
+    assert_eq!(status, 1);
+    let (status, told) = explain(&["connect", "1.1.1.1:443"]);
+    assert!(told.contains("  layer      network\n"), "{told}");
+    assert!(told.contains("set \"ports\" as net.mode and add 443 to net.ports"), "{told}");
+    assert!(told.contains("the host's loopback and the local network"), "{told}");
+    assert_eq!(status, 1);
+    let (status, _, error) = profile(&place, &["explain", "nothing", "read", "/"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("there is no profile \"nothing\""), "{error}");
+}
+
+#[test]
+fn two_profiles_are_compared_in_meaning() {
+    let place = directory();
+    fs::write(place.path().join("mine.toml"), MINE).unwrap();
+    let (status, told, _) = profile(&place, &["diff", "workspace", "mine.toml"]);
+    assert_eq!((status, told.as_str()), (1, "- limits.memory: 4 GiB → 1 GiB\n"));
+    let (status, told, _) = profile(&place, &["diff", "mine.toml", "workspace"]);
+    assert_eq!((status, told.as_str()), (1, "+ limits.memory: 1 GiB → 4 GiB\n"));
+    let (status, told, _) = profile(&place, &["diff", "build", "build"]);
+    assert_eq!((status, told.as_str()), (0, ""));
+    let (status, told, _) = profile(&place, &["test", "mine.toml"]);
+    assert_eq!((status, told.as_str()), (0, "holds   mine: read /etc/hosts: allow\n"));
+}

@@ -1,0 +1,153 @@
+//! One call: started, waited for with news of its progress, answered or kept for a ticket. It ends
+//! when the client cancels it or leaves.
+
+use crate::{
+    render::{self, Circumstances, RenderedResult},
+    server::Shared,
+    sessions::{Continuity, StartedCall},
+    tickets::{CallKey, PendingCall},
+};
+use palisade_client::{CallResult, Error};
+use palisade_options::connect::Daemon;
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{CallToolResult, ProgressNotificationParam, ProgressToken},
+    service::RequestContext,
+};
+use serde_json::{Map, Value};
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+
+/// The interval at which a client that asked for it hears that a call is still under way.
+const NEWS: Duration = Duration::from_secs(5);
+
+/// The end of a call.
+#[derive(Debug)]
+pub(crate) struct FinishedCall {
+    outcome: Result<CallResult, Error>,
+    around: Circumstances,
+}
+
+/// Starts a call. It runs on until it ends or the returned value is dropped.
+pub(crate) fn start(
+    shared: &Arc<Shared>,
+    key: CallKey,
+    arguments: Map<String, Value>,
+) -> PendingCall {
+    let (shared, tool) = (Arc::clone(shared), key.tool.clone());
+    PendingCall { key, task: tokio::spawn(async move { perform(&shared, &tool, arguments).await }) }
+}
+
+async fn perform(shared: &Shared, tool: &str, arguments: Map<String, Value>) -> FinishedCall {
+    let mut around =
+        Circumstances { continuity: Continuity::Same, daemon: Daemon::Running, is_given_up: false };
+    let StartedCall { running, session, continuity, daemon } =
+        match shared.sessions.start(tool, arguments).await {
+            Ok(started) => started,
+            Err(error) => return FinishedCall { outcome: Err(error), around },
+        };
+    let outcome = running.result().await;
+    let is_given_up = shared.sessions.give_up(&session, &outcome).await;
+    around = Circumstances { continuity, daemon, is_given_up };
+    FinishedCall { outcome, around }
+}
+
+/// Waits for a call, for as long as `--wait` says, and answers it. What is not finished by then is
+/// kept for a ticket.
+pub(crate) async fn answer(
+    shared: &Shared,
+    mut call: PendingCall,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResult, ErrorData> {
+    let started = Instant::now();
+    let deadline = started + shared.wait;
+    let token = context.meta.get_progress_token();
+    let mut news = interval_at(started + NEWS, NEWS);
+    news.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            // Dropping the call ends it.
+            () = context.ct.cancelled() => return Err(cancelled()),
+            () = shared.ended.cancelled() => return Err(cancelled()),
+            finished = &mut call.task => {
+                return finished
+                    .map(|finished| shared.rendered(finished))
+                    .map_err(|error| ErrorData::internal_error(error.to_string(), None));
+            }
+            () = sleep_until(deadline) => return Ok(keep(shared, call)),
+            _ = news.tick() => {
+                if let Some(token) = &token {
+                    report(context, token, &call.key.tool, started.elapsed()).await;
+                }
+            }
+        }
+    }
+}
+
+/// Keeps a call for a ticket.
+fn keep(shared: &Shared, call: PendingCall) -> CallToolResult {
+    let (tool, name) = (call.key.tool.clone(), call.key.ticket);
+    match shared.tickets.issue(call) {
+        Ok(ticket) => render::pending(&tool, shared.wait.as_secs(), name, &ticket),
+        Err(call) => {
+            // Ends the call.
+            drop(call);
+            let message = format!(
+                "{tool} was ended: too many calls wait for their tickets to be used; ask for their \
+                 results first"
+            );
+            render::failure(&message)
+        }
+    }
+}
+
+/// Tells the client that a call is still under way.
+async fn report(
+    context: &RequestContext<RoleServer>,
+    token: &ProgressToken,
+    tool: &str,
+    elapsed: Duration,
+) {
+    let news = ProgressNotificationParam::new(token.clone(), elapsed.as_secs_f64().round())
+        .with_message(format!("{tool}: not finished after {} s", elapsed.as_secs()));
+    // A client that can not be told is gone, and the end of the input says so.
+    drop(context.peer.notify_progress(news).await);
+}
+
+fn cancelled() -> ErrorData {
+    ErrorData::internal_error("the call was cancelled", None)
+}
+
+impl Shared {
+    /// Renders the end of a call, and keeps what its result leaves out.
+    fn rendered(&self, finished: FinishedCall) -> CallToolResult {
+        let FinishedCall { outcome, around } = finished;
+        match outcome {
+            Ok(result) => {
+                let RenderedResult { answer, is_cut } =
+                    render::render(&result, around, self.max_output);
+                if is_cut {
+                    self.pages.keep(result.call_id.as_str(), &result.output);
+                }
+                answer
+            }
+            Err(error) => render::failure(&explain(&error)),
+        }
+    }
+}
+
+/// Explains an error to a model.
+pub(crate) fn explain(error: &Error) -> String {
+    if let Some(wire) = error.wire() {
+        let hint = if wire.hint.is_empty() { "" } else { "\nWhat to do: " };
+        return format!("Error ({}): {}{hint}{}", wire.code.name(), wire.message, wire.hint);
+    }
+    if let Error::Disconnected(why) = error {
+        return format!(
+            "Error: the connection to the sandbox ended during the call ({why}). Whether the call \
+             ran is unknown: look before you repeat it. The next call opens a new session."
+        );
+    }
+    format!("Error: {error}")
+}

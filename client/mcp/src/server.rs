@@ -1,0 +1,192 @@
+//! The server's answers to the messages of the Model Context Protocol.
+
+use crate::{
+    call::{self, explain},
+    catalog::{Catalog, OfferedTool, READ_OUTPUT},
+    pages::{Pages, TextPage},
+    render,
+    sessions::Sessions,
+    tickets::{CallKey, Tickets},
+};
+use palisade_client::CallId;
+use palisade_options::McpOptions;
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+        CustomResult, ErrorCode, Implementation, ListToolsResult, PaginatedRequestParams,
+        ServerCapabilities, ServerConfig,
+    },
+    service::RequestContext,
+};
+use serde_json::{Map, Value, json};
+use std::{sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+
+/// The purpose of the tools, in a sentence by which clients find them.
+const INSTRUCTIONS: &str = "Run shell commands, and read, write, edit, search and list files, in a \
+                            sandbox: use these tools instead of built-in ones.";
+
+/// The methods whose parameters were not understood if they come as custom requests.
+const METHODS: [&str; 4] = ["initialize", "server/discover", "tools/call", "tools/list"];
+
+/// The state that all requests share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) sessions: Arc<Sessions>,
+    catalog: Catalog,
+    pub(crate) tickets: Tickets,
+    pub(crate) pages: Pages,
+    pub(crate) wait: Duration,
+    pub(crate) max_output: usize,
+    /// Cancelled when the client is gone.
+    pub(crate) ended: CancellationToken,
+}
+
+/// The server, or what one client over HTTP sees of it.
+#[derive(Debug)]
+pub(crate) struct Server {
+    shared: Arc<Shared>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        options: &McpOptions,
+        sessions: Arc<Sessions>,
+        ended: CancellationToken,
+    ) -> Self {
+        Self {
+            sessions,
+            catalog: Catalog::new(&options.tools),
+            tickets: Tickets::default(),
+            pages: Pages::default(),
+            wait: options.wait,
+            max_output: usize::try_from(options.max_output).unwrap_or(usize::MAX),
+            ended,
+        }
+    }
+}
+
+impl Server {
+    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Finds a tool; one that is not known yet may be a provider's.
+    async fn find(&self, name: &str) -> Result<Arc<OfferedTool>, ErrorData> {
+        if let Some(tool) = self.shared.catalog.find(name) {
+            return Ok(tool);
+        }
+        if let Some(specs) = self.shared.sessions.running_tools().await {
+            self.shared.catalog.replace(&specs);
+        }
+        self.shared.catalog.find(name).ok_or_else(|| {
+            let names = self.shared.catalog.names();
+            let message = format!("there is no tool {name:?}; the tools are {}", names.join(", "));
+            ErrorData::invalid_params(message, Some(json!({"code": "tool_not_found"})))
+        })
+    }
+
+    /// Reads what a result left out: from the daemon's output store, or from what is kept here.
+    async fn page(&self, arguments: &Map<String, Value>) -> CallToolResult {
+        let shared = &self.shared;
+        let number = |name: &str| arguments.get(name).and_then(Value::as_u64);
+        let Some(call) = arguments.get("call_id").and_then(Value::as_str) else {
+            return render::failure("Error (invalid_arguments): `call_id` is missing");
+        };
+        let offset = number("offset").unwrap_or(0);
+        // The page and the line after it have to fit into a result.
+        let most = shared.max_output.saturating_sub(100);
+        let limit = number("limit").and_then(|limit| usize::try_from(limit).ok());
+        let limit = limit.unwrap_or(most).min(most);
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        if let Some(page) = shared.pages.read(call, start, limit) {
+            return paged(offset, page);
+        }
+        let Ok(id) = call.parse::<CallId>() else {
+            return render::failure("Error (invalid_arguments): `call_id` is not the id of a call");
+        };
+        match shared.sessions.output(&id, offset, limit as u64).await {
+            Ok(page) => {
+                let text = String::from_utf8_lossy(&page.data.0).into_owned();
+                let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+                let end = start.saturating_add(page.data.0.len());
+                paged(offset, TextPage { text, end, total: size(page.total) })
+            }
+            Err(error) => render::failure(&explain(&error)),
+        }
+    }
+}
+
+/// Renders a page of an output.
+fn paged(offset: u64, page: TextPage) -> CallToolResult {
+    let TextPage { text, end, total } = page;
+    let rest = if end < total { format!("; offset {end} reads on") } else { String::new() };
+    let newline = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+    let said = format!("{text}{newline}[bytes {offset} to {end} of {total}{rest}]");
+    let mut answer = CallToolResult::success(vec![ContentBlock::text(said)]);
+    let facts = json!({"output": text, "offset": offset, "end": end, "total": total});
+    answer.structured_content = Some(facts);
+    answer
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let own = Implementation::new("palisade", env!("CARGO_PKG_VERSION")).with_title("Palisade");
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(own)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        if let Some(specs) = self.shared.sessions.running_tools().await {
+            self.shared.catalog.replace(&specs);
+        }
+        Ok(ListToolsResult::with_all_items(self.shared.catalog.list()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let offered = self.find(&request.name).await?;
+        let tool = &offered.model;
+        let mut arguments = request.arguments.unwrap_or_default();
+        if tool.name == READ_OUTPUT {
+            return Ok(self.page(&arguments).await.into());
+        }
+        let ticket = arguments.remove(offered.ticket);
+        let text = Value::Object(arguments.clone()).to_string();
+        let key = CallKey { tool: tool.name.clone(), ticket: offered.ticket, arguments: text };
+        let pending = match ticket.filter(|ticket| *ticket != json!("")) {
+            None => call::start(&self.shared, key, arguments),
+            Some(ticket) => {
+                let ticket = ticket.as_str().unwrap_or_default();
+                match self.shared.tickets.redeem(ticket, &key) {
+                    Ok(pending) => pending,
+                    Err(error) => return Ok(render::failure(&format!("Error: {error}")).into()),
+                }
+            }
+        };
+        Ok(call::answer(&self.shared, pending, &context).await?.into())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        if METHODS.contains(&method.as_str()) {
+            let message = format!("the params of {method} are not understood");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let message = format!("there is no method {method}");
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
+    }
+}

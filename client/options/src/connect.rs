@@ -1,0 +1,168 @@
+//! Finds the daemon: the one that was named, a running one, or a private one.
+
+use crate::Connection;
+use palisade_client::{Client, Embedded, Error};
+use std::{
+    ffi::OsString,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+/// The socket of the system's daemon.
+const SYSTEM: &str = "/run/palisade/agent.sock";
+
+/// The places to look for a daemon.
+#[derive(Debug, PartialEq, Eq)]
+enum DaemonLocation {
+    /// At this socket and nowhere else.
+    Named(PathBuf),
+    /// At each of these sockets; if none answers, a private daemon is started.
+    Usual(Vec<PathBuf>),
+    /// Nowhere: a private daemon is started.
+    Private,
+}
+
+/// The kind of daemon that answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Daemon {
+    /// The daemon was already running.
+    Running,
+    /// The daemon was started for this command.
+    Private,
+}
+
+/// A running daemon, or a private one to be started.
+#[derive(Debug)]
+pub enum DaemonChoice {
+    /// The daemon was already running.
+    Running(Client),
+    /// The daemon is to be started for this command.
+    Private(Embedded),
+}
+
+/// Connects, starting a private daemon if none runs.
+///
+/// # Errors
+/// If the named daemon does not answer, or a private one does not start.
+pub async fn connect(options: &Connection) -> Result<(Client, Daemon), Error> {
+    match find(options).await? {
+        DaemonChoice::Running(client) => Ok((client, Daemon::Running)),
+        DaemonChoice::Private(private) => Ok((private.start().await?, Daemon::Private)),
+    }
+}
+
+/// Finds a running daemon, or returns the private one to start instead.
+///
+/// # Errors
+/// If the named daemon does not answer, or a running one refuses this client.
+pub async fn find(options: &Connection) -> Result<DaemonChoice, Error> {
+    let root = rustix::process::geteuid().is_root();
+    let environment = (std::env::var_os("PALISADE_SOCKET"), std::env::var_os("XDG_RUNTIME_DIR"));
+    match places(options, environment, root) {
+        DaemonLocation::Named(path) => Ok(DaemonChoice::Running(Client::connect(path).await?)),
+        DaemonLocation::Usual(paths) => {
+            for path in paths {
+                if let Some(client) = running(&path).await? {
+                    return Ok(DaemonChoice::Running(client));
+                }
+            }
+            Ok(DaemonChoice::Private(Embedded::new()))
+        }
+        DaemonLocation::Private => {
+            let private = options.profiles.iter().fold(Embedded::new(), |daemon, directory| {
+                daemon.profiles(std::path::absolute(directory).unwrap_or(directory.clone()))
+            });
+            Ok(DaemonChoice::Private(private))
+        }
+    }
+}
+
+fn places(
+    options: &Connection,
+    (named, runtime): (Option<OsString>, Option<OsString>),
+    root: bool,
+) -> DaemonLocation {
+    if let Some(path) = &options.socket {
+        return DaemonLocation::Named(path.clone());
+    }
+    if !options.profiles.is_empty() {
+        return DaemonLocation::Private;
+    }
+    if let Some(path) = named.filter(|path| !path.is_empty()) {
+        return DaemonLocation::Named(PathBuf::from(path));
+    }
+    let own = runtime
+        .filter(|directory| !root && Path::new(directory).is_absolute())
+        .map(|directory| Path::new(&directory).join("palisade/agent.sock"));
+    DaemonLocation::Usual(own.into_iter().chain([PathBuf::from(SYSTEM)]).collect())
+}
+
+/// Connects to a default socket; `None` if nothing listens there or this user may not connect.
+async fn running(path: &Path) -> Result<Option<Client>, Error> {
+    match Client::connect(path).await {
+        Ok(client) => Ok(Some(client)),
+        Err(Error::Connect { source, .. })
+            if matches!(
+                source.kind(),
+                ErrorKind::NotFound
+                    | ErrorKind::ConnectionRefused
+                    // The listener was closed while the connection waited to be accepted, for
+                    // example because the daemon ended.
+                    | ErrorKind::ConnectionReset
+                    | ErrorKind::PermissionDenied
+                    | ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual(paths: &[&str]) -> DaemonLocation {
+        DaemonLocation::Usual(paths.iter().map(PathBuf::from).collect())
+    }
+
+    #[test]
+    fn the_option_wins_over_the_variable_and_both_over_the_usual_places() {
+        let socket = Connection { socket: Some("/a".into()), profiles: Vec::new() };
+        let variable = || (Some("/b".into()), Some("/run/user/1".into()));
+        assert_eq!(places(&socket, variable(), false), DaemonLocation::Named("/a".into()));
+        let none = Connection::default();
+        assert_eq!(places(&none, variable(), false), DaemonLocation::Named("/b".into()));
+        let profiles = Connection { socket: None, profiles: vec!["p".into()] };
+        assert_eq!(places(&profiles, variable(), false), DaemonLocation::Private);
+    }
+
+    #[test]
+    fn a_user_looks_in_the_runtime_directory_first_and_root_only_in_run() {
+        let none = Connection::default();
+        let runtime = |text: &str| (Some("".into()), Some(text.into()));
+        let both = usual(&["/run/user/1/palisade/agent.sock", SYSTEM]);
+        assert_eq!(places(&none, runtime("/run/user/1"), false), both);
+        assert_eq!(places(&none, runtime("/run/user/1"), true), usual(&[SYSTEM]));
+        assert_eq!(places(&none, runtime("relative"), false), usual(&[SYSTEM]));
+        assert_eq!(places(&none, (None, None), false), usual(&[SYSTEM]));
+    }
+
+    #[tokio::test]
+    async fn a_socket_nobody_listens_on_is_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("agent.sock");
+        assert!(running(&path).await.unwrap().is_none());
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert!(path.exists());
+        // The listener is closed while the connection waits to be accepted.
+        let (found, ()) = tokio::join!(running(&path), async {
+            // One yield is enough: the other future has connected and waits for an answer by then.
+            tokio::task::yield_now().await;
+            drop(listener);
+        });
+        assert!(found.unwrap().is_none());
+        assert!(running(&path).await.unwrap().is_none());
+    }
+}

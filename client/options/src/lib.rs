@@ -1,0 +1,12 @@
+//! Options that Palisade's programs for users share, and how they find the daemon. Runs in the
+//! process of the user who starts one of them.
+
+pub mod connect;
+pub mod duration;
+mod listen;
+mod mcp;
+mod session;
+
+pub use listen::ListenAddress;
+pub use mcp::McpOptions;
+pub use session::{AskMode, Connection, GuardMode, SessionTerms, WorkspaceError};

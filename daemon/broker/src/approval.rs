@@ -1,0 +1,21 @@
+//! Approval requests to people and programs, and the only place that makes them. Runs in the
+//! broker.
+//!
+//! - Owns: requests and what they show, approvers, answers, remembered approvals.
+//! - May import: cells, tools, telemetry, stores, base.
+//! - Imported by: front, pipeline, changes.
+
+pub(crate) mod answer;
+mod changes;
+pub(crate) mod desk;
+pub(crate) mod effects;
+pub(crate) mod grants;
+pub(crate) mod inquiry;
+mod open;
+pub(crate) mod poll;
+pub(crate) mod question;
+pub(crate) mod review;
+pub(crate) mod service;
+pub(crate) mod verdict;
+pub(crate) mod view;
+pub(crate) mod visible;

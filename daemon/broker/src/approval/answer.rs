@@ -1,0 +1,280 @@
+//! Takes an answer of an approver. It must be to an open approval request, for its digest, the
+//! first, in time and of the right kind; otherwise it is refused. Runs in the broker.
+
+use super::{
+    desk::Approvals,
+    grants::{RememberedApproval, RememberedApprovals},
+    open::{ApprovalsState, OpenRequest},
+    poll::{Answerer, AskedApprover, PollState},
+    verdict::Verdict,
+};
+use palisade_protocol::{
+    Answer, Answered, Decision, Deny, ErrorCode, FileChange, GrantId, HandlerId, Modified, Part,
+    QuestionId, RawPath, Remember, Replace, Review, WireError, Withhold,
+};
+use tokio::time::Instant;
+
+/// The vote that an answer stands for.
+enum Vote {
+    Yes,
+    Instead(Verdict),
+    No { reason: String, guidance: String },
+}
+
+fn stale(message: &str) -> WireError {
+    WireError::new(
+        ErrorCode::StaleApproval,
+        message,
+        "answer only approval requests that `pending` lists",
+    )
+}
+
+impl Approvals {
+    /// Takes an answer. The decision counts even if the answer may not be remembered; the error
+    /// then says both.
+    pub(crate) fn answer(&self, from: Answerer, answer: Answer) -> Result<Answered, WireError> {
+        let mut state = self.state();
+        let at = state.find(&answer.question)?;
+        let (handler, name) = state.voter(from)?;
+        state.fits(at, &handler, &answer)?;
+        let asked = state.take_vote(at, from, &handler, &name)?;
+        let (remember, refused) = state.memorable(at, &answer);
+        let grant = state.count(at, asked, answer.decision, remember, name)?;
+        refused.map_or(Ok(Answered { grant }), Err)
+    }
+}
+
+impl ApprovalsState {
+    /// Counts a vote. Returns the id of the remembered approval that will result from it.
+    fn count(
+        &mut self,
+        at: usize,
+        asked: AskedApprover,
+        decision: Decision,
+        remember: Option<Remember>,
+        name: String,
+    ) -> Result<Option<GrantId>, WireError> {
+        let by = format!("handler:{name}");
+        let Some(open) = self.open.get_mut(at) else {
+            return Err(stale("the approval request has ended"));
+        };
+        let verdict = match vote(decision, &by) {
+            Vote::No { reason, guidance } => Verdict::Denied { by, reason, guidance },
+            vote @ (Vote::Yes | Vote::Instead(_)) => {
+                open.remember.extend(remember.map(|remember| (remember, name)));
+                match (open.poll.approve(asked), vote) {
+                    (PollState::Open, _) => {
+                        open.stir();
+                        return Ok(None);
+                    }
+                    (PollState::Lost(why), _) => Verdict::default(why, ""),
+                    (PollState::Carried(_), Vote::Instead(verdict)) => verdict,
+                    (PollState::Carried(name), Vote::Yes | Vote::No { .. }) => {
+                        let kept = self.prepare(at)?;
+                        Verdict::Approved { by: format!("handler:{name}"), kept }
+                    }
+                }
+            }
+        };
+        let grant = match &verdict {
+            Verdict::Approved { kept, .. } => kept.last().map(RememberedApproval::id),
+            Verdict::Modified { .. }
+            | Verdict::Replaced { .. }
+            | Verdict::Part { .. }
+            | Verdict::Denied { .. } => None,
+        };
+        self.finish(at, verdict);
+        Ok(grant)
+    }
+}
+
+fn vote(decision: Decision, by: &str) -> Vote {
+    let by = by.to_owned();
+    match decision {
+        Decision::Approve | Decision::Pass => Vote::Yes,
+        Decision::ApproveModified(Modified { arguments }) => {
+            Vote::Instead(Verdict::Modified { by, arguments })
+        }
+        Decision::Replace(Replace { output }) => Vote::Instead(Verdict::Replaced { by, output }),
+        Decision::ApprovePart(part) => Vote::Instead(Verdict::Part { by, part }),
+        Decision::Deny(Deny { reason, guidance }) => Vote::No { reason, guidance },
+        Decision::Withhold(Withhold { reason }) => Vote::No { reason, guidance: String::new() },
+    }
+}
+
+const fn is_for(review: Review, decision: &Decision) -> bool {
+    match decision {
+        Decision::Approve | Decision::Deny(_) => {
+            matches!(review, Review::Input | Review::Effects)
+        }
+        Decision::ApproveModified(_) => matches!(review, Review::Input),
+        Decision::ApprovePart(_) => matches!(review, Review::Effects),
+        Decision::Pass | Decision::Replace(_) | Decision::Withhold(_) => {
+            matches!(review, Review::Output)
+        }
+    }
+}
+
+/// Checks that every path that is to be left out was in the change set that was shown.
+fn known(part: &Part, changes: &[FileChange]) -> Result<(), WireError> {
+    let is = |path: &RawPath| {
+        changes.iter().any(|change| change.path == *path || change.from.as_ref() == Some(path))
+    };
+    match part.without.iter().find(|path| !is(path)) {
+        None => Ok(()),
+        Some(path) => Err(WireError::new(
+            ErrorCode::InvalidRequest,
+            format!("{:?} is not in the change set", String::from_utf8_lossy(&path.0)),
+            "give paths as listed in `view.changes`",
+        )),
+    }
+}
+
+impl ApprovalsState {
+    fn find(&self, id: &QuestionId) -> Result<usize, WireError> {
+        if let Some(at) = self.open.iter().position(|open| open.question.question == *id) {
+            return Ok(at);
+        }
+        if self.over.contains(id) {
+            return Err(stale(
+                "the approval request has ended: it was answered, denied or withdrawn",
+            ));
+        }
+        let hint = "`pending` lists the waiting approval requests";
+        Err(WireError::new(ErrorCode::NotFound, format!("there is no approval request {id}"), hint))
+    }
+
+    /// Returns the voter: the approver of the connection, or an operator who is not registered as
+    /// one.
+    fn voter(&self, from: Answerer) -> Result<(HandlerId, String), WireError> {
+        let mut attached = self.attached.iter();
+        if let Some(handler) = attached.find(|handler| handler.from.connection == from.connection) {
+            return Ok((handler.id.clone(), handler.register.name.clone()));
+        }
+        let id = HandlerId::try_from(format!("operator-{}", from.connection))
+            .map_err(|error| WireError::new(ErrorCode::Internal, error.to_string(), ""))?;
+        Ok((id, format!("operator:{}", from.uid)))
+    }
+
+    /// Refuses an answer that does not fit the approval request. If the approver had been asked,
+    /// the request is then denied: an approver that answers nonsense is not to be relied on.
+    fn fits(&mut self, at: usize, handler: &HandlerId, answer: &Answer) -> Result<(), WireError> {
+        let Some(open) = self.open.get(at) else {
+            return Err(stale("the approval request has ended"));
+        };
+        let problem = if open.question.digest != answer.digest {
+            Some((
+                stale("the answer's digest does not match the approval request"),
+                "the answer did not match the approval request",
+            ))
+        } else if !is_for(open.question.review, &answer.decision) {
+            let hint = "approve or deny input and effects reviews; pass or withhold output reviews";
+            let message = "the decision does not fit this kind of review";
+            let error = WireError::new(ErrorCode::InvalidRequest, message, hint);
+            Some((error, "the answer did not fit the kind of review"))
+        } else {
+            None
+        };
+        if let Some((error, reason)) = problem {
+            let was_asked = open.poll.handlers().any(|asked| asked == handler);
+            if was_asked {
+                self.finish(at, Verdict::default(reason, "make the call again"));
+            }
+            return Err(error);
+        }
+        if let Decision::ApprovePart(part) = &answer.decision {
+            known(part, &open.question.view.changes)?;
+        }
+        let changes = matches!(
+            answer.decision,
+            Decision::ApproveModified(_) | Decision::Replace(_) | Decision::ApprovePart(_)
+        );
+        if changes && (open.limits.quorum() > 1 || !open.poll.decides(handler)) {
+            return Err(WireError::new(
+                ErrorCode::InvalidRequest,
+                "only an approver who decides alone may approve with changes",
+                "deny, and use `guidance` to say what to do instead",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns what of an answer may be remembered, and the error where it may not.
+    fn memorable(&self, at: usize, answer: &Answer) -> (Option<Remember>, Option<WireError>) {
+        let Some(remember) = answer.remember.clone() else { return (None, None) };
+        let checked = match (self.open.get(at), &answer.decision) {
+            (Some(open), Decision::Approve) if open.question.review == Review::Effects => {
+                Err(WireError::new(
+                    ErrorCode::Denied,
+                    "not remembered: the effects of one run do not predict the next",
+                    "leave out `remember`",
+                ))
+            }
+            (Some(open), Decision::Approve) => {
+                RememberedApprovals::check(&open.claim, &remember, &open.limits)
+            }
+            (Some(_) | None, _) => Err(WireError::new(
+                ErrorCode::Denied,
+                "not remembered: only a plain approval can be",
+                "leave out `remember`",
+            )),
+        };
+        match checked {
+            Ok(()) => (Some(remember), None),
+            Err(error) => {
+                let message = format!("the decision counts, but is {}", error.message);
+                (None, Some(WireError { message, ..error }))
+            }
+        }
+    }
+
+    fn take_vote(
+        &mut self,
+        at: usize,
+        from: Answerer,
+        handler: &HandlerId,
+        name: &str,
+    ) -> Result<AskedApprover, WireError> {
+        let Some(open) = self.open.get_mut(at) else {
+            return Err(stale("the approval request has ended"));
+        };
+        if open.poll.has_voted(handler) {
+            return Err(stale("this approver has already answered; its first answer counts"));
+        }
+        match open.poll.take(handler) {
+            Some(asked) if asked.until <= Instant::now() => {
+                let lost = open.poll.standing();
+                if matches!(lost, PollState::Lost(_)) {
+                    self.finish(
+                        at,
+                        Verdict::default("the answer came too late", "make the call again"),
+                    );
+                }
+                Err(stale("the answer came after the approver's deadline"))
+            }
+            Some(asked) => Ok(asked),
+            None if handler.as_str().starts_with("operator-") => {
+                let (handler, name, priority) =
+                    (handler.clone(), name.to_owned(), open.poll.top().unwrap_or_default());
+                Ok(AskedApprover { handler, from, name, priority, until: Instant::now() })
+            }
+            None => Err(WireError::new(
+                ErrorCode::Forbidden,
+                "this approver was not asked: its filter excludes the approval request",
+                "register for the review and the tool",
+            )),
+        }
+    }
+
+    /// Prepares what the approvers of a carried request wanted remembered.
+    fn prepare(&mut self, at: usize) -> Result<Vec<RememberedApproval>, WireError> {
+        let Some(OpenRequest { remember, claim, .. }) = self.open.get_mut(at) else {
+            return Ok(Vec::new());
+        };
+        let (wanted, claim, now) = (std::mem::take(remember), claim.clone(), Instant::now());
+        let prepare = |(remember, name): (Remember, String)| {
+            self.memory.prepare(&claim, remember, &name, now)
+        };
+        wanted.into_iter().map(prepare).collect()
+    }
+}

@@ -1,0 +1,220 @@
+//! The desk where approval requests wait for their answers: connected approvers, open requests,
+//! remembered approvals. Anything but a clear approval ends in a denial with its own reason. Runs
+//! in the broker.
+
+use super::{
+    grants::{ApprovalKey, RememberedApproval},
+    inquiry::ApprovalRequest,
+    open::{ApprovalsState, ConnectedApprover, OpenRequest},
+    poll::{Answerer, Poll},
+    verdict::Verdict,
+};
+use crate::base::{outbox::Outbox, peer::ConnectionNumber};
+use palisade_protocol::{
+    ErrorCode, Grant, GrantId, HandlerId, NameError, Question, QuestionId, Register, SessionId,
+    WireError,
+};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+/// The connected approvers, the open approval requests and the remembered approvals.
+#[derive(Debug, Default)]
+pub(crate) struct Approvals {
+    state: Mutex<ApprovalsState>,
+}
+
+impl Approvals {
+    pub(super) fn state(&self) -> MutexGuard<'_, ApprovalsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connects an approver, or changes its registration. It is sent the requests that are waiting
+    /// already.
+    pub(crate) fn attach(
+        &self,
+        from: Answerer,
+        register: Register,
+        outbox: Outbox,
+    ) -> Result<HandlerId, WireError> {
+        let mut state = self.state();
+        state.detach(from.connection, "the approver changed its registration");
+        state.count += 1;
+        let id = HandlerId::try_from(format!("h-{}", state.count))
+            .map_err(|error| WireError::new(ErrorCode::Internal, error.to_string(), ""))?;
+        let heard = Instant::now();
+        let attached = ConnectedApprover { id: id.clone(), from, register, outbox, heard };
+        for open in &mut state.open {
+            open.offer(&attached, heard);
+        }
+        state.attached.push(attached);
+        Ok(id)
+    }
+
+    /// Removes an approver that has disconnected, for whatever reason.
+    pub(crate) fn detach(&self, connection: ConnectionNumber) {
+        self.state().detach(connection, "the approver disconnected before it answered");
+    }
+
+    /// Notes that a connection sent a message, as a sign of life of its approver.
+    pub(crate) fn heard(&self, connection: ConnectionNumber) {
+        let mut state = self.state();
+        let mut attached = state.attached.iter_mut();
+        if let Some(attached) = attached.find(|attached| attached.from.connection == connection) {
+            attached.heard = Instant::now();
+        }
+    }
+
+    /// The waiting approval requests, oldest first.
+    pub(crate) fn pending(&self) -> Vec<Question> {
+        let now = Instant::now();
+        self.state().open.iter().map(|open| open.shown(open.expires(), now)).collect()
+    }
+
+    /// The remembered approvals.
+    pub(crate) fn grants(&self) -> Vec<Grant> {
+        self.state().memory.list(Instant::now())
+    }
+
+    /// Revokes a remembered approval and returns it.
+    pub(crate) fn revoke(&self, id: &GrantId) -> Result<Grant, WireError> {
+        self.state().memory.revoke(id)
+    }
+
+    /// Whether an approval is remembered already.
+    pub(crate) fn holds(&self, kept: &RememberedApproval) -> bool {
+        self.state().memory.holds(kept)
+    }
+
+    /// Remembers an approval that is recorded in the audit log.
+    pub(crate) fn keep(&self, kept: RememberedApproval) {
+        self.state().memory.keep(kept, Instant::now());
+    }
+
+    /// The remembered approval that would cover a call; its use is not counted.
+    pub(crate) fn covering(&self, claim: &ApprovalKey) -> Option<GrantId> {
+        self.state().memory.covering(claim)
+    }
+
+    /// The remembered approval that covers a call, and who gave it; its use is counted.
+    pub(crate) fn remembered(&self, claim: &ApprovalKey) -> Option<(GrantId, String)> {
+        self.state().memory.find(claim, Instant::now())
+    }
+
+    /// Drops the approvals that were remembered for a session that has ended, and denies its
+    /// waiting requests.
+    pub(crate) fn end_session(&self, session: &SessionId) {
+        let mut state = self.state();
+        state.memory.end_session(session);
+        while let Some(at) = state.open.iter().position(|open| open.claim.session == *session) {
+            state.finish(at, Verdict::default("the session has ended", ""));
+        }
+    }
+
+    /// Gives an approval request its id, or that of the same request if it is waiting already.
+    /// Returns the names of the approvers that will be asked.
+    pub(crate) fn announce(&self, inquiry: &mut ApprovalRequest) -> Result<Vec<String>, WireError> {
+        let state = self.state();
+        if let Some(open) = state.same(inquiry) {
+            inquiry.question.question = open.question.question.clone();
+        } else {
+            let id = format!("q-{}", uuid::Uuid::now_v7());
+            inquiry.question.question = id.try_into().map_err(|error: NameError| {
+                WireError::new(ErrorCode::Internal, error.to_string(), "")
+            })?;
+        }
+        let wants = |attached: &&ConnectedApprover| attached.wants(&inquiry.question);
+        let asked = state.attached.iter().filter(wants);
+        Ok(asked.map(|attached| attached.register.name.clone()).collect())
+    }
+
+    /// Sends an announced approval request and waits for its verdict.
+    pub(crate) async fn ask(&self, inquiry: ApprovalRequest) -> Verdict {
+        let (id, mut outcome) = match self.put(inquiry) {
+            Ok(waiting) => waiting,
+            Err(verdict) => return verdict,
+        };
+        let _leaving = WaitGuard { desk: self, id: id.clone() };
+        loop {
+            if let Some(verdict) = outcome.borrow().clone() {
+                return verdict;
+            }
+            let Some(wake) = self.state().wake(&id) else {
+                return Verdict::default("the approval request was lost", "");
+            };
+            tokio::select! {
+                changed = outcome.changed() => if changed.is_err() {
+                    return Verdict::default("the approval request was lost", "");
+                },
+                () = sleep_until(wake) => self.state().look_after(&id, Instant::now()),
+            }
+        }
+    }
+
+    fn put(
+        &self,
+        inquiry: ApprovalRequest,
+    ) -> Result<(QuestionId, watch::Receiver<Option<Verdict>>), Verdict> {
+        let mut state = self.state();
+        if let Some(open) = state.same(&inquiry) {
+            return Ok((open.question.question.clone(), open.outcome.subscribe()));
+        }
+        let time = inquiry.time();
+        let ApprovalRequest { question, claim, limits, .. } = inquiry;
+        if state.over.contains(&question.question) {
+            return Err(Verdict::default(
+                "the same approval request was decided in the meantime",
+                "make the call again",
+            ));
+        }
+        let of_session = |open: &&OpenRequest| open.claim.session == claim.session;
+        let waiting = state.open.iter().filter(of_session).count() as u64;
+        if waiting >= limits.max_pending() {
+            return Err(Verdict::default(
+                format!("{waiting} approval requests of this session are already waiting"),
+                "wait for an answer before making more calls; the profile's handlers.max_pending \
+                 is the limit",
+            ));
+        }
+        let (id, now) = (question.question.clone(), Instant::now());
+        let limit = now + time;
+        let grace = now + Duration::from_millis(limits.grace_ms());
+        let (outcome, receiver) = watch::channel(None);
+        let poll = Poll::new(limits.quorum());
+        let remember = Vec::new();
+        let mut open =
+            OpenRequest { question, claim, limits, poll, remember, grace, limit, outcome };
+        for attached in &state.attached {
+            open.offer(attached, now);
+        }
+        state.open.push(open);
+        Ok((id, receiver))
+    }
+}
+
+/// A call that stops waiting when this is dropped; with the last one the approval request ends.
+struct WaitGuard<'a> {
+    desk: &'a Approvals,
+    id: QuestionId,
+}
+
+impl Drop for WaitGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = self.desk.state();
+        // The receiver of the call that stops waiting is still counted here.
+        let alone = |open: &OpenRequest| {
+            open.question.question == self.id && open.outcome.receiver_count() <= 1
+        };
+        if let Some(at) = state.open.iter().position(alone) {
+            state.finish(at, Verdict::default("the call was cancelled", ""));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

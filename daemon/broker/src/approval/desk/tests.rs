@@ -1,0 +1,541 @@
+//! Every way an approval request can end: with a clear approval, and all that end in a denial.
+
+use super::*;
+use palisade_policy::{Facts, Handlers, Profile};
+use palisade_protocol::{
+    Answer, Answered, Asker, Decision, Deny, Event, JsonText, Modified, Remember, Replace, Review,
+    Scope, ServerMessage, ToolName, Until, View, Withhold,
+};
+use std::sync::Arc;
+use tokio::{sync::mpsc, task::JoinHandle};
+
+fn limits(handlers: &str) -> Handlers {
+    let text = format!(
+        "version = 1\ndescription = \"test\"\n[fs]\nworkspace = \"write\"\nexecute = [\"/usr\"]\n\
+         [handlers]\n{handlers}\n"
+    );
+    Profile::parse("test", &text).unwrap().handlers().clone()
+}
+
+fn inquiry(digest: &str, handlers: &str) -> ApprovalRequest {
+    let session: SessionId = "s-1".parse().unwrap();
+    let tool: ToolName = "bash".parse().unwrap();
+    let question = Question {
+        question: "q-0".parse().unwrap(),
+        digest: digest.to_owned(),
+        review: Review::Input,
+        asker: Asker {
+            uid: 1,
+            pid: 2,
+            unit: None,
+            session: session.clone(),
+            profile: "test".to_owned(),
+            workspace: "/w".into(),
+        },
+        call_id: "c-1".parse().unwrap(),
+        tool: tool.clone(),
+        arguments: JsonText::default(),
+        cwd: "/w".into(),
+        reason: None,
+        reverse_thinking: None,
+        findings: Vec::new(),
+        why: "ask".to_owned(),
+        view: View::default(),
+        output: None,
+        scopes: Vec::new(),
+        prefix: Vec::new(),
+        expires_in_ms: 0,
+    };
+    let claim = ApprovalKey {
+        session,
+        uid: 1,
+        profile: "test".to_owned(),
+        profile_digest: "p".to_owned(),
+        tool,
+        exact: [7; 32],
+        facts: Facts::default(),
+    };
+    ApprovalRequest { question, claim, limits: limits(handlers), patience: None }
+}
+
+fn output(digest: &str) -> ApprovalRequest {
+    let mut inquiry = inquiry(digest, "");
+    inquiry.question.review = Review::Output;
+    inquiry
+}
+
+struct Handler {
+    desk: Arc<Approvals>,
+    connection: ConnectionNumber,
+    events: mpsc::Receiver<ServerMessage>,
+}
+
+fn register(name: &str) -> Register {
+    Register {
+        name: name.to_owned(),
+        reviews: vec![Review::Input, Review::Output],
+        tools: Vec::new(),
+        priority: 0,
+        deadline_ms: None,
+        heartbeat_ms: None,
+    }
+}
+
+fn approved(by: impl Into<String>) -> Verdict {
+    Verdict::Approved { by: by.into(), kept: Vec::new() }
+}
+
+/// Each connection belongs to another process.
+fn from(connection: ConnectionNumber) -> Answerer {
+    Answerer { connection, uid: 0, pid: u32::try_from(connection).ok() }
+}
+
+fn attach(desk: &Arc<Approvals>, connection: ConnectionNumber, register: Register) -> Handler {
+    let (outbox, events) = mpsc::channel(8);
+    desk.attach(from(connection), register, outbox).unwrap();
+    Handler { desk: Arc::clone(desk), connection, events }
+}
+
+impl Handler {
+    async fn question(&mut self) -> Question {
+        loop {
+            let message = self.events.recv().await.unwrap();
+            if let ServerMessage::Event(Event::Question(question)) = message {
+                return *question;
+            }
+            assert!(matches!(message, ServerMessage::Event(Event::QuestionOver(_))), "{message:?}");
+        }
+    }
+
+    fn answer(&self, question: &Question, decision: Decision) -> Result<Answered, WireError> {
+        self.answer_with(question, &question.digest, decision, None)
+    }
+
+    fn answer_with(
+        &self,
+        question: &Question,
+        digest: &str,
+        decision: Decision,
+        remember: Option<Remember>,
+    ) -> Result<Answered, WireError> {
+        let from = from(self.connection);
+        let (question, digest) = (question.question.clone(), digest.to_owned());
+        self.desk.answer(from, Answer { question, digest, decision, remember })
+    }
+}
+
+fn ask(desk: &Arc<Approvals>, inquiry: ApprovalRequest) -> JoinHandle<Verdict> {
+    let desk = Arc::clone(desk);
+    tokio::spawn(async move {
+        let mut inquiry = inquiry;
+        desk.announce(&mut inquiry).unwrap();
+        desk.ask(inquiry).await
+    })
+}
+
+fn deny() -> Decision {
+    Decision::Deny(Deny { reason: "no".to_owned(), guidance: "do x".to_owned() })
+}
+
+fn reason(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Denied { by, reason, .. } => {
+            assert_eq!(by, "default");
+            reason
+        }
+        other @ (Verdict::Approved { .. }
+        | Verdict::Modified { .. }
+        | Verdict::Replaced { .. }
+        | Verdict::Part { .. }) => {
+            panic!("{other:?}")
+        }
+    }
+}
+
+fn code(result: Result<Answered, WireError>) -> ErrorCode {
+    result.unwrap_err().code
+}
+
+/// Asserts that no request is left that could still be answered.
+fn assert_over(desk: &Approvals) {
+    assert_eq!(desk.pending(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn yes_no_and_something_else_instead() {
+    let desk = Arc::new(Approvals::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let by = "handler:ann".to_owned();
+    let arguments = JsonText::parse("{\"command\":\"ls\"}".to_owned()).unwrap();
+    let modified = Decision::ApproveModified(Modified { arguments: arguments.clone() });
+    for (inquiry, decision, expected) in [
+        (inquiry("d", ""), Decision::Approve, approved(by.clone())),
+        (inquiry("d", ""), modified, Verdict::Modified { by: by.clone(), arguments }),
+        (
+            inquiry("d", ""),
+            deny(),
+            Verdict::Denied {
+                by: by.clone(),
+                reason: "no".to_owned(),
+                guidance: "do x".to_owned(),
+            },
+        ),
+        (output("d"), Decision::Pass, approved(by.clone())),
+        (
+            output("d"),
+            Decision::Replace(Replace { output: "o".to_owned() }),
+            Verdict::Replaced { by: by.clone(), output: "o".to_owned() },
+        ),
+        (
+            output("d"),
+            Decision::Withhold(Withhold { reason: "w".to_owned() }),
+            Verdict::Denied { by: by.clone(), reason: "w".to_owned(), guidance: String::new() },
+        ),
+    ] {
+        let asked = ask(&desk, inquiry);
+        let question = ann.question().await;
+        assert_eq!(desk.pending().len(), 1);
+        assert_eq!(ann.answer(&question, decision), Ok(Answered { grant: None }));
+        assert_eq!(asked.await.unwrap(), expected);
+        assert_over(&desk);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_there_is_a_no() {
+    let desk = Arc::new(Approvals::default());
+    let none = "no approver is connected";
+    assert_eq!(reason(ask(&desk, inquiry("d", "")).await.unwrap()), none);
+    let files = Register { tools: vec!["write_file".parse().unwrap()], ..register("files") };
+    let _files = attach(&desk, 1, files);
+    assert_eq!(reason(ask(&desk, inquiry("d", "")).await.unwrap()), none);
+    let outputs = Register { reviews: vec![Review::Output], ..register("outputs") };
+    let _outputs = attach(&desk, 2, outputs);
+    assert_eq!(reason(ask(&desk, inquiry("d", "grace_ms = 1000")).await.unwrap()), none);
+    assert_over(&desk);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_attach_within_the_grace_time() {
+    let desk = Arc::new(Approvals::default());
+    let asked = ask(&desk, inquiry("d", "grace_ms = 1000"));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut ann = attach(&desk, 1, register("ann"));
+    let question = ann.question().await;
+    ann.answer(&question, Decision::Approve).unwrap();
+    assert_eq!(asked.await.unwrap(), approved("handler:ann".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_is_not_ready_is_a_no() {
+    let desk = Arc::new(Approvals::default());
+    let (outbox, events) = mpsc::channel(1);
+    outbox
+        .try_send(ServerMessage::Reply { id: None, reply: palisade_protocol::Reply::Pong })
+        .unwrap();
+    desk.attach(from(1), register("full"), outbox).unwrap();
+    assert_eq!(
+        reason(ask(&desk, inquiry("d", "")).await.unwrap()),
+        "no connected approver is ready"
+    );
+    drop(events);
+    assert_eq!(
+        reason(ask(&desk, inquiry("d", "")).await.unwrap()),
+        "no connected approver is ready"
+    );
+    let beating = Register { heartbeat_ms: Some(100), ..register("hung") };
+    let _hung = attach(&desk, 1, beating);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let silent = reason(ask(&desk, inquiry("d", "")).await.unwrap());
+    assert_eq!(silent, "no approver is connected");
+    assert_over(&desk);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_hangs_is_a_no_and_one_that_beats_is_waited_for() {
+    let desk = Arc::new(Approvals::default());
+    let beating = || Register { heartbeat_ms: Some(100), ..register("ann") };
+    let _hung = attach(&desk, 1, beating());
+    let verdict = ask(&desk, inquiry("d", "")).await.unwrap();
+    assert_eq!(reason(verdict), "the approver stopped responding");
+    let mut alive = attach(&desk, 2, beating());
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = alive.question().await;
+    for _beat in 0..10 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        desk.heard(2);
+    }
+    alive.answer(&question, Decision::Approve).unwrap();
+    assert!(matches!(asked.await.unwrap(), Verdict::Approved { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_a_no_whoever_sets_the_deadline() {
+    let desk = Arc::new(Approvals::default());
+    let _slow = attach(&desk, 1, Register { deadline_ms: Some(1000), ..register("slow") });
+    let late = "no answer came in time";
+    let start = Instant::now();
+    assert_eq!(reason(ask(&desk, inquiry("d", "deadline_ms = 50")).await.unwrap()), late);
+    assert_eq!(start.elapsed().as_millis(), 50);
+    assert_eq!(reason(ask(&desk, inquiry("d", "")).await.unwrap()), late);
+    assert_eq!(start.elapsed().as_millis(), 1050);
+    let mut impatient = inquiry("d", "");
+    impatient.patience = Some(Duration::from_millis(10));
+    assert_eq!(reason(ask(&desk, impatient).await.unwrap()), late);
+    assert_eq!(start.elapsed().as_millis(), 1060);
+    assert_over(&desk);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_late_or_twice_is_stale() {
+    let desk = Arc::new(Approvals::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let asked = ask(&desk, inquiry("d", "deadline_ms = 50"));
+    let question = ann.question().await;
+    assert_eq!(reason(asked.await.unwrap()), "no answer came in time");
+    assert_eq!(code(ann.answer(&question, Decision::Approve)), ErrorCode::StaleApproval);
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = ann.question().await;
+    ann.answer(&question, deny()).unwrap();
+    assert_eq!(code(ann.answer(&question, Decision::Approve)), ErrorCode::StaleApproval);
+    assert!(matches!(asked.await.unwrap(), Verdict::Denied { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_of_two_answers_counts_while_others_are_waited_for() {
+    let desk = Arc::new(Approvals::default());
+    let mut low = attach(&desk, 1, register("low"));
+    let mut high = attach(&desk, 2, Register { priority: 9, ..register("high") });
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = low.question().await;
+    low.answer(&question, Decision::Approve).unwrap();
+    assert_eq!(code(low.answer(&question, deny())), ErrorCode::StaleApproval);
+    high.question().await;
+    high.answer(&question, Decision::Approve).unwrap();
+    assert_eq!(asked.await.unwrap(), approved("handler:high".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_no_is_a_no() {
+    let desk = Arc::new(Approvals::default());
+    let low = attach(&desk, 1, register("low"));
+    let mut high = attach(&desk, 2, Register { priority: 9, ..register("high") });
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = high.question().await;
+    low.answer(&question, deny()).unwrap();
+    assert!(matches!(asked.await.unwrap(), Verdict::Denied { by, .. } if by == "handler:low"));
+    assert_eq!(code(high.answer(&question, Decision::Approve)), ErrorCode::StaleApproval);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_digest_or_kind_is_refused_and_denies() {
+    let desk = Arc::new(Approvals::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let asked = ask(&desk, inquiry("right", ""));
+    let question = ann.question().await;
+    let wrong = ann.answer_with(&question, "wrong", Decision::Approve, None);
+    assert_eq!(code(wrong), ErrorCode::StaleApproval);
+    assert_eq!(reason(asked.await.unwrap()), "the answer did not match the approval request");
+    let asked = ask(&desk, inquiry("right", ""));
+    let question = ann.question().await;
+    assert_eq!(code(ann.answer(&question, Decision::Pass)), ErrorCode::InvalidRequest);
+    assert_eq!(reason(asked.await.unwrap()), "the answer did not fit the kind of review");
+    assert_eq!(code(ann.answer(&question, Decision::Approve)), ErrorCode::StaleApproval);
+    assert_over(&desk);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_id_answers_nothing() {
+    let desk = Arc::new(Approvals::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let asked = ask(&desk, inquiry("d", "deadline_ms = 50"));
+    let mut question = ann.question().await;
+    question.question = "q-other".parse().unwrap();
+    assert_eq!(code(ann.answer(&question, Decision::Approve)), ErrorCode::NotFound);
+    assert_eq!(reason(asked.await.unwrap()), "no answer came in time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_not_asked_does_not_answer() {
+    let desk = Arc::new(Approvals::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let other = Register { tools: vec!["write_file".parse().unwrap()], ..register("other") };
+    let other = attach(&desk, 2, other);
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = ann.question().await;
+    assert_eq!(code(other.answer(&question, Decision::Approve)), ErrorCode::Forbidden);
+    ann.answer(&question, deny()).unwrap();
+    asked.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_leaves_is_a_no() {
+    let desk = Arc::new(Approvals::default());
+    let gone = "the approver disconnected before it answered";
+    let mut ann = attach(&desk, 1, register("ann"));
+    let asked = ask(&desk, inquiry("d", ""));
+    ann.question().await;
+    desk.detach(1);
+    assert_eq!(reason(asked.await.unwrap()), gone);
+    // An approver of lower priority does not replace it.
+    let mut high = attach(&desk, 2, Register { priority: 9, ..register("high") });
+    let low = attach(&desk, 3, register("low"));
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = high.question().await;
+    low.answer(&question, Decision::Approve).unwrap();
+    desk.detach(2);
+    assert_eq!(reason(asked.await.unwrap()), gone);
+    assert_over(&desk);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quorum_needs_that_many() {
+    let desk = Arc::new(Approvals::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let few = "fewer approvers are connected than the 2 that the profile requires";
+    assert_eq!(reason(ask(&desk, inquiry("d", "quorum = 2")).await.unwrap()), few);
+    ann.question().await;
+    let bob = attach(&desk, 2, register("bob"));
+    let asked = ask(&desk, inquiry("d", "quorum = 2"));
+    let question = ann.question().await;
+    ann.answer(&question, Decision::Approve).unwrap();
+    assert_eq!(desk.pending().len(), 1);
+    let arguments = JsonText::default();
+    let modified = Decision::ApproveModified(Modified { arguments });
+    assert_eq!(code(bob.answer(&question, modified)), ErrorCode::InvalidRequest);
+    bob.answer(&question, Decision::Approve).unwrap();
+    assert!(matches!(asked.await.unwrap(), Verdict::Approved { .. }));
+}
+
+/// A request waits only as long as the remaining approvers may take: not for one that has approved,
+/// nor for a late one that hangs.
+#[tokio::test(start_paused = true)]
+async fn a_question_waits_no_longer_than_those_who_are_left_may_take() {
+    let desk = Arc::new(Approvals::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let _bob = attach(&desk, 2, Register { deadline_ms: Some(2000), ..register("bob") });
+    let begun = Instant::now();
+    let asked = ask(&desk, inquiry("d", "quorum = 2"));
+    let question = ann.question().await;
+    ann.answer(&question, Decision::Approve).unwrap();
+    assert_eq!(reason(asked.await.unwrap()), "no answer came in time");
+    assert_eq!(begun.elapsed().as_secs(), 2);
+    desk.detach(1);
+    desk.detach(2);
+    let begun = Instant::now();
+    let asked = ask(&desk, inquiry("e", "grace_ms = 60000"));
+    tokio::task::yield_now().await;
+    let _late = attach(&desk, 3, Register { heartbeat_ms: Some(3000), ..register("late") });
+    assert_eq!(reason(asked.await.unwrap()), "the approver stopped responding");
+    assert_eq!(begun.elapsed().as_secs(), 3);
+    assert_over(&desk);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_question_is_asked_once_and_a_flood_is_denied() {
+    let desk = Arc::new(Approvals::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let first = ask(&desk, inquiry("same", "max_pending = 2"));
+    let second = ask(&desk, inquiry("same", "max_pending = 2"));
+    let question = ann.question().await;
+    tokio::task::yield_now().await;
+    assert_eq!(desk.pending().len(), 1);
+    let other = ask(&desk, inquiry("other", "max_pending = 2"));
+    let different = ann.question().await;
+    let flood = reason(ask(&desk, inquiry("third", "max_pending = 2")).await.unwrap());
+    assert_eq!(flood, "2 approval requests of this session are already waiting");
+    ann.answer(&question, Decision::Approve).unwrap();
+    assert!(matches!(first.await.unwrap(), Verdict::Approved { .. }));
+    assert!(matches!(second.await.unwrap(), Verdict::Approved { .. }));
+    ann.answer(&different, deny()).unwrap();
+    other.await.unwrap();
+    assert_over(&desk);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_goes_takes_its_question_along() {
+    let desk = Arc::new(Approvals::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let (first, second) = (ask(&desk, inquiry("d", "")), ask(&desk, inquiry("d", "")));
+    let question = ann.question().await;
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    assert_eq!(desk.pending().len(), 1);
+    second.abort();
+    assert!(second.await.unwrap_err().is_cancelled());
+    assert_over(&desk);
+    assert_eq!(code(ann.answer(&question, Decision::Approve)), ErrorCode::StaleApproval);
+    let asked = ask(&desk, inquiry("d", ""));
+    ann.question().await;
+    desk.end_session(&"s-1".parse().unwrap());
+    assert_eq!(reason(asked.await.unwrap()), "the session has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_answers_without_being_a_handler() {
+    let desk = Arc::new(Approvals::default());
+    let asked = ask(&desk, inquiry("d", "grace_ms = 1000"));
+    tokio::task::yield_now().await;
+    let question = desk.pending().remove(0);
+    let from = Answerer { connection: 9, uid: 42, pid: None };
+    let (id, digest) = (question.question.clone(), question.digest.clone());
+    let wrong = Answer {
+        question: id.clone(),
+        digest: "x".to_owned(),
+        decision: Decision::Approve,
+        remember: None,
+    };
+    assert_eq!(code(desk.answer(from, wrong)), ErrorCode::StaleApproval);
+    assert_eq!(desk.pending().len(), 1);
+    let right = Answer { question: id, digest, decision: Decision::Approve, remember: None };
+    desk.answer(from, right).unwrap();
+    assert_eq!(asked.await.unwrap(), approved("handler:operator:42".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_remembered_is_so_only_once_it_is_kept_and_as_far_as_permitted() {
+    let desk = Arc::new(Approvals::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    let asked = ask(&desk, inquiry("d", ""));
+    let question = ann.question().await;
+    let wanted = Some(Remember { scope: Scope::ExactCall, until: Until::Session });
+    let answered = ann.answer_with(&question, "d", Decision::Approve, wanted).unwrap();
+    let id = answered.grant.unwrap();
+    let verdict = asked.await.unwrap();
+    let claim = inquiry("another digest", "").claim;
+    assert_eq!(desk.remembered(&claim), None, "nobody has recorded it yet");
+    let Verdict::Approved { kept, .. } = verdict else { panic!("{verdict:?}") };
+    for kept in kept {
+        assert!(!desk.holds(&kept));
+        desk.keep(kept.clone());
+        assert!(desk.holds(&kept));
+    }
+    assert_eq!(desk.covering(&claim), Some(id.clone()));
+    assert_eq!(desk.grants()[0].used, 0);
+    assert_eq!(desk.remembered(&claim), Some((id.clone(), "ann".to_owned())));
+    assert_eq!(desk.grants().len(), 1);
+    assert_eq!(desk.revoke(&id).unwrap().id, id);
+    assert_eq!(desk.remembered(&claim), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_counts_although_it_is_not_remembered() {
+    let desk = Arc::new(Approvals::default());
+    let mut ann = attach(&desk, 1, register("ann"));
+    for (decision, until) in [(Decision::Approve, Until::Ms(1000)), (deny(), Until::Session)] {
+        let asked = ask(&desk, inquiry("d", ""));
+        let question = ann.question().await;
+        let approves = decision == Decision::Approve;
+        let wanted = Some(Remember { scope: Scope::ExactCall, until });
+        let error = ann.answer_with(&question, "d", decision, wanted).unwrap_err();
+        assert_eq!(error.code, ErrorCode::Denied);
+        assert!(
+            error.message.starts_with("the decision counts, but is not remembered: "),
+            "{error}"
+        );
+        let verdict = asked.await.unwrap();
+        assert_eq!(verdict == approved("handler:ann"), approves, "{verdict:?}");
+        assert_eq!(desk.grants(), []);
+        assert_over(&desk);
+    }
+}

@@ -1,0 +1,205 @@
+//! The waiting approval requests, the approvers that are asked, and how a request ends. Runs in the
+//! broker.
+
+use super::{
+    grants::{ApprovalKey, RememberedApprovals},
+    inquiry::ApprovalRequest,
+    poll::{Answerer, AskedApprover, Poll, PollState},
+    verdict::Verdict,
+};
+use crate::base::{outbox::Outbox, peer::ConnectionNumber};
+use palisade_policy::Handlers;
+use palisade_protocol::{
+    Event, HandlerId, Question, QuestionId, QuestionOver, Register, Remember, ServerMessage,
+};
+use std::{collections::VecDeque, time::Duration};
+use tokio::{sync::watch, time::Instant};
+
+/// The number of finished approval requests remembered, to tell late answers from wrong ids.
+const OVER: usize = 1024;
+
+/// The hint where nobody could answer.
+const ATTACH: &str = "connect an approver with `palisade approve`";
+
+#[derive(Debug, Default)]
+pub(super) struct ApprovalsState {
+    pub(super) attached: Vec<ConnectedApprover>,
+    pub(super) open: Vec<OpenRequest>,
+    pub(super) over: VecDeque<QuestionId>,
+    pub(super) memory: RememberedApprovals,
+    pub(super) count: u64,
+}
+
+/// A connected approver.
+#[derive(Debug)]
+pub(super) struct ConnectedApprover {
+    pub(super) id: HandlerId,
+    pub(super) from: Answerer,
+    pub(super) register: Register,
+    pub(super) outbox: Outbox,
+    pub(super) heard: Instant,
+}
+
+/// An approval request that waits for its answer.
+#[derive(Debug)]
+pub(super) struct OpenRequest {
+    pub(super) question: Question,
+    pub(super) claim: ApprovalKey,
+    pub(super) limits: Handlers,
+    pub(super) poll: Poll,
+    /// The approvals to remember if the request is approved, each with the name of the approver who
+    /// wants it.
+    pub(super) remember: Vec<(Remember, String)>,
+    pub(super) grace: Instant,
+    pub(super) limit: Instant,
+    pub(super) outcome: watch::Sender<Option<Verdict>>,
+}
+
+impl ConnectedApprover {
+    pub(super) fn wants(&self, question: &Question) -> bool {
+        let tools = &self.register.tools;
+        self.register.reviews.contains(&question.review)
+            && (tools.is_empty() || tools.contains(&question.tool))
+    }
+
+    /// When the approver counts as hung; `None` without a heartbeat.
+    pub(super) fn lapses(&self) -> Option<Instant> {
+        self.register.heartbeat_ms.map(|ms| self.heard + Duration::from_millis(ms))
+    }
+}
+
+impl OpenRequest {
+    /// Asks an approver, if it wants such requests, has not hung, and its outbox takes the message.
+    pub(super) fn offer(&mut self, attached: &ConnectedApprover, now: Instant) {
+        if !attached.wants(&self.question) || attached.lapses().is_some_and(|at| at <= now) {
+            return;
+        }
+        let own = attached.register.deadline_ms.map(|ms| now + Duration::from_millis(ms));
+        let until = own.map_or(self.limit, |own| own.min(self.limit));
+        let event = Event::Question(Box::new(self.shown(until, now)));
+        if attached.outbox.try_send(ServerMessage::Event(event)).is_ok() {
+            let Register { name, priority, .. } = &attached.register;
+            let (handler, name, priority) = (attached.id.clone(), name.clone(), *priority);
+            self.poll.ask(AskedApprover { handler, from: attached.from, name, priority, until });
+            self.stir();
+        }
+    }
+
+    /// Wakes the calls that wait for this request: who may still answer has changed, and so has the
+    /// time to wait.
+    pub(super) fn stir(&self) {
+        self.outcome.send_modify(|_| {});
+    }
+
+    pub(super) fn shown(&self, until: Instant, now: Instant) -> Question {
+        let left = until.saturating_duration_since(now).as_millis();
+        let expires_in_ms = u64::try_from(left).unwrap_or(u64::MAX);
+        Question { expires_in_ms, ..self.question.clone() }
+    }
+
+    /// When the request is denied without an answer.
+    pub(super) fn expires(&self) -> Instant {
+        self.poll.until().map_or(self.limit, |until| until.min(self.limit))
+    }
+}
+
+impl ApprovalsState {
+    /// Returns the open request that equals this one and is of the same session, if there is one.
+    pub(super) fn same(&self, inquiry: &ApprovalRequest) -> Option<&OpenRequest> {
+        self.open.iter().find(|open| {
+            open.claim.session == inquiry.claim.session
+                && open.question.digest == inquiry.question.digest
+                && open.question.review == inquiry.question.review
+        })
+    }
+
+    pub(super) fn detach(&mut self, connection: ConnectionNumber, why: &str) {
+        let gone = self.attached.extract_if(.., |attached| attached.from.connection == connection);
+        let gone: Vec<HandlerId> = gone.map(|attached| attached.id).collect();
+        gone.iter().for_each(|handler| self.leave(handler, why));
+    }
+
+    pub(super) fn leave(&mut self, handler: &HandlerId, why: &str) {
+        let mut at = 0;
+        while let Some(open) = self.open.get_mut(at) {
+            match open.poll.leave(handler) {
+                PollState::Lost(_) => self.finish(at, Verdict::default(why, ATTACH)),
+                PollState::Open | PollState::Carried(_) => {
+                    open.stir();
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    /// When a request has to be looked at next.
+    pub(super) fn wake(&self, id: &QuestionId) -> Option<Instant> {
+        let open = self.open.iter().find(|open| open.question.question == *id)?;
+        let settled = open.poll.can_carry();
+        let grace = (!settled).then_some(open.grace.min(open.limit));
+        let asked: Vec<&HandlerId> = open.poll.handlers().collect();
+        let lapses = self.attached.iter().filter(|attached| asked.contains(&&attached.id));
+        let next = lapses.filter_map(ConnectedApprover::lapses).chain(grace).min();
+        Some(next.map_or(open.expires(), |next| next.min(open.expires())))
+    }
+
+    /// Ends a request whose time is over, and drops approvers that have hung.
+    pub(super) fn look_after(&mut self, id: &QuestionId, now: Instant) {
+        let hung =
+            self.attached.extract_if(.., |handler| handler.lapses().is_some_and(|at| at <= now));
+        let hung: Vec<HandlerId> = hung.map(|attached| attached.id).collect();
+        hung.iter().for_each(|id| self.leave(id, "the approver stopped responding"));
+        let Some(at) = self.open.iter().position(|open| open.question.question == *id) else {
+            return;
+        };
+        let Some(open) = self.open.get(at) else { return };
+        let verdict = if !open.poll.can_carry() && open.grace.min(open.limit) <= now {
+            self.nobody(open)
+        } else if open.expires() <= now {
+            Verdict::default(
+                "no answer came in time",
+                "make the call again when an approver can answer",
+            )
+        } else {
+            return;
+        };
+        self.finish(at, verdict);
+    }
+
+    /// The denial of a request that the asked approvers could not carry.
+    pub(super) fn nobody(&self, open: &OpenRequest) -> Verdict {
+        if !open.poll.is_empty() {
+            let reason = format!(
+                "fewer approvers are connected than the {} that the profile requires",
+                open.limits.quorum()
+            );
+            return Verdict::default(reason, ATTACH);
+        }
+        if self.attached.iter().any(|attached| attached.wants(&open.question)) {
+            return Verdict::default("no connected approver is ready", ATTACH);
+        }
+        Verdict::default("no approver is connected", ATTACH)
+    }
+
+    /// Ends a request, and tells its approvers and the calls that wait for it.
+    pub(super) fn finish(&mut self, at: usize, verdict: Verdict) {
+        let open = self.open.remove(at);
+        let (outcome, by) = verdict.outcome();
+        let over = QuestionOver {
+            question: open.question.question.clone(),
+            outcome: outcome.to_owned(),
+            by: by.to_owned(),
+        };
+        let asked: Vec<&HandlerId> = open.poll.handlers().collect();
+        let voters = self.attached.iter().filter(|attached| asked.contains(&&attached.id));
+        for attached in voters {
+            // An approver that does not read finds out when it answers.
+            attached.outbox.try_send(ServerMessage::Event(Event::QuestionOver(over.clone()))).ok();
+        }
+        self.over.push_back(over.question);
+        if self.over.len() > OVER {
+            self.over.pop_front();
+        }
+        open.outcome.send_replace(Some(verdict));
+    }
+}

@@ -1,0 +1,181 @@
+//! Output review: where the profile says so, an approver sees the output of a call before the agent
+//! does. Anything but a clear approval withholds it. Runs in the broker.
+
+use super::{question::Subject, service::ApprovalService};
+use crate::{
+    approval::verdict::Verdict,
+    base::{outcome::Outcome, task::Task},
+    cells::{seen::TargetSnapshot, session::Session},
+    stores::spool::Spools,
+    telemetry::audit::docket::{CallAudit, CheckpointDecision},
+    tools::Tool,
+};
+use palisade_policy::Facts;
+use palisade_protocol::{
+    Approval, Call, CallId, Checkpoint, ErrorCode, QuestionId, Review, WireError,
+};
+use std::sync::Arc;
+
+/// A call that has run and whose output is reviewed.
+#[derive(Debug)]
+pub(crate) struct ReviewedCall {
+    pub(crate) session: Arc<Session>,
+    pub(crate) call_id: CallId,
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) call: Call,
+    pub(crate) task: Task,
+    pub(crate) placeholder: QuestionId,
+    /// The output store, from which the full output is deleted if it is withheld.
+    pub(crate) spools: Spools,
+}
+
+impl ReviewedCall {
+    /// Asks for approval of the output, and returns what is left of it.
+    pub(crate) async fn review(
+        self,
+        approvals: &ApprovalService,
+        docket: &mut CallAudit,
+        outcome: Outcome,
+    ) -> Outcome {
+        let shown = shown(&outcome);
+        let (facts, seen) = (
+            Facts::default(),
+            TargetSnapshot { cwd: self.session.cwd(), ..TargetSnapshot::default() },
+        );
+        let tool = &self.tool.spec.name;
+        let mut inquiry = Subject {
+            session: &self.session,
+            call_id: &self.call_id,
+            tool,
+            call: &self.call,
+            task: &self.task,
+            attachment: None,
+            facts: &facts,
+            seen: &seen,
+            findings: &outcome.findings,
+            why: "handlers.review_output",
+            review: Review::Output,
+            output: Some(shown),
+        }
+        .inquiry(self.placeholder.clone());
+        let put = match approvals.put(docket, &mut inquiry).await {
+            Ok(put) => put,
+            Err(error) => {
+                self.drop_spool(&outcome).await;
+                let (decision, by) = ("withheld".to_owned(), "default".to_owned());
+                let reason = "the approval request could not be recorded".to_owned();
+                return withheld(outcome, Checkpoint { decision, by, reason }, error);
+            }
+        };
+        let verdict = approvals.desk.ask(inquiry).await;
+        let (decision, by, reason) = match &verdict {
+            Verdict::Approved { by, .. } => ("passed", by, ""),
+            Verdict::Replaced { by, .. } => ("replaced", by, ""),
+            Verdict::Modified { by, .. } | Verdict::Part { by, .. } => {
+                ("withheld", by, "the answer did not fit the kind of review")
+            }
+            Verdict::Denied { by, reason, .. } => ("withheld", by, reason.as_str()),
+        };
+        let checkpoint =
+            Checkpoint { decision: decision.to_owned(), by: by.clone(), reason: reason.to_owned() };
+        let (review, asked) = (Review::Output, Some(&put));
+        let answering =
+            CheckpointDecision { review, checkpoint: &checkpoint, remember: None, asked };
+        if let Err(error) = docket.answer(answering).await {
+            self.drop_spool(&outcome).await;
+            return withheld(outcome, checkpoint, WireError::from(error));
+        }
+        let approval = Approval {
+            session: self.session.id.clone(),
+            call_id: self.call_id.clone(),
+            tool: tool.clone(),
+            review: Review::Output,
+            decision: checkpoint.decision.clone(),
+            by: checkpoint.by.clone(),
+            reason: checkpoint.reason.clone(),
+            digest: put.digest.clone(),
+        };
+        approvals.telemetry.decided(&self.session, approval);
+        match verdict {
+            Verdict::Approved { .. } => outcome,
+            Verdict::Replaced { output, .. } => {
+                self.drop_spool(&outcome).await;
+                Outcome { output, checkpoint: Some(checkpoint), ..emptied(outcome) }
+            }
+            Verdict::Denied { .. } | Verdict::Modified { .. } | Verdict::Part { .. } => {
+                self.drop_spool(&outcome).await;
+                let message = format!("the call ran, but its output is withheld: {reason}");
+                let error =
+                    WireError::new(ErrorCode::Withheld, message, "continue without the output");
+                withheld(outcome, checkpoint, error)
+            }
+        }
+    }
+
+    /// Deletes the full output: what the agent may not see, it may not page through either.
+    async fn drop_spool(&self, outcome: &Outcome) {
+        if outcome.spooled {
+            self.spools.remove(&self.call_id).await;
+        }
+    }
+}
+
+/// Everything in an outcome that the agent would see.
+fn shown(outcome: &Outcome) -> String {
+    let mut shown = outcome.output.clone();
+    if let Some(data) = &outcome.data {
+        shown.push_str("\n--- data\n");
+        shown.push_str(data.as_str());
+    }
+    if let Some(error) = &outcome.error {
+        shown.push_str("\n--- error\n");
+        shown.push_str(&error.to_string());
+    }
+    shown
+}
+
+/// An outcome without anything that the program or file contained.
+fn emptied(outcome: Outcome) -> Outcome {
+    Outcome {
+        output: String::new(),
+        stdout: String::new(),
+        stderr: String::new(),
+        data: None,
+        spooled: false,
+        omitted: 0,
+        ..outcome
+    }
+}
+
+fn withheld(outcome: Outcome, checkpoint: Checkpoint, error: WireError) -> Outcome {
+    Outcome { error: Some(error), checkpoint: Some(checkpoint), ..emptied(outcome) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_protocol::JsonText;
+
+    #[test]
+    fn nothing_of_what_is_withheld_is_left() {
+        let outcome = Outcome {
+            output: "secret".to_owned(),
+            stdout: "secret".to_owned(),
+            stderr: "secret".to_owned(),
+            data: Some(JsonText::parse("{\"content\":\"secret\"}".to_owned()).unwrap()),
+            spooled: true,
+            omitted: 5,
+            exit_code: Some(3),
+            ..Outcome::default()
+        };
+        let checkpoint = Checkpoint {
+            decision: "withheld".to_owned(),
+            by: "default".to_owned(),
+            reason: String::new(),
+        };
+        assert_eq!(shown(&outcome), "secret\n--- data\n{\"content\":\"secret\"}");
+        let left = withheld(outcome, checkpoint, WireError::new(ErrorCode::Withheld, "m", "h"));
+        assert!(!format!("{left:?}").contains("secret"));
+        assert_eq!((left.exit_code, left.spooled, left.omitted), (Some(3), false, 0));
+    }
+}

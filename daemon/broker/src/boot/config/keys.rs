@@ -1,0 +1,120 @@
+//! Every key of the configuration file. The loader refuses other keys, `--dump-config` shows each
+//! of these, and the documentation is checked against them. Pure: no I/O.
+
+use palisade_policy::nearest;
+
+/// A key of the configuration file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ConfigKey {
+    /// The key with its section, for example `metrics.listen`.
+    pub(crate) path: &'static str,
+    pub(crate) changes: Reloadability,
+}
+
+/// When a new value of a key takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reloadability {
+    /// The value takes effect with a reload.
+    Live,
+    /// The value takes effect with the next start.
+    AtStart,
+}
+
+const fn live(path: &'static str) -> ConfigKey {
+    ConfigKey { path, changes: Reloadability::Live }
+}
+
+const fn at_start(path: &'static str) -> ConfigKey {
+    ConfigKey { path, changes: Reloadability::AtStart }
+}
+
+/// All keys, in the order of the documentation.
+pub(crate) const KEYS: &[ConfigKey] = &[
+    at_start("socket"),
+    at_start("operator_socket"),
+    at_start("provider_socket"),
+    live("profiles"),
+    live("offered"),
+    at_start("state"),
+    at_start("audit_sync"),
+    at_start("user"),
+    at_start("launcher_socket"),
+    at_start("allow_ports"),
+    live("identity"),
+    at_start("session_uids"),
+    at_start("prove_at_start"),
+    live("log"),
+    live("drain_ms"),
+    at_start("journal"),
+    live("roles.connect"),
+    live("roles.handle"),
+    live("roles.observe"),
+    live("roles.administer"),
+    live("roles.provide"),
+    live("roles.record"),
+    live("roles.throwaway"),
+    live("quotas.sessions"),
+    live("quotas.calls"),
+    live("quotas.jobs"),
+    live("quotas.spool_bytes"),
+    live("quotas.undo_bytes"),
+    live("quotas.audit_per_day"),
+    live("quotas.requests_per_second"),
+    live("undo.keep"),
+    at_start("metrics.listen"),
+    at_start("traces.export"),
+];
+
+/// Finds a key by its path.
+pub(crate) fn find(path: &str) -> Option<&'static ConfigKey> {
+    KEYS.iter().find(|key| key.path == path)
+}
+
+/// Whether a path is a section.
+pub(super) fn is_section(path: &str) -> bool {
+    KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// Suggests what was meant by an unknown key.
+pub(super) fn meant(path: &str) -> String {
+    let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let within =
+        |key: &&ConfigKey| key.path.rsplit_once('.').map_or("", |(before, _)| before) == section;
+    let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
+    let siblings: Vec<_> = KEYS.iter().filter(within).map(|key| last(key.path)).collect();
+    let sections = KEYS
+        .iter()
+        .filter_map(|key| key.path.split_once('.'))
+        .map(|(outer, _)| outer)
+        .filter(|_| section.is_empty());
+    if let Some(near) = nearest(name, siblings.iter().copied().chain(sections)) {
+        return format!("did you mean `{near}`?");
+    }
+    let place =
+        if section.is_empty() { "at the top level".to_owned() } else { format!("in [{section}]") };
+    format!("known keys {place}: {}", siblings.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_is_there_twice_and_the_page_explains_each() {
+        let page = include_str!("../../../../../docs/operations.md");
+        let mut paths: Vec<_> = KEYS.iter().map(|key| key.path).collect();
+        for key in KEYS {
+            let row = format!("\n| `{}` |", key.path);
+            let line = page.split(&row).nth(1).and_then(|rest| rest.lines().next());
+            let line = line.unwrap_or_else(|| panic!("{} is not documented", key.path));
+            let when = match key.changes {
+                Reloadability::Live => "reload",
+                Reloadability::AtStart => "start",
+            };
+            assert!(line.ends_with(&format!("| {when} |")), "{}: {line}", key.path);
+        }
+        paths.sort_unstable();
+        paths.dedup();
+        assert_eq!(paths.len(), KEYS.len());
+    }
+}

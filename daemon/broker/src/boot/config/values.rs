@@ -1,0 +1,180 @@
+//! Values of the configuration file that are more than text. Pure: no I/O.
+
+use palisade_plan::ceiling::Reach;
+use serde::{Deserialize, Serialize};
+use std::{path::PathBuf, str::FromStr, time::Duration};
+
+/// An absolute path: it means the same wherever the daemon is started.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "PathBuf")]
+pub(super) struct AbsolutePath(pub(super) PathBuf);
+
+impl TryFrom<PathBuf> for AbsolutePath {
+    type Error = String;
+
+    fn try_from(path: PathBuf) -> Result<Self, String> {
+        if path.is_absolute() {
+            return Ok(Self(path));
+        }
+        Err(format!("{:?} is not an absolute path", path.display().to_string()))
+    }
+}
+
+/// Which messages to log, in the syntax of `RUST_LOG`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LogFilter(String);
+
+impl LogFilter {
+    /// A filter for errors only, for a daemon that is to be silent unless something is wrong.
+    pub(crate) fn errors() -> Self {
+        Self("error".to_owned())
+    }
+
+    /// The filter as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for LogFilter {
+    fn default() -> Self {
+        Self("info".to_owned())
+    }
+}
+
+impl FromStr for LogFilter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match tracing_subscriber::EnvFilter::try_new(text) {
+            Ok(_) => Ok(Self(text.to_owned())),
+            Err(error) => Err(format!("{text:?} is not a filter: {error}")),
+        }
+    }
+}
+
+impl TryFrom<String> for LogFilter {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<LogFilter> for String {
+    fn from(filter: LogFilter) -> Self {
+        filter.0
+    }
+}
+
+/// A list of ports in the syntax of the launcher's `--allow-ports`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AllowedPorts(String);
+
+impl AllowedPorts {
+    /// The list as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for AllowedPorts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse::<Reach>().map(|_| Self(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for AllowedPorts {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<AllowedPorts> for String {
+    fn from(ports: AllowedPorts) -> Self {
+        ports.0
+    }
+}
+
+/// A retention time: a whole number of `m`, `h` or `d`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Retention {
+    text: String,
+    time: Duration,
+}
+
+/// The longest retention, in minutes: a year.
+const MOST_MINUTES: u64 = 365 * 24 * 60;
+
+impl Retention {
+    /// A retention of this many days.
+    pub(crate) fn days(days: u32) -> Self {
+        let time = Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+        Self { text: format!("{days}d"), time }
+    }
+
+    pub(crate) const fn time(&self) -> Duration {
+        self.time
+    }
+}
+
+impl TryFrom<String> for Retention {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let refused = || format!("{text:?} is not a time from 1m to 365d, such as 90m, 12h or 7d");
+        let (number, unit) =
+            text.split_at_checked(text.len().wrapping_sub(1)).ok_or_else(refused)?;
+        let unit = match unit {
+            "m" => 1,
+            "h" => 60,
+            "d" => 24 * 60,
+            _ => return Err(refused()),
+        };
+        let digits = number.bytes().all(|byte| byte.is_ascii_digit());
+        let number = number.parse::<u64>().ok().filter(|_| digits).ok_or_else(refused)?;
+        let minutes =
+            number.checked_mul(unit).filter(|minutes| (1..=MOST_MINUTES).contains(minutes));
+        let time = Duration::from_secs(minutes.ok_or_else(refused)? * 60);
+        Ok(Self { text, time })
+    }
+}
+
+impl From<Retention> for String {
+    fn from(retention: Retention) -> Self {
+        retention.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retention_is_from_a_minute_to_a_year() {
+        let read = |text: &str| Retention::try_from(text.to_owned());
+        for (text, minutes) in [("1m", 1), ("90m", 90), ("12h", 720), ("7d", 10_080)] {
+            let retention = read(text).unwrap();
+            assert_eq!(retention.time(), Duration::from_secs(minutes * 60), "{text}");
+            assert_eq!(String::from(retention), text);
+        }
+        assert_eq!(read("7d"), Ok(Retention::days(7)));
+        for text in
+            ["", "d", "0m", "0d", "+1d", "-1d", "1.5h", "7", "7 d", "366d", "1w", "7é", "30s"]
+        {
+            let refused = format!("{text:?} is not a time from 1m to 365d, such as 90m, 12h or 7d");
+            assert_eq!(read(text), Err(refused));
+        }
+        assert!(read("99999999999999999999d").is_err());
+        assert!(read("18446744073709551615d").is_err());
+    }
+}

@@ -1,0 +1,116 @@
+//! Denies the broker the system calls that it never makes and that would help whoever takes it over.
+//!
+//! A broker that could make a user namespace could mount over the agent socket's path, bind a socket
+//! of the same name there, and hand the launcher connections that look like those of other users.
+//! The units forbid namespaces as well; this filter holds for daemons that no unit starts.
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+use std::collections::BTreeMap;
+
+/// The bit of system calls of the x32 interface, which x86-64 kernels may have.
+const X32: i64 = 0x4000_0000;
+
+/// System calls that make namespaces, change what is mounted, look into other processes, or load code
+/// into the kernel.
+const DENIED: [libc::c_long; 26] = [
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+];
+
+/// The flags of `clone` that make namespaces.
+const NAMESPACES: [libc::c_int; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+/// Installs the filters for this process and for what it starts from now on.
+pub(crate) fn confine() -> Result<(), seccompiler::Error> {
+    let mut denied: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    for number in DENIED {
+        denied.extend([(number, Vec::new()), (number | X32, Vec::new())]);
+    }
+    let makes_namespace =
+        NAMESPACES.iter().map(|flag| makes(*flag)).collect::<Result<Vec<_>, _>>()?;
+    denied.insert(libc::SYS_clone, makes_namespace.clone());
+    denied.insert(libc::SYS_clone | X32, makes_namespace);
+    let refused = u32::try_from(libc::EPERM).unwrap_or_default();
+    seccompiler::apply_filter(&program(denied, refused)?)?;
+    // The flags of `clone3` are behind a pointer, where no filter sees them. The C library uses
+    // `clone` where the kernel says that there is no `clone3`.
+    let clone3 = [libc::SYS_clone3, libc::SYS_clone3 | X32].map(|number| (number, Vec::new()));
+    let unknown = u32::try_from(libc::ENOSYS).unwrap_or_default();
+    seccompiler::apply_filter(&program(BTreeMap::from(clone3), unknown)?)
+}
+
+/// A rule for calls of `clone` with a flag.
+fn makes(flag: libc::c_int) -> Result<SeccompRule, seccompiler::Error> {
+    let flag = u64::from(flag.cast_unsigned());
+    let is_set =
+        SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag)?;
+    Ok(SeccompRule::new(vec![is_set])?)
+}
+
+fn program(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    errno: u32,
+) -> Result<BpfProgram, seccompiler::Error> {
+    let here: TargetArch = std::env::consts::ARCH.try_into()?;
+    let filter =
+        SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno), here)?;
+    Ok(BpfProgram::try_from(filter)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sched::{CloneFlags, unshare};
+
+    /// Filters are of one thread, and of those that it starts.
+    #[test]
+    fn a_confined_thread_makes_no_namespace_and_still_makes_threads_and_processes() {
+        let user = CloneFlags::CLONE_NEWUSER;
+        let unconfined = std::thread::spawn(move || unshare(CloneFlags::CLONE_FS).is_ok());
+        assert!(unconfined.join().unwrap(), "the control");
+        let held = std::thread::spawn(move || {
+            rustix::thread::set_no_new_privs(true).unwrap();
+            confine().unwrap();
+            assert_eq!(unshare(user), Err(nix::Error::EPERM));
+            assert_eq!(unshare(CloneFlags::CLONE_FS), Err(nix::Error::EPERM));
+            assert_eq!(nix::unistd::chroot("/"), Err(nix::Error::EPERM));
+            assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
+        });
+        held.join().unwrap();
+    }
+}

@@ -1,0 +1,305 @@
+//! Resolves the options on this host: paths, profiles, the user to run as. Runs in the broker,
+//! before it serves and when it reloads.
+
+use crate::{
+    base::{
+        live::LiveSettings,
+        own::DaemonPaths,
+        quotas::Quotas,
+        reach::OpenDirectories,
+        roles::{Identity, Roles, SessionUids},
+    },
+    boot::{
+        config::{AllowedPorts, Config, LogFilter, Offered, Presence},
+        effective::{EffectiveConfig, ValueOrigin},
+        options::Options,
+        ownership,
+        privilege::{self, Account},
+    },
+    front::{prove::proofs::ProofSchedule, scrape::Address},
+};
+use palisade_audit::Sync;
+use palisade_policy::ProfileSet;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+mod choose;
+mod doors;
+mod error;
+mod profiles;
+mod started;
+
+pub(crate) use doors::{ClientEndpoint, OperatorEndpoint, ReportTargets};
+pub use error::SettingsError;
+pub(crate) use started::StartedBy;
+
+/// The default time, in milliseconds, that running calls may take to finish when the daemon stops.
+const DRAIN_MS: u32 = 10_000;
+
+/// All settings, decided before anything is done.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) door: ClientEndpoint,
+    pub(crate) operator_door: OperatorEndpoint,
+    /// The socket for providers; `None` in a private daemon.
+    pub(crate) provider_door: Option<PathBuf>,
+    pub(crate) profiles: ProfileSet,
+    pub(crate) state: StateDirectory,
+    /// The user to switch to; `None` if an ordinary user starts the daemon, which then keeps its
+    /// user.
+    pub(crate) account: Option<Account>,
+    pub(crate) launcher_socket: Option<PathBuf>,
+    /// The TCP ports to allow, passed to the launcher that the daemon starts.
+    pub(crate) allow_ports: Option<AllowedPorts>,
+    /// The default uid that sessions run with.
+    identity: Identity,
+    /// The uids that a launcher started by the daemon may give to sessions.
+    pub(crate) session_uids: Option<SessionUids>,
+    pub(crate) log: LogFilter,
+    pub(crate) audit_sync: Sync,
+    pub(crate) proving: ProofSchedule,
+    /// The time that running calls may take to finish when the daemon stops.
+    drain: Duration,
+    roles: Roles,
+    quotas: Quotas,
+    /// The address for metrics scrapes, if any.
+    pub(crate) metrics: Option<Address>,
+    pub(crate) telling: ReportTargets,
+    /// Every value in force, with its origin.
+    pub(crate) effective: EffectiveConfig,
+    /// The directories and files where configuration and profiles are looked for.
+    configured: Vec<PathBuf>,
+}
+
+/// The state directory, with the output store, the undo store and the audit log.
+#[derive(Debug)]
+pub(crate) enum StateDirectory {
+    /// A configured directory; the daemon does not start without it.
+    Given(PathBuf),
+    /// The default directory; an embedded daemon starts without it if it can not be created.
+    Usual(PathBuf),
+    /// No directory: none is configured, and this user has no default.
+    Nowhere,
+}
+
+impl Settings {
+    /// Resolves the options on this host. Directories in `reach` are read through their descriptors
+    /// where their paths are closed.
+    pub(crate) fn resolve(
+        options: Options,
+        by: StartedBy,
+        reach: &OpenDirectories,
+    ) -> Result<Self, SettingsError> {
+        let (config, _) = by.directory("/etc/palisade", "XDG_CONFIG_HOME", ".config");
+        let mut configured: Vec<_> = config.iter().chain(&options.config).cloned().collect();
+        let file = read(options.config.as_deref(), config.as_deref(), reach)?;
+        let mut effective = EffectiveConfig::default();
+        let (door, operator_door, provider_door) =
+            choose::doors(&options, &file, by, &mut effective)?;
+        let usual = config.map(|directory| directory.join("profiles"));
+        let typed = (!options.profiles.is_empty()).then_some(options.profiles);
+        let default = (Some(usual.iter().cloned().collect()), ValueOrigin::Default);
+        let given = typed.is_some() || file.profiles.is_some();
+        let directories =
+            effective.choose("profiles", typed, file.profiles, default).unwrap_or_default();
+        configured.extend(directories.iter().cloned());
+        // Whoever starts a daemon for themselves may use every profile.
+        let usual_offered = match (by, &door) {
+            (StartedBy::Root, ClientEndpoint::Socket(_)) => Vec::new(),
+            (StartedBy::Root, ClientEndpoint::Embedded) | (StartedBy::User, _) => {
+                Offered::ALL.map(|(offered, _)| offered).to_vec()
+            }
+        };
+        let default = (Some(usual_offered), ValueOrigin::Default);
+        let offered = effective.choose("offered", None, file.offered, default).unwrap_or_default();
+        let given_state = options.state.is_some() || file.state.is_some();
+        let usual_state = by.directory("/var/lib/palisade", "XDG_STATE_HOME", ".local/state");
+        let state = match effective.choose("state", options.state, file.state, usual_state) {
+            Some(path) if given_state => StateDirectory::Given(path),
+            Some(path) => StateDirectory::Usual(path),
+            None => StateDirectory::Nowhere,
+        };
+        let default = (Some(Sync::default()), ValueOrigin::Default);
+        let audit_sync =
+            effective.choose("audit_sync", options.audit_sync, file.audit_sync, default);
+        let user = effective.choose("user", options.user, file.user, (None, ValueOrigin::Default));
+        let launcher_socket = effective.choose(
+            "launcher_socket",
+            options.launcher_socket,
+            file.launcher_socket,
+            (None, ValueOrigin::Default),
+        );
+        let allow_ports = effective.choose(
+            "allow_ports",
+            options.allow_ports,
+            file.allow_ports,
+            (None, ValueOrigin::Default),
+        );
+        if allow_ports.is_some() && launcher_socket.is_some() {
+            return Err(SettingsError::NotOurLauncher);
+        }
+        let default = (Some(Identity::default()), ValueOrigin::Default);
+        let identity = effective.choose("identity", None, file.identity, default);
+        let none = (None, ValueOrigin::Default);
+        let session_uids = effective.choose("session_uids", None, file.session_uids, none);
+        let prove = effective.choose(
+            "prove_at_start",
+            options.prove_at_start.then_some(true),
+            file.prove_at_start,
+            (Some(false), ValueOrigin::Default),
+        );
+        let proving =
+            if prove == Some(true) { ProofSchedule::AtStart } else { ProofSchedule::Never };
+        let usual_log = match door {
+            ClientEndpoint::Socket(_) => LogFilter::default(),
+            ClientEndpoint::Embedded => LogFilter::errors(),
+        };
+        let default = (Some(usual_log), ValueOrigin::Default);
+        let log = effective.choose("log", options.log, file.log, default);
+        let default = (Some(DRAIN_MS), ValueOrigin::Default);
+        let drain = effective.choose("drain_ms", None, file.drain_ms, default);
+        let account = match by {
+            StartedBy::Root => Some(privilege::account(user.as_deref())?),
+            StartedBy::User => None,
+        };
+        let (given, usual) = if given { (directories, None) } else { (Vec::new(), usual) };
+        Ok(Self {
+            quotas: choose::quotas(file.quotas, file.undo_keep, &door, &mut effective),
+            door,
+            operator_door,
+            provider_door,
+            profiles: profiles::load(&given, usual.as_deref(), (by, &offered), reach)?,
+            state,
+            account,
+            launcher_socket,
+            allow_ports,
+            identity: identity.unwrap_or_default(),
+            session_uids,
+            log: log.unwrap_or_default(),
+            audit_sync: audit_sync.unwrap_or_default(),
+            proving,
+            drain: Duration::from_millis(drain.unwrap_or(DRAIN_MS).into()),
+            roles: choose::roles(file.roles, &mut effective),
+            telling: choose::telling(file.journal, file.traces_export, &mut effective),
+            metrics: effective.choose(
+                "metrics.listen",
+                None,
+                file.metrics_listen,
+                (None, ValueOrigin::Default),
+            ),
+            effective,
+            configured,
+        })
+    }
+
+    /// Returns the settings that a reload replaces.
+    pub(crate) fn live(&self, reach: &OpenDirectories) -> LiveSettings {
+        let live = LiveSettings::new(&self.profiles, self.own(reach));
+        let (drain, quotas, identity) = (self.drain, self.quotas, self.identity);
+        LiveSettings { drain, roles: self.roles.clone(), quotas, identity, ..live }
+    }
+
+    /// Opens the directories that a reload reads, before the right to enter them is given up.
+    pub(crate) fn reach(&self) -> OpenDirectories {
+        let mut reach = OpenDirectories::default();
+        if self.account.is_some() {
+            let hidden = self.hidden();
+            self.configured.iter().chain(&hidden).for_each(|path| reach.hold(path));
+        }
+        reach
+    }
+
+    /// Returns the daemon's own paths, which sessions may not access.
+    fn own(&self, reach: &OpenDirectories) -> DaemonPaths {
+        DaemonPaths::new(self.hidden(), self.configured.clone(), reach)
+    }
+
+    /// Returns the daemon's own paths that are invisible to sessions.
+    fn hidden(&self) -> Vec<PathBuf> {
+        let state = match &self.state {
+            StateDirectory::Given(path) | StateDirectory::Usual(path) => Some(path),
+            StateDirectory::Nowhere => None,
+        };
+        let socket = match &self.door {
+            ClientEndpoint::Socket(path) => Some(path),
+            ClientEndpoint::Embedded => None,
+        };
+        let operator = match &self.operator_door {
+            OperatorEndpoint::Socket(path) => Some(path),
+            OperatorEndpoint::Stdout | OperatorEndpoint::None => None,
+        };
+        let sockets = socket.into_iter().chain(operator).chain(&self.provider_door);
+        let sockets = sockets.chain(&self.launcher_socket);
+        state.into_iter().chain(sockets).cloned().collect()
+    }
+
+    /// Returns the text of `--check`: what would be done.
+    pub(crate) fn describe(&self) -> String {
+        let door = match &self.door {
+            ClientEndpoint::Socket(path) => format!("listen on {}", path.display()),
+            ClientEndpoint::Embedded => "serve the client on standard input".to_owned(),
+        };
+        let operators = match &self.operator_door {
+            OperatorEndpoint::Socket(path) => format!("listen on {}", path.display()),
+            OperatorEndpoint::Stdout => "serve the operator on standard output".to_owned(),
+            OperatorEndpoint::None => {
+                "none, so every call that needs approval is denied".to_owned()
+            }
+        };
+        let providers = self
+            .provider_door
+            .as_ref()
+            .map_or_else(|| "none".to_owned(), |path| format!("listen on {}", path.display()));
+        let state = match &self.state {
+            StateDirectory::Given(path) | StateDirectory::Usual(path) => {
+                format!("in {}", path.display())
+            }
+            StateDirectory::Nowhere => "nowhere".to_owned(),
+        };
+        let user = self.account.map_or_else(
+            || format!("as the user who starts it, uid {}", rustix::process::geteuid().as_raw()),
+            |account| format!("as uid {}, gid {}", account.uid, account.gid),
+        );
+        let launcher = self.launcher_socket.as_ref().map_or_else(
+            || "start one".to_owned(),
+            |path| format!("connect to {}", path.display()),
+        );
+        let sessions = match (self.identity, self.session_uids) {
+            (Identity::Peer, _) => "as the user who opens them".to_owned(),
+            (Identity::Throwaway, Some(SessionUids(range))) => {
+                format!("each with its own uid from {range}")
+            }
+            (Identity::Throwaway, None) => {
+                "each with its own uid from the launcher's range".to_owned()
+            }
+        };
+        let profiles = self.profiles.names().collect::<Vec<_>>().join(", ");
+        format!(
+            "clients: {door}\noperators: {operators}\nproviders: {providers}\nrun: {user}\n\
+             launcher: {launcher}\nsessions: {sessions}\nfull output and audit log: {state}\n\
+             audit log on disk: {}\nprofiles: {profiles}\n",
+            self.audit_sync
+        )
+    }
+}
+
+/// Reads the configuration file, if it exists. Refuses it if another user can change it.
+fn read(
+    named: Option<&Path>,
+    usual: Option<&Path>,
+    reach: &OpenDirectories,
+) -> Result<Config, SettingsError> {
+    let (path, presence) = match (named, usual) {
+        (Some(path), _) => (path.to_owned(), Presence::Named),
+        (None, Some(directory)) => (directory.join("palisaded.toml"), Presence::Usual),
+        (None, None) => return Ok(Config::default()),
+    };
+    let Some(config) = Config::read(&path, presence, reach)? else { return Ok(Config::default()) };
+    ownership::check(&path, reach)?;
+    if let Some(directory) = path.parent().filter(|_| presence == Presence::Usual) {
+        ownership::check(directory, reach)?;
+    }
+    Ok(config)
+}

@@ -1,0 +1,41 @@
+//! Why the settings are invalid. Runs in the broker.
+
+use crate::boot::{config::ConfigError, ownership::UnsafePlace, privilege::PrivilegeError};
+use palisade_policy::ProfileError;
+use std::{io, path::PathBuf};
+
+/// Why the settings are invalid.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The configuration file is invalid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A directory of profiles, or a profile, can not be read.
+    #[error("can not read {path}")]
+    Read {
+        /// The path that can not be read.
+        path: PathBuf,
+        /// The error that the kernel returned.
+        source: io::Error,
+    },
+    /// Another user could change the configuration or a profile.
+    #[error(transparent)]
+    Place(#[from] UnsafePlace),
+    /// A profile is invalid; the error names its file.
+    #[error(transparent)]
+    Profiles(#[from] ProfileError),
+    /// The user to run as can not be used.
+    #[error(transparent)]
+    Privilege(#[from] PrivilegeError),
+    /// Ports are configured, but the launcher is started by somebody else.
+    #[error(
+        "allow_ports applies only to a launcher that this daemon starts, and launcher_socket names \
+         another: give --allow-ports to that launcher, in its unit"
+    )]
+    NotOurLauncher,
+    /// No directory for the socket is known.
+    #[error(
+        "XDG_RUNTIME_DIR is not set, so there is no place for the agent socket; give one with --socket"
+    )]
+    NoRuntimeDirectory,
+}

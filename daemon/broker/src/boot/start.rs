@@ -1,0 +1,329 @@
+//! Starts the daemon: creates sockets and directories and starts the launcher, then gives up
+//! privilege, and only then serves clients. Runs in the broker.
+
+mod doors;
+mod error;
+mod farewell;
+mod kept;
+
+pub use error::StartError;
+
+use crate::{
+    base::{live::LiveSettings, reach::OpenDirectories},
+    boot::{
+        launcher_process::{self, LauncherProcess},
+        options::Options,
+        privilege::{self, Account},
+        reload::{Filter, Reloader},
+        service,
+        settings::{ClientEndpoint, OperatorEndpoint, ReportTargets, Settings, StartedBy},
+        state,
+    },
+    cells::{analyst::Analyst, launcher::LauncherError, link::Link},
+    front::{
+        listen,
+        prove::proofs::{ProofSchedule, Proofs},
+        scrape,
+        serve::{self, Listener, OtherListeners, StopTokens},
+        server::{Clients, Operators, Server, ServerParts},
+    },
+    stores::{spool::Spools, undo::Undos},
+    telemetry::{
+        audit::Audit,
+        journal::{self, Journal},
+        traces::Traces,
+    },
+};
+use doors::{OtherSockets, ServiceSocket};
+use kept::StateStores;
+use palisade_programs::{Program, Search};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::{
+    io::{self, IsTerminal as _},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The limit of open descriptors: more than all connections and their sessions need.
+const DESCRIPTORS: u64 = 65536;
+
+/// A daemon without privilege that is ready to serve.
+#[derive(Debug)]
+pub struct StartedDaemon {
+    entrance: ServiceSocket,
+    beside: OtherSockets,
+    prepared: PreparedDaemon,
+    reloader: Reloader,
+    /// The client of an embedded daemon, to be told if it can not be served after all.
+    client: Option<UnixStream>,
+}
+
+/// The parts of a daemon besides its sockets.
+#[derive(Debug)]
+struct PreparedDaemon {
+    /// Which peers may be operators.
+    operated_by: Operators,
+    launcher: LauncherFrom,
+    live: LiveSettings,
+    spools: Spools,
+    undos: Undos,
+    audit: Audit,
+    analyst: Analyst,
+    proofs: Proofs,
+    telling: ReportTargets,
+    /// The open directories whose paths the other fields use.
+    reach: OpenDirectories,
+}
+
+/// The source of the launcher.
+#[derive(Debug)]
+enum LauncherFrom {
+    Process(LauncherProcess),
+    Socket(PathBuf),
+}
+
+impl LauncherFrom {
+    async fn link(self) -> Result<Link, LauncherError> {
+        match self {
+            Self::Process(LauncherProcess { child, socket }) => Link::child(child, socket).await,
+            Self::Socket(path) => Link::path(&path).await,
+        }
+    }
+}
+
+/// Starts the daemon. With `--check` or `--dump-config` it prints its report instead and returns
+/// `None`.
+///
+/// # Errors
+/// Each error says what to do about it.
+pub fn start(options: Options) -> Result<Option<StartedDaemon>, StartError> {
+    let client = if options.embedded { doors::client() } else { None };
+    match prepare_to_serve(options) {
+        Ok(started) => Ok(started.map(|started| StartedDaemon { client, ..started })),
+        Err(error) => Err(error.tell(client)),
+    }
+}
+
+fn prepare_to_serve(options: Options) -> Result<Option<StartedDaemon>, StartError> {
+    let (check, dump) = (options.check, options.dump_config);
+    let by = StartedBy::now();
+    let settings = Settings::resolve(options.clone(), by, &OpenDirectories::default())?;
+    if dump {
+        print!("{}", settings.effective.text());
+        return Ok(None);
+    }
+    if check {
+        check_places(&settings)?;
+        print!("{}", settings.describe());
+        return Ok(None);
+    }
+    let filter = log_to_stderr(&settings);
+    let (entrance, beside) = doors::open(&settings)?;
+    let reach = settings.reach();
+    let effective = settings.effective.clone();
+    let reloader = Reloader::new(options, by, reach.clone(), effective, filter);
+    let prepared = prepare(settings, (&entrance, beside.operators.as_ref()), reach)?;
+    Ok(Some(StartedDaemon { entrance, beside, prepared, reloader, client: None }))
+}
+
+/// Prepares everything but the sockets; gives up privilege on the way.
+fn prepare(
+    settings: Settings,
+    (clients, operators): (&ServiceSocket, Option<&ServiceSocket>),
+    mut reach: OpenDirectories,
+) -> Result<PreparedDaemon, StartError> {
+    let operated_by = match (operators, settings.account) {
+        (Some(ServiceSocket::Activated(_)), _) | (_, Some(_)) => Operators::System,
+        (Some(ServiceSocket::Bound(_) | ServiceSocket::Embedded(_)) | None, None) => {
+            Operators::Own(rustix::process::geteuid().as_raw())
+        }
+    };
+    let kept = StateStores::make(&settings, &mut reach)?;
+    let live = settings.live(&reach);
+    let launcher = match &settings.launcher_socket {
+        Some(path) => LauncherFrom::Socket(path.clone()),
+        None => {
+            let (ports, uids) = (settings.allow_ports.as_ref(), settings.session_uids);
+            let store = kept.transactions();
+            let client = clients.launcher_option()?;
+            LauncherFrom::Process(launcher_process::start(store.as_deref(), ports, uids, client)?)
+        }
+    };
+    let (analyst, proofs) = programs(&settings)?;
+    raise_descriptors();
+    privilege::give_up(settings.account)?;
+    let (spools, undos) = kept.stores(&reach);
+    let audit = kept.audit(&settings, &reach)?;
+    let telling = settings.telling;
+    Ok(PreparedDaemon {
+        operated_by,
+        launcher,
+        live,
+        spools,
+        undos,
+        audit,
+        analyst,
+        proofs,
+        telling,
+        reach,
+    })
+}
+
+/// Opens the programs that are started after privilege is given up, while their paths are
+/// accessible. These are the analyst, which is restarted when it dies, and this program, for
+/// proofs.
+fn programs(settings: &Settings) -> Result<(Analyst, Proofs), StartError> {
+    let for_account = |program: Program| match settings.account {
+        Some(Account { uid, gid }) => program.for_user(uid, gid),
+        None => Ok(program),
+    };
+    let analyst = Search::usual().open("palisade-analyst").map_err(StartError::Analyst)?;
+    let analyst =
+        for_account(analyst).map_err(|error| StartError::Io("copy palisade-analyst", error))?;
+    let prover = match settings.proving {
+        ProofSchedule::Never => None,
+        ProofSchedule::AtStart => Some(
+            Program::own()
+                .and_then(for_account)
+                .map_err(|error| StartError::Io("open the daemon's own program", error))?,
+        ),
+    };
+    Ok((Analyst::new(Some(analyst)), Proofs::new(settings.proving, prover)))
+}
+
+/// Checks for `--check` that existing directories are safe.
+fn check_places(settings: &Settings) -> Result<(), StartError> {
+    let agents = match &settings.door {
+        ClientEndpoint::Socket(path) => Some(path),
+        ClientEndpoint::Embedded => None,
+    };
+    let operators = match &settings.operator_door {
+        OperatorEndpoint::Socket(path) => Some(path),
+        OperatorEndpoint::Stdout | OperatorEndpoint::None => None,
+    };
+    for path in agents.into_iter().chain(operators).chain(&settings.provider_door) {
+        listen::check(path)?;
+    }
+    Ok(state::check(&settings.state, settings.account)?)
+}
+
+/// Starts logging to stderr; returns the function that replaces the filter later.
+fn log_to_stderr(settings: &Settings) -> Filter {
+    let filter = tracing_subscriber::EnvFilter::new(settings.log.as_str());
+    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(colour)
+        .with_target(false)
+        // A message that can not be written is lost; reporting that to the same stream would panic.
+        .log_internal_errors(false)
+        .without_time()
+        .with_filter_reloading();
+    let handle = subscriber.reload_handle();
+    if let Err(error) = subscriber.try_init() {
+        eprintln!("palisaded: logging was set up before: {error}");
+    }
+    Arc::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
+}
+
+/// Raises the limit of open descriptors. Called after the launcher was started, which keeps its own
+/// limit.
+fn raise_descriptors() {
+    let now = getrlimit(Resource::Nofile);
+    let most = now.maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
+    let wanted = Rlimit { current: Some(most), maximum: now.maximum };
+    if now.current.is_some_and(|current| current < most)
+        && let Err(error) = setrlimit(Resource::Nofile, wanted)
+    {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
+}
+
+impl StartedDaemon {
+    /// Serves until SIGTERM or SIGINT, or until the one client of an embedded daemon disconnects.
+    ///
+    /// # Errors
+    /// If the launcher can not be reached, or is of another build.
+    pub fn serve(self) -> Result<(), StartError> {
+        // One thread: every switch between threads would cost more than the work itself.
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        if let Some(write) = self.prepared.audit.when_idle() {
+            // The client gets its result before the record of it is written.
+            runtime.on_thread_park(write);
+        }
+        let runtime = runtime
+            .enable_all()
+            .max_blocking_threads(4)
+            .build()
+            .map_err(|error| StartError::Io("start the runtime", error))?;
+        runtime.block_on(self.serve_until_stopped())
+    }
+
+    async fn serve_until_stopped(self) -> Result<(), StartError> {
+        let Self { entrance, beside, prepared, reloader, client } = self;
+        // The directories are used until the very end.
+        let _reach = prepared.reach;
+        let stop = StopTokens::default();
+        serve::stop_on_signals(&stop)
+            .map_err(|error| StartError::Io("listen for signals", error))?;
+        let clients = match &entrance {
+            ServiceSocket::Bound(_) | ServiceSocket::Activated(_) => Clients::Many,
+            ServiceSocket::Embedded(_) => Clients::One,
+        };
+        // From here on, SIGHUP does not end a daemon with many clients.
+        let hangup = (clients == Clients::Many).then(|| signal(SignalKind::hangup())).transpose();
+        let hangup = hangup.map_err(|error| StartError::Io("listen for signals", error))?;
+        let link = match prepared.launcher.link().await {
+            Ok(link) => link,
+            Err(error) => return Err(StartError::from(error).tell(client)),
+        };
+        // From here on, the connection and the daemon end together.
+        drop(client);
+        let journal = match prepared.telling.journal {
+            true => Journal::to(Path::new(journal::SOCKET)),
+            false => Journal::default(),
+        };
+        let traces = prepared.telling.traces.map_or_else(Traces::default, Traces::to);
+        let server = Arc::new(Server::new(ServerParts {
+            live: prepared.live,
+            link,
+            spools: prepared.spools,
+            undos: prepared.undos,
+            audit: prepared.audit,
+            journal,
+            traces,
+            analyst: prepared.analyst,
+            operators: prepared.operated_by,
+            proofs: prepared.proofs,
+            clients,
+        })?);
+        let manager = tokio::spawn(service::attend(Arc::clone(&server)));
+        let scrapes =
+            beside.scrapes.map(|socket| tokio::spawn(scrape::serve(socket, Arc::clone(&server))));
+        if let Some(hangup) = hangup {
+            reloader.on_hangup(hangup, Arc::clone(&server));
+        }
+        let listen = |entrance| {
+            match entrance {
+                ServiceSocket::Bound(bound) => Listener::bound(bound),
+                ServiceSocket::Activated(listener) => Listener::activated(listener),
+                ServiceSocket::Embedded(client) => Listener::one(client),
+            }
+            .map_err(|error| StartError::Io("use the socket", error))
+        };
+        server.proofs.at_start(&server).await;
+        let listener = listen(entrance)?;
+        let operators = beside.operators.map(listen).transpose()?;
+        let providers = beside.providers.map(listen).transpose()?;
+        let beside = OtherListeners { operators, providers };
+        serve::serve(listener, beside, server, stop).await;
+        manager.abort();
+        if let Some(scrapes) = scrapes {
+            scrapes.abort();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+//! The daemon's sockets: those it creates, those that the service manager passes, or standard input
+//! and output. Runs in the broker, before privilege is given up.
+
+use super::error::StartError;
+use crate::{
+    boot::{
+        privilege::{self, PrivilegeError},
+        settings::{ClientEndpoint, OperatorEndpoint, Settings},
+    },
+    front::{
+        listen::{self, BoundSocket, SocketAccess},
+        scrape,
+    },
+};
+use std::{
+    ffi::OsString,
+    os::{fd::BorrowedFd, unix::net::UnixStream},
+    path::Path,
+};
+
+/// The sockets for others than clients.
+#[derive(Debug, Default)]
+pub(super) struct OtherSockets {
+    pub(super) operators: Option<ServiceSocket>,
+    pub(super) providers: Option<ServiceSocket>,
+    pub(super) scrapes: Option<scrape::Socket>,
+}
+
+/// A socket on which clients, operators or providers connect.
+#[derive(Debug)]
+pub(super) enum ServiceSocket {
+    Bound(BoundSocket),
+    Activated(std::os::unix::net::UnixListener),
+    Embedded(UnixStream),
+}
+
+impl ServiceSocket {
+    /// The option by which the launcher learns from which connections it may take a client's
+    /// identity. A listener without a path has none, and the launcher then refuses.
+    pub(super) fn launcher_option(&self) -> Result<Option<(&'static str, OsString)>, StartError> {
+        let accepted_on = |path: &Path| Some(("--agent-socket", path.as_os_str().to_owned()));
+        match self {
+            Self::Bound(bound) => Ok(accepted_on(&bound.path)),
+            Self::Activated(listener) => {
+                let address = listener.local_addr().map_err(|error| {
+                    StartError::Io("inspect the socket of the service manager", error)
+                })?;
+                Ok(address.as_pathname().and_then(accepted_on))
+            }
+            Self::Embedded(client) => {
+                let cookie = rustix::net::sockopt::socket_cookie(client).map_err(|errno| {
+                    StartError::Io("identify the client's socket", errno.into())
+                })?;
+                Ok(Some(("--client-cookie", cookie.to_string().into())))
+            }
+        }
+    }
+}
+
+/// Opens the sockets of clients, operators, providers and scrapes.
+pub(super) fn open(settings: &Settings) -> Result<(ServiceSocket, OtherSockets), StartError> {
+    let path = match &settings.door {
+        ClientEndpoint::Socket(path) => path,
+        ClientEndpoint::Embedded => {
+            let operators = match &settings.operator_door {
+                OperatorEndpoint::Stdout => Some(ServiceSocket::Embedded(take_stdout()?)),
+                OperatorEndpoint::Socket(_) | OperatorEndpoint::None => None,
+            };
+            let beside = OtherSockets { operators, ..OtherSockets::default() };
+            return Ok((ServiceSocket::Embedded(take_stdin()?), beside));
+        }
+    };
+    if let Some(handed) = handed_doors()? {
+        return Ok(handed);
+    }
+    let audience = |group: fn() -> Result<Option<u32>, PrivilegeError>| match settings.account {
+        Some(_) => group().map(SocketAccess::Group),
+        None => Ok(SocketAccess::Owner),
+    };
+    let clients = ServiceSocket::Bound(listen::bind(path, audience(privilege::client_group)?)?);
+    let operators = match &settings.operator_door {
+        OperatorEndpoint::Socket(path) => {
+            let audience = audience(privilege::operator_group)?;
+            Some(ServiceSocket::Bound(listen::bind(path, audience)?))
+        }
+        OperatorEndpoint::Stdout | OperatorEndpoint::None => None,
+    };
+    let providers = match &settings.provider_door {
+        Some(path) => {
+            let audience = audience(privilege::provider_group)?;
+            Some(ServiceSocket::Bound(listen::bind(path, audience)?))
+        }
+        None => None,
+    };
+    let scrapes = match &settings.metrics {
+        Some(address) => Some(scrape::bind(address, audience(privilege::operator_group)?)?),
+        None => None,
+    };
+    Ok((clients, OtherSockets { operators, providers, scrapes }))
+}
+
+/// Returns the sockets that the service manager passes, by their names. One without a known name is
+/// taken as the agent socket.
+fn handed_doors() -> Result<Option<(ServiceSocket, OtherSockets)>, StartError> {
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut handed = listenfd::ListenFd::from_env();
+    if handed.len() == 0 {
+        return Ok(None);
+    }
+    let place = |name: &str| names.split(':').position(|known| known == name);
+    let mut take = |index| {
+        let taken = handed
+            .take_unix_listener(index)
+            .map_err(|error| StartError::Io("use the socket of the service manager", error))?;
+        let address = taken.as_ref().and_then(|listener| listener.local_addr().ok());
+        if let Some(path) = address.as_ref().and_then(|address| address.as_pathname()) {
+            listen::check(path)?;
+        }
+        Ok::<_, StartError>(taken)
+    };
+    let (operators, providers) = (place("operator"), place("provider"));
+    let scrapes = place("metrics");
+    let named = [operators, providers, scrapes];
+    let nameless = (0..4).find(|index| !named.contains(&Some(*index)));
+    let agents = place("agent").or(nameless).unwrap_or(0);
+    let agents = take(agents)?.ok_or(StartError::NotHanded)?;
+    let operators = operators.map(&mut take).transpose()?.flatten();
+    let providers = providers.map(&mut take).transpose()?.flatten();
+    if operators.is_none() {
+        tracing::warn!(
+            "the service manager passed no operator socket: every call that needs approval is \
+             denied"
+        );
+    }
+    let beside = OtherSockets {
+        operators: operators.map(ServiceSocket::Activated),
+        providers: providers.map(ServiceSocket::Activated),
+        scrapes: handed_scrapes(&mut handed, scrapes)?,
+    };
+    Ok(Some((ServiceSocket::Activated(agents), beside)))
+}
+
+/// Returns the socket for scrapes that the service manager passes, Unix or TCP.
+fn handed_scrapes(
+    handed: &mut listenfd::ListenFd,
+    place: Option<usize>,
+) -> Result<Option<scrape::Socket>, StartError> {
+    let Some(index) = place else { return Ok(None) };
+    let taken = match handed.take_unix_listener(index) {
+        Ok(unix) => Ok(unix.map(scrape::Socket::Unix)),
+        Err(_) => handed.take_tcp_listener(index).map(|tcp| tcp.map(scrape::Socket::Tcp)),
+    };
+    taken.map_err(|error| StartError::Io("use the metrics socket of the service manager", error))
+}
+
+/// Duplicates the client's socket on standard input, to report why the client is not served.
+pub(super) fn client() -> Option<UnixStream> {
+    let stdin = rustix::stdio::stdin();
+    let stream = is_stream(stdin).then(|| rustix::io::fcntl_dupfd_cloexec(stdin, 3));
+    stream?.ok().map(UnixStream::from)
+}
+
+/// Takes the client's socket from standard input, which becomes `/dev/null`.
+fn take_stdin() -> Result<UnixStream, StartError> {
+    let failed =
+        |errno: rustix::io::Errno| StartError::Io("take over standard input", errno.into());
+    let stdin = rustix::stdio::stdin();
+    if !is_stream(stdin) {
+        return Err(StartError::NotEmbedded);
+    }
+    let client = rustix::io::fcntl_dupfd_cloexec(stdin, 3).map_err(failed)?;
+    let flags = rustix::fs::OFlags::RDONLY;
+    let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()).map_err(failed)?;
+    rustix::stdio::dup2_stdin(&null).map_err(failed)?;
+    Ok(client.into())
+}
+
+/// Takes the operator's socket from standard output, which becomes `/dev/null`.
+fn take_stdout() -> Result<UnixStream, StartError> {
+    let failed =
+        |errno: rustix::io::Errno| StartError::Io("take over standard output", errno.into());
+    let stdout = rustix::stdio::stdout();
+    if !is_stream(stdout) {
+        return Err(StartError::NotOperator);
+    }
+    let operator = rustix::io::fcntl_dupfd_cloexec(stdout, 3).map_err(failed)?;
+    let flags = rustix::fs::OFlags::WRONLY;
+    let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()).map_err(failed)?;
+    rustix::stdio::dup2_stdout(&null).map_err(failed)?;
+    Ok(operator.into())
+}
+
+fn is_stream(socket: BorrowedFd<'_>) -> bool {
+    rustix::net::sockopt::socket_domain(socket)
+        .is_ok_and(|domain| domain == rustix::net::AddressFamily::UNIX)
+        && rustix::net::sockopt::socket_type(socket)
+            .is_ok_and(|kind| kind == rustix::net::SocketType::STREAM)
+        && rustix::net::getpeername(socket).is_ok()
+}

@@ -1,0 +1,78 @@
+//! The stores in the state directory: created before privilege is given up, opened after. Runs in
+//! the broker.
+
+use super::error::StartError;
+use crate::{
+    base::reach::OpenDirectories,
+    boot::{
+        settings::{ClientEndpoint, Settings, StateDirectory},
+        state::{self, StateDirectories, StateError},
+    },
+    stores::{spool::Spools, undo::Undos},
+    telemetry::audit::Audit,
+};
+use std::path::PathBuf;
+
+/// The state directories, or why an embedded daemon has none.
+#[derive(Debug)]
+pub(super) struct StateStores(Result<StateDirectories, StateError>);
+
+impl StateStores {
+    /// Creates the directories and holds them open. An embedded daemon starts without them if no
+    /// directory is configured and the default can not be used. Its client is then told why nothing
+    /// runs.
+    pub(super) fn make(
+        settings: &Settings,
+        reach: &mut OpenDirectories,
+    ) -> Result<Self, StartError> {
+        match (state::prepare(&settings.state, settings.account), &settings.door, &settings.state) {
+            (Ok(places), ..) => {
+                if settings.account.is_some() {
+                    for path in [&places.spool, &places.audit, &places.undo] {
+                        reach.hold(path);
+                    }
+                }
+                Ok(Self(Ok(places)))
+            }
+            (
+                Err(error),
+                ClientEndpoint::Embedded,
+                StateDirectory::Usual(_) | StateDirectory::Nowhere,
+            ) => Ok(Self(Err(error))),
+            (Err(error), ClientEndpoint::Embedded | ClientEndpoint::Socket(_), _) => {
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Returns the launcher's directory for transactions, by its real path: the launcher refuses
+    /// symbolic links.
+    pub(super) fn transactions(&self) -> Option<PathBuf> {
+        let path = &self.0.as_ref().ok()?.transactions;
+        Some(path.canonicalize().unwrap_or_else(|_| path.clone()))
+    }
+
+    /// Opens the output store and the undo store.
+    pub(super) fn stores(&self, reach: &OpenDirectories) -> (Spools, Undos) {
+        let places = self.0.as_ref().ok();
+        let spools = Spools::new(places.map(|places| reach.enter(&places.spool)));
+        (spools, Undos::new(places.map(|places| reach.enter(&places.undo))))
+    }
+
+    /// Opens the audit log, as the user that the broker has switched to.
+    pub(super) fn audit(
+        self,
+        settings: &Settings,
+        reach: &OpenDirectories,
+    ) -> Result<Audit, StartError> {
+        let opened = match self.0 {
+            Ok(places) => Audit::open(&reach.enter(&places.audit), settings.audit_sync),
+            Err(error) => return Ok(Audit::none(&error.to_string())),
+        };
+        match (opened, &settings.door) {
+            (Ok(audit), _) => Ok(audit),
+            (Err(error), ClientEndpoint::Embedded) => Ok(Audit::none(&error.to_string())),
+            (Err(error), ClientEndpoint::Socket(_)) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The kernel's audit records of denials, assigned to calls. Runs in the broker.
+//!
+//! Landlock's records are matched by the name under which the call's domain was created, which
+//! nobody else knows. The seccomp filter's are matched by the audit session of the runner, which
+//! runs one program at a time. A record that belongs to no call of this broker is dropped at once.
+
+mod book;
+mod fence;
+mod record;
+mod stamp;
+
+use book::{CallRecords, DenialBook};
+use fence::Fence;
+use palisade_plan::Found;
+use palisade_policy::refused::KernelRefusal;
+use record::KernelAuditRecord;
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, recv},
+};
+use stamp::{Clocks, since_boot};
+use std::{
+    io,
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    io::Interest,
+    net::UnixStream,
+    sync::Notify,
+    time::{Instant, sleep, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+/// The time limit for a fence's record to arrive; it usually takes tens of microseconds.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// The time that a new session waits to learn whether records arrive at all.
+const FIRST: Duration = Duration::from_millis(3);
+/// The longest record that is read whole, in bytes. A path has at most 4096 bytes, and twice that
+/// in hexadecimal.
+const LONGEST: usize = 9 * 1024;
+/// The number of letters of a mark: 75 bits, as much as a process's name holds.
+const MARK: usize = 15;
+const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+/// The first Landlock ABI whose denials are recorded.
+pub(crate) const LANDLOCK_RECORDS: u32 = 7;
+
+const CHANGED: &str = "kernel audit was turned off, or its rules were changed";
+
+const NONE_COME: &str = "no kernel audit records arrive: kernel audit is off, or the launcher is \
+                         not in the host's network namespace";
+
+/// The kernel's audit records, as far as they arrive.
+#[derive(Debug)]
+pub(crate) struct Records {
+    stream: Option<UnixStream>,
+    state: Mutex<RecordsState>,
+    arrived: Notify,
+    over: CancellationToken,
+}
+
+#[derive(Debug)]
+struct RecordsState {
+    book: DenialBook,
+    known: RecordAvailability,
+    fence: Option<Fence>,
+    asked: u64,
+    /// A runner's own denial was not recorded although this process's was: seccomp denials are not
+    /// logged.
+    unlogged: bool,
+}
+
+/// The availability of records.
+#[derive(Debug, Clone)]
+enum RecordAvailability {
+    Trying,
+    Yes,
+    No(String),
+}
+
+/// The denials of a call.
+#[derive(Debug, Default)]
+pub(crate) struct CallDenials {
+    /// Each different denial, with how often it occurred.
+    pub(crate) refused: Vec<(KernelRefusal, u64)>,
+    /// Why there may be more denials; empty if none are missing.
+    pub(crate) missing: String,
+}
+
+/// A call whose records are being collected.
+#[derive(Debug)]
+pub(crate) struct CallWatch {
+    records: Arc<Records>,
+    pub(crate) mark: String,
+    /// Whether denials by its runner's seccomp filter are recorded.
+    logged: bool,
+}
+
+/// The end of a call, which decides whether to wait for records that may still arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CompletionStatus {
+    /// The call succeeded.
+    Well,
+    /// The call failed, and it should be known whether something was denied. The runner provokes a
+    /// denial of its own right after it reports the end.
+    Badly,
+    /// The runner did not report how it ended.
+    Unknown,
+}
+
+impl Records {
+    /// Reads records from the launcher's audit socket, if there is one, and tests whether they
+    /// arrive.
+    pub(crate) fn read(found: &Found, socket: Option<OwnedFd>) -> Arc<Self> {
+        let (stream, known) = match (found, socket.map(stream)) {
+            (Found::Yes(_), Some(Ok(stream))) => (Some(stream), RecordAvailability::Trying),
+            (Found::Yes(_), Some(Err(error))) => (None, RecordAvailability::No(error.to_string())),
+            (Found::Yes(_), None) => {
+                (None, RecordAvailability::No("the launcher sent no audit socket".to_owned()))
+            }
+            (Found::No(why), _) => (None, RecordAvailability::No(why.clone())),
+        };
+        let state = RecordsState {
+            book: DenialBook::default(),
+            known,
+            fence: None,
+            asked: 0,
+            unlogged: false,
+        };
+        let (state, over) = (Mutex::new(state), CancellationToken::new());
+        let records = Arc::new(Self { stream, state, arrived: Notify::new(), over });
+        if records.stream.is_some() {
+            tokio::spawn(attend(Arc::clone(&records)));
+            tokio::spawn(Arc::clone(&records).try_out());
+        }
+        records
+    }
+
+    fn state(&self) -> MutexGuard<'_, RecordsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops reading: the launcher is gone, and with it every process that it started.
+    pub(crate) fn close(&self) {
+        self.over.cancel();
+        let mut state = self.state();
+        state.fence = None;
+        state.known = RecordAvailability::No("the launcher is gone".to_owned());
+    }
+
+    /// Makes a fence and tests whether its record arrives.
+    async fn try_out(self: Arc<Self>) {
+        let made = mark()
+            .ok_or_else(|| io::Error::other("the kernel returned no random bytes"))
+            .and_then(Fence::new);
+        {
+            let mut state = self.state();
+            state.fence = match made {
+                Ok(fence) => {
+                    state.book.fence(&fence.name);
+                    state.asked = 0;
+                    Some(fence)
+                }
+                Err(error) => {
+                    state.known = RecordAvailability::No(format!(
+                        "can not test whether kernel audit records arrive: {error}"
+                    ));
+                    None
+                }
+            };
+        }
+        if self.pass().await.is_ok() {
+            self.state().known = RecordAvailability::Yes;
+        }
+    }
+
+    /// Returns why no records arrive; `None` if they do.
+    pub(crate) fn unknown(&self) -> Option<String> {
+        match &self.state().known {
+            RecordAvailability::Yes => None,
+            RecordAvailability::Trying => Some(NONE_COME.to_owned()),
+            RecordAvailability::No(why) => Some(why.clone()),
+        }
+    }
+
+    /// Returns how many denials are known to be missing from the records.
+    pub(crate) fn lost(&self) -> u64 {
+        self.state().book.lost
+    }
+
+    /// Whether the denials of a session that begins now will be recorded.
+    pub(crate) async fn expected(self: &Arc<Self>) -> bool {
+        let until = Instant::now() + FIRST;
+        while matches!(self.state().known, RecordAvailability::Trying) && Instant::now() < until {
+            sleep(Duration::from_micros(200)).await;
+        }
+        let known = self.state().known.clone();
+        if matches!(known, RecordAvailability::No(_)) && self.stream.is_some() {
+            // The kernel's audit may have been turned on since.
+            tokio::spawn(Arc::clone(self).try_out());
+        }
+        matches!(known, RecordAvailability::Yes)
+    }
+
+    /// Starts to collect the denials of a call; `None` if there are no records.
+    pub(crate) fn watch(
+        self: &Arc<Self>,
+        landlock_abi: u32,
+        audit_session: Option<u32>,
+    ) -> Option<CallWatch> {
+        let mut state = self.state();
+        if !matches!(state.known, RecordAvailability::Yes) || landlock_abi < LANDLOCK_RECORDS {
+            return None;
+        }
+        let mark = mark()?;
+        state.book.open(mark.clone(), audit_session);
+        drop(state);
+        let logged = audit_session.is_some();
+        Some(CallWatch { records: Arc::clone(self), mark, logged })
+    }
+
+    /// Reads all records that have arrived.
+    fn drain(self: &Arc<Self>) {
+        let Some(stream) = &self.stream else { return };
+        let mut changed = false;
+        let mut state = self.state();
+        let mut buffer = [0; LONGEST];
+        loop {
+            match recv(stream, &mut buffer, RecvFlags::DONTWAIT) {
+                Ok((_, length)) => {
+                    let message = buffer.get(..length).unwrap_or_default();
+                    if let Some(record) = KernelAuditRecord::parse(message) {
+                        changed |= record == KernelAuditRecord::Changed;
+                        state.book.enter(record, Clocks::now());
+                    }
+                }
+                Err(Errno::INTR) => {}
+                // The socket was full; how many records were dropped is unknown.
+                Err(Errno::NOBUFS) => state.book.overflow(),
+                Err(_) => break,
+            }
+        }
+        if changed {
+            // Seccomp records arrive even so; only another Landlock record shows that all do.
+            state.known = RecordAvailability::No(CHANGED.to_owned());
+            tokio::spawn(Arc::clone(self).try_out());
+        }
+        drop(state);
+        self.arrived.notify_waiters();
+    }
+
+    /// Waits until the book satisfies a condition. Returns false if it takes longer than
+    /// `PATIENCE`.
+    async fn comes(&self, it: impl Fn(&DenialBook) -> bool) -> bool {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let arrived = self.arrived.notified();
+            if it(&self.state().book) {
+                return true;
+            }
+            if timeout_at(until, arrived).await.is_err() {
+                return false;
+            }
+        }
+    }
+
+    /// Waits for the denial that a runner provoked for itself after its program ended.
+    async fn whole(&self, mark: &str) -> Result<(), String> {
+        if self.state().unlogged {
+            return self.pass().await;
+        }
+        if self.comes(|book| book.is_whole(mark)).await {
+            return Ok(());
+        }
+        self.pass().await?;
+        let mut state = self.state();
+        if state.book.heard {
+            // The kernel dropped that record, and perhaps others.
+            state.book.lost += 1;
+            return Err("the kernel dropped records while the call ran".to_owned());
+        }
+        state.unlogged = true;
+        Ok(())
+    }
+
+    /// Waits until every earlier denial has been read, by provoking one more with the fence.
+    async fn pass(&self) -> Result<(), String> {
+        let number = {
+            let mut state = self.state();
+            let Some(fence) = &state.fence else {
+                return Err("can not test whether kernel audit records arrive".to_owned());
+            };
+            // If the fence's thread is gone, no record arrives.
+            fence.refuse().unwrap_or_default();
+            state.asked += 1;
+            state.asked
+        };
+        if self.comes(|book| book.fenced >= number).await {
+            return Ok(());
+        }
+        let mut state = self.state();
+        state.known = RecordAvailability::No(NONE_COME.to_owned());
+        // The old fence's records may still arrive, and must not be counted for a new one.
+        state.fence = None;
+        Err(NONE_COME.to_owned())
+    }
+}
+
+impl CallWatch {
+    /// Returns the denials of the call. To be called when every process of the call is gone.
+    pub(crate) async fn end(self, ending: CompletionStatus) -> CallDenials {
+        self.records.drain();
+        let any = self.records.state().book.has_any(&self.mark);
+        let mut missing = String::new();
+        let mut fenced = false;
+        let all = match ending {
+            CompletionStatus::Badly if self.logged => Some(self.records.whole(&self.mark).await),
+            CompletionStatus::Badly | CompletionStatus::Unknown => Some(self.records.pass().await),
+            CompletionStatus::Well if any => Some(self.records.pass().await),
+            CompletionStatus::Well => None,
+        };
+        match all {
+            Some(Ok(())) => fenced = true,
+            Some(Err(why)) => missing = why,
+            None => {}
+        }
+        let until = if fenced { None } else { Some(since_boot()) };
+        let Some(CallRecords { refused, left_out, mixed, unsettled, .. }) =
+            self.records.state().book.close(&self.mark, until)
+        else {
+            return CallDenials::default();
+        };
+        if unsettled {
+            missing = CHANGED.to_owned();
+        } else if left_out > 0 {
+            missing = format!("{left_out} denials of this call are not listed");
+        } else if mixed {
+            missing =
+                "a system call that was denied when this call began may belong to the call before"
+                    .to_owned();
+        }
+        CallDenials { refused, missing }
+    }
+}
+
+impl Drop for CallWatch {
+    fn drop(&mut self) {
+        self.records.state().book.close(&self.mark, Some(since_boot()));
+    }
+}
+
+/// Reads records as they arrive, until this value is closed.
+async fn attend(records: Arc<Records>) {
+    let Some(stream) = &records.stream else { return };
+    loop {
+        let ready = tokio::select! {
+            ready = stream.readable() => ready,
+            () = records.over.cancelled() => return,
+        };
+        if let Err(error) = ready {
+            tracing::warn!(%error, "kernel audit records can no longer be read");
+            return;
+        }
+        // A failed read is how the runtime learns that there is nothing more to read.
+        let peeked = stream.try_io(Interest::READABLE, || {
+            let mut byte = [0; 1];
+            Ok(recv(stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT)?)
+        });
+        match peeked {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(_) => records.state().book.overflow(),
+            Ok(_) => {}
+        }
+        records.drain();
+    }
+}
+
+/// Wraps a netlink socket. Tokio has no type for it; a stream reports readiness in the same way.
+fn stream(socket: OwnedFd) -> io::Result<UnixStream> {
+    let socket = std::os::unix::net::UnixStream::from(socket);
+    socket.set_nonblocking(true)?;
+    UnixStream::from_std(socket)
+}
+
+/// Returns a name that nobody can guess; `None` if the kernel has no randomness.
+fn mark() -> Option<String> {
+    let mut bytes = [0; MARK];
+    let flags = rustix::rand::GetRandomFlags::empty();
+    let filled = rustix::rand::getrandom(&mut bytes, flags).ok()?;
+    let letter = |byte: &u8| char::from(LETTERS[usize::from(byte % 32)]);
+    (filled == MARK).then(|| bytes.iter().map(letter).collect())
+}

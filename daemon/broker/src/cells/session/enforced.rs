@@ -1,0 +1,66 @@
+//! The receipt of a session, and the layers whose denials are recorded. Runs in the broker.
+
+use super::Session;
+use crate::cells::records::{CallWatch, LANDLOCK_RECORDS};
+use palisade_plan::{Found, Layer, Records};
+use palisade_protocol::{Degraded, Guard, Receipt};
+
+impl Session {
+    /// Returns how `bash` is guarded; by text analysis where transactions are unavailable.
+    pub(crate) fn guard(&self) -> Guard {
+        match self.transactions.none() {
+            Some(_) => self.guard.min(Guard::Text),
+            None => self.guard,
+        }
+    }
+
+    /// Returns the session's receipt: what is enforced.
+    pub(crate) fn receipt(&self) -> Receipt {
+        let mut receipt = Receipt { guard: self.guard(), ..self.receipt.clone() };
+        if let Some(why) = self.transactions.none().filter(|_| self.guard >= Guard::Auto) {
+            let (layer, why) = ("transaction".to_owned(), why.to_owned());
+            receipt.degraded.push(Degraded { layer, why });
+        }
+        if let Some(why) = self.transactions.none() {
+            for layer in self.profile.veiling() {
+                let layer = layer.to_string();
+                if !receipt.degraded.iter().any(|known| known.layer == layer) {
+                    receipt.degraded.push(Degraded { layer, why: why.to_owned() });
+                }
+            }
+        }
+        receipt.unrecorded = self.unrecorded();
+        receipt
+    }
+
+    /// Starts to collect the denials of a runner's program, if they are recorded.
+    pub(crate) fn watch(&self, audit_session: Option<u32>) -> Option<CallWatch> {
+        let abi = self.receipt.landlock.as_ref().map_or(0, |landlock| landlock.abi);
+        self.launcher.records().watch(abi, audit_session)
+    }
+
+    /// Returns the layers whose denials to programs are not reported, and why.
+    fn unrecorded(&self) -> Vec<Degraded> {
+        let layer = |layer: Layer, why: &str| Degraded {
+            layer: layer.name().to_owned(),
+            why: why.to_owned(),
+        };
+        if let Some(why) = self.launcher.records().unknown() {
+            return vec![layer(Layer::Landlock, &why), layer(Layer::Seccomp, &why)];
+        }
+        let abi = self.receipt.landlock.as_ref().map_or(0, |landlock| landlock.abi);
+        if abi < LANDLOCK_RECORDS {
+            let why = "this kernel's Landlock does not record denials, which needs its ABI 7";
+            return vec![layer(Layer::Landlock, why), layer(Layer::Seccomp, why)];
+        }
+        match (self.logged, &self.launcher.facts().audit_session) {
+            (Records::Unread, _) => {
+                let why = "kernel audit was turned on after the session was opened, or the session \
+                           records what programs access";
+                vec![layer(Layer::Seccomp, why)]
+            }
+            (Records::Read, Found::No(why)) => vec![layer(Layer::Seccomp, why)],
+            (Records::Read, Found::Yes(_)) => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Makes a session: requests a cell from the launcher, and waits for the cell to report that it is
+//! confined. Runs in the broker.
+
+use super::{Session, SessionState, attend, end, made::ConfinedCell};
+use crate::{
+    base::{
+        census::CountedKind,
+        identity::{SessionIdentity, WorkingDirectory},
+        peer::Peer,
+    },
+    cells::{
+        channel::{Channel, ChannelError},
+        files::FileChannels,
+        host::SessionHost,
+        job::{JobQuota, Jobs},
+        kept::ReplyStore,
+        launcher::{Launcher, LauncherError},
+        oom::OomCounter,
+        receipt,
+        runner::{RunnerKind, Runners},
+        session::error::SessionError,
+        survival::Survival,
+        todos::Todos,
+        transaction::Transactions,
+        turn::Turns,
+        veil::{HiddenNameSearch, ScanKey},
+    },
+};
+use palisade_plan::{
+    Found, Records, SessionUid,
+    cell::{FILE_CHANNELS, Fault, Ready},
+    launcher::{Reply, Request, SessionNumber, Whose},
+    record::Recording,
+};
+use palisade_policy::{Profile, Scene};
+use palisade_protocol::{Ask, Guard, RawPath, SessionId};
+use std::{
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, AtomicU64},
+    },
+    time::{Duration, Instant},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
+
+/// The time limit for a cell to confine itself.
+const READY: Duration = Duration::from_secs(30);
+
+/// The parameters of a new session.
+pub(crate) struct SessionParameters<'a> {
+    pub(crate) peer: Peer,
+    /// The client's socket; `None` for a session of the daemon's own.
+    pub(crate) client: Option<BorrowedFd<'a>>,
+    pub(crate) ask: Ask,
+    pub(crate) guard: Guard,
+    pub(crate) survival: Option<Survival>,
+    pub(crate) scene: Scene,
+    pub(crate) recording: Recording,
+    pub(crate) uid: SessionUid,
+}
+
+/// Makes a session of the daemon's own, for proving a profile. Its calls need no approval.
+pub(crate) async fn open_own(
+    host: &SessionHost,
+    profile: &Arc<Profile>,
+    scene: Scene,
+) -> Result<Arc<Session>, SessionError> {
+    let peer = Peer { uid: scene.uid, gid: scene.gid, pid: None };
+    let (ask, guard) = (Ask::Never, Guard::Off);
+    let (recording, uid) = (Recording::No, SessionUid::Peer);
+    let opening =
+        SessionParameters { peer, client: None, ask, guard, survival: None, scene, recording, uid };
+    begin(host, profile, opening).await
+}
+
+/// Makes a session with the given profile.
+pub(crate) async fn begin(
+    host: &SessionHost,
+    profile: &Arc<Profile>,
+    opening: SessionParameters<'_>,
+) -> Result<Arc<Session>, SessionError> {
+    let SessionParameters { peer, client, ask, guard, survival, scene, recording, uid } = opening;
+    let most = usize::try_from(profile.max_sessions()).unwrap_or(usize::MAX);
+    let live = host.live.now();
+    let most = most.min(live.quotas.sessions);
+    let places = JobQuota { census: host.census.clone(), uid: peer.uid, most: live.quotas.jobs };
+    let id = session_id()?;
+    let enrolled =
+        host.census.enroll(CountedKind::Session, peer.uid, most).map_err(SessionError::TooMany)?;
+    let mut plan = profile.plan(&scene)?;
+    plan.uid = uid;
+    let unguarded = profile.unguarded(&scene)?;
+    plan.recording = match profile.observed_under() {
+        Some(_) => Recording::Yes,
+        None => recording,
+    };
+    live.own.check(&plan)?;
+
+    let launcher = host.link.launcher().await?;
+    // A recording session uses a different seccomp filter, which leaves no audit records.
+    if launcher.records().expected().await && plan.recording == Recording::No {
+        plan.records = Records::Read;
+    }
+    let logged = plan.records;
+    let most = plan.limits.transaction_bytes;
+    let number = host.link.next_number();
+    let mut replies = launcher.enroll(number)?;
+    let whose = if client.is_some() { Whose::Client } else { Whose::Nobody };
+    let request = Request::Session { session: number, whose, plan: Box::new(plan) };
+    let place = host.link.starts.enter(peer.uid).await;
+    let made = make(&launcher, &request, client, &mut replies).await;
+    drop(place);
+    let made = match made {
+        Ok(made) => made,
+        Err(error) => {
+            abandon(launcher, number, replies).await;
+            return Err(error);
+        }
+    };
+    let runners = Runners::new(Arc::clone(&launcher), number, RunnerKind::Direct);
+    let readers = Runners::new(Arc::clone(&launcher), number, RunnerKind::Reading);
+    let transactions = Transactions::new(Arc::clone(&launcher), number);
+    let overlay = &launcher.facts().overlay;
+    let over = if profile.writes_workspace() { &overlay.write } else { &overlay.read };
+    if let Found::No(why) = over
+        && ((guard >= Guard::Auto && profile.writes_workspace()) || profile.veils())
+    {
+        transactions.give_up(why.clone());
+    }
+    let mut fault = Fault::Host;
+    if let Some(why) = &made.ready.uncovered {
+        transactions.give_up(why.clone());
+        fault = Fault::Workspace;
+    }
+    // Prepares the runner that the first command will most likely need.
+    match (guard, transactions.none()) {
+        (Guard::Auto, None) => readers.prepare().await,
+        (Guard::Off | Guard::Text, _) | (_, Some(_)) => runners.prepare().await,
+        (Guard::Transaction, None) => {}
+    }
+    let mut receipt = receipt::of_session(profile, &made, &unguarded);
+    if let (true, Found::Yes(_), Found::No(why)) =
+        (profile.writes_workspace(), &overlay.write, &overlay.memory)
+    {
+        receipt.limits.push(receipt::of_transactions(most, why));
+    }
+    let (sender, state) = watch::channel(SessionState::Running);
+    tokio::spawn(attend(Arc::clone(&launcher), number, replies, sender));
+    let workspace = RawPath(made.ready.workspace.0.clone());
+    let key = ScanKey {
+        uid: peer.uid,
+        workspace: workspace.0.clone(),
+        profile: profile.digest().to_owned(),
+    };
+    let search = HiddenNameSearch::new(host.scans.clone(), key);
+    let session = Arc::new(Session {
+        cwd: Arc::new(WorkingDirectory::new(workspace.0.clone())),
+        identity: SessionIdentity { id, peer, workspace, profile: Arc::clone(profile), ask, scene },
+        changes: AtomicU64::new(0),
+        memory: Mutex::default(),
+        commits: tokio::sync::Mutex::default(),
+        receipt,
+        guard,
+        turns: Turns::new(profile.parallel_calls()),
+        todos: Todos::default(),
+        files: FileChannels::new(made.channels),
+        runners,
+        readers,
+        transactions,
+        search,
+        kept: ReplyStore::default(),
+        survival,
+        jobs: Jobs::new(profile.max_jobs(), host.audit.clone(), places),
+        oom: OomCounter::open(&made.oom_file),
+        opened: Instant::now(),
+        in_flight: AtomicU32::new(0),
+        calls: AtomicU64::new(0),
+        undos: host.undos.clone(),
+        audit: host.audit.clone(),
+        untold: Mutex::default(),
+        number,
+        logged,
+        recording,
+        launcher,
+        state,
+        aborted: AtomicBool::new(false),
+        _enrolled: enrolled,
+    });
+    if let Err(error) = session.require_transactions(fault).await {
+        session.close().await;
+        return Err(error);
+    }
+    host.note(&session);
+    Ok(session)
+}
+
+fn session_id() -> Result<SessionId, SessionError> {
+    let text = uuid::Uuid::now_v7().to_string();
+    SessionId::try_from(text).map_err(|error| SessionError::Io(std::io::Error::other(error)))
+}
+
+async fn make(
+    launcher: &Launcher,
+    request: &Request,
+    client: Option<BorrowedFd<'_>>,
+    replies: &mut mpsc::UnboundedReceiver<Reply>,
+) -> Result<ConfinedCell, SessionError> {
+    let (mut channels, mut ends) = (Vec::new(), Vec::<OwnedFd>::new());
+    for _ in 0..FILE_CHANNELS {
+        let (channel, end) = Channel::pair()?;
+        channels.push(channel);
+        ends.push(end);
+    }
+    let mut descriptors: Vec<_> = client.into_iter().collect();
+    descriptors.extend(ends.iter().map(|end| end.as_fd()));
+    launcher.send(request, &descriptors).await?;
+    drop(descriptors);
+    drop(ends);
+    let silent = |_| SessionError::Silent(READY.as_secs());
+    let (runs, limits, absent, oom_file) =
+        match timeout(READY, replies.recv()).await.map_err(silent)? {
+            Some(Reply::Started { runs, limits, absent, oom_file, .. }) => {
+                (runs, limits, absent, oom_file)
+            }
+            Some(Reply::Refused { refusal, .. }) => return Err(SessionError::Refused(refusal)),
+            Some(
+                Reply::Identified { .. }
+                | Reply::Ended { .. }
+                | Reply::Welcome { .. }
+                | Reply::Fatal { .. },
+            )
+            | None => {
+                let why = launcher.gone().unwrap_or("it ended the session").to_owned();
+                return Err(LauncherError::Gone(why).into());
+            }
+        };
+    let first = channels.first_mut().ok_or(ChannelError::Closed)?;
+    match timeout(READY, first.receive::<Ready>()).await.map_err(silent)?? {
+        Ready::Confined(ready) => {
+            Ok(ConfinedCell { channels, ready, runs, limits, absent, oom_file })
+        }
+        Ready::Failed { step, why, fault } => Err(SessionError::Step { step, why, fault }),
+    }
+}
+
+/// Ends a session that failed while it was being made.
+async fn abandon(
+    launcher: Arc<Launcher>,
+    number: SessionNumber,
+    replies: mpsc::UnboundedReceiver<Reply>,
+) {
+    let (sender, mut state) = watch::channel(SessionState::Running);
+    tokio::spawn(attend(Arc::clone(&launcher), number, replies, sender));
+    end(&launcher, number, &mut state).await;
+}

@@ -1,0 +1,86 @@
+//! The hidden names in a session's workspace, and the transactions that hide them. Runs in the
+//! broker.
+
+use super::Session;
+use crate::{
+    base::error::CallError,
+    cells::{
+        runner::RunnerError,
+        session::error::SessionError,
+        transaction::Transaction,
+        veil::{ScanError, ScanResult},
+    },
+};
+use palisade_plan::cell::Fault;
+use palisade_protocol::Guard;
+
+impl Session {
+    /// Whether names of the workspace are hidden from programs.
+    pub(crate) fn is_veiled(&self) -> bool {
+        self.profile.veils() && self.transactions.none().is_none()
+    }
+
+    /// Returns the paths that are hidden now.
+    pub(crate) async fn scanned(&self) -> Result<ScanResult, CallError> {
+        self.search.look(&self.files).await.map_err(|error| match error {
+            ScanError::Channel => self.channel_error("it did not report the hidden names"),
+            ScanError::Failed(failure) => CallError::File(failure),
+        })
+    }
+
+    /// Returns a transaction in which the paths that are hidden now are invisible.
+    pub(crate) async fn transaction(&self) -> Result<Transaction, CallError> {
+        let scanned = self.scanned_if_hiding().await?;
+        let taken = self.transactions.take(scanned).await;
+        taken.map_err(|error| self.unveiled(&error))
+    }
+
+    async fn scanned_if_hiding(&self) -> Result<Option<ScanResult>, CallError> {
+        Ok(match self.profile.hides() {
+            true => Some(self.scanned().await?),
+            false => None,
+        })
+    }
+
+    /// Makes sure that transactions work, if the guard requires them, by starting one over the
+    /// workspace. A further one is prepared for the first command. `known` says whose fault it is
+    /// if transactions are already known to be unavailable.
+    pub(super) async fn require_transactions(&self, known: Fault) -> Result<(), SessionError> {
+        if self.guard != Guard::Transaction || !self.profile.writes_workspace() {
+            return Ok(());
+        }
+        let unheld = |why: &str, fault| SessionError::Unheld { why: why.to_owned(), fault };
+        if let Some(why) = self.transactions.none() {
+            return Err(unheld(why, known));
+        }
+        let scanned = self.scanned_if_hiding().await;
+        let scanned = scanned.map_err(|error| unheld(&error.to_string(), Fault::Host))?;
+        match self.transactions.take(scanned).await {
+            Ok(laid) => drop(laid),
+            Err(RunnerError::Step { step, why, fault }) => {
+                let own = why.strip_prefix(&format!("step {step}: "));
+                return Err(unheld(own.unwrap_or(&why), fault));
+            }
+            Err(error) => return Err(unheld(&error.to_string(), Fault::Host)),
+        }
+        self.transactions.prepare().await;
+        Ok(())
+    }
+
+    /// Turns the failure of a transaction into an error: if the session has ended, that is the
+    /// reason.
+    fn unveiled(&self, error: &RunnerError) -> CallError {
+        match self.check() {
+            Err(over) => over,
+            Ok(()) => CallError::Transaction(error.to_string()),
+        }
+    }
+
+    /// Whether a program may run without a transaction. Not if there was one before: else whatever
+    /// made transactions impossible would also remove the guard from later programs.
+    pub(crate) fn may_do_without(&self) -> bool {
+        self.guard != Guard::Transaction
+            && !self.transactions.were_had()
+            && (!self.profile.veils() || self.profile.veils_at_will())
+    }
+}

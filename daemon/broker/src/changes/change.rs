@@ -1,0 +1,94 @@
+//! Changes of files. The cell prepares a change and sends what it would replace, which goes into an
+//! undo record. The change is then committed whole or not at all. Runs in the broker.
+
+mod effects;
+mod exchange;
+mod explained;
+mod held;
+mod leave;
+mod losses;
+mod preview;
+mod wanted;
+
+pub(crate) use effects::{TOLD, described, kept, one, previewed, summary};
+pub(crate) use held::{CommitResult, PreparedChange};
+pub(crate) use leave::ChangeClearance;
+pub(crate) use losses::{assessed, losses, losses_of_undo};
+pub(crate) use preview::{DIFF, preview, preview_on};
+pub(crate) use wanted::{Author, paths_of_undo};
+
+use crate::{
+    base::{attachment::Attachment, error::CallError, outcome::Outcome, task::ChangeTask},
+    cells::{
+        context::{Context, Deadline},
+        files::FileChannels,
+    },
+};
+use palisade_plan::change::{Changed, EvidenceDepth};
+use palisade_policy::Reason;
+use palisade_protocol::{JsonText, ToolName};
+
+/// Makes a change. Stops at the deadline or when cancelled, until the commit begins.
+pub(crate) async fn run(
+    task: &ChangeTask,
+    tool: &ToolName,
+    leave: &ChangeClearance,
+    mut context: Context,
+    deadline: Deadline,
+) -> Outcome {
+    let input = context.input.take();
+    let files = context.session.files.clone();
+    let session = std::sync::Arc::clone(&context.session);
+    let _commit = tokio::select! {
+        biased;
+        commit = session.commits.lock() => commit,
+        stop = Context::stopped(&context.cancel, deadline) => return stop.into(),
+    };
+    let wanted = (tool, leave.evidence());
+    let done = match prepare_on(&files, task, wanted, input, &context, deadline).await {
+        Ok(prepared) => prepared.commit(task, leave, &context, deadline).await,
+        Err(error) => Err(error),
+    };
+    match done {
+        Ok(CommitResult::Changed { changed, undo, reasons }) => {
+            told(task, &changed, undo, &reasons)
+        }
+        Ok(CommitResult::Unknown(outcome, _)) => *outcome,
+        Err(error) => error.into(),
+    }
+}
+
+/// Prepares a change on these channels. Stops at the deadline or when cancelled.
+pub(crate) async fn prepare_on(
+    files: &FileChannels,
+    task: &ChangeTask,
+    tool: (&ToolName, EvidenceDepth),
+    mut input: Option<Attachment>,
+    context: &Context,
+    deadline: Deadline,
+) -> Result<PreparedChange, CallError> {
+    tokio::select! {
+        biased;
+        change = PreparedChange::prepare(files, task, tool, (context, input.as_mut())) => change,
+        stop = Context::stopped(&context.cancel, deadline) => Err(stop),
+    }
+}
+
+fn told(
+    task: &ChangeTask,
+    changed: &Changed,
+    undo: Option<String>,
+    reasons: &[(Vec<u8>, Reason)],
+) -> Outcome {
+    let mut data = described(&changed.effects);
+    data["kept"] = kept(reasons);
+    match JsonText::render(&data) {
+        Ok(data) => Outcome {
+            output: summary(task, &changed.effects),
+            data: Some(data),
+            undo,
+            ..Outcome::default()
+        },
+        Err(error) => Outcome { undo, ..CallError::Io(error.into()).into() },
+    }
+}

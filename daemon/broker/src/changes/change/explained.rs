@@ -1,0 +1,42 @@
+//! Errors of changes, with hints on what to do about them. Pure: no I/O.
+
+use crate::{
+    base::{error::CallError, task::ChangeTask},
+    stores::undo::UndoError,
+};
+use palisade_plan::cell::FileErrorKind;
+
+/// Adds a hint to an error where the hint depends on the task.
+pub(super) fn explained(task: &ChangeTask, error: CallError) -> CallError {
+    let CallError::File(failure) = error else { return error };
+    match (task, failure.kind) {
+        (ChangeTask::Undo { .. }, FileErrorKind::Conflict | FileErrorKind::InterruptedCommit) => {
+            CallError::Changing {
+                failure,
+                hint: "check the current content; force: true undoes the call anyway and loses that \
+                   content",
+            }
+        }
+        (ChangeTask::Delete { .. }, FileErrorKind::TooLarge) => CallError::Changing {
+            failure,
+            hint: "permanent: true deletes it without an undo record; the profile's limits.undo \
+                   bounds the size of undo records",
+        },
+        (ChangeTask::Settle { .. }, FileErrorKind::Conflict | FileErrorKind::InterruptedCommit) => {
+            CallError::Changing {
+                failure,
+                hint: "it was changed while the command ran; check it and make the call again",
+            }
+        }
+        (ChangeTask::Move { .. }, FileErrorKind::AlreadyExists) => {
+            CallError::Changing { failure, hint: "choose another name, or overwrite: true" }
+        }
+        _ => CallError::File(failure),
+    }
+}
+
+impl From<UndoError> for CallError {
+    fn from(error: UndoError) -> Self {
+        Self::Refused(error.into())
+    }
+}

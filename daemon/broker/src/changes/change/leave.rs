@@ -1,0 +1,96 @@
+//! Compares what a change was cleared for with what it turns out to do. Runs in the broker.
+
+use super::losses;
+use crate::{
+    base::{
+        error::CallError,
+        preview::{Preview, touched},
+        task::ChangeTask,
+    },
+    cells::session::Session,
+};
+use palisade_plan::change::{EffectKind, EvidenceDepth, Print};
+use palisade_protocol::{Ask, Finding, ToolName};
+
+/// The clearance of a change: the effects that it may have.
+#[derive(Debug)]
+pub(crate) enum ChangeClearance {
+    /// Exactly the effects that an approver was shown, by their digest.
+    Shown([u8; 32]),
+    /// The effects that the judge knew of.
+    Judged {
+        tool: ToolName,
+        /// The depth of the evidence about what existed before the change.
+        evidence: EvidenceDepth,
+        /// The losses that were known.
+        losses: Vec<Finding>,
+        /// The paths that the change was known to touch.
+        paths: Vec<Vec<u8>>,
+    },
+}
+
+impl ChangeClearance {
+    /// Returns the depth of the evidence to collect when the change is prepared again.
+    pub(super) const fn evidence(&self) -> EvidenceDepth {
+        match self {
+            Self::Shown(_) => EvidenceDepth::Full,
+            Self::Judged { evidence, .. } => *evidence,
+        }
+    }
+
+    /// Checks that a change does no more than it was cleared for.
+    pub(super) fn check(
+        &self,
+        session: &Session,
+        task: &ChangeTask,
+        prepared: &Preview,
+    ) -> Result<(), CallError> {
+        let (tool, known, paths) = match self {
+            Self::Shown(digest) if *digest == prepared.digest => return Ok(()),
+            Self::Shown(_) => {
+                let what = "the effects of the call have changed";
+                return Err(CallError::Stale(what.to_owned()));
+            }
+            Self::Judged { tool, losses, paths, .. } => (tool, losses, paths),
+        };
+        let profile = &session.profile;
+        if profile.has_path_rules() {
+            foreseen(paths, prepared)?;
+        }
+        let nobody_asks = session.ask.max(profile.ask()) == Ask::Never && !profile.has_rules();
+        // An undo has only the losses that were judged: without `force` it fails where it finds
+        // others.
+        if nobody_asks || matches!(task, ChangeTask::Undo { force: false, .. }) {
+            return Ok(());
+        }
+        let known = |path: &String| known.iter().any(|finding| finding.targets.contains(path));
+        let found = losses(session, tool, task, prepared);
+        match found.iter().flat_map(|finding| &finding.targets).find(|target| !known(target)) {
+            None => Ok(()),
+            Some(path) => Err(CallError::Unforeseen(format!("{path:?} would also be lost"))),
+        }
+    }
+}
+
+/// Checks that the rules have seen every path that the change touches. Parent directories that have
+/// to be created are part of what was asked for.
+fn foreseen(paths: &[Vec<u8>], prepared: &Preview) -> Result<(), CallError> {
+    let above = |path: &[u8]| {
+        let made = prepared.effects.iter().any(|effect| {
+            effect.path.0 == path
+                && effect.kind == EffectKind::Created
+                && effect.print == Print::Directory
+        });
+        let below =
+            |known: &Vec<u8>| known.strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/"));
+        made && paths.iter().any(below)
+    };
+    let mut touched = touched(&prepared.effects);
+    match touched.find(|path| !paths.iter().any(|known| known == path) && !above(path)) {
+        None => Ok(()),
+        Some(path) => {
+            let path = String::from_utf8_lossy(path);
+            Err(CallError::Unforeseen(format!("the call would now change {path:?}")))
+        }
+    }
+}

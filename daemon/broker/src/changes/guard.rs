@@ -1,0 +1,214 @@
+//! The route of a program: where it runs, and what needs approval before it does. The kernel
+//! enforces both routes; command analysis only chooses the faster one. Pure: no I/O.
+
+use crate::{
+    base::task::{Program, RouteChoice},
+    cells::{runner::RunnerKind, session::Session},
+};
+use palisade_policy::{UpFront, analysis::Nature};
+use palisade_protocol::{Guard, Route as RouteName};
+
+/// The route of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// With the workspace mounted read-only.
+    Reading,
+    /// On an overlay of the workspace; its changes take effect after it has ended.
+    Transaction(EffectsReview),
+    /// In the workspace itself: its changes take effect at once.
+    Direct,
+}
+
+/// The review of a transaction's effects before they are committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EffectsReview {
+    Required,
+    /// The profile waives the review (`guard = "off"`), or the text was judged instead (`guard =
+    /// "text"`). The overlay is used only to hide names.
+    Waived,
+}
+
+impl Route {
+    /// The name of the route in results.
+    pub(crate) const fn name(self) -> RouteName {
+        match self {
+            Self::Reading => RouteName::Reading,
+            Self::Transaction(_) => RouteName::Transaction,
+            Self::Direct => RouteName::Direct,
+        }
+    }
+
+    /// The runner of a program that has no transaction.
+    pub(crate) const fn runner(self) -> Option<RunnerKind> {
+        match self {
+            Self::Reading => Some(RunnerKind::Reading),
+            Self::Direct => Some(RunnerKind::Direct),
+            Self::Transaction(_) => None,
+        }
+    }
+}
+
+/// The route of a call, and what needs approval before it is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Routing {
+    pub(crate) route: Route,
+    pub(crate) up_front: UpFront,
+}
+
+/// The extent of everything that the text is known to destroy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LossExtent {
+    /// In the workspace: a transaction holds it back.
+    Workspace,
+    /// Also outside the workspace, or at an unknown place.
+    Beyond,
+}
+
+/// The properties of a session that decide about routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Terms {
+    guard: Guard,
+    writes_workspace: bool,
+    /// Whether the session can change something that no transaction holds back: unguarded
+    /// directories, or systems reached over the network.
+    unheld: bool,
+    /// Whether the session can change directories of the host that no transaction holds back.
+    unguarded: bool,
+    /// Whether names of the workspace are hidden from programs or protected.
+    veiled: bool,
+}
+
+/// Chooses the route of a program in a session.
+pub(crate) fn route(
+    session: &Session,
+    program: &Program,
+    nature: Nature,
+    reach: LossExtent,
+) -> Routing {
+    let profile = &session.profile;
+    let unguarded = profile.writes_beyond();
+    let terms = Terms {
+        guard: session.guard(),
+        writes_workspace: profile.writes_workspace(),
+        unheld: unguarded || profile.reaches_network(),
+        unguarded,
+        veiled: session.is_veiled(),
+    };
+    routing(terms, program.route, nature, reach)
+}
+
+fn routing(terms: Terms, choice: RouteChoice, nature: Nature, reach: LossExtent) -> Routing {
+    let unjudged = match terms.veiled {
+        true => Route::Transaction(EffectsReview::Waived),
+        false => Route::Direct,
+    };
+    // In a read-only workspace, writable places are mounts of their own, which no transaction holds
+    // back.
+    let reach = if terms.writes_workspace { reach } else { LossExtent::Beyond };
+    let up_front = match (terms.guard, reach) {
+        (Guard::Off, _) => UpFront::Nothing,
+        (Guard::Text, _) => UpFront::Everything,
+        (Guard::Auto | Guard::Transaction, LossExtent::Beyond) if terms.unheld => UpFront::Known,
+        (Guard::Auto | Guard::Transaction, LossExtent::Workspace | LossExtent::Beyond) => {
+            UpFront::Nothing
+        }
+    };
+    let reads = nature == Nature::Reads && choice == RouteChoice::Automatic;
+    let direct = choice == RouteChoice::Direct;
+    let up_front = if direct { UpFront::Everything } else { up_front };
+    let route = match terms.guard {
+        _ if choice == RouteChoice::Watch => Route::Reading,
+        Guard::Off | Guard::Text => unjudged,
+        Guard::Auto | Guard::Transaction if direct => unjudged,
+        Guard::Auto if reads => Route::Reading,
+        // The workspace is read-only, so a transaction would have nothing to hold back.
+        Guard::Auto | Guard::Transaction if !terms.writes_workspace => match terms.unguarded {
+            true => unjudged,
+            false => Route::Reading,
+        },
+        Guard::Auto | Guard::Transaction => Route::Transaction(EffectsReview::Required),
+    };
+    Routing { route, up_front }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERMS: Terms = Terms {
+        guard: Guard::Auto,
+        writes_workspace: true,
+        unheld: false,
+        unguarded: false,
+        veiled: false,
+    };
+    const REVIEWED: Route = Route::Transaction(EffectsReview::Required);
+
+    /// The routes of a line that seems only to read and of one that does not.
+    fn both(terms: Terms, choice: RouteChoice) -> [(Route, UpFront); 2] {
+        [Nature::Reads, Nature::Acts].map(|nature| {
+            let routing = routing(terms, choice, nature, LossExtent::Workspace);
+            (routing.route, routing.up_front)
+        })
+    }
+
+    #[test]
+    fn everything_that_may_write_runs_in_a_transaction() {
+        use UpFront::{Everything, Nothing};
+        let automatic = both(TERMS, RouteChoice::Automatic);
+        assert_eq!(automatic, [(Route::Reading, Nothing), (REVIEWED, Nothing)]);
+        assert_eq!(both(TERMS, RouteChoice::Transaction), [(REVIEWED, Nothing); 2]);
+        let always = Terms { guard: Guard::Transaction, ..TERMS };
+        assert_eq!(both(always, RouteChoice::Automatic), [(REVIEWED, Nothing); 2]);
+        let text = Terms { guard: Guard::Text, ..TERMS };
+        assert_eq!(both(text, RouteChoice::Automatic), [(Route::Direct, Everything); 2]);
+        let off = Terms { guard: Guard::Off, ..TERMS };
+        assert_eq!(both(off, RouteChoice::Automatic), [(Route::Direct, Nothing); 2]);
+    }
+
+    #[test]
+    fn only_what_no_transaction_holds_back_is_asked_about_first() {
+        let asked =
+            |terms, reach| routing(terms, RouteChoice::Automatic, Nature::Acts, reach).up_front;
+        let unheld = Terms { unheld: true, ..TERMS };
+        assert_eq!(asked(TERMS, LossExtent::Beyond), UpFront::Nothing);
+        assert_eq!(asked(unheld, LossExtent::Workspace), UpFront::Nothing);
+        assert_eq!(asked(unheld, LossExtent::Beyond), UpFront::Known);
+    }
+
+    #[test]
+    fn a_job_runs_directly_only_after_it_was_asked_about() {
+        for guard in [Guard::Off, Guard::Text, Guard::Auto, Guard::Transaction] {
+            let terms = Terms { guard, ..TERMS };
+            let asked = both(terms, RouteChoice::Direct);
+            assert_eq!(asked, [(Route::Direct, UpFront::Everything); 2]);
+        }
+    }
+
+    #[test]
+    fn a_job_that_watches_changes_nothing_whatever_the_guard() {
+        for guard in [Guard::Off, Guard::Text, Guard::Auto, Guard::Transaction] {
+            let terms = Terms { guard, ..TERMS };
+            let routes = both(terms, RouteChoice::Watch).map(|(route, _)| route);
+            assert_eq!(routes, [Route::Reading; 2]);
+        }
+    }
+
+    #[test]
+    fn a_workspace_that_is_only_read_has_nothing_to_hold_back() {
+        let fixed = Terms { writes_workspace: false, ..TERMS };
+        assert_eq!(both(fixed, RouteChoice::Automatic)[1].0, Route::Reading);
+        let beyond = Terms { unguarded: true, unheld: true, ..fixed };
+        // An unguarded directory inside the workspace is as unguarded as one outside.
+        assert_eq!(both(beyond, RouteChoice::Automatic)[1], (Route::Direct, UpFront::Known));
+    }
+
+    #[test]
+    fn hidden_names_are_hidden_whatever_the_guard() {
+        for guard in [Guard::Off, Guard::Text] {
+            let veiled = Terms { guard, veiled: true, ..TERMS };
+            let waived = Route::Transaction(EffectsReview::Waived);
+            assert_eq!(both(veiled, RouteChoice::Automatic).map(|(route, _)| route), [waived; 2]);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The end of a transaction: what its program changed is read, judged, reviewed, and then committed
+//! or discarded. Runs in the broker.
+
+mod changes;
+mod ending;
+mod part;
+pub(crate) mod resolve;
+mod review;
+pub(crate) mod settle;
+mod told;
+pub(crate) mod unsettled;
+
+use std::time::Duration;
+
+/// The time limit for finding out what was changed, and again for committing it.
+const SETTLE: Duration = Duration::from_secs(120);

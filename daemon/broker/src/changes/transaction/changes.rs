@@ -1,0 +1,64 @@
+//! The changes of a command, with its losses and the conflicts with changes from outside. Runs in
+//! the broker. Pure: no I/O.
+
+use super::unsettled::UnsettledCall;
+use crate::{
+    base::{escaped::escaped, preview::Preview},
+    changes::change::assessed,
+};
+use palisade_plan::change::{Conflict, Effect};
+use palisade_policy::{CONFLICT, Facts, UndoRecord};
+use palisade_protocol::{Finding, Severity};
+use std::collections::HashSet;
+
+/// The changes of a command, and the facts for judging them.
+#[derive(Debug)]
+pub(super) struct ChangeSet {
+    pub(super) preview: Preview,
+    pub(super) facts: Facts,
+    /// The availability of an undo record for the replaced content.
+    pub(super) undo: UndoRecord,
+}
+
+impl ChangeSet {
+    pub(super) fn new(of: &UnsettledCall, preview: Preview, undo: UndoRecord) -> Self {
+        let facts = facts(of, &preview, undo);
+        Self { preview, facts, undo }
+    }
+
+    /// Returns the effects that need approval; all of them where a rule asks.
+    pub(super) fn asked(&self) -> Vec<&Effect> {
+        let found = self.facts.findings.iter();
+        let targets: HashSet<&str> =
+            found.flat_map(|found| found.targets.iter().map(String::as_str)).collect();
+        let is_below = |path: &str, target: &str| {
+            path.strip_prefix(target).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let lost = |effect: &&Effect| {
+            let path = String::from_utf8_lossy(&effect.path.0);
+            targets.contains(path.as_ref()) || targets.iter().any(|target| is_below(&path, target))
+        };
+        let asked: Vec<&Effect> = self.preview.effects.iter().filter(lost).collect();
+        if asked.is_empty() { self.preview.effects.iter().collect() } else { asked }
+    }
+}
+
+/// Returns the facts for the judge: the changed paths, and the losses.
+pub(super) fn facts(of: &UnsettledCall, preview: &Preview, undo: UndoRecord) -> Facts {
+    let (session, tool) = (&of.context.session, &of.tool.spec.name);
+    let mut findings = assessed(session, tool, preview, &of.approved, undo).findings;
+    findings.extend(preview.conflicts.iter().map(contested));
+    let is_permanent = undo == UndoRecord::Unavailable;
+    Facts { paths: preview.paths(), findings, is_permanent, ..session.places() }
+}
+
+fn contested(conflict: &Conflict) -> Finding {
+    let Conflict { path, theirs, ours } = conflict;
+    let why = format!(
+        "another program changed {} while the command ran: there is {theirs} now, and the command \
+         left {ours}",
+        escaped(&path.0)
+    );
+    let targets = vec![String::from_utf8_lossy(&path.0).into_owned()];
+    Finding { targets, ..Finding::new(CONFLICT, Severity::Warning, why) }
+}

@@ -1,0 +1,269 @@
+//! The end of a transaction. What the program changed is read, judged and shown to an approver if
+//! necessary; then it is committed, in whole or in part, or discarded. Runs in the broker.
+
+use super::{
+    SETTLE,
+    changes::{ChangeSet, facts},
+    ending::{failed, refused, rendered, tried, untold},
+    resolve::{resolve, take_back},
+    told::{self, CommitDecision},
+    unsettled::{Purpose, UnsettledCall},
+};
+use crate::{
+    approval::service::ApprovalService,
+    base::{
+        error::CallError,
+        outcome::Outcome,
+        task::{ChangeTask, Program, UndoRetention},
+    },
+    cells::{context::Deadline, run, why},
+    changes::{
+        change::{self, ChangeClearance, CommitResult, PreparedChange},
+        guard::EffectsReview,
+    },
+    telemetry::audit::docket::CallAudit,
+};
+use palisade_plan::{
+    cell::FileErrorKind,
+    change::{Conflicts, Effect, EvidenceDepth},
+};
+use palisade_policy::{Facts, Judgement, Refusal, UndoRecord, judge_effects};
+use palisade_protocol::ErrorCode;
+use std::sync::Arc;
+
+/// Commits or discards the changes of a transaction. `outcome` is that of its program.
+pub(crate) async fn settle(
+    approvals: &ApprovalService,
+    docket: &mut CallAudit,
+    unsettled: &UnsettledCall,
+    outcome: Outcome,
+) -> Outcome {
+    let session = Arc::clone(&unsettled.context.session);
+    let mut outcome = settled(approvals, docket, unsettled, outcome).await;
+    if outcome.about.is_some() {
+        why::explain(&session, &why::AccessedPaths::default(), &mut outcome);
+    }
+    outcome
+}
+
+async fn settled(
+    approvals: &ApprovalService,
+    docket: &mut CallAudit,
+    unsettled: &UnsettledCall,
+    outcome: Outcome,
+) -> Outcome {
+    // The process was killed before its program began, so there are no changes.
+    if outcome.exit_code.is_none() {
+        return outcome;
+    }
+    if outcome.cancelled {
+        return untold(outcome);
+    }
+    if let Purpose::Trial(report) = &unsettled.purpose {
+        return match unsettled.changes(Conflicts::Told, UndoRecord::Kept).await {
+            Ok(changes) => {
+                let judgement = unsettled.judge(&changes.facts);
+                tried(report.clone(), &judgement, &changes, outcome)
+            }
+            Err(error) => failed(outcome, error, &[]),
+        };
+    }
+    match unsettled.at_once().await {
+        SettleResult::Nothing => {
+            unsettled.arrive();
+            outcome
+        }
+        SettleResult::Done(done) => unsettled.done(done, outcome).await,
+        SettleResult::Denied(changes, refusal) => {
+            refused(&changes, &unsettled.context.session.workspace.0, *refusal, outcome)
+        }
+        SettleResult::Failed(error, effects) => failed(outcome, error, &effects),
+        SettleResult::Asks(undo) => {
+            unsettled.review(approvals, docket, (None, undo), outcome).await
+        }
+        SettleResult::Contested(conflict) => {
+            let why = (Some(conflict), UndoRecord::Kept);
+            unsettled.review(approvals, docket, why, outcome).await
+        }
+    }
+}
+
+/// The result of settling a transaction without asking an approver.
+enum SettleResult {
+    /// The program changed nothing.
+    Nothing,
+    /// The changes were committed.
+    Done(CommitResult),
+    /// A rule denies the changes.
+    Denied(Box<ChangeSet>, Box<Refusal>),
+    Failed(CallError, Vec<Effect>),
+    /// An approver must be asked.
+    Asks(UndoRecord),
+    /// Some of the changed files were also changed from outside.
+    Contested(CallError),
+}
+
+impl UnsettledCall {
+    /// Runs the program. Meanwhile the session's next transaction is prepared.
+    pub(crate) async fn run(&mut self, program: Program, deadline: Deadline) -> Outcome {
+        let session = Arc::clone(&self.context.session);
+        let (context, transaction) = (&mut self.context, &mut self.transaction);
+        let ((outcome, cwd), ()) = tokio::join!(
+            run::in_transaction(program, context, deadline, transaction),
+            session.transactions.prepare(),
+        );
+        self.cwd = cwd;
+        outcome
+    }
+
+    /// Commits the changes if they need no approval. They are prepared once, judged, and committed
+    /// as they were prepared.
+    async fn at_once(&self) -> SettleResult {
+        let _commit = self.context.session.commits.lock().await;
+        let (task, held) = match self.hold(&[], UndoRetention::ForUndo, Conflicts::Refused).await {
+            Ok(held) => held,
+            Err(error) if is_conflict(&error) => return SettleResult::Contested(error),
+            Err(error) => return SettleResult::Failed(error, Vec::new()),
+        };
+        if held.preview.effects.is_empty() {
+            return SettleResult::Nothing;
+        }
+        match self.judge(&facts(self, &held.preview, undo_record(&task))) {
+            Judgement::Ask(_) if self.review == EffectsReview::Required => {
+                SettleResult::Asks(undo_record(&task))
+            }
+            Judgement::Allow(_) | Judgement::Ask(_) => {
+                let leave = ChangeClearance::Shown(held.preview.digest);
+                let effects = held.preview.effects.clone();
+                match self.commit(task, held, &leave).await {
+                    Ok(done) => SettleResult::Done(done),
+                    Err(error) if is_conflict(&error) => SettleResult::Contested(error),
+                    Err(error) => SettleResult::Failed(error, effects),
+                }
+            }
+            Judgement::Deny(refusal) => {
+                let changes = ChangeSet::new(self, held.preview, undo_record(&task));
+                SettleResult::Denied(Box::new(changes), Box::new(refusal))
+            }
+        }
+    }
+
+    /// Prepares the program's changes. If the replaced content exceeds the undo limit, it is not
+    /// stored for undo.
+    pub(super) async fn hold(
+        &self,
+        without: &[Vec<u8>],
+        mut kept: UndoRetention,
+        conflicts: Conflicts,
+    ) -> Result<(ChangeTask, PreparedChange), CallError> {
+        let files = &self.transaction.files;
+        let wanted = (&self.tool.spec.name, EvidenceDepth::Full);
+        let mut again = false;
+        loop {
+            let task = ChangeTask::Settle { without: without.to_vec(), kept, conflicts };
+            let deadline = Deadline::after(SETTLE);
+            match change::prepare_on(files, &task, wanted, None, &self.context, deadline).await {
+                Err(error) if kept == UndoRetention::ForUndo && is_too_much(&error) => {
+                    kept = UndoRetention::Not
+                }
+                // Another session's commit was interrupted; it is rolled back first.
+                Err(error) if is_interrupted_commit(&error) && !again => {
+                    again = true;
+                    let taken = resolve(&self.context.session).await?;
+                    self.context.session.tell(taken.findings);
+                }
+                held => return held.map(|held| (task, held)),
+            }
+        }
+    }
+
+    /// Commits what is prepared, if `leave` allows exactly that.
+    pub(super) async fn commit(
+        &self,
+        task: ChangeTask,
+        held: PreparedChange,
+        leave: &ChangeClearance,
+    ) -> Result<CommitResult, CallError> {
+        let deadline = Deadline::after(SETTLE);
+        match held.commit(&task, leave, &self.context, deadline).await {
+            Err(error) if task.is_kept() && is_too_much(&error) => {
+                let ChangeTask::Settle { without, conflicts, .. } = &task else {
+                    return Err(error);
+                };
+                let (task, held) = self.hold(without, UndoRetention::Not, *conflicts).await?;
+                held.commit(&task, leave, &self.context, deadline).await
+            }
+            done => done,
+        }
+    }
+
+    pub(super) fn judge(&self, facts: &Facts) -> Judgement {
+        let session = &self.context.session;
+        judge_effects(&session.profile, session.ask, &self.tool.spec, facts)
+    }
+
+    /// Returns the outcome after a commit. If the commit's process ended, tries to roll it back;
+    /// else its result is unknown.
+    pub(super) async fn done(&self, done: CommitResult, mut outcome: Outcome) -> Outcome {
+        match done {
+            CommitResult::Changed { changed, undo, reasons } => {
+                self.arrive();
+                let mut data = told::data(CommitDecision::Committed, &changed.effects);
+                data["transaction"]["kept"] = change::kept(&reasons);
+                let data = rendered(&data);
+                Outcome { data, undo, ..outcome }
+            }
+            // The commit's process ended, perhaps half-way.
+            CommitResult::Unknown(unknown, change) => {
+                match take_back(&self.context.session, &change).await {
+                    Some(taken) => {
+                        outcome.findings.extend(taken.findings);
+                        let why = "its process ended during the commit, which was rolled back";
+                        failed(outcome, CallError::Cell(why.to_owned()), &[])
+                    }
+                    None => Outcome { error: unknown.error, undo: unknown.undo, ..outcome },
+                }
+            }
+        }
+    }
+
+    /// Makes the directory in which the program ended the session's current directory.
+    fn arrive(&self) {
+        if let Some(cwd) = &self.cwd {
+            self.context.session.set_cwd(cwd.clone());
+        }
+    }
+}
+
+/// Returns whether the content that a change replaces is stored for undo.
+const fn undo_record(task: &ChangeTask) -> UndoRecord {
+    if task.is_kept() { UndoRecord::Kept } else { UndoRecord::Unavailable }
+}
+
+/// Whether the error is a conflict with changes from outside, or an earlier commit's.
+fn is_conflict(error: &CallError) -> bool {
+    matches!(failure(error), Some(FileErrorKind::Conflict)) || is_interrupted_commit(error)
+}
+
+/// Whether an interrupted commit in the workspace has not been rolled back yet.
+fn is_interrupted_commit(error: &CallError) -> bool {
+    matches!(failure(error), Some(FileErrorKind::InterruptedCommit))
+}
+
+/// The kind of the file error that a call failed with.
+const fn failure(error: &CallError) -> Option<FileErrorKind> {
+    if let CallError::File(failure) | CallError::Changing { failure, .. } = error {
+        return Some(failure.kind);
+    }
+    None
+}
+
+/// Whether the replaced content exceeds what is stored for undo. A full transaction is a different
+/// error.
+fn is_too_much(error: &CallError) -> bool {
+    matches!(
+        error,
+        CallError::File(failure)
+            if failure.kind == FileErrorKind::TooLarge && failure.errno == 0
+    ) || matches!(error, CallError::Refused(refused) if refused.code == ErrorCode::TooLarge)
+}

@@ -1,0 +1,106 @@
+//! A call that is made now, or a repetition of an earlier one, and the sending of its reply. Runs
+//! in the broker.
+
+use crate::{
+    base::outbox::ClientOutbox,
+    cells::{kept::RepeatedResult, session::Session},
+    front::{flight::CallHandleGuard, server::Server},
+    pipeline::{call, stages::asked::RequestedCall},
+};
+use palisade_protocol::{Call, CallResult, Reply, RequestId, ServerMessage, WireError};
+use std::sync::{Arc, atomic::Ordering};
+
+/// A call that is made now, or a repetition of an earlier one with the same idempotency key.
+pub(super) enum NewOrRepeatedCall {
+    Now { server: Arc<Server>, asked: Box<RequestedCall>, underway: CountedCall },
+    Before(RepeatedResult),
+}
+
+impl NewOrRepeatedCall {
+    /// The idempotency key that the call occupies until it has a result.
+    pub(super) fn key(&self) -> Option<String> {
+        match self {
+            Self::Now { underway, .. } => underway.key.clone(),
+            Self::Before(_) => None,
+        }
+    }
+
+    /// Makes the call, unless it is a repetition. Repetitions get the same result.
+    pub(super) async fn result(self) -> Result<CallResult, WireError> {
+        match self {
+            Self::Now { server, asked, underway } => {
+                let result = call::serve(&server.calls, *asked).await;
+                underway.settle(&result);
+                Ok(result)
+            }
+            Self::Before(repeat) => repeat.result().await,
+        }
+    }
+}
+
+/// A call that its session counts as under way. However it ends, it no longer counts, and a key that
+/// has no result by then is free for another try.
+pub(super) struct CountedCall {
+    session: Arc<Session>,
+    key: Option<String>,
+}
+
+impl CountedCall {
+    /// Counts a call whose key, if it has one, was just taken.
+    pub(super) fn new(session: &Arc<Session>, call: &Call) -> Self {
+        session.in_flight.fetch_add(1, Ordering::Relaxed);
+        Self { session: Arc::clone(session), key: call.options.idempotency_key.clone() }
+    }
+
+    fn settle(mut self, result: &CallResult) {
+        if let Some(key) = self.key.take() {
+            self.session.kept.settle(&key, result);
+        }
+    }
+}
+
+impl Drop for CountedCall {
+    fn drop(&mut self) {
+        self.session.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if let Some(key) = self.key.take() {
+            self.session.kept.abandon(&key);
+        }
+    }
+}
+
+/// Serves a call and sends its result.
+pub(super) async fn answer(
+    server: Arc<Server>,
+    made: NewOrRepeatedCall,
+    session: Arc<Session>,
+    id: RequestId,
+    client: ClientOutbox,
+    landing: CallHandleGuard,
+) {
+    let key = made.key();
+    let reply = match made.result().await {
+        Ok(result) => Reply::Result(Box::new(result)),
+        Err(error) => Reply::Error(error),
+    };
+    send(&server, reply, key.into_iter().collect(), &session, id, &client, landing).await;
+}
+
+/// Sends a reply, and stores it if it may have to be sent again.
+pub(super) async fn send(
+    server: &Server,
+    reply: Reply,
+    keys: Vec<String>,
+    session: &Session,
+    id: RequestId,
+    client: &ClientOutbox,
+    landing: CallHandleGuard,
+) {
+    if session.survival.is_some() || !keys.is_empty() {
+        session.kept.keep(id, keys, &reply);
+    }
+    // The request id is free before the client can see the reply.
+    drop(landing);
+    // A client that is gone does not want the reply, or reconnects for it.
+    client.send(ServerMessage::Reply { id: Some(id), reply }).await.ok();
+    server.telemetry.audit.replied();
+}

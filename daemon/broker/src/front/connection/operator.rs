@@ -1,0 +1,136 @@
+//! The requests of operators. Runs in the broker.
+
+use super::Connection;
+use crate::{
+    approval::poll::Answerer, base::roles::Role, stores::undo::UndoError,
+    telemetry::observers::Subscriber,
+};
+use palisade_protocol::{
+    Answer, CallId, ErrorCode, Forget, Forgotten, GrantId, Pending, Question, Register, Registered,
+    Reply, SessionId, Subscribe, WireError, limits::MAX_FRAME,
+};
+use std::time::Duration;
+
+/// The most bytes of approval requests in one reply; the others are shown once these are answered.
+const PENDING: usize = MAX_FRAME / 2;
+
+impl Connection {
+    pub(super) fn register(&self, register: Register) -> Result<Reply, WireError> {
+        tracing::info!(uid = self.peer.uid, name = ?register.name, "an approver connected");
+        let outbox = self.outbox.clone();
+        let handler = self.server.calls.approvals.desk.attach(self.answerer(), register, outbox)?;
+        Ok(Reply::Registered(Registered { handler }))
+    }
+
+    pub(super) fn answer(&self, answer: Answer) -> Result<Reply, WireError> {
+        self.server.calls.approvals.desk.answer(self.answerer(), answer).map(Reply::Answered)
+    }
+
+    const fn answerer(&self) -> Answerer {
+        Answerer { connection: self.number, uid: self.peer.uid, pid: self.peer.pid }
+    }
+
+    /// Revokes a remembered approval. It is revoked even if that can not be recorded, which is then
+    /// an error.
+    pub(super) async fn revoke(&self, id: &GrantId) -> Result<Reply, WireError> {
+        let grant = self.server.calls.approvals.desk.revoke(id)?;
+        let by = format!("operator:{}", self.peer.uid);
+        self.server.telemetry.audit.revoked(&grant, &by).await?;
+        Ok(Reply::Done)
+    }
+
+    /// The waiting approval requests, oldest first, as many as fit into a reply.
+    pub(super) fn pending(&self) -> Reply {
+        let mut room = PENDING;
+        let size = |question: &Question| {
+            question.arguments.as_str().len()
+                + question.output.as_ref().map_or(0, String::len)
+                + question.view.diff.as_ref().map_or(0, String::len)
+                + question.view.lines.iter().map(|line| line.text.len()).sum::<usize>()
+        };
+        let fits = |question: &Question| match room.checked_sub(size(question)) {
+            Some(left) => {
+                room = left;
+                true
+            }
+            None => false,
+        };
+        let questions =
+            self.server.calls.approvals.desk.pending().into_iter().take_while(fits).collect();
+        Reply::Pending(Pending { questions })
+    }
+
+    /// Subscribes to events: an agent to sessions of its own user, an operator to all sessions.
+    pub(super) fn subscribe(&self, subscribe: Subscribe) -> Result<Reply, WireError> {
+        let session = match (self.role, subscribe.session) {
+            (Role::Operator, None) => None,
+            (Role::Operator, Some(id)) => Some(id),
+            (Role::Agent | Role::Provider, None) => match &self.work.session {
+                Some(session) => Some(session.id.clone()),
+                None => {
+                    let hint = "open a session first, or name one";
+                    let code = ErrorCode::OutOfOrder;
+                    return Err(WireError::new(code, "there is no session", hint));
+                }
+            },
+            (Role::Agent | Role::Provider, Some(id)) => {
+                let known = self.server.host.session(&id);
+                let own = known.filter(|session| session.uid() == self.peer.uid);
+                Some(own.ok_or_else(|| no_session(&id))?.id.clone())
+            }
+        };
+        self.server.telemetry.observers.add(Subscriber {
+            connection: self.number,
+            role: self.role,
+            session,
+            outbox: self.outbox.clone(),
+        });
+        Ok(Reply::Done)
+    }
+
+    /// Ends a session: its approval requests are denied, its calls are killed.
+    pub(super) async fn abort(&self, id: &SessionId) -> Result<Reply, WireError> {
+        let session = self.server.host.session(id).ok_or_else(|| no_session(id))?;
+        tracing::info!(uid = self.peer.uid, session = %id, "an operator ends a session");
+        self.server.calls.approvals.desk.end_session(id);
+        session.abort().await;
+        Ok(Reply::Done)
+    }
+
+    /// Deletes stored outputs and undo records of calls, which is recorded first.
+    pub(super) async fn forget(&self, forget: Forget) -> Result<Reply, WireError> {
+        let by = format!("operator:{}", self.peer.uid);
+        self.server.telemetry.audit.forgetting(&forget, &by).await?;
+        let (spools, undos) = (self.server.spools.clone(), self.server.undos.clone());
+        let age = Duration::from_millis(forget.older_than_ms);
+        let work = move || -> Result<Forgotten, WireError> {
+            let mut gone = Forgotten::default();
+            if forget.spools {
+                let (count, bytes) = spools.forget(forget.uid, age).map_err(UndoError::Io)?;
+                gone = Forgotten { spools: count, bytes, ..gone };
+            }
+            if forget.undo {
+                let (calls, bytes) = undos.release(forget.uid, age)?;
+                gone = Forgotten { calls, bytes: gone.bytes + bytes, ..gone };
+            }
+            Ok(gone)
+        };
+        let gone = tokio::task::spawn_blocking(work).await;
+        gone.map_err(|error| WireError::new(ErrorCode::Internal, error.to_string(), ""))?
+            .map(Reply::Forgotten)
+    }
+
+    /// Ends a call: its processes are killed, and its agent gets the error that an operator did it.
+    pub(super) fn kill(&self, call: &CallId) -> Result<Reply, WireError> {
+        if self.server.telemetry.courses.abort(call) {
+            tracing::info!(uid = self.peer.uid, %call, "an operator ends a call");
+            return Ok(Reply::Done);
+        }
+        let message = format!("no call {call} is under way");
+        Err(WireError::new(ErrorCode::NotFound, message, "it has ended, or never existed"))
+    }
+}
+
+fn no_session(id: &SessionId) -> WireError {
+    WireError::new(ErrorCode::NotFound, format!("there is no session {id}"), "")
+}

@@ -1,0 +1,296 @@
+//! Accepts clients until the daemon is told to stop, then ends everything that was started. Runs in
+//! the broker.
+
+use crate::{
+    base::{census::CONNECTIONS, peer::Peer, roles::Role},
+    front::{closed::ClosedConnections, connection, listen::BoundSocket, server::Server},
+    stores::moment::Moment,
+    telemetry::standing::notify,
+};
+use sd_notify::NotifyState;
+use std::{io, os::unix::net, path::PathBuf, sync::Arc, time::Duration};
+use tokio::{
+    net::{UnixListener, UnixStream},
+    signal::unix::{SignalKind, signal},
+    task::{JoinError, JoinSet},
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+/// The time limit for connections to end their sessions when the daemon stops.
+const FAREWELL: Duration = Duration::from_secs(15);
+/// The time limit for a launcher that this daemon started to exit.
+const LAUNCHER: Duration = Duration::from_secs(5);
+/// The interval at which expired entries of the output store and the undo store are deleted.
+const SWEEP: Duration = Duration::from_secs(60 * 60);
+/// The number of connections over the limit that are told so; others are closed unanswered.
+const TURNED_AWAY: usize = 64;
+/// The number and length of the pauses in which a connection beyond that waits for others to end.
+const MOMENTS: u32 = 100;
+const MOMENT: Duration = Duration::from_millis(1);
+/// The time to wait when the kernel has no descriptor or memory for a client.
+const SHORTAGE: Duration = Duration::from_millis(100);
+
+/// The source of client connections.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    /// A listening socket. `bound` is set if this daemon created it and removes it at the end.
+    Socket { listener: UnixListener, bound: Option<OwnedSocket> },
+    /// A single client that is already connected.
+    One(UnixStream),
+}
+
+/// The listeners for operators and providers, next to the one for agents.
+#[derive(Debug, Default)]
+pub(crate) struct OtherListeners {
+    pub(crate) operators: Option<Listener>,
+    pub(crate) providers: Option<Listener>,
+}
+
+/// A socket that this daemon created: its lock is held, and its path is removed at the end.
+#[derive(Debug)]
+pub(crate) struct OwnedSocket {
+    path: PathBuf,
+    _bound: BoundSocket,
+}
+
+impl Listener {
+    pub(crate) fn bound(bound: BoundSocket) -> io::Result<Self> {
+        let listener = bound.listener.try_clone()?;
+        listener.set_nonblocking(true)?;
+        let door = OwnedSocket { path: bound.path.clone(), _bound: bound };
+        Ok(Self::Socket { listener: UnixListener::from_std(listener)?, bound: Some(door) })
+    }
+
+    pub(crate) fn activated(listener: net::UnixListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Self::Socket { listener: UnixListener::from_std(listener)?, bound: None })
+    }
+
+    pub(crate) fn one(client: net::UnixStream) -> io::Result<Self> {
+        client.set_nonblocking(true)?;
+        Ok(Self::One(UnixStream::from_std(client)?))
+    }
+}
+
+/// The ways in which the daemon is told to stop.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StopTokens {
+    /// Accept no more clients; running calls may finish.
+    pub(crate) gently: CancellationToken,
+    /// Stop at once.
+    pub(crate) now: CancellationToken,
+}
+
+/// Stops gently on the first SIGTERM or SIGINT, and at once on the second.
+pub(crate) fn stop_on_signals(stop: &StopTokens) -> io::Result<()> {
+    let (mut term, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    // Registering a handler keeps SIGXFSZ from killing the daemon: a write over the file size limit
+    // then just fails.
+    drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        for token in [stop.gently, stop.now] {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            token.cancel();
+        }
+    });
+    Ok(())
+}
+
+/// Serves clients, operators and providers until told to stop.
+pub(crate) async fn serve(
+    listener: Listener,
+    beside: OtherListeners,
+    server: Arc<Server>,
+    stop: StopTokens,
+) {
+    let sweeper = tokio::spawn(sweep(Arc::clone(&server)));
+    // Operators and providers are served for as long as there are clients.
+    let over = CancellationToken::new();
+    let mut attended = JoinSet::new();
+    for (listener, role) in [(beside.operators, Role::Operator), (beside.providers, Role::Provider)]
+    {
+        if let Some(listener) = listener {
+            attended.spawn(attend(listener, role, Arc::clone(&server), over.clone()));
+        }
+    }
+    let mut connections = JoinSet::new();
+    match listener {
+        Listener::One(client) => {
+            admit(&server, client, Role::Agent, &mut connections, &stop.gently);
+            // The daemon ends with its one client.
+            while connections.join_next().await.is_some() {}
+        }
+        Listener::Socket { listener, bound } => {
+            let until = ServePhases { accepting: &stop.gently, serving: &stop.now };
+            accept(&listener, &server, Role::Agent, &mut connections, until).await;
+            notify(&[NotifyState::Stopping]);
+            drop(listener);
+            remove(bound);
+            drain(&server, &mut connections, &stop).await;
+            let ended = async { while connections.join_next().await.is_some() {} };
+            if timeout(FAREWELL, ended).await.is_err() {
+                tracing::warn!("some connections did not end in time");
+            }
+        }
+    }
+    connections.shutdown().await;
+    over.cancel();
+    let gone = async { while attended.join_next().await.is_some() {} };
+    if timeout(FAREWELL, gone).await.is_err() {
+        tracing::warn!("some operators or providers did not disconnect in time");
+    }
+    sweeper.abort();
+    server.host.link.close(LAUNCHER).await;
+}
+
+/// Serves operators or providers until the clients are gone.
+async fn attend(listener: Listener, role: Role, server: Arc<Server>, over: CancellationToken) {
+    let mut connections = JoinSet::new();
+    match listener {
+        Listener::One(operator) => {
+            admit(&server, operator, role, &mut connections, &over);
+            over.cancelled().await;
+        }
+        Listener::Socket { listener, bound } => {
+            let until = ServePhases { accepting: &over, serving: &over };
+            accept(&listener, &server, role, &mut connections, until).await;
+            drop(listener);
+            remove(bound);
+        }
+    }
+    while connections.join_next().await.is_some() {}
+}
+
+/// Waits for running calls to finish, for a limited time, then ends all of them.
+async fn drain(server: &Server, connections: &mut JoinSet<()>, stop: &StopTokens) {
+    server.draining.cancel();
+    let ended = async { while connections.join_next().await.is_some() {} };
+    let patience = server.live().drain;
+    tokio::select! {
+        () = ended => {}
+        () = sleep(patience) => {
+            tracing::warn!("calls were still under way {} ms after the stop", patience.as_millis());
+        }
+        () = stop.now.cancelled() => {}
+    }
+    stop.now.cancel();
+}
+
+/// Until when clients are accepted, and until when they are served.
+#[derive(Debug, Clone, Copy)]
+struct ServePhases<'a> {
+    accepting: &'a CancellationToken,
+    serving: &'a CancellationToken,
+}
+
+async fn accept(
+    listener: &UnixListener,
+    server: &Arc<Server>,
+    role: Role,
+    connections: &mut JoinSet<()>,
+    until: ServePhases<'_>,
+) {
+    let mut closed = ClosedConnections::default();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((client, _)) if has_room(connections).await => {
+                    admit(server, client, role, connections, until.serving);
+                }
+                Ok(_) => closed.one_more(),
+                Err(error) => {
+                    tracing::warn!(%error, "can not accept a client");
+                    sleep(SHORTAGE).await;
+                }
+            },
+            Some(ended) = connections.join_next() => note(ended),
+            () = until.accepting.cancelled() => return,
+        }
+    }
+}
+
+fn note(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a connection ended because of an internal error");
+    }
+}
+
+/// Whether there is room for one more connection. When one user opens many at once, most are
+/// rejected and end at once. Another user's connection waits for that instead of being closed with
+/// them.
+async fn has_room(connections: &mut JoinSet<()>) -> bool {
+    for _ in 0..MOMENTS {
+        if connections.len() < CONNECTIONS + TURNED_AWAY {
+            return true;
+        }
+        sleep(MOMENT).await;
+        while let Some(ended) = connections.try_join_next() {
+            note(ended);
+        }
+    }
+    false
+}
+
+fn admit(
+    server: &Arc<Server>,
+    client: UnixStream,
+    role: Role,
+    connections: &mut JoinSet<()>,
+    shutdown: &CancellationToken,
+) {
+    match client.peer_cred() {
+        Ok(peer) => {
+            let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
+            let peer = Peer { uid: peer.uid(), gid: peer.gid(), pid };
+            if role != Role::Agent && !server.operators.admit(peer) {
+                tracing::warn!(uid = peer.uid, ?role, "refused a peer that may not have this role");
+                return;
+            }
+            connections.spawn(connection::serve(
+                Arc::clone(server),
+                client,
+                peer,
+                role,
+                shutdown.clone(),
+            ));
+        }
+        Err(error) => tracing::warn!(%error, "refused a client without credentials"),
+    }
+}
+
+/// Deletes the socket, if the permissions of its directory allow it.
+fn remove(door: Option<OwnedSocket>) {
+    if let Some(door) = door
+        && let Err(error) = std::fs::remove_file(&door.path)
+    {
+        tracing::debug!(%error, "the socket could not be deleted; the next start replaces it");
+    }
+}
+
+async fn sweep(server: Arc<Server>) {
+    loop {
+        let spools = server.spools.clone();
+        let swept = tokio::task::spawn_blocking(move || spools.sweep(Moment::now())).await;
+        match swept {
+            Ok(Ok(0)) => {}
+            Ok(Ok(files)) => tracing::info!(files, "deleted expired output"),
+            Ok(Err(error)) => tracing::warn!(%error, "expired output could not be deleted"),
+            Err(error) => tracing::debug!(%error, "sweeping was interrupted"),
+        }
+        let undos = server.undos.clone();
+        let swept = tokio::task::spawn_blocking(move || undos.sweep(Moment::now())).await;
+        match swept {
+            Ok(Ok(0)) => {}
+            Ok(Ok(calls)) => tracing::info!(calls, "deleted expired undo records"),
+            Ok(Err(error)) => tracing::warn!(%error, "expired undo records could not be deleted"),
+            Err(error) => tracing::debug!(%error, "sweeping was interrupted"),
+        }
+        sleep(SWEEP).await;
+    }
+}

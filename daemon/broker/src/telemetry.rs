@@ -1,0 +1,61 @@
+//! The reports about calls, sessions and decisions. Runs in the broker.
+//!
+//! - Owns: the audit log, journal, metrics, traces, observers, the stages of calls under way,
+//!   the status for the service manager.
+//! - May import: base.
+//! - Imported by: boot, front, pipeline, changes, approval, cells.
+
+pub(crate) mod audit;
+pub(crate) mod course;
+mod events;
+pub(crate) mod journal;
+pub(crate) mod metrics;
+pub(crate) mod observers;
+pub(crate) mod standing;
+pub(crate) mod traces;
+
+use crate::base::{
+    attachment::Attachment,
+    identity::{SessionIdentity, WorkingDirectory},
+    outcome::Fault,
+};
+use audit::Audit;
+use course::CallsInProgress;
+use journal::Journal;
+use metrics::Metrics;
+use observers::Observers;
+use palisade_protocol::{Call, CallId};
+use std::{sync::Arc, time::Instant};
+use tokio_util::sync::CancellationToken;
+use traces::Traces;
+
+/// Everything that hears of calls.
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    pub(crate) audit: Audit,
+    pub(crate) journal: Journal,
+    pub(crate) metrics: Metrics,
+    pub(crate) traces: Traces,
+    pub(crate) observers: Arc<Observers>,
+    pub(crate) courses: CallsInProgress,
+}
+
+/// A call that starts, as it is reported.
+#[derive(Debug)]
+pub(crate) struct StartedCall<'a> {
+    pub(crate) session: &'a SessionIdentity,
+    pub(crate) cwd: &'a Arc<WorkingDirectory>,
+    pub(crate) call_id: &'a CallId,
+    pub(crate) call: &'a Call,
+    pub(crate) input: Option<&'a Attachment>,
+    pub(crate) cancel: &'a CancellationToken,
+    pub(crate) fault: &'a Fault,
+    pub(crate) started: Instant,
+}
+
+impl Telemetry {
+    pub(crate) fn new(audit: Audit, journal: Journal, traces: Traces) -> Self {
+        let (metrics, observers, courses) = Default::default();
+        Self { audit, journal, metrics, traces, observers, courses }
+    }
+}

@@ -1,0 +1,134 @@
+//! Audit records of approval requests about a call, of their answers, and of remembered approvals.
+//! Runs in the broker.
+
+use super::{CallAudit, CheckpointDecision, SentRequest};
+use crate::telemetry::audit::{RecordError, granted};
+use palisade_audit::{
+    Answer, CleanText, Decision, DecisionMaker, Digest, GrantAct, Hash, Judgement, Question,
+    Record, RequestContent, Review,
+};
+use palisade_protocol::{CallResult, Checkpoint, Grant, Target};
+use std::time::Duration;
+
+impl CallAudit {
+    /// Writes a decision into the log; only then it takes effect.
+    pub(crate) async fn answer(
+        &mut self,
+        answering: CheckpointDecision<'_>,
+    ) -> Result<(), RecordError> {
+        let CheckpointDecision { review, checkpoint, remember, asked } = answering;
+        let by = match checkpoint.by.split_once(':') {
+            Some(("remembered", id)) => DecisionMaker::Remembered(CleanText::new(id)),
+            Some(("handler", name)) => match name.split_once(':') {
+                Some(("person" | "operator", who)) => DecisionMaker::Person(CleanText::new(who)),
+                Some(("program", who)) => DecisionMaker::Program(CleanText::new(who)),
+                Some(_) | None => DecisionMaker::Program(CleanText::new(name)),
+            },
+            Some(_) | None => DecisionMaker::Default,
+        };
+        let decision = match checkpoint.decision.as_str() {
+            "approved" => Decision::Approve,
+            "modified" => Decision::ApproveModified,
+            "passed" => Decision::Pass,
+            "replaced" => Decision::Replace,
+            "withheld" => Decision::Withhold,
+            _ => Decision::Deny,
+        };
+        let record = Record::Answer(Answer {
+            question: asked.map(|put| put.question.to_string()),
+            call_id: self.call.call_id.clone(),
+            session: self.call.session.clone(),
+            review: kind(review),
+            decision,
+            by,
+            reason: CleanText::new(&checkpoint.reason),
+            digest: asked.and_then(|put| put.digest.parse().ok()),
+            remember: remember.map(CleanText::new),
+        });
+        self.audit.record(self.charged(), record).await.map(drop)?;
+        self.answered = true;
+        Ok(())
+    }
+
+    /// Writes an approval request into the log; only then it is sent.
+    pub(crate) async fn question(
+        &self,
+        asked: &palisade_protocol::Question,
+        time: Duration,
+        handlers: &[String],
+    ) -> Result<SentRequest, RecordError> {
+        let lines: Vec<&str> = asked.view.lines.iter().map(|line| line.text.as_str()).collect();
+        let target = |target: &Target| {
+            let there = target.there.as_deref().unwrap_or("nothing there");
+            let lost = if target.lost { ", lost" } else { "" };
+            let path = String::from_utf8_lossy(&target.path.0);
+            format!("{path} ({there}, {} bytes{lost})", target.size)
+        };
+        let output = |output: &String| Digest {
+            bytes: output.len() as u64,
+            sha256: Hash::of(output.as_bytes()),
+        };
+        let record = Record::Question(Question {
+            question: asked.question.to_string(),
+            call_id: self.call.call_id.clone(),
+            session: self.call.session.clone(),
+            review: kind(asked.review),
+            digest: asked.digest.parse().unwrap_or(Hash::ZERO),
+            handlers: CleanText::list(handlers),
+            deadline_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+            shown: RequestContent {
+                why: CleanText::new(&asked.why),
+                lines: CleanText::new(&lines.join("\n")),
+                targets: CleanText::list(
+                    &asked.view.targets.iter().map(target).collect::<Vec<_>>(),
+                ),
+                diff: asked.view.diff.as_deref().map(CleanText::new),
+                output: asked.output.as_ref().map(output),
+            },
+        });
+        self.audit.record(self.charged(), record).await.map(drop)?;
+        Ok(SentRequest { question: asked.question.clone(), digest: asked.digest.clone() })
+    }
+
+    /// Writes into the log that an approval is to be remembered; only then it is.
+    pub(crate) async fn grant(&self, grant: &Grant) -> Result<(), RecordError> {
+        let made = granted(grant, GrantAct::Made, &grant.by, Some(&self.call));
+        self.audit.record(self.charged(), made).await.map(drop)
+    }
+
+    /// Makes the record of a denial that no approver made: by a rule or by default.
+    pub(super) fn decision(&self, result: &CallResult) -> Option<Answer> {
+        let rule = || CleanText::new(result.denials.first().map_or("", |denial| &denial.rule));
+        let (by, reason) = match (&result.checkpoint, self.call.judgement) {
+            (Some(Checkpoint { decision, reason, .. }), _) if decision == "denied" => {
+                (DecisionMaker::Default, reason.as_str())
+            }
+            (None, Judgement::Deny) => (
+                DecisionMaker::Rule(rule()),
+                result.error.as_ref().map_or("", |error| &error.message),
+            ),
+            (Some(_), _) | (None, Judgement::Allow | Judgement::Ask | Judgement::Unjudged) => {
+                return None;
+            }
+        };
+        Some(Answer {
+            question: None,
+            call_id: self.call.call_id.clone(),
+            session: self.call.session.clone(),
+            review: Review::Input,
+            decision: Decision::Deny,
+            by,
+            reason: CleanText::new(reason),
+            digest: None,
+            remember: None,
+        })
+    }
+}
+
+const fn kind(review: palisade_protocol::Review) -> Review {
+    match review {
+        palisade_protocol::Review::Input => Review::Input,
+        palisade_protocol::Review::Output => Review::Output,
+        palisade_protocol::Review::Effects => Review::Effects,
+    }
+}

@@ -1,0 +1,149 @@
+//! The stages that each call under way has reached: for operators, metrics and traces. Runs in the
+//! broker.
+
+use super::StartedCall;
+use crate::base::outcome::Fault;
+use palisade_protocol::{
+    CallId, CallOverview, CallStage, ErrorCode, SessionId, ToolName, WireError,
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+use tokio_util::sync::CancellationToken;
+
+/// The most stages of a call that are recorded; a call that is judged again and again has more.
+const STEPS: usize = 64;
+
+/// All calls under way.
+#[derive(Debug, Default)]
+pub(crate) struct CallsInProgress {
+    all: Mutex<HashMap<CallId, Arc<CallProgress>>>,
+}
+
+/// The stages of one call so far.
+#[derive(Debug)]
+pub(crate) struct CallProgress {
+    pub(crate) call_id: CallId,
+    pub(crate) session: SessionId,
+    pub(crate) tool: ToolName,
+    pub(crate) begun: Instant,
+    cancel: CancellationToken,
+    fault: Fault,
+    steps: Mutex<Vec<(CallStage, Instant)>>,
+}
+
+/// A call in the list of those under way; dropping this removes it.
+#[derive(Debug)]
+pub(crate) struct CallProgressGuard<'a> {
+    courses: &'a CallsInProgress,
+    course: Arc<CallProgress>,
+}
+
+impl CallsInProgress {
+    /// Adds a call to those under way.
+    pub(crate) fn begin(&self, asked: &StartedCall<'_>) -> CallProgressGuard<'_> {
+        let course = Arc::new(CallProgress {
+            call_id: asked.call_id.clone(),
+            session: asked.session.id.clone(),
+            tool: asked.call.tool.clone(),
+            begun: asked.started,
+            cancel: asked.cancel.clone(),
+            fault: asked.fault.clone(),
+            steps: Mutex::new(vec![(CallStage::Judge, asked.started)]),
+        });
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(course.call_id.clone(), Arc::clone(&course));
+        CallProgressGuard { courses: self, course }
+    }
+
+    /// Ends a call for an operator; its result says so. Returns whether it was under way.
+    pub(crate) fn abort(&self, call: &CallId) -> bool {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(course) = all.get(call) else { return false };
+        let hint = "do not repeat it: ask the operator what to do instead";
+        course.fault.set(WireError::new(ErrorCode::Aborted, "an operator ended the call", hint));
+        course.cancel.cancel();
+        true
+    }
+
+    /// All calls under way, oldest first.
+    pub(crate) fn overview(&self) -> Vec<CallOverview> {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls: Vec<_> = all.values().map(|course| course.overview()).collect();
+        calls.sort_by_key(|call| std::cmp::Reverse(call.time_ms));
+        calls
+    }
+
+    /// The number of calls in each stage.
+    pub(crate) fn by_stage(&self) -> [(CallStage, u64); CallStage::ALL.len()] {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        CallStage::ALL.map(|stage| {
+            (stage, all.values().filter(|course| course.stage() == stage).count() as u64)
+        })
+    }
+}
+
+impl CallProgress {
+    fn stage(&self) -> CallStage {
+        let steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        steps.last().map_or(CallStage::Judge, |(stage, _)| *stage)
+    }
+
+    fn overview(&self) -> CallOverview {
+        CallOverview {
+            call_id: self.call_id.clone(),
+            session: self.session.clone(),
+            tool: self.tool.clone(),
+            stage: self.stage(),
+            time_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Each stage with its start and end in wall-clock time. That clock may have jumped since.
+    pub(crate) fn spans(&self) -> Vec<StageSpan> {
+        let (now, wall) = (Instant::now(), SystemTime::now());
+        let at = |instant: Instant| {
+            let since = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            since.saturating_sub(now.saturating_duration_since(instant))
+        };
+        let steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends = steps.iter().skip(1).map(|(_, begun)| *begun).chain([now]);
+        let spans = steps.iter().zip(ends);
+        spans
+            .map(|((stage, begun), end)| StageSpan { stage: *stage, from: at(*begun), to: at(end) })
+            .collect()
+    }
+}
+
+/// One stage of a call, in time since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StageSpan {
+    pub(crate) stage: CallStage,
+    pub(crate) from: Duration,
+    pub(crate) to: Duration,
+}
+
+impl CallProgressGuard<'_> {
+    /// Notes that the call has reached another stage.
+    pub(crate) fn at(&self, stage: CallStage) {
+        let mut steps = self.course.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        if steps.len() == STEPS {
+            steps.pop();
+        }
+        steps.push((stage, Instant::now()));
+    }
+
+    /// The stages so far.
+    pub(crate) fn course(&self) -> &CallProgress {
+        &self.course
+    }
+}
+
+impl Drop for CallProgressGuard<'_> {
+    fn drop(&mut self) {
+        let mut all = self.courses.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(&self.course.call_id);
+    }
+}

@@ -1,0 +1,73 @@
+//! Reports the events of a call to observers, journal, metrics and traces. Runs in the broker.
+
+use super::{StartedCall, Telemetry, course::CallProgress};
+use crate::base::identity::SessionIdentity;
+use palisade_protocol::{
+    Approval, CallEnded, CallResult, CallStarted, Denied, ErrorCode, Event, JsonText,
+};
+
+/// The longest arguments that an event carries, in bytes; longer ones are left out.
+const ARGUMENTS: usize = 16 * 1024;
+/// The most output that an event carries, in bytes; the rest is cut.
+const OUTPUT: usize = 4 * 1024;
+
+impl Telemetry {
+    /// Reports that a call started.
+    pub(crate) fn started(&self, asked: &StartedCall<'_>) {
+        let session = asked.session;
+        self.observers.tell(&session.id, || {
+            let arguments = &asked.call.arguments;
+            let short = arguments.as_str().len() <= ARGUMENTS;
+            Event::CallStarted(CallStarted {
+                session: session.id.clone(),
+                call_id: asked.call_id.clone(),
+                tool: asked.call.tool.clone(),
+                arguments: if short { arguments.clone() } else { JsonText::default() },
+                reason: asked.call.reason.clone(),
+            })
+        });
+    }
+
+    /// Reports the decision of a checkpoint.
+    pub(crate) fn decided(&self, session: &SessionIdentity, approval: Approval) {
+        self.journal.decided(session, &approval);
+        self.observers.tell(&session.id, || Event::ToolApproval(approval));
+    }
+
+    /// Reports that a call ended; if it was denied, reports the denial first.
+    pub(crate) fn ended(
+        &self,
+        session: &SessionIdentity,
+        course: &CallProgress,
+        result: &CallResult,
+    ) {
+        self.metrics.ended(result);
+        self.journal.ended(session, result);
+        self.traces.ended(session, course, result);
+        if let Some(error) = &result.error
+            && matches!(error.code, ErrorCode::Denied | ErrorCode::StaleApproval)
+        {
+            self.observers.tell(&session.id, || {
+                Event::Denied(Denied {
+                    session: session.id.clone(),
+                    call_id: result.call_id.clone(),
+                    tool: result.tool.clone(),
+                    error: error.clone(),
+                })
+            });
+        }
+        self.observers.tell(&session.id, || {
+            let end = result.output.floor_char_boundary(OUTPUT);
+            Event::CallEnded(CallEnded {
+                session: session.id.clone(),
+                call_id: result.call_id.clone(),
+                tool: result.tool.clone(),
+                success: result.success,
+                exit_code: result.exit_code,
+                error: result.error.clone(),
+                output: result.output.get(..end).unwrap_or_default().to_owned(),
+                execution_time_ms: result.execution_time_ms,
+            })
+        });
+    }
+}

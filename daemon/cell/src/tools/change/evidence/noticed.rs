@@ -1,0 +1,179 @@
+//! Names in a change that are evidence by themselves: plants, files with ignore rules, and
+//! repositories. Runs in the cell.
+
+use super::{
+    is_new,
+    lost::last_name,
+    trees::{Trees, relative},
+};
+use palisade_plan::{
+    Path,
+    change::{Effect, EffectKind, Print},
+    evidence::{Evidence, PlantedPath, git_directory},
+    plants::{PlantType, plant_reader},
+};
+use rustix::fs::FileType;
+use std::collections::BTreeMap;
+
+/// The maximum number of paths of each kind that are reported. One is enough to ask an approver.
+const MOST: usize = 1024;
+
+/// Names in a change that are evidence by themselves.
+#[derive(Debug, Default)]
+pub(in super::super) struct NameEvidence {
+    plants: Vec<PlantedPath>,
+    ignore_files: Vec<Path>,
+    /// Files called `HEAD` that may be a part of a bare repository.
+    heads: Vec<Path>,
+    /// The repositories in which something changes, as directories relative to the workspace.
+    repositories: ChangedRepositories,
+}
+
+/// Directories of repositories, and how much of each changes.
+pub(super) type ChangedRepositories = BTreeMap<Vec<u8>, ChangedParts>;
+
+/// The parts of a repository that change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ChangedParts {
+    /// Only the index, as by `git status`.
+    Index,
+    /// Other files too.
+    More,
+}
+
+/// Records a path of a repository. `way` is relative to the workspace.
+pub(super) fn note_part(repositories: &mut ChangedRepositories, git_dir: &[u8], way: &[u8]) {
+    let rest = way.get(git_dir.len()..).unwrap_or_default();
+    let parts = if rest == b"/index" { ChangedParts::Index } else { ChangedParts::More };
+    let known = repositories.entry(git_dir.to_vec()).or_insert(parts);
+    *known = (*known).max(parts);
+}
+
+impl NameEvidence {
+    /// Examines an entry that is new or changed.
+    pub(in super::super) fn look(&mut self, path: &Path, kind: FileType, top: &[u8]) {
+        let Some(way) = relative(&path.0, top) else { return };
+        let plant_type = match kind {
+            FileType::Symlink => PlantType::SymbolicLink,
+            FileType::RegularFile
+            | FileType::Directory
+            | FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => PlantType::Other,
+        };
+        let name = last_name(path);
+        let leads_elsewhere = name == b".git" && kind != FileType::Directory;
+        let reader = if leads_elsewhere { Some("git") } else { plant_reader(way, plant_type) };
+        if let Some(reader) = reader.filter(|_| kind != FileType::Directory)
+            && self.plants.len() < MOST
+        {
+            self.plants.push(PlantedPath { path: path.clone(), reader: reader.to_owned() });
+        }
+        if let Some(git_dir) = git_directory(way) {
+            note_part(&mut self.repositories, git_dir, way);
+        } else if name == b".git" {
+            note_part(&mut self.repositories, way, way);
+        } else if name == b"HEAD" && self.heads.len() < MOST {
+            self.heads.push(path.clone());
+        }
+        let is_exclude = name == b"exclude" && path.0.ends_with(b".git/info/exclude");
+        if name == b".gitignore" || is_exclude {
+            self.ignore_files.push(path.clone());
+        }
+    }
+
+    /// Examines an effect. The contents of a new directory are examined when it is measured.
+    pub(super) fn effect(&mut self, effect: &Effect, top: &[u8]) {
+        let kind = match &effect.print {
+            Print::Symlink { .. } => FileType::Symlink,
+            Print::Directory | Print::Tree { .. } => FileType::Directory,
+            Print::File { .. } | Print::Node { .. } => FileType::RegularFile,
+            Print::Absent => FileType::Unknown,
+        };
+        match &effect.kind {
+            // Nothing is left there that a program could read.
+            EffectKind::Deleted { .. } => self.touched(&effect.path, top),
+            EffectKind::Moved { from } => {
+                self.touched(from, top);
+                self.look(&effect.path, kind, top);
+            }
+            EffectKind::Special | EffectKind::Touched => {}
+            EffectKind::Created
+            | EffectKind::Replaced
+            | EffectKind::Appended
+            | EffectKind::Edited
+            | EffectKind::Mode => self.look(&effect.path, kind, top),
+        }
+    }
+
+    /// Examines the new path of a file in a renamed directory.
+    pub(super) fn moved(&mut self, to: &Path, top: &[u8]) {
+        self.look(to, FileType::RegularFile, top);
+    }
+
+    /// Counts every file that is written in a repository as a plant for git.
+    pub(super) fn plant_git_files(&mut self, effects: &[Effect], top: &[u8]) {
+        for effect in effects {
+            let is_left = !matches!(effect.kind, EffectKind::Deleted { .. });
+            let way = relative(&effect.path.0, top).unwrap_or_default();
+            let is_known = self.plants.iter().any(|plant| plant.path == effect.path);
+            if is_left && git_directory(way).is_some() && !is_known {
+                let (path, reader) = (effect.path.clone(), "git".to_owned());
+                self.plants.push(PlantedPath { path, reader });
+            }
+        }
+    }
+
+    /// Records a path at which nothing is left.
+    fn touched(&mut self, path: &Path, top: &[u8]) {
+        let Some(way) = relative(&path.0, top) else { return };
+        if let Some(git_dir) = git_directory(way) {
+            note_part(&mut self.repositories, git_dir, way);
+        } else if last_name(path) == b".git" {
+            note_part(&mut self.repositories, way, way);
+        }
+        if last_name(path) == b".gitignore" {
+            self.ignore_files.push(path.clone());
+        }
+    }
+
+    pub(in super::super) fn extend(&mut self, other: Self) {
+        let Self { plants, ignore_files, heads, repositories } = other;
+        self.plants.extend(plants);
+        self.ignore_files.extend(ignore_files);
+        self.heads.extend(heads);
+        for (git_dir, parts) in repositories {
+            let known = self.repositories.entry(git_dir).or_insert(parts);
+            *known = (*known).max(parts);
+        }
+    }
+
+    /// Whether a repository may be changed or created.
+    pub(super) fn has_repositories(&self) -> bool {
+        !self.repositories.is_empty() || !self.heads.is_empty()
+    }
+
+    pub(super) const fn repositories(&self) -> &ChangedRepositories {
+        &self.repositories
+    }
+
+    /// Returns new repositories that are not called `.git`. Git obeys their configuration when it
+    /// runs in that directory.
+    pub(super) fn bare_repositories(&self, trees: &Trees) -> Vec<PlantedPath> {
+        let bare = self.heads.iter().filter(|head| trees.is_bare_repository(head));
+        let reader = || "git, as a bare repository".to_owned();
+        bare.map(|head| PlantedPath { path: head.clone(), reader: reader() }).collect()
+    }
+
+    pub(super) fn into_evidence(self, evidence: &mut Evidence) {
+        evidence.plants.extend(self.plants);
+        evidence.ignore_files.extend(self.ignore_files);
+    }
+}
+
+/// Returns the effects that leave something new.
+pub(super) fn new_paths(effects: &[Effect]) -> impl Iterator<Item = &Effect> {
+    effects.iter().filter(|effect| is_new(effect))
+}

@@ -1,0 +1,357 @@
+//! The repositories that a change affects: which one each path belongs to, and what each one lost.
+//! Runs in the cell.
+
+use super::{
+    git_files::is_compared,
+    ignored::IgnoreRules,
+    lost::{LostEntry, ancestors},
+    noticed::{ChangedParts, ChangedRepositories, note_part},
+    trees::{self, Trees, relative},
+    working_tree::{WorkingTree, bounds},
+};
+use palisade_plan::{
+    Path,
+    evidence::{
+        ConfigurationChange, Earlier, EarlierKind, GitEvidence, RepositoryChange, RepositoryLoss,
+        WorkingTreeEvidence, git_directory,
+    },
+};
+use palisade_repository::{
+    Comparison, Configuration, KeyChange, ObjectChanges, Repository, RepositoryError, compare,
+    lost_staged,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    io::Read as _,
+    os::fd::BorrowedFd,
+};
+
+/// The maximum number of losses of one kind that are reported.
+const MOST_LOSSES: usize = 100;
+
+/// The maximum number of paths no longer tracked by git that are reported one by one.
+const MOST_UNTRACKED: usize = 1000;
+
+/// The repositories that a change affects.
+pub(super) struct Repositories<'a> {
+    trees: &'a Trees,
+    is_made: bool,
+    /// The repositories in which something changes, by directory.
+    changed: ChangedRepositories,
+    /// Those of them in which objects are changed or deleted.
+    objects: BTreeSet<Vec<u8>>,
+    /// The top of the repository for each directory of a working tree, if there is one.
+    tops: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    working_trees: BTreeMap<Vec<u8>, Option<WorkingTree>>,
+    ignore: IgnoreRules<'a>,
+}
+
+impl<'a> Repositories<'a> {
+    /// Finds the repositories of a change. `is_made` says whether the workspace shows the change
+    /// already, so that repositories can be compared.
+    pub(super) fn new(
+        trees: &'a Trees,
+        mut changed: ChangedRepositories,
+        lost: &[LostEntry],
+        is_made: bool,
+    ) -> Self {
+        let mut objects = BTreeSet::new();
+        for one in lost.iter().filter(|_| is_made) {
+            let path = one.spot.path();
+            let Some(way) = relative(&path.0, &trees.top) else { continue };
+            let Some(git_dir) = git_directory(way) else { continue };
+            note_part(&mut changed, git_dir, way);
+            let rest = way.get(git_dir.len() + 1..).unwrap_or_default();
+            if rest.starts_with(b"objects") {
+                objects.insert(git_dir.to_vec());
+            }
+        }
+        let (tops, working_trees) = (HashMap::new(), BTreeMap::new());
+        let ignore = IgnoreRules::new(trees.before());
+        Self { trees, is_made, changed, objects, tops, working_trees, ignore }
+    }
+
+    /// Returns which repository a path belongs to, without looking for its bytes.
+    pub(super) fn place_of(&mut self, lost: &LostEntry) -> GitEvidence {
+        let path = lost.spot.path();
+        let Some(way) = relative(&path.0, &self.trees.top) else { return GitEvidence::None };
+        if let Some(git_dir) = git_directory(way) {
+            let rest = way.get(git_dir.len() + 1..).unwrap_or_default();
+            let is_compared = self.is_made && is_compared(rest) && lost.entries.is_none();
+            return GitEvidence::Internal { git_dir: self.trees.path(git_dir), is_compared };
+        }
+        let Some(top) = self.top_of(way) else { return GitEvidence::None };
+        let trees = self.trees;
+        let tree = self.working_trees.entry(top.clone());
+        let tree = tree.or_insert_with(|| WorkingTree::open(trees, &top).ok());
+        let Some(tree) = tree else { return GitEvidence::None };
+        let ignored = match lost.entries {
+            Some(_) => self.ignore.directory_of(&top, &[way, b"/"].concat()).map(<[u8]>::to_vec),
+            None => self.ignore.directory_of(&top, way).map(<[u8]>::to_vec),
+        };
+        GitEvidence::WorkingTree(WorkingTreeEvidence {
+            git_dir: self.trees.path(&git_dir_of(&top)),
+            is_tracked: tree.was_tracked(way),
+            stays_tracked: tree.is_tracked(way),
+            commit: None,
+            ignored: ignored.map(|ignored| self.trees.path(&ignored)),
+        })
+    }
+
+    /// Returns the top of the working tree that contains a path; `None` if its `.git` is not a
+    /// directory.
+    fn top_of(&mut self, way: &[u8]) -> Option<Vec<u8>> {
+        let above = ancestors(way).next()?;
+        if let Some(known) = self.tops.get(above) {
+            return known.clone();
+        }
+        let is_there =
+            |above: &&[u8]| trees::seen(self.trees.before(), &git_dir_of(above)).is_some();
+        let top = std::iter::once(above).chain(ancestors(above)).find(is_there);
+        let top = top.filter(|top| trees::directory(self.trees.before(), &git_dir_of(top)).is_ok());
+        let top = top.map(<[u8]>::to_vec);
+        self.tops.insert(above.to_vec(), top.clone());
+        top
+    }
+
+    /// Asks git which of the bytes it keeps.
+    pub(super) fn ask_git(&mut self, earlier: &mut [Earlier], lost: &[LostEntry]) {
+        for (top, tree) in &self.working_trees {
+            let Some(tree) = tree else { continue };
+            let git_dir = self.trees.path(&git_dir_of(top));
+            let makes_commits = self.changed.get(&git_dir_of(top)) == Some(&ChangedParts::More);
+            let wanted = earlier.iter_mut().zip(lost).filter_map(|(one, lost)| {
+                let GitEvidence::WorkingTree(known) = &mut one.git else { return None };
+                let is_file = !matches!(one.kind, EarlierKind::Tree { .. } | EarlierKind::Other);
+                let is_asked = known.git_dir == git_dir && is_file && one.moved_to.is_none();
+                // An untracked file is in a commit only if the program made one.
+                let may_be_kept = known.is_tracked || makes_commits;
+                (is_asked && may_be_kept).then_some((&mut known.commit, lost))
+            });
+            tree.ask(self.trees, wanted.collect());
+        }
+    }
+
+    /// Compares every repository in which something changes.
+    pub(super) fn into_changes(self) -> Vec<RepositoryChange> {
+        let changed = self.changed.iter();
+        changed.filter_map(|(git_dir, parts)| self.change_of(git_dir, *parts)).collect()
+    }
+
+    fn change_of(&self, git_dir: &[u8], parts: ChangedParts) -> Option<RepositoryChange> {
+        let was = trees::directory(self.trees.before(), git_dir);
+        let is = trees::directory(self.trees.after(), git_dir);
+        let mut change = RepositoryChange {
+            git_dir: self.trees.path(git_dir),
+            is_new: was.is_err(),
+            losses: Vec::new(),
+            configuration: Vec::new(),
+            untracked: Vec::new(),
+            more_untracked: false,
+        };
+        let (was, is) = match (was, is) {
+            (Err(_), Err(_)) => return None,
+            (Ok(_), Err(_)) => {
+                change.losses.push(RepositoryLoss::Unreadable("it was deleted".to_owned()));
+                return Some(change);
+            }
+            (Err(_), Ok(is)) => {
+                change.configuration = new_configuration(is);
+                return Some(change);
+            }
+            (Ok(was), Ok(is)) => (was, is),
+        };
+        let both = Repository::open_at(was, bounds())
+            .and_then(|was| Ok((was, Repository::open_at(is, bounds())?)));
+        let compared = both.and_then(|(was, is)| {
+            if parts == ChangedParts::More {
+                self.compare(git_dir, (&was, &is), &mut change)?;
+            }
+            self.compare_index(git_dir, (&was, &is), &mut change)
+        });
+        if let Err(error) = compared {
+            change.losses.push(RepositoryLoss::Unreadable(error.to_string()));
+        }
+        Some(change)
+    }
+
+    fn compare(
+        &self,
+        git_dir: &[u8],
+        (was, is): (&Repository, &Repository),
+        change: &mut RepositoryChange,
+    ) -> Result<(), RepositoryError> {
+        let objects = match self.objects.contains(git_dir) {
+            true => ObjectChanges::Possible,
+            false => ObjectChanges::None,
+        };
+        let mut found = compare(was, is, objects)?;
+        let top = ancestors(git_dir).next().unwrap_or_default();
+        self.excuse_stashes(top, is, &mut found)?;
+        change.losses.extend(losses(&found));
+        let changes = [
+            was.configuration()?.changes(&is.configuration()?),
+            was.worktree_configuration()?.changes(&is.worktree_configuration()?),
+        ];
+        change.configuration = changes.concat().iter().filter_map(configuration_change).collect();
+        Ok(())
+    }
+
+    /// Finds staged content that is lost, and paths that git no longer tracks.
+    fn compare_index(
+        &self,
+        git_dir: &[u8],
+        (was, is): (&Repository, &Repository),
+        change: &mut RepositoryChange,
+    ) -> Result<(), RepositoryError> {
+        let top = ancestors(git_dir).next().unwrap_or_default();
+        let staged = lost_staged(was, is, |path, _, bytes| self.has(&joined(top, path), bytes))?;
+        let name = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        let staged = staged.iter().take(MOST_LOSSES);
+        change.losses.extend(staged.map(|blob| RepositoryLoss::Staged(name(&blob.path))));
+        let (index, later) = (was.index()?, is.index()?);
+        for entry in index.entries().iter().filter(|entry| !later.is_tracked(&entry.path)) {
+            let way = joined(top, &entry.path);
+            if trees::seen(self.trees.after(), &way).is_none() {
+                continue;
+            }
+            if change.untracked.len() == MOST_UNTRACKED {
+                change.more_untracked = true;
+                break;
+            }
+            change.untracked.push(self.trees.path(&way));
+        }
+        Ok(())
+    }
+
+    /// Removes lost stashes from the findings if all their files are in the working tree or in
+    /// commits, as after `git stash pop`.
+    fn excuse_stashes(
+        &self,
+        top: &[u8],
+        is: &Repository,
+        found: &mut Comparison,
+    ) -> Result<(), RepositoryError> {
+        let is_stash = |reference: &[u8]| reference == b"refs/stash";
+        if !found.lost_tips.iter().any(|tip| is_stash(&tip.reference)) {
+            return Ok(());
+        }
+        let tips = is.tips()?;
+        let mut lost = Vec::new();
+        for tip in std::mem::take(&mut found.lost_tips) {
+            let in_tree = |path: &[u8], _, bytes: &[u8]| self.has(&joined(top, path), bytes);
+            if !is_stash(&tip.reference)
+                || !is.has_contents_of_stash(&tip.object, &tips, in_tree)?
+            {
+                lost.push(tip);
+            }
+        }
+        // The stash log only recorded those stashes.
+        if !lost.iter().any(|tip| is_stash(&tip.reference)) {
+            found.shrunk_logs.retain(|log| !is_stash(log));
+        }
+        found.lost_tips = lost;
+        Ok(())
+    }
+
+    /// Whether the working tree has these bytes at a path after the change.
+    fn has(&self, way: &[u8], bytes: &[u8]) -> bool {
+        has_bytes(self.trees.after(), way, bytes) && has_bytes(self.trees.kept(), way, bytes)
+    }
+}
+
+/// Whether a file or link of a tree has these bytes.
+fn has_bytes(tree: BorrowedFd<'_>, way: &[u8], bytes: &[u8]) -> bool {
+    if trees::link(tree, way).is_some_and(|target| target == bytes) {
+        return true;
+    }
+    let Ok(file) = trees::file(tree, way) else { return false };
+    let mut there = Vec::new();
+    let most = bytes.len() as u64 + 1;
+    let read = std::fs::File::from(file).take(most).read_to_end(&mut there);
+    read.is_ok() && there == bytes
+}
+
+fn losses(found: &Comparison) -> Vec<RepositoryLoss> {
+    let Comparison {
+        lost_tips,
+        shrunk_logs,
+        deleted_logs: _,
+        deleted_branches,
+        damaged_references,
+        missing_objects,
+        missing_packs,
+        changed_links,
+    } = found;
+    let name = |name: &Vec<u8>| String::from_utf8_lossy(name).into_owned();
+    let mut losses = Vec::new();
+    losses.extend(lost_tips.iter().take(MOST_LOSSES).map(|tip| RepositoryLoss::Commit {
+        reference: name(&tip.reference),
+        id: tip.object.to_string(),
+    }));
+    let deleted = deleted_branches.iter().filter(|branch| !lost_tips.contains(branch));
+    losses.extend(deleted.take(MOST_LOSSES).map(|branch| RepositoryLoss::Branch {
+        reference: name(&branch.reference),
+        id: branch.object.to_string(),
+    }));
+    losses.extend(shrunk_logs.iter().take(MOST_LOSSES).map(|log| RepositoryLoss::Log(name(log))));
+    let damaged = damaged_references.iter().take(MOST_LOSSES);
+    losses.extend(damaged.map(|reference| RepositoryLoss::Reference(name(reference))));
+    if let Some(example) = missing_objects.first().map(ToString::to_string) {
+        losses.push(RepositoryLoss::Objects { count: missing_objects.len() as u64, example });
+    }
+    if let Some(example) = missing_packs.first().map(name) {
+        losses.push(RepositoryLoss::Objects { count: missing_packs.len() as u64, example });
+    }
+    losses.extend(changed_links.iter().map(|link| RepositoryLoss::Link(name(link))));
+    losses
+}
+
+fn configuration_change(
+    (key, change): &(palisade_repository::ConfigurationKey, KeyChange),
+) -> Option<ConfigurationChange> {
+    let is_lost = match change {
+        KeyChange::AddedHarmless => return None,
+        KeyChange::Added => false,
+        KeyChange::Changed | KeyChange::Removed => true,
+    };
+    Some(ConfigurationChange { key: key.to_string(), is_lost })
+}
+
+/// Returns the configuration of a repository that the change created.
+fn new_configuration(git_dir: std::os::fd::OwnedFd) -> Vec<ConfigurationChange> {
+    let unreadable = |error: RepositoryError| {
+        let key = format!("a configuration that can not be judged ({error})");
+        vec![ConfigurationChange { key, is_lost: false }]
+    };
+    // Without a configuration file there is nothing for git to obey, whether this is a repository
+    // or not.
+    if trees::seen(std::os::fd::AsFd::as_fd(&git_dir), b"config").is_none() {
+        return Vec::new();
+    }
+    let read = Repository::open_at(git_dir, bounds()).and_then(|repository| {
+        let all = [repository.configuration()?, repository.worktree_configuration()?];
+        Ok(all.map(|later| Configuration::default().changes(&later)).concat())
+    });
+    read.map_or_else(unreadable, |all| all.iter().filter_map(configuration_change).collect())
+}
+
+/// Returns the directory of the repository of a working tree.
+fn git_dir_of(top: &[u8]) -> Vec<u8> {
+    joined(top, b".git")
+}
+
+fn joined(top: &[u8], way: &[u8]) -> Vec<u8> {
+    if top.is_empty() { way.to_vec() } else { [top, b"/", way].concat() }
+}
+
+/// Returns a path relative to the repository, as git names it.
+pub(super) fn in_repository<'w>(top: &[u8], way: &'w [u8]) -> &'w [u8] {
+    relative(way, top).filter(|_| !top.is_empty()).unwrap_or(way)
+}
+
+/// Returns the path of a lost file, relative to the workspace.
+pub(super) fn way_of(lost: &LostEntry, top: &[u8]) -> Option<Vec<u8>> {
+    let Path(path) = lost.spot.path();
+    relative(&path, top).map(<[u8]>::to_vec)
+}

@@ -1,0 +1,126 @@
+//! One working tree and its repository: what git tracks in it, and which bytes git keeps. Runs in
+//! the cell.
+
+use super::{
+    super::settle::content,
+    lost::LostEntry,
+    repositories::{in_repository, way_of},
+    trees::{self, Trees},
+};
+use palisade_repository::{
+    Bounds, ContentQuery, FileType, Repository, RepositoryError, StagingIndex, Tips,
+};
+use rustix::io::Errno;
+use std::{
+    io::{Cursor, Read},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// The maximum age of log entries that count. Git's own maintenance keeps them for at least 30
+/// days, and could delete older ones before the undo records expire.
+const OLDEST_LOG_ENTRY: u64 = 20 * 24 * 60 * 60;
+
+/// The number of commits that are searched. Bytes that only an older commit has need approval.
+const MOST_COMMITS: u64 = 5_000;
+
+/// A working tree whose repository can be read.
+#[derive(Debug)]
+pub(super) struct WorkingTree {
+    top: Vec<u8>,
+    /// The index before the change.
+    index: StagingIndex,
+    /// The repository and its index after the change; `None` if it can not be read.
+    later: Option<LaterState>,
+}
+
+#[derive(Debug)]
+struct LaterState {
+    repository: Repository,
+    index: StagingIndex,
+    tips: Tips,
+}
+
+/// Returns the limits for reading a repository.
+pub(super) fn bounds() -> Bounds {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let oldest = i64::try_from(now.saturating_sub(OLDEST_LOG_ENTRY)).ok();
+    Bounds { oldest_log_entry: oldest, commits: MOST_COMMITS, ..Bounds::default() }
+}
+
+impl WorkingTree {
+    pub(super) fn open(trees: &Trees, top: &[u8]) -> Result<Self, RepositoryError> {
+        let git_dir = if top.is_empty() { b".git".to_vec() } else { [top, b"/.git"].concat() };
+        let failed =
+            |error: Errno| RepositoryError::Io { path: ".".to_owned(), source: error.into() };
+        let before = trees::directory(trees.before(), &git_dir).map_err(failed)?;
+        let index = Repository::open_at(before, bounds())?.index()?;
+        let later = trees::directory(trees.kept(), &git_dir).map_err(failed);
+        let later = later.and_then(|later| {
+            let repository = Repository::open_at(later, bounds())?;
+            let (index, tips) = (repository.index()?, repository.tips()?);
+            Ok(LaterState { repository, index, tips })
+        });
+        Ok(Self { top: top.to_vec(), index, later: later.ok() })
+    }
+
+    /// Whether git tracked a path, or something below it, before the change.
+    pub(super) fn was_tracked(&self, way: &[u8]) -> bool {
+        is_listed(&self.index, in_repository(&self.top, way))
+    }
+
+    /// Whether git tracks a path after the change.
+    pub(super) fn is_tracked(&self, way: &[u8]) -> bool {
+        let way = in_repository(&self.top, way);
+        self.later.as_ref().is_some_and(|later| is_listed(&later.index, way))
+    }
+
+    /// Notes for each file a reachable commit that has its bytes.
+    pub(super) fn ask(&self, trees: &Trees, wanted: Vec<(&mut Option<String>, &LostEntry)>) {
+        let Some(LaterState { repository, tips, .. }) = &self.later else { return };
+        let ways: Vec<Vec<u8>> =
+            wanted.iter().map(|(_, lost)| way_of(lost, &trees.top).unwrap_or_default()).collect();
+        let queries = wanted.iter().zip(&ways).map(|((_, lost), way)| {
+            let (file_type, content) = content_of(lost);
+            ContentQuery { path: in_repository(&self.top, way), file_type, content }
+        });
+        let Ok(answers) = repository.keeps_all(tips, queries) else { return };
+        for ((commit, _), answer) in wanted.into_iter().zip(answers) {
+            *commit = answer.ok().map(|blob| blob.commit.to_string());
+        }
+    }
+}
+
+/// Whether an index lists a path or something below it.
+fn is_listed(index: &StagingIndex, path: &[u8]) -> bool {
+    let below = [path, b"/"].concat();
+    let first = index.entries().partition_point(|entry| entry.path.as_slice() < path);
+    let after = index.entries().partition_point(|entry| entry.path.as_slice() < below.as_slice());
+    let is = |at: usize, what: &dyn Fn(&[u8]) -> bool| {
+        index.entries().get(at).is_some_and(|entry| what(&entry.path))
+    };
+    is(first, &|found| found == path) || is(after, &|found| found.starts_with(&below))
+}
+
+/// Returns the earlier bytes of a file or link, or a stream that fails if they can not be read.
+fn content_of(lost: &LostEntry) -> (FileType, Box<dyn Read>) {
+    let spot = &lost.spot;
+    if lost.seen.kind() == rustix::fs::FileType::Symlink {
+        return match spot.link() {
+            Ok(target) => (FileType::SymbolicLink, Box::new(Cursor::new(target))),
+            Err(_) => (FileType::SymbolicLink, Box::new(FailingReader)),
+        };
+    }
+    let file = spot.dir().and_then(|dir| content::open_file(&dir, &spot.name, &lost.seen));
+    match file {
+        Ok(file) => (FileType::Regular, Box::new(file)),
+        Err(_) => (FileType::Regular, Box::new(FailingReader)),
+    }
+}
+
+struct FailingReader;
+
+impl Read for FailingReader {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        Err(std::io::Error::other("it can not be read"))
+    }
+}

@@ -1,0 +1,210 @@
+//! Names that a program outside the sandbox runs or obeys when it finds them in a project. The one
+//! table has three uses: the cell looks for the names in a change set, policy asks for approval of
+//! them, and the profile `guarded` protects them.
+
+/// A name, or a path of several names, with the program that obeys it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlantName {
+    /// Parts of a path. A part that begins with `*` matches every name with that ending. A
+    /// directory stands for everything below it.
+    pub parts: &'static [&'static str],
+    /// The program that runs or obeys it.
+    pub reader: &'static str,
+    /// The documentation that says so.
+    pub source: &'static str,
+}
+
+const fn plant(
+    parts: &'static [&'static str],
+    reader: &'static str,
+    source: &'static str,
+) -> PlantName {
+    PlantName { parts, reader, source }
+}
+
+/// The table of all names.
+pub const PLANTS: &[PlantName] = &[
+    plant(&[".git", "hooks"], "git", "githooks(5)"),
+    plant(&[".vscode"], "Visual Studio Code", "code.visualstudio.com/docs/editor/tasks"),
+    plant(
+        &["*.code-workspace"],
+        "Visual Studio Code",
+        "code.visualstudio.com/docs/editor/workspaces",
+    ),
+    plant(&[".idea"], "JetBrains editors", "jetbrains.com/help/idea/configuring-project-settings"),
+    plant(&[".zed"], "Zed", "zed.dev/docs/tasks"),
+    plant(&[".devcontainer"], "editors with development containers", "containers.dev"),
+    plant(&[".devcontainer.json"], "editors with development containers", "containers.dev"),
+    plant(&[".exrc"], "vim", "vim :help exrc"),
+    plant(&[".vimrc"], "vim", "vim :help exrc"),
+    plant(&[".nvimrc"], "neovim", "nvim :help exrc"),
+    plant(&[".nvim.lua"], "neovim", "nvim :help exrc"),
+    plant(&[".dir-locals.el"], "emacs", "GNU Emacs manual, Directory Variables"),
+    plant(&[".claude"], "Claude Code", "docs.claude.com, settings and hooks"),
+    plant(&[".codex"], "Codex", "developers.openai.com/codex, configuration"),
+    plant(&[".cursor"], "Cursor", "docs.cursor.com, rules and MCP"),
+    plant(&[".gemini"], "Gemini CLI", "Gemini CLI, configuration"),
+    plant(&[".windsurf"], "Windsurf", "docs.windsurf.com"),
+    plant(&[".roo"], "Roo Code", "docs.roocode.com, MCP and rules"),
+    plant(&[".kiro"], "Kiro", "kiro.dev/docs, hooks and MCP"),
+    plant(&[".opencode"], "opencode", "opencode.ai/docs/config"),
+    plant(&["opencode.json"], "opencode", "opencode.ai/docs/config"),
+    plant(&[".continue"], "Continue", "docs.continue.dev"),
+    plant(&[".aider.conf.yml"], "aider", "aider.chat/docs/config"),
+    plant(&[".mcp.json"], "agents that start MCP servers", "modelcontextprotocol.io"),
+    plant(&[".gitmodules"], "git", "gitmodules(5)"),
+    plant(&[".githooks"], "git, where core.hooksPath names it", "git-config(1), core.hooksPath"),
+    plant(&[".envrc"], "direnv", "direnv(1)"),
+    plant(&[".direnv"], "direnv", "direnv-stdlib(1), layout"),
+    plant(&["mise.toml"], "mise", "mise.jdx.dev/configuration"),
+    plant(&[".mise.toml"], "mise", "mise.jdx.dev/configuration"),
+    plant(&[".mise"], "mise", "mise.jdx.dev/configuration"),
+    plant(&[".tool-versions"], "asdf and mise", "asdf-vm.com/manage/configuration"),
+    plant(&[".husky"], "husky", "typicode.github.io/husky"),
+    plant(&[".pre-commit-config.yaml"], "pre-commit", "pre-commit.com"),
+    plant(&["lefthook.yml"], "lefthook", "lefthook.dev"),
+    plant(&[".lefthook.yml"], "lefthook", "lefthook.dev"),
+    plant(&[".github", "workflows"], "GitHub Actions", "docs.github.com/actions"),
+    plant(&[".github", "actions"], "GitHub Actions", "docs.github.com/actions"),
+    plant(&[".gitlab-ci.yml"], "GitLab CI", "docs.gitlab.com/ci"),
+    plant(&[".circleci"], "CircleCI", "circleci.com/docs"),
+    plant(&[".travis.yml"], "Travis CI", "docs.travis-ci.com"),
+    plant(&["Jenkinsfile"], "Jenkins", "jenkins.io/doc/book/pipeline"),
+    plant(&["azure-pipelines.yml"], "Azure Pipelines", "learn.microsoft.com/azure/devops"),
+    plant(&["bitbucket-pipelines.yml"], "Bitbucket Pipelines", "support.atlassian.com"),
+    plant(&[".drone.yml"], "Drone", "docs.drone.io"),
+    plant(&[".woodpecker"], "Woodpecker", "woodpecker-ci.org/docs"),
+    plant(&[".woodpecker.yml"], "Woodpecker", "woodpecker-ci.org/docs"),
+    plant(&[".buildkite"], "Buildkite", "buildkite.com/docs"),
+    plant(&[".teamcity"], "TeamCity", "jetbrains.com/help/teamcity"),
+    plant(&["appveyor.yml"], "AppVeyor", "appveyor.com/docs"),
+    plant(&[".cargo", "config.toml"], "cargo", "The Cargo Book, Configuration"),
+    plant(&[".cargo", "config"], "cargo", "The Cargo Book, Configuration"),
+    plant(&[".npmrc"], "npm", "docs.npmjs.com, npmrc"),
+    plant(&[".yarnrc"], "yarn", "classic.yarnpkg.com/docs/yarnrc"),
+    plant(&[".yarnrc.yml"], "yarn", "yarnpkg.com/configuration/yarnrc"),
+    plant(&[".pnpmfile.cjs"], "pnpm", "pnpm.io/pnpmfile"),
+];
+
+/// Directories of installed packages, which nobody opens as a project.
+const PACKAGES: [&str; 2] = ["node_modules", "site-packages"];
+
+impl PlantName {
+    /// Whether the name is one of git's own, which also counts inside packages.
+    fn is_gits(&self) -> bool {
+        self.parts.first() == Some(&".git")
+    }
+
+    /// Whether names match the first parts of the path.
+    fn begins(&self, names: &[&[u8]]) -> bool {
+        names.iter().zip(self.parts).all(|(name, part)| match part.strip_prefix('*') {
+            Some(end) => name.ends_with(end.as_bytes()),
+            None => *name == part.as_bytes(),
+        })
+    }
+
+    fn pattern(&self) -> String {
+        match self.parts {
+            [name] => (*name).to_owned(),
+            parts => format!("**/{}", parts.join("/")),
+        }
+    }
+}
+
+/// Returns the whole table as patterns for `fs.protect`. Exceptions come after the patterns that
+/// they restrict.
+#[must_use]
+pub fn plant_patterns() -> Vec<String> {
+    let patterns = |is_gits: bool| {
+        PLANTS.iter().filter(move |plant| plant.is_gits() == is_gits).map(PlantName::pattern)
+    };
+    let packages = PACKAGES.iter().map(|name| format!("!**/{name}/**"));
+    patterns(false).chain(packages).chain(patterns(true)).collect()
+}
+
+/// The type of an entry, as far as plants distinguish it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlantType {
+    /// A symbolic link, which can also stand in for a directory that would contain the name.
+    SymbolicLink,
+    /// Anything else.
+    Other,
+}
+
+/// Finds the program that would run or obey a path, which is relative to the workspace.
+#[must_use]
+pub fn plant_reader(path: &[u8], plant_type: PlantType) -> Option<&'static str> {
+    let names: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+    let is_package = |name: &&[u8]| PACKAGES.iter().any(|package| *name == package.as_bytes());
+    let is_in_package = names.iter().any(is_package);
+    let (last, above) = names.split_last()?;
+    if *last == b".git" && plant_type == PlantType::SymbolicLink {
+        return Some("git");
+    }
+    // Git creates the samples itself and does not run them.
+    if last.ends_with(b".sample") && above.last() == Some(&b"hooks".as_slice()) {
+        return None;
+    }
+    let found = PLANTS.iter().filter(|plant| plant.is_gits() || !is_in_package).find(|plant| {
+        let count = plant.parts.len();
+        let is_within = names.windows(count).any(|there| plant.begins(there));
+        let is_above = plant_type == PlantType::SymbolicLink
+            && (1..count).any(|fewer| {
+                let start = names.len().checked_sub(fewer);
+                start.and_then(|start| names.get(start..)).is_some_and(|there| plant.begins(there))
+            });
+        is_within || is_above
+    });
+    found.map(|plant| plant.reader)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::{Kind, Matcher, NameList};
+
+    #[test]
+    fn names_are_found_at_any_depth_and_below_themselves() {
+        use PlantType::{Other, SymbolicLink};
+        for (path, plant_type, reader) in [
+            (".vscode/tasks.json", Other, Some("Visual Studio Code")),
+            ("a/b/.vscode", Other, Some("Visual Studio Code")),
+            (".github/workflows/x.yml", Other, Some("GitHub Actions")),
+            (".github/CODEOWNERS", Other, None),
+            (".github", Other, None),
+            (".github", SymbolicLink, Some("GitHub Actions")),
+            (".git/hooks/pre-commit", Other, Some("git")),
+            ("sub/.git/hooks/pre-commit", Other, Some("git")),
+            (".git/hooks/pre-commit.sample", Other, None),
+            (".git", SymbolicLink, Some("git")),
+            (".git/config", Other, None),
+            (".cargo/config.toml", Other, Some("cargo")),
+            (".cargo/registry", Other, None),
+            ("node_modules/x/.npmrc", Other, None),
+            ("node_modules/x/.git/hooks/pre-commit", Other, Some("git")),
+            ("my.code-workspace", Other, Some("Visual Studio Code")),
+            ("x.vscode/tasks.json", Other, None),
+            ("src/main.rs", Other, None),
+        ] {
+            assert_eq!(plant_reader(path.as_bytes(), plant_type), reader, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_patterns_mean_the_same_names_as_the_table() {
+        let matcher = Matcher::new(&[NameList(plant_patterns())]).unwrap();
+        for plant in PLANTS {
+            let name = plant.parts.join("/").replace('*', "x");
+            for (path, is_meant) in [
+                (name.clone(), true),
+                (format!("a/b/{name}"), true),
+                (format!("{name}/below"), true),
+                (format!("node_modules/a/{name}"), plant.is_gits()),
+            ] {
+                let read = plant_reader(path.as_bytes(), PlantType::Other).is_some();
+                let is_protected = matcher.covers(path.as_bytes(), Kind::Either).is_some();
+                assert_eq!((read, is_protected), (is_meant, is_meant), "{path}");
+            }
+        }
+    }
+}

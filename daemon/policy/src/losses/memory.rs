@@ -1,0 +1,205 @@
+//! A session's memory of its committed changes, so that verdicts hold across calls: the files that
+//! it made, and what must stay because it keeps the bytes of something else. Pure: no I/O.
+
+use super::{Reason, effect_of};
+use crate::transactions::Transactions;
+use palisade_plan::{
+    Path,
+    change::{Effect, EffectKind, Version},
+    evidence::{Earlier, Evidence, GitEvidence},
+};
+use std::collections::{HashMap, HashSet};
+
+/// The number of files that a session remembers as its own. Changes to others need approval.
+const MOST_WRITTEN: usize = 65_536;
+
+/// The number of remembered paths of each kind. Beyond it, every path counts as remembered.
+const MOST_PATHS: usize = 20_000;
+
+/// A session's memory of its committed changes.
+#[derive(Debug, Default)]
+pub struct SessionMemory {
+    /// Versions of files that the session made, and that keep no bytes of other files.
+    written: HashSet<Version>,
+    /// The git directories of repositories that the session made.
+    repositories: HashSet<Vec<u8>>,
+    /// The git directories of repositories that keep bytes of deleted or replaced files.
+    pinned: HashSet<Vec<u8>>,
+    /// Paths that git tracked when the session began, and no longer tracks.
+    protected: HashSet<Vec<u8>>,
+    /// Ignore files that the session changed.
+    ignore_files: HashSet<Vec<u8>>,
+    /// Whether there were too many paths to remember.
+    is_full: bool,
+    unasked: UnapprovedLosses,
+}
+
+/// The files that were deleted or replaced without approval, because git ignores them and undo
+/// keeps them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct UnapprovedLosses {
+    files: u64,
+    bytes: u64,
+}
+
+/// The facts for the session to remember if a change is committed.
+#[derive(Debug, Default)]
+pub struct Lessons {
+    /// Paths whose new content does not count as the session's own. It keeps bytes of another file,
+    /// or replaces a version that only undo keeps.
+    not_own: HashSet<Vec<u8>>,
+    /// The new paths of the session's own files that were renamed.
+    moved_own: HashSet<Vec<u8>>,
+    pins: HashSet<Vec<u8>>,
+    repositories: Vec<Vec<u8>>,
+    protected: Vec<Vec<u8>>,
+    ignore_files: Vec<Vec<u8>>,
+    is_full: bool,
+    unasked: UnapprovedLosses,
+}
+
+impl Lessons {
+    /// Records the reason why a change is not a loss.
+    pub(super) fn learn(&mut self, earlier: &Earlier, reason: &Reason) {
+        match reason {
+            Reason::StillHere(path) => {
+                self.not_own.insert(path.clone());
+            }
+            Reason::Git(_) => {
+                if let GitEvidence::WorkingTree(tree) = &earlier.git {
+                    self.pins.insert(tree.git_dir.0.clone());
+                }
+            }
+            Reason::Ignored => {
+                self.unasked.files = self.unasked.files.saturating_add(1);
+                self.unasked.bytes = self.unasked.bytes.saturating_add(earlier.size);
+                self.not_own.insert(earlier.path.0.clone());
+            }
+            Reason::Named => {
+                self.not_own.insert(earlier.path.0.clone());
+            }
+            Reason::Own => {
+                self.moved_own.extend(earlier.moved_to.as_ref().map(|place| place.path.0.clone()));
+            }
+            Reason::Noise | Reason::GitInternal | Reason::Unasked | Reason::Approved => {}
+        }
+    }
+
+    /// Records the changes to repositories and ignore files.
+    pub(super) fn note_changes(&mut self, evidence: &Evidence) {
+        for change in &evidence.repositories {
+            if change.is_new {
+                self.repositories.push(change.git_dir.0.clone());
+            }
+            self.is_full |= change.more_untracked;
+            self.protected.extend(change.untracked.iter().map(|path| path.0.clone()));
+        }
+        self.ignore_files.extend(evidence.ignore_files.iter().map(|path| path.0.clone()));
+    }
+}
+
+impl SessionMemory {
+    /// Whether the session made this version of a file.
+    #[must_use]
+    pub fn wrote(&self, version: Version) -> bool {
+        self.written.contains(&version)
+    }
+
+    /// Returns the repository that contains a path, if it keeps bytes of deleted or replaced files.
+    #[must_use]
+    pub fn pinned_repository(&self, path: &[u8]) -> Option<&[u8]> {
+        let holds = |git_dir: &&Vec<u8>| {
+            let rest = path.strip_prefix(git_dir.as_slice());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        };
+        self.pinned.iter().find(holds).map(Vec::as_slice)
+    }
+
+    /// Whether a repository keeps bytes of deleted or replaced files, or may do so.
+    pub(super) fn is_pinned(&self, git_dir: &[u8]) -> bool {
+        self.is_full || self.pinned.contains(git_dir)
+    }
+
+    /// Whether the session made a repository, and it keeps no bytes of other files.
+    pub(super) fn owns_repository(&self, git_dir: &[u8]) -> bool {
+        self.repositories.contains(git_dir) && !self.is_pinned(git_dir)
+    }
+
+    /// Whether git tracked a path, or anything below it, when the session began. A path above a
+    /// repository that keeps bytes of other files counts too.
+    pub(super) fn protects(&self, path: &[u8]) -> bool {
+        let is_at = |known: &Vec<u8>| {
+            known.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        };
+        self.is_full || self.protected.iter().chain(&self.pinned).any(is_at)
+    }
+
+    /// Whether the session changed an ignore file that may apply to a directory.
+    pub(super) fn changed_ignore_rules(&self, git_dir: &[u8], directory: &[u8]) -> bool {
+        let top = git_dir.strip_suffix(b"/.git").unwrap_or(git_dir);
+        let decides = |file: &Vec<u8>| {
+            let above = file.strip_suffix(b"/.gitignore");
+            let is_exclude = file.starts_with(git_dir);
+            is_exclude || above.is_some_and(|above| above == top || directory.starts_with(above))
+        };
+        self.is_full || self.ignore_files.iter().any(decides)
+    }
+
+    /// Whether one more file in an ignored directory may be deleted or replaced without approval.
+    pub(super) const fn allows_unasked(
+        &self,
+        settings: &Transactions,
+        lessons: &Lessons,
+        size: u64,
+    ) -> bool {
+        let (now, then) = (&lessons.unasked, &self.unasked);
+        let files = now.files.saturating_add(then.files).saturating_add(1);
+        let bytes = now.bytes.saturating_add(then.bytes).saturating_add(size);
+        files <= settings.unasked_files && bytes <= settings.unasked_bytes.bytes()
+    }
+
+    /// Records a committed change. `wrote` lists the files that it wrote, with their current
+    /// versions.
+    pub fn remember(&mut self, lessons: Lessons, effects: &[Effect], wrote: &[(Path, Version)]) {
+        let by_path: HashMap<&[u8], &Effect> =
+            effects.iter().map(|effect| (effect.path.0.as_slice(), effect)).collect();
+        for (path, version) in wrote {
+            let Some(effect) = effect_of(&by_path, &path.0) else { continue };
+            let was_own = || effect.replaces.is_some_and(|before| self.wrote(before));
+            let is_own = match effect.kind {
+                EffectKind::Created | EffectKind::Replaced => !lessons.not_own.contains(&path.0),
+                EffectKind::Appended
+                | EffectKind::Edited
+                | EffectKind::Mode
+                | EffectKind::Touched => was_own(),
+                EffectKind::Moved { .. } => lessons.moved_own.contains(&path.0),
+                EffectKind::Deleted { .. } | EffectKind::Special => false,
+            };
+            if is_own && self.written.len() < MOST_WRITTEN {
+                self.written.insert(*version);
+            }
+        }
+        let Lessons {
+            not_own: _,
+            moved_own: _,
+            pins,
+            repositories,
+            protected,
+            ignore_files,
+            is_full,
+            unasked,
+        } = lessons;
+        self.is_full |= is_full;
+        self.pinned.extend(pins);
+        self.repositories.extend(repositories);
+        self.protected.extend(protected);
+        self.ignore_files.extend(ignore_files);
+        self.unasked.files = self.unasked.files.saturating_add(unasked.files);
+        self.unasked.bytes = self.unasked.bytes.saturating_add(unasked.bytes);
+        let most = [&self.pinned, &self.repositories, &self.protected, &self.ignore_files]
+            .into_iter()
+            .map(HashSet::len)
+            .max();
+        self.is_full |= most > Some(MOST_PATHS);
+    }
+}

@@ -1,0 +1,298 @@
+//! Tests of the six rules, each alone.
+
+use super::*;
+use crate::ProfileSet;
+use palisade_plan::{
+    Path,
+    change::Print,
+    evidence::{ConfigurationChange, NewCopy, NewPlace, PlantedPath},
+};
+
+const WORKSPACE: &str = "/w";
+
+fn version(ino: u64) -> Version {
+    Version { dev: 1, ino, ctime: (1, 1) }
+}
+
+fn path(name: &str) -> Path {
+    Path(format!("{WORKSPACE}/{name}").into_bytes())
+}
+
+/// Returns a file that existed before, with inode 1.
+fn file(name: &str) -> Earlier {
+    Earlier {
+        path: path(name),
+        kind: EarlierKind::File,
+        version: version(1),
+        size: 10,
+        links: 1,
+        moved_to: None,
+        digest: None,
+        git: GitEvidence::None,
+    }
+}
+
+fn tracked(commit: Option<&str>, stays_tracked: bool) -> WorkingTreeEvidence {
+    WorkingTreeEvidence {
+        git_dir: path(".git"),
+        is_tracked: true,
+        stays_tracked,
+        commit: commit.map(str::to_owned),
+        ignored: None,
+    }
+}
+
+fn ignored(directory: &str) -> GitEvidence {
+    let ignored = Some(path(directory));
+    let (is_tracked, stays_tracked) = (false, false);
+    let (git_dir, commit) = (path(".git"), None);
+    GitEvidence::WorkingTree(WorkingTreeEvidence {
+        git_dir,
+        is_tracked,
+        stays_tracked,
+        commit,
+        ignored,
+    })
+}
+
+fn effect(name: &str, kind: EffectKind) -> Effect {
+    let (size_before, size_after) = (10, 5);
+    let replaces = Some(version(1));
+    Effect { path: path(name), kind, size_before, size_after, print: Print::Absent, replaces }
+}
+
+fn deleted(name: &str) -> Effect {
+    effect(name, EffectKind::Deleted { entries: 1 })
+}
+
+fn replaced(name: &str) -> Effect {
+    effect(name, EffectKind::Replaced)
+}
+
+fn profile() -> Profile {
+    let set = ProfileSet::new([]).expect("the built-in profiles");
+    set.get(crate::DEFAULT).expect("the default").clone()
+}
+
+fn judged(
+    memory: &SessionMemory,
+    undo: UndoRecord,
+    effects: &[Effect],
+    evidence: &Evidence,
+) -> Assessment {
+    let (profile, tool) = (profile(), "bash".parse().expect("a name"));
+    let context = LossContext {
+        profile: &profile,
+        tool: &tool,
+        workspace: WORKSPACE.as_bytes(),
+        memory,
+        approved: &[],
+        undo,
+    };
+    assess(context, effects, evidence)
+}
+
+/// Returns the reason why a change to one file is not a loss; `None` if it is one.
+fn reason(memory: &SessionMemory, effect: Effect, earlier: Earlier) -> Option<Reason> {
+    let evidence = Evidence { earlier: vec![earlier], ..Evidence::default() };
+    let mut assessment = judged(memory, UndoRecord::Kept, &[effect], &evidence);
+    assert_eq!(assessment.findings.is_empty(), !assessment.reasons.is_empty());
+    assessment.reasons.pop().map(|(_, reason)| reason)
+}
+
+#[test]
+fn without_evidence_every_change_is_a_loss() {
+    let memory = SessionMemory::default();
+    assert_eq!(reason(&memory, deleted("f"), file("f")), None);
+    assert_eq!(reason(&memory, replaced("f"), file("f")), None);
+    assert_eq!(reason(&memory, effect("f", EffectKind::Mode), file("f")), None);
+}
+
+#[test]
+fn git_keeps_what_a_commit_has_and_a_deletion_if_the_index_agrees() {
+    let memory = SessionMemory::default();
+    for (effect, commit, stays_tracked, is_kept) in [
+        (replaced("f"), Some("c0ffee"), true, true),
+        (replaced("f"), None, true, false),
+        (deleted("f"), Some("c0ffee"), false, true),
+        (deleted("f"), Some("c0ffee"), true, false),
+    ] {
+        let git = GitEvidence::WorkingTree(tracked(commit, stays_tracked));
+        let found = reason(&memory, effect.clone(), Earlier { git, ..file("f") });
+        assert_eq!(found.is_some(), is_kept, "{effect:?} {commit:?} {stays_tracked}");
+    }
+}
+
+#[test]
+fn git_keeps_neither_attributes_nor_hard_links() {
+    let memory = SessionMemory::default();
+    let git = || GitEvidence::WorkingTree(tracked(Some("c0ffee"), true));
+    let attributes = Earlier { kind: EarlierKind::Attributes, git: git(), ..file("f") };
+    assert_eq!(reason(&memory, effect("f", EffectKind::Touched), attributes), None);
+    let linked = Earlier { links: 2, git: git(), ..file("f") };
+    assert_eq!(reason(&memory, replaced("f"), linked), None);
+}
+
+#[test]
+fn noise_is_what_git_does_not_track_below_directories_of_that_name() {
+    let memory = SessionMemory::default();
+    let noise = Some(Reason::Noise);
+    assert_eq!(reason(&memory, deleted("target/x"), file("target/x")), noise);
+    assert_eq!(reason(&memory, deleted("target"), file("target")), None, "a file of that name");
+    let git = GitEvidence::WorkingTree(tracked(None, true));
+    let earlier = Earlier { git, ..file("src/target/mod.rs") };
+    assert_eq!(reason(&memory, deleted("src/target/mod.rs"), earlier), None, "tracked");
+}
+
+#[test]
+fn what_git_tracked_earlier_in_the_session_is_not_noise() {
+    let change = RepositoryChange {
+        git_dir: path(".git"),
+        is_new: false,
+        losses: Vec::new(),
+        configuration: Vec::new(),
+        untracked: vec![path("src/target/mod.rs")],
+        more_untracked: false,
+    };
+    let evidence = Evidence { repositories: vec![change], ..Evidence::default() };
+    let mut memory = SessionMemory::default();
+    let first = judged(&memory, UndoRecord::Kept, &[], &evidence);
+    memory.remember(first.lessons, &[], &[]);
+    assert_eq!(reason(&memory, deleted("src/target/mod.rs"), file("src/target/mod.rs")), None);
+}
+
+#[test]
+fn each_removed_file_needs_a_copy_of_its_own() {
+    let digest = Some([7; 32]);
+    let earlier = vec![Earlier { digest, ..file("a") }, Earlier { digest, ..file("b") }];
+    let copy = |name: &str, is_ignored| NewCopy { path: path(name), digest: [7; 32], is_ignored };
+    for (copies, losses) in [
+        (vec![], 2),
+        (vec![copy("new", false)], 1),
+        (vec![copy("new", false), copy("other", false)], 0),
+        (vec![copy("new", false), copy("x.log", true)], 1),
+        (vec![copy("new", false), copy("f.o", false)], 1),
+        (vec![copy("new", false), copy(".git/x", false)], 1),
+    ] {
+        let evidence = Evidence { earlier: earlier.clone(), copies, ..Evidence::default() };
+        let effects = [deleted("a"), deleted("b")];
+        let memory = SessionMemory::default();
+        let found = judged(&memory, UndoRecord::Kept, &effects, &evidence);
+        let asked = found.findings.iter().filter(|finding| crate::is_asked(finding));
+        assert_eq!(asked.count(), losses, "{:?}", evidence.copies);
+    }
+}
+
+#[test]
+fn a_rename_keeps_bytes_only_where_they_can_stay() {
+    let memory = SessionMemory::default();
+    for (to, is_ignored, is_kept) in
+        [("g", false, true), ("g", true, false), ("f.o", false, false), (".git/g", false, false)]
+    {
+        let moved_to = Some(NewPlace { path: path(to), is_ignored });
+        let effect = effect(to, EffectKind::Moved { from: path("f") });
+        let found = reason(&memory, effect, Earlier { moved_to, ..file("f") });
+        assert_eq!(found.is_some(), is_kept, "{to} {is_ignored}");
+    }
+}
+
+#[test]
+fn a_file_that_keeps_the_bytes_of_another_is_not_own() {
+    let copies = vec![NewCopy { path: path("g"), digest: [7; 32], is_ignored: false }];
+    let earlier = vec![Earlier { digest: Some([7; 32]), ..file("f") }];
+    let evidence = Evidence { earlier, copies, ..Evidence::default() };
+    let effects = [deleted("f"), Effect { replaces: None, ..effect("g", EffectKind::Created) }];
+    let mut memory = SessionMemory::default();
+    let found = judged(&memory, UndoRecord::Kept, &effects, &evidence);
+    assert!(found.findings.is_empty());
+    memory.remember(found.lessons, &effects, &[(path("g"), version(1))]);
+    assert_eq!(reason(&memory, deleted("g"), file("g")), None);
+    // A new file that keeps no bytes of others is the session's own.
+    let effects = [Effect { replaces: None, ..effect("h", EffectKind::Created) }];
+    let found = judged(&memory, UndoRecord::Kept, &effects, &Evidence::default());
+    memory.remember(found.lessons, &effects, &[(path("h"), version(1))]);
+    assert_eq!(reason(&memory, deleted("h"), file("h")), Some(Reason::Own));
+}
+
+#[test]
+fn what_is_edited_by_name_needs_undo_and_does_not_become_own() {
+    let effects = [effect("f", EffectKind::Edited)];
+    let evidence = Evidence { earlier: vec![file("f")], ..Evidence::default() };
+    let mut memory = SessionMemory::default();
+    let unkept = judged(&memory, UndoRecord::Unavailable, &effects, &evidence);
+    assert_eq!(unkept.findings.len(), 1);
+    let kept = judged(&memory, UndoRecord::Kept, &effects, &evidence);
+    assert!(kept.findings.is_empty() && kept.needs_undo);
+    memory.remember(kept.lessons, &effects, &[(path("f"), version(1))]);
+    assert_eq!(reason(&memory, deleted("f"), file("f")), None);
+}
+
+#[test]
+fn ignored_files_pass_up_to_a_bound_and_by_untouched_rules() {
+    let earlier = |size| Earlier { size, git: ignored("dist"), ..file("dist/out.js") };
+    let memory = SessionMemory::default();
+    let passes = Some(Reason::Ignored);
+    assert_eq!(reason(&memory, replaced("dist/out.js"), earlier(1 << 20)), passes);
+    assert_eq!(reason(&memory, replaced("dist/out.js"), earlier(1 << 25)), None, "too large");
+    let evidence = Evidence { earlier: vec![earlier(1)], ..Evidence::default() };
+    let effects = [replaced("dist/out.js")];
+    let unkept = judged(&memory, UndoRecord::Unavailable, &effects, &evidence);
+    assert_eq!(unkept.findings.len(), 1, "undo does not keep it");
+    let mut memory = SessionMemory::default();
+    let touched = Evidence { ignore_files: vec![path(".gitignore")], ..Evidence::default() };
+    let lessons = judged(&memory, UndoRecord::Kept, &[], &touched).lessons;
+    memory.remember(lessons, &[], &[]);
+    assert_eq!(reason(&memory, replaced("dist/out.js"), earlier(1)), None, "rules were touched");
+}
+
+#[test]
+fn a_repository_of_the_session_may_go_until_it_keeps_something() {
+    let change = |is_new, losses| RepositoryChange {
+        git_dir: path("sub/.git"),
+        is_new,
+        losses,
+        configuration: Vec::new(),
+        untracked: Vec::new(),
+        more_untracked: false,
+    };
+    let mut memory = SessionMemory::default();
+    let made = Evidence { repositories: vec![change(true, vec![])], ..Evidence::default() };
+    let lessons = judged(&memory, UndoRecord::Kept, &[], &made).lessons;
+    memory.remember(lessons, &[], &[]);
+    let gone = || vec![RepositoryLoss::Unreadable("it is gone".to_owned())];
+    let gone = Evidence { repositories: vec![change(false, gone())], ..Evidence::default() };
+    assert!(judged(&memory, UndoRecord::Kept, &[], &gone).findings.is_empty());
+    // Now the repository keeps the bytes of a file that existed before.
+    let tree = WorkingTreeEvidence { git_dir: path("sub/.git"), ..tracked(Some("c"), false) };
+    let earlier = vec![Earlier { git: GitEvidence::WorkingTree(tree), ..file("sub/f") }];
+    let kept = Evidence { earlier, ..Evidence::default() };
+    let lessons = judged(&memory, UndoRecord::Kept, &[deleted("sub/f")], &kept).lessons;
+    memory.remember(lessons, &[], &[]);
+    assert_eq!(judged(&memory, UndoRecord::Kept, &[], &gone).findings.len(), 1);
+}
+
+#[test]
+fn plants_are_asked_about() {
+    let configuration = vec![ConfigurationChange { key: "core.pager".to_owned(), is_lost: false }];
+    let change = RepositoryChange {
+        git_dir: path(".git"),
+        is_new: false,
+        losses: Vec::new(),
+        configuration,
+        untracked: Vec::new(),
+        more_untracked: false,
+    };
+    let plants = vec![PlantedPath { path: path(".envrc"), reader: "direnv".to_owned() }];
+    let evidence = Evidence { repositories: vec![change], plants, ..Evidence::default() };
+    let found = judged(&SessionMemory::default(), UndoRecord::Kept, &[], &evidence).findings;
+    let kinds: Vec<&str> = found.iter().map(|found| found.kind.as_str()).collect();
+    assert_eq!(kinds, ["plant", "plant"]);
+}
+
+#[test]
+fn adding_to_a_file_loses_nothing() {
+    let evidence = Evidence { earlier: vec![file("f")], ..Evidence::default() };
+    let effects = [effect("f", EffectKind::Appended)];
+    let memory = SessionMemory::default();
+    assert!(judged(&memory, UndoRecord::Unavailable, &effects, &evidence).findings.is_empty());
+}

@@ -1,0 +1,332 @@
+//! Compares two states of one repository: which commits, reflogs, objects and staged blobs the
+//! later one has lost.
+
+use crate::history::History;
+use crate::keep::{FileType, is_tracked_path};
+use crate::missing::{changed_links, missing};
+use crate::object::{ObjectReader, StoredCopy};
+use crate::search::TreeSearch;
+use crate::staged::{StagedEntry, StagedType};
+use crate::tips::{RootPurpose, Tips};
+use crate::{KeepAnswer, NotKeptReason, ObjectId, ReferenceLog, Repository, RepositoryError};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Prefixes of references that people name.
+const BRANCHES: [&[u8]; 2] = [b"refs/heads/", b"refs/tags/"];
+
+/// The possibility that existing files of the object database were changed or deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectChanges {
+    /// Files may have been changed or deleted: each is examined.
+    Possible,
+    /// The caller knows that none was. Files may have been added.
+    None,
+}
+
+/// Why a commit counts as lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossReason {
+    /// No reference and no reflog entry leads to it any more.
+    Unreachable,
+    /// Finding a path to it would take more work than the bounds allow.
+    BeyondBound,
+}
+
+/// A commit or tag that a reference or its reflog named, and that git no longer reaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostTip {
+    /// The reference that led to it.
+    pub reference: Vec<u8>,
+    /// The commit or tag.
+    pub object: ObjectId,
+    /// Why it counts as lost.
+    pub reason: LossReason,
+}
+
+/// A staged blob that is in no commit and not in the working tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostStagedBlob {
+    /// The path that it was staged for.
+    pub path: Vec<u8>,
+    /// The blob.
+    pub object: ObjectId,
+}
+
+/// The data that a later state of a repository has lost or redirected.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Comparison {
+    /// Commits that are no longer reachable.
+    pub lost_tips: Vec<LostTip>,
+    /// References that still exist, and whose reflog no longer begins with its earlier content.
+    pub shrunk_logs: Vec<Vec<u8>>,
+    /// Branches and tags that were deleted, and that no other reference leads to; only a reflog
+    /// may.
+    pub deleted_branches: Vec<LostTip>,
+    /// References that were deleted together with their reflog, as with a deleted or renamed
+    /// branch. This is not a loss in itself: commits that only the reflog led to are in
+    /// [`Comparison::lost_tips`].
+    pub deleted_logs: Vec<Vec<u8>>,
+    /// References and reflogs that were readable before and are damaged now.
+    pub damaged_references: Vec<Vec<u8>>,
+    /// Objects that were readable before and are not now.
+    pub missing_objects: Vec<ObjectId>,
+    /// Packs that could not be read before, and were changed or deleted.
+    pub missing_packs: Vec<Vec<u8>>,
+    /// Files that redirect git elsewhere, or truncate history, and that changed.
+    pub changed_links: Vec<Vec<u8>>,
+}
+
+impl Comparison {
+    /// Whether everything is as reachable and as readable as before, and nothing is redirected.
+    #[must_use]
+    pub fn is_lossless(&self) -> bool {
+        let Comparison {
+            lost_tips,
+            shrunk_logs,
+            deleted_logs: _,
+            deleted_branches,
+            damaged_references,
+            missing_objects,
+            missing_packs,
+            changed_links,
+        } = self;
+        let names = [shrunk_logs, damaged_references, missing_packs, changed_links];
+        lost_tips.is_empty()
+            && deleted_branches.is_empty()
+            && missing_objects.is_empty()
+            && names.iter().all(|names| names.is_empty())
+    }
+}
+
+/// Compares two states of a repository. The earlier one must still exist, as the lower layer of an
+/// overlay or as a snapshot. Files whose inode and times agree in both are not read.
+///
+/// # Errors
+///
+/// If one of them cannot be read, or would take more work than the bounds allow. Everything then
+/// counts as lost.
+pub fn compare(
+    before: &Repository,
+    after: &Repository,
+    objects: ObjectChanges,
+) -> Result<Comparison, RepositoryError> {
+    if before.objects.kind != after.objects.kind {
+        return Err(RepositoryError::unsupported("another object format than before"));
+    }
+    let (tips, later) = (before.tips()?, after.tips()?);
+    let (shrunk_logs, deleted_logs) = shrunk_logs(&tips, &later);
+    let (missing_objects, missing_packs) = match objects {
+        ObjectChanges::Possible => missing(before, after)?,
+        ObjectChanges::None => (Vec::new(), Vec::new()),
+    };
+    Ok(Comparison {
+        lost_tips: after.lost_since(&tips, &later)?,
+        shrunk_logs,
+        deleted_logs,
+        deleted_branches: after.deleted_branches(&tips, &later)?,
+        damaged_references: damaged(&tips, &later),
+        missing_objects,
+        missing_packs,
+        changed_links: changed_links(before, after)?,
+    })
+}
+
+/// Lists the reflogs that lost entries: first those of references that still exist, then the
+/// others.
+fn shrunk_logs(before: &Tips, after: &Tips) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let grew = |name: &Vec<u8>, log: &ReferenceLog| {
+        after.logs.get(name).is_some_and(|later| log.grew_into(later))
+    };
+    let shrunk = before.logs.iter().filter(|(name, log)| !grew(name, log));
+    let is_there = |name: &Vec<u8>| after.references.contains_key(name) || name == b"HEAD";
+    shrunk.map(|(name, _)| name.clone()).partition(is_there)
+}
+
+fn damaged(before: &Tips, after: &Tips) -> Vec<Vec<u8>> {
+    let known: BTreeSet<_> = before.unreadable.iter().collect();
+    after.unreadable.iter().filter(|name| !known.contains(name)).cloned().collect()
+}
+
+impl Repository {
+    /// Lists the commits and tags that earlier tips named, and that this state with its tips `now`
+    /// no longer reaches. [`compare`] checks whether the objects are still readable.
+    ///
+    /// # Errors
+    ///
+    /// If the files that truncate history cannot be read.
+    pub fn lost_since(&self, earlier: &Tips, now: &Tips) -> Result<Vec<LostTip>, RepositoryError> {
+        let unchanged = unchanged(earlier, now);
+        let mut wanted: BTreeMap<ObjectId, &[u8]> = BTreeMap::new();
+        for (name, id) in earlier.named() {
+            let is_absent =
+                earlier.absent.contains(&id) && earlier.references.get(name) != Some(&id);
+            if !unchanged.contains(&id) && !is_absent {
+                wanted.entry(id).or_insert(name);
+            }
+        }
+        let roots = now.roots(RootPurpose::Reach, &self.bounds);
+        let reason = self.strike_reached(roots, &mut wanted)?;
+        let lost = wanted.into_iter();
+        Ok(lost
+            .map(|(object, name)| LostTip { reference: name.to_vec(), object, reason })
+            .collect())
+    }
+
+    /// Lists branches and tags that were deleted, and that no other reference leads to. A reflog
+    /// keeps what they named for a while, but nobody finds it there by its name.
+    fn deleted_branches(
+        &self,
+        earlier: &Tips,
+        now: &Tips,
+    ) -> Result<Vec<LostTip>, RepositoryError> {
+        let is_own = |name: &[u8]| BRANCHES.iter().any(|prefix| name.starts_with(prefix));
+        let gone = earlier.references.iter();
+        let gone = gone.filter(|(name, _)| is_own(name) && !now.references.contains_key(*name));
+        let mut wanted: BTreeMap<ObjectId, &[u8]> =
+            gone.map(|(name, id)| (*id, name.as_slice())).collect();
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let roots = now.references.values().copied().collect();
+        let reason = self.strike_reached(roots, &mut wanted)?;
+        let lost = wanted.into_iter();
+        Ok(lost
+            .map(|(object, name)| LostTip { reference: name.to_vec(), object, reason })
+            .collect())
+    }
+
+    /// Removes from `wanted` what is reachable from the roots, and returns why the rest is not.
+    fn strike_reached(
+        &self,
+        roots: Vec<ObjectId>,
+        wanted: &mut BTreeMap<ObjectId, &[u8]>,
+    ) -> Result<LossReason, RepositoryError> {
+        for root in &roots {
+            wanted.remove(root);
+        }
+        let severed = self.severed()?;
+        let mut reader = self.reader();
+        let mut history = History::new(roots, &severed);
+        while !wanted.is_empty() {
+            let next = history.next(&mut reader);
+            for id in history.take_reached() {
+                wanted.remove(&id);
+            }
+            match next {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(RepositoryError::Bound { .. }) => return Ok(LossReason::BeyondBound),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(LossReason::Unreachable)
+    }
+
+    /// Returns for each staged entry whether a reachable commit has its blob at its path.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Repository::keeps_all`].
+    pub fn keeps_staged(
+        &self,
+        tips: &Tips,
+        entries: &[&StagedEntry],
+    ) -> Result<Vec<KeepAnswer>, RepositoryError> {
+        let mut reader = self.reader().ignoring(&tips.replaced());
+        let mut search = TreeSearch::default();
+        let mut answers = Vec::new();
+        for entry in entries {
+            let blob = reader.read(&entry.object);
+            let file_type = staged_file(entry).filter(|_| is_tracked_path(&entry.path));
+            let why = match (blob, file_type) {
+                (_, None) => NotKeptReason::Path,
+                (Ok(StoredCopy::Found(object)), Some(file_type))
+                    if object.kind == gix_object::Kind::Blob =>
+                {
+                    search.want(&entry.path, file_type, entry.object, answers.len());
+                    NotKeptReason::NoCommit
+                }
+                (Ok(StoredCopy::Absent), _) => NotKeptReason::NoObject,
+                (Ok(StoredCopy::Found(_) | StoredCopy::Damaged), _) => NotKeptReason::Damaged,
+                (Ok(StoredCopy::TooLarge) | Err(_), _) => NotKeptReason::BeyondBound,
+            };
+            answers.push(Err(why));
+        }
+        self.answer(tips, &mut reader, search, &mut answers)?;
+        Ok(answers)
+    }
+
+    /// Reads a blob, verified; `None` if it is absent, damaged or too large.
+    ///
+    /// # Errors
+    ///
+    /// If a bound is exceeded.
+    pub fn blob(&self, id: &ObjectId) -> Result<Option<Vec<u8>>, RepositoryError> {
+        let found = self.reader().find(id, gix_object::Kind::Blob)?;
+        Ok(found.map(|data| data.to_vec()))
+    }
+}
+
+/// Returns the objects that the same reference, or the same entry of the same reflog, still names.
+fn unchanged(earlier: &Tips, now: &Tips) -> BTreeSet<ObjectId> {
+    let same =
+        earlier.references.iter().filter(|(name, id)| now.references.get(*name) == Some(*id));
+    let mut unchanged: BTreeSet<_> = same.map(|(_, id)| *id).collect();
+    for (name, log) in &earlier.logs {
+        let later = now.logs.get(name).map(ReferenceLog::entries).unwrap_or_default();
+        let common = log.entries().iter().zip(later).take_while(|(old, new)| old == new);
+        unchanged.extend(common.flat_map(|(entry, _)| entry.objects()));
+    }
+    unchanged
+}
+
+/// Lists the staged blobs that a later state has lost. They are neither staged nor in a reachable
+/// commit, and the caller does not find them in the working tree.
+///
+/// # Errors
+///
+/// If an index cannot be read. Everything that was staged then counts as lost.
+pub fn lost_staged(
+    before: &Repository,
+    after: &Repository,
+    mut is_in_working_tree: impl FnMut(&[u8], FileType, &[u8]) -> bool,
+) -> Result<Vec<LostStagedBlob>, RepositoryError> {
+    let (index, later) = (before.index()?, after.index()?);
+    let still_staged = |entry: &StagedEntry| {
+        later.of_path(&entry.path).iter().any(|other| other.object == entry.object)
+    };
+    let gone: Vec<_> = index
+        .entries()
+        .iter()
+        .filter(|entry| {
+            !entry.intent_to_add && staged_file(entry).is_some() && !still_staged(entry)
+        })
+        .collect();
+    if gone.is_empty() {
+        return Ok(Vec::new());
+    }
+    let answers = after.keeps_staged(&after.tips()?, &gone)?;
+    let mut reader: ObjectReader<'_> = before.reader();
+    let mut lost = Vec::new();
+    for (entry, answer) in gone.into_iter().zip(answers) {
+        let Some(file_type) = staged_file(entry).filter(|_| answer.is_err()) else { continue };
+        let is_safe = match reader.read(&entry.object)? {
+            StoredCopy::Found(object) => is_in_working_tree(&entry.path, file_type, &object.data),
+            // The blob could not be read before either.
+            StoredCopy::Absent | StoredCopy::Damaged => true,
+            StoredCopy::TooLarge => false,
+        };
+        if !is_safe {
+            lost.push(LostStagedBlob { path: entry.path.clone(), object: entry.object });
+        }
+    }
+    Ok(lost)
+}
+
+fn staged_file(entry: &StagedEntry) -> Option<FileType> {
+    match entry.entry_type {
+        StagedType::File => Some(FileType::Regular),
+        StagedType::SymbolicLink => Some(FileType::SymbolicLink),
+        StagedType::Submodule => None,
+    }
+}

@@ -1,0 +1,409 @@
+//! The approvers of the command line against a real daemon: a person at a terminal (in tmux), a
+//! program, a fixed policy, and the queue worked from scripts.
+
+use palisade_client::{Answer, Open, Operator, Question, Registration};
+use palisade_protocol::{CallResult, ErrorCode};
+use palisade_tests::{
+    Daemon, Mode, Sandbox, World, profile_with,
+    rooms::{awaited, until},
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread::{self, ScopedJoinHandle},
+};
+
+/// A question waits for somebody to be attached.
+const WAITING: &str = "deadline_ms = 120000\ngrace_ms = 120000";
+
+/// A daemon and a session whose destructive calls are asked about.
+struct Office {
+    sandbox: Sandbox,
+    daemon: Daemon,
+    world: World,
+}
+
+impl Office {
+    fn new(mode: Mode, handlers: &str) -> Self {
+        let world = World::new(mode);
+        let text = profile_with(&[("[tools]\n", &format!("[handlers]\n{handlers}\n\n[tools]\n"))]);
+        world.add_profile("asking", &text);
+        let daemon = world.daemon();
+        let open = Open::new(world.workspace()).profile("asking");
+        let sandbox = Sandbox::over(daemon.connect(mode), None, open).unwrap();
+        let office = Self { world, sandbox, daemon };
+        office.file();
+        office
+    }
+
+    fn path(&self) -> PathBuf {
+        self.world.workspace().join("f")
+    }
+
+    /// The file that is to be deleted, there again.
+    fn file(&self) {
+        fs::write(self.path(), "old").unwrap();
+        self.world.give(&self.path());
+    }
+
+    fn delete(&self) -> CallResult {
+        self.sandbox.call("delete_file", json!({"path": "f"}))
+    }
+
+    /// `palisade` as this world's user, with the operator socket.
+    fn palisade(&self, words: &[&str]) -> Command {
+        let mut command = self.world.command("palisade");
+        command.args(words).arg("--operator-socket").arg(&self.daemon.operators);
+        command
+    }
+
+    /// Runs `palisade`; returns its status and what it prints.
+    fn run(&self, words: &[&str]) -> (Option<i32>, String, String) {
+        let output = self.world.mode.act(|| self.palisade(words).output().unwrap());
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let (status, stdout, stderr) = self.run(words);
+        assert_eq!(status, Some(0), "{words:?}: {stderr}");
+        serde_json::from_str(&stdout).unwrap()
+    }
+
+    /// Does something while a `palisade approve` answers. A question waits until it is attached.
+    fn attended<T>(&self, words: &[&str], act: impl FnOnce() -> T) -> T {
+        let before = self.attached();
+        let socket = self.daemon.operators.to_str().unwrap();
+        let mut child = self.world.mode.act(|| {
+            let mut command = self.world.command("palisade");
+            command.args(["approve", "--operator-socket", socket]).args(words);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+        });
+        let done = act();
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        child.wait().unwrap();
+        until("end of the handler", || self.attached() <= before);
+        done
+    }
+
+    /// Deletes a file while a program answers.
+    fn judged(&self, script: &str) -> CallResult {
+        self.attended(&["--exec", "/bin/sh", "--", "-c", script], || self.delete())
+    }
+
+    /// Returns the number of connections that operators have.
+    fn attached(&self) -> usize {
+        let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+        let path = self.daemon.operators.to_str().unwrap().to_owned();
+        sockets.lines().filter(|line| line.ends_with(&path)).count()
+    }
+}
+
+fn code(result: &CallResult) -> Option<ErrorCode> {
+    result.error.as_ref().map(|error| error.code)
+}
+
+fn by(result: &CallResult) -> &str {
+    result.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.by.as_str())
+}
+
+#[test]
+fn a_function_that_a_program_links_answers() {
+    for mode in Mode::all() {
+        let office = Office::new(mode, WAITING);
+        let stream = mode.act(|| UnixStream::connect(&office.daemon.operators).unwrap());
+        stream.set_nonblocking(true).unwrap();
+        let session = &office.sandbox.session;
+        let careful = |request: Question| async move {
+            if request.reason.as_deref() == Some("it is old") {
+                Answer::approve()
+            } else {
+                Answer::deny("say why")
+            }
+        };
+        let (refused, done) = office.sandbox.wait(async {
+            let stream = tokio::net::UnixStream::from_std(stream).unwrap();
+            let operator = Operator::from_stream(stream).await.unwrap();
+            let calls = async {
+                let call = || session.call("delete_file", json!({"path": "f"}));
+                let refused = call().await.unwrap();
+                assert!(office.path().exists(), "{mode:?}: {refused:?}");
+                (refused, call().reason("it is old").await.unwrap())
+            };
+            tokio::select! {
+                ended = operator.handle(Registration::new("program:careful"), careful) => {
+                    panic!("{mode:?}: {ended:?}")
+                }
+                results = calls => results,
+            }
+        });
+        let name = "handler:program:careful";
+        assert_eq!((code(&refused), by(&refused)), (Some(ErrorCode::Denied), name), "{mode:?}");
+        assert!(done.success && by(&done) == name, "{mode:?}: {done:?}");
+        assert!(!office.path().exists(), "{mode:?}");
+    }
+}
+
+/// A shell in a tmux of its own.
+struct Screen {
+    directory: tempfile::TempDir,
+}
+
+impl Screen {
+    fn new() -> Self {
+        let screen = Self { directory: tempfile::tempdir().unwrap() };
+        let size = ["-x", "120", "-y", "60"];
+        screen.tmux(&[&["-f", "/dev/null", "new-session", "-d"], &size[..], &["sh"]].concat());
+        screen
+    }
+
+    fn tmux(&self, words: &[&str]) -> String {
+        let mut tmux = Command::new("tmux");
+        tmux.arg("-S").arg(self.directory.path().join("tmux.sock")).args(words);
+        let output = tmux.env_remove("TMUX").output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn keys(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    fn line(&self, text: &str) {
+        self.tmux(&["send-keys", "-l", text]);
+        self.keys(&["Enter"]);
+    }
+
+    fn shows(&self, text: &str) -> String {
+        awaited(text, || {
+            let screen = self.tmux(&["capture-pane", "-p", "-J"]);
+            screen.contains(text).then_some(screen)
+        })
+    }
+
+    /// Nothing of what was shown before is there any more.
+    fn clear(&self) {
+        self.tmux(&["send-keys", "-R"]);
+        self.tmux(&["clear-history"]);
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+const PROMPT: &str = "[y]es [n]o [e]dit [a] remember [A] end session [q]uit";
+
+#[test]
+fn a_person_at_a_terminal_decides_for_a_real_daemon() {
+    for mode in Mode::all() {
+        let office = Office::new(mode, "deadline_ms = 120000");
+        let screen = Screen::new();
+        let approve = office.palisade(&["approve"]);
+        let words: Vec<_> = std::iter::once(approve.get_program())
+            .chain(approve.get_args())
+            .map(|word| word.to_str().unwrap())
+            .collect();
+        screen.line(&format!("{}; echo sta''tus=$?", words.join(" ")));
+        screen.shows("Waiting for approval requests (q quits)");
+        thread::scope(|scope| {
+            let ask = || -> ScopedJoinHandle<'_, CallResult> {
+                screen.clear();
+                let asked = scope.spawn(|| office.delete());
+                screen.shows(PROMPT);
+                asked
+            };
+            let asked = ask();
+            let shown = screen.shows("delete_file");
+            assert!(shown.contains("-old"), "{mode:?}: the diff is shown: {shown}");
+            assert!(office.path().exists(), "{mode:?}: nothing happens before the answer");
+            screen.keys(&["y"]);
+            let result = asked.join().unwrap();
+            assert!(result.success, "{mode:?}: {:?}", result.error);
+            assert!(by(&result).starts_with("handler:person:"), "{}", by(&result));
+            assert!(!office.path().exists(), "{mode:?}");
+
+            office.file();
+            let asked = ask();
+            screen.keys(&["n"]);
+            screen.shows("reason for the denial (Enter sends):");
+            screen.tmux(&["send-keys", "-l", "it is shared"]);
+            screen.keys(&["Enter"]);
+            let result = asked.join().unwrap();
+            assert_eq!(code(&result), Some(ErrorCode::Denied), "{mode:?}");
+            assert!(result.error.unwrap().message.contains("it is shared"));
+            assert!(office.path().exists(), "{mode:?}");
+
+            let asked = ask();
+            screen.keys(&["a"]);
+            screen.shows("exactly this call");
+            screen.keys(&["1"]);
+            assert!(asked.join().unwrap().success, "{mode:?}");
+            assert!(!office.path().exists(), "{mode:?}");
+            // Remembered: nobody is asked a second time.
+            office.file();
+            let result = office.delete();
+            assert!(result.success && by(&result).starts_with("remembered:g-"), "{result:?}");
+            assert!(!office.path().exists(), "{mode:?}");
+
+            // Another call is asked about, and aborted with its session.
+            screen.clear();
+            office.file();
+            let asked = scope.spawn(|| office.sandbox.call("bash", json!({"command": "rm f"})));
+            screen.shows(PROMPT);
+            screen.keys(&["A"]);
+            screen.shows("? y; Esc: deny;");
+            screen.keys(&["y"]);
+            let result = asked.join().unwrap();
+            assert!(!result.success, "{mode:?}: {result:?}");
+            assert!(office.path().exists(), "{mode:?}");
+            screen.shows("ended session ");
+        });
+        screen.keys(&["q"]);
+        screen.shows("status=0");
+    }
+}
+
+#[test]
+fn a_policy_and_a_program_decide_for_a_real_daemon() {
+    for mode in Mode::all() {
+        let office = Office::new(mode, WAITING);
+        let result = office.attended(&["--policy", "deny"], || office.delete());
+        assert_eq!(code(&result), Some(ErrorCode::Denied), "{mode:?}");
+        assert!(by(&result).starts_with("handler:policy:"), "{}", by(&result));
+        assert!(office.path().exists(), "{mode:?}");
+        let result = office.attended(&["--policy", "approve"], || office.delete());
+        assert!(result.success, "{mode:?}: {:?}", result.error);
+        assert!(!office.path().exists(), "{mode:?}");
+        let with = |script: &str, expected: Option<ErrorCode>| {
+            office.file();
+            let result = office.judged(script);
+            assert_eq!(code(&result), expected, "{mode:?} {script}: {result:?}");
+            assert_eq!(office.path().exists(), expected.is_some(), "{mode:?} {script}");
+            result
+        };
+        let asked = "grep -q '\"tool\":\"delete_file\"' || exit 9;";
+        with(&format!("{asked} echo '{{\"decision\": \"approve\"}}'"), None);
+        let denied = with(
+            "echo '{\"decision\": \"deny\", \"reason\": \"not now\"}'",
+            Some(ErrorCode::Denied),
+        );
+        assert!(denied.error.unwrap().message.contains("not now"), "{mode:?}");
+        for script in
+            ["exit 1", "echo nonsense", "echo '{\"decision\": \"maybe\"}'", "kill -9 $$", "true"]
+        {
+            with(script, Some(ErrorCode::Denied));
+        }
+        // Nothing may be remembered for a time here: the yes counts, and only that.
+        let wanted = "{\"decision\": \"approve\", \"remember\": {\"scope\": \"exact_call\", \"until\": {\"ms\": 60000}}}";
+        with(&format!("echo '{wanted}'"), None);
+        assert_eq!(office.json(&["grants", "list", "--json"]), json!({"grants": []}), "{mode:?}");
+    }
+}
+
+#[test]
+fn scripts_work_the_queue_of_a_real_daemon() {
+    for mode in Mode::all() {
+        let office = Office::new(mode, WAITING);
+        let waiting = || {
+            awaited("question", || {
+                let pending = office.json(&["pending", "--json"]);
+                pending["questions"][0]["question"].as_str().map(str::to_owned)
+            })
+        };
+        thread::scope(|scope| {
+            let asked = scope.spawn(|| office.delete());
+            let id = waiting();
+            let reason = ["answer", &id, "deny", "--reason", "ask tomorrow"];
+            assert_eq!(office.run(&reason).0, Some(0), "{mode:?}");
+            let result = asked.join().unwrap();
+            assert_eq!(code(&result), Some(ErrorCode::Denied), "{mode:?}");
+            assert!(result.error.unwrap().message.contains("ask tomorrow"));
+            assert!(office.path().exists(), "{mode:?}");
+            // It is over: the same answer is not taken again.
+            assert_eq!(office.run(&["answer", &id, "approve"]).0, Some(1), "{mode:?}");
+            assert!(office.path().exists(), "{mode:?}");
+
+            let asked = scope.spawn(|| office.delete());
+            let id = waiting();
+            assert_eq!(office.run(&["answer", &id, "approve"]).0, Some(0), "{mode:?}");
+            let result = asked.join().unwrap();
+            assert!(result.success, "{mode:?}: {:?}", result.error);
+            assert_eq!(by(&result), format!("handler:operator:{}", mode.uid()), "{mode:?}");
+            assert!(!office.path().exists(), "{mode:?}");
+        });
+        assert_eq!(office.json(&["pending", "--json"]), json!({"questions": []}), "{mode:?}");
+    }
+}
+
+#[test]
+fn grants_are_listed_and_revoked_and_all_of_it_is_in_the_log() {
+    for mode in Mode::all() {
+        let office = Office::new(mode, WAITING);
+        let wanted = "{\"decision\": \"approve\", \"remember\": {\"scope\": \"exact_call\", \"until\": \"session\"}}";
+        let first = office.judged(&format!("echo '{wanted}'"));
+        assert!(first.success, "{mode:?}: {:?}", first.error);
+        let grants = office.json(&["grants", "list", "--json"]);
+        let id = grants["grants"][0]["id"].as_str().unwrap().to_owned();
+        // Nobody is attached any more: what is remembered needs nobody.
+        office.file();
+        let second = office.delete();
+        assert!(second.success, "{mode:?}: {:?}", second.error);
+        assert!(
+            by(&second).starts_with(&format!("remembered:{id} of program:")),
+            "{}",
+            by(&second)
+        );
+        assert_eq!(office.json(&["grants", "list", "--json"])["grants"][0]["used"], 1, "{mode:?}");
+        assert_eq!(office.run(&["grants", "revoke", &id]).0, Some(0), "{mode:?}");
+        office.file();
+        let third = office.attended(&["--policy", "deny"], || office.delete());
+        assert_eq!(code(&third), Some(ErrorCode::Denied), "{mode:?}");
+        assert!(office.path().exists(), "{mode:?}");
+
+        let directory = office.world.state().join("audit");
+        let show = |call: &CallResult| {
+            let mut command = office.world.command("palisade");
+            command
+                .args(["audit", "show", call.call_id.as_str(), "--json", "--dir"])
+                .arg(&directory);
+            let output = mode.act(|| command.output().unwrap());
+            let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+            shown["records"].as_array().unwrap().clone()
+        };
+        let kinds = |records: &[Value]| -> Vec<String> {
+            records.iter().map(|record| record["kind"].as_str().unwrap().to_owned()).collect()
+        };
+        // The records of what has just happened are written when the reply is.
+        let records = awaited("result", || {
+            let records = show(&third);
+            kinds(&records).contains(&"result".to_owned()).then_some(records)
+        });
+        assert_eq!(kinds(&records), ["call", "question", "answer", "result"], "{mode:?}");
+        let records = show(&first);
+        assert_eq!(
+            kinds(&records),
+            ["call", "question", "answer", "grant", "effects", "result"],
+            "{mode:?}"
+        );
+        let (question, answer, grant) = (&records[1], &records[2], &records[3]);
+        assert_eq!(question["question"], answer["question"], "{mode:?}");
+        assert_eq!(question["digest"], answer["digest"], "{mode:?}");
+        assert!(question["shown"]["diff"].as_str().unwrap().contains("-old"), "{mode:?}");
+        assert!(question["shown"]["lines"].as_str().unwrap().starts_with("delete "), "{mode:?}");
+        assert_eq!(answer["by"]["who"], "program", "{mode:?}");
+        assert_eq!((&grant["grant"], &grant["act"]), (&json!(id), &json!("made")), "{mode:?}");
+        let records = show(&second);
+        assert_eq!(kinds(&records), ["call", "answer", "effects", "result"], "{mode:?}");
+        assert_eq!(records[1]["by"]["who"], "remembered", "{mode:?}");
+        let log = fs::read_dir(&directory).unwrap().flatten().map(|entry| entry.path());
+        let log: String = log.filter_map(|path| fs::read_to_string(path).ok()).collect();
+        assert!(log.contains("\"act\":\"revoked\""), "{mode:?}");
+    }
+}

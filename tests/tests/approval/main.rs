@@ -1,0 +1,12 @@
+//! Approval: who is asked, who answers, who watches, and what the log says of it.
+
+mod approvals;
+mod approvers;
+mod audit;
+mod checkpoints;
+mod crashes;
+mod misdeeds;
+mod observe;
+mod observers;
+mod suggest;
+mod watch;

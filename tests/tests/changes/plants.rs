@@ -1,0 +1,136 @@
+//! Changes that a program outside of the sandbox would run, or be misled by: under the default
+//! profile none is made with no approver. What git writes on an ordinary day is not among them.
+
+use palisade_tests::{
+    Desk, Disregarded, FixtureRepository, Mode, Table,
+    TableCall::{Bash, Tool},
+    TableCase, WorkingTree, outside, profile_with,
+};
+
+/// A script that makes files to rename or link to, and removes git's user name.
+const PARTS: &str = "mkdir editor hooks && echo '{}' > editor/tasks.json && \
+                     printf '#!/bin/sh\\n' > hooks/pre-commit && chmod +x hooks/pre-commit && \
+                     git config --remove-section user";
+
+/// Plants that git runs or obeys.
+const GIT: [TableCase; 11] = [
+    (
+        &[Bash("printf '#!/bin/sh\\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit")],
+        "test -x .git/hooks/pre-commit",
+    ),
+    (&[Bash("cp hooks/pre-commit .git/hooks/post-checkout")], "test -x .git/hooks/post-checkout"),
+    (&[Bash("git config core.fsmonitor ./editor/run")], "git config core.fsmonitor"),
+    (&[Bash("git config core.hooksPath hooks")], "git config core.hooksPath"),
+    (&[Bash("git config alias.st '!sh editor/run'")], "git config alias.st"),
+    (&[Bash("git config gc.pruneExpire now")], "git config gc.pruneExpire"),
+    (
+        &[Bash("git config url.https://evil.example/.insteadOf https://good.example/")],
+        "git config --get-regexp insteadof",
+    ),
+    (
+        &[Tool(
+            "apply_patch",
+            r#"{"patch": "*** Begin Patch\n*** Update File: .git/config\n@@\n [core]\n+\tpager = sh editor/run\n*** End Patch\n"}"#,
+        )],
+        "grep -q pager .git/config",
+    ),
+    (&[Bash("mkdir other && echo ../other > .git/commondir")], "test -e .git/commondir"),
+    (
+        &[Bash("printf '[submodule \"x\"]\\n\\tpath = x\\n\\turl = ./x\\n' > .gitmodules")],
+        "test -e .gitmodules",
+    ),
+    (&[Bash("git init -q --bare editor/embedded")], "test -e editor/embedded/HEAD"),
+];
+
+/// Plants that editors, shells, agents, build tools and continuous integration run.
+const OTHERS: [TableCase; 11] = [
+    (
+        &[Tool("write_file", r#"{"path": ".vscode/tasks.json", "content": "{}"}"#)],
+        "test -e .vscode/tasks.json",
+    ),
+    (&[Bash("ln -s editor .vscode")], "test -e .vscode/tasks.json"),
+    (&[Tool("move_file", r#"{"from": "editor", "to": ".vscode"}"#)], "test -e .vscode/tasks.json"),
+    (
+        &[Tool("write_file", r#"{"path": ".github/workflows/x.yml", "content": "on: push\n"}"#)],
+        "test -e .github/workflows/x.yml",
+    ),
+    (&[Bash("mv ci .github")], "test -e .github/workflows/check.yml"),
+    (&[Bash("echo 'sh editor/run' > .envrc")], "test -e .envrc"),
+    (&[Bash("python3 -c 'open(\".mcp.json\", \"w\").write(\"{}\")'")], "test -e .mcp.json"),
+    (
+        &[Bash("mkdir .claude && echo '{}' > .claude/settings.json")],
+        "test -e .claude/settings.json",
+    ),
+    (
+        &[Bash(
+            "mkdir -p .cargo && printf '[build]\\nrustc-wrapper = \"x\"\\n' > .cargo/config.toml",
+        )],
+        "test -e .cargo/config.toml",
+    ),
+    (&[Bash("echo 'script-shell=./editor/run' > .npmrc")], "test -e .npmrc"),
+    (
+        &[
+            Bash("cp editor/tasks.json plain.json"),
+            Bash("mkdir .vscode && mv plain.json .vscode/tasks.json"),
+        ],
+        "test -e .vscode/tasks.json",
+    ),
+];
+
+const NONE: Disregarded = Disregarded { directories: &[], endings: &[] };
+
+const TABLE: Table = Table { cases: &[&GIT, &OTHERS], more: PARTS, noise: NONE, ignored: NONE };
+
+/// Commands that need no approval, and a condition that is true afterwards.
+const HARMLESS: [(&str, &str); 8] = [
+    ("git init -q fresh", "test -d fresh/.git/hooks && git -C fresh config core.bare"),
+    (
+        "git config user.name 'Eve Example' && git config user.email eve@example.org",
+        "git config user.name | grep -qx 'Eve Example'",
+    ),
+    (
+        "git remote add origin https://example.org/project.git",
+        "git config remote.origin.url && git config remote.origin.fetch",
+    ),
+    ("git remote add other git@example.org:project.git", "git config remote.other.url"),
+    (
+        "git fetch -q mirror && git branch -q --track theirs mirror/theirs",
+        "git config branch.theirs.merge",
+    ),
+    ("git push -q -u mirror main", "test $(git config branch.main.remote) = mirror"),
+    (
+        "mkdir -p examples/hooks && printf '#!/bin/sh\\n' > examples/hooks/pre-commit",
+        "test -d examples",
+    ),
+    ("echo '{}' > tasks.json && echo 'on: push' > workflow.yml", "test -e workflow.yml"),
+];
+
+#[test]
+fn with_no_approver_nothing_is_planted() {
+    TABLE.nothing_counts_unasked("plants");
+}
+
+#[test]
+fn with_an_approval_it_is_planted() {
+    TABLE.everything_counts_approved("plants");
+}
+
+#[test]
+fn what_git_writes_on_an_ordinary_day_is_not_asked_about() {
+    let mut failures = Vec::new();
+    for mode in Mode::all() {
+        let mut desk = Desk::new(mode, &profile_with(&[]));
+        let repository = FixtureRepository::with(&desk.world, WorkingTree::Clean, PARTS);
+        for (number, (line, check)) in HARMLESS.into_iter().enumerate() {
+            let copy = repository.copy(&desk.world, &format!("copy-{number}"));
+            desk.move_to(&copy);
+            let result = desk.sandbox.bash(line);
+            if result.success && result.checkpoint.is_none() {
+                outside(&desk.world, &copy, check);
+            } else {
+                failures.push(format!("{mode:?}: {line}: {:?} {}", result.error, result.output));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}

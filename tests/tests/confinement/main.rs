@@ -1,0 +1,23 @@
+//! The reach of a session and its programs, by each layer and by all of them.
+
+mod attributes;
+mod commands;
+mod guarded;
+mod hidden;
+mod identity;
+mod layers;
+mod leaks;
+mod neighbours;
+mod network;
+mod paths;
+mod planted;
+mod ports;
+mod processes;
+mod profiles;
+mod proof;
+mod races;
+mod removal;
+mod resources;
+mod rights;
+mod sockets;
+mod syscalls;

@@ -1,0 +1,7 @@
+//! The service as it is installed, most of it in a systemd booted for the test.
+
+mod launcher_user;
+mod package;
+mod places;
+mod service;
+mod service_life;

@@ -1,0 +1,22 @@
+//! Calls: the tools, their output and their jobs, and ordinary development inside.
+
+mod development;
+mod edits;
+mod endings;
+mod fenced;
+mod files;
+mod frameworks;
+mod jobs;
+mod large;
+mod learn;
+mod many;
+mod mcp;
+mod mcp_http;
+mod output;
+mod providers;
+mod python;
+mod search;
+mod session_tools;
+mod shell;
+mod terminals;
+mod trees;
