@@ -71,6 +71,12 @@ impl ChannelState {
             ChannelError::Io(_) | ChannelError::Codec(_) => Self::Broken,
         }
     }
+
+    /// True if a channel that is set aside in this state is worth a warning. In the other states
+    /// the session has ended, or the daemon is stopping.
+    const fn is_fault(self) -> bool {
+        matches!(self, Self::Broken)
+    }
 }
 
 impl FileChannels {
@@ -199,14 +205,10 @@ impl Lease {
         let mut broken = lock(&self.shared.broken);
         broken.push(channel);
         let (broken_now, of) = (broken.len(), self.shared.all);
-        match self.owed {
-            ChannelState::Broken => {
-                tracing::warn!(broken = broken_now, of, "a file channel is broken");
-            }
-            // The session has ended, or the daemon is stopping.
-            ChannelState::Nothing | ChannelState::Reply | ChannelState::Gone => {
-                tracing::debug!(broken = broken_now, of, "a file channel ended with its session");
-            }
+        if self.owed.is_fault() {
+            tracing::warn!(broken = broken_now, of, "a file channel is broken");
+        } else {
+            tracing::debug!(broken = broken_now, of, "a file channel ended with its session");
         }
         if broken.len() == self.shared.all {
             self.shared.permits.close();
@@ -281,44 +283,9 @@ mod tests {
         FileReply::Read { bytes: 1, size: 1, complete: true, mode: 0o644, made: Made::AsIs }
     }
 
-    /// Captures what this thread logs at warning level or above, while this is alive.
-    struct Logged {
-        lines: Arc<Mutex<Vec<u8>>>,
-        _held: tracing::subscriber::DefaultGuard,
-    }
-
-    impl Logged {
-        fn begin() -> Self {
-            #[derive(Clone)]
-            struct Lines(Arc<Mutex<Vec<u8>>>);
-            impl std::io::Write for Lines {
-                fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-                    lock(&self.0).write(bytes)
-                }
-                fn flush(&mut self) -> std::io::Result<()> {
-                    Ok(())
-                }
-            }
-            let lines = Arc::new(Mutex::default());
-            let writer = Lines(Arc::clone(&lines));
-            let logger = tracing_subscriber::fmt()
-                .with_max_level(tracing::Level::WARN)
-                .with_writer(move || writer.clone())
-                .finish();
-            Self { lines, _held: tracing::subscriber::set_default(logger) }
-        }
-
-        fn text(&self) -> String {
-            String::from_utf8(lock(&self.lines).clone()).unwrap()
-        }
-    }
-
-    const USELESS: &str = "a file channel is broken";
-
     #[tokio::test]
-    async fn the_end_of_a_session_while_hidden_names_are_looked_for_is_no_warning() {
+    async fn the_end_of_a_session_while_hidden_names_are_searched_is_no_fault() {
         let (channels, mut cell) = one_channel();
-        let logged = Logged::begin();
         let mut lease = channels.lease().await.unwrap();
         let ended = tokio::task::spawn_blocking(move || {
             assert_eq!(cell.hear(), FileRequest::Scan { keep: false });
@@ -326,16 +293,15 @@ mod tests {
         });
         assert!(matches!(lease.scan(false, None).await, Err(ChannelError::Closed)));
         ended.await.unwrap();
+        assert!(!lease.owed.is_fault());
         drop(lease);
         assert!(channels.lease().await.is_none());
-        assert_eq!(logged.text(), "");
-        // The control: an invalid message is logged.
+        // The control: an invalid message is a fault.
         let (channels, mut cell) = one_channel();
         let mut lease = channels.lease().await.unwrap();
         cell.0.write_all(&[0xff; codec::HEADER]).unwrap();
         assert!(matches!(lease.scan(false, None).await, Err(ChannelError::Codec(_))));
-        drop(lease);
-        assert!(logged.text().contains(USELESS), "{}", logged.text());
+        assert!(lease.owed.is_fault());
     }
 
     #[tokio::test]
