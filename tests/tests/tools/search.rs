@@ -448,6 +448,8 @@ fn files_are_read_as_what_they_are() {
             (shown.output.as_str(), &data(&shown)["cells"]),
             ("[cell 0: markdown]\n# Hi\n", &json!(1))
         );
+        let first = read(json!({"path": "book.ipynb", "limit": 1}));
+        assert_eq!(first.output, "[cell 0: markdown]\n");
         let raw = sandbox.wait(sandbox.session.read_bytes("book.ipynb")).unwrap();
         assert_eq!(raw, book.as_bytes());
         let bad = read(json!({"path": "bad.ipynb"}));

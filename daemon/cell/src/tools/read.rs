@@ -239,16 +239,13 @@ impl SourceFile<'_> {
 
 /// Skips `lines` line ends, or as many as there are. Returns how many, and the offset after them.
 fn pass(data: &[u8], lines: u64) -> (u64, usize) {
-    let all = data.iter().filter(|byte| **byte == b'\n').count() as u64;
+    let all = memchr::memchr_iter(b'\n', data).count() as u64;
     if all < lines {
         return (all, data.len());
     }
-    let mut seen = 0;
-    let end = data.iter().position(|byte| {
-        seen += u64::from(*byte == b'\n');
-        seen == lines
-    });
-    (lines, end.map_or(data.len(), |end| end + 1))
+    let last = usize::try_from(lines).ok().and_then(|lines| lines.checked_sub(1));
+    let end = last.and_then(|last| memchr::memchr_iter(b'\n', data).nth(last));
+    (lines, end.map_or(0, |end| end + 1))
 }
 
 /// The pieces of a file that are being sent. The last one is held back, to be sent together with
@@ -277,5 +274,19 @@ impl Pieces<'_> {
             Some(piece) => self.channel.send_all(&[FileReply::Content(piece), answer]),
             None => self.channel.send(&answer),
         }?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pass;
+
+    #[test]
+    fn line_ends_are_skipped_as_many_as_there_are() {
+        let text = b"a\n\nbc\nd";
+        let skipped: Vec<_> = (0..6).map(|lines| pass(text, lines)).collect();
+        assert_eq!(skipped, [(0, 0), (1, 2), (2, 3), (3, 6), (3, 7), (3, 7)]);
+        assert_eq!(pass(b"", 0), (0, 0));
+        assert_eq!(pass(b"", 1), (0, 0));
     }
 }
