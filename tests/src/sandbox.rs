@@ -55,7 +55,7 @@ impl Sandbox {
     /// Runs a shell line.
     #[must_use]
     pub fn bash(&self, command: &str) -> CallResult {
-        self.wait(async { self.session.bash(command).timeout(Duration::from_secs(60)).await })
+        self.wait(async { self.session.bash(command).timeout(Duration::from_secs(300)).await })
             .unwrap_or_else(|error| panic!("{command}: {error}"))
     }
 

@@ -141,9 +141,11 @@ impl World {
         self.directory.path().join("profiles")
     }
 
-    /// Adds a profile.
+    /// Adds a profile. Where it has the default timeout of a call, it gets ten times that: on busy
+    /// cores, a debug build may need longer than people would wait.
     pub fn add_profile(&self, name: &str, text: &str) {
         let path = self.profiles().join(format!("{name}.toml"));
+        let text = text.replacen("\ntimeout_ms = 30_000\n", "\ntimeout_ms = 300_000\n", 1);
         fs::write(&path, text).expect("write profile");
         self.give(&path);
     }

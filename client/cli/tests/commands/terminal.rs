@@ -78,7 +78,7 @@ impl Screen {
             if screen.contains(text) {
                 return screen;
             }
-            assert!(start.elapsed() < Duration::from_secs(20), "no {text:?} in:\n{screen}");
+            assert!(start.elapsed() < Duration::from_secs(120), "no {text:?} in:\n{screen}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -371,7 +371,7 @@ fn with_raw_a_program_steers_the_terminal_and_an_approval_request_takes_it_back(
     HOSTILE.iter().for_each(|data| own.prints(data));
     let start = Instant::now();
     while own.is("#{alternate_on} #{cursor_flag} #{wrap_flag}") != "1 0 0" {
-        assert!(start.elapsed() < Duration::from_secs(20), "nothing was passed on");
+        assert!(start.elapsed() < Duration::from_secs(120), "nothing was passed on");
         std::thread::sleep(Duration::from_millis(20));
     }
     own.operator.ask(&question("q-1"));
