@@ -252,6 +252,29 @@ fn what_a_file_is_beside_its_content_is_kept() {
 }
 
 #[test]
+fn what_a_directory_is_beside_its_entries_is_kept() {
+    let world = furnished();
+    let at = world.workspace();
+    let transaction = Transaction::new(&at).unwrap();
+    let line = "mkdir -p new/in; echo x > new/in/file; ln -s file new/in/link; \
+                python3 -c 'import os; [os.setxattr(d, \"user.mine\", b\"v\") \
+                for d in (\"new\", \"new/in\")]'; chmod 555 new/in; \
+                touch -h -d @1000000003 new/in/link; touch -d @1000000002 new/in; \
+                touch -d @1000000001 new";
+    let (status, output) = transaction.bash(line, &at);
+    assert_eq!(status, 0, "{output}");
+    let (draft, _) = transaction.commit(&[]).unwrap();
+    assert_eq!(draft.words(&at), ["created new 4"]);
+    let mut value = [0; 8];
+    for (name, mode, mtime) in [("new", 0o755, 1_000_000_001), ("new/in", 0o555, 1_000_000_002)] {
+        let made = fs::metadata(at.join(name)).unwrap();
+        assert_eq!((made.mode() & 0o7777, made.mtime()), (mode, mtime), "{name}");
+        assert_eq!(rustix::fs::getxattr(at.join(name), "user.mine", &mut value), Ok(1), "{name}");
+    }
+    assert_eq!(fs::symlink_metadata(at.join("new/in/link")).unwrap().mtime(), 1_000_000_003);
+}
+
+#[test]
 fn a_full_transaction_is_refused_whole() {
     let world = furnished();
     let at = world.workspace();

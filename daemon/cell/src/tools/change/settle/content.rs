@@ -11,7 +11,10 @@ use sha2::{Digest as _, Sha256};
 use std::{
     fs::File,
     io,
-    os::{fd::AsFd, unix::fs::FileExt as _},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::FileExt as _,
+    },
 };
 
 /// The number of bytes that are read at once.
@@ -41,12 +44,30 @@ pub(in super::super) fn open_file(
     seen: &EntryMetadata,
 ) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    open_seen(dir, name, flags, seen).map(File::from)
+}
+
+/// Opens a directory of a layer for reading. `ESTALE` if it is not the one that was examined.
+pub(super) fn open_directory(
+    dir: impl AsFd,
+    name: &[u8],
+    seen: &EntryMetadata,
+) -> Result<OwnedFd, Errno> {
+    open_seen(dir, name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY, seen)
+}
+
+fn open_seen(
+    dir: impl AsFd,
+    name: &[u8],
+    flags: OFlags,
+    seen: &EntryMetadata,
+) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
-    let file = open_with(dir, name, flags, resolve)?;
-    if EntryMetadata::from(&rustix::fs::fstat(&file)?).id() != seen.id() {
+    let opened = open_with(dir, name, flags, resolve)?;
+    if EntryMetadata::from(&rustix::fs::fstat(&opened)?).id() != seen.id() {
         return Err(Errno::STALE);
     }
-    Ok(file.into())
+    Ok(opened)
 }
 
 /// Reads a file from its beginning to its end, but skips its holes.

@@ -58,6 +58,7 @@ impl CommitSource {
         let aside = staging.dir().map_err(|e| refused("write beside", &self.path, e))?;
         let (top, owner) = (self.aside.clone(), self.owner);
         let (mut late, mut measuring, mut first) = (Vec::new(), TreeMeter::default(), None);
+        let mut times = Vec::new();
         let dir = self.layer.directory(&self.way).map_err(|e| refused("read", &self.path, e))?;
         each(&dir, &self.name, &self.path, Some(&self.layer), |part: &TreeEntry<'_>| {
             let mut name = top.clone();
@@ -69,7 +70,8 @@ impl CommitSource {
             let contents = match part.seen.kind() {
                 FileType::Directory => {
                     let mode = part.seen.mode();
-                    directory(aside, &name, mode).map_err(fail)?;
+                    directory(part, aside, &name, owner).map_err(fail)?;
+                    times.push((name, part.seen.mtime));
                     if mode & USABLE != USABLE {
                         late.push((part.way.to_vec(), mode));
                     }
@@ -79,6 +81,7 @@ impl CommitSource {
                     let target = rustix::fs::readlinkat(part.dir, part.name, Vec::new());
                     let target = target.map_err(|e| refused("read the link", part.path, e))?;
                     rustix::fs::symlinkat(target.as_c_str(), aside, name.as_slice())
+                        .and_then(|()| set_time(aside, &name, part.seen.mtime))
                         .map_err(fail)?;
                     Contents::Link(target.into_bytes())
                 }
@@ -96,6 +99,10 @@ impl CommitSource {
             first.get_or_insert((part.seen.mode(), contents));
             Ok(())
         })?;
+        // Filling a directory changes its time, so it is set afterwards, the innermost first.
+        for (name, mtime) in times.iter().rev() {
+            set_time(aside, name, *mtime).map_err(|e| refused("write", &self.path, e))?;
+        }
         self.late = late;
         let copied = match first {
             Some((mode, Contents::File(digest))) => Some(Print::File { mode, digest }),
@@ -139,11 +146,25 @@ impl CommitSource {
     }
 }
 
-/// Makes a directory with its mode, and the bits needed to fill it.
-fn directory(aside: impl AsFd, name: &[u8], mode: u32) -> Result<(), Errno> {
+/// Makes a directory with the owner, mode and attributes of its original, and the bits needed to
+/// fill it.
+fn directory(
+    part: &TreeEntry<'_>,
+    aside: impl AsFd,
+    name: &[u8],
+    owner: Option<(u32, u32)>,
+) -> Result<(), Errno> {
     rustix::fs::mkdirat(&aside, name, Mode::RWXU)?;
-    let mode = Mode::from_raw_mode(mode | USABLE);
-    rustix::fs::chmodat(&aside, name, mode, AtFlags::empty())
+    let from = content::open_directory(part.dir, part.name, part.seen)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let to = rustix::fs::openat(&aside, name, flags, Mode::empty())?;
+    give_attributes(&from, &to, owner)?;
+    rustix::fs::fchmod(&to, Mode::from_raw_mode(part.seen.mode() | USABLE))
+}
+
+/// Sets the modification time of an entry in the staging directory.
+fn set_time(aside: impl AsFd, name: &[u8], mtime: (i64, u32)) -> Result<(), Errno> {
+    rustix::fs::utimensat(aside, name, &modified(mtime), AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// A copied file that has several names: one of them, and the digest of its content.
@@ -223,9 +244,16 @@ fn dress(
     seen: &EntryMetadata,
     owner: Option<(u32, u32)>,
 ) -> Result<(), Errno> {
-    let own = EntryMetadata::from(&rustix::fs::fstat(to)?);
+    give_attributes(from, to, owner)?;
+    rustix::fs::fchmod(to, Mode::from_raw_mode(seen.mode()))?;
+    rustix::fs::futimens(to, &modified(seen.mtime))
+}
+
+/// Gives a copy the owner of the entry that it replaces, and the attributes of its original.
+fn give_attributes(from: impl AsFd, to: impl AsFd, owner: Option<(u32, u32)>) -> Result<(), Errno> {
+    let own = EntryMetadata::from(&rustix::fs::fstat(&to)?);
     if let Some((uid, gid)) = owner.filter(|owner| *owner != own.owner) {
-        match rustix::fs::fchown(to, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))) {
+        match rustix::fs::fchown(&to, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))) {
             // Only a privileged process can give files away. Otherwise the file stays the session's
             // own.
             Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
@@ -233,12 +261,11 @@ fn dress(
         }
     }
     for (name, value) in content::attributes(from)? {
-        match rustix::fs::fsetxattr(to, name.as_slice(), &value, XattrFlags::empty()) {
+        match rustix::fs::fsetxattr(&to, name.as_slice(), &value, XattrFlags::empty()) {
             // The workspace's file system does not support them.
             Ok(()) | Err(Errno::OPNOTSUPP) => {}
             Err(error) => return Err(error),
         }
     }
-    rustix::fs::fchmod(to, Mode::from_raw_mode(seen.mode()))?;
-    rustix::fs::futimens(to, &modified(seen.mtime))
+    Ok(())
 }
