@@ -1,5 +1,6 @@
-//! `palisade audit`: verifies, follows, shows, counts and exports the daemon's audit log.
+//! `palisade audit`: verifies, follows, shows, counts, exports and archives the daemon's audit log.
 
+mod archive;
 mod describe;
 mod export;
 mod find;
@@ -18,19 +19,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Verify, follow, show, count and export the audit log
+/// Verify, follow, show, count, export and archive the audit log
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Every call, decision and result is a line of JSON in the daemon's audit log. Each line contains the
 SHA-256 of the line before it, and is written before the call takes effect. These commands read the
-log's directory: no daemon needs to be running, but you need permission to read the directory.
+log's directory and its archives: no daemon needs to be running, but you need permission to read
+the directory.
 
 Examples:
   palisade audit verify                       check whether records are missing or changed
   palisade audit tail -f                      follow new records
   palisade audit show CALL_ID                 everything about one call
   palisade audit stats --json | jq .results
-  palisade audit export --format md --session SESSION > history.md")]
+  palisade audit export --format md --session SESSION > history.md
+  palisade audit archive --older-than 30d     compress old files of the log")]
 pub(crate) struct Audit {
     #[command(subcommand)]
     command: AuditCommand,
@@ -43,6 +46,7 @@ enum AuditCommand {
     Show(show::ShowCall),
     Stats(stats::ShowStats),
     Export(export::Export),
+    Archive(archive::MakeArchives),
 }
 
 /// The hint for a log that this user may not read.
@@ -55,6 +59,10 @@ pub(crate) struct Directory {
     /// $XDG_STATE_HOME/palisade/audit]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Read also the archives in this directory, besides those in `archive` in the log's directory;
+    /// may be given several times
+    #[arg(long, value_name = "DIR")]
+    archives: Vec<PathBuf>,
 }
 
 impl Audit {
@@ -65,11 +73,17 @@ impl Audit {
             AuditCommand::Show(show) => show.perform(),
             AuditCommand::Stats(stats) => stats.perform(),
             AuditCommand::Export(export) => export.perform(),
+            AuditCommand::Archive(archive) => archive.perform(),
         }
     }
 }
 
 impl Directory {
+    /// Returns a reader of the log and its archives.
+    pub(crate) fn reader(&self) -> Result<Reader, Failure> {
+        Ok(Reader::with_archives(&self.find()?, self.archives.clone()))
+    }
+
     /// Returns the log's directory, which must exist.
     pub(crate) fn find(&self) -> Result<PathBuf, Failure> {
         let found = match &self.dir {
@@ -123,7 +137,9 @@ impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         let hint = match &error {
             ReadError::Io { .. } => ANOTHERS,
-            ReadError::NotARecord { .. } => "`palisade audit verify` shows what is wrong with it",
+            ReadError::NotARecord { .. } | ReadError::Archive { .. } => {
+                "`palisade audit verify` shows what is wrong with it"
+            }
         };
         Self::new(error.to_string(), hint)
     }

@@ -10,7 +10,7 @@ use crate::{
     print,
 };
 use clap::Args;
-use palisade_audit::{CallResult, Filter, LayerDenial, Reader, Record};
+use palisade_audit::{CallResult, Filter, LayerDenial, Record};
 use serde_json::json;
 use std::mem;
 
@@ -42,9 +42,8 @@ pub(crate) struct Why {
 
 impl Why {
     pub(crate) fn perform(self) -> Result<u8, Failure> {
-        let directory = self.directory.find()?;
-        let call_id = find(&directory, &self.call_id)?;
-        let mut reader = Reader::new(&directory);
+        let call_id = find(&self.directory, &self.call_id)?;
+        let mut reader = self.directory.reader()?;
         let filter = Filter { call_id: Some(call_id.clone()), ..Filter::default() };
         let mut found = CallRecords::default();
         read(&mut reader, &filter, |sighted| {
@@ -105,6 +104,8 @@ impl CallRecords {
             | Record::Effects(_)
             | Record::TakenBack(_)
             | Record::Forgotten(_)
+            | Record::Archive(_)
+            | Record::Signature(_)
             | Record::Grant(_) => return,
         };
         // A job that ended while its call still waited has reported the same denials.

@@ -1,7 +1,7 @@
 //! Determines how a chain was tampered with, from the lines around the first one that does not fit.
 //! Pure: no I/O.
 
-use crate::{files::Head, hash::Hash, read::LogPosition};
+use crate::{files::Head, hash::Hash, key::SignatureFault, read::LogPosition};
 use std::fmt;
 
 /// The kind of tampering.
@@ -19,6 +19,8 @@ pub enum TamperKind {
     Cut(u64),
     /// The head file is missing, so that it is unknown whether something was cut off.
     HeadMissing,
+    /// The record is a signature that does not prove anything.
+    Signature(SignatureFault),
 }
 
 impl fmt::Display for TamperKind {
@@ -30,6 +32,7 @@ impl fmt::Display for TamperKind {
             Self::Inserted => f.write_str("inserted"),
             Self::Cut(_) => f.write_str("cut"),
             Self::HeadMissing => f.write_str("head_missing"),
+            Self::Signature(_) => f.write_str("signature"),
         }
     }
 }
@@ -62,6 +65,7 @@ impl fmt::Display for BadRecord {
             TamperKind::HeadMissing => {
                 write!(f, "the head file is missing: records after {seq} may have been cut off")
             }
+            TamperKind::Signature(fault) => write!(f, "the head in record {seq} {fault}"),
         }
     }
 }

@@ -30,6 +30,19 @@ pub enum AuditError {
         /// The act of the other process: made, removed, cut or added to.
         what: &'static str,
     },
+    /// The last record was written by another version of the daemon.
+    #[error(
+        "record {seq} of {file} can not be understood ({why}): another version of the daemon wrote \
+         it. Start that version or a newer one, or move the log's directory away"
+    )]
+    UnknownRecord {
+        /// The file's name.
+        file: String,
+        /// The record's number.
+        seq: u64,
+        /// The reason.
+        why: String,
+    },
     /// An earlier failure left the end of the log unknown. Only a restart repairs it.
     #[error("the log failed earlier: {0}")]
     Failed(String),
@@ -53,6 +66,14 @@ pub enum ReadError {
         path: PathBuf,
         /// The kernel's error.
         source: io::Error,
+    },
+    /// An archive, or its manifest, is damaged, so that its records can not be read.
+    #[error("archive {file} can not be read: {why}")]
+    Archive {
+        /// The archive's name.
+        file: String,
+        /// The reason.
+        why: String,
     },
     /// A line is not a record.
     #[error("{file}:{line} is not a record: {why}")]

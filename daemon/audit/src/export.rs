@@ -1,10 +1,12 @@
-//! Exports the history of a session: Markdown for people, messages for a model. Pure: no I/O.
+//! Exports records: Markdown for people, messages for a model, events for monitoring. Pure: no I/O.
 
 mod markdown;
 mod messages;
+mod ocsf;
 
 pub use markdown::Markdown;
 pub use messages::{Messages, Style};
+pub use ocsf::ocsf;
 
 use crate::record::CallResult;
 

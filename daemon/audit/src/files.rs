@@ -121,7 +121,12 @@ impl Directory {
 
     /// Acquires the right to write a chain; `None` if another process has it.
     pub(crate) fn lock(&self, chain: Chain) -> Result<Option<Lock>, AuditError> {
-        let path = self.path(&chain.lock());
+        self.lock_file(&chain.lock())
+    }
+
+    /// Acquires the lock on a file; `None` if another process has it.
+    pub(crate) fn lock_file(&self, name: &str) -> Result<Option<Lock>, AuditError> {
+        let path = self.path(name);
         let file = private().write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(failed("open", &path))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -188,7 +193,20 @@ impl Directory {
         file.map_err(failed("open", &path))
     }
 
-    /// Writes a file that is kept for later investigation.
+    /// Creates a file for writing; replaces one that an interrupted run left.
+    pub(crate) fn create(&self, name: &str) -> Result<File, AuditError> {
+        let path = self.path(name);
+        let file = private().write(true).create(true).truncate(true).open(&path);
+        file.map_err(failed("make", &path))
+    }
+
+    /// Renames a file of the directory.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), AuditError> {
+        let (from, to) = (self.path(from), self.path(to));
+        fs::rename(&from, &to).map_err(failed("rename", &from))
+    }
+
+    /// Writes a whole file, and forces its contents to disk.
     pub(crate) fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), AuditError> {
         let path = self.path(name);
         let kept = private().write(true).create(true).truncate(true).open(&path).and_then(|file| {

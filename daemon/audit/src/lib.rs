@@ -17,9 +17,11 @@
 //! # What is not
 //! The chain has no secret: somebody with write access to the directory can create another chain
 //! that verifies. But they can not create one that contains a head (`SEQ:HASH`) that was noted
-//! elsewhere. [`verify`] accepts such a head as an anchor.
+//! elsewhere, or one that is signed with a key that they do not have. [`verify_with`] accepts such
+//! a head as an anchor, and the public key.
 
 mod account;
+mod archive;
 mod chain;
 mod clean;
 mod decision;
@@ -30,15 +32,19 @@ mod export;
 mod files;
 mod flush;
 mod hash;
+mod key;
 mod later;
 mod line;
 mod log;
 mod names;
+mod observer;
 mod options;
 mod read;
 mod record;
 mod redact;
 mod repair;
+mod retention;
+mod source;
 mod stats;
 mod time;
 mod tokens;
@@ -46,6 +52,9 @@ mod verify;
 mod writer;
 
 pub use account::Account;
+pub use archive::{
+    ARCHIVE_DIRECTORY, ArchiveDefect, ArchiveError, Archiver, CompleteFile, Manifest,
+};
 pub use chain::Chain;
 pub use clean::{CleanJson, CleanText};
 pub use decision::{
@@ -54,19 +63,23 @@ pub use decision::{
 pub use diagnose::{BadRecord, TamperKind};
 pub use effects::{CommittedEffect, Effects};
 pub use error::{AuditError, ReadError};
-pub use export::{Markdown, Messages, Style};
+pub use export::{Markdown, Messages, Style, ocsf};
 pub use files::Head;
 pub use flush::{Sync, SyncError};
 pub use hash::{Digest, Hash, HashError};
+pub use key::{KeyError, PublicKey, SignatureFault, SignatureText, SigningKey};
 pub use line::Entry;
 pub use log::Log;
+pub use observer::{RecordObserver, WrittenRecord};
 pub use read::{Filter, LocatedRecord, LogPosition, Reader};
 pub use record::{
-    Call, CallResult, Finding, HeadFault, JobEnd, Judgement, Kind, LayerDenial, Record, Repair,
-    Rollback, Rotate, SessionClose, SessionOpen, Start, StoredDataDeletion, Thinking, TornEnd,
+    ArchiveAct, ArchiveEvent, Call, CallResult, Finding, HeadFault, JobEnd, Judgement, Kind,
+    LayerDenial, Record, Repair, Rollback, Rotate, SessionClose, SessionOpen, Start,
+    StoredDataDeletion, Thinking, TornEnd,
 };
 pub use redact::REDACTED;
+pub use retention::{LogVolume, RetentionPolicy, RetentionReport};
 pub use stats::Stats;
 pub use time::Timestamp;
-pub use verify::{ChainReport, Verification, verify};
+pub use verify::{ArchiveFault, ChainReport, Verification, VerifyOptions, verify, verify_with};
 pub use writer::{Options, Ticket};

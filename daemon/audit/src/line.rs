@@ -38,6 +38,23 @@ impl Entry {
     }
 }
 
+/// The fields by which a record is part of its chain. A record of an unknown kind has them too.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Link {
+    pub(crate) seq: u64,
+    pub(crate) time: Timestamp,
+    pub(crate) prev: Hash,
+    pub(crate) kind: String,
+    pub(crate) call_id: Option<String>,
+}
+
+impl Link {
+    /// Parses a line; `None` if it is not a record of any kind.
+    pub(crate) fn parse(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+}
+
 /// Formats the line of a record, with its newline.
 pub(crate) fn render(
     seq: u64,

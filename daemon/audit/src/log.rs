@@ -147,6 +147,7 @@ impl Drop for Log {
     fn drop(&mut self) {
         // Nobody is left to be told. The next start lists the calls that have no result.
         self.catch_up().ok();
+        self.writer().sign().ok();
     }
 }
 

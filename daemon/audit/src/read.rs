@@ -6,13 +6,16 @@ use crate::{
     files::{Directory, unread},
     line::Entry,
     record::Kind,
+    source::{LogSource, is_gone, sources},
 };
 use std::{
     collections::HashMap,
-    fs::File,
-    io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom},
+    io::{self, BufRead, Read as _},
     path::{Path, PathBuf},
 };
+
+/// How often the directory is listed again because a file was archived meanwhile.
+pub(crate) const LISTINGS: usize = 5;
 
 /// Most bytes of a line. No record comes near that.
 const LINE: u64 = 4 << 20;
@@ -65,15 +68,33 @@ impl Filter {
 #[derive(Debug)]
 pub struct Reader {
     directory: Directory,
-    /// The number of bytes and lines read from each file.
-    read: HashMap<String, (u64, u64)>,
+    scope: Scope,
+    /// The number of bytes and lines read from each file of the log, also if it is archived now.
+    read: HashMap<(Chain, u64), (u64, u64)>,
+}
+
+/// The records that are read.
+#[derive(Debug)]
+enum Scope {
+    /// Only files of the log.
+    Log,
+    /// Also the archives beside the log, and those in further directories.
+    Archives(Vec<PathBuf>),
 }
 
 impl Reader {
-    /// Creates a reader that starts at the beginning.
+    /// Creates a reader that starts at the beginning of the log, without its archives.
     #[must_use]
     pub fn new(directory: &Path) -> Self {
-        Self { directory: Directory(PathBuf::from(directory)), read: HashMap::new() }
+        let directory = Directory(PathBuf::from(directory));
+        Self { directory, scope: Scope::Log, read: HashMap::new() }
+    }
+
+    /// Creates a reader that starts at the beginning of the archives: those beside the log, and
+    /// those in further directories.
+    #[must_use]
+    pub fn with_archives(directory: &Path, further: Vec<PathBuf>) -> Self {
+        Self { scope: Scope::Archives(further), ..Self::new(directory) }
     }
 
     /// Passes all new records to `each`, chain by chain. An incomplete last line is left for the
@@ -85,43 +106,100 @@ impl Reader {
         &mut self,
         mut each: impl FnMut(Result<LocatedRecord, ReadError>) -> Result<(), E>,
     ) -> Result<(), E> {
-        for (chain, files) in self.directory.chains()? {
-            for name in files {
-                self.read_file(chain, &name, &mut each)?;
+        let mut listings = 0;
+        loop {
+            listings += 1;
+            let gone = self.read_listed(&mut each)?;
+            match gone {
+                None => return Ok(()),
+                // The archive that it is in now is read from where reading ended.
+                Some(_) if listings < LISTINGS => {}
+                Some(error) => return Err(error.into()),
             }
         }
-        Ok(())
     }
 
-    fn read_file<E: From<ReadError>>(
+    /// Reads what a listing of the directory names. Returns the error if a file was archived
+    /// meanwhile.
+    fn read_listed<E: From<ReadError>>(
         &mut self,
-        chain: Chain,
-        name: &str,
         each: &mut impl FnMut(Result<LocatedRecord, ReadError>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let path = self.directory.path(name);
-        let failed = unread("read", &path);
-        let (offset, number) = self.read.entry(name.to_owned()).or_default();
-        let mut file = File::open(&path).map_err(&failed)?;
-        file.seek(SeekFrom::Start(*offset)).map_err(&failed)?;
-        let mut file = BufReader::new(file);
-        while let Some(line) = next_line(&mut file).map_err(&failed)? {
-            if line.last() != Some(&b'\n') && (line.len() as u64) < LINE {
-                break;
-            }
-            *offset += line.len() as u64;
-            *number += 1;
-            let place = LogPosition { file: name.to_owned(), line: *number };
-            each(match Entry::parse(&line) {
-                Ok(entry) => Ok(LocatedRecord { chain, place, entry, line }),
-                Err(error) => {
-                    let (file, line) = (place.file, place.line);
-                    Err(ReadError::NotARecord { file, line, why: error.to_string() })
+    ) -> Result<Option<ReadError>, E> {
+        let none = Vec::new();
+        let further = match &self.scope {
+            Scope::Log => &none,
+            Scope::Archives(further) => further,
+        };
+        let chains = sources(&self.directory, further)?;
+        let is_log = matches!(self.scope, Scope::Log);
+        for (chain, sources) in chains {
+            for source in sources {
+                let key = (chain, source.first());
+                let known = self.read.contains_key(&key);
+                match &source {
+                    // A reader of the log alone goes on in the archive of a file that it began.
+                    LogSource::Archive(_) if is_log && !known => continue,
+                    LogSource::Archive(_) | LogSource::File { .. } => {}
                 }
-            })?;
+                let place = self.read.entry(key).or_default();
+                if source.ends_at().is_some_and(|end| place.0 >= end) {
+                    continue;
+                }
+                match source.open(place.0) {
+                    Ok(mut file) => {
+                        let name = source.name();
+                        let read =
+                            read_lines(chain, (&name, source.path()), &mut file, place, each);
+                        match (read?, &source) {
+                            (None, _) => {}
+                            (Some(error), LogSource::File { .. }) => return Err(error.into()),
+                            // What is in other archives and in the log can still be read.
+                            (Some(error), LogSource::Archive(_)) => {
+                                let why = error.to_string();
+                                each(Err(ReadError::Archive { file: name, why }))?;
+                            }
+                        }
+                    }
+                    Err(error) if is_gone(&error) => return Ok(Some(error)),
+                    Err(error @ ReadError::Archive { .. }) => each(Err(error))?,
+                    Err(error) => return Err(error.into()),
+                }
+            }
         }
-        Ok(())
+        Ok(None)
     }
+}
+
+/// Passes the rest of a file to `each`, and moves its place forward. Returns the error if the file
+/// can not be read.
+fn read_lines<E: From<ReadError>>(
+    chain: Chain,
+    (name, path): (&str, &Path),
+    file: &mut impl BufRead,
+    (offset, number): &mut (u64, u64),
+    each: &mut impl FnMut(Result<LocatedRecord, ReadError>) -> Result<(), E>,
+) -> Result<Option<ReadError>, E> {
+    loop {
+        let line = match next_line(file) {
+            Ok(Some(line)) => line,
+            Ok(None) => break,
+            Err(error) => return Ok(Some(unread("read", path)(error))),
+        };
+        if line.last() != Some(&b'\n') && (line.len() as u64) < LINE {
+            break;
+        }
+        *offset += line.len() as u64;
+        *number += 1;
+        let place = LogPosition { file: name.to_owned(), line: *number };
+        each(match Entry::parse(&line) {
+            Ok(entry) => Ok(LocatedRecord { chain, place, entry, line }),
+            Err(error) => {
+                let (file, line) = (place.file, place.line);
+                Err(ReadError::NotARecord { file, line, why: error.to_string() })
+            }
+        })?;
+    }
+    Ok(None)
 }
 
 /// Reads the next line with its newline; the last line may have none. A line that is too long is

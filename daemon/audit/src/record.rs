@@ -7,6 +7,7 @@ use crate::{
     effects::Effects,
     files::Head,
     hash::{Digest, Hash},
+    key::SignatureText,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -43,6 +44,10 @@ pub enum Record {
     TakenBack(Rollback),
     /// Stored data of calls is deleted; written before that is done.
     Forgotten(StoredDataDeletion),
+    /// A file of the log was archived, or an archive is deleted; written before anything is deleted.
+    Archive(ArchiveEvent),
+    /// The signature of the record before this one, and so of all records up to it.
+    Signature(SignatureText),
 }
 
 /// The kind of a record.
@@ -64,6 +69,8 @@ pub enum Kind {
     Grant,
     TakenBack,
     Forgotten,
+    Archive,
+    Signature,
 }
 
 impl fmt::Display for Kind {
@@ -83,6 +90,8 @@ impl fmt::Display for Kind {
             Self::Grant => "grant",
             Self::TakenBack => "taken_back",
             Self::Forgotten => "forgotten",
+            Self::Archive => "archive",
+            Self::Signature => "signature",
         })
     }
 }
@@ -106,6 +115,8 @@ impl Record {
             Self::Grant(_) => Kind::Grant,
             Self::TakenBack(_) => Kind::TakenBack,
             Self::Forgotten(_) => Kind::Forgotten,
+            Self::Archive(_) => Kind::Archive,
+            Self::Signature(_) => Kind::Signature,
         }
     }
 
@@ -123,7 +134,12 @@ impl Record {
             Self::JobEnd(record) => Some(&record.session),
             Self::Grant(record) => record.session.as_deref(),
             Self::TakenBack(record) => Some(&record.session),
-            Self::Start(_) | Self::Repair(_) | Self::Rotate(_) | Self::Forgotten(_) => None,
+            Self::Start(_)
+            | Self::Repair(_)
+            | Self::Rotate(_)
+            | Self::Forgotten(_)
+            | Self::Archive(_)
+            | Self::Signature(_) => None,
         }
     }
 
@@ -144,6 +160,8 @@ impl Record {
             | Self::Repair(_)
             | Self::TakenBack(_)
             | Self::Forgotten(_)
+            | Self::Archive(_)
+            | Self::Signature(_)
             | Self::Rotate(_) => None,
         }
     }
@@ -423,4 +441,27 @@ pub struct Rotate {
     pub from: String,
     /// The length of the previous file, in bytes.
     pub bytes: u64,
+}
+
+/// An action of the daemon on an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArchiveAct {
+    /// The archive was made; the file in the log is deleted next.
+    Made,
+    /// The archive is deleted next: its records, and all before them, will exist no more.
+    Deleted,
+}
+
+/// A file of the log was archived, or an archive is deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArchiveEvent {
+    /// The action.
+    pub act: ArchiveAct,
+    /// The name of the archive.
+    pub file: String,
+    /// The last record in it.
+    pub last: Head,
+    /// The SHA-256 of the archive.
+    pub sha256: Hash,
 }

@@ -6,7 +6,7 @@ use crate::{
     error::{AuditError, ReadError},
     files::{Directory, Head, failed},
     hash::Hash,
-    line::Entry,
+    line::{Entry, Link},
     record::{HeadFault, Kind, Repair, TornEnd},
 };
 use serde::Deserialize;
@@ -34,9 +34,9 @@ pub(crate) struct End {
     pub(crate) repair: Option<Repair>,
 }
 
-/// The last whole record of a file, and the offset at which it ends.
-struct LastRecord {
-    entry: Option<(Entry, Hash)>,
+/// The last whole record of a file, with its line, and the offset at which it ends.
+pub(crate) struct LastRecord {
+    pub(crate) record: Option<(Link, Vec<u8>)>,
     end: u64,
 }
 
@@ -44,7 +44,9 @@ impl From<ReadError> for AuditError {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Io { act, path, source } => Self::Io { act, path, source },
-            ReadError::NotARecord { .. } => Self::Failed(error.to_string()),
+            ReadError::NotARecord { .. } | ReadError::Archive { .. } => {
+                Self::Failed(error.to_string())
+            }
         }
     }
 }
@@ -66,13 +68,17 @@ pub(crate) fn end(directory: &Directory, chain: Chain) -> Result<End, AuditError
         if place + 1 == segments.len() {
             end = (found.end, length);
         }
-        if found.entry.is_some() {
-            last = found.entry;
+        if let Some((link, line)) = found.record {
+            // A record that is whole but unknown is not a torn end, and must not be cut off.
+            if let Err(error) = Entry::parse(&line) {
+                let (file, seq, why) = (segment.clone(), link.seq, error.to_string());
+                return Err(AuditError::UnknownRecord { file, seq, why });
+            }
+            last = Some((link, Hash::of(&line)));
             break;
         }
     }
-    let head =
-        last.as_ref().map_or(Head::NONE, |(entry, hash)| Head { seq: entry.seq, hash: *hash });
+    let head = last.as_ref().map_or(Head::NONE, |(link, hash)| Head { seq: link.seq, hash: *hash });
     let torn = cut(directory, &name, head, end)?;
     let fault = fault(stored, last.as_ref());
     let unfinished = unfinished(directory, &name, end.0)?;
@@ -126,15 +132,15 @@ fn unfinished(directory: &Directory, name: &str, end: u64) -> Result<Vec<String>
 
 /// Finds a disagreement between head file and log. A head that is one record behind is not a fault:
 /// a daemon that ends between the two writes leaves that.
-fn fault(stored: Option<Head>, last: Option<&(Entry, Hash)>) -> Option<HeadFault> {
+fn fault(stored: Option<Head>, last: Option<&(Link, Hash)>) -> Option<HeadFault> {
     let Some(stored) = stored else {
         return last.map(|_| HeadFault::Missing);
     };
     let agrees = match last {
         None => stored == Head::NONE,
-        Some((entry, hash)) => {
-            let before = Head { seq: entry.seq.saturating_sub(1), hash: entry.prev };
-            stored == Head { seq: entry.seq, hash: *hash } || stored == before
+        Some((link, hash)) => {
+            let before = Head { seq: link.seq.saturating_sub(1), hash: link.prev };
+            stored == Head { seq: link.seq, hash: *hash } || stored == before
         }
     };
     (!agrees).then_some(HeadFault::Named(stored))
@@ -167,19 +173,19 @@ fn cut(
     Ok(torn(length - end))
 }
 
-/// Finds the last complete line of a file that is a record.
-fn last_of(file: &File, length: u64) -> io::Result<LastRecord> {
+/// Finds the last complete line of a file that is a record, of whatever kind.
+pub(crate) fn last_of(file: &File, length: u64) -> io::Result<LastRecord> {
     let mut end = length;
     while end > 0 {
         let (start, line) = last_line(file, end)?;
         if line.last() == Some(&b'\n')
-            && let Ok(entry) = Entry::parse(&line)
+            && let Some(link) = Link::parse(&line)
         {
-            return Ok(LastRecord { entry: Some((entry, Hash::of(&line))), end });
+            return Ok(LastRecord { record: Some((link, line)), end });
         }
         end = start;
     }
-    Ok(LastRecord { entry: None, end: 0 })
+    Ok(LastRecord { record: None, end: 0 })
 }
 
 /// Reads the last line before `end`, and returns it with its offset.

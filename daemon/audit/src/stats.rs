@@ -73,6 +73,8 @@ impl Stats {
             | Record::Effects(_)
             | Record::TakenBack(_)
             | Record::Forgotten(_)
+            | Record::Archive(_)
+            | Record::Signature(_)
             | Record::Grant(_) => {}
         }
         self.unfinished = self.open.len() as u64;

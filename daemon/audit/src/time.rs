@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     fmt,
     str::FromStr,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
@@ -28,6 +28,18 @@ impl Timestamp {
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(i64::try_from(since.as_millis()).unwrap_or(LAST).min(LAST))
+    }
+
+    /// Returns the milliseconds since 1970.
+    #[must_use]
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+
+    /// Returns the time that has passed since an earlier time; zero if the clock was set back.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or_default())
     }
 
     /// Creates a time from milliseconds since 1970, limited to the range that can be written.

@@ -1,228 +1,246 @@
-//! Checks every chain of a directory for consistency, against its head file and against heads noted
-//! elsewhere.
+//! Checks every chain of a directory for consistency, with its archives, against its head file and
+//! against heads noted elsewhere.
+
+mod check;
+mod report;
+
+pub use report::{ArchiveFault, ChainReport, Verification, VerifyOptions};
 
 use crate::{
+    archive::{Archive, ArchiveDefect, SignedManifest},
     chain::Chain,
-    diagnose::{BadRecord, Evidence, Mark, TamperKind, diagnose},
     error::ReadError,
-    files::{Directory, Head, WriterPresence, unread},
-    hash::Hash,
-    line::Entry,
-    read::{LogPosition, next_line},
-    record::{HeadFault, Record},
+    files::{Directory, Head, unread},
+    read::{LISTINGS, LogPosition, next_line},
+    record::ArchiveEvent,
+    source::{LogSource, is_gone, sources},
 };
-use serde::Deserialize;
-use std::{collections::BTreeSet, fs::File, io::BufReader, path::Path};
+use check::Check;
+use std::path::Path;
 
-/// The number of lines after the first bad one that are examined to determine what was done.
-const LOOK_AHEAD: usize = 1_000_000;
-
-/// The result for one chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChainReport {
-    /// The chain.
-    pub chain: Chain,
-    /// The number of files of the chain.
-    pub files: usize,
-    /// The last record up to which the chain is good.
-    pub head: Head,
-    /// Bytes of a record that was being written when its daemon ended. No call took effect for it.
-    /// The next start repairs it.
-    pub torn: u64,
-    /// Records that earlier daemons found missing or changed when they started, from their `repair`
-    /// records.
-    pub losses: Vec<BadRecord>,
-    /// The first bad record.
-    pub bad: Option<BadRecord>,
-    /// Calls that have no result. They are running, or ended with their daemon, and then it is
-    /// unknown what they did.
-    pub unfinished: Vec<String>,
-}
-
-/// The result for a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verification {
-    /// The results of its chains.
-    pub chains: Vec<ChainReport>,
-    /// Heads noted elsewhere that are in no chain.
-    pub missing: Vec<Head>,
-}
-
-impl Verification {
-    /// Whether nothing is wrong.
-    #[must_use]
-    pub fn is_good(&self) -> bool {
-        let good = |chain: &ChainReport| chain.bad.is_none() && chain.losses.is_empty();
-        self.missing.is_empty() && self.chains.iter().all(good)
-    }
-}
-
-/// Verifies all chains of a directory. `anchors` are heads that were noted elsewhere. Only they
-/// reveal whether somebody with write access to the directory has cut off the end or rewritten the
-/// whole log.
+/// Verifies all chains of a directory, with the archives beside it. `anchors` are heads that were
+/// noted elsewhere.
 ///
 /// # Errors
 /// If a file can not be read.
 pub fn verify(directory: &Path, anchors: &[Head]) -> Result<Verification, ReadError> {
+    let options = VerifyOptions { expect: anchors.to_vec(), ..VerifyOptions::default() };
+    verify_with(directory, &options)
+}
+
+/// Verifies all chains of a directory with their archives.
+///
+/// # Errors
+/// If a file can not be read.
+pub fn verify_with(directory: &Path, options: &VerifyOptions) -> Result<Verification, ReadError> {
     let directory = Directory(directory.to_owned());
-    let mut missing = anchors.to_vec();
-    let mut chains = Vec::new();
-    for chain in directory.chains()?.into_keys() {
-        chains.push(verify_chain(&directory, chain, &mut missing)?);
+    let mut listings = 0;
+    loop {
+        listings += 1;
+        match verify_listed(&directory, options) {
+            // A file was archived meanwhile.
+            Err(error) if is_gone(&error) && listings < LISTINGS => {}
+            done => return done,
+        }
     }
-    Ok(Verification { chains, missing })
+}
+
+fn verify_listed(
+    directory: &Directory,
+    options: &VerifyOptions,
+) -> Result<Verification, ReadError> {
+    let mut missing: Vec<Head> = options.expect.iter().chain(&options.from).copied().collect();
+    let (mut chains, mut deleted) = (Vec::new(), Vec::new());
+    // A writer may be active meanwhile, so the heads are read first: what they name must then be in
+    // the files.
+    let mut before = Vec::new();
+    for chain in directory.chains()?.into_keys() {
+        before.push((chain, directory.writer(chain), directory.head(chain)?));
+    }
+    for (chain, sources) in sources(directory, &options.archives)? {
+        let known = before.iter().find(|(known, ..)| *known == chain);
+        let check = match known {
+            Some((_, writer, stored)) => Check::new(chain, *stored, Some(*writer), options.key),
+            None => Check::new(chain, directory.head(chain)?, None, options.key),
+        };
+        let (report, gone) = verify_chain(chain, &sources, check, options, &mut missing)?;
+        chains.push(report);
+        deleted.extend(gone);
+    }
+    for report in &mut chains {
+        excuse(report, options.from, &deleted);
+    }
+    let no_signature = |report: &&ChainReport| options.key.is_some() && report.signed.is_none();
+    let unsigned = chains.iter().filter(no_signature).map(|report| report.chain).collect();
+    Ok(Verification { chains, missing, unsigned })
 }
 
 fn verify_chain(
-    directory: &Directory,
     chain: Chain,
+    sources: &[LogSource],
+    mut check: Check,
+    options: &VerifyOptions,
     missing: &mut Vec<Head>,
-) -> Result<ChainReport, ReadError> {
-    // A writer may be active meanwhile, so the head is read first: what it names must then be in
-    // the files.
-    let writer = directory.writer(chain);
-    let stored = directory.head(chain)?;
-    let files = directory.segments(chain)?;
-    let mut check = Check::new(stored);
-    for (number, name) in files.iter().enumerate() {
-        let path = directory.path(name);
-        let failed = unread("read", &path);
-        let mut file = BufReader::new(File::open(&path).map_err(&failed)?);
-        let mut line = 0;
-        while let Some(bytes) = next_line(&mut file).map_err(&failed)? {
-            line += 1;
-            let place = LogPosition { file: name.clone(), line };
-            if number + 1 == files.len() && bytes.last() != Some(&b'\n') {
-                check.torn = bytes.len() as u64;
-                continue;
+) -> Result<(ChainReport, Vec<ArchiveEvent>), ReadError> {
+    let sources = after(sources, options.from)?;
+    let is_file = |source: &&LogSource| matches!(source, LogSource::File { .. });
+    let files = sources.iter().filter(is_file).count();
+    let mut faults = Vec::new();
+    let mut previous: Option<&LogSource> = None;
+    for (number, source) in sources.iter().enumerate() {
+        let is_last = number + 1 == sources.len();
+        join(&mut check, previous, source, &mut faults)?;
+        missing.retain(|anchor| *anchor != check.good);
+        previous = Some(source);
+        let defect = match source {
+            LogSource::File { .. } => {
+                read(&mut check, source, is_last, missing)?;
+                None
             }
-            let mark = check.feed(place, &bytes);
-            if let Some(head) = mark {
-                missing.retain(|anchor| *anchor != head);
-            }
+            LogSource::Archive(archive) => verify_archive(&mut check, archive, options, missing)?,
+        };
+        if let Some(defect) = defect {
+            faults.push(ArchiveFault::Defect { file: source.name(), defect });
+            check.distrust();
         }
+    }
+    if check.begin.seq > 0 {
+        faults.insert(0, ArchiveFault::Missing { first: 1, last: check.begin });
     }
     let end = || LogPosition {
-        file: files.last().cloned().unwrap_or_else(|| chain.segment(1)),
+        file: sources.last().map_or_else(|| chain.segment(1), LogSource::name),
         line: check.previous.as_ref().map_or(1, |mark| mark.place.line + 1),
     };
-    let bad = check.conclude(end(), writer);
-    let (head, torn, losses) = (check.good, check.torn, check.losses);
-    let unfinished = check.calls.into_iter().collect();
-    Ok(ChainReport { chain, files: files.len(), head, torn, losses, bad, unfinished })
-}
-
-#[derive(Deserialize)]
-struct Link {
-    seq: u64,
-    prev: Hash,
-    kind: String,
-    call_id: Option<String>,
-}
-
-/// The state while reading one chain.
-struct Check {
-    stored: Option<Head>,
-    good: Head,
-    previous: Option<Mark>,
-    /// The lines from the first one that does not fit.
-    rest: Vec<Mark>,
-    /// The record at the head's number, if its hash differs.
-    conflict: Option<BadRecord>,
-    /// The first record after the one that the head names.
-    beyond: Option<BadRecord>,
-    losses: Vec<BadRecord>,
-    torn: u64,
-    /// Calls without a result.
-    calls: BTreeSet<String>,
-}
-
-impl Check {
-    const fn new(stored: Option<Head>) -> Self {
-        Self {
-            stored,
-            good: Head::NONE,
-            previous: None,
-            rest: Vec::new(),
-            conflict: None,
-            beyond: None,
-            losses: Vec::new(),
-            torn: 0,
-            calls: BTreeSet::new(),
-        }
-    }
-
-    /// Processes the next line, and returns its head if it fits.
-    fn feed(&mut self, place: LogPosition, bytes: &[u8]) -> Option<Head> {
-        let hash = Hash::of(bytes);
-        let link: Option<Link> = serde_json::from_slice(bytes).ok();
-        let mark = Mark { place, link: link.as_ref().map(|link| (link.seq, link.prev)), hash };
-        let expected = (self.good.seq + 1, self.good.hash);
-        if !self.rest.is_empty() || mark.link != Some(expected) {
-            if self.rest.len() < LOOK_AHEAD {
-                self.rest.push(mark);
-            }
-            return None;
-        }
-        let head = Head { seq: expected.0, hash };
-        let at = |what| Some(BadRecord { place: mark.place.clone(), seq: head.seq, what });
-        match self.stored {
-            Some(stored) if stored.seq == head.seq && stored.hash != hash => {
-                self.conflict = at(TamperKind::Edited);
-            }
-            Some(stored) if stored.seq + 1 == head.seq => self.beyond = at(TamperKind::Inserted),
-            Some(_) | None => {}
-        }
-        match link.as_ref().map(|link| (link.kind.as_str(), &link.call_id)) {
-            Some(("repair", _)) => self.losses.extend(loss(&mark.place, bytes)),
-            Some(("call", Some(id))) => drop(self.calls.insert(id.clone())),
-            Some(("result", Some(id))) => drop(self.calls.remove(id)),
-            Some(_) | None => {}
-        }
-        self.good = head;
-        self.previous = Some(mark);
-        Some(head)
-    }
-
-    fn conclude(&self, end: LogPosition, writer: WriterPresence) -> Option<BadRecord> {
-        if let Some((first, rest)) = self.rest.split_first() {
-            let (before, stored, good) = (self.previous.as_ref(), self.stored, self.good);
-            return Some(diagnose(&Evidence { before, first, rest, good, stored }));
-        }
-        let Some(stored) = self.stored else {
-            return Some(BadRecord {
-                place: end,
-                seq: self.good.seq,
-                what: TamperKind::HeadMissing,
-            });
-        };
-        if stored.seq > self.good.seq {
-            return Some(BadRecord {
-                place: end,
-                seq: self.good.seq + 1,
-                what: TamperKind::Cut(stored.seq),
-            });
-        }
-        // A daemon that ends between a record and its head leaves one record more than the head
-        // names. A running one may have written any number.
-        let more = writer == WriterPresence::None && self.good.seq > stored.seq + 1;
-        self.conflict.clone().or_else(|| self.beyond.clone().filter(|_| more))
-    }
-}
-
-/// Returns what a repair found missing or changed. An incomplete last record alone is neither.
-fn loss(place: &LogPosition, line: &[u8]) -> Option<BadRecord> {
-    let Ok(Entry { record: Record::Repair(repair), .. }) = Entry::parse(line) else {
-        return None;
+    let bad = check.conclude(end());
+    let report = ChainReport {
+        chain,
+        files,
+        archives: sources.len() - files,
+        begin: check.begin,
+        head: check.good,
+        signed: check.signed,
+        torn: check.torn,
+        losses: check.losses,
+        faults,
+        bad,
+        unfinished: check.calls.into_iter().collect(),
     };
-    let found = repair.found.seq;
-    let (seq, what) = match repair.head? {
-        HeadFault::Missing => (found, TamperKind::HeadMissing),
-        HeadFault::Named(head) if head.seq > found => (found + 1, TamperKind::Cut(head.seq)),
-        HeadFault::Named(head) if head.seq == found => (found, TamperKind::Edited),
-        HeadFault::Named(head) => (head.seq + 1, TamperKind::Inserted),
+    Ok((report, check.deleted))
+}
+
+/// Removes the faults that are none: the records before `from`, and archives that the daemon has
+/// deleted by its retention. Any chain may have recorded that.
+fn excuse(report: &mut ChainReport, from: Option<Head>, deleted: &[ArchiveEvent]) {
+    let chain = report.chain;
+    let is_deleted = |name: &str| deleted.iter().any(|gone| gone.file == name);
+    let ends_with = |head: Head| {
+        let segment =
+            |gone: &ArchiveEvent| gone.file.strip_suffix(".gz").and_then(Chain::of_segment);
+        deleted
+            .iter()
+            .any(|gone| gone.last == head && segment(gone).is_some_and(|(known, _)| known == chain))
     };
-    Some(BadRecord { place: place.clone(), seq, what })
+    report.faults.retain(|fault| match fault {
+        ArchiveFault::Missing { first: 1, last } => from != Some(*last) && !ends_with(*last),
+        ArchiveFault::Defect { file, defect: ArchiveDefect::FileMissing } => !is_deleted(file),
+        ArchiveFault::Missing { .. } | ArchiveFault::Defect { .. } => true,
+    });
+}
+
+/// Leaves out the sources before the one that continues a given head.
+fn after(sources: &[LogSource], from: Option<Head>) -> Result<&[LogSource], ReadError> {
+    let Some(from) = from else { return Ok(sources) };
+    for (number, source) in sources.iter().enumerate() {
+        if source.first() == from.seq + 1 && source.follows()? == Some(from) {
+            return Ok(sources.get(number..).unwrap_or_default());
+        }
+    }
+    Ok(sources)
+}
+
+/// Goes on with the next source. Where an archive is missing or can not be trusted, the chain
+/// continues with what the source says it follows.
+fn join(
+    check: &mut Check,
+    previous: Option<&LogSource>,
+    source: &LogSource,
+    faults: &mut Vec<ArchiveFault>,
+) -> Result<(), ReadError> {
+    let is_archive = |source: &LogSource| matches!(source, LogSource::Archive(_));
+    let gap = source.first() > check.good.seq + 1;
+    match previous {
+        None if source.first() > 1 => {
+            // Records are missing before it, in archives that are elsewhere.
+            if let Some(head) = source.follows()? {
+                check.begin_after(head);
+            }
+        }
+        Some(_) if check.is_distrusted() => {
+            if let Some(head) = source.follows()? {
+                check.go_on_after(head);
+            }
+        }
+        Some(previous) if gap && (is_archive(previous) || is_archive(source)) => {
+            if let Some(head) = source.follows()? {
+                faults.push(ArchiveFault::Missing { first: check.good.seq + 1, last: head });
+                check.go_on_after(head);
+            }
+        }
+        Some(_) | None => {}
+    }
+    Ok(())
+}
+
+/// Checks an archive and the records in it.
+fn verify_archive(
+    check: &mut Check,
+    archive: &Archive,
+    options: &VerifyOptions,
+    missing: &mut Vec<Head>,
+) -> Result<Option<ArchiveDefect>, ReadError> {
+    let SignedManifest { manifest, .. } = match archive.check(options.key.as_ref())? {
+        Ok(signed) => signed,
+        Err(defect) => return Ok(Some(defect)),
+    };
+    if (manifest.first, manifest.prev) != (check.good.seq + 1, check.good.hash) {
+        return Ok(Some(ArchiveDefect::Foreign));
+    }
+    let was_bad = check.is_bad();
+    match read(check, &LogSource::Archive(archive.clone()), false, missing) {
+        Ok(()) => {}
+        // The compressed file has the right hash, and can still not be decompressed.
+        Err(ReadError::Io { source, .. }) if source.kind() != std::io::ErrorKind::NotFound => {
+            return Ok(Some(ArchiveDefect::Altered));
+        }
+        Err(error) => return Err(error),
+    }
+    let whole =
+        check.good == manifest.last && manifest.records == manifest.last.seq + 1 - manifest.first;
+    Ok((!whole && !was_bad).then_some(ArchiveDefect::Altered))
+}
+
+/// Passes the records of a source to the check.
+fn read(
+    check: &mut Check,
+    source: &LogSource,
+    is_last: bool,
+    missing: &mut Vec<Head>,
+) -> Result<(), ReadError> {
+    let (name, failed) = (source.name(), unread("read", source.path()));
+    let mut file = source.open(0)?;
+    let mut line = 0;
+    while let Some(bytes) = next_line(&mut file).map_err(&failed)? {
+        line += 1;
+        let place = LogPosition { file: name.clone(), line };
+        if is_last && bytes.last() != Some(&b'\n') {
+            check.torn = bytes.len() as u64;
+            continue;
+        }
+        if let Some(head) = check.feed(place, &bytes) {
+            missing.retain(|anchor| *anchor != head);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

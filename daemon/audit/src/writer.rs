@@ -7,13 +7,28 @@ use crate::{
     files::{Directory, Head, Lock, failed},
     flush::{Flusher, Sync},
     hash::Hash,
-    line,
+    key::SigningKey,
+    line::{self, Link},
+    observer::{RecordObserver, WrittenRecord},
+    read::next_line,
     record::{Record, Rotate, Start},
     repair,
     time::Timestamp,
 };
 use palisade_programs::named;
-use std::{fs::File, io::Write as _, os::unix::fs::MetadataExt as _, sync::Arc};
+use std::{
+    fs::File,
+    io::{BufReader, Write as _},
+    os::unix::fs::MetadataExt as _,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// The number of records after which the next signature is written.
+const SIGN_RECORDS: u64 = 1000;
+
+/// The time after which the next signature is written, before the next record.
+const SIGN_TIME: Duration = Duration::from_secs(60);
 
 /// The settings for writing a log.
 #[derive(Debug, Clone)]
@@ -22,15 +37,24 @@ pub struct Options {
     pub sync: Sync,
     /// The length in bytes at which a new file is started.
     pub rotate_at: u64,
+    /// The age of a file's first record at which a new file is started.
+    pub rotate_after: Duration,
+    /// The key that signs heads; without one they are not signed.
+    pub key: Option<SigningKey>,
+    /// The function that is told of each record, if any.
+    pub observer: Option<RecordObserver>,
     /// The build of the daemon.
     pub build: String,
 }
 
 impl Options {
-    /// Returns the default options: 64 MiB per file, flushed to disk within 50 ms.
+    /// Returns the default options: 64 MiB or a day per file, flushed to disk within 50 ms, heads
+    /// not signed.
     #[must_use]
     pub fn new(build: impl Into<String>) -> Self {
-        Self { sync: Sync::default(), rotate_at: 64 << 20, build: build.into() }
+        let rotate_after = Duration::from_secs(24 * 60 * 60);
+        let (sync, build) = (Sync::default(), build.into());
+        Self { sync, rotate_at: 64 << 20, rotate_after, key: None, observer: None, build }
     }
 }
 
@@ -64,8 +88,13 @@ pub(crate) struct ChainWriter {
     name: String,
     file: Arc<File>,
     length: u64,
+    /// The time of the file's first record.
+    began: Timestamp,
     head: Head,
     head_file: Arc<File>,
+    /// The number of records since the last signature.
+    unsigned: u64,
+    signed_at: Instant,
     flusher: Option<Flusher>,
     failed: Option<String>,
     _lock: Lock,
@@ -92,14 +121,21 @@ impl ChainWriter {
             uid: rustix::process::geteuid().as_raw(),
             sync: options.sync.to_string(),
         });
+        let file = directory.open_segment(&end.name)?;
+        let first = next_line(&mut BufReader::new(&file));
+        let first = first.map_err(failed("read", &directory.path(&end.name)))?;
+        let began = first.and_then(|line| Link::parse(&line)).map(|link| link.time);
         let mut writer = Self {
             chain,
             options,
-            file: Arc::new(directory.open_segment(&end.name)?),
+            file: Arc::new(file),
             length: end.length,
+            began: began.unwrap_or_else(Timestamp::now),
             name: end.name,
             head: end.head,
             head_file: Arc::new(directory.open_head(chain)?),
+            unsigned: 0,
+            signed_at: Instant::now(),
             flusher,
             failed: None,
             _lock: lock,
@@ -113,6 +149,7 @@ impl ChainWriter {
             None => writer.store(writer.head)?,
         }
         drop(writer.append(&start)?);
+        writer.sign()?;
         Ok(writer)
     }
 
@@ -126,10 +163,28 @@ impl ChainWriter {
             return Err(AuditError::Failed(why));
         }
         self.check()?;
-        if self.length >= self.options.rotate_at {
+        let old = || Timestamp::now().since(self.began) >= self.options.rotate_after;
+        if self.length >= self.options.rotate_at || self.length > 0 && old() {
+            // So the last record of each complete file, and of each archive, is a signature.
+            self.sign()?;
             self.rotate()?;
+        } else if self.unsigned >= SIGN_RECORDS || self.signed_at.elapsed() >= SIGN_TIME {
+            self.sign()?;
         }
-        self.write(record)
+        let ticket = self.write(record)?;
+        self.unsigned += 1;
+        Ok(ticket)
+    }
+
+    /// Writes a signature of the last record, if there is a key and the record is not one.
+    pub(crate) fn sign(&mut self) -> Result<(), AuditError> {
+        let Some(key) = self.options.key.as_ref().filter(|_| self.unsigned > 0) else {
+            return Ok(());
+        };
+        let signature = key.sign(signed_text(self.chain, self.head).as_bytes());
+        drop(self.write(&Record::Signature(signature))?);
+        (self.unsigned, self.signed_at) = (0, Instant::now());
+        Ok(())
     }
 
     /// Checks that the file is still the one that was opened, and has the expected length.
@@ -164,12 +219,14 @@ impl ChainWriter {
             std::fs::remove_file(path).unwrap_or_default();
             return Err(error);
         }
+        self.began = Timestamp::now();
         Ok(())
     }
 
     fn write(&mut self, record: &Record) -> Result<Ticket, AuditError> {
         let (seq, prev) = (self.head.seq + 1, self.head.hash);
-        let line = line::render(seq, Timestamp::now(), prev, record)?;
+        let time = Timestamp::now();
+        let line = line::render(seq, time, prev, record)?;
         let head = Head { seq, hash: Hash::of(&line) };
         if let Err(error) = (&*self.file).write_all(&line) {
             let error = failed("write to", &self.directory.path(&self.name))(error);
@@ -189,6 +246,9 @@ impl ChainWriter {
         if let Err(error) = self.force() {
             self.failed = Some(error.to_string());
             return Err(error);
+        }
+        if let Some(observer) = &self.options.observer {
+            observer.tell(&WrittenRecord { chain: self.chain, seq, time, record, line: &line });
         }
         Ok(Ticket { head, bytes })
     }
@@ -217,6 +277,11 @@ impl ChainWriter {
             }),
         }
     }
+}
+
+/// Returns the text that a signature of a head signs.
+pub(crate) fn signed_text(chain: Chain, head: Head) -> String {
+    format!("palisade audit head {chain} {head}\n")
 }
 
 #[cfg(test)]

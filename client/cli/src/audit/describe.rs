@@ -1,7 +1,9 @@
 //! Formats a record as one line for people.
 
 use crate::paint::{Paint, Style, harmless};
-use palisade_audit::{Call, CallResult, JobEnd, LocatedRecord, Record, Repair, StoredDataDeletion};
+use palisade_audit::{
+    ArchiveAct, Call, CallResult, JobEnd, LocatedRecord, Record, Repair, StoredDataDeletion,
+};
 
 /// The maximum length of foreign text on a line.
 const WIDTH: usize = 120;
@@ -49,6 +51,16 @@ fn matter(record: &Record) -> (Option<Style>, String) {
             format!("{} paths in {}, of {}", back.paths, back.session, back.calls.join(", ")),
         ),
         Record::Forgotten(gone) => (Some(Style::Warning), of_forgotten(gone)),
+        Record::Archive(archive) => match archive.act {
+            ArchiveAct::Made => {
+                (None, format!("{} made, up to record {}", archive.file, archive.last.seq))
+            }
+            ArchiveAct::Deleted => (
+                Some(Style::Warning),
+                format!("{} deleted, up to record {}", archive.file, archive.last.seq),
+            ),
+        },
+        Record::Signature(signature) => (None, format!("by key {}", signature.key)),
         Record::Grant(grant) => (
             Some(Style::Hint),
             format!("{} {} by {}: {}", grant.grant, grant.act, grant.by, grant.covers),

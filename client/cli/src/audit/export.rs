@@ -3,7 +3,7 @@
 use super::{Directory, read};
 use crate::{failure::Failure, print};
 use clap::{Args, ValueEnum};
-use palisade_audit::{Filter, Markdown, Messages, Reader, Style};
+use palisade_audit::{Filter, Markdown, Messages, Style, ocsf};
 
 /// Export the log, or the history of a session
 #[derive(Debug, Args)]
@@ -14,6 +14,7 @@ Texts are printed as they are in the log: recognised secrets are [redacted], and
 Examples:
   palisade audit export --format jsonl > audit.jsonl
   palisade audit export --format md --session SESSION > history.md
+  palisade audit export --format ocsf > events.jsonl
   palisade audit export --format messages --style openai --session SESSION")]
 pub(super) struct Export {
     /// The output format: for programs, people or a model
@@ -37,6 +38,8 @@ enum ExportFormat {
     Md,
     /// A JSON array of messages for a model: tool calls and results
     Messages,
+    /// Events of the Open Cybersecurity Schema Framework 1.3, one JSON object per line
+    Ocsf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -49,7 +52,7 @@ enum MessageStyle {
 
 impl Export {
     pub(super) fn perform(self) -> Result<u8, Failure> {
-        let mut reader = Reader::new(&self.directory.find()?);
+        let mut reader = self.directory.reader()?;
         let filter = Filter { session: self.session, ..Filter::default() };
         let mut markdown = Markdown::default();
         let mut messages = Messages::new(match self.style {
@@ -58,6 +61,7 @@ impl Export {
         });
         read(&mut reader, &filter, |sighted| match self.format {
             ExportFormat::Jsonl => print::bytes(&sighted.line),
+            ExportFormat::Ocsf => print::line(&ocsf(&sighted).to_string()),
             ExportFormat::Md => print::bytes(markdown.add(&sighted.entry).as_bytes()),
             ExportFormat::Messages => {
                 messages.add(&sighted.entry);

@@ -8,7 +8,7 @@ use crate::{
     print,
 };
 use clap::Args;
-use palisade_audit::{Filter, Kind, Markdown, Reader};
+use palisade_audit::{Filter, Kind, Markdown};
 use serde_json::{Value, json};
 
 /// Show everything about one call: arguments, decision, changes, result
@@ -32,9 +32,8 @@ pub(super) struct ShowCall {
 
 impl ShowCall {
     pub(super) fn perform(self) -> Result<u8, Failure> {
-        let directory = self.directory.find()?;
-        let call_id = find(&directory, &self.call_id)?;
-        let mut reader = Reader::new(&directory);
+        let call_id = find(&self.directory, &self.call_id)?;
+        let mut reader = self.directory.reader()?;
         let filter = Filter { call_id: Some(call_id.clone()), ..Filter::default() };
         let mut found = Vec::new();
         read(&mut reader, &filter, |sighted| {

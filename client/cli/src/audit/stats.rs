@@ -7,7 +7,7 @@ use crate::{
     print,
 };
 use clap::Args;
-use palisade_audit::{Filter, Reader, Stats, Timestamp};
+use palisade_audit::{Filter, Stats, Timestamp};
 use std::collections::BTreeMap;
 
 /// Count calls, decisions and results
@@ -30,7 +30,7 @@ pub(super) struct ShowStats {
 
 impl ShowStats {
     pub(super) fn perform(self) -> Result<u8, Failure> {
-        let mut reader = Reader::new(&self.directory.find()?);
+        let mut reader = self.directory.reader()?;
         let filter = Filter { session: self.session, ..Filter::default() };
         let mut stats = Stats::default();
         read(&mut reader, &filter, |sighted| {

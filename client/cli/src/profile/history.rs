@@ -6,7 +6,7 @@ use crate::{
     print,
 };
 use palisade_audit::{
-    Call, CallResult, Filter, JobEnd, LayerDenial, Reader, Record, SessionOpen, Timestamp,
+    Call, CallResult, Filter, JobEnd, LayerDenial, Record, SessionOpen, Timestamp,
 };
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(super) fn history(
 ) -> Result<(), Failure> {
     let from = since.map(before);
     let path = directory.find()?;
-    let mut reader = Reader::new(&path);
+    let mut reader = directory.reader()?;
     let mut any = false;
     read(&mut reader, &Filter::default(), |sighted| {
         any = true;
@@ -67,6 +67,8 @@ pub(super) fn history(
             | Record::Effects(_)
             | Record::TakenBack(_)
             | Record::Forgotten(_)
+            | Record::Archive(_)
+            | Record::Signature(_)
             | Record::Grant(_) => {}
         }
         Ok(())

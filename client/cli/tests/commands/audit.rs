@@ -168,3 +168,109 @@ fn stats_and_exports() {
     let found: Value = serde_json::from_slice(&openai.stdout).unwrap();
     assert_eq!(found[1]["role"], "tool");
 }
+
+/// A private key and its public key, as `openssl genpkey -algorithm ed25519` and `openssl pkey
+/// -pubout` write them: those of test 1 of RFC 8032.
+const KEYS: [&str; 2] = [
+    "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n",
+    "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n",
+];
+
+/// Creates a log of many small files.
+fn long_log(calls: u32) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { rotate_at: 4000, ..Options::new("test") };
+    let log = Log::open(directory.path(), options).unwrap();
+    for number in 0..calls {
+        let id = format!("c{number:04}");
+        drop(log.append(&call(&id, "echo hello")).unwrap());
+        drop(log.append(&result(&id, "hello\n")).unwrap());
+    }
+    drop(log);
+    directory
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+#[test]
+fn an_archived_log_is_verified_across_the_cut_and_searched() {
+    let directory = long_log(40);
+    let whole = audit(directory.path(), &["export", "--format", "jsonl"]).stdout;
+    let stats = audit(directory.path(), &["stats", "--json"]).stdout;
+    let nothing = audit(directory.path(), &["archive", "--older-than", "1d"]);
+    assert_eq!(stdout(&nothing), "there is no complete file to archive\n");
+    let made = audit(directory.path(), &["archive", "--json"]);
+    let archives = json(&made)["archives"].as_array().unwrap().clone();
+    assert!(archives.len() > 5, "{made:?}");
+    let left = fs::read_dir(directory.path())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().ends_with(".jsonl"));
+    assert_eq!(left.count(), 1, "only the current file is left");
+    let verified = audit(directory.path(), &["verify"]);
+    assert_eq!(verified.status.code(), Some(0), "{verified:?}");
+    let said = stdout(&verified);
+    assert!(
+        said.contains(&format!(" in 1 files and {} archives, head ", archives.len())),
+        "{said}"
+    );
+    assert_eq!(audit(directory.path(), &["export", "--format", "jsonl"]).stdout, whole);
+    assert_eq!(audit(directory.path(), &["stats", "--json"]).stdout, stats);
+    let shown = audit(directory.path(), &["show", "c0000", "--json"]);
+    assert_eq!(json(&shown)["records"].as_array().unwrap().len(), 2);
+    assert!(stdout(&audit(directory.path(), &["show", "last"])).contains("c0039"));
+
+    // One that is elsewhere is missed, found where it is named, and not missed after --from.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let name = archives[0]["file"].as_str().unwrap();
+    for name in [name.to_owned(), name.replace(".jsonl.gz", ".manifest.json")] {
+        let from = directory.path().join("archive").join(&name);
+        fs::copy(&from, elsewhere.path().join(&name)).unwrap();
+        fs::remove_file(from).unwrap();
+    }
+    let bad = audit(directory.path(), &["verify"]);
+    let last = &archives[0]["last"];
+    let head = format!("{}:{}", last["seq"], last["hash"].as_str().unwrap());
+    assert_eq!(bad.status.code(), Some(1));
+    let missing = format!("records 1 to {} are neither in the log nor in an archive", last["seq"]);
+    assert!(stdout(&bad).contains(&missing), "{bad:?}");
+    assert!(stdout(&bad).contains(&format!("--from {head}")), "{bad:?}");
+    let there = elsewhere.path().to_str().unwrap();
+    let good = audit(directory.path(), &["verify", "--archives", there]);
+    assert_eq!(good.status.code(), Some(0), "{good:?}");
+    let good = audit(directory.path(), &["verify", "--from", &head]);
+    assert_eq!(good.status.code(), Some(0), "{good:?}");
+    assert!(stdout(&good).contains(&format!(" after {head}, ")), "{good:?}");
+    let shown = audit(directory.path(), &["show", "c0000", "--archives", there]);
+    assert_eq!(shown.status.code(), Some(0), "{shown:?}");
+}
+
+#[test]
+fn archives_are_signed_and_an_altered_one_is_named() {
+    let directory = long_log(20);
+    let keys = tempfile::tempdir().unwrap();
+    let [private, public] = ["private.pem", "public.pem"].map(|name| keys.path().join(name));
+    fs::write(&private, KEYS[0]).unwrap();
+    fs::write(&public, KEYS[1]).unwrap();
+    let [private, public] = [&private, &public].map(|path| path.to_str().unwrap());
+    let refused = audit(directory.path(), &["archive", "--sign-with", public]);
+    assert_eq!(refused.status.code(), Some(125));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("openssl genpkey"), "{refused:?}");
+    assert!(!directory.path().join("archive").exists(), "nothing was done");
+    let made = audit(directory.path(), &["archive", "--sign-with", private, "--json"]);
+    let name = json(&made)["archives"][0]["file"].as_str().unwrap().to_owned();
+    // The log's own heads are not signed, which a key reveals.
+    let unsigned = audit(directory.path(), &["verify", "--public-key", public]);
+    assert_eq!(unsigned.status.code(), Some(1));
+    assert!(stdout(&unsigned).contains("c0000 has no signed head"), "{unsigned:?}");
+    assert_eq!(json(&audit(directory.path(), &["verify", "--json"]))["good"], true);
+    let path = directory.path().join("archive").join(&name);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes.push(0);
+    fs::write(&path, bytes).unwrap();
+    let bad = audit(directory.path(), &["verify"]);
+    assert_eq!(bad.status.code(), Some(1));
+    let said = format!("bad: archive {name}: it was altered");
+    assert!(stdout(&bad).contains(&said), "{bad:?}");
+}

@@ -5,7 +5,7 @@ use crate::{
     decision::{Answer, Grant, Question},
     effects::{CommittedEffect, Effects},
     line::{Entry, steers},
-    record::{Call, CallResult, Finding, JobEnd, Record, SessionOpen, Thinking},
+    record::{ArchiveAct, Call, CallResult, Finding, JobEnd, Record, SessionOpen, Thinking},
 };
 use std::fmt::Write as _;
 
@@ -53,7 +53,15 @@ impl Markdown {
                 "> **Stored data of calls was deleted** at {time}, by {}.\n\n",
                 span(&gone.by)
             ),
-            Record::Start(_) | Record::Rotate(_) => String::new(),
+            Record::Archive(archive) if archive.act == ArchiveAct::Deleted => format!(
+                "> **An archive of the log was deleted** at {time}: {}, with all records up to \
+                 {}.\n\n",
+                span(&archive.file),
+                archive.last.seq
+            ),
+            Record::Start(_) | Record::Rotate(_) | Record::Archive(_) | Record::Signature(_) => {
+                String::new()
+            }
         }
     }
 }

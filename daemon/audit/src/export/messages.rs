@@ -55,6 +55,8 @@ impl Messages {
             | Record::Effects(_)
             | Record::TakenBack(_)
             | Record::Forgotten(_)
+            | Record::Archive(_)
+            | Record::Signature(_)
             | Record::Grant(_) => {}
         }
     }

@@ -1,6 +1,14 @@
 use super::*;
 use crate::{
-    clean::*, decision::*, hash::Hash, line::Entry, record::*, stats::Stats, time::Timestamp,
+    chain::Chain,
+    clean::*,
+    decision::*,
+    hash::Hash,
+    line::Entry,
+    read::{LocatedRecord, LogPosition},
+    record::*,
+    stats::Stats,
+    time::Timestamp,
 };
 use serde_json::json;
 
@@ -150,4 +158,39 @@ fn counts() {
     assert_eq!(counted["results"], json!({"command_failed": 1, "ok": 1}));
     assert_eq!(counted["decisions"], json!({"deny by default": 1}));
     assert_eq!((stats.unfinished, stats.longest_us, stats.total_us), (1, 1500, 3000));
+}
+
+#[test]
+fn an_ocsf_event_has_what_its_class_requires() {
+    let located = |seq, record| {
+        let entry = entry(seq, record);
+        let line = entry.render().unwrap();
+        let place = LogPosition { file: "f".into(), line: 1 };
+        LocatedRecord { chain: Chain(0), place, entry, line }
+    };
+    let event = ocsf(&located(7, call("c1", r#"{"command":"ls"}"#, Some("to look"))));
+    for (path, expected) in [
+        ("/class_uid", json!(6003)),
+        ("/category_uid", json!(6)),
+        ("/activity_id", json!(99)),
+        ("/type_uid", json!(600_399)),
+        ("/severity_id", json!(1)),
+        ("/time", json!(1_700_000_000_000_u64)),
+        ("/metadata/version", json!("1.3.0")),
+        ("/metadata/uid", json!("c0000:7")),
+        ("/metadata/product/vendor_name", json!("Palisade")),
+        ("/metadata/correlation_uid", json!("c1")),
+        ("/actor/user/uid", json!("1000")),
+        ("/actor/session/uid", json!("s")),
+        ("/api/operation", json!("bash")),
+        ("/src_endpoint/name", json!("localhost")),
+        ("/unmapped/kind", json!("call")),
+    ] {
+        assert_eq!(event.pointer(path), Some(&expected), "{path} of {event}");
+    }
+    let event = ocsf(&located(8, result("c1", Some("denied"), "")));
+    assert_eq!((&event["status_id"], &event["status_code"]), (&json!(2), &json!("denied")));
+    assert_eq!((&event["severity_id"], &event["status_detail"]), (&json!(3), &json!("it failed")));
+    let event = ocsf(&located(9, result("c1", None, "")));
+    assert_eq!((&event["status_id"], event.get("status_code")), (&json!(1), None));
 }

@@ -1,7 +1,12 @@
 use super::*;
-use crate::log::{
-    Log,
-    tests::{file, made, note, options},
+use crate::{
+    diagnose::{BadRecord, TamperKind},
+    hash::Hash,
+    line::Entry,
+    log::{
+        Log,
+        tests::{file, made, note, options},
+    },
 };
 use std::fs;
 

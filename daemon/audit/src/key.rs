@@ -1,0 +1,202 @@
+//! The ed25519 keys that sign archives and heads. They are PEM files as `openssl` writes them.
+
+use ed25519_dalek::{
+    Signature, Signer as _, VerifyingKey,
+    pkcs8::{DecodePrivateKey as _, DecodePublicKey as _},
+};
+use palisade_programs::named;
+use serde::{Deserialize, Serialize};
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Why a key can not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file can not be read.
+    #[error("can not read the key {0}: {1}")]
+    Unreadable(PathBuf, io::Error),
+    /// The file is not a private key.
+    #[error(
+        "{0} is not an ed25519 private key in PEM form; `openssl genpkey -algorithm ed25519 -out \
+         FILE` makes one"
+    )]
+    NotPrivate(PathBuf),
+    /// The file is not a public key.
+    #[error(
+        "{0} is not an ed25519 public key in PEM form; `openssl pkey -in PRIVATE -pubout -out \
+         FILE` makes one"
+    )]
+    NotPublic(PathBuf),
+}
+
+/// A private key, which signs. Clones share it.
+#[derive(Clone)]
+pub struct SigningKey(Arc<ed25519_dalek::SigningKey>);
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({})", self.public())
+    }
+}
+
+impl SigningKey {
+    /// Reads a private key from a PEM file.
+    ///
+    /// # Errors
+    /// If the file can not be read or is not such a key.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let pem =
+            fs::read_to_string(path).map_err(|error| KeyError::Unreadable(named(path), error))?;
+        let key = ed25519_dalek::SigningKey::from_pkcs8_pem(&pem);
+        key.map(|key| Self(Arc::new(key))).map_err(|_| KeyError::NotPrivate(named(path)))
+    }
+
+    /// Returns the public key that belongs to it.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        PublicKey(self.0.verifying_key())
+    }
+
+    pub(crate) fn sign(&self, message: &[u8]) -> SignatureText {
+        let signature = hex(&self.0.sign(message).to_bytes());
+        SignatureText { key: self.public().to_string(), signature }
+    }
+}
+
+/// A public key, which checks signatures. It is displayed as 64 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PublicKey(VerifyingKey);
+
+impl PublicKey {
+    /// Reads a public key from a PEM file.
+    ///
+    /// # Errors
+    /// If the file can not be read or is not such a key.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let pem =
+            fs::read_to_string(path).map_err(|error| KeyError::Unreadable(named(path), error))?;
+        let key = VerifyingKey::from_public_key_pem(&pem);
+        key.map(Self).map_err(|_| KeyError::NotPublic(named(path)))
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(self.0.as_bytes()))
+    }
+}
+
+/// A signature and the public key that it is checked with, both in hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignatureText {
+    /// The public key.
+    pub key: String,
+    /// The signature.
+    pub signature: String,
+}
+
+/// The reason why a signature does not prove anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignatureFault {
+    /// There is no signature, and one was expected.
+    Missing,
+    /// The signature does not fit the signed text.
+    Invalid,
+    /// The signature was made with another key than the expected one.
+    OtherKey,
+}
+
+impl fmt::Display for SignatureFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "is not signed",
+            Self::Invalid => "has a signature that does not fit it",
+            Self::OtherKey => "is signed with another key than the expected one",
+        })
+    }
+}
+
+impl SignatureText {
+    /// Checks the signature of a message, by the expected key or else by the one that it names.
+    pub(crate) fn check(
+        &self,
+        message: &[u8],
+        expected: Option<&PublicKey>,
+    ) -> Result<(), SignatureFault> {
+        let key = unhex(&self.key).and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok());
+        let key = key.ok_or(SignatureFault::Invalid)?;
+        if expected.is_some_and(|expected| expected.0 != key) {
+            return Err(SignatureFault::OtherKey);
+        }
+        let signature = unhex(&self.signature).ok_or(SignatureFault::Invalid)?;
+        let signature = Signature::from_bytes(&signature);
+        key.verify_strict(message, &signature).map_err(|_| SignatureFault::Invalid)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    if text.len() != 2 * N || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (place, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * place..2 * place + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A key from `openssl genpkey -algorithm ed25519`, for tests only.
+    pub(crate) const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
+    /// The public key of [`PRIVATE`]: test 1 of RFC 8032.
+    pub(crate) const PUBLIC: &str =
+        "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+
+    pub(crate) fn key() -> SigningKey {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key.pem");
+        fs::write(&path, PRIVATE).unwrap();
+        SigningKey::load(&path).unwrap()
+    }
+
+    #[test]
+    fn the_signature_is_that_of_rfc_8032() {
+        let signed = key().sign(b"");
+        assert_eq!(signed.key, PUBLIC);
+        assert_eq!(
+            signed.signature,
+            "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701\
+             cf9b46bd25bf5f0595bbe24655141438e7a100b"
+        );
+        assert_eq!(signed.check(b"", Some(&key().public())), Ok(()));
+        assert_eq!(signed.check(b"", None), Ok(()));
+        assert_eq!(signed.check(b"x", None), Err(SignatureFault::Invalid));
+        let other = SignatureText { key: PUBLIC.replace("d75a", "d75b"), ..signed.clone() };
+        assert!(other.check(b"", None).is_err());
+        let short = SignatureText { signature: "00".into(), ..signed };
+        assert_eq!(short.check(b"", None), Err(SignatureFault::Invalid));
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused_with_the_command_that_makes_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key.pem");
+        fs::write(&path, "x").unwrap();
+        let refused = SigningKey::load(&path).unwrap_err().to_string();
+        assert!(refused.contains("openssl genpkey -algorithm ed25519"), "{refused}");
+        fs::write(&path, PRIVATE).unwrap();
+        let refused = PublicKey::load(&path).unwrap_err().to_string();
+        assert!(refused.contains("openssl pkey -in PRIVATE -pubout"), "{refused}");
+        assert!(!format!("{:?}", key()).contains("9d61"), "the secret is not shown");
+    }
+}
