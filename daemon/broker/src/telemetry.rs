@@ -1,6 +1,6 @@
 //! The reports about calls, sessions and decisions. Runs in the broker.
 //!
-//! - Owns: the audit log, journal, metrics, traces, observers, the stages of calls under way,
+//! - Owns: the audit log, journal, metrics, traces, logs, observers, the stages of calls under way,
 //!   the status for the service manager.
 //! - May import: base.
 //! - Imported by: boot, front, pipeline, changes, approval, cells.
@@ -9,6 +9,7 @@ pub(crate) mod audit;
 pub(crate) mod course;
 mod events;
 pub(crate) mod journal;
+pub(crate) mod logs;
 pub(crate) mod metrics;
 pub(crate) mod observers;
 pub(crate) mod standing;

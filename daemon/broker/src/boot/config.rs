@@ -7,7 +7,7 @@ use crate::{
         roles::{Identity, Principal, SessionUids},
     },
     front::scrape::Address,
-    telemetry::traces::Export,
+    telemetry::{logs::LogExport, traces::Export},
 };
 use palisade_audit::Sync;
 use palisade_policy::Size;
@@ -29,8 +29,8 @@ pub use error::ConfigError;
 pub(crate) use keys::{KEYS, Reloadability};
 pub use place::ConfigPosition;
 pub(crate) use place::LocatedValue;
-pub(crate) use values::Retention;
 pub use values::{AllowedPorts, LogFilter};
+pub(crate) use values::{KeySource, Retention};
 
 use document::Document;
 use values::AbsolutePath;
@@ -57,8 +57,10 @@ pub(crate) struct Config {
     pub(crate) roles: RoleSection,
     pub(crate) quotas: QuotaSection,
     pub(crate) undo_keep: Option<LocatedValue<Retention>>,
+    pub(crate) audit: AuditSection,
     pub(crate) metrics_listen: Option<LocatedValue<Address>>,
     pub(crate) traces_export: Option<LocatedValue<Export>>,
+    pub(crate) logs_export: Option<LocatedValue<LogExport>>,
 }
 
 /// A built-in profile that the system's daemon offers only if the configuration says so.
@@ -84,6 +86,16 @@ pub(crate) struct RoleSection {
     pub(crate) provide: Option<LocatedValue<Vec<Principal>>>,
     pub(crate) record: Option<LocatedValue<Vec<Principal>>>,
     pub(crate) throwaway: Option<LocatedValue<Vec<Principal>>>,
+}
+
+/// The section `[audit]`.
+#[derive(Debug, Default)]
+pub(crate) struct AuditSection {
+    pub(crate) keep: Option<LocatedValue<Retention>>,
+    pub(crate) keep_size: Option<LocatedValue<Size>>,
+    pub(crate) keep_archives: Option<LocatedValue<Retention>>,
+    pub(crate) keep_archives_size: Option<LocatedValue<Size>>,
+    pub(crate) key: Option<LocatedValue<KeySource>>,
 }
 
 /// The section `[quotas]`.
@@ -145,8 +157,16 @@ struct Spelled {
     roles: SpelledRoles,
     quotas: SpelledQuotas,
     undo: SpelledUndo,
+    audit: SpelledAudit,
     metrics: SpelledMetrics,
     traces: SpelledTraces,
+    logs: SpelledLogs,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SpelledLogs {
+    export: Option<Spanned<LogExport>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -159,6 +179,16 @@ struct SpelledTraces {
 #[serde(default, deny_unknown_fields)]
 struct SpelledUndo {
     keep: Option<Spanned<Retention>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SpelledAudit {
+    keep: Option<Spanned<Retention>>,
+    keep_size: Option<Spanned<Size>>,
+    keep_archives: Option<Spanned<Retention>>,
+    keep_archives_size: Option<Spanned<Size>>,
+    key: Option<Spanned<KeySource>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -177,6 +207,18 @@ impl SpelledRoles {
             provide: document.written(self.provide),
             record: document.written(self.record),
             throwaway: document.written(self.throwaway),
+        }
+    }
+}
+
+impl SpelledAudit {
+    fn placed(self, document: &Document<'_>) -> AuditSection {
+        AuditSection {
+            keep: document.written(self.keep),
+            keep_size: document.written(self.keep_size),
+            keep_archives: document.written(self.keep_archives),
+            keep_archives_size: document.written(self.keep_archives_size),
+            key: document.written(self.key),
         }
     }
 }
@@ -251,8 +293,10 @@ impl Config {
             roles: spelled.roles.placed(&document),
             quotas: spelled.quotas.placed(&document),
             undo_keep: document.written(spelled.undo.keep),
+            audit: spelled.audit.placed(&document),
             metrics_listen: document.written(spelled.metrics.listen),
             traces_export: document.written(spelled.traces.export),
+            logs_export: document.written(spelled.logs.export),
         })
     }
 }
@@ -301,7 +345,11 @@ mod tests {
             ),
             (
                 "[undo]\nkeep = \"week\"",
-                "2:8: undo.keep: \"week\" is not a time from 1m to 365d, such as 90m, 12h or 7d",
+                "2:8: undo.keep: \"week\" is not a time from 1m to 3650d, such as 90m, 12h or 7d",
+            ),
+            (
+                "[audit]\nkey = \"audit.pem\"",
+                "2:7: audit.key: \"audit.pem\" is neither credential:NAME nor an absolute path",
             ),
             ("log = \"a[\"", "1:7: log: \"a[\" is not a filter: invalid filter directive"),
             ("socket = \"/a\"\nsocket = \"/a\"\n", "2:1: duplicate key"),

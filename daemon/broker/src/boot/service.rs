@@ -30,6 +30,9 @@ fn line(server: &Server) -> String {
     if let Some(why) = server.telemetry.audit.fault() {
         line = format!("NOT RECORDING ({why}), so nothing runs; {line}");
     }
+    if let Some(why) = server.telemetry.audit.retention_fault() {
+        line = format!("the audit log's retention fails ({why}); {line}");
+    }
     match server.standing.not_reloaded() {
         Some(why) => format!("NOT RELOADED, the old configuration is in force: {why}; {line}"),
         None => line,

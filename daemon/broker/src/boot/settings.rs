@@ -10,7 +10,7 @@ use crate::{
         roles::{Identity, Roles, SessionUids},
     },
     boot::{
-        config::{AllowedPorts, Config, LogFilter, Offered, Presence},
+        config::{AllowedPorts, Config, KeySource, LogFilter, Offered, Presence},
         effective::{EffectiveConfig, ValueOrigin},
         options::Options,
         ownership,
@@ -18,7 +18,7 @@ use crate::{
     },
     front::{prove::proofs::ProofSchedule, scrape::Address},
 };
-use palisade_audit::Sync;
+use palisade_audit::{RetentionPolicy, Sync};
 use palisade_policy::ProfileSet;
 use std::{
     path::{Path, PathBuf},
@@ -59,6 +59,9 @@ pub(crate) struct Settings {
     pub(crate) session_uids: Option<SessionUids>,
     pub(crate) log: LogFilter,
     pub(crate) audit_sync: Sync,
+    pub(crate) retention: RetentionPolicy,
+    /// The key that signs the audit log, if any.
+    pub(crate) audit_key: Option<KeySource>,
     pub(crate) proving: ProofSchedule,
     /// The time that running calls may take to finish when the daemon stops.
     drain: Duration,
@@ -124,6 +127,7 @@ impl Settings {
         let default = (Some(Sync::default()), ValueOrigin::Default);
         let audit_sync =
             effective.choose("audit_sync", options.audit_sync, file.audit_sync, default);
+        let (retention, audit_key) = choose::audit(file.audit, &mut effective);
         let user = effective.choose("user", options.user, file.user, (None, ValueOrigin::Default));
         let launcher_socket = effective.choose(
             "launcher_socket",
@@ -179,10 +183,17 @@ impl Settings {
             session_uids,
             log: log.unwrap_or_default(),
             audit_sync: audit_sync.unwrap_or_default(),
+            retention,
+            audit_key,
             proving,
             drain: Duration::from_millis(drain.unwrap_or(DRAIN_MS).into()),
             roles: choose::roles(file.roles, &mut effective),
-            telling: choose::telling(file.journal, file.traces_export, &mut effective),
+            telling: choose::telling(
+                file.journal,
+                file.traces_export,
+                file.logs_export,
+                &mut effective,
+            ),
             metrics: effective.choose(
                 "metrics.listen",
                 None,

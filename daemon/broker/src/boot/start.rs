@@ -287,6 +287,7 @@ impl StartedDaemon {
             false => Journal::default(),
         };
         let traces = prepared.telling.traces.map_or_else(Traces::default, Traces::to);
+        prepared.audit.logs.start();
         let server = Arc::new(Server::new(ServerParts {
             live: prepared.live,
             link,

@@ -8,6 +8,7 @@ use crate::{
         settings::StateDirectory,
     },
 };
+use palisade_audit::ARCHIVE_DIRECTORY;
 use std::{
     fs::{self, DirBuilder, Permissions},
     io,
@@ -77,6 +78,11 @@ pub(crate) fn prepare(
         adopt(&spool, account)?;
         adopt(&audit, account)?;
         adopt(&undo, account)?;
+        let archive = audit.join(ARCHIVE_DIRECTORY);
+        if fs::symlink_metadata(&archive).is_ok() {
+            own(&archive, Some(account))?;
+            adopt(&archive, account)?;
+        }
     }
     // Owned by whoever starts the launcher, not by the user that the broker switches to: nobody
     // else may write to it.

@@ -51,6 +51,11 @@ fn write(text: &mut ExpositionText, server: &Server) -> fmt::Result {
             "Whether the last audit record was written; if not, no call runs.",
             u64::from(server.telemetry.audit.fault().is_none()),
         ),
+        (
+            "palisade_audit_retention_up",
+            "Whether the last run of the audit log's retention succeeded, or there is none.",
+            u64::from(server.telemetry.audit.retention_fault().is_none()),
+        ),
         ("palisade_memory_bytes", "Resident memory of the broker.", resident()),
         ("palisade_cells", "Running cells, one for each session.", cells as u64),
         (
@@ -62,6 +67,11 @@ fn write(text: &mut ExpositionText, server: &Server) -> fmt::Result {
         text.head(name, "gauge", help)?;
         text.line(name, &[], value)?;
     }
+    let volume = server.telemetry.audit.volume();
+    let name = "palisade_audit_bytes";
+    text.head(name, "gauge", "Bytes of the audit log, by where: in its files or in archives.")?;
+    text.line(name, &[("where", "log")], volume.log_bytes)?;
+    text.line(name, &[("where", "archive")], volume.archive_bytes)?;
     let name = "palisade_kept_bytes";
     text.head(name, "gauge", "Stored bytes of calls, by kind and user.")?;
     // Only the users who store the most; listing all could be too many lines.
@@ -97,6 +107,11 @@ fn write(text: &mut ExpositionText, server: &Server) -> fmt::Result {
             "palisade_traces_lost_calls_total",
             "Calls whose trace the collector did not accept.",
             server.telemetry.traces.lost(),
+        ),
+        (
+            "palisade_logs_lost_records_total",
+            "Audit records that the collector did not accept; they are in the audit log.",
+            server.telemetry.audit.logs.lost(),
         ),
     ] {
         text.head(name, "counter", help)?;

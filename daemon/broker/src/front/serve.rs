@@ -21,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 const FAREWELL: Duration = Duration::from_secs(15);
 /// The time limit for a launcher that this daemon started to exit.
 const LAUNCHER: Duration = Duration::from_secs(5);
-/// The interval at which expired entries of the output store and the undo store are deleted.
+/// The interval at which expired entries of the output store and the undo store are deleted, and
+/// old files of the audit log are archived.
 const SWEEP: Duration = Duration::from_secs(60 * 60);
 /// The number of connections over the limit that are told so; others are closed unanswered.
 const TURNED_AWAY: usize = 64;
@@ -291,6 +292,7 @@ async fn sweep(server: Arc<Server>) {
             Ok(Err(error)) => tracing::warn!(%error, "expired undo records could not be deleted"),
             Err(error) => tracing::debug!(%error, "sweeping was interrupted"),
         }
+        server.telemetry.audit.retain().await;
         sleep(SWEEP).await;
     }
 }

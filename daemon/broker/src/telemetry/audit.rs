@@ -4,9 +4,13 @@
 mod committed;
 pub(crate) mod docket;
 mod ending;
+mod retention;
 pub(crate) mod sessions;
 mod volume;
 
+pub(crate) use retention::LogKeeping;
+
+use crate::telemetry::logs::{AuditLogs, LogExport};
 use palisade_audit::{
     Account, AuditError, Call, CleanText, GrantAct, Log, Options, Record, StoredDataDeletion, Sync,
     Ticket,
@@ -14,6 +18,7 @@ use palisade_audit::{
 use palisade_plan::BUILD_ID;
 use palisade_policy::Size;
 use palisade_protocol::{ErrorCode, Forget, Grant, WireError};
+use retention::LogRetention;
 use std::{
     path::Path,
     sync::{
@@ -33,6 +38,10 @@ pub(crate) struct Audit {
     /// Why the last record was not written, if it was not.
     fault: Arc<Mutex<Option<String>>>,
     volumes: Arc<Volumes>,
+    /// The retention of the log; none if there is no log.
+    retention: Option<Arc<LogRetention>>,
+    /// The export of records to a collector.
+    pub(crate) logs: Arc<AuditLogs>,
 }
 
 /// The user whose share of the log a record is counted against.
@@ -67,17 +76,31 @@ fn catch_up(log: &Log) {
 
 impl Audit {
     /// Opens the log in a directory.
-    pub(crate) fn open(directory: &Path, sync: Sync) -> Result<Self, AuditError> {
-        let log = Log::open(directory, Options { sync, ..Options::new(BUILD_ID) })?;
+    pub(crate) fn open(
+        directory: &Path,
+        sync: Sync,
+        keeping: LogKeeping,
+        export: Option<LogExport>,
+    ) -> Result<Self, AuditError> {
+        let key = keeping.key.clone();
+        let (logs, observer) = match export.map(AuditLogs::to) {
+            Some((logs, observer)) => (logs, Some(observer)),
+            None => (AuditLogs::default(), None),
+        };
+        let options = Options { sync, key, observer, ..Options::new(BUILD_ID) };
+        let log = Log::open(directory, options)?;
         let (lost, fault, volumes) = (Arc::default(), Arc::default(), Arc::default());
-        Ok(Self { log: Ok(Arc::new(log)), sync, lost, fault, volumes })
+        let retention = Some(Arc::new(LogRetention::new(directory.to_owned(), keeping)));
+        let (log, logs) = (Ok(Arc::new(log)), Arc::new(logs));
+        Ok(Self { log, sync, lost, fault, volumes, retention, logs })
     }
 
     /// An audit without a log: nothing can be recorded, so nothing runs.
     pub(crate) fn none(why: &str) -> Self {
         let fault = Arc::new(Mutex::new(Some(why.to_owned())));
         let (lost, volumes) = (Arc::default(), Arc::default());
-        Self { log: Err(why.into()), sync: Sync::default(), lost, fault, volumes }
+        let (log, sync, logs) = (Err(why.into()), Sync::default(), Arc::default());
+        Self { log, sync, lost, fault, volumes, retention: None, logs }
     }
 
     /// Counts a record of something that had already happened and could not be written.

@@ -61,8 +61,14 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     live("quotas.audit_per_day"),
     live("quotas.requests_per_second"),
     live("undo.keep"),
+    at_start("audit.keep"),
+    at_start("audit.keep_size"),
+    at_start("audit.keep_archives"),
+    at_start("audit.keep_archives_size"),
+    at_start("audit.key"),
     at_start("metrics.listen"),
     at_start("traces.export"),
+    at_start("logs.export"),
 ];
 
 /// Finds a key by its path.

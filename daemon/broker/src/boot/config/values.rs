@@ -112,8 +112,8 @@ pub(crate) struct Retention {
     time: Duration,
 }
 
-/// The longest retention, in minutes: a year.
-const MOST_MINUTES: u64 = 365 * 24 * 60;
+/// The longest retention, in days.
+const MOST_DAYS: u64 = 3650;
 
 impl Retention {
     /// A retention of this many days.
@@ -131,7 +131,7 @@ impl TryFrom<String> for Retention {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let refused = || format!("{text:?} is not a time from 1m to 365d, such as 90m, 12h or 7d");
+        let refused = || format!("{text:?} is not a time from 1m to 3650d, such as 90m, 12h or 7d");
         let (number, unit) =
             text.split_at_checked(text.len().wrapping_sub(1)).ok_or_else(refused)?;
         let unit = match unit {
@@ -143,7 +143,7 @@ impl TryFrom<String> for Retention {
         let digits = number.bytes().all(|byte| byte.is_ascii_digit());
         let number = number.parse::<u64>().ok().filter(|_| digits).ok_or_else(refused)?;
         let minutes =
-            number.checked_mul(unit).filter(|minutes| (1..=MOST_MINUTES).contains(minutes));
+            number.checked_mul(unit).filter(|minutes| (1..=MOST_DAYS * 24 * 60).contains(minutes));
         let time = Duration::from_secs(minutes.ok_or_else(refused)? * 60);
         Ok(Self { text, time })
     }
@@ -155,12 +155,57 @@ impl From<Retention> for String {
     }
 }
 
+/// The place of the key that signs the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) enum KeySource {
+    /// A credential that the service manager passes.
+    Credential(String),
+    /// A file.
+    File(PathBuf),
+}
+
+impl TryFrom<String> for KeySource {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.strip_prefix("credential:") {
+            Some(name) if !name.is_empty() && !name.contains('/') && name != ".." => {
+                Ok(Self::Credential(name.to_owned()))
+            }
+            None if text.starts_with('/') => Ok(Self::File(PathBuf::from(text))),
+            Some(_) | None => {
+                Err(format!("{text:?} is neither credential:NAME nor an absolute path"))
+            }
+        }
+    }
+}
+
+impl From<KeySource> for String {
+    fn from(source: KeySource) -> Self {
+        match source {
+            KeySource::Credential(name) => format!("credential:{name}"),
+            KeySource::File(path) => path.display().to_string(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_retention_is_from_a_minute_to_a_year() {
+    fn a_key_is_a_credential_or_a_file() {
+        for text in ["credential:audit.pem", "/etc/palisade/audit.pem"] {
+            assert_eq!(String::from(KeySource::try_from(text.to_owned()).unwrap()), text);
+        }
+        for text in ["", "audit.pem", "credential:", "credential:a/b", "credential:.."] {
+            assert!(KeySource::try_from(text.to_owned()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_retention_is_from_a_minute_to_ten_years() {
         let read = |text: &str| Retention::try_from(text.to_owned());
         for (text, minutes) in [("1m", 1), ("90m", 90), ("12h", 720), ("7d", 10_080)] {
             let retention = read(text).unwrap();
@@ -169,9 +214,10 @@ mod tests {
         }
         assert_eq!(read("7d"), Ok(Retention::days(7)));
         for text in
-            ["", "d", "0m", "0d", "+1d", "-1d", "1.5h", "7", "7 d", "366d", "1w", "7é", "30s"]
+            ["", "d", "0m", "0d", "+1d", "-1d", "1.5h", "7", "7 d", "3651d", "1w", "7é", "30s"]
         {
-            let refused = format!("{text:?} is not a time from 1m to 365d, such as 90m, 12h or 7d");
+            let refused =
+                format!("{text:?} is not a time from 1m to 3650d, such as 90m, 12h or 7d");
             assert_eq!(read(text), Err(refused));
         }
         assert!(read("99999999999999999999d").is_err());

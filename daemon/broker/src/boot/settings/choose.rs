@@ -12,12 +12,14 @@ use crate::{
         roles::Roles,
     },
     boot::{
-        config::{self, Config, LocatedValue, Retention},
+        config::{self, Config, KeySource, LocatedValue, Retention},
         effective::{EffectiveConfig, ValueOrigin},
         options::Options,
     },
-    telemetry::{journal, traces::Export},
+    telemetry::{journal, logs::LogExport, traces::Export},
 };
+use palisade_audit::RetentionPolicy;
+use palisade_policy::Size;
 use std::path::PathBuf;
 
 /// Returns the principals of each role.
@@ -79,16 +81,41 @@ pub(super) fn quotas(
     }
 }
 
+/// Returns how long records of the audit log are kept, and where the key is that signs them.
+pub(super) fn audit(
+    written: config::AuditSection,
+    effective: &mut EffectiveConfig,
+) -> (RetentionPolicy, Option<KeySource>) {
+    let mut time =
+        |key, written| effective.choose(key, None, written, (None, ValueOrigin::Default));
+    let keep = time("audit.keep", written.keep);
+    let keep_archives = time("audit.keep_archives", written.keep_archives);
+    let mut size =
+        |key, written| effective.choose(key, None, written, (None, ValueOrigin::Default));
+    let keep_size = size("audit.keep_size", written.keep_size);
+    let keep_archives_size = size("audit.keep_archives_size", written.keep_archives_size);
+    let policy = RetentionPolicy {
+        keep: keep.map(|keep| keep.time()),
+        keep_size: keep_size.map(Size::bytes),
+        keep_archives: keep_archives.map(|keep| keep.time()),
+        keep_archives_size: keep_archives_size.map(Size::bytes),
+    };
+    let none = (None, ValueOrigin::Default);
+    (policy, effective.choose("audit.key", None, written.key, none))
+}
+
 /// Returns where calls are reported besides the audit log.
 pub(super) fn telling(
     journal: Option<LocatedValue<bool>>,
     traces: Option<LocatedValue<Export>>,
+    logs: Option<LocatedValue<LogExport>>,
     effective: &mut EffectiveConfig,
 ) -> ReportTargets {
     let usual = (Some(journal::is_ours()), ValueOrigin::Environment("JOURNAL_STREAM"));
     ReportTargets {
         journal: effective.choose("journal", None, journal, usual) == Some(true),
         traces: effective.choose("traces.export", None, traces, (None, ValueOrigin::Default)),
+        logs: effective.choose("logs.export", None, logs, (None, ValueOrigin::Default)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The endpoints for clients and operators, and the targets of reports. Runs in the broker.
 
-use crate::telemetry::traces::Export;
+use crate::telemetry::{logs::LogExport, traces::Export};
 use std::path::PathBuf;
 
 /// The way in which clients connect.
@@ -30,4 +30,6 @@ pub(crate) struct ReportTargets {
     pub(crate) journal: bool,
     /// The collector that gets a trace of each call, if any.
     pub(crate) traces: Option<Export>,
+    /// The collector that gets each record of the audit log, if any.
+    pub(crate) logs: Option<LogExport>,
 }

@@ -10,7 +10,7 @@ use crate::{
     front::listen::ListenError,
     tools::RegistryError,
 };
-use palisade_audit::AuditError;
+use palisade_audit::{AuditError, KeyError};
 use palisade_programs::NotFound;
 use std::{error::Error as _, io, os::unix::net::UnixStream};
 
@@ -41,6 +41,15 @@ pub enum StartError {
     /// The audit log can not be opened.
     #[error("{0}; nothing runs that is not recorded")]
     Audit(#[from] AuditError),
+    /// The key that signs the audit log can not be used.
+    #[error("audit.key: {0}")]
+    Key(#[from] KeyError),
+    /// The service manager passed no credentials, and the key is to be one.
+    #[error(
+        "audit.key is \"credential:{0}\", and the service manager passed no credentials; add \
+         LoadCredential={0}:FILE to the unit"
+    )]
+    NoCredentials(String),
     /// The analyst, which parses shell lines, is not installed.
     #[error("{0}; build or install the whole of Palisade")]
     Analyst(NotFound),
@@ -90,7 +99,7 @@ impl StartError {
     pub fn status(&self) -> u8 {
         match self {
             Self::Told(error) => error.status(),
-            Self::Settings(_) => BAD_CONFIGURATION,
+            Self::Settings(_) | Self::Key(_) | Self::NoCredentials(_) => BAD_CONFIGURATION,
             Self::Listen(error) if error.is_unsafe() => BAD_CONFIGURATION,
             Self::State(StateError::NotOwn { .. } | StateError::Place(_)) => BAD_CONFIGURATION,
             Self::Listen(_)

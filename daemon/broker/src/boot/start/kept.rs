@@ -5,17 +5,23 @@ use super::error::StartError;
 use crate::{
     base::reach::OpenDirectories,
     boot::{
+        config::KeySource,
         settings::{ClientEndpoint, Settings, StateDirectory},
         state::{self, StateDirectories, StateError},
     },
     stores::{spool::Spools, undo::Undos},
-    telemetry::audit::Audit,
+    telemetry::audit::{Audit, LogKeeping},
 };
-use std::path::PathBuf;
+use palisade_audit::SigningKey;
+use std::{env, path::PathBuf};
 
 /// The state directories, or why an embedded daemon has none.
 #[derive(Debug)]
-pub(super) struct StateStores(Result<StateDirectories, StateError>);
+pub(super) struct StateStores {
+    places: Result<StateDirectories, StateError>,
+    /// The key that signs the audit log, which only root may be able to read.
+    key: Option<SigningKey>,
+}
 
 impl StateStores {
     /// Creates the directories and holds them open. An embedded daemon starts without them if no
@@ -25,6 +31,7 @@ impl StateStores {
         settings: &Settings,
         reach: &mut OpenDirectories,
     ) -> Result<Self, StartError> {
+        let key = settings.audit_key.as_ref().map(load).transpose()?;
         match (state::prepare(&settings.state, settings.account), &settings.door, &settings.state) {
             (Ok(places), ..) => {
                 if settings.account.is_some() {
@@ -32,13 +39,13 @@ impl StateStores {
                         reach.hold(path);
                     }
                 }
-                Ok(Self(Ok(places)))
+                Ok(Self { places: Ok(places), key })
             }
             (
                 Err(error),
                 ClientEndpoint::Embedded,
                 StateDirectory::Usual(_) | StateDirectory::Nowhere,
-            ) => Ok(Self(Err(error))),
+            ) => Ok(Self { places: Err(error), key }),
             (Err(error), ClientEndpoint::Embedded | ClientEndpoint::Socket(_), _) => {
                 Err(error.into())
             }
@@ -48,13 +55,13 @@ impl StateStores {
     /// Returns the launcher's directory for transactions, by its real path: the launcher refuses
     /// symbolic links.
     pub(super) fn transactions(&self) -> Option<PathBuf> {
-        let path = &self.0.as_ref().ok()?.transactions;
+        let path = &self.places.as_ref().ok()?.transactions;
         Some(path.canonicalize().unwrap_or_else(|_| path.clone()))
     }
 
     /// Opens the output store and the undo store.
     pub(super) fn stores(&self, reach: &OpenDirectories) -> (Spools, Undos) {
-        let places = self.0.as_ref().ok();
+        let places = self.places.as_ref().ok();
         let spools = Spools::new(places.map(|places| reach.enter(&places.spool)));
         (spools, Undos::new(places.map(|places| reach.enter(&places.undo))))
     }
@@ -65,8 +72,12 @@ impl StateStores {
         settings: &Settings,
         reach: &OpenDirectories,
     ) -> Result<Audit, StartError> {
-        let opened = match self.0 {
-            Ok(places) => Audit::open(&reach.enter(&places.audit), settings.audit_sync),
+        let keeping = LogKeeping { policy: settings.retention, key: self.key };
+        let opened = match self.places {
+            Ok(places) => {
+                let (path, export) = (reach.enter(&places.audit), settings.telling.logs.clone());
+                Audit::open(&path, settings.audit_sync, keeping, export)
+            }
             Err(error) => return Ok(Audit::none(&error.to_string())),
         };
         match (opened, &settings.door) {
@@ -75,4 +86,16 @@ impl StateStores {
             (Err(error), ClientEndpoint::Socket(_)) => Err(error.into()),
         }
     }
+}
+
+/// Reads the key that signs the audit log.
+fn load(source: &KeySource) -> Result<SigningKey, StartError> {
+    let path = match source {
+        KeySource::File(path) => path.clone(),
+        KeySource::Credential(name) => {
+            let directory = env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+            directory.ok_or_else(|| StartError::NoCredentials(name.clone()))?.join(name)
+        }
+    };
+    Ok(SigningKey::load(&path)?)
 }

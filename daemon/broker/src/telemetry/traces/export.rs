@@ -1,5 +1,5 @@
-//! The destination of traces: a file, a Unix socket, or a collector on a loopback address. Runs in
-//! the broker.
+//! The destination of traces and logs: a file, a Unix socket, or a collector on a loopback address.
+//! Runs in the broker.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, io, net::SocketAddr, path::PathBuf, time::Duration};
@@ -13,7 +13,7 @@ use tokio::{
 /// The time limit for a collector.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The destination of traces.
+/// The destination of traces or logs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) enum Export {
@@ -29,6 +29,13 @@ impl TryFrom<String> for Export {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text, "/v1/traces")
+    }
+}
+
+impl Export {
+    /// Parses a destination; `usual` is the path of a collector for which none is given.
+    pub(crate) fn parse(text: &str, usual: &str) -> Result<Self, String> {
         let absolute = |path: &str| {
             let path = PathBuf::from(path);
             path.is_absolute()
@@ -43,18 +50,18 @@ impl TryFrom<String> for Export {
         }
         let Some(url) = text.strip_prefix("http://") else {
             return Err(format!(
-                "{text:?} is invalid: use file:/PATH, unix:/PATH or http://127.0.0.1:4318/v1/traces"
+                "{text:?} is invalid: use file:/PATH, unix:/PATH or http://127.0.0.1:4318{usual}"
             ));
         };
         let (host, path) = url.split_at(url.find('/').unwrap_or(url.len()));
         if path.chars().any(|c| c.is_whitespace() || c.is_control()) {
             return Err(format!("{text:?} is not an address"));
         }
-        let path = if path.is_empty() { "/v1/traces" } else { path };
+        let path = if path.is_empty() { usual } else { path };
         match host.parse::<SocketAddr>() {
             Ok(address) if address.ip().is_loopback() => Ok(Self::Http(address, path.to_owned())),
             Ok(_) => {
-                Err(format!("{text:?} is not a loopback address: traces would be sent unencrypted"))
+                Err(format!("{text:?} is not a loopback address: it would be sent to unencrypted"))
             }
             Err(_) => Err(format!("{text:?} does not have an address such as 127.0.0.1:4318")),
         }
@@ -79,7 +86,7 @@ impl From<Export> for String {
 
 impl Export {
     /// Sends a document to the destination.
-    pub(super) async fn send(&self, document: &str) -> io::Result<()> {
+    pub(in crate::telemetry) async fn send(&self, document: &str) -> io::Result<()> {
         timeout(PATIENCE, self.hand_over(document))
             .await
             .unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut)))
