@@ -6,5 +6,6 @@ mod crowd;
 mod exhaustion;
 mod lifecycle;
 mod load;
+mod retention;
 mod scheduling;
 mod wire;
