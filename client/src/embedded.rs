@@ -33,8 +33,9 @@ const GRACE: Duration = Duration::from_secs(60);
 ///
 /// The program is `$PALISADE_DAEMON` if that is set. Otherwise `palisaded` is searched beside the
 /// running program and in the two directories above it (tests and examples of a build). In a debug
-/// build, the directory in which it was built is next. The last ones are `/usr/bin` and
-/// `/usr/libexec/palisade`. `$PATH` is never searched.
+/// build, the directory in which it was built is next, and then the directory where `cargo install`
+/// puts programs (`$CARGO_HOME/bin`, `~/.cargo/bin`), if nobody else can write to it. The last ones
+/// are `/usr/bin` and `/usr/libexec/palisade`. `$PATH` is never searched.
 ///
 /// ```
 /// # use palisade_client::Embedded;
@@ -125,7 +126,7 @@ impl Embedded {
     fn spawn_on(&self, agent: OwnedFd, operator: Option<OwnedFd>) -> Result<Daemon, Error> {
         let path = match &self.program {
             Some(path) => path.clone(),
-            None => find(std::env::var_os("PALISADE_DAEMON"), std::env::current_exe().ok(), BUILT)?,
+            None => find(std::env::var_os("PALISADE_DAEMON"), &Places::of_this_process())?,
         };
         let mut command = std::process::Command::new(&path);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -197,16 +198,41 @@ impl Daemon {
     }
 }
 
-/// Returns the daemon's program: the named one, or the first that exists.
-fn find(
-    named: Option<OsString>,
+/// The places near which programs are searched.
+#[derive(Debug, Clone, Default)]
+struct Places {
+    /// The running program.
     running: Option<PathBuf>,
-    built: Option<&str>,
-) -> Result<PathBuf, Error> {
+    /// The directory in which a debug build was made.
+    built: Option<PathBuf>,
+    /// The directory where `cargo install` puts programs.
+    cargo: Option<PathBuf>,
+}
+
+impl Places {
+    fn of_this_process() -> Self {
+        let variable = |name| std::env::var_os(name).map(PathBuf::from);
+        let home = variable("HOME").map(|home| home.join(".cargo"));
+        Self {
+            running: std::env::current_exe().ok(),
+            built: BUILT.map(PathBuf::from),
+            cargo: variable("CARGO_HOME").or(home).map(|cargo| cargo.join("bin")),
+        }
+    }
+
+    fn search(&self) -> Search {
+        let near = Search::around(self.running.as_deref(), 3);
+        let near = self.built.iter().fold(near, Search::and);
+        self.cargo.iter().fold(near, Search::and_own).and(COMMANDS).and(INSTALLED)
+    }
+}
+
+/// Returns the daemon's program: the named one, or the first that exists.
+fn find(named: Option<OsString>, places: &Places) -> Result<PathBuf, Error> {
     if let Some(path) = named {
         return Ok(PathBuf::from(path));
     }
-    Ok(search(running, built).open(DAEMON)?.path().to_owned())
+    Ok(places.search().open(DAEMON)?.path().to_owned())
 }
 
 /// Finds a program that comes with Palisade, in the directories where the daemon is searched. Never
@@ -215,13 +241,7 @@ fn find(
 /// # Errors
 /// The searched directories, if none of them has the program.
 pub fn companion(name: &str) -> Result<PathBuf, NotFound> {
-    let found = search(std::env::current_exe().ok(), BUILT).open(name)?;
-    Ok(found.path().to_owned())
-}
-
-fn search(running: Option<PathBuf>, built: Option<&str>) -> Search {
-    let near = Search::around(running.as_deref(), 3);
-    built.into_iter().fold(near, Search::and).and(COMMANDS).and(INSTALLED)
+    Ok(Places::of_this_process().search().open(name)?.path().to_owned())
 }
 
 #[cfg(test)]
@@ -230,7 +250,9 @@ mod tests {
 
     #[test]
     fn the_named_program_is_taken_as_it_is() {
-        let found = find(Some("/opt/palisaded".into()), Some("/usr/bin/env".into()), None).unwrap();
+        let running = Some("/usr/bin/env".into());
+        let places = Places { running, ..Places::default() };
+        let found = find(Some("/opt/palisaded".into()), &places).unwrap();
         assert_eq!(found, Path::new("/opt/palisaded"));
     }
 
@@ -241,7 +263,9 @@ mod tests {
         std::fs::create_dir_all(&deep).unwrap();
         let program = deep.join("test-1234");
         std::fs::write(root.path().join(DAEMON), "").unwrap();
-        match find(None, Some(program.clone()), Some("/build")) {
+        let running = Some(program);
+        let places = Places { running, built: Some("/build".into()), ..Places::default() };
+        match find(None, &places) {
             Err(Error::DaemonNotFound(NotFound { looked, .. })) => {
                 let looked: Vec<_> = looked.into_iter().map(|looked| looked.path).collect();
                 let near = ["a/b/c", "a/b", "a"].map(|name| root.path().join(name).join(DAEMON));
@@ -254,7 +278,30 @@ mod tests {
         for directory in ["a", "a/b", "a/b/c"] {
             let path = root.path().join(directory).join(DAEMON);
             std::fs::write(&path, "").unwrap();
-            assert_eq!(find(None, Some(program.clone()), None).unwrap(), path);
+            assert_eq!(find(None, &places).unwrap(), path);
         }
+    }
+
+    #[test]
+    fn a_daemon_that_cargo_installed_is_found_and_otherwise_one_line_says_what_to_set() {
+        let root = tempfile::tempdir().unwrap();
+        let cargo = root.path().join("cargo/bin");
+        std::fs::create_dir_all(&cargo).unwrap();
+        let running = Some(root.path().join("a/b/c/agent"));
+        let places = Places { running, cargo: Some(cargo.clone()), built: None };
+        if !Path::new("/usr/bin/palisaded").exists() {
+            let told = find(None, &places).unwrap_err().to_string();
+            assert_eq!(
+                told,
+                format!(
+                    "palisaded was not found; set PALISADE_DAEMON to its path, or install it into \
+                     {}",
+                    root.path().join("a/b/c").display()
+                )
+            );
+        }
+        let path = cargo.join(DAEMON);
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(find(None, &places).unwrap(), path);
     }
 }

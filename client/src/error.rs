@@ -1,6 +1,6 @@
 //! The errors that can keep a request from being answered. Runs in the agent's process.
 
-use palisade_programs::NotFound;
+use palisade_programs::{Looked, NotFound, Obstacle};
 use palisade_protocol::{CallResult, ErrorCode, NameError, WireError, limits::MAX_FRAME};
 use std::{io, path::PathBuf, time::Duration};
 
@@ -21,7 +21,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The program of the daemon to embed was not found.
-    #[error("{0}; build or install it, or name it in $PALISADE_DAEMON")]
+    #[error("{}", not_found(.0))]
     DaemonNotFound(#[from] NotFound),
     /// The daemon to embed could not be started.
     #[error("can not start {}: {source}; is it a program this user may run?", path.display())]
@@ -128,6 +128,21 @@ impl Error {
     pub fn is_only_not_remembered(&self) -> bool {
         matches!(self, Self::Remote(error) if error.code == ErrorCode::Denied)
     }
+}
+
+/// Says what to set. A path that exists and can not be used is named with the reason.
+fn not_found(missing: &NotFound) -> String {
+    let absent = |looked: &&Looked| matches!(looked.obstacle, Obstacle::Absent);
+    let blocked: Vec<_> =
+        missing.looked.iter().filter(|looked| !absent(looked)).map(ToString::to_string).collect();
+    let blocked = match blocked.as_slice() {
+        [] => String::new(),
+        blocked => format!(" ({})", blocked.join(", ")),
+    };
+    let near = missing.looked.iter().find(absent).and_then(|looked| looked.path.parent());
+    let near = near.map(|near| format!(" into {}", near.display())).unwrap_or_default();
+    let name = &missing.name;
+    format!("{name} was not found{blocked}; set PALISADE_DAEMON to its path, or install it{near}")
 }
 
 fn failed(result: &CallResult) -> String {

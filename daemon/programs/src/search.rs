@@ -3,6 +3,7 @@
 use crate::{Program, who::Person, who::closed_directory};
 use std::{
     fmt, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -87,6 +88,17 @@ impl Search {
         self
     }
 
+    /// Adds a directory that the environment names, if only this user or root can write to it.
+    #[must_use]
+    pub fn and_own(self, directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
+        let own = std::fs::metadata(&directory).is_ok_and(|found| {
+            let uid = rustix::process::geteuid().as_raw();
+            directory.is_absolute() && [0, uid].contains(&found.uid()) && found.mode() & 0o002 == 0
+        });
+        if own { self.and(directory) } else { self }
+    }
+
     /// Opens the first program with this name.
     ///
     /// # Errors
@@ -120,6 +132,18 @@ fn obstacle(path: &Path, error: io::Error) -> Obstacle {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn a_directory_that_others_can_write_to_is_left_out() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let own = tempfile::tempdir().unwrap();
+        let looked = || Search::default().and_own(own.path()).open("x").unwrap_err().looked.len();
+        assert_eq!(looked(), 1);
+        fs::set_permissions(own.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(looked(), 0);
+        let relative = Search::default().and_own("src").open("x").unwrap_err();
+        assert!(relative.looked.is_empty());
+    }
 
     #[test]
     fn the_first_directory_that_has_it_is_taken_and_the_others_are_named() {
