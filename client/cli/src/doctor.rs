@@ -5,7 +5,9 @@ mod prove;
 use crate::{
     failure::Failure,
     paint::{self, Paint, Style, harmless},
-    print, receipt, run,
+    print,
+    receipt::{self, Detail},
+    run,
     status::{field, rooms},
 };
 use clap::Args;
@@ -131,7 +133,7 @@ fn report(status: &Status, daemon: Daemon, trial: &TrialOutcome) -> Value {
             (false, Value::Null, error)
         }
     };
-    let private = daemon == Daemon::Private;
+    let private = matches!(daemon, Daemon::Private(_));
     json!({"ok": ok, "private": private, "status": status, "receipt": receipt, "error": error})
 }
 
@@ -198,11 +200,8 @@ fn verdict(trial: &TrialOutcome, paint: Paint) -> Vec<String> {
     match trial {
         TrialOutcome::Kept(receipt) => {
             let mut lines = vec![receipt::confined(receipt)];
-            for missing in &receipt.degraded {
-                let label = paint.apply(Style::Warning, "warning:");
-                let (layer, why) = (harmless(&missing.layer), harmless(&missing.why));
-                lines.push(format!("{label} {layer} is not enforced: {why}"));
-            }
+            let missing = receipt.degraded.iter();
+            lines.extend(missing.map(|missing| receipt::degraded(missing, Detail::Full, paint)));
             let told = match receipt.degraded.len() {
                 0 => "this host can enforce the default profile",
                 _ => "this host can enforce the default profile, which allows what is missing",
@@ -233,6 +232,7 @@ fn verdict(trial: &TrialOutcome, paint: Paint) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use palisade_options::connect::PrivateReason;
 
     fn refused() -> TrialOutcome {
         let error = WireError::new(ErrorCode::LayerUnavailable, "no limits here", "delegate");
@@ -277,7 +277,7 @@ hint: delegate
     #[test]
     fn the_report_is_one_object_with_the_verdict() {
         let status = crate::status::tests::status();
-        let refusal = report(&status, Daemon::Private, &refused());
+        let refusal = report(&status, Daemon::Private(PrivateReason::NoneRuns), &refused());
         assert_eq!(refusal["ok"], json!(false));
         assert_eq!(refusal["private"], json!(true));
         let error =

@@ -4,7 +4,7 @@ use crate::{
     paint::{Paint, Style, harmless},
     print,
 };
-use palisade_client::{CallResult, ErrorCode, Receipt};
+use palisade_client::{CallResult, Degraded, ErrorCode, Receipt};
 use palisade_protocol::Observed;
 
 /// The maximum number of refusals that are shown; the rest is only counted.
@@ -12,6 +12,9 @@ const DENIALS: usize = 5;
 
 /// The daemon's name for missing records of one call, in a place where it otherwise names layers.
 const RECORDS: &str = "records";
+
+/// The layer of the limits of a whole session, for which a cgroup is needed.
+const LIMITS: &str = "limits";
 
 /// The detail of a receipt. `Full` prints what was enforced even if nothing is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,12 +49,22 @@ fn lines(result: &CallResult, detail: Detail, paint: Paint) -> Vec<String> {
         lines.extend(unrecorded(&result.receipt));
     }
     lines.extend(observed(&result.receipt));
-    for missing in &result.receipt.degraded {
-        let label = paint.apply(Style::Warning, "warning:");
-        let (layer, why) = (harmless(&missing.layer), harmless(&missing.why));
-        lines.push(format!("{label} {layer} is not enforced: {why}"));
-    }
+    lines.extend(result.receipt.degraded.iter().map(|missing| degraded(missing, detail, paint)));
     lines
+}
+
+/// Says in a line which layer is missing. The commonest case, limits without a cgroup, has a reason of
+/// several lines, which is left to `--verbose` and `palisade doctor`.
+pub(crate) fn degraded(missing: &Degraded, detail: Detail, paint: Paint) -> String {
+    let label = paint.apply(Style::Warning, "warning:");
+    let (layer, why) = (harmless(&missing.layer), harmless(&missing.why));
+    match (layer.as_str(), detail) {
+        (LIMITS, Detail::Problems) => format!(
+            "{label} limits apply to each process only: no cgroup is delegated (see palisade doctor)"
+        ),
+        (LIMITS, Detail::Full) => format!("{label} {why}"),
+        (_, Detail::Full | Detail::Problems) => format!("{label} {layer} is not enforced: {why}"),
+    }
 }
 
 /// Says in a line that refusals are not reported, because records are missing on this host or for
@@ -174,7 +187,7 @@ pub(crate) fn confined(receipt: &Receipt) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_client::{Degraded, Denial, WireError};
+    use palisade_client::{Denial, WireError};
     use palisade_protocol::{LandlockReceipt, LimitReceipt, NetworkReceipt, SeccompReceipt};
 
     fn receipt() -> Receipt {
@@ -235,6 +248,22 @@ mod tests {
         let told = lines(&result, Detail::Problems, Paint::Plain);
         assert_eq!(told, ["warning: uts is not enforced: not here"]);
         assert_eq!(lines(&result, Detail::Full, Paint::Plain).len(), 2);
+    }
+
+    #[test]
+    fn limits_without_a_cgroup_are_told_in_one_line_and_the_reason_when_asked() {
+        let mut result = crate::exit::tests::result();
+        let why = "limits apply to each process only, since no cgroup can be used: cgroup v2 at \
+                   /sys/fs/cgroup/user.slice/user-1000.slice has no memory controller";
+        let (layer, why) = ("limits".to_owned(), why.to_owned());
+        result.receipt.degraded = vec![Degraded { layer, why: why.clone() }];
+        let told = lines(&result, Detail::Problems, Paint::Plain);
+        assert_eq!(
+            told,
+            ["warning: limits apply to each process only: no cgroup is delegated (see palisade \
+              doctor)"]
+        );
+        assert_eq!(lines(&result, Detail::Full, Paint::Plain)[1..], [format!("warning: {why}")]);
     }
 
     #[test]

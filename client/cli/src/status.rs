@@ -10,7 +10,7 @@ use clap::Args;
 use palisade_client::Status;
 use palisade_options::{
     Connection,
-    connect::{self, Daemon},
+    connect::{self, Daemon, PrivateReason},
 };
 
 /// Show the daemon: its processes, its profiles, your sessions
@@ -46,7 +46,14 @@ impl ShowStatus {
 pub(crate) fn rooms(status: &Status, daemon: Daemon) -> Vec<(&'static str, String)> {
     let answered = match daemon {
         Daemon::Running => "",
-        Daemon::Private => " (private, started for this command: no daemon is running)",
+        Daemon::Private(PrivateReason::NoneRuns) => {
+            " (private, started for this command: no daemon is running)"
+        }
+        Daemon::Private(PrivateReason::Profiles) => " (private, started for this command)",
+        Daemon::Private(PrivateReason::NotAdmitted) => {
+            " (private, started for this command: the service has a socket that this user may not \
+             use)"
+        }
     };
     vec![
         ("daemon", format!("{}{answered}", status.server)),
@@ -166,7 +173,12 @@ stored    0B of 256M for output, 8K of 1024M for undo
 
     #[test]
     fn a_private_daemon_is_said_to_be_one() {
-        let shown = text(&status(), Daemon::Private, Paint::Plain);
-        assert!(shown.starts_with("daemon    palisaded 0.1.0 (private, started"), "{shown}");
+        let shown = |why| text(&status(), Daemon::Private(why), Paint::Plain);
+        let none = shown(PrivateReason::NoneRuns);
+        assert!(none.contains("(private, started for this command: no daemon is running)\n"));
+        // What does not let this user in may well be running.
+        let closed = shown(PrivateReason::NotAdmitted);
+        assert!(closed.contains(": the service has a socket that this user may not use)\n"));
+        assert!(!closed.contains("no daemon is running"), "{closed}");
     }
 }

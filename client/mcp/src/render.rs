@@ -166,7 +166,7 @@ fn environment(result: &CallResult, around: Circumstances) -> Vec<String> {
     let mut notes = Vec::new();
     let nobody = result.checkpoint.as_ref();
     if nobody.is_some_and(|found| found.decision == "denied" && found.by == "default")
-        && around.daemon == Daemon::Private
+        && matches!(around.daemon, Daemon::Private(_))
     {
         notes.push(
             "[no approver can reach the private daemon of this server; a running palisaded with \

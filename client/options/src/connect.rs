@@ -28,7 +28,32 @@ pub enum Daemon {
     /// The daemon was already running.
     Running,
     /// The daemon was started for this command.
-    Private,
+    Private(PrivateReason),
+}
+
+/// The reason why a daemon is started for a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrivateReason {
+    /// The command names directories of profiles.
+    Profiles,
+    /// No daemon answers at the usual sockets.
+    NoneRuns,
+    /// The system's daemon has a socket, and this user may not connect to it.
+    NotAdmitted,
+}
+
+impl PrivateReason {
+    /// Returns what the user should know: the service does not see what a private daemon does.
+    #[must_use]
+    pub const fn notice(self) -> Option<&'static str> {
+        match self {
+            Self::Profiles | Self::NoneRuns => None,
+            Self::NotAdmitted => Some(
+                "a private daemon is used, which the service does not see: this user may not use \
+                 /run/palisade/agent.sock (see group palisade-users)",
+            ),
+        }
+    }
 }
 
 /// A running daemon, or a private one to be started.
@@ -37,7 +62,7 @@ pub enum DaemonChoice {
     /// The daemon was already running.
     Running(Client),
     /// The daemon is to be started for this command.
-    Private(Embedded),
+    Private(Embedded, PrivateReason),
 }
 
 /// Connects, starting a private daemon if none runs.
@@ -47,7 +72,7 @@ pub enum DaemonChoice {
 pub async fn connect(options: &Connection) -> Result<(Client, Daemon), Error> {
     match find(options).await? {
         DaemonChoice::Running(client) => Ok((client, Daemon::Running)),
-        DaemonChoice::Private(private) => Ok((private.start().await?, Daemon::Private)),
+        DaemonChoice::Private(private, why) => Ok((private.start().await?, Daemon::Private(why))),
     }
 }
 
@@ -61,18 +86,21 @@ pub async fn find(options: &Connection) -> Result<DaemonChoice, Error> {
     match places(options, environment, root) {
         DaemonLocation::Named(path) => Ok(DaemonChoice::Running(Client::connect(path).await?)),
         DaemonLocation::Usual(paths) => {
+            let mut why = PrivateReason::NoneRuns;
             for path in paths {
-                if let Some(client) = running(&path).await? {
-                    return Ok(DaemonChoice::Running(client));
+                match running(&path).await? {
+                    SocketState::Answers(client) => return Ok(DaemonChoice::Running(client)),
+                    SocketState::Closed => why = PrivateReason::NotAdmitted,
+                    SocketState::Silent => {}
                 }
             }
-            Ok(DaemonChoice::Private(Embedded::new()))
+            Ok(DaemonChoice::Private(Embedded::new(), why))
         }
         DaemonLocation::Private => {
             let private = options.profiles.iter().fold(Embedded::new(), |daemon, directory| {
                 daemon.profiles(std::path::absolute(directory).unwrap_or(directory.clone()))
             });
-            Ok(DaemonChoice::Private(private))
+            Ok(DaemonChoice::Private(private, PrivateReason::Profiles))
         }
     }
 }
@@ -97,10 +125,24 @@ fn places(
     DaemonLocation::Usual(own.into_iter().chain([PathBuf::from(SYSTEM)]).collect())
 }
 
-/// Connects to a default socket; `None` if nothing listens there or this user may not connect.
-async fn running(path: &Path) -> Result<Option<Client>, Error> {
+/// The state of a default socket.
+#[derive(Debug)]
+enum SocketState {
+    /// A daemon answers.
+    Answers(Client),
+    /// This user may not connect.
+    Closed,
+    /// Nothing listens there.
+    Silent,
+}
+
+/// Connects to a default socket, if a daemon is there and this user may.
+async fn running(path: &Path) -> Result<SocketState, Error> {
     match Client::connect(path).await {
-        Ok(client) => Ok(Some(client)),
+        Ok(client) => Ok(SocketState::Answers(client)),
+        Err(Error::Connect { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
+            Ok(SocketState::Closed)
+        }
         Err(Error::Connect { source, .. })
             if matches!(
                 source.kind(),
@@ -109,11 +151,10 @@ async fn running(path: &Path) -> Result<Option<Client>, Error> {
                     // The listener was closed while the connection waited to be accepted, for
                     // example because the daemon ended.
                     | ErrorKind::ConnectionReset
-                    | ErrorKind::PermissionDenied
                     | ErrorKind::NotADirectory
             ) =>
         {
-            Ok(None)
+            Ok(SocketState::Silent)
         }
         Err(error) => Err(error),
     }
@@ -153,7 +194,7 @@ mod tests {
     async fn a_socket_nobody_listens_on_is_nobody() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("agent.sock");
-        assert!(running(&path).await.unwrap().is_none());
+        assert!(matches!(running(&path).await.unwrap(), SocketState::Silent));
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         assert!(path.exists());
         // The listener is closed while the connection waits to be accepted.
@@ -162,7 +203,15 @@ mod tests {
             tokio::task::yield_now().await;
             drop(listener);
         });
-        assert!(found.unwrap().is_none());
-        assert!(running(&path).await.unwrap().is_none());
+        assert!(matches!(found.unwrap(), SocketState::Silent));
+        assert!(matches!(running(&path).await.unwrap(), SocketState::Silent));
+    }
+
+    #[test]
+    fn a_user_whom_the_service_does_not_admit_is_told_and_no_other() {
+        let told = PrivateReason::NotAdmitted.notice().unwrap();
+        assert!(told.contains("the service does not see") && told.contains("palisade-users"));
+        assert_eq!(PrivateReason::NoneRuns.notice(), None);
+        assert_eq!(PrivateReason::Profiles.notice(), None);
     }
 }

@@ -34,7 +34,12 @@ pub(crate) async fn connect(
 ) -> Result<(Client, Option<TerminalApprover>), Failure> {
     let private = match connect::find(options).await? {
         DaemonChoice::Running(client) => return Ok((client, None)),
-        DaemonChoice::Private(private) => private,
+        DaemonChoice::Private(private, why) => {
+            if let Some(notice) = why.notice() {
+                print::note(&format!("note: {notice}"));
+            }
+            private
+        }
     };
     let Some(terminal) = here() else { return Ok((private.start().await?, None)) };
     let (client, operator) = private.with_operator().await?;

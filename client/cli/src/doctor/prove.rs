@@ -80,7 +80,7 @@ pub(super) async fn perform(doctor: &Doctor) -> Result<u8, Failure> {
     for profile in wanted {
         let (client, approving) = match connect::find(&doctor.connection).await? {
             DaemonChoice::Running(client) => (client, None),
-            DaemonChoice::Private(private) => {
+            DaemonChoice::Private(private, _) => {
                 let (client, approving) = own::start(private, "program:palisade-doctor").await?;
                 (client, Some(approving))
             }

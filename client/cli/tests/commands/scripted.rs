@@ -236,7 +236,10 @@ fn a_missing_layer_is_always_told() {
         why: "no cgroup".to_owned(),
     }];
     let output = with_result(&["run", "--", "true"], degraded.clone());
-    assert_eq!(text(&output.stderr), "warning: limits is not enforced: no cgroup\n");
+    assert_eq!(
+        text(&output.stderr),
+        "warning: limits apply to each process only: no cgroup is delegated (see palisade doctor)\n"
+    );
     let output = with_result(&["run", "-v", "--", "true"], degraded);
     assert!(text(&output.stderr).starts_with("confined: "), "{}", text(&output.stderr));
 }

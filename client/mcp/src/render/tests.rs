@@ -2,6 +2,7 @@
 
 use super::*;
 use palisade_client::{Checkpoint, Degraded, Receipt, WireError};
+use palisade_options::connect::PrivateReason;
 
 fn result() -> CallResult {
     let text = json!({
@@ -50,7 +51,7 @@ fn a_denial_says_why_and_what_to_do() {
         by: "default".to_owned(),
         reason: "no approver is connected".to_owned(),
     });
-    let private = Circumstances { daemon: Daemon::Private, ..USUAL };
+    let private = Circumstances { daemon: Daemon::Private(PrivateReason::NoneRuns), ..USUAL };
     let rendered = render(&denied, private, 30_000);
     let said = text(&rendered);
     for line in [
