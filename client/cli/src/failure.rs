@@ -4,7 +4,7 @@ use crate::{
     exit::{self, BROKEN_PIPE, FAILED, TOOL},
     paint::{Paint, Style, harmless},
 };
-use palisade_client::Error;
+use palisade_client::{Error, WireError};
 use palisade_options::WorkspaceError;
 use serde_json::{Value, json};
 use std::io;
@@ -53,6 +53,17 @@ impl Failure {
             .collect()
     }
 
+    /// Returns the failure that [`to_json`](Self::to_json) wrote in another process, which exited with
+    /// this status.
+    pub(crate) fn from_json(told: &Value, status: u8) -> Self {
+        let text = |name: &str| {
+            told.pointer(&format!("/error/{name}")).and_then(Value::as_str).map(str::to_owned)
+        };
+        let message = text("message").unwrap_or_else(|| "it ended without an answer".to_owned());
+        let code = text("code").unwrap_or_else(|| "client_failed".to_owned());
+        Self { status, code, message, hint: text("hint").unwrap_or_default() }
+    }
+
     /// Returns the failure as JSON, for programs.
     pub(crate) fn to_json(&self) -> Value {
         let Self { code, message, hint, .. } = self;
@@ -60,15 +71,21 @@ impl Failure {
     }
 }
 
+impl From<&WireError> for Failure {
+    fn from(wire: &WireError) -> Self {
+        Self {
+            status: exit::of_code(wire.code),
+            code: wire.code.name(),
+            message: wire.message.clone(),
+            hint: wire.hint.clone(),
+        }
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         if let Some(wire) = error.wire() {
-            return Self {
-                status: exit::of_code(wire.code),
-                code: wire.code.name(),
-                message: wire.message.clone(),
-                hint: wire.hint.clone(),
-            };
+            return Self::from(wire);
         }
         // The client's errors have the form "what happened; what to do", the latter for users of
         // the library.

@@ -2,16 +2,50 @@
 
 use clap::Args;
 use palisade_options::{SessionTerms, duration};
-use std::time::Duration;
+use std::{str::FromStr, time::Duration};
+
+/// The longest time that can be asked for. A profile's own longest (`limits.max_timeout_ms`) is at
+/// most this, and counts.
+pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The time that a call may take, as given with `--timeout`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimeLimit {
+    /// At most this long.
+    Of(Duration),
+    /// As long as the profile lets a call take.
+    Longest,
+}
+
+impl TimeLimit {
+    /// Returns the time to ask the daemon for, which cuts it to the profile's longest.
+    pub(crate) const fn duration(self) -> Duration {
+        match self {
+            Self::Of(time) => time,
+            Self::Longest => LONGEST,
+        }
+    }
+}
+
+impl FromStr for TimeLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::Longest),
+            _ => duration::parse(text).map(Self::Of).map_err(|error| format!("{error}; or none")),
+        }
+    }
+}
 
 /// The options of the session and of its output.
 #[derive(Debug, Args)]
 pub(crate) struct SessionOptions {
     #[command(flatten)]
     pub(crate) terms: SessionTerms,
-    /// How long the call may take: 500ms, 30s, 2m
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
-    pub(crate) timeout: Option<Duration>,
+    /// How long the call may take: 500ms, 30s, 2m; none is as long as the profile allows
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<TimeLimit>,
     /// The reason for the call, shown to approvers and recorded in the audit log
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
@@ -24,4 +58,19 @@ pub(crate) struct SessionOptions {
     /// Print on standard error what was enforced
     #[arg(long, short)]
     pub(crate) verbose: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_limit_is_a_duration_or_none() {
+        assert_eq!("2m".parse(), Ok(TimeLimit::Of(Duration::from_secs(120))));
+        assert_eq!("none".parse(), Ok(TimeLimit::Longest));
+        for text in ["None", "0s", "", "forever"] {
+            let error = text.parse::<TimeLimit>().unwrap_err();
+            assert!(error.ends_with("; or none"), "{error}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     process::Child,
     time::{Instant, timeout_at},
 };
@@ -98,6 +98,41 @@ async fn talk(child: &mut Child, input: Vec<u8>) -> Result<Vec<u8>, String> {
         return Err(format!("answered with more than {MOST} bytes"));
     }
     Ok(output)
+}
+
+/// A process that goes on when this one ends.
+#[derive(Debug)]
+pub(crate) struct Detached {
+    /// The line that it printed; empty if it ended without one.
+    pub(crate) answer: String,
+    child: Child,
+}
+
+impl Detached {
+    /// Waits for its end and returns its exit status; `None` if a signal ended it.
+    pub(crate) async fn status(mut self) -> Option<u8> {
+        let status = self.child.wait().await.ok()?;
+        status.code().and_then(|code| u8::try_from(code).ok())
+    }
+}
+
+/// Starts this program again with other arguments, in a process group of its own and without
+/// a terminal, and waits for its first line.
+#[allow(clippy::disallowed_methods, reason = "this program itself")]
+pub(crate) async fn detach(arguments: &[OsString]) -> Result<Detached, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(format!("can not start a process in the background: {error}"), "")
+    };
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command.args(arguments).process_group(0).stdin(Stdio::null()).stderr(Stdio::null());
+    command.stdout(Stdio::piped());
+    let mut child = tokio::process::Command::from(command).spawn().map_err(failed)?;
+    let Some(stdout) = child.stdout.take() else {
+        return Err(Failure::new("a process in the background has no output", ""));
+    };
+    let mut answer = String::new();
+    BufReader::new(stdout.take(MOST)).read_line(&mut answer).await.map_err(failed)?;
+    Ok(Detached { answer, child })
 }
 
 /// Becomes a program that comes with Palisade. Returns only if that fails.

@@ -1,19 +1,27 @@
 //! `palisade run`: runs one command, confined.
 
+mod background;
+
 use crate::{
     approve::asking,
     call::follow_up,
     exit,
     failure::Failure,
-    options::SessionOptions,
+    options::{SessionOptions, TimeLimit},
     paint, print, receipt,
     stream::escape::Controls,
     stream::{self, Bytes, OutputShown},
     visible::visible,
 };
 use clap::Args;
-use palisade_client::{Call, CallResult, ChangeSet, Client, Session, arguments::Bash};
-use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf};
+use palisade_client::{
+    Call, CallResult, ChangeSet, Client, Session, SessionLimits, arguments::Bash,
+};
+use palisade_options::duration;
+use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, time::Duration};
+
+/// The time that a command may take if none is given and the profile's default is shorter.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 
 /// Run a command in a sandbox; its output is shown live and its exit status is returned
 #[derive(Debug, Args)]
@@ -23,6 +31,13 @@ COMMAND given as one word is a shell line for bash. Several words are a program 
 Exit status: the command's own (128+n if signal n ended it); 124 timed out; 125 Palisade failed;
 126 denied by policy or an approver; 127 no such program; 130 interrupted. With --json, a failure
 without a result is {\"success\": false, \"error\": {code, message, hint}}.
+
+With --background the command becomes a job: its id is printed, and its changes are committed when it
+has ended. It has no time limit unless --timeout is given. A process stays behind that keeps the
+session; SIGTERM to that process ends the job. See palisade jobs and palisade output.
+
+Without --timeout the command may take two minutes, or the profile's limits.timeout_ms if that is
+longer. --timeout none is as long as the profile lets a call take (limits.max_timeout_ms).
 
 The command's standard input is empty unless --stdin is given, so a script that runs `palisade run`
 in a loop keeps its own input. Ctrl-C ends the command; a second one exits without waiting for it.
@@ -46,7 +61,8 @@ Examples:
   palisade run --ask always --dry-run -- 'rm -r build'
   palisade run --dry-run -- make clean
   palisade run --diff -- ./format.sh
-  palisade run --guard transaction -- ./untrusted")]
+  palisade run --guard transaction -- ./untrusted
+  palisade run --background -- ./serve.sh")]
 pub(crate) struct Run {
     #[command(flatten)]
     session: SessionOptions,
@@ -62,6 +78,12 @@ pub(crate) struct Run {
     /// Run in a transaction that is discarded, and print the diff of the changes
     #[arg(long)]
     diff: bool,
+    /// Start the command as a job, print its id and return; needs a running daemon
+    #[arg(long, conflicts_with_all = ["stdin", "diff", "raw", "dry_run", "verbose"])]
+    background: bool,
+    /// Be the process that keeps the session of a background run
+    #[arg(long, hide = true, requires = "background")]
+    keep: bool,
     /// Pass on all control sequences to a terminal, not only colours and cursor movement
     #[arg(long, conflicts_with = "json")]
     raw: bool,
@@ -72,7 +94,18 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
-        print::failure_as_json(self.attempt().await, self.session.json)
+        if self.keep {
+            // The process that started this one prints the failure.
+            return match self.keep().await {
+                Ok(status) => Ok(status),
+                Err(failure) => print::json(&failure.to_json()).map(|()| failure.status),
+            };
+        }
+        let outcome = match self.background {
+            true => background::start(self.session.json).await,
+            false => self.attempt().await,
+        };
+        print::failure_as_json(outcome, self.session.json)
     }
 
     #[cfg(test)]
@@ -97,20 +130,11 @@ impl Run {
         session: &Session,
         variables: Vec<(String, String)>,
     ) -> Result<u8, Failure> {
-        let mut call = match self.command.as_slice() {
-            [line] => session.bash(line),
-            argv => session.exec(argv),
-        };
-        if let Some(directory) = &self.cwd {
-            call = call.cwd(directory);
-        }
-        for (name, value) in variables {
-            call = call.env(name, value);
-        }
+        let mut call = self.bash(session, variables);
         if self.stdin {
             call = with_stdin(call);
         }
-        call = configured(call, &self.session);
+        call = configured(call, &self.session).timeout(self.time(session.limits()));
         if self.diff {
             call = call.dry_run();
         }
@@ -138,6 +162,39 @@ impl Run {
 }
 
 impl Run {
+    /// Returns the call of the command, with its directory and variables.
+    fn bash(&self, session: &Session, variables: Vec<(String, String)>) -> Call<Bash> {
+        let mut call = match self.command.as_slice() {
+            [line] => session.bash(line),
+            argv => session.exec(argv),
+        };
+        if let Some(directory) = &self.cwd {
+            call = call.cwd(directory);
+        }
+        for (name, value) in variables {
+            call = call.env(name, value);
+        }
+        call
+    }
+
+    /// Returns the time that the command may take: the one that was given, or two minutes, or the
+    /// profile's own default if that is longer. Says so where the profile cuts an unlimited time.
+    fn time(&self, limits: &SessionLimits) -> Duration {
+        let longest = Duration::from_millis(limits.max_timeout_ms);
+        match self.session.timeout {
+            Some(TimeLimit::Of(time)) => time,
+            Some(TimeLimit::Longest) => {
+                print::note(&format!(
+                    "note: the profile ends the command after {} (limits.max_timeout_ms); a background \
+                     run has no limit",
+                    duration::text(longest)
+                ));
+                longest
+            }
+            None => DEFAULT_TIMEOUT.max(Duration::from_millis(limits.timeout_ms)).min(longest),
+        }
+    }
+
     /// Prints what a dry run changed: like `git status --short`, or like `git diff`.
     fn tried(&self, result: &CallResult) -> Result<(), Failure> {
         let Some(set) = ChangeSet::of(result) else { return report(result) };
@@ -167,7 +224,7 @@ fn with_stdin(call: Call<Bash>) -> Call<Bash> {
 /// Sets the options that every call has.
 pub(crate) fn configured<A>(mut call: Call<A>, options: &SessionOptions) -> Call<A> {
     if let Some(timeout) = options.timeout {
-        call = call.timeout(timeout);
+        call = call.timeout(timeout.duration());
     }
     if let Some(reason) = &options.reason {
         call = call.reason(reason);

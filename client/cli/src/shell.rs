@@ -7,7 +7,7 @@ use crate::{
     approve::asking,
     exit,
     failure::Failure,
-    options::SessionOptions,
+    options::{LONGEST, SessionOptions},
     paint, receipt,
     run::{configured, end},
     stream::{self, Bytes, escape::Controls},
@@ -18,12 +18,8 @@ use std::{
     env,
     io::IsTerminal as _,
     path::{Path, PathBuf},
-    time::Duration,
 };
 use words::ShellInput;
-
-/// The time that a line may take if none is given. The profile's longest is shorter, and counts.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Variables of the caller that a line gets besides those that are named.
 const PASSED: [&str; 8] =

@@ -28,6 +28,15 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Returns the shortest text that [`parse`] reads as this duration, to the millisecond.
+#[must_use]
+pub fn text(time: Duration) -> String {
+    let millis = time.as_millis();
+    let whole = UNITS.iter().rev().find(|(_, factor)| millis.is_multiple_of(u128::from(*factor)));
+    let (unit, factor) = whole.map_or(("ms", 1), |(unit, factor)| (*unit, u128::from(*factor)));
+    format!("{}{unit}", millis / factor)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +53,14 @@ mod tests {
         for (text, millis) in cases {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
         }
+    }
+
+    #[test]
+    fn a_duration_is_written_in_its_largest_whole_unit() {
+        for text in ["500ms", "1500ms", "90s", "2m", "1h", "7d"] {
+            assert_eq!(super::text(parse(text).unwrap()), text);
+        }
+        assert_eq!(super::text(Duration::from_secs(120)), "2m");
     }
 
     #[test]

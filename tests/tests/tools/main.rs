@@ -1,5 +1,6 @@
 //! Calls: the tools, their output and their jobs, and ordinary development inside.
 
+mod background;
 mod development;
 mod edits;
 mod endings;

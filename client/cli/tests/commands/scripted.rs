@@ -2,7 +2,7 @@
 
 use palisade_protocol::{
     Bytes, Call, CallResult, Envelope, ErrorCode, Event, Opened, RawPath, Receipt, Reply, Request,
-    RequestId, ServerMessage, Stream, Welcome, WireError, codec, limits::VERSION,
+    RequestId, ServerMessage, SessionLimits, Stream, Welcome, WireError, codec, limits::VERSION,
 };
 use std::{
     io::{Read as _, Write as _},
@@ -53,7 +53,7 @@ impl Daemon {
                     receipt: Receipt::default(),
                     token: None,
                     grace_ms: 0,
-                    limits: Default::default(),
+                    limits: limits(),
                 };
                 self.reply(id, Reply::Opened(Box::new(opened)));
             } else if let Request::Call(call) = request {
@@ -63,6 +63,11 @@ impl Daemon {
             }
         }
     }
+}
+
+/// Returns limits as the profile `workspace` has them.
+fn limits() -> SessionLimits {
+    SessionLimits { timeout_ms: 30_000, max_timeout_ms: 600_000, ..SessionLimits::default() }
 }
 
 fn result() -> CallResult {
@@ -174,6 +179,32 @@ fn options_become_the_call() {
     assert_eq!(call.options.timeout_ms, Some(120_000));
     assert_eq!(call.reason.as_deref(), Some("why"));
     assert!(call.options.dry_run);
+}
+
+#[test]
+fn a_command_may_take_two_minutes_and_as_long_as_the_profile_allows_if_asked() {
+    let timeout = |words: &[&str]| {
+        let (output, call) = scene(words, |daemon| {
+            let (id, call) = daemon.call();
+            daemon.reply(id, Reply::Result(Box::new(result())));
+            call
+        })
+        .end();
+        (call.options.timeout_ms, text(&output.stderr))
+    };
+    assert_eq!(timeout(&["run", "--", "true"]), (Some(120_000), String::new()));
+    let (longest, told) = timeout(&["run", "--timeout", "none", "--", "true"]);
+    assert_eq!(longest, Some(600_000));
+    assert_eq!(
+        told,
+        "note: the profile ends the command after 10m (limits.max_timeout_ms); a background run has \
+         no limit\n"
+    );
+    assert_eq!(
+        timeout(&["run", "--timeout", "1h", "--", "true"]),
+        (Some(3_600_000), String::new())
+    );
+    assert_eq!(timeout(&["call", "bash", "--args", "{}"]), (None, String::new()));
 }
 
 #[test]
