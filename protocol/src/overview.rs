@@ -115,6 +115,8 @@ pub struct CallOverview {
     pub stage: CallStage,
     /// The time since the call was requested.
     pub time_ms: u64,
+    /// The call's command, path or pattern, shortened; empty if its arguments have none or are long.
+    pub summary: String,
 }
 
 /// The stages of a call between its request and its reply.

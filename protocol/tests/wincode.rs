@@ -99,6 +99,7 @@ wire! {
     }
     struct CallOverview {
         call_id: String, session: String, tool: String, stage: CallStage, time_ms: u64,
+        summary: String,
     }
     enum CallStage { Judge, Checkpoint, Queue, Execute, Effects, Reply }
     struct Resumed {

@@ -265,13 +265,14 @@ fn overview() -> impl Strategy<Value = Overview> {
             },
         );
     let stage = proptest::sample::select(&CallStage::ALL[..]);
-    let call = (name(), name(), name(), stage, any::<u64>()).prop_map(
-        |(call_id, session, tool, stage, time_ms)| CallOverview {
+    let call = (name(), name(), name(), stage, any::<u64>(), text()).prop_map(
+        |(call_id, session, tool, stage, time_ms, summary)| CallOverview {
             call_id,
             session,
             tool,
             stage,
             time_ms,
+            summary,
         },
     );
     let parts = (vec(session, 0..3), vec(call, 0..3), vec(kept(), 0..3));

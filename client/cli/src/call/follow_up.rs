@@ -20,13 +20,13 @@ pub(crate) fn tell(result: &CallResult, detail: Detail, paint: Paint) {
 
 fn lines(result: &CallResult, paint: Paint) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(id) = result.undo.as_ref().and_then(|id| id.parse().ok()) {
+    if let Some(id) = &result.undo {
         let label = paint.apply(Style::Hint, "undo:");
-        lines.push(format!("{label} palisade undo {}", short(&id)));
+        lines.push(format!("{label} palisade undo {}", short(id)));
     }
     if exit::is_denied(result) {
         let label = paint.apply(Style::Hint, "why:");
-        lines.push(format!("{label} palisade why {}", short(&result.call_id)));
+        lines.push(format!("{label} palisade why {}", short(result.call_id.as_str())));
     }
     lines
 }

@@ -30,8 +30,8 @@ pub(crate) fn parse(text: &str) -> Result<CallSelector, String> {
 }
 
 /// Returns the first part of an id, which is enough to identify its call.
-pub(crate) fn short(id: &CallId) -> &str {
-    id.as_str().get(..SHORT).unwrap_or(id.as_str())
+pub(crate) fn short(id: &str) -> &str {
+    id.get(..SHORT).unwrap_or(id)
 }
 
 /// Picks the only match for a prefix, or an exact match. `found` has all ids with the prefix,
@@ -90,8 +90,7 @@ mod tests {
 
     #[test]
     fn an_id_is_shown_as_far_as_it_is_needed() {
-        let id: CallId = "01990f3e-71d2-7a3e-8b11-0c5d2a9e4f60".parse().unwrap();
-        assert_eq!(short(&id), "01990f3e-71d2-7a3e");
-        assert_eq!(short(&"c1".parse().unwrap()), "c1");
+        assert_eq!(short("01990f3e-71d2-7a3e-8b11-0c5d2a9e4f60"), "01990f3e-71d2-7a3e");
+        assert_eq!(short("c1"), "c1");
     }
 }

@@ -232,7 +232,7 @@ fn is_open(record: &UndoRecord) -> bool {
 
 fn about(record: &UndoRecord) -> String {
     let age = age(Duration::from_millis(record.age_ms));
-    format!("{} ({}, {age} ago)", short(&record.call_id), record.tool)
+    format!("{} ({}, {age} ago)", short(record.call_id.as_str()), record.tool)
 }
 
 fn line(record: &UndoRecord, paint: Paint) -> String {
@@ -241,7 +241,7 @@ fn line(record: &UndoRecord, paint: Paint) -> String {
         (false, true) => "",
         (false, false) => "  own work",
     };
-    let id = paint.apply(Style::Strong, short(&record.call_id));
+    let id = paint.apply(Style::Strong, short(record.call_id.as_str()));
     let age = age(Duration::from_millis(record.age_ms));
     let (tool, session) = (harmless(record.tool.as_str()), harmless(record.session.as_str()));
     format!("{id}  {age:>10} ago  {tool:<12}  {session}{state}")

@@ -1,6 +1,7 @@
 //! `palisade sessions`: lists all users' sessions. Also has the tables that `palisade top` shows.
 
 use crate::{
+    call::id::short,
     failure::Failure,
     operator::{self, OperatorOptions},
     paint::{self, Paint, Style, harmless},
@@ -8,6 +9,7 @@ use crate::{
 };
 use clap::Args;
 use palisade_client::{CallOverview, KeptOverview, Overview, SessionOverview};
+use rustix::termios::tcgetwinsize;
 
 /// List the sessions of all users, for operators
 #[derive(Debug, Args)]
@@ -36,8 +38,8 @@ impl ShowSessions {
         } else if overview.sessions.is_empty() {
             print::line("no sessions")?;
         } else {
-            let rows = sessions(&overview.sessions);
-            print::bytes(table(&rows, paint::stdout()).as_bytes())?;
+            let shown = fitted(sessions(&overview.sessions), SESSIONS_OMITTED, Width::of_stdout());
+            print::bytes(table(&shown, paint::stdout()).as_bytes())?;
         }
         if !self.json && !overview.kept.is_empty() {
             let text = table(&kept(&overview.kept), paint::stdout());
@@ -47,12 +49,81 @@ impl ShowSessions {
     }
 }
 
-/// Summarizes the daemon's state in a line.
+/// The columns that a narrow terminal has no room for, the least needed first.
+pub(super) const SESSIONS_OMITTED: &[&str] = &["AS", "PID", "CALLS", "MEMORY", "PROFILE", "UID"];
+pub(super) const CALLS_OMITTED: &[&str] = &["SESSION", "STAGE"];
+
+/// The least width of the last column, which is cut to what is left of a line.
+const LAST_COLUMN: usize = 24;
+
+/// The width of an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Width {
+    /// A terminal has this many columns.
+    Columns(usize),
+    /// Lines of a file or pipe may have any length.
+    Unlimited,
+}
+
+impl Width {
+    /// Returns the width of standard output.
+    pub(super) fn of_stdout() -> Self {
+        let columns = tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col);
+        if columns == 0 { Self::Unlimited } else { Self::Columns(columns.into()) }
+    }
+}
+
+/// Makes a table fit: ids are shortened, columns are left out in this order until the rest has room,
+/// and the last column is cut.
+pub(super) fn fitted(
+    mut rows: Vec<Vec<String>>,
+    omitted: &[&str],
+    width: Width,
+) -> Vec<Vec<String>> {
+    let Width::Columns(columns) = width else { return rows };
+    let Some(head) = rows.first().cloned() else { return rows };
+    for row in rows.iter_mut().skip(1) {
+        for (cell, name) in row.iter_mut().zip(&head) {
+            if matches!(name.as_str(), "SESSION" | "CALL") {
+                *cell = short(cell).to_owned();
+            }
+        }
+    }
+    for name in omitted {
+        if taken(&rows) + LAST_COLUMN <= columns {
+            break;
+        }
+        let at = rows.first().and_then(|head| head.iter().position(|column| column == name));
+        if let Some(at) = at {
+            rows.iter_mut().for_each(|row| drop(row.remove(at)));
+        }
+    }
+    let left = columns.saturating_sub(taken(&rows)).max(1);
+    for row in &mut rows {
+        if let Some(last) = row.last_mut().filter(|last| last.chars().count() > left) {
+            *last = last.chars().take(left - 1).chain(['…']).collect();
+        }
+    }
+    rows
+}
+
+/// Returns the width of all columns but the last, with the space after each.
+fn taken(rows: &[Vec<String>]) -> usize {
+    let columns = rows.first().map_or(0, Vec::len).saturating_sub(1);
+    (0..columns).map(|column| column_width(rows, column) + 2).sum()
+}
+
+fn column_width(rows: &[Vec<String>], column: usize) -> usize {
+    let cells = rows.iter().filter_map(|row| row.get(column));
+    cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+}
+
+/// Summarizes the daemon's state in two lines.
 pub(super) fn summary(overview: &Overview) -> String {
     let jobs: u32 = overview.sessions.iter().map(|session| session.jobs).sum();
     let cells: u64 = overview.sessions.iter().filter_map(|session| session.memory_bytes).sum();
     let mut line = format!(
-        "{}: {} sessions, {} calls, {jobs} jobs, {} approval requests; memory {}, in cells {}",
+        "{}: {} sessions, {} calls, {jobs} jobs, {} approval requests\nmemory {}, in cells {}",
         harmless(&overview.server),
         overview.sessions.len(),
         overview.calls.len(),
@@ -104,7 +175,7 @@ fn kept(kept: &[KeptOverview]) -> Vec<Vec<String>> {
 
 /// Returns a header row and a row for each call.
 pub(super) fn calls(calls: &[CallOverview]) -> Vec<Vec<String>> {
-    let mut rows = vec![row(["CALL", "SESSION", "TIME", "STAGE", "TOOL"].iter())];
+    let mut rows = vec![row(["CALL", "SESSION", "TIME", "STAGE", "TOOL", "COMMAND"].iter())];
     rows.extend(calls.iter().map(|call| {
         vec![
             call.call_id.to_string(),
@@ -112,6 +183,7 @@ pub(super) fn calls(calls: &[CallOverview]) -> Vec<Vec<String>> {
             time(call.time_ms),
             call.stage.name().to_owned(),
             call.tool.to_string(),
+            harmless(&call.summary),
         ]
     }));
     rows
@@ -124,11 +196,7 @@ fn row<'a>(words: impl Iterator<Item = &'a &'a str>) -> Vec<String> {
 /// Formats rows as a table whose columns are as wide as their contents.
 pub(super) fn table(rows: &[Vec<String>], paint: Paint) -> String {
     let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let widths: Vec<usize> = (0..columns).map(|column| column_width(rows, column)).collect();
     let mut text = String::new();
     for (number, row) in rows.iter().enumerate() {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
@@ -192,6 +260,7 @@ pub(super) mod tests {
                 tool: "bash".parse().unwrap(),
                 stage: CallStage::Queue,
                 time_ms: 1250,
+                summary: "cargo test".to_owned(),
             }],
             kept: vec![KeptOverview {
                 uid: 1000,
@@ -213,7 +282,8 @@ pub(super) mod tests {
         );
         assert_eq!(
             table(&calls(&overview.calls), Paint::Plain),
-            "CALL  SESSION  TIME  STAGE  TOOL\nc-1   s-1      1.2s  queue  bash\n"
+            "CALL  SESSION  TIME  STAGE  TOOL  COMMAND\n\
+             c-1   s-1      1.2s  queue  bash  cargo test\n"
         );
         assert_eq!(
             table(&kept(&overview.kept), Paint::Plain),
@@ -227,7 +297,7 @@ pub(super) mod tests {
         let mut overview = overview();
         assert_eq!(
             summary(&overview),
-            "palisaded 0.1.0: 1 sessions, 1 calls, 2 jobs, 1 approval requests; memory 12M, \
+            "palisaded 0.1.0: 1 sessions, 1 calls, 2 jobs, 1 approval requests\nmemory 12M, \
              in cells 4K"
         );
         overview.launcher = false;

@@ -4,7 +4,9 @@ use crate::{
     failure::Failure,
     operator::{
         self, OperatorOptions,
-        sessions::{calls, sessions, summary, table},
+        sessions::{
+            CALLS_OMITTED, SESSIONS_OMITTED, Width, calls, fitted, sessions, summary, table,
+        },
     },
     paint::{self, Paint},
     print,
@@ -51,7 +53,7 @@ impl Top {
             return print::json(&operator.overview().await?).map(|()| 0);
         }
         if self.once || !std::io::stdout().is_terminal() {
-            let page = page(&operator.overview().await?, paint::stdout());
+            let page = page(&operator.overview().await?, Width::of_stdout(), paint::stdout());
             return print::bytes(page.as_bytes()).map(|()| 0);
         }
         print::bytes(ENTER.as_bytes())?;
@@ -63,7 +65,7 @@ impl Top {
     async fn watch(&self, operator: &palisade_client::Operator) -> Result<(), Failure> {
         let interval = self.interval.max(Duration::from_millis(100));
         loop {
-            let shown = page(&operator.overview().await?, paint::stdout());
+            let shown = page(&operator.overview().await?, Width::of_stdout(), paint::stdout());
             print::bytes(format!("{CLEAR}{shown}").as_bytes())?;
             tokio::select! {
                 // Ends on Ctrl-C, and also if listening for it failed.
@@ -74,13 +76,15 @@ impl Top {
     }
 }
 
-fn page(overview: &Overview, paint: Paint) -> String {
+fn page(overview: &Overview, width: Width, paint: Paint) -> String {
     let mut page = format!("{}\n", summary(overview));
     if !overview.sessions.is_empty() {
-        page.push_str(&format!("\n{}", table(&sessions(&overview.sessions), paint)));
+        let rows = fitted(sessions(&overview.sessions), SESSIONS_OMITTED, width);
+        page.push_str(&format!("\n{}", table(&rows, paint)));
     }
     if !overview.calls.is_empty() {
-        page.push_str(&format!("\n{}", table(&calls(&overview.calls), paint)));
+        let rows = fitted(calls(&overview.calls), CALLS_OMITTED, width);
+        page.push_str(&format!("\n{}", table(&rows, paint)));
     }
     page
 }
@@ -89,15 +93,80 @@ fn page(overview: &Overview, paint: Paint) -> String {
 mod tests {
     use super::*;
     use crate::operator::sessions::tests::overview;
+    use palisade_client::CallStage;
 
     #[test]
     fn a_page_has_what_there_is() {
         let mut overview = overview();
-        let shown = page(&overview, Paint::Plain);
-        assert_eq!(shown.lines().count(), 7, "{shown}");
+        let shown = page(&overview, Width::Unlimited, Paint::Plain);
+        assert_eq!(shown.lines().count(), 8, "{shown}");
         overview.sessions.clear();
         overview.calls.clear();
-        let shown = page(&overview, Paint::Plain);
-        assert_eq!(shown.lines().count(), 1, "{shown}");
+        let shown = page(&overview, Width::Unlimited, Paint::Plain);
+        assert_eq!(shown.lines().count(), 2, "{shown}");
+    }
+
+    /// An overview with ids, a workspace and commands of the usual lengths.
+    fn busy() -> Overview {
+        let mut overview = overview();
+        let session = overview.sessions.first_mut().unwrap();
+        session.session = "01990f3e-6a00-7c11-9d42-3f0e8a7b6c5d".parse().unwrap();
+        session.workspace = "/home/alice/src/a-project-with-a-long-name/services/billing".into();
+        let mut read = overview.calls.first().unwrap().clone();
+        let run = overview.calls.first_mut().unwrap();
+        run.call_id = "01990f3e-71d2-7a3e-8b11-0c5d2a9e4f60".parse().unwrap();
+        run.session = session.session.clone();
+        run.stage = CallStage::Checkpoint;
+        run.time_ms = 65_000;
+        run.summary = "cargo test --workspace --all-features -- --nocapture billing::".to_owned();
+        read.call_id = "01990f3e-7300-7b22-a1c4-5e6f70819203".parse().unwrap();
+        read.session = session.session.clone();
+        read.tool = "read_file".parse().unwrap();
+        read.stage = CallStage::Execute;
+        read.summary = "src/main.rs".to_owned();
+        overview.calls.push(read);
+        overview
+    }
+
+    #[test]
+    fn at_80_columns_the_commands_are_there() {
+        let shown = page(&busy(), Width::Columns(80), Paint::Plain);
+        assert_eq!(
+            shown,
+            "\
+palisaded 0.1.0: 1 sessions, 2 calls, 2 jobs, 1 approval requests
+memory 12M, in cells 4K
+
+SESSION             UID   PROFILE    TIME   BUSY  JOBS  WORKSPACE
+01990f3e-6a00-7c11  1000  workspace  1m01s  1     2     /home/alice/src/a-proje…
+
+CALL                TIME   STAGE       TOOL       COMMAND
+01990f3e-71d2-7a3e  1m05s  checkpoint  bash       cargo test --workspace --all-…
+01990f3e-7300-7b22  1.2s   execute     read_file  src/main.rs
+"
+        );
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    }
+
+    #[test]
+    fn at_160_columns_everything_is_there() {
+        let shown = page(&busy(), Width::Columns(160), Paint::Plain);
+        assert_eq!(
+            shown,
+            "\
+palisaded 0.1.0: 1 sessions, 2 calls, 2 jobs, 1 approval requests
+memory 12M, in cells 4K
+
+SESSION             UID   AS      PID  PROFILE    TIME   CALLS  BUSY  JOBS  MEMORY  WORKSPACE
+01990f3e-6a00-7c11  1000  600000  42   workspace  1m01s  3      1     2     4K      \
+/home/alice/src/a-project-with-a-long-name/services/billing
+
+CALL                SESSION             TIME   STAGE       TOOL       COMMAND
+01990f3e-71d2-7a3e  01990f3e-6a00-7c11  1m05s  checkpoint  bash       \
+cargo test --workspace --all-features -- --nocapture billing::
+01990f3e-7300-7b22  01990f3e-6a00-7c11  1.2s   execute     read_file  src/main.rs
+"
+        );
+        assert!(shown.lines().all(|line| line.chars().count() <= 160), "{shown}");
     }
 }

@@ -4,8 +4,9 @@
 use super::StartedCall;
 use crate::base::outcome::Fault;
 use palisade_protocol::{
-    CallId, CallOverview, CallStage, ErrorCode, SessionId, ToolName, WireError,
+    CallId, CallOverview, CallStage, ErrorCode, JsonText, SessionId, ToolName, WireError,
 };
+use serde_json::Value;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -15,6 +16,15 @@ use tokio_util::sync::CancellationToken;
 
 /// The most stages of a call that are recorded; a call that is judged again and again has more.
 const STEPS: usize = 64;
+
+/// The longest arguments that are read for a summary, in bytes.
+const ARGUMENTS: usize = 16 * 1024;
+
+/// The longest summary, in characters.
+const SUMMARY: usize = 200;
+
+/// The arguments that say what a call is about, the most telling first.
+const TELLING: [&str; 7] = ["command", "argv", "path", "file_path", "pattern", "source", "job"];
 
 /// All calls under way.
 #[derive(Debug, Default)]
@@ -28,6 +38,8 @@ pub(crate) struct CallProgress {
     pub(crate) call_id: CallId,
     pub(crate) session: SessionId,
     pub(crate) tool: ToolName,
+    /// The call's arguments; `None` if they are long.
+    arguments: Option<JsonText>,
     pub(crate) begun: Instant,
     cancel: CancellationToken,
     fault: Fault,
@@ -48,6 +60,9 @@ impl CallsInProgress {
             call_id: asked.call_id.clone(),
             session: asked.session.id.clone(),
             tool: asked.call.tool.clone(),
+            arguments: Some(&asked.call.arguments)
+                .filter(|arguments| arguments.as_str().len() <= ARGUMENTS)
+                .cloned(),
             begun: asked.started,
             cancel: asked.cancel.clone(),
             fault: asked.fault.clone(),
@@ -98,6 +113,7 @@ impl CallProgress {
             tool: self.tool.clone(),
             stage: self.stage(),
             time_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            summary: self.arguments.as_ref().map(summary).unwrap_or_default(),
         }
     }
 
@@ -114,6 +130,26 @@ impl CallProgress {
         spans
             .map(|((stage, begun), end)| StageSpan { stage: *stage, from: at(*begun), to: at(end) })
             .collect()
+    }
+}
+
+/// Returns the command, path or pattern of a call in one line, shortened.
+fn summary(arguments: &JsonText) -> String {
+    let Ok(Value::Object(arguments)) = serde_json::from_str(arguments.as_str()) else {
+        return String::new();
+    };
+    let text = TELLING.iter().find_map(|name| match arguments.get(*name)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Array(words) => {
+            Some(words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "))
+        }
+        Value::Null | Value::Bool(_) | Value::Object(_) => None,
+    });
+    let line = text.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(SUMMARY) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
     }
 }
 
@@ -145,5 +181,22 @@ impl Drop for CallProgressGuard<'_> {
     fn drop(&mut self) {
         let mut all = self.courses.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.remove(&self.course.call_id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_summarized_by_its_command_or_path_in_one_line() {
+        let of = |text: &str| summary(&JsonText::parse(text.to_owned()).unwrap());
+        assert_eq!(of(r#"{"command":"make\n  check","cwd":"x"}"#), "make check");
+        assert_eq!(of(r#"{"argv":["ls","-l"]}"#), "ls -l");
+        assert_eq!(of(r#"{"content":"secret","path":"a/b"}"#), "a/b");
+        assert_eq!(of(r#"{"job":3}"#), "3");
+        assert_eq!(of(r#"{"todos":[]}"#), "");
+        let long = of(&format!(r#"{{"command":"{}"}}"#, "é".repeat(300)));
+        assert_eq!(long, format!("{}…", "é".repeat(200)));
     }
 }
