@@ -1,7 +1,7 @@
 //! The command line's definition, and the file that implements each subcommand.
 
 use crate::{
-    analyze, approve, attempt, audit, call, completions, doctor,
+    analyze, approve, attempt, audit, call, complete, completions, doctor,
     exit::{FAILED, USAGE},
     failure::Failure,
     jobs, man, mcp,
@@ -66,11 +66,13 @@ pub(crate) enum Command {
     Completions(completions::Completions),
     Man(man::Man),
     #[command(hide = true)]
+    Complete(complete::Complete),
+    #[command(hide = true)]
     Attempt(attempt::Attempt),
 }
 
 /// Returns clap's definition of the command line, for completions and man pages.
-fn definition() -> clap::Command {
+pub(crate) fn definition() -> clap::Command {
     Palisade::command()
 }
 
@@ -139,6 +141,7 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Analyze(analyze) => analyze.perform(),
             Command::Profile(profile) => profile.perform().await,
             Command::Completions(completions) => completions.perform(definition()),
+            Command::Complete(complete) => complete.perform(&definition()).await,
             Command::Man(man) => man.perform(definition()),
             Command::Attempt(attempt) => attempt.perform(),
         }

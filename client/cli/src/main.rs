@@ -6,6 +6,7 @@ mod attempt;
 mod audit;
 mod call;
 mod commands;
+mod complete;
 mod completions;
 mod doctor;
 mod exit;

@@ -173,3 +173,57 @@ fn a_bad_duration_says_what_is_taken() {
     assert_eq!(output.status.code(), Some(125));
     assert!(text(&output.stderr).contains("500ms, 30s, 7d"), "{}", text(&output.stderr));
 }
+
+/// What bash offers for the last of these words, by the printed completions.
+fn offered(words: &[&str]) -> Vec<String> {
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("palisade.bash");
+    std::fs::write(&script, palisade(&["completions", "bash"]).stdout).unwrap();
+    let line = r#"source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+        _palisade_values palisade "${COMP_WORDS[COMP_CWORD]}" palisade; printf '%s\n' "${COMPREPLY[@]}""#;
+    let program = Path::new(env!("CARGO_BIN_EXE_palisade"));
+    let path = std::env::var("PATH").unwrap();
+    let output = std::process::Command::new("bash")
+        .args(["--norc", "-c", line, "bash"])
+        .arg(&script)
+        .arg("palisade")
+        .args(words)
+        .env("PATH", format!("{}:{path}", program.parent().unwrap().display()))
+        .env("HOME", directory.path())
+        .env("XDG_CONFIG_HOME", directory.path().join("config"))
+        .env("XDG_RUNTIME_DIR", directory.path())
+        .env("PALISADE_SOCKET", directory.path().join("no.sock"))
+        .env("PALISADE_DAEMON", "/bin/false")
+        .output()
+        .unwrap();
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    text(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_profiles_and_leaves_the_rest_to_the_generated_function() {
+    assert_eq!(offered(&["run", "--profile", "wo"]), ["workspace"]);
+    let all = offered(&["profile", "show", ""]);
+    for name in ["readonly", "strict", "workspace"] {
+        assert!(all.iter().any(|offered| offered == name), "{name} is not in {all:?}");
+    }
+    assert_eq!(offered(&["stat"]), ["status"]);
+    assert!(offered(&["run", "--prof"]).contains(&"--profile".to_owned()));
+}
+
+#[test]
+fn completions_of_bash_zsh_and_fish_ask_for_values() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = text(&palisade(&["completions", shell]).stdout);
+        assert!(script.contains("palisade complete -- "), "{shell}");
+    }
+    let zsh = text(&palisade(&["completions", "zsh"]).stdout);
+    assert_eq!(zsh.matches("_palisade_options() {").count(), 1);
+    assert!(
+        zsh.ends_with(
+            "    _palisade_values \"$@\"\nelse\n    compdef _palisade_values palisade\nfi\n"
+        ),
+        "{}",
+        &zsh[zsh.len() - 300..]
+    );
+}
