@@ -33,7 +33,7 @@ pub use values::{AllowedPorts, LogFilter};
 pub(crate) use values::{KeySource, Retention};
 
 use document::Document;
-use values::AbsolutePath;
+use values::{AbsolutePath, ByteCount};
 
 /// All values of the configuration file.
 #[derive(Debug, Default)]
@@ -128,8 +128,8 @@ struct SpelledQuotas {
     sessions: Option<Spanned<NonZeroU32>>,
     calls: Option<Spanned<NonZeroU32>>,
     jobs: Option<Spanned<NonZeroU32>>,
-    spool_bytes: Option<Spanned<u64>>,
-    undo_bytes: Option<Spanned<u64>>,
+    spool_bytes: Option<Spanned<ByteCount>>,
+    undo_bytes: Option<Spanned<ByteCount>>,
     audit_per_day: Option<Spanned<Size>>,
     requests_per_second: Option<Spanned<NonZeroU32>>,
 }
@@ -229,8 +229,8 @@ impl SpelledQuotas {
             sessions: document.count(self.sessions),
             calls: document.count(self.calls),
             jobs: document.count(self.jobs),
-            spool_bytes: document.written(self.spool_bytes),
-            undo_bytes: document.written(self.undo_bytes),
+            spool_bytes: document.bytes(self.spool_bytes),
+            undo_bytes: document.bytes(self.undo_bytes),
             audit_per_day: document.written(self.audit_per_day),
             requests_per_second: document.count(self.requests_per_second),
         }
@@ -357,6 +357,24 @@ mod tests {
         ] {
             assert_eq!(error(text), format!("/etc/p.toml:{expected}"), "{text}");
         }
+    }
+
+    #[test]
+    fn quotas_of_bytes_are_numbers_or_sizes() {
+        let quota = |written: &str| {
+            let text = format!("[quotas]\nspool_bytes = {written}\n");
+            let config = Config::parse(Path::new("/c"), &text).ok()?;
+            config.quotas.spool_bytes.map(|quota| quota.value)
+        };
+        assert_eq!(quota("600000"), Some(600_000));
+        assert_eq!(quota("0"), Some(0));
+        assert_eq!(quota("\"256 MiB\""), Some(256 << 20));
+        for wrong in ["-1", "\"256 MB\"", "\"\"", "1.5"] {
+            assert_eq!(quota(wrong), None, "{wrong}");
+        }
+        let told = error("[quotas]\nundo_bytes = \"2 GB\"\n");
+        assert!(told.starts_with("/etc/p.toml:2:14: quotas.undo_bytes: "), "{told}");
+        assert!(told.contains("a number of bytes or a size such as \"256 MiB\""), "{told}");
     }
 
     #[test]

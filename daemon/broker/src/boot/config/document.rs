@@ -5,7 +5,7 @@ use super::{
     error::ConfigError,
     keys,
     place::{ConfigPosition, LocatedValue},
-    values::AbsolutePath,
+    values::{AbsolutePath, ByteCount},
 };
 use std::{
     num::NonZeroU32,
@@ -61,6 +61,12 @@ impl<'a> Document<'a> {
     pub(super) fn count(&self, spanned: Option<Spanned<NonZeroU32>>) -> Option<LocatedValue<u32>> {
         self.written(spanned)
             .map(|LocatedValue { value, at }| LocatedValue { value: value.get(), at })
+    }
+
+    /// A number of bytes with its place.
+    pub(super) fn bytes(&self, spanned: Option<Spanned<ByteCount>>) -> Option<LocatedValue<u64>> {
+        self.written(spanned)
+            .map(|LocatedValue { value, at }| LocatedValue { value: value.into(), at })
     }
 
     fn place(&self, offset: usize) -> ConfigPosition {

@@ -1,6 +1,7 @@
 //! Values of the configuration file that are more than text. Pure: no I/O.
 
 use palisade_plan::ceiling::Reach;
+use palisade_policy::Size;
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
@@ -17,6 +18,25 @@ impl TryFrom<PathBuf> for AbsolutePath {
             return Ok(Self(path));
         }
         Err(format!("{:?} is not an absolute path", path.display().to_string()))
+    }
+}
+
+/// A number of bytes, written as a number or as a size such as `"256 MiB"`.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(untagged, expecting = "a number of bytes or a size such as \"256 MiB\"")]
+pub(super) enum ByteCount {
+    /// A plain number, which may be 0.
+    Number(u64),
+    /// A size with a unit.
+    Written(Size),
+}
+
+impl From<ByteCount> for u64 {
+    fn from(count: ByteCount) -> Self {
+        match count {
+            ByteCount::Number(bytes) => bytes,
+            ByteCount::Written(size) => size.into(),
+        }
     }
 }
 
