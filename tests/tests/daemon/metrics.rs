@@ -75,6 +75,28 @@ fn assert_well_formed(text: &str) {
     }
 }
 
+/// The alert rules and the dashboard use metrics that exist, and the dashboard is JSON.
+fn assert_monitored(told: &[String]) {
+    let rules = include_str!("../../../systemd/monitoring/palisade.rules.yml");
+    let dashboard = include_str!("../../../systemd/monitoring/palisade-dashboard.json");
+    let parsed: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    assert!(parsed["panels"].as_array().unwrap().len() > 10);
+    for (file, text, least) in [("rules", rules, 8), ("dashboard", dashboard, 15)] {
+        let starts = text.match_indices("palisade_").map(|(at, _)| &text[at..]);
+        let names: Vec<&str> = starts
+            .map(|rest| {
+                let end = rest.find(|c: char| c != '_' && !c.is_ascii_lowercase()).unwrap();
+                rest[..end].trim_end_matches("_bucket")
+            })
+            .collect();
+        assert!(names.len() >= least, "{file}: {names:?}");
+        for name in names {
+            let known = told.iter().any(|told| told.split(' ').next() == Some(name));
+            assert!(known, "{file}: there is no metric {name}");
+        }
+    }
+}
+
 #[test]
 fn a_scrape_tells_what_happened() {
     for mode in Mode::all() {
@@ -135,6 +157,7 @@ fn a_scrape_tells_what_happened() {
         documented.sort();
         told.sort();
         assert_eq!(told, documented);
+        assert_monitored(&told);
         drop(sandbox);
         until("the session is over", || watched.scrape().contains("\npalisade_sessions 0\n"));
         // A request that is not a scrape gets an error, and holds up nobody.

@@ -14,7 +14,7 @@ use std::{
 use tempfile::TempDir;
 
 /// The sources of the package besides programs and units.
-const SOURCES: [(&str, &str); 30] = [
+const SOURCES: [(&str, &str); 43] = [
     ("systemd/palisade-sh", include_str!("../../../systemd/palisade-sh")),
     ("systemd/package", include_str!("../../../systemd/package")),
     ("systemd/manual", include_str!("../../../systemd/manual")),
@@ -43,6 +43,19 @@ const SOURCES: [(&str, &str); 30] = [
     ("docs/proof.md", include_str!("../../../docs/proof.md")),
     ("docs/python.md", include_str!("../../../docs/python.md")),
     ("docs/transactions.md", include_str!("../../../docs/transactions.md")),
+    ("systemd/user/palisaded.service", include_str!("../../../systemd/user/palisaded.service")),
+    ("systemd/monitoring/palisade.rules.yml", include_str!("../../../systemd/monitoring/palisade.rules.yml")),
+    ("systemd/monitoring/palisade-dashboard.json", include_str!("../../../systemd/monitoring/palisade-dashboard.json")),
+    ("daemon/profiles/autonomous.toml", include_str!("../../../daemon/profiles/autonomous.toml")),
+    ("daemon/profiles/build.toml", include_str!("../../../daemon/profiles/build.toml")),
+    ("daemon/profiles/environment.toml", include_str!("../../../daemon/profiles/environment.toml")),
+    ("daemon/profiles/guarded.toml", include_str!("../../../daemon/profiles/guarded.toml")),
+    ("daemon/profiles/noise.toml", include_str!("../../../daemon/profiles/noise.toml")),
+    ("daemon/profiles/readonly.toml", include_str!("../../../daemon/profiles/readonly.toml")),
+    ("daemon/profiles/strict.toml", include_str!("../../../daemon/profiles/strict.toml")),
+    ("daemon/profiles/syscalls.toml", include_str!("../../../daemon/profiles/syscalls.toml")),
+    ("daemon/profiles/trusted-net.toml", include_str!("../../../daemon/profiles/trusted-net.toml")),
+    ("daemon/profiles/workspace.toml", include_str!("../../../daemon/profiles/workspace.toml")),
     ("systemd/README.md", include_str!("../../../systemd/README.md")),
     (".gitignore", include_str!("../../../.gitignore")),
 ];
@@ -138,6 +151,11 @@ fn everything_is_in_the_package_and_belongs_to_root() {
         "/usr/lib/sysusers.d/palisade.conf",
         "/usr/lib/tmpfiles.d/palisade.conf",
         "/etc/palisade/palisaded.toml",
+        "/usr/lib/systemd/user/palisaded.service",
+        "/usr/share/doc/palisade/examples/palisade.rules.yml",
+        "/usr/share/doc/palisade/examples/palisade-dashboard.json",
+        "/usr/share/doc/palisade/profiles/workspace.toml",
+        "/usr/share/doc/palisade/profiles/syscalls.toml",
         "/usr/share/doc/palisade/examples/kernel-audit.conf",
         "/usr/share/doc/palisade/examples/kernel-audit-broker.conf",
         "/usr/share/man/man5/palisaded.toml.5.gz",
