@@ -44,8 +44,14 @@ const SOURCES: [(&str, &str); 43] = [
     ("docs/python.md", include_str!("../../../docs/python.md")),
     ("docs/transactions.md", include_str!("../../../docs/transactions.md")),
     ("systemd/user/palisaded.service", include_str!("../../../systemd/user/palisaded.service")),
-    ("systemd/monitoring/palisade.rules.yml", include_str!("../../../systemd/monitoring/palisade.rules.yml")),
-    ("systemd/monitoring/palisade-dashboard.json", include_str!("../../../systemd/monitoring/palisade-dashboard.json")),
+    (
+        "systemd/monitoring/palisade.rules.yml",
+        include_str!("../../../systemd/monitoring/palisade.rules.yml"),
+    ),
+    (
+        "systemd/monitoring/palisade-dashboard.json",
+        include_str!("../../../systemd/monitoring/palisade-dashboard.json"),
+    ),
     ("daemon/profiles/autonomous.toml", include_str!("../../../daemon/profiles/autonomous.toml")),
     ("daemon/profiles/build.toml", include_str!("../../../daemon/profiles/build.toml")),
     ("daemon/profiles/environment.toml", include_str!("../../../daemon/profiles/environment.toml")),
