@@ -74,6 +74,6 @@ fn with_values(shell: Shell, text: &str) -> String {
             }
             None => text.to_owned(),
         },
-        _ => text.to_owned(),
+        Shell::Elvish | Shell::PowerShell | _ => text.to_owned(),
     }
 }

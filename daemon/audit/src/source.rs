@@ -21,7 +21,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) enum LogSource {
     File { name: String, first: u64, path: PathBuf },
-    Archive(Archive),
+    Archive(Box<Archive>),
 }
 
 /// Finds the sources of all chains. Archives are looked for beside the log, and then in further
@@ -35,7 +35,7 @@ pub(crate) fn sources(
     for directory in std::iter::once(&beside).chain(further) {
         for archive in archives(directory)? {
             let key = (archive.chain, archive.first);
-            found.entry(key).or_insert(LogSource::Archive(archive));
+            found.entry(key).or_insert(LogSource::Archive(Box::new(archive)));
         }
     }
     // The log is listed last: a file that is archived meanwhile is missed here, and then its reader

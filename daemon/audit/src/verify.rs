@@ -206,7 +206,7 @@ fn verify_archive(
         return Ok(Some(ArchiveDefect::Foreign));
     }
     let was_bad = check.is_bad();
-    match read(check, &LogSource::Archive(archive.clone()), false, missing) {
+    match read(check, &LogSource::Archive(Box::new(archive.clone())), false, missing) {
         Ok(()) => {}
         // The compressed file has the right hash, and can still not be decompressed.
         Err(ReadError::Io { source, .. }) if source.kind() != std::io::ErrorKind::NotFound => {

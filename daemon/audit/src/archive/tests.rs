@@ -421,7 +421,7 @@ fn a_file_is_complete_after_its_time_too() {
     let log = Log::open(directory.path(), daily).unwrap();
     drop(log.append(&note(1)).unwrap());
     drop(log);
-    assert!(archive_all(directory.path(), None).len() >= 1);
+    assert!(!archive_all(directory.path(), None).is_empty());
     good(directory.path());
 }
 
