@@ -224,9 +224,15 @@ fn index_that_is_cut_damaged_or_partial_is_refused() {
         }
         fs::write(&path, &bytes).unwrap();
     }
+    let split = "the repository uses a split index, which is not supported";
     git.run(&["update-index", "--split-index"]);
-    let error = git.open().index().unwrap_err();
-    assert_eq!(error.to_string(), "the repository uses a split index, which is not supported");
+    assert_eq!(git.open().index().unwrap_err().to_string(), split);
+    // Entries that replace those of the shared index have no path.
+    for n in 0..3 {
+        git.write(&format!("dir/file-{n}"), b"other\n");
+    }
+    git.run(&["update-index", "dir/file-0", "dir/file-1", "dir/file-2"]);
+    assert_eq!(git.open().index().unwrap_err().to_string(), split);
 }
 
 #[test]
