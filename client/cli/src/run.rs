@@ -34,7 +34,7 @@ without a result is {\"success\": false, \"error\": {code, message, hint}}.
 
 With --background the command becomes a job: its id is printed, and its changes are committed when it
 has ended. It has no time limit unless --timeout is given. A process stays behind that keeps the
-session; SIGTERM to that process ends the job. See palisade jobs and palisade output.
+session; SIGTERM to that process ends the job. See palisade jobs, and palisade output when it has ended.
 
 Without --timeout the command may take two minutes, or the profile's limits.timeout_ms if that is
 longer. --timeout none is as long as the profile lets a call take (limits.max_timeout_ms).

@@ -56,16 +56,13 @@ fn sigterm_to_the_process_that_stays_ends_the_job_and_commits_what_it_did() {
         let world = World::new(mode);
         let daemon = world.daemon();
         let told = start(&world, &daemon, "echo early > early.txt; echo ready; sleep 100000");
-        let call = told["call_id"].as_str().unwrap();
-        until("the job has printed", || {
-            let (_, output, _) = finish(&world, &mut palisade(&world, &daemon, &["output", call]));
-            output == "ready\n"
-        });
         let jobs = |world: &World| {
             let words = ["jobs", "--json"];
             let (_, output, _) = finish(world, &mut palisade(world, &daemon, &words));
             serde_json::from_str::<Value>(&output).unwrap()["jobs"].clone()
         };
+        let printed = Value::from("ready\n".len());
+        until("the job has printed", || jobs(&world)[0]["output_bytes"] == printed);
         assert_eq!(jobs(&world)[0]["running"], Value::Bool(true));
         let pid = told["pid"].to_string();
         let kill = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
@@ -73,6 +70,9 @@ fn sigterm_to_the_process_that_stays_ends_the_job_and_commits_what_it_did() {
         gone(&told["pid"]);
         assert_eq!(fs::read_to_string(world.workspace().join("early.txt")).unwrap(), "early\n");
         assert_eq!(jobs(&world), Value::Array(Vec::new()));
+        let call = told["call_id"].as_str().unwrap();
+        let (_, output, _) = finish(&world, &mut palisade(&world, &daemon, &["output", call]));
+        assert_eq!(output, "ready\n");
     }
 }
 
