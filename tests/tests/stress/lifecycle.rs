@@ -354,16 +354,20 @@ fn what_an_earlier_build_left_goes_on() {
             done(&session, "undo", json!({"call_id": written.undo})).await;
         });
         drop(daemon);
-        // One chain, of which the first part is what it was to the byte.
+        // One chain. Its first file is what it was to the byte, and older than a day, so that the
+        // log goes on in a new one.
         let (status, found) = verified(&world);
         assert_eq!(status, Some(0), "{mode:?}: {found}");
         assert_eq!(found["chains"].as_array().unwrap().len(), 1, "{mode:?}: {found}");
         let (name, before) = EARLIER[0];
-        let now = fs::read(world.state().join(name)).unwrap();
-        assert!(now.len() > before.len() && now.starts_with(before), "{mode:?}");
-        let next = now[before.len()..].split(|byte| *byte == b'\n').next().unwrap();
-        let next: Value = serde_json::from_slice(next).unwrap();
-        assert_eq!((&next["seq"], &next["kind"]), (&json!(16), &json!("start")), "{mode:?}");
+        assert_eq!(fs::read(world.state().join(name)).unwrap(), before, "{mode:?}");
+        let next = fs::read(world.state().join("audit/c0000-000000000016.jsonl")).unwrap();
+        let records = next.split(|byte| *byte == b'\n').take(2).map(|line| {
+            let record: Value = serde_json::from_slice(line).unwrap();
+            (record["seq"].clone(), record["kind"].clone())
+        });
+        let expected = [(json!(16), json!("rotate")), (json!(17), json!("start"))];
+        assert_eq!(records.collect::<Vec<_>>(), expected, "{mode:?}");
     }
 }
 
