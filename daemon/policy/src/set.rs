@@ -41,6 +41,9 @@ const BUILTIN: [Source<'static>; 7] = [
 static BUILTINS: LazyLock<Result<ProfileSet, ProfileError>> =
     LazyLock::new(|| ProfileSet::default().with(BUILTIN));
 
+/// Parsed profiles that are not resolved yet, by name.
+type ParsedFiles<'a> = BTreeMap<&'a str, (Document<'a>, ProfileText)>;
+
 /// Profiles by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProfileSet {
@@ -71,25 +74,65 @@ impl ProfileSet {
         BUILTINS.clone()?.with(given)
     }
 
-    fn with<'a>(
-        mut self,
-        given: impl IntoIterator<Item = Source<'a>>,
-    ) -> Result<Self, ProfileError> {
-        let mut files = BTreeMap::new();
+    /// Makes a set of one profile, and of the profiles that it extends or is observed under. No
+    /// other profile is looked at, so none of them can be the reason of an error. The set is empty
+    /// if there is no profile of this name.
+    ///
+    /// `given` are the names of all given profiles, once for each file. `find` returns the source of
+    /// one of them; it is called only for those that are needed.
+    ///
+    /// # Errors
+    /// If a needed profile is invalid, its name is used twice, or `find` fails.
+    pub fn only<'a, E: From<ProfileError>>(
+        name: &str,
+        given: &[&str],
+        mut find: impl FnMut(&str) -> Result<Option<Source<'a>>, E>,
+    ) -> Result<Self, E> {
+        let mut files = ParsedFiles::new();
+        let mut wanted = vec![name.to_owned()];
+        while let Some(name) = wanted.pop() {
+            if files.contains_key(name.as_str()) {
+                continue;
+            }
+            let builtin = BUILTIN.into_iter().find(|source| source.name == name);
+            let owners = given.iter().filter(|other| **other == name).count();
+            if owners + usize::from(builtin.is_some()) > 1 {
+                return Err(ProfileError::Duplicate(name).into());
+            }
+            let source = match builtin {
+                Some(source) => Some(source),
+                None => find(&name)?,
+            };
+            // A parent that does not exist is reported when the profile that names it is resolved.
+            let Some(source) = source else { continue };
+            let (document, written) = parse(source)?;
+            wanted.extend(written.parents().iter().cloned());
+            wanted.extend(written.under().cloned());
+            files.insert(source.name, (document, written));
+        }
+        let others = given.iter().copied().chain(BUILTIN.iter().map(|source| source.name));
+        Ok(Self::default().resolve(files, &others.collect::<Vec<_>>())?)
+    }
+
+    fn with<'a>(self, given: impl IntoIterator<Item = Source<'a>>) -> Result<Self, ProfileError> {
+        let mut files = ParsedFiles::new();
         for source in given {
-            source
-                .name
-                .parse::<ToolName>()
-                .map_err(|e| e.to_string().replace("tool name", "profile name"))
-                .map_err(|why| ProfileError::Name { name: source.name.to_owned(), why })?;
-            let document = Document::read(source)?;
-            let written = document.values::<ProfileText>()?;
+            let parsed = parse(source)?;
             let taken = self.profiles.contains_key(source.name);
-            if files.insert(source.name, (document, written)).is_some() || taken {
+            if files.insert(source.name, parsed).is_some() || taken {
                 return Err(ProfileError::Duplicate(source.name.to_owned()));
             }
         }
-        while let Some(name) = self.next(&files)? {
+        self.resolve(files, &[])
+    }
+
+    /// Adds parsed profiles, parents first. `others` are more names that a message may suggest.
+    fn resolve(
+        mut self,
+        mut files: ParsedFiles<'_>,
+        others: &[&str],
+    ) -> Result<Self, ProfileError> {
+        while let Some(name) = self.next(&files, others)? {
             let Some((document, written)) = files.remove(name) else { break };
             let parents: Vec<_> = written
                 .parents()
@@ -102,7 +145,11 @@ impl ProfileSet {
             let under = written.under().and_then(|under| self.profiles.get(under)).cloned();
             let settings = resolve(&document, written, &parents)?;
             let mut profile = Profile::new(document.source(), settings)?;
-            examples::check(&profile)?;
+            // The tests of built-in profiles always give the same results, which a test of this crate
+            // checks.
+            if document.source().owner != Owner::Builtin {
+                examples::check(&profile)?;
+            }
             if let Some(under) = under {
                 if under.observed_under().is_some() {
                     let why = format!("{:?} is itself only observed", under.name());
@@ -118,7 +165,8 @@ impl ProfileSet {
     /// Returns a file all of whose parents are loaded; `None` if no file is left.
     fn next<'a>(
         &self,
-        files: &BTreeMap<&'a str, (Document<'a>, ProfileText)>,
+        files: &ParsedFiles<'a>,
+        others: &[&str],
     ) -> Result<Option<&'a str>, ProfileError> {
         let mut waits = None;
         for (name, (document, written)) in files {
@@ -132,8 +180,12 @@ impl ProfileSet {
             };
             let wrong = |why, hint| document.wrong_at(at.unwrap_or(0), key, why, hint);
             if !files.contains_key(parent.as_str()) {
-                let known = self.names().chain(files.keys().copied()).filter(|known| known != name);
-                let known: Vec<&str> = known.collect();
+                let is_new = |other: &&str| {
+                    !self.profiles.contains_key(*other) && !files.contains_key(*other)
+                };
+                let others = others.iter().copied().filter(is_new);
+                let known = self.names().chain(files.keys().copied()).chain(others);
+                let known: Vec<&str> = known.filter(|known| known != name).collect();
                 let hint = match nearest(parent, known.iter().copied()) {
                     Some(near) => format!("did you mean {near:?}?"),
                     None => format!("the profiles are {}", known.join(", ")),
@@ -170,6 +222,18 @@ impl ProfileSet {
     }
 }
 
+/// Parses a profile's text, and checks its name.
+fn parse(source: Source<'_>) -> Result<(Document<'_>, ProfileText), ProfileError> {
+    source
+        .name
+        .parse::<ToolName>()
+        .map_err(|e| e.to_string().replace("tool name", "profile name"))
+        .map_err(|why| ProfileError::Name { name: source.name.to_owned(), why })?;
+    let document = Document::read(source)?;
+    let written = document.values::<ProfileText>()?;
+    Ok((document, written))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,6 +252,69 @@ mod tests {
         assert_eq!(set.get(DEFAULT).unwrap().name(), "workspace");
         assert_eq!(builtin()[0].0, DEFAULT);
         assert_eq!(set.get("nothing"), None);
+    }
+
+    /// A start of the daemon relies on this: it does not run them again.
+    #[test]
+    fn the_tests_of_built_in_profiles_pass() {
+        let set = ProfileSet::new([]).unwrap();
+        let profiles: Vec<_> = set.names().filter_map(|name| set.get(name)).collect();
+        assert!(profiles.iter().map(|profile| profile.tests().len()).sum::<usize>() > 50);
+        for profile in profiles {
+            assert_eq!(examples::check(profile), Ok(()), "{}", profile.name());
+        }
+    }
+
+    #[test]
+    fn tests_of_a_given_profile_run_whether_it_is_loaded_alone_or_with_all() {
+        let text = "version = 1\ndescription = \"x\"\nextends = \"workspace\"\n\
+                    tests = [\"read $WORKSPACE/file: deny\"]\n";
+        let mine = source("mine", text);
+        let failed = ProfileSet::new([mine]).unwrap_err();
+        assert!(matches!(&failed, ProfileError::Test { .. }), "{failed}");
+        assert_eq!(alone("mine", &[mine]), Err(failed));
+    }
+
+    fn alone(name: &str, given: &[Source<'static>]) -> Result<ProfileSet, ProfileError> {
+        let names: Vec<_> = given.iter().map(|source| source.name).collect();
+        let find = |name: &str| Ok(given.iter().find(|source| source.name == name).copied());
+        ProfileSet::only(name, &names, find)
+    }
+
+    #[test]
+    fn a_profile_loaded_alone_is_the_same_as_one_of_all() {
+        let base = "version = 1\ndescription = \"x\"\nextends = \"readonly\"\n";
+        let top = "version = 1\ndescription = \"x\"\nextends = \"base\"\nobserve = \"build\"\n";
+        let given = [source("base", base), source("top", top), source("broken", "nonsense")];
+        let all = ProfileSet::new([given[0], given[1]]).unwrap();
+        for name in all.names() {
+            assert_eq!(alone(name, &given).unwrap().get(name), all.get(name), "{name}");
+        }
+        let top = alone("top", &given).unwrap();
+        let needed = ["base", "build", "readonly", "top", "workspace"];
+        assert_eq!(top.names().collect::<Vec<_>>(), needed);
+        assert_eq!(alone("missing", &given), Ok(ProfileSet::default()));
+        let broken = alone("broken", &given).unwrap_err().to_string();
+        assert!(broken.starts_with("test.toml:1:"), "{broken}");
+    }
+
+    #[test]
+    fn names_that_are_used_twice_and_missing_parents_are_errors_of_the_profile_that_needs_them() {
+        let text = "version = 1\ndescription = \"x\"\nextends = \"build\"\n";
+        let lost = "version = 1\ndescription = \"x\"\nextends = \"mime\"\n";
+        let circle = "version = 1\ndescription = \"x\"\nextends = \"circle\"\n";
+        let mine = [source("build", text), source("mine", text), source("mine", text)];
+        let twice = |name: &str| Err(ProfileError::Duplicate(name.to_owned()));
+        assert_eq!(alone("build", &mine), twice("build"));
+        assert_eq!(alone("mine", &mine), twice("mine"));
+        assert_eq!(alone("mine", &mine[..2]), twice("build"));
+        assert!(alone("strict", &mine).is_ok(), "it extends neither");
+        let given = [source("lost", lost), source("mine", text), source("circle", circle)];
+        let told = alone("lost", &given).unwrap_err().to_string();
+        let expected = "extends: there is no profile \"mime\"; did you mean \"mine\"?";
+        assert_eq!(told, format!("test.toml:3:11: {expected}"));
+        let told = alone("circle", &given).unwrap_err().to_string();
+        assert!(told.ends_with("a profile can not extend itself"), "{told}");
     }
 
     #[test]
