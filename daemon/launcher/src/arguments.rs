@@ -23,6 +23,7 @@ Options (they set the ceiling, which no plan may exceed):
                          takes a client's identity only from a connection that was accepted there
                          [default for a service: /run/palisade/agent.sock]
   --client-cookie N      the same for a broker with one client: the SO_COOKIE of its connection
+  --one-call             the client makes one call: start no processes for a second one ahead
   --max-memory BYTES     the most memory of a session
   --max-processes N      the most processes of a session
   --max-cpu PERCENT      the most CPU time of a session; 100 is one core
@@ -72,6 +73,16 @@ impl FromStr for KernelAudit {
     }
 }
 
+/// The processes that are started before a request needs them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StartAhead {
+    /// Those of the next session and of each session's next transaction.
+    #[default]
+    Always,
+    /// Those of the first session only.
+    FirstSession,
+}
+
 /// The options with which the launcher runs.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -83,6 +94,8 @@ pub struct Options {
     pub broker_user: Option<String>,
     /// The connections from which a client's identity may be taken.
     pub client_socket: Option<ClientSocket>,
+    /// The processes that are started before a request needs them.
+    pub start_ahead: StartAhead,
     /// The bounds that no plan may exceed.
     pub ceiling: Ceiling,
     /// The ports that sessions may connect to. `None`: depends on who started the launcher.
@@ -147,6 +160,7 @@ pub fn parse(
         cell: None,
         broker_user: None,
         client_socket: None,
+        start_ahead: StartAhead::default(),
         ceiling: Ceiling::default(),
         allow_ports: None,
         store: None,
@@ -167,6 +181,7 @@ pub fn parse(
             "--system" => options.claim = Claim::System,
             "--cell" => options.cell = Some(value()?.into()),
             "--store" => options.store = Some(value()?.into()),
+            "--one-call" => options.start_ahead = StartAhead::FirstSession,
             "--broker-user" => options.broker_user = Some(value()?),
             "--agent-socket" => {
                 options.client_socket = Some(ClientSocket::AcceptedOn(value()?.into()));

@@ -52,10 +52,8 @@ impl PrestartedSession {
 
 /// Ends processes that belong to no session, and deletes their cgroups.
 fn end(processes: &[Process], cgroups: Option<SessionCgroups>) {
-    for process in processes {
-        process.kill();
-        process.collect();
-    }
+    processes.iter().for_each(Process::kill);
+    processes.iter().for_each(Process::collect);
     if let Some(cgroups) = cgroups {
         cgroups.remove();
     }

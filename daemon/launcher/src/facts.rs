@@ -5,7 +5,7 @@ use crate::{
     cgroup::Cgroups,
     hindrance, identity,
     privilege::Privilege,
-    spawn::{SpawnError, Spawner},
+    spawn::{Process, SpawnError, Spawner},
     store::Stores,
 };
 use palisade_plan::{
@@ -15,43 +15,63 @@ use palisade_plan::{
 };
 use std::os::fd::OwnedFd;
 
-/// Determines all facts about the host.
-pub(crate) fn find(
+/// A trial of what the host can enforce, which runs in its own process.
+#[derive(Debug)]
+pub(crate) struct HostTrial {
+    process: Process,
+    pid: Found,
+}
+
+/// Starts the trial. Other processes can be started while it runs.
+pub(crate) fn begin(
     privilege: &Privilege,
     spawner: Spawner,
-    cgroups: &Cgroups,
-) -> Result<(Spawner, Facts, Option<OwnedFd>), SpawnError> {
+) -> Result<(Spawner, HostTrial), SpawnError> {
     let (spawner, pids) = spawner.find_pids();
     let pid = match pids {
         Ok(()) => Found::Yes("own namespace".into()),
         Err(error) => Found::No(format!("unshare PID namespace: {error}")),
     };
-    let TrialFindings {
-        mut layers,
-        landlock_abi,
-        landlock_errata,
-        overlay,
-        records: (records, socket),
-        audit_session,
-    } = try_layers(&spawner, as_session(privilege))?;
-    layers.push((Layer::Pid, pid));
-    hindrance::explain(&mut layers, privilege);
-    layers.push((Layer::Limits, cgroups.found()));
-    layers.sort_by_key(|(layer, _)| *layer);
-    let facts = Facts {
-        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-        privileged: privilege.privileged,
-        user_namespace: privilege.user_namespace.clone(),
-        layers,
-        landlock_abi,
-        landlock_errata,
-        overlay,
-        records,
-        audit_session,
-        cgroup: cgroups.facts(),
-        ports: Found::No("it could not be determined".into()),
-    };
-    Ok((spawner, facts, socket))
+    let process = start_trial(&spawner, as_session(privilege))?;
+    Ok((spawner, HostTrial { process, pid }))
+}
+
+impl HostTrial {
+    /// Waits for the trial's result, and returns all facts about the host. Also returns the trial's
+    /// process, which ends by itself and has to be reaped.
+    pub(crate) fn finish(
+        self,
+        privilege: &Privilege,
+        cgroups: &Cgroups,
+    ) -> Result<(Facts, Option<OwnedFd>, Process), SpawnError> {
+        let Self { process, pid } = self;
+        let TrialFindings {
+            mut layers,
+            landlock_abi,
+            landlock_errata,
+            overlay,
+            records: (records, socket),
+            audit_session,
+        } = findings(&process)?;
+        layers.push((Layer::Pid, pid));
+        hindrance::explain(&mut layers, privilege);
+        layers.push((Layer::Limits, cgroups.found()));
+        layers.sort_by_key(|(layer, _)| *layer);
+        let facts = Facts {
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            privileged: privilege.privileged,
+            user_namespace: privilege.user_namespace.clone(),
+            layers,
+            landlock_abi,
+            landlock_errata,
+            overlay,
+            records,
+            audit_session,
+            cgroup: cgroups.facts(),
+            ports: Found::No("it could not be determined".into()),
+        };
+        Ok((facts, socket, process))
+    }
 }
 
 /// Returns the steps that switch to the identity with which overlays are tried, if it is not this
@@ -80,7 +100,12 @@ pub(crate) fn try_disk(
     let name = store.name.clone();
     let mut steps = as_session(privilege);
     steps.push(Step::Store(store));
-    let tried = try_layers(spawner, steps);
+    let process = start_trial(spawner, steps);
+    let tried = process.and_then(|process| {
+        let tried = findings(&process);
+        process.collect();
+        tried
+    });
     stores.sweep(name, spawner);
     overlay.write = tried?.overlay.write;
     Ok(())
@@ -119,14 +144,18 @@ struct TrialFindings {
     audit_session: Found,
 }
 
-/// Runs a trial process. If it dies without an answer, every layer counts as missing.
-fn try_layers(spawner: &Spawner, steps: Vec<Step>) -> Result<TrialFindings, SpawnError> {
+/// Starts a trial process with the steps that say how to try overlays.
+fn start_trial(spawner: &Spawner, steps: Vec<Step>) -> Result<Process, SpawnError> {
     let process = spawner.start()?;
     let setup = Setup { role: Role::Trial, session: 0, steps, channels: 0, scanned: 0 };
     process.set_up(&setup, &[])?;
-    let report = process.control.receive::<Report>()?;
-    process.collect();
-    Ok(match report {
+    Ok(process)
+}
+
+/// Waits for the findings of a trial process. If it dies without an answer, every layer counts as
+/// missing.
+fn findings(process: &Process) -> Result<TrialFindings, SpawnError> {
+    Ok(match process.control.receive::<Report>()? {
         Some((
             Report::Tried {
                 layers,

@@ -4,7 +4,7 @@ mod answer;
 mod wait;
 
 use crate::{
-    arguments::{KernelAudit, Options},
+    arguments::{KernelAudit, Options, StartAhead},
     blank::PrestartedSession,
     cgroup::Cgroups,
     error::LauncherError,
@@ -48,7 +48,10 @@ struct Launcher {
     records: Option<OwnedFd>,
     spawner: Spawner,
     cgroups: Cgroups,
+    /// The process that tried what the host can enforce, until it is reaped.
+    trial: Option<Process>,
     blank: Option<PrestartedSession>,
+    start_ahead: StartAhead,
     pulse: WatchdogBeat,
     stores: Stores,
     uids: Uids,
@@ -103,12 +106,16 @@ fn serve(
             .map_err(|error| LauncherError::CellProgram(path.display().to_string(), error))?,
         None => Search::usual().open("palisade-cell")?,
     };
-    let cgroups = Cgroups::find();
+    let mut cgroups = Cgroups::find();
     // Not earlier: a process that is not dumpable can not write its own id maps either.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| LauncherError::Kernel("undumpable", e))?;
     let spawner = Spawner::new(cell, privilege.cells_begin())?;
-    let (spawner, mut facts, mut records) = facts::find(privilege, spawner, &cgroups)?;
+    let (spawner, trial) = facts::begin(privilege, spawner)?;
+    // While the trial runs. A launcher of one broker is about to be asked for a session. If this
+    // fails, the request for the session tries again and reports why.
+    let blank = if listening { None } else { make_blank(&mut cgroups, &spawner).ok() };
+    let (mut facts, mut records, trial) = trial.finish(privilege, &cgroups)?;
     match (options.kernel_audit, options.audit_trouble) {
         (KernelAudit::Off, _) => {
             records = None;
@@ -135,7 +142,9 @@ fn serve(
         records,
         spawner,
         cgroups,
-        blank: None,
+        trial: Some(trial),
+        blank,
+        start_ahead: options.start_ahead,
         pulse,
         stores,
         uids,
@@ -143,6 +152,7 @@ fn serve(
         sessions: BTreeMap::new(),
     };
     let result = if listening {
+        launcher.reap_trial();
         launcher.accept(&socket, options.broker_user.as_deref())
     } else {
         launcher.serve(&Datagrams::new(socket))
@@ -212,10 +222,14 @@ impl Launcher {
         let mut phase = Phase::Greeting;
         let mut attempt = Attempt::Worthwhile;
         loop {
+            if self.trial.as_ref().is_some_and(Process::has_ended) {
+                self.trial = None;
+            }
             // Starting processes ahead takes longer than a new session should wait, so the session
             // goes first.
             let wanted = self.blank.is_none() || self.sessions.values().any(Session::lacks_spare);
             let idle = wanted
+                && self.start_ahead == StartAhead::Always
                 && attempt == Attempt::Worthwhile
                 && phase == Phase::Serving
                 && !self.sessions.values().any(Session::is_starting);
@@ -251,6 +265,10 @@ impl Launcher {
                     let records: Vec<_> = records.map(|socket| socket.as_fd()).collect();
                     broker.send(&reply, &records)?;
                 }
+                // The cell of the first session confines itself meanwhile.
+                if !self.sessions.is_empty() {
+                    self.reap_trial();
+                }
             }
         }
     }
@@ -259,7 +277,8 @@ impl Launcher {
     fn known(&self) -> Vec<rustix::process::Pid> {
         let blank = self.blank.iter().flat_map(|blank| [&blank.files, &blank.runner]);
         let sessions = self.sessions.values().flat_map(Session::processes);
-        sessions.chain(blank).chain(self.stores.processes()).map(Process::pid).collect()
+        let others = self.stores.processes().chain(&self.trial);
+        sessions.chain(blank).chain(others).map(Process::pid).collect()
     }
 
     /// Starts the process for a session's next transaction, or the processes for the next session,
@@ -274,8 +293,14 @@ impl Launcher {
     }
 
     fn make_blank(&mut self) -> Result<PrestartedSession, String> {
-        let cgroups = self.cgroups.make().map_err(|error| format!("cgroup: {error}"))?;
-        PrestartedSession::make(&self.spawner, cgroups)
+        make_blank(&mut self.cgroups, &self.spawner)
+    }
+
+    /// Waits for the end of the process that tried what the host can enforce.
+    fn reap_trial(&mut self) {
+        if let Some(trial) = self.trial.take() {
+            trial.collect();
+        }
     }
 
     /// Ends everything. The broker is gone, so nobody is left to control these cells.
@@ -288,9 +313,16 @@ impl Launcher {
         if let Some(blank) = self.blank.take() {
             blank.end();
         }
+        self.reap_trial();
         self.stores.finish();
         self.spawner.end_strays(&[]);
     }
+}
+
+/// Starts the processes of a session that nobody has requested yet.
+fn make_blank(cgroups: &mut Cgroups, spawner: &Spawner) -> Result<PrestartedSession, String> {
+    let cgroups = cgroups.make().map_err(|error| format!("cgroup: {error}"))?;
+    PrestartedSession::make(spawner, cgroups)
 }
 
 /// The state of the attempts to start processes ahead.

@@ -1,6 +1,6 @@
 //! Starts the launcher, the only process that the broker ever starts.
 
-use crate::{base::roles::SessionUids, boot::config::AllowedPorts};
+use crate::{base::roles::SessionUids, boot::config::AllowedPorts, cells::analyst::ExpectedCalls};
 use palisade_programs::{NotFound, Program, Search};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
@@ -43,12 +43,14 @@ pub enum LauncherProcessError {
 ///
 /// `store` is the directory on disk for transactions. `ports` are the TCP ports that its sessions
 /// may connect to. `uids` are the user ids for sessions that get one of their own. `client` is
-/// the option that says on which connections clients arrive.
+/// the option that says on which connections clients arrive. `calls` decides for how many calls
+/// processes are prepared.
 pub(crate) fn start(
     store: Option<&Path>,
     ports: Option<&AllowedPorts>,
     uids: Option<SessionUids>,
     client: Option<(&'static str, OsString)>,
+    calls: ExpectedCalls,
 ) -> Result<LauncherProcess, LauncherProcessError> {
     let program = Search::usual().open(NAME)?;
     let failed = |source| LauncherProcessError::Start { path: program.path().to_owned(), source };
@@ -68,6 +70,7 @@ pub(crate) fn start(
     if let Some((option, value)) = client {
         command.arg(option).arg(value);
     }
+    command.args((calls == ExpectedCalls::One).then_some("--one-call"));
     let child = command.stdin(Stdio::from(theirs)).spawn().map_err(failed)?;
     Ok(LauncherProcess { child, socket })
 }

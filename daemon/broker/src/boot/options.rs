@@ -35,6 +35,11 @@ pub struct Options {
     /// A directory of profiles; may be given several times
     #[arg(long, value_name = "DIR")]
     pub profiles: Vec<PathBuf>,
+    /// With --embedded, load only this profile and those that it extends; sessions of other profiles
+    /// can not be opened [default: every profile; without a name: the default profile]
+    #[arg(long, value_name = "NAME", requires = "embedded", require_equals = true, num_args = 0..=1,
+          default_missing_value = palisade_policy::DEFAULT)]
+    pub only_profile: Option<String>,
     /// The directory of the output store and the audit log [default: /var/lib/palisade for root,
     /// else $XDG_STATE_HOME/palisade]
     #[arg(long, value_name = "DIR")]
@@ -63,6 +68,9 @@ pub struct Options {
     /// With --embedded, serve the one operator that is connected to standard output
     #[arg(long, requires = "embedded")]
     pub operator_stdout: bool,
+    /// With --embedded, prepare nothing for a second call. More calls work, but begin more slowly
+    #[arg(long, requires = "embedded")]
+    pub one_call: bool,
     /// At the start, try to escape from a session of each profile; refuse to serve profiles that
     /// are not proved
     #[arg(long)]

@@ -48,7 +48,7 @@ pub(crate) fn tell(server: &Server) {
 ///
 /// By now the launcher has answered and the audit log is open; the analysts are waited for here.
 pub(crate) async fn attend(server: Arc<Server>) {
-    server.calls.analyst.start().await;
+    server.await_analysts().await;
     notify(&[NotifyState::Ready]);
     let watchdog = sd_notify::watchdog_enabled();
     if watchdog.is_none() && std::env::var_os("NOTIFY_SOCKET").is_none() {

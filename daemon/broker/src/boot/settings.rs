@@ -16,6 +16,7 @@ use crate::{
         ownership,
         privilege::{self, Account},
     },
+    cells::analyst::ExpectedCalls,
     front::{prove::proofs::ProofSchedule, scrape::Address},
 };
 use palisade_audit::{RetentionPolicy, Sync};
@@ -33,6 +34,7 @@ mod started;
 
 pub(crate) use doors::{ClientEndpoint, OperatorEndpoint, ReportTargets};
 pub use error::SettingsError;
+pub(crate) use profiles::ProfilePlaces;
 pub(crate) use started::StartedBy;
 
 /// The default time, in milliseconds, that running calls may take to finish when the daemon stops.
@@ -45,7 +47,7 @@ pub(crate) struct Settings {
     pub(crate) operator_door: OperatorEndpoint,
     /// The socket for providers; `None` in a private daemon.
     pub(crate) provider_door: Option<PathBuf>,
-    pub(crate) profiles: ProfileSet,
+    pub(crate) profiles: ProfilePlaces,
     pub(crate) state: StateDirectory,
     /// The user to switch to; `None` if an ordinary user starts the daemon, which then keeps its
     /// user.
@@ -62,6 +64,7 @@ pub(crate) struct Settings {
     pub(crate) retention: RetentionPolicy,
     /// The key that signs the audit log, if any.
     pub(crate) audit_key: Option<KeySource>,
+    pub(crate) expected_calls: ExpectedCalls,
     pub(crate) proving: ProofSchedule,
     /// The time that running calls may take to finish when the daemon stops.
     drain: Duration,
@@ -88,8 +91,8 @@ pub(crate) enum StateDirectory {
 }
 
 impl Settings {
-    /// Resolves the options on this host. Directories in `reach` are read through their descriptors
-    /// where their paths are closed.
+    /// Resolves the options on this host, but does not load profiles. Directories in `reach` are read
+    /// through their descriptors where their paths are closed.
     pub(crate) fn resolve(
         options: Options,
         by: StartedBy,
@@ -174,7 +177,7 @@ impl Settings {
             door,
             operator_door,
             provider_door,
-            profiles: profiles::load(&given, usual.as_deref(), (by, &offered), reach)?,
+            profiles: ProfilePlaces { given, usual, only: options.only_profile, by, offered },
             state,
             account,
             launcher_socket,
@@ -185,6 +188,10 @@ impl Settings {
             audit_sync: audit_sync.unwrap_or_default(),
             retention,
             audit_key,
+            expected_calls: match options.one_call {
+                true => ExpectedCalls::One,
+                false => ExpectedCalls::Many,
+            },
             proving,
             drain: Duration::from_millis(drain.unwrap_or(DRAIN_MS).into()),
             roles: choose::roles(file.roles, &mut effective),
@@ -206,8 +213,8 @@ impl Settings {
     }
 
     /// Returns the settings that a reload replaces.
-    pub(crate) fn live(&self, reach: &OpenDirectories) -> LiveSettings {
-        let live = LiveSettings::new(&self.profiles, self.own(reach));
+    pub(crate) fn live(&self, profiles: &ProfileSet, reach: &OpenDirectories) -> LiveSettings {
+        let live = LiveSettings::new(profiles, self.own(reach));
         let (drain, quotas, identity) = (self.drain, self.quotas, self.identity);
         LiveSettings { drain, roles: self.roles.clone(), quotas, identity, ..live }
     }
@@ -247,7 +254,7 @@ impl Settings {
     }
 
     /// Returns the text of `--check`: what would be done.
-    pub(crate) fn describe(&self) -> String {
+    pub(crate) fn describe(&self, profiles: &ProfileSet) -> String {
         let door = match &self.door {
             ClientEndpoint::Socket(path) => format!("listen on {}", path.display()),
             ClientEndpoint::Embedded => "serve the client on standard input".to_owned(),
@@ -286,7 +293,7 @@ impl Settings {
                 "each with its own uid from the launcher's range".to_owned()
             }
         };
-        let profiles = self.profiles.names().collect::<Vec<_>>().join(", ");
+        let profiles = profiles.names().collect::<Vec<_>>().join(", ");
         format!(
             "clients: {door}\noperators: {operators}\nproviders: {providers}\nrun: {user}\n\
              launcher: {launcher}\nsessions: {sessions}\nfull output and audit log: {state}\n\

@@ -5,13 +5,14 @@ mod doors;
 mod error;
 mod farewell;
 mod kept;
+mod launcher;
 
 pub use error::StartError;
 
 use crate::{
     base::{live::LiveSettings, reach::OpenDirectories},
     boot::{
-        launcher_process::{self, LauncherProcess},
+        launcher_process,
         options::Options,
         privilege::{self, Account},
         reload::{Filter, Reloader},
@@ -19,7 +20,7 @@ use crate::{
         settings::{ClientEndpoint, OperatorEndpoint, ReportTargets, Settings, StartedBy},
         state,
     },
-    cells::{analyst::Analyst, launcher::LauncherError, link::Link},
+    cells::analyst::{Analyst, ExpectedCalls},
     front::{
         listen,
         prove::proofs::{ProofSchedule, Proofs},
@@ -33,15 +34,18 @@ use crate::{
         journal::{self, Journal},
         traces::Traces,
     },
+    tools::Registry,
 };
 use doors::{OtherSockets, ServiceSocket};
 use kept::StateStores;
+use launcher::LauncherFrom;
+use palisade_policy::ProfileSet;
 use palisade_programs::{Program, Search};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     io::{self, IsTerminal as _},
     os::unix::net::UnixStream,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -71,26 +75,11 @@ struct PreparedDaemon {
     undos: Undos,
     audit: Audit,
     analyst: Analyst,
+    expected_calls: ExpectedCalls,
     proofs: Proofs,
     telling: ReportTargets,
     /// The open directories whose paths the other fields use.
     reach: OpenDirectories,
-}
-
-/// The source of the launcher.
-#[derive(Debug)]
-enum LauncherFrom {
-    Process(LauncherProcess),
-    Socket(PathBuf),
-}
-
-impl LauncherFrom {
-    async fn link(self) -> Result<Link, LauncherError> {
-        match self {
-            Self::Process(LauncherProcess { child, socket }) => Link::child(child, socket).await,
-            Self::Socket(path) => Link::path(&path).await,
-        }
-    }
 }
 
 /// Starts the daemon. With `--check` or `--dump-config` it prints its report instead and returns
@@ -110,13 +99,21 @@ fn prepare_to_serve(options: Options) -> Result<Option<StartedDaemon>, StartErro
     let (check, dump) = (options.check, options.dump_config);
     let by = StartedBy::now();
     let settings = Settings::resolve(options.clone(), by, &OpenDirectories::default())?;
+    // A service that can not load its profiles makes no sockets. The profile of an embedded daemon
+    // is loaded while its launcher starts.
+    let profiles = match (&settings.door, check || dump) {
+        (ClientEndpoint::Embedded, false) => None,
+        (ClientEndpoint::Embedded | ClientEndpoint::Socket(_), _) => {
+            Some(settings.profiles.load(&OpenDirectories::default())?)
+        }
+    };
     if dump {
         print!("{}", settings.effective.text());
         return Ok(None);
     }
-    if check {
+    if let (true, Some(profiles)) = (check, &profiles) {
         check_places(&settings)?;
-        print!("{}", settings.describe());
+        print!("{}", settings.describe(profiles));
         return Ok(None);
     }
     let filter = log_to_stderr(&settings);
@@ -124,7 +121,8 @@ fn prepare_to_serve(options: Options) -> Result<Option<StartedDaemon>, StartErro
     let reach = settings.reach();
     let effective = settings.effective.clone();
     let reloader = Reloader::new(options, by, reach.clone(), effective, filter);
-    let prepared = prepare(settings, (&entrance, beside.operators.as_ref()), reach)?;
+    let sockets = (&entrance, beside.operators.as_ref());
+    let prepared = prepare(settings, sockets, profiles, reach)?;
     Ok(Some(StartedDaemon { entrance, beside, prepared, reloader, client: None }))
 }
 
@@ -132,6 +130,7 @@ fn prepare_to_serve(options: Options) -> Result<Option<StartedDaemon>, StartErro
 fn prepare(
     settings: Settings,
     (clients, operators): (&ServiceSocket, Option<&ServiceSocket>),
+    profiles: Option<ProfileSet>,
     mut reach: OpenDirectories,
 ) -> Result<PreparedDaemon, StartError> {
     let operated_by = match (operators, settings.account) {
@@ -141,22 +140,31 @@ fn prepare(
         }
     };
     let kept = StateStores::make(&settings, &mut reach)?;
-    let live = settings.live(&reach);
     let launcher = match &settings.launcher_socket {
         Some(path) => LauncherFrom::Socket(path.clone()),
         None => {
             let (ports, uids) = (settings.allow_ports.as_ref(), settings.session_uids);
             let store = kept.transactions();
             let client = clients.launcher_option()?;
-            LauncherFrom::Process(launcher_process::start(store.as_deref(), ports, uids, client)?)
+            let calls = settings.expected_calls;
+            let store = store.as_deref();
+            LauncherFrom::Process(launcher_process::start(store, ports, uids, client, calls)?)
         }
     };
+    let profiles = match profiles {
+        Some(profiles) => profiles,
+        None => match settings.profiles.load(&OpenDirectories::default()) {
+            Ok(profiles) => profiles,
+            Err(error) => return Err(launcher.abandon(error.into())),
+        },
+    };
+    let live = settings.live(&profiles, &reach);
     let (analyst, proofs) = programs(&settings)?;
     raise_descriptors();
     privilege::give_up(settings.account)?;
     let (spools, undos) = kept.stores(&reach);
     let audit = kept.audit(&settings, &reach)?;
-    let telling = settings.telling;
+    let (telling, expected_calls) = (settings.telling, settings.expected_calls);
     Ok(PreparedDaemon {
         operated_by,
         launcher,
@@ -165,6 +173,7 @@ fn prepare(
         undos,
         audit,
         analyst,
+        expected_calls,
         proofs,
         telling,
         reach,
@@ -267,6 +276,8 @@ impl StartedDaemon {
         // The directories are used until the very end.
         let _reach = prepared.reach;
         let stop = StopTokens::default();
+        // The analysts start while the launcher does.
+        prepared.analyst.start(prepared.expected_calls);
         serve::stop_on_signals(&stop)
             .map_err(|error| StartError::Io("listen for signals", error))?;
         let clients = match &entrance {
@@ -276,6 +287,8 @@ impl StartedDaemon {
         // From here on, SIGHUP does not end a daemon with many clients.
         let hangup = (clients == Clients::Many).then(|| signal(SignalKind::hangup())).transpose();
         let hangup = hangup.map_err(|error| StartError::Io("listen for signals", error))?;
+        // Done before the launcher is waited for, because it takes time too.
+        let registry = Registry::new()?;
         let link = match prepared.launcher.link().await {
             Ok(link) => link,
             Err(error) => return Err(StartError::from(error).tell(client)),
@@ -300,7 +313,8 @@ impl StartedDaemon {
             operators: prepared.operated_by,
             proofs: prepared.proofs,
             clients,
-        })?);
+            registry,
+        }));
         let manager = tokio::spawn(service::attend(Arc::clone(&server)));
         let scrapes =
             beside.scrapes.map(|socket| tokio::spawn(scrape::serve(socket, Arc::clone(&server))));

@@ -6,6 +6,7 @@ use palisade_analyst::{Answered, Asked, MAX_TEXT, Patience, Process, WAIT, WORK}
 use palisade_policy::analysis::{CommandAnalysis, Kind, RawFinding};
 use palisade_programs::Program;
 use std::{
+    path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -24,12 +25,25 @@ pub(crate) struct Analyst {
     idle: Mutex<Vec<AnalystProcess>>,
 }
 
+/// How many calls the clients of a daemon are expected to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExpectedCalls {
+    /// Any number.
+    Many,
+    /// One, after which the only client disconnects. More are served, but nothing is prepared for
+    /// them.
+    One,
+}
+
 /// An analyst process that waits for a question. A question that is not answered ends it.
 #[derive(Debug)]
 struct AnalystProcess {
     channel: Channel,
+    /// The number of questions so far; 0 until the process is greeted.
     number: u64,
     process: Process,
+    /// The path of its program, for messages.
+    path: PathBuf,
 }
 
 /// The failure of a question to an analyst.
@@ -50,16 +64,28 @@ impl Analyst {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the processes, so that the first call need not wait. A process that does not start is
-    /// tried again when it is asked.
-    pub(crate) async fn start(&self) {
-        for _ in 0..COUNT {
-            match AnalystProcess::start(self.program.as_ref()).await {
-                Ok(running) => self.idle().push(running),
-                Err(error) => tracing::warn!(
-                    error,
-                    "shell commands can not be analysed, so they need approval"
-                ),
+    /// Starts processes without waiting until they are ready, so that the first calls need not wait
+    /// for them. A process that does not start is tried again when it is asked.
+    pub(crate) fn start(&self, expected: ExpectedCalls) {
+        let count = match expected {
+            ExpectedCalls::Many => COUNT,
+            ExpectedCalls::One => 1,
+        };
+        for _ in 0..count {
+            match AnalystProcess::start(self.program.as_ref()) {
+                Ok(started) => self.idle().push(started),
+                Err(error) => warn_of_failure(&error),
+            }
+        }
+    }
+
+    /// Waits until the processes that were started are ready.
+    pub(crate) async fn ready(&self) {
+        let started = std::mem::take(&mut *self.idle());
+        for mut process in started {
+            match process.greet().await {
+                Ok(()) => self.idle().push(process),
+                Err(failure) => warn_of_failure(&process.useless(failure)),
             }
         }
     }
@@ -83,13 +109,18 @@ impl Analyst {
             ));
         }
         let _place = self.places.enter(uid).await;
-        // A process that died between two questions is replaced, once.
+        let mut useless = None;
+        // A process that died between two questions, or did not start, is replaced, once.
         for _ in 0..2 {
             let idle = self.idle().pop();
             let mut running = match idle {
                 Some(running) => running,
-                None => AnalystProcess::start(self.program.as_ref()).await?,
+                None => AnalystProcess::start(self.program.as_ref())?,
             };
+            if let Err(failure) = running.greet().await {
+                useless = Some(running.useless(failure));
+                continue;
+            }
             match running.ask(text, WORK).await {
                 Ok(made) => {
                     self.idle().push(running);
@@ -99,23 +130,39 @@ impl Analyst {
                 Err(AnalystFailure::After(why)) => return Err(why.to_owned()),
             }
         }
-        Err("the analyst ended repeatedly".to_owned())
+        Err(useless.unwrap_or_else(|| "the analyst ended repeatedly".to_owned()))
     }
 }
 
+fn warn_of_failure(error: &str) {
+    tracing::warn!(error, "shell commands can not be analysed, so they need approval");
+}
+
 impl AnalystProcess {
-    async fn start(program: Option<&Program>) -> Result<Self, String> {
+    /// Starts the process, which is not ready yet.
+    fn start(program: Option<&Program>) -> Result<Self, String> {
         let program = program.ok_or("no analyst is available")?;
         let (process, socket) =
             palisade_analyst::start(program).map_err(|error| error.to_string())?;
         let channel = Channel::over(socket).map_err(|error| error.to_string())?;
-        let mut running = Self { channel, number: 0, process };
-        let useless = |why| format!("{} did not start: {why}", program.path().display());
-        match running.ask("", WAIT).await {
-            Ok(_) => Ok(running),
-            Err(AnalystFailure::Before) => Err(useless("it ended at once")),
-            Err(AnalystFailure::After(why)) => Err(useless(why)),
+        Ok(Self { channel, number: 0, process, path: program.path().to_owned() })
+    }
+
+    /// Waits until the process is ready: it has read its tables and confined itself, and answers.
+    async fn greet(&mut self) -> Result<(), AnalystFailure> {
+        if self.number == 0 {
+            self.ask("", WAIT).await?;
         }
+        Ok(())
+    }
+
+    /// Returns the message for a process that never became ready.
+    fn useless(&self, failure: AnalystFailure) -> String {
+        let why = match failure {
+            AnalystFailure::Before => "it ended at once",
+            AnalystFailure::After(why) => why,
+        };
+        format!("{} did not start: {why}", self.path.display())
     }
 
     async fn ask(&mut self, text: &str, work: Duration) -> Result<CommandAnalysis, AnalystFailure> {
@@ -153,7 +200,8 @@ mod tests {
     #[tokio::test]
     async fn no_analyst_is_an_answer() {
         let analyst = Analyst::new(None);
-        analyst.start().await;
+        analyst.start(ExpectedCalls::Many);
+        analyst.ready().await;
         let made = analyst.ask(0, "true".to_owned()).await;
         assert_eq!(made.found.iter().map(|found| found.kind).collect::<Vec<_>>(), [Kind::Hidden]);
         assert_eq!(made.commands(), palisade_policy::Commands::Unknown);

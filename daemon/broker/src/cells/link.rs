@@ -7,6 +7,7 @@ use crate::{
 use palisade_plan::launcher::SessionNumber;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::{
+    io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::Child,
@@ -16,7 +17,10 @@ use std::{
     },
     time::Duration,
 };
-use tokio::time::timeout;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::timeout,
+};
 
 /// The number of sessions that are made at once; users take turns.
 const STARTS: usize = 8;
@@ -121,27 +125,25 @@ impl Link {
             launcher.let_go();
         }
         let LauncherSource::Child(child) = &self.source else { return };
-        let ended = async {
-            while !has_ended(child) {
-                tokio::time::sleep(Duration::from_millis(2)).await;
+        match timeout(patience, end_of(child)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "can not wait for the launcher"),
+            Err(_) => {
+                tracing::warn!("the launcher is still running after {} s", patience.as_secs());
             }
-        };
-        if timeout(patience, ended).await.is_err() {
-            tracing::warn!("the launcher is still running after {} s", patience.as_secs());
         }
     }
 }
 
-fn has_ended(child: &Mutex<Child>) -> bool {
-    let status = child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
-    match status {
-        Ok(None) => false,
-        Ok(Some(_)) => true,
-        Err(error) => {
-            tracing::warn!(%error, "can not wait for the launcher");
-            true
-        }
+/// Waits until a child has ended, and reaps it.
+async fn end_of(child: &Mutex<Child>) -> io::Result<()> {
+    // Before the first look, so that no end is missed.
+    let mut ended = signal(SignalKind::child())?;
+    while child.lock().unwrap_or_else(PoisonError::into_inner).try_wait()?.is_none() {
+        // Whichever child it is that has ended.
+        ended.recv().await;
     }
+    Ok(())
 }
 
 fn dial(path: &Path) -> Result<OwnedFd, LauncherError> {

@@ -14,7 +14,7 @@ use crate::{
     telemetry::{
         Telemetry, audit::Audit, journal::Journal, standing::ServiceStatus, traces::Traces,
     },
-    tools::{Registry, RegistryError},
+    tools::Registry,
 };
 use palisade_policy::Profile;
 use palisade_protocol::KeptOverview;
@@ -72,6 +72,7 @@ pub(crate) struct ServerParts {
     /// Which profiles must be proved, and their results.
     pub(crate) proofs: Proofs,
     pub(crate) clients: Clients,
+    pub(crate) registry: Registry,
 }
 
 /// The state that all connections share: what each folder below needs, and what only they know.
@@ -95,8 +96,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(parts: ServerParts) -> Result<Self, RegistryError> {
-        let ServerParts { live, link, spools, undos, audit, journal, traces, analyst, .. } = parts;
+    pub(crate) fn new(parts: ServerParts) -> Self {
+        let ServerParts { live, link, spools, undos, audit, journal, traces, .. } = parts;
+        let (analyst, registry) = (parts.analyst, parts.registry);
         spools.allow(live.quotas.spools);
         undos.allow(live.quotas.undo);
         let live = Arc::new(SettingsInForce::new(live));
@@ -107,8 +109,8 @@ impl Server {
             telemetry: Arc::clone(&telemetry),
             live: Arc::clone(&live),
         });
-        let calls = Arc::new(CallServices { registry: Registry::new()?, analyst, approvals });
-        Ok(Self {
+        let calls = Arc::new(CallServices { registry, analyst, approvals });
+        Self {
             live,
             telemetry,
             calls,
@@ -123,7 +125,7 @@ impl Server {
             proofs: parts.proofs,
             clients: parts.clients,
             connections: AtomicU64::new(0),
-        })
+        }
     }
 
     /// Returns the settings that are in force now.
@@ -136,6 +138,15 @@ impl Server {
         self.undos.allow(live.quotas.undo);
         self.spools.allow(live.quotas.spools);
         self.live.replace(live);
+    }
+
+    /// Waits until the analysts are ready. The only client of an embedded daemon does not wait: its
+    /// first call uses them as soon as they answer.
+    pub(crate) async fn await_analysts(&self) {
+        match self.clients {
+            Clients::Many => self.calls.analyst.ready().await,
+            Clients::One => {}
+        }
     }
 
     /// Returns how long a session may outlive its connection, in milliseconds.

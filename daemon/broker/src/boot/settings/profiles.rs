@@ -8,46 +8,104 @@ use crate::{
 };
 use palisade_policy::{Owner, ProfileSet, Source};
 use std::{
+    cell::OnceCell,
     fs, io,
     path::{Path, PathBuf},
 };
 
-/// Loads the profiles of the given directories; if none are given, of the default one if it exists.
-pub(super) fn load(
-    given: &[PathBuf],
-    usual: Option<&Path>,
-    (by, offered): (StartedBy, &[Offered]),
-    reach: &OpenDirectories,
-) -> Result<ProfileSet, SettingsError> {
-    let directories: Vec<&Path> = if given.is_empty() {
-        usual.into_iter().filter(|directory| reach.enter(directory).is_dir()).collect()
-    } else {
-        given.iter().map(PathBuf::as_path).collect()
-    };
-    let mut files = Vec::new();
-    for directory in directories {
-        let directory_owner = ownership::check(directory, reach)?;
-        for path in files_in(directory, reach)? {
-            let owner = match (directory_owner, ownership::check(&path, reach)?, by) {
-                (Owner::Root, Owner::Root, _) => Owner::Root,
-                // The checks above ensure that only root and this user can write these files.
-                (_, _, StartedBy::User) => Owner::Own,
-                (_, _, StartedBy::Root) => Owner::Other,
-            };
-            let text = fs::read_to_string(reach.enter(&path)).map_err(unreadable(&path))?;
-            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            files.push((name, path.display().to_string(), text, owner));
-        }
+/// Where profiles are read from, and which of them are loaded.
+#[derive(Debug)]
+pub(crate) struct ProfilePlaces {
+    /// The directories that are given; if there are none, the default one is used.
+    pub(super) given: Vec<PathBuf>,
+    pub(super) usual: Option<PathBuf>,
+    /// The only profile to load, with those that it extends or is observed under; other files are
+    /// not opened. `None`: all of them, and an error in any of them is an error of the start.
+    pub(super) only: Option<String>,
+    pub(super) by: StartedBy,
+    pub(super) offered: Vec<Offered>,
+}
+
+/// A file in a directory of profiles.
+#[derive(Debug)]
+struct ProfileFile {
+    name: String,
+    path: PathBuf,
+    /// The path, as errors show it.
+    shown: String,
+    directory_owner: Owner,
+    text: OnceCell<String>,
+}
+
+impl ProfileFile {
+    /// Checks who can write the file, and reads it.
+    fn source(&self, by: StartedBy, reach: &OpenDirectories) -> Result<Source<'_>, SettingsError> {
+        let owner = match (self.directory_owner, ownership::check(&self.path, reach)?, by) {
+            (Owner::Root, Owner::Root, _) => Owner::Root,
+            // The checks above ensure that only root and this user can write these files.
+            (_, _, StartedBy::User) => Owner::Own,
+            (_, _, StartedBy::Root) => Owner::Other,
+        };
+        let text = fs::read_to_string(reach.enter(&self.path)).map_err(unreadable(&self.path))?;
+        let text = self.text.get_or_init(|| text);
+        Ok(Source { name: &self.name, file: &self.shown, text, owner })
     }
-    let sources =
-        files.iter().map(|(name, file, text, owner)| Source { name, file, text, owner: *owner });
-    let mut set = ProfileSet::new(sources)?;
-    for (profile, name) in Offered::ALL {
-        if !offered.contains(&profile) {
-            set = set.without(name);
+}
+
+impl ProfilePlaces {
+    /// Loads the profiles. Directories in `reach` are read through their descriptors where their
+    /// paths are closed.
+    pub(crate) fn load(&self, reach: &OpenDirectories) -> Result<ProfileSet, SettingsError> {
+        let files = self.files(reach)?;
+        if let Some(name) = &self.only {
+            let set = self.offer(self.load_only(name, &files, reach)?);
+            if set.get(name).is_some() {
+                return Ok(set);
+            }
+            // There is no such profile. Whoever asks for it is told which there are.
         }
+        let sources = files.iter().map(|file| file.source(self.by, reach));
+        Ok(self.offer(ProfileSet::new(sources.collect::<Result<Vec<_>, _>>()?)?))
     }
-    Ok(set)
+
+    /// Loads one profile and those that it needs; nothing if there is none of this name.
+    fn load_only(
+        &self,
+        name: &str,
+        files: &[ProfileFile],
+        reach: &OpenDirectories,
+    ) -> Result<ProfileSet, SettingsError> {
+        let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
+        ProfileSet::only(name, &names, |name| {
+            let file = files.iter().find(|file| file.name == name);
+            file.map(|file| file.source(self.by, reach)).transpose()
+        })
+    }
+
+    /// Removes the built-in profiles that are not offered.
+    fn offer(&self, set: ProfileSet) -> ProfileSet {
+        let kept_back = Offered::ALL.iter().filter(|(profile, _)| !self.offered.contains(profile));
+        kept_back.fold(set, |set, (_, name)| set.without(name))
+    }
+
+    /// Returns the files of all directories, none of which is opened yet.
+    fn files(&self, reach: &OpenDirectories) -> Result<Vec<ProfileFile>, SettingsError> {
+        let directories: Vec<&PathBuf> = if self.given.is_empty() {
+            self.usual.iter().filter(|directory| reach.enter(directory).is_dir()).collect()
+        } else {
+            self.given.iter().collect()
+        };
+        let mut files = Vec::new();
+        for directory in directories {
+            let directory_owner = ownership::check(directory, reach)?;
+            for path in files_in(directory, reach)? {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                let (shown, text) = (path.display().to_string(), OnceCell::new());
+                files.push(ProfileFile { name, path, shown, directory_owner, text });
+            }
+        }
+        Ok(files)
+    }
 }
 
 fn unreadable(path: &Path) -> impl Fn(io::Error) -> SettingsError + '_ {
@@ -72,19 +130,28 @@ mod tests {
     use crate::boot::ownership::UnsafePlace;
     use std::os::unix::fs::PermissionsExt as _;
 
+    fn load(
+        given: &Path,
+        only: Option<&str>,
+        offered: &[Offered],
+    ) -> Result<ProfileSet, SettingsError> {
+        let places = ProfilePlaces {
+            given: vec![given.to_owned()],
+            usual: None,
+            only: only.map(str::to_owned),
+            by: StartedBy::Root,
+            offered: offered.to_vec(),
+        };
+        places.load(&OpenDirectories::default())
+    }
+
     #[test]
     fn profiles_are_found_by_their_file_names() {
         let directory = tempfile::tempdir().unwrap();
         let (_, text) = palisade_policy::builtin()[0];
         fs::write(directory.path().join("mine.toml"), text).unwrap();
         fs::write(directory.path().join("notes.txt"), "not a profile").unwrap();
-        let profiles = load(
-            &[directory.path().to_owned()],
-            None,
-            (StartedBy::Root, &[]),
-            &OpenDirectories::default(),
-        )
-        .unwrap();
+        let profiles = load(directory.path(), None, &[]).unwrap();
         assert!(profiles.get("mine").is_some());
         assert!(profiles.get("notes").is_none());
     }
@@ -94,41 +161,56 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("bad.toml");
         fs::write(&path, "description = \"x\"\nnonsense = 1\n").unwrap();
-        let error = load(
-            &[directory.path().to_owned()],
-            None,
-            (StartedBy::Root, &[]),
-            &OpenDirectories::default(),
-        )
-        .unwrap_err()
-        .to_string();
+        let error = load(directory.path(), None, &[]).unwrap_err().to_string();
         let expected = format!("{}:2:1: nonsense: unknown key; ", path.display());
         assert!(error.starts_with(&expected), "{error}");
+    }
+
+    #[test]
+    fn one_profile_is_loaded_without_a_look_into_other_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+        write("base.toml", "version = 1\ndescription = \"x\"\nextends = \"readonly\"\n");
+        write("mine.toml", "version = 1\ndescription = \"x\"\nextends = \"base\"\n");
+        write("broken.toml", "nonsense = 1\n");
+        let open = directory.path().join("open.toml");
+        write("open.toml", "nonsense = 1\n");
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o666)).unwrap();
+        let load = |only: Option<&str>| load(directory.path(), only, &[]);
+        let set = load(Some("mine")).unwrap();
+        assert_eq!(set.names().collect::<Vec<_>>(), ["base", "mine", "readonly", "workspace"]);
+        let set = load(Some("workspace")).unwrap();
+        assert_eq!(set.names().collect::<Vec<_>>(), ["workspace"]);
+        let told = |only: Option<&str>| load(only).unwrap_err().to_string();
+        assert!(told(Some("broken")).contains("broken.toml:1:1: nonsense"));
+        // Whoever names a profile that does not exist, or is not offered, gets all or their errors.
+        for only in [Some("open"), Some("missing"), Some("autonomous"), None] {
+            assert!(told(only).contains("open.toml"), "{only:?}");
+        }
+        fs::remove_file(&open).unwrap();
+        fs::remove_file(directory.path().join("broken.toml")).unwrap();
+        let all = load(None).unwrap();
+        assert_eq!(load(Some("missing")).unwrap(), all);
+        // All built-in ones but `autonomous`, and two more.
+        assert_eq!(all.names().count(), palisade_policy::builtin().len() + 1);
     }
 
     #[test]
     fn missing_and_open_directories_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let missing = directory.path().join("missing");
-        assert!(matches!(
-            load(
-                std::slice::from_ref(&missing),
-                None,
-                (StartedBy::Root, &[]),
-                &OpenDirectories::default()
-            ),
-            Err(SettingsError::Place(UnsafePlace::Look { .. }))
-        ));
-        load(&[], Some(&missing), (StartedBy::Root, &[]), &OpenDirectories::default()).unwrap();
+        let absent = load(&missing, None, &[]);
+        assert!(matches!(absent, Err(SettingsError::Place(UnsafePlace::Look { .. }))));
+        let usual = ProfilePlaces {
+            given: Vec::new(),
+            usual: Some(missing),
+            only: None,
+            by: StartedBy::Root,
+            offered: Vec::new(),
+        };
+        usual.load(&OpenDirectories::default()).unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(matches!(
-            load(
-                &[directory.path().to_owned()],
-                None,
-                (StartedBy::Root, &[]),
-                &OpenDirectories::default()
-            ),
-            Err(SettingsError::Place(UnsafePlace::Writable { .. }))
-        ));
+        let writable = load(directory.path(), None, &[]);
+        assert!(matches!(writable, Err(SettingsError::Place(UnsafePlace::Writable { .. }))));
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     },
     stores::{spool::Spools, undo::Undos},
     telemetry::{audit::Audit, journal::Journal, traces::Traces},
+    tools::Registry,
 };
 use palisade_policy::ProfileSet;
 use palisade_protocol::{
@@ -40,8 +41,9 @@ fn server() -> Arc<Server> {
         operators: Operators::Own(rustix::process::geteuid().as_raw()),
         proofs: Proofs::default(),
         clients: Clients::Many,
+        registry: Registry::new().unwrap(),
     };
-    Arc::new(Server::new(parts).unwrap())
+    Arc::new(Server::new(parts))
 }
 
 fn connect_to(server: &Arc<Server>, dialect: Dialect) -> Client {
