@@ -72,6 +72,22 @@ impl Embedded {
         self.arg("--profiles").arg(directory.as_ref())
     }
 
+    /// Loads only one profile, and those that it extends: the named one, or else the default one.
+    /// The daemon starts sooner, errors in other profiles do not stop it, and sessions of other
+    /// profiles can not be opened.
+    pub fn only_profile(self, name: Option<&str>) -> Self {
+        match name {
+            Some(name) => self.arg(format!("--only-profile={name}")),
+            None => self.arg("--only-profile"),
+        }
+    }
+
+    /// Prepares nothing for a second call, for a client that makes only one. More calls work, but
+    /// begin more slowly.
+    pub fn one_call(self) -> Self {
+        self.arg("--one-call")
+    }
+
     /// Sets the directory for stored output and other state.
     pub fn state(self, directory: impl AsRef<Path>) -> Self {
         self.arg("--state").arg(directory.as_ref())

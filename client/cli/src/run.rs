@@ -116,7 +116,7 @@ impl Run {
     async fn attempt(&self) -> Result<u8, Failure> {
         let open = self.session.terms.open()?;
         let variables = variables(&self.env, |name| std::env::var_os(name))?;
-        let (client, asking) = asking::connect(&self.session.terms.connection).await?;
+        let (client, asking) = asking::connect_for(&self.session.terms).await?;
         let status = match client.open(open).await {
             Ok(session) => self.call(&session, variables).await,
             Err(error) => Err(error.into()),

@@ -8,6 +8,7 @@ mod hostile_mutations;
 mod hostile_plans;
 mod hostile_requests;
 mod metrics;
+mod one_call;
 mod peers;
 mod reload;
 mod resume;

@@ -10,7 +10,7 @@ use crate::{
 };
 use palisade_client::{CallResult, Client, Registration};
 use palisade_options::{
-    Connection,
+    Connection, SessionTerms,
     connect::{self, DaemonChoice},
 };
 use std::io::IsTerminal as _;
@@ -32,7 +32,26 @@ impl Drop for TerminalApprover {
 pub(crate) async fn connect(
     options: &Connection,
 ) -> Result<(Client, Option<TerminalApprover>), Failure> {
-    let private = match connect::find(options).await? {
+    start(connect::find(options).await?).await
+}
+
+/// Connects to make one call in a session on these terms. A private daemon loads only the session's
+/// profile, and prepares nothing for another call.
+pub(crate) async fn connect_for(
+    terms: &SessionTerms,
+) -> Result<(Client, Option<TerminalApprover>), Failure> {
+    let found = match connect::find(&terms.connection).await? {
+        DaemonChoice::Private(private, why) => {
+            let profile = terms.profile.as_deref();
+            DaemonChoice::Private(private.only_profile(profile).one_call(), why)
+        }
+        running @ DaemonChoice::Running(_) => running,
+    };
+    start(found).await
+}
+
+async fn start(found: DaemonChoice) -> Result<(Client, Option<TerminalApprover>), Failure> {
+    let private = match found {
         DaemonChoice::Running(client) => return Ok((client, None)),
         DaemonChoice::Private(private, why) => {
             if let Some(notice) = why.notice() {

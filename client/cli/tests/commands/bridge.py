@@ -2,7 +2,7 @@
 """An embedded daemon that carries both its connections to the test that listens beside it."""
 import os, socket, sys, threading
 
-assert sys.argv[1:] == ["--embedded", "--operator-stdout"], sys.argv
+assert sys.argv[1:] == ["--embedded", "--operator-stdout", "--only-profile", "--one-call"], sys.argv
 beside = os.path.dirname(os.path.abspath(sys.argv[0]))
 
 
