@@ -1,0 +1,211 @@
+//! Messages between the broker and an egress room, one datagram each. The broker decides about each
+//! connection; the egress room carries the bytes.
+//!
+//! A session's listeners are made in its own network namespace, so a connection belongs to the
+//! session by the listener that accepted it.
+
+use crate::{
+    host::{HostName, Target},
+    launcher::SessionNumber,
+};
+use bincode::{Decode, Encode};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Most bytes of a message.
+pub const MAX_EGRESS_MESSAGE: usize = 16 * 1024;
+
+/// The port of the proxy on a session's loopback: HTTP, `CONNECT` and SOCKS5.
+pub const PROXY_PORT: u16 = 61_080;
+
+/// The first of the addresses that stand for names: 198.18.0.0/15, which is reserved for tests of
+/// networks and in use nowhere else. Each session's namespace delivers all of it to its own
+/// listeners.
+pub const SYNTHETIC: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+
+/// The number of leading bits that all synthetic addresses have in common.
+pub const SYNTHETIC_BITS: u8 = 15;
+
+/// Most names of a session that get a synthetic address; no address is used twice.
+pub const MAX_SYNTHETIC: usize = 4096;
+
+/// Most ports of a session with a listener for synthetic addresses.
+pub const MAX_DIRECT_PORTS: usize = 12;
+
+/// A listening socket in a session's network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Listener {
+    /// TCP on 127.0.0.1, port [`PROXY_PORT`].
+    Proxy,
+    /// UDP on 127.0.0.1, port 53.
+    NamesUdp,
+    /// TCP on 127.0.0.1, port 53.
+    NamesTcp,
+    /// TCP on this port of every address, for connections to synthetic addresses.
+    Direct(u16),
+}
+
+/// The limits of a session's network use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct EgressBudget {
+    /// Most connections at once.
+    pub connections: u32,
+    /// Most bytes that the session may send over its life.
+    pub upload_bytes: u64,
+}
+
+/// A range of addresses that a profile names although they are not on the public internet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct NamedAddresses {
+    /// The first address.
+    pub first: IpAddr,
+    /// The number of leading bits that all of them have in common.
+    pub bits: u8,
+    /// The port; `None`: every port.
+    pub port: Option<u16>,
+}
+
+/// A request of the broker.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum EgressRequest {
+    /// Starts the conversation. Sent once, first.
+    Hello {
+        /// The broker's [`crate::BUILD_ID`].
+        build_id: String,
+    },
+    /// Serve a session. Descriptors: its listeners, in this order.
+    Open {
+        /// The session.
+        session: SessionNumber,
+        /// The listeners.
+        listeners: Vec<Listener>,
+        /// The session's limits.
+        budget: EgressBudget,
+        /// Addresses that names may lead to although they are not on the public internet.
+        named: Vec<NamedAddresses>,
+    },
+    /// The answer to [`EgressReply::Question`].
+    Answer {
+        /// The session.
+        session: SessionNumber,
+        /// The number of the question.
+        question: u64,
+        /// The answer.
+        verdict: EgressVerdict,
+    },
+    /// End a session's connections and close its listeners.
+    Close {
+        /// The session.
+        session: SessionNumber,
+    },
+}
+
+/// The broker's decision about one connection or lookup.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum EgressVerdict {
+    /// It may go there.
+    Allow {
+        /// The entry of the profile, or the approval, that allows it. For the record.
+        rule: String,
+        /// The check of what is sent.
+        tunnel: Tunnel,
+    },
+    /// It may not.
+    Deny {
+        /// The reason, in words for the program's user.
+        reason: String,
+    },
+}
+
+/// The check of the first bytes that a program sends through a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Tunnel {
+    /// They must be a TLS ClientHello for the name that was asked for, or HTTP requests to it.
+    Checked,
+    /// They may be any protocol: the profile names this port of this host. A ClientHello must still
+    /// be for the name that was asked for.
+    Any,
+}
+
+/// The way in which a program asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Asked {
+    /// A query for the addresses of a name. If the answer is to allow, it is a synthetic address;
+    /// nothing is looked up.
+    Lookup,
+    /// HTTP's `CONNECT`.
+    Connect,
+    /// A request for a whole URL to the proxy.
+    Http,
+    /// SOCKS5.
+    Socks,
+    /// A connection to a synthetic address.
+    Direct,
+}
+
+/// A message of the egress room.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum EgressReply {
+    /// The answer to `Hello`.
+    Welcome {
+        /// The egress room's [`crate::BUILD_ID`].
+        build_id: String,
+    },
+    /// Asks whether a program may connect to a place. The connection waits for the answer.
+    Question {
+        /// The session.
+        session: SessionNumber,
+        /// The number of the question, never used twice in a session.
+        question: u64,
+        /// The place.
+        target: Target,
+        /// The way in which the program asked.
+        asked: Asked,
+    },
+    /// Nobody waits for the answer to a question any more.
+    Withdrawn {
+        /// The session.
+        session: SessionNumber,
+        /// The number of the question.
+        question: u64,
+    },
+    /// A connection is open: its destination was dialled.
+    Connected {
+        /// The session.
+        session: SessionNumber,
+        /// The number of the question that allowed it, which also names the connection.
+        question: u64,
+        /// The address that was dialled.
+        address: SocketAddr,
+    },
+    /// A connection has ended, or failed after it was allowed.
+    Ended {
+        /// The session.
+        session: SessionNumber,
+        /// The number of the question that allowed it.
+        question: u64,
+        /// The result.
+        result: ConnectionResult,
+    },
+    /// A session tried something that is refused without a question.
+    Refused {
+        /// The session.
+        session: SessionNumber,
+        /// The place, if there was one that could be read.
+        target: Option<Target>,
+        /// The reason.
+        reason: String,
+    },
+}
+
+/// The result of a connection that was allowed.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct ConnectionResult {
+    /// The bytes that the session sent.
+    pub sent: u64,
+    /// The bytes that the session received.
+    pub received: u64,
+    /// The name in the TLS ClientHello, if there was one.
+    pub server_name: Option<HostName>,
+    /// The reason why the connection failed or was cut off; `None` if it ended by itself.
+    pub failure: Option<String>,
+}
