@@ -42,7 +42,7 @@ pub struct Rooms {
     pub inner: Process,
     /// The processes of cells, including those that wait for a session.
     pub cells: Vec<Process>,
-    /// The programs that the cells run.
+    /// The programs that the cells run. Shells that wait for a call are not among them.
     pub payload: Vec<Process>,
 }
 
@@ -72,7 +72,10 @@ impl Rooms {
         assert_eq!(broker.name, "palisaded");
         assert_eq!((outer.name.as_str(), outer.parent), ("palisade-launch", broker.pid));
         assert_eq!((inner.name.as_str(), inner.parent), ("palisade-launch", outer.pid));
-        let (cells, payload) = all.partition(|process| process.parent == inner.pid);
+        let (cells, programs): (Vec<_>, Vec<_>) =
+            all.partition(|process| process.parent == inner.pid);
+        let is_program = |process: &Process| !process.is_spare() && !process.is_cell();
+        let payload = programs.into_iter().filter(is_program).collect();
         Self { broker, outer, inner, cells, payload }
     }
 

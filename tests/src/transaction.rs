@@ -87,7 +87,7 @@ impl Transaction {
             RunReply::Ended { end: End::Exit(status), .. } => (status, output),
             other @ (RunReply::Ended { .. }
             | RunReply::NotStarted { .. }
-            | RunReply::Streams
+            | RunReply::Streams { .. }
             | RunReply::Frozen(_)
             | RunReply::Recorded(_)) => {
                 panic!("{other:?}: {output}")

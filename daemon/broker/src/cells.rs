@@ -27,6 +27,7 @@ pub(crate) mod runner;
 pub(crate) mod scene;
 pub(crate) mod seen;
 pub(crate) mod session;
+pub(crate) mod spare;
 pub(crate) mod streams;
 pub(crate) mod survival;
 pub(crate) mod todos;

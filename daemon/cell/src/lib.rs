@@ -30,6 +30,7 @@ mod records;
 mod root;
 mod runner;
 mod seccomp;
+mod spare;
 mod store;
 mod streams;
 mod tree;

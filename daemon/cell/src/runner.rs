@@ -13,6 +13,7 @@ use crate::{
     overlay::Layers,
     record::{Recorder, RecordingSetup},
     records,
+    spare::{self, Spares, Taken},
     streams::ProgramStreams,
     tree::ProcessTree,
     usage::UsageWatch,
@@ -27,7 +28,7 @@ use nix::sys::{
 use palisade_channel::Datagrams;
 use palisade_plan::{
     Path, Upper,
-    cell::{End, Run, RunReply, RunRequest, Streams},
+    cell::{End, PrepareShell, Run, RunReply, RunRequest, Streams},
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
@@ -82,6 +83,7 @@ struct Runner {
     tree: ProcessTree,
     stack: ChildStack,
     lookup: Lookup,
+    spares: Spares,
 }
 
 /// The program that runs now.
@@ -130,7 +132,10 @@ pub(crate) fn serve(
         .map_err(kernel("signalfd"))?;
     let stack = ChildStack::new();
     let lookup = Lookup::default();
-    let mut runner = Runner { channel, control, held, children, tree, stack, lookup };
+    // Without a PID namespace a program could reach a spare shell. What is recorded begins with the
+    // execution.
+    let spares = Spares::new(tree == ProcessTree::Namespace && held.recorder.is_none());
+    let mut runner = Runner { channel, control, held, children, tree, stack, lookup, spares };
     let end = runner.serve(settling);
     runner.tree.end_with_this_process();
     match end? {
@@ -188,10 +193,12 @@ impl Runner {
         let mut still = None;
         loop {
             let asks = still.as_ref().and(settling.as_ref()).map(|settling| settling.file);
-            let woken = self.wait(watch.as_ref().map(UsageWatch::patience), asks)?;
+            let patience = watch.as_ref().map(UsageWatch::patience).or(self.spares.patience());
+            let woken = self.wait(patience, asks)?;
             if woken.gone {
                 return Ok(ServeEnd::Gone);
             }
+            self.spares.end_rested();
             if let (Some(watch), Some(RunningProgram { pid, .. })) = (&mut watch, &running)
                 && watch.is_over()
             {
@@ -305,6 +312,14 @@ impl Runner {
     ) -> Result<Option<RunningProgram>, RunnerError> {
         match (request, running) {
             (RunRequest::Run(run), None) => self.start(&run, fds),
+            (RunRequest::Prepare(shell), None) => {
+                self.prepare(shell);
+                Ok(None)
+            }
+            (RunRequest::Prepare(_), Some(running)) => {
+                // A program could reach the shell. There is none, so the next call starts one.
+                Ok(Some(running))
+            }
             (RunRequest::Run(_), Some(_)) => {
                 Err(RunnerError::Order("a program is already running"))
             }
@@ -326,23 +341,19 @@ impl Runner {
         run: &Run,
         mut fds: Vec<OwnedFd>,
     ) -> Result<Option<RunningProgram>, RunnerError> {
-        let mark = mark(run);
+        let mark = mark(run.mark.as_deref());
         let given = fds.pop();
         if !fds.is_empty() {
             return Err(RunnerError::Order("a program came with more than one descriptor"));
         }
         let started = match ProgramStreams::new(run.streams, given) {
-            Ok(ProgramStreams { program, broker, terminal }) => {
-                let ends: Vec<_> = broker.iter().map(|end| end.as_fd()).collect();
-                self.channel
-                    .send_with(&RunReply::Streams, &ends)
-                    .map_err(|e| RunnerError::Channel(e.to_string()))?;
-                drop(broker);
-                let started = self.try_start(run, mark.as_deref(), program.each_ref());
-                started.map(|pid| RunningProgram { pid, mark: mark.clone(), _terminal: terminal })
-            }
+            Ok(streams) => self.start_with(run, mark.as_deref(), streams)?,
             Err(error) => Err(StartFailure::errno("create streams", error)),
         };
+        // A program that failed to start leaves no shell behind either.
+        self.spares.end();
+        let started =
+            started.map(|(pid, _terminal)| RunningProgram { pid, mark: mark.clone(), _terminal });
         match started {
             Ok(running) => Ok(Some(running)),
             Err(StartFailure { act, errno }) => {
@@ -352,6 +363,56 @@ impl Runner {
                 Ok(None)
             }
         }
+    }
+
+    /// Starts a program with these streams: in the spare shell if that can serve it, or else in a
+    /// new process. Sends the streams' other ends to the broker.
+    fn start_with(
+        &mut self,
+        run: &Run,
+        mark: Option<&CStr>,
+        streams: ProgramStreams,
+    ) -> Result<Result<(i32, Option<OwnedFd>), StartFailure>, RunnerError> {
+        let ProgramStreams { program, broker, terminal } = streams;
+        let entered = enter_directory(run);
+        let offer = match &entered {
+            Ok(()) => self.spares.offer(run, &program, &mut self.lookup),
+            Err(_) => None,
+        };
+        let mut started = match (entered, &offer) {
+            (Err(failure), _) => Err(failure),
+            (Ok(()), Some(_)) => Ok(0),
+            (Ok(()), None) => self.try_start(run, mark, program.each_ref()),
+        };
+        // After the start, so that the broker takes its ends while the program loads.
+        let ends: Vec<_> = broker.iter().map(|end| end.as_fd()).collect();
+        let spares = self.spares.are_usable();
+        self.channel
+            .send_with(&RunReply::Streams { spares }, &ends)
+            .map_err(|e| RunnerError::Channel(e.to_string()))?;
+        if let Some(offer) = offer {
+            started = match self.spares.taken(offer, spare::TAKE) {
+                Taken::By(pid) => Ok(pid),
+                Taken::ByNobody => self.try_start(run, mark, program.each_ref()),
+                Taken::Unknown => Err(StartFailure { act: "start", errno: libc::ETIMEDOUT }),
+            };
+        }
+        Ok(started.map(|pid| (pid, terminal)))
+    }
+
+    /// Starts a shell ahead of the call that needs it.
+    fn prepare(&mut self, shell: PrepareShell) {
+        let mark = mark(shell.mark.as_deref());
+        let Some(image) = self.spares.image(shell, &mut self.lookup) else { return };
+        let domain = self.held.landlock.as_ref().map(|landlock| domain(landlock, mark.as_deref()));
+        let mut child = || {
+            // Whoever waits for the shell sees that it has ended.
+            drop(image.become_shell(|| domain.map_or(Ok(()), restrict)));
+            NOT_STARTED
+        };
+        let stack = &mut self.stack;
+        let started = self.held.victim.start(|| stack.start(&mut child));
+        self.spares.keep(started, image);
     }
 
     fn try_start(
@@ -367,9 +428,6 @@ impl Runner {
             ),
             None => None,
         };
-        // The child shares the current directory with this process, so it is set here.
-        rustix::process::umask(Mode::from_raw_mode(0o022));
-        rustix::process::chdir(run.cwd.as_path()).map_err(|e| StartFailure::errno("chdir", e))?;
         let prepared = self.held.recorder.as_ref().map(|recorder| recorder.prepare(&image));
         let prepared = prepared.transpose().map_err(|e| StartFailure::io("record", &e))?;
         let domain = self.held.landlock.as_ref().map(|landlock| domain(landlock, mark));
@@ -413,6 +471,11 @@ impl Runner {
                 Ok(_) | Err(nix::errno::Errno::EINTR) => continue,
                 Err(error) => return Err(kernel("waitpid")(error)),
             };
+            let exit = match end.1 {
+                End::Exit(status) => Some(status),
+                End::Signal(_) => None,
+            };
+            self.spares.ended(end.0, exit);
             if let Some(program) = running.take_if(|program| program.pid == end.0) {
                 let stragglers = self.tree.end();
                 if let Some(recorder) = &mut self.held.recorder {
@@ -435,8 +498,15 @@ impl Runner {
 
 /// Returns the name of a program's Landlock domain. If the mark can not be a name there is none;
 /// the broker notices that the records are missing.
-fn mark(run: &Run) -> Option<CString> {
-    run.mark.as_ref().and_then(|mark| CString::new(mark.as_slice()).ok())
+fn mark(mark: Option<&[u8]>) -> Option<CString> {
+    mark.and_then(|mark| CString::new(mark).ok())
+}
+
+/// Sets the current directory and the file mode mask of the program, which it shares with this
+/// process.
+fn enter_directory(run: &Run) -> Result<(), StartFailure> {
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    rustix::process::chdir(run.cwd.as_path()).map_err(|e| StartFailure::errno("chdir", e))
 }
 
 /// Returns the program's last current directory; `None` if it was deleted.

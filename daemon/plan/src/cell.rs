@@ -95,6 +95,9 @@ pub enum RunRequest {
     /// Start a program. Valid only while no program runs. [`RunReply::Streams`] follows first. A
     /// descriptor, if one comes, replaces the standard input that the runner would make.
     Run(Run),
+    /// Start a shell ahead of the call that needs it. Ignored while a program runs, and where there
+    /// can be none. There is no reply.
+    Prepare(PrepareShell),
     /// Send a signal to every process of the call.
     Signal(i32),
     /// Stop every process of the call, so that its changes up to now can be committed. Valid only
@@ -128,6 +131,18 @@ pub struct Run {
     /// If the program did not exit with status 0, the runner itself makes a system call under that
     /// name that is denied, before it answers. The record of that denial is the last one for the
     /// program.
+    pub mark: Option<Vec<u8>>,
+}
+
+/// A shell to start ahead of a call. It serves a call that starts the same program with `-c` and one
+/// line, with the same search path and the same mark.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PrepareShell {
+    /// The shell, as [`Run::argv`] would name it.
+    pub program: Vec<u8>,
+    /// The search path, as in [`Run::search`].
+    pub search: Vec<u8>,
+    /// The name of its Landlock domain, as in [`Run::mark`].
     pub mark: Option<Vec<u8>>,
 }
 
@@ -177,10 +192,12 @@ pub enum RunReply {
         /// The number of processes that outlived the program and were killed.
         stragglers: u32,
     },
-    /// The program's streams were created, and it is about to start. Descriptors: the master side
-    /// of its terminal; or the other ends of standard output, of standard error and, if that is a
-    /// pipe, of standard input.
-    Streams,
+    /// The program's streams were created. Descriptors: the master side of its terminal; or the other
+    /// ends of standard output, of standard error and, if that is a pipe, of standard input.
+    Streams {
+        /// Whether shells can be started ahead of calls here, as far as is known.
+        spares: bool,
+    },
     /// Every process of the call is stopped, and requests on the file channel are answered until
     /// they continue. Otherwise, the reason why they can not be stopped.
     Frozen(Option<String>),

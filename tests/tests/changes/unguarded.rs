@@ -242,8 +242,9 @@ fn mounted(world: &World, mount: &str, guard: Guard) -> Result<Sandbox, Error> {
     };
     let line =
         format!("exec unshare --mount bash -c 'set -e; {mount}; exec {user} \"$@\"' bash \"$@\"");
-    let (stream, daemon) = world.embedded_by(Mode::System, &line);
+    // Before the daemon starts, which loads it.
     world.add_profile("plain", &profile_with(&[]));
+    let (stream, daemon) = world.embedded_by(Mode::System, &line);
     let open = Open::new(world.workspace()).profile("plain").guard(guard);
     Sandbox::over(stream, Some(daemon), open)
 }

@@ -212,7 +212,7 @@ fn start(
     runner.send_with(&run, &[]).unwrap();
     let receive = || runner.receive::<RunReply>().unwrap().unwrap();
     let (first, _ends) = receive();
-    assert!(matches!(first, RunReply::Streams), "{first:?}");
+    assert!(matches!(first, RunReply::Streams { .. }), "{first:?}");
     let (reply, _) = receive();
     let word = if matches!(reply, RunReply::Ended { .. }) { "ended" } else { "not started" };
     (reply, word)

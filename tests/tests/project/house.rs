@@ -11,11 +11,12 @@ use std::{
     sync::LazyLock,
 };
 
-/// The one file of the product with `unsafe`.
-const UNSAFE: [&str; 1] = ["daemon/cell/src/kernel.rs"];
+/// The files of the product with `unsafe`: the system calls of a cell, and the object that is loaded
+/// into spare shells, which is a program of its own.
+const UNSAFE: [&str; 2] = ["daemon/cell/preload/spare.rs", "daemon/cell/src/kernel.rs"];
 
 /// The files that start a process, and which.
-const STARTERS: [&str; 6] = [
+const STARTERS: [&str; 7] = [
     // An operator's program, an agent's list of servers, an editor, and the MCP server.
     "client/cli/src/programs.rs",
     // An embedded daemon.
@@ -24,6 +25,8 @@ const STARTERS: [&str; 6] = [
     "daemon/analyst/src/process.rs",
     // The launcher.
     "daemon/broker/src/boot/launcher_process.rs",
+    // The compiler, when Palisade is built.
+    "daemon/cell/build.rs",
     // The launcher again, in a PID namespace.
     "daemon/launcher/src/nest.rs",
     // Cells.
@@ -102,7 +105,7 @@ const SEES: [(&str, &[&str]); 18] = [
 /// the launcher, the programs that it starts, and what both take from the broker.
 const PRIVILEGED: [(&str, usize); 4] = [
     ("daemon/launcher/", 3300),
-    ("daemon/plan/", 4000),
+    ("daemon/plan/", 4400),
     ("daemon/channel/", 400),
     ("daemon/programs/", 350),
 ];

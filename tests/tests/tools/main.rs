@@ -19,5 +19,6 @@ mod python;
 mod search;
 mod session_tools;
 mod shell;
+mod spare_shells;
 mod terminals;
 mod trees;

@@ -64,7 +64,7 @@ impl ProgramEnd {
                 let error = CallError::NotStarted { program, act, errno };
                 Self { exit_code, ..Self::default() }.marked(error)
             }
-            RunReply::Streams | RunReply::Recorded(_) | RunReply::Frozen(_) => {
+            RunReply::Streams { .. } | RunReply::Recorded(_) | RunReply::Frozen(_) => {
                 Self::default().marked(CallError::Cell("it sent an unexpected reply".to_owned()))
             }
             RunReply::Ended { end, cwd, stragglers } => {

@@ -1,6 +1,7 @@
 //! A stream to one process of a cell: typed messages in frames, with file descriptors beside them.
 //! Runs in the broker.
 
+use crate::cells::records::CallWatch;
 use palisade_plan::codec::{self, CodecError, HEADER};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -33,6 +34,8 @@ pub(crate) struct Channel {
     sent: usize,
     /// The process's session id in the kernel's audit records, if it has one.
     pub(crate) audit_session: Option<u32>,
+    /// The records of the call for which the process has started a shell ahead.
+    pub(crate) reserved: Option<CallWatch>,
 }
 
 /// Why a channel can not be used any more.
@@ -62,7 +65,8 @@ impl Channel {
         let socket = std::os::unix::net::UnixStream::from(socket);
         socket.set_nonblocking(true)?;
         let stream = UnixStream::from_std(socket)?;
-        Ok(Self { stream, buffer: Vec::new(), outgoing: Vec::new(), sent: 0, audit_session: None })
+        let (buffer, outgoing) = (Vec::new(), Vec::new());
+        Ok(Self { stream, buffer, outgoing, sent: 0, audit_session: None, reserved: None })
     }
 
     /// Sends a message with file descriptors.

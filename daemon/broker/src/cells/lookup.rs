@@ -8,7 +8,7 @@ use crate::{
     },
     cells::session::Session,
 };
-use palisade_policy::{EnvironmentError, Search};
+use palisade_policy::{EnvironmentError, PlanError, Profile, Scene, Search};
 
 /// Returns which directories go into the `PATH` of a program. A shell line gets the profile's whole
 /// `PATH`, since the author of the line chose its programs.
@@ -17,6 +17,12 @@ pub(crate) const fn of(program: &Program) -> Search {
         DirectoryPolicy::Left => Search::Fixed,
         DirectoryPolicy::Kept => Search::Whole,
     }
+}
+
+/// Returns the `PATH` in which the shell of a line is looked up.
+pub(crate) fn shell_path(profile: &Profile, scene: &Scene) -> Result<Vec<u8>, PlanError> {
+    let system = profile.search_path(scene, Search::System)?;
+    Ok([system, profile.search_path(scene, Search::Fixed)?].join(&b':'))
 }
 
 /// Returns the `PATH` in which the program itself is looked up. A shell line's shell is always the
@@ -29,9 +35,7 @@ pub(crate) fn path(
 ) -> Result<Vec<u8>, CallError> {
     let path = |search| session.profile.search_path(&session.scene, search);
     let found = match (program.directory, program.environment.get("PATH")) {
-        (DirectoryPolicy::Kept, _) => {
-            path(Search::System).and_then(|system| Ok([system, path(Search::Fixed)?].join(&b':')))
-        }
+        (DirectoryPolicy::Kept, _) => shell_path(&session.profile, &session.scene),
         (DirectoryPolicy::Left, Some(path)) => return Ok(path.clone().into_bytes()),
         (DirectoryPolicy::Left, None) => path(search),
     };

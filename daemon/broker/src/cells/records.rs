@@ -210,15 +210,20 @@ impl Records {
         landlock_abi: u32,
         audit_session: Option<u32>,
     ) -> Option<CallWatch> {
+        self.reserve(landlock_abi)?.begin(audit_session)
+    }
+
+    /// Starts to collect the denials of a shell that is started ahead of its call; `None` if there
+    /// are no records.
+    pub(crate) fn reserve(self: &Arc<Self>, landlock_abi: u32) -> Option<CallWatch> {
         let mut state = self.state();
         if !matches!(state.known, RecordAvailability::Yes) || landlock_abi < LANDLOCK_RECORDS {
             return None;
         }
         let mark = mark()?;
-        state.book.open(mark.clone(), audit_session);
+        state.book.open(mark.clone());
         drop(state);
-        let logged = audit_session.is_some();
-        Some(CallWatch { records: Arc::clone(self), mark, logged })
+        Some(CallWatch { records: Arc::clone(self), mark, logged: false })
     }
 
     /// Reads all records that have arrived.
@@ -309,6 +314,21 @@ impl Records {
 }
 
 impl CallWatch {
+    /// Begins the call; `None` if there are no records any more. Denials by the seccomp filter in
+    /// this audit session are now the call's.
+    pub(crate) fn begin(mut self, audit_session: Option<u32>) -> Option<Self> {
+        let records = Arc::clone(&self.records);
+        let mut state = records.state();
+        if !matches!(state.known, RecordAvailability::Yes) {
+            // Before the watch is dropped, which takes the lock.
+            drop(state);
+            return None;
+        }
+        state.book.begin(&self.mark, audit_session);
+        self.logged = audit_session.is_some();
+        Some(self)
+    }
+
     /// Returns the denials of the call. To be called when every process of the call is gone.
     pub(crate) async fn end(self, ending: CompletionStatus) -> CallDenials {
         self.records.drain();

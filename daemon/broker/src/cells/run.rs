@@ -16,6 +16,7 @@ use crate::{
         output::Output,
         records::CallWatch,
         runner::{RunnerError, RunnerKind},
+        spare::SpareShells,
         streams::{self, InputSink, OutputSource, StreamEnds, Window},
         transaction::Transaction,
         watchdog::{RunnerReuse, Watchdog},
@@ -160,7 +161,11 @@ pub(crate) async fn begin(
                 },
             };
             let mut channel = taken.map_err(|error| session.channel_error(error))?;
-            let watched = session.watch(channel.audit_session);
+            let reserved = channel.reserved.take().filter(|_| SpareShells::serve(program));
+            let watched = match reserved {
+                Some(reserved) => reserved.begin(channel.audit_session),
+                None => session.watch(channel.audit_session),
+            };
             if let RunRequest::Run(run) = &mut request {
                 run.mark = watched.as_ref().map(|watched| watched.mark.clone().into_bytes());
             }
@@ -194,7 +199,12 @@ async fn receive_streams(
     let session = &context.session;
     let reply = channel.receive_with::<RunReply>().await;
     match reply.map_err(|error| session.channel_error(error))? {
-        (RunReply::Streams, came) => Ok((channel, came)),
+        (RunReply::Streams { spares }, came) => {
+            if !spares {
+                session.spares.give_up();
+            }
+            Ok((channel, came))
+        }
         (RunReply::NotStarted { act, errno }, _) => {
             if let Some(kind) = shared {
                 session.runners(kind).give_back(channel).await;

@@ -4,6 +4,7 @@
 use crate::cells::{
     channel::{Channel, ChannelError},
     launcher::{Launcher, LauncherError},
+    spare::SpareShells,
 };
 use palisade_plan::{
     cell::{Fault, Ready},
@@ -54,22 +55,29 @@ pub(crate) struct Runners {
     launcher: Arc<Launcher>,
     session: SessionNumber,
     kind: RunnerKind,
+    spares: Arc<SpareShells>,
     slot: Mutex<Option<SpareRunner>>,
 }
 
 impl Runners {
-    pub(crate) fn new(launcher: Arc<Launcher>, session: SessionNumber, kind: RunnerKind) -> Self {
-        Self { launcher, session, kind, slot: Mutex::new(None) }
+    pub(crate) fn new(
+        launcher: Arc<Launcher>,
+        session: SessionNumber,
+        kind: RunnerKind,
+        spares: Arc<SpareShells>,
+    ) -> Self {
+        Self { launcher, session, kind, spares, slot: Mutex::new(None) }
     }
 
     async fn ask(&self) -> Result<Channel, RunnerError> {
-        let (channel, end) = Channel::pair()?;
+        let (mut channel, end) = Channel::pair()?;
         let session = self.session;
         let request = match self.kind {
             RunnerKind::Direct => Request::Runner { session },
             RunnerKind::Reading => Request::Reader { session },
         };
         self.launcher.send(&request, &[end.as_fd()]).await?;
+        self.spares.prepare(&mut channel).await;
         Ok(channel)
     }
 
@@ -105,6 +113,7 @@ impl Runners {
     /// Returns a runner for use by the next call.
     pub(crate) async fn give_back(&self, mut channel: Channel) {
         channel.relax();
+        self.spares.prepare(&mut channel).await;
         let mut slot = self.slot.lock().await;
         match *slot {
             // One spare is enough; this runner ends.

@@ -6,6 +6,7 @@ use crate::cells::{
     files::FileChannels,
     launcher::Launcher,
     runner::{READY, RunnerError},
+    spare::SpareShells,
     veil::ScanResult,
 };
 use palisade_plan::{
@@ -32,6 +33,7 @@ pub(crate) struct Transaction {
 pub(crate) struct Transactions {
     launcher: Arc<Launcher>,
     session: SessionNumber,
+    spares: Arc<SpareShells>,
     /// Why transactions are unavailable, if they are.
     none: OnceLock<String>,
     /// Set once a transaction was started successfully.
@@ -53,9 +55,13 @@ struct NextTransaction {
 type Generation = Option<u64>;
 
 impl Transactions {
-    pub(crate) fn new(launcher: Arc<Launcher>, session: SessionNumber) -> Self {
+    pub(crate) fn new(
+        launcher: Arc<Launcher>,
+        session: SessionNumber,
+        spares: Arc<SpareShells>,
+    ) -> Self {
         let (none, had) = (OnceLock::new(), OnceLock::new());
-        Self { launcher, session, none, had, ahead: Mutex::default() }
+        Self { launcher, session, spares, none, had, ahead: Mutex::default() }
     }
 
     /// Returns why transactions are unavailable; `None` if they are available.
@@ -79,12 +85,13 @@ impl Transactions {
     }
 
     async fn ask(&self, scanned: Option<&ScanResult>) -> Result<(Channel, Channel), RunnerError> {
-        let (run, run_end) = Channel::pair()?;
+        let (mut run, run_end) = Channel::pair()?;
         let (files, files_end) = Channel::pair()?;
         let request = Request::Transaction { session: self.session };
         let mut descriptors = vec![run_end.as_fd(), files_end.as_fd()];
         descriptors.extend(scanned.map(|scanned| scanned.file.as_fd()));
         self.launcher.send(&request, &descriptors).await?;
+        self.spares.prepare(&mut run).await;
         Ok((run, files))
     }
 

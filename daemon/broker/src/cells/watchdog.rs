@@ -111,7 +111,7 @@ impl Watchdog {
                 }
                 reply @ (RunReply::NotStarted { .. }
                 | RunReply::Ended { .. }
-                | RunReply::Streams) => return Ok(reply),
+                | RunReply::Streams { .. }) => return Ok(reply),
             }
         }
     }
@@ -133,7 +133,9 @@ impl Watchdog {
                         Ok(RunReply::Ended { .. } | RunReply::NotStarted { .. }) => {
                             CompletionStatus::Badly
                         }
-                        Ok(RunReply::Streams | RunReply::Recorded(_) | RunReply::Frozen(_))
+                        Ok(
+                            RunReply::Streams { .. } | RunReply::Recorded(_) | RunReply::Frozen(_),
+                        )
                         | Err(_) => CompletionStatus::Unknown,
                     })
                     .await

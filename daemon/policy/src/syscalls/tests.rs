@@ -282,6 +282,9 @@ fn personality_prctl_and_seccomp_are_bounded() {
     for option in [35, 28, 0x5961_6d61, 35 | 1 << 32] {
         assert_eq!(decide("prctl", &[option]), EPERM, "{option}");
     }
+    // PR_SET_MM_MAP, and PR_SET_MM_EXE_FILE.
+    assert_eq!(decide("prctl", &[35, 14]), ALLOW);
+    assert_eq!(decide("prctl", &[35, 13]), EPERM);
     assert_eq!(decide("seccomp", &[1, 0]), ALLOW);
     assert_eq!(decide("seccomp", &[1, 1]), ALLOW);
     assert_eq!(decide("seccomp", &[1, 8]), EPERM);

@@ -84,12 +84,20 @@ impl DenialBook {
         self.fenced = 0;
     }
 
-    /// Registers a call that begins.
-    pub(super) fn open(&mut self, mark: String, audit_session: Option<u32>) {
+    /// Registers a call whose program is started, or is started ahead of it.
+    pub(super) fn open(&mut self, mark: String) {
+        self.calls.insert(mark, CallRecords::default());
+    }
+
+    /// Registers that a call begins. Records that were lost before are not its own.
+    pub(super) fn begin(&mut self, mark: &str, audit_session: Option<u32>) {
+        let Some(claim) = self.calls.get_mut(mark) else { return };
+        claim.audit_session = audit_session;
+        claim.left_out = 0;
+        claim.unsettled = false;
         if let Some(session) = audit_session {
-            self.sessions.insert(session, mark.clone());
+            self.sessions.insert(session, mark.to_owned());
         }
-        self.calls.insert(mark, CallRecords { audit_session, ..CallRecords::default() });
     }
 
     /// Whether a denial of the call has arrived.
@@ -251,6 +259,12 @@ mod tests {
         KernelAuditRecord::Call { session, at: millis(at), name, refused }
     }
 
+    /// Begins a call.
+    fn begin(book: &mut DenialBook, mark: &str, audit_session: Option<u32>) {
+        book.open(mark.to_owned());
+        book.begin(mark, audit_session);
+    }
+
     fn paths(book: &mut DenialBook, mark: &str) -> Vec<(KernelRefusal, u64)> {
         book.close(mark, None).unwrap().refused
     }
@@ -258,8 +272,8 @@ mod tests {
     #[test]
     fn a_refusal_is_the_calls_whose_mark_its_domain_has() {
         let mut book = DenialBook::default();
-        book.open("one".into(), None);
-        book.open("two".into(), None);
+        begin(&mut book, "one", None);
+        begin(&mut book, "two", None);
         for record in [
             access(1, "/a"),
             // Between them, one record of another call and one of no call.
@@ -281,7 +295,7 @@ mod tests {
     #[test]
     fn a_second_domain_of_the_same_name_claims_nothing() {
         let mut book = DenialBook::default();
-        book.open("one".into(), None);
+        begin(&mut book, "one", None);
         for record in [access(1, "/a"), named(1, "one"), access(2, "/b"), named(2, "one")] {
             enter(&mut book, record);
         }
@@ -291,7 +305,7 @@ mod tests {
     #[test]
     fn what_is_missing_when_a_domain_is_over_is_counted() {
         let mut book = DenialBook::default();
-        book.open("one".into(), None);
+        begin(&mut book, "one", None);
         enter(&mut book, access(1, "/a"));
         enter(&mut book, named(1, "one"));
         assert!(book.close("one", None).is_some());
@@ -307,12 +321,12 @@ mod tests {
     #[test]
     fn a_system_call_is_that_of_the_one_call_that_its_runner_has() {
         let mut book = DenialBook::default();
-        book.open("one".into(), Some(7));
+        begin(&mut book, "one", Some(7));
         enter(&mut book, call(7, 100));
         enter(&mut book, call(8, 100));
         assert_eq!(paths(&mut book, "one").len(), 1);
         // All records of the first call had arrived, so any further one belongs to the next call.
-        book.open("two".into(), Some(7));
+        begin(&mut book, "two", Some(7));
         enter(&mut book, call(7, 100));
         assert_eq!(paths(&mut book, "two").len(), 1);
     }
@@ -320,8 +334,8 @@ mod tests {
     #[test]
     fn a_runners_own_refusal_ends_the_records_of_its_call_and_of_no_other() {
         let mut book = DenialBook::default();
-        book.open("one".into(), Some(7));
-        book.open("two".into(), Some(8));
+        begin(&mut book, "one", Some(7));
+        begin(&mut book, "two", Some(8));
         enter(&mut book, called(7, 100, "bash"));
         assert!(!book.is_whole("one") && !book.heard);
         enter(&mut book, called(7, 100, "one"));
@@ -335,9 +349,9 @@ mod tests {
     #[test]
     fn a_call_during_which_the_audit_changed_is_not_sure_of_its_records() {
         let mut book = DenialBook::default();
-        book.open("one".into(), None);
+        begin(&mut book, "one", None);
         enter(&mut book, KernelAuditRecord::Changed);
-        book.open("two".into(), None);
+        begin(&mut book, "two", None);
         assert!(book.close("one", None).unwrap().unsettled);
         assert!(!book.close("two", None).unwrap().unsettled);
     }
@@ -345,15 +359,15 @@ mod tests {
     #[test]
     fn a_record_that_may_be_of_the_call_before_is_not_claimed() {
         let mut book = DenialBook::default();
-        book.open("one".into(), Some(7));
+        begin(&mut book, "one", Some(7));
         assert!(book.close("one", Some(millis(100))).is_some());
         enter(&mut book, call(7, 99));
         assert_eq!(book.lost, 1);
-        book.open("two".into(), Some(7));
+        begin(&mut book, "two", Some(7));
         enter(&mut book, call(7, 100));
         let claim = book.close("two", None).unwrap();
         assert!(claim.refused.is_empty() && claim.mixed);
-        book.open("three".into(), Some(7));
+        begin(&mut book, "three", Some(7));
         enter(&mut book, call(7, 101));
         assert_eq!(paths(&mut book, "three").len(), 1);
     }
@@ -365,9 +379,9 @@ mod tests {
         let day = |seconds: u64| Duration::from_secs(seconds);
         for set in [-90_i64, 90] {
             let mut book = DenialBook::default();
-            book.open("one".into(), Some(7));
+            begin(&mut book, "one", Some(7));
             assert!(book.close("one", Some(millis(1000))).is_some());
-            book.open("two".into(), Some(7));
+            begin(&mut book, "two", Some(7));
             // Two seconds later the clock has been set.
             let now = day(102_u64.checked_add_signed(set).unwrap());
             let came = Clocks::at(millis(3000), now);
@@ -391,7 +405,7 @@ mod tests {
     #[test]
     fn many_refusals_are_folded_and_bounded() {
         let mut book = DenialBook::default();
-        book.open("one".into(), None);
+        begin(&mut book, "one", None);
         enter(&mut book, access(1, "/0"));
         enter(&mut book, named(1, "one"));
         for number in 0..100 {

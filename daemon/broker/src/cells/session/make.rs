@@ -15,10 +15,12 @@ use crate::{
         job::{JobQuota, Jobs},
         kept::ReplyStore,
         launcher::{Launcher, LauncherError},
+        lookup,
         oom::OomCounter,
         receipt,
         runner::{RunnerKind, Runners},
         session::error::SessionError,
+        spare::SpareShells,
         survival::Survival,
         todos::Todos,
         transaction::Transactions,
@@ -94,6 +96,7 @@ pub(crate) async fn begin(
     let mut plan = profile.plan(&scene)?;
     plan.uid = uid;
     let unguarded = profile.unguarded(&scene)?;
+    let shell_search = lookup::shell_path(profile, &scene)?;
     plan.recording = match profile.observed_under() {
         Some(_) => Recording::Yes,
         None => recording,
@@ -121,9 +124,12 @@ pub(crate) async fn begin(
             return Err(error);
         }
     };
-    let runners = Runners::new(Arc::clone(&launcher), number, RunnerKind::Direct);
-    let readers = Runners::new(Arc::clone(&launcher), number, RunnerKind::Reading);
-    let transactions = Transactions::new(Arc::clone(&launcher), number);
+    let mut receipt = receipt::of_session(profile, &made, &unguarded);
+    let landlock_abi = receipt.landlock.as_ref().map_or(0, |landlock| landlock.abi);
+    let spares = SpareShells::new(Arc::clone(&launcher), shell_search, landlock_abi);
+    let runners = |kind| Runners::new(Arc::clone(&launcher), number, kind, Arc::clone(&spares));
+    let (runners, readers) = (runners(RunnerKind::Direct), runners(RunnerKind::Reading));
+    let transactions = Transactions::new(Arc::clone(&launcher), number, Arc::clone(&spares));
     let overlay = &launcher.facts().overlay;
     let over = if profile.writes_workspace() { &overlay.write } else { &overlay.read };
     if let Found::No(why) = over
@@ -142,7 +148,6 @@ pub(crate) async fn begin(
         (Guard::Off | Guard::Text, _) | (_, Some(_)) => runners.prepare().await,
         (Guard::Transaction, None) => {}
     }
-    let mut receipt = receipt::of_session(profile, &made, &unguarded);
     if let (true, Found::Yes(_), Found::No(why)) =
         (profile.writes_workspace(), &overlay.write, &overlay.memory)
     {
@@ -168,6 +173,7 @@ pub(crate) async fn begin(
         turns: Turns::new(profile.parallel_calls()),
         todos: Todos::default(),
         files: FileChannels::new(made.channels),
+        spares,
         runners,
         readers,
         transactions,
