@@ -82,6 +82,8 @@ pub enum EgressRequest {
         budget: EgressBudget,
         /// Addresses that names may lead to although they are not on the public internet.
         named: Vec<NamedAddresses>,
+        /// Addresses that names may not lead to, even if `named` has them.
+        denied: Vec<NamedAddresses>,
     },
     /// The answer to [`EgressReply::Question`].
     Answer {
