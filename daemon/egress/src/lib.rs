@@ -9,6 +9,7 @@
 //! - `dial`, `relay`: the way out; `limits`: the bounds; `confine`: the room's own confinement.
 
 mod address;
+mod confine;
 mod dial;
 mod direct;
 mod hello;
@@ -29,6 +30,7 @@ mod synthetic;
 mod testing;
 mod tunnel;
 
+pub use confine::ConfineError;
 pub use dial::{HostResolver, Lookup, Resolver};
 pub use limits::Limits;
 pub use room::{RoomError, run, serve};

@@ -3,6 +3,7 @@
 
 use crate::{
     address::AddressRules,
+    confine::{ConfineError, confine},
     dial::{HostResolver, Resolver},
     limits::{Limits, RESOLVER_THREADS},
     link::{self, Link},
@@ -20,6 +21,9 @@ use tokio::task::{AbortHandle, JoinSet};
 /// The reason why the room ended before the broker did.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomError {
+    /// The process could not be confined, so it served nothing.
+    #[error("the room can not confine itself: {0}")]
+    Confine(#[from] ConfineError),
     /// The runtime could not be started.
     #[error("the runtime could not be started: {0}")]
     Runtime(#[source] io::Error),
@@ -40,11 +44,12 @@ pub enum RoomError {
     Listener(SessionNumber, #[source] io::Error),
 }
 
-/// Serves a broker as the whole of a process.
+/// Confines this process, and serves a broker as the whole of it. The process must have one thread.
 ///
 /// # Errors
-/// If the runtime can not be started, and as [`serve`].
+/// If the process can not be confined or the runtime not be started, and as [`serve`].
 pub fn run(socket: OwnedFd) -> Result<(), RoomError> {
+    confine()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(RESOLVER_THREADS)
