@@ -31,7 +31,7 @@ const STARTERS: [&str; 6] = [
 ];
 
 /// The other crates of the workspace that each crate may use; a new crate is entered here first.
-const SEES: [(&str, &[&str]); 18] = [
+const SEES: [(&str, &[&str]); 19] = [
     ("palisade-protocol", &[]),
     ("palisade-edits", &[]),
     ("palisade-plan", &[]),
@@ -66,6 +66,7 @@ const SEES: [(&str, &[&str]); 18] = [
             "palisade-protocol",
         ],
     ),
+    ("palisade-egress", &["palisade-channel", "palisade-plan"]),
     ("palisade-launcher", &["palisade-channel", "palisade-plan", "palisade-programs"]),
     (
         "palisade-cell",
