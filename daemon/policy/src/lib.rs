@@ -3,6 +3,7 @@
 
 mod access;
 mod act;
+mod added_hosts;
 mod amend;
 pub mod analysis;
 mod checkers;
@@ -47,6 +48,7 @@ mod who;
 mod written;
 
 pub use act::{Act, Decision};
+pub use added_hosts::AddedHostError;
 pub use amend::{Addition, amended, merged, turned, widening};
 pub use checkers::{Checker, CheckerFormat};
 pub use diff::{Difference, Direction, diff};

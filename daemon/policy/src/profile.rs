@@ -61,6 +61,14 @@ impl Profile {
         Ok(Self { name, file, owner, digest, settings, syscalls, observed })
     }
 
+    /// Returns this profile with other settings, and the digest of those.
+    pub(crate) fn with_settings(&self, settings: Settings) -> Result<Self, ProfileError> {
+        let syscalls = calls(&settings)?.rules();
+        let digest = digest(&self.name, &settings, &syscalls)
+            .map_err(|why| ProfileError::Digest(self.name.clone(), why))?;
+        Ok(Self { digest, settings, syscalls, ..self.clone() })
+    }
+
     /// Returns the profile's system calls, each with its reason.
     ///
     /// # Errors
