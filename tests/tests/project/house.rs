@@ -15,7 +15,7 @@ use std::{
 const UNSAFE: [&str; 1] = ["daemon/cell/src/kernel.rs"];
 
 /// The files that start a process, and which.
-const STARTERS: [&str; 6] = [
+const STARTERS: [&str; 7] = [
     // An operator's program, an agent's list of servers, an editor, and the MCP server.
     "client/cli/src/programs.rs",
     // An embedded daemon.
@@ -24,6 +24,8 @@ const STARTERS: [&str; 6] = [
     "daemon/analyst/src/process.rs",
     // The launcher.
     "daemon/broker/src/boot/launcher_process.rs",
+    // Egress rooms.
+    "daemon/broker/src/network/room_process.rs",
     // The launcher again, in a PID namespace.
     "daemon/launcher/src/nest.rs",
     // Cells.
