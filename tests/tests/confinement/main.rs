@@ -2,6 +2,7 @@
 
 mod attributes;
 mod commands;
+mod egress_rooms;
 mod guarded;
 mod hidden;
 mod identity;
