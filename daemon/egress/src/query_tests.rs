@@ -15,10 +15,8 @@ fn query(labels: &[&[u8]], kind: u16) -> Vec<u8> {
 }
 
 fn question(message: &[u8]) -> Question<'_> {
-    match read_query(message) {
-        Query::Question(question) => question,
-        other => panic!("{other:?}"),
-    }
+    let Query::Question(question) = read_query(message) else { panic!("{message:?}") };
+    question
 }
 
 #[test]
