@@ -17,6 +17,9 @@ pub const MAX_EGRESS_MESSAGE: usize = 16 * 1024;
 /// The port of the proxy on a session's loopback: HTTP, `CONNECT` and SOCKS5.
 pub const PROXY_PORT: u16 = 61_080;
 
+/// The port of the name server on a session's loopback.
+pub const NAMES_PORT: u16 = 53;
+
 /// The first of the addresses that stand for names: 198.18.0.0/15, which is reserved for tests of
 /// networks and in use nowhere else. Each session's namespace delivers all of it to its own
 /// listeners.
@@ -36,12 +39,27 @@ pub const MAX_DIRECT_PORTS: usize = 12;
 pub enum Listener {
     /// TCP on 127.0.0.1, port [`PROXY_PORT`].
     Proxy,
-    /// UDP on 127.0.0.1, port 53.
+    /// UDP on 127.0.0.1, port [`NAMES_PORT`].
     NamesUdp,
-    /// TCP on 127.0.0.1, port 53.
+    /// TCP on 127.0.0.1, port [`NAMES_PORT`].
     NamesTcp,
     /// TCP on this port of every address, for connections to synthetic addresses.
     Direct(u16),
+}
+
+/// Returns the listeners of a session with these direct ports, in the order in which the cell makes
+/// them and sends their descriptors.
+#[must_use]
+pub fn listeners(direct: &[u16]) -> Vec<Listener> {
+    let fixed = [Listener::Proxy, Listener::NamesUdp, Listener::NamesTcp];
+    fixed.into_iter().chain(direct.iter().copied().map(Listener::Direct)).collect()
+}
+
+/// Whether a port can have a listener for synthetic addresses. The other listeners of a session have
+/// the rest.
+#[must_use]
+pub const fn can_be_direct(port: u16) -> bool {
+    !matches!(port, 0 | NAMES_PORT | PROXY_PORT)
 }
 
 /// The limits of a session's network use.
@@ -53,7 +71,7 @@ pub struct EgressBudget {
     pub upload_bytes: u64,
 }
 
-/// A range of addresses that a profile names although they are not on the public internet.
+/// A range of addresses that a profile names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct NamedAddresses {
     /// The first address.

@@ -346,7 +346,9 @@ pub fn steps(
     let has = |layer| !absent.iter().any(|a: &Absent| a.layer == layer);
     let own = |namespace: &Namespace| match (namespace, &plan.network) {
         (Namespace::Network, Network::Ports(_)) => false,
-        (_, Network::None | Network::Loopback | Network::Ports(_)) => has(namespace.layer()),
+        (_, Network::None | Network::Loopback | Network::Domains(_) | Network::Ports(_)) => {
+            has(namespace.layer())
+        }
     };
     let shared: Vec<_> = SHARED.into_iter().filter(own).collect();
     if runs.is_throwaway()
@@ -367,7 +369,8 @@ pub fn steps(
         Role::Files => {
             let own_network = shared.contains(&Namespace::Network);
             steps.push(Step::Namespaces(shared));
-            if own_network && plan.network == Network::Loopback {
+            let loopback = matches!(plan.network, Network::Loopback | Network::Domains(_));
+            if own_network && loopback {
                 steps.push(Step::Loopback);
             }
             let writes = plan.workspace.access == Access::Write;
@@ -422,8 +425,13 @@ pub fn steps(
     if has(Layer::Landlock) {
         let tcp = match &plan.network {
             Network::Ports(ports) => Tcp::Connect(ports.clone()),
-            Network::None | Network::Loopback if has(Layer::Network) => Tcp::NotHandled,
-            Network::None | Network::Loopback => Tcp::Refused,
+            Network::None | Network::Loopback | Network::Domains(_) => {
+                if has(Layer::Network) {
+                    Tcp::NotHandled
+                } else {
+                    Tcp::Refused
+                }
+            }
         };
         let mut grants = plan.grants.clone();
         if has(Layer::Mount) {
@@ -552,6 +560,10 @@ fn absent(plan: &LaunchPlan, facts: &Facts) -> Result<Vec<Absent>, StepError> {
     }
     if let (Network::Ports(_), Found::No(why)) = (&plan.network, facts.port_rules()) {
         return Err(StepError::Missing(Absent { layer: Layer::Landlock, why }));
+    }
+    if let (Network::Domains(_), Found::No(why)) = (&plan.network, facts.layer(Layer::Network)) {
+        // The listeners would be in the host's network, for all of its programs.
+        return Err(StepError::Missing(Absent { layer: Layer::Network, why }));
     }
     Ok(absent)
 }

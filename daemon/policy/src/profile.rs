@@ -69,12 +69,6 @@ impl Profile {
         calls(&self.settings)
     }
 
-    /// Whether the profile lists domains, which no layer enforces.
-    #[must_use]
-    pub const fn names_domains(&self) -> bool {
-        self.settings.net.domains.is_some()
-    }
-
     /// Returns this profile as observed under another one. What the other allows is allowed, except
     /// for what this one denies by name.
     pub(crate) fn observed(self, under: &Self) -> Result<Self, ProfileError> {
@@ -232,7 +226,7 @@ impl Profile {
     pub fn reaches_network(&self) -> bool {
         match self.settings.net.mode.value {
             NetMode::None | NetMode::Loopback => false,
-            NetMode::Ports => true,
+            NetMode::Domains | NetMode::Ports => true,
         }
     }
 
@@ -434,7 +428,7 @@ impl Profile {
 fn calls(settings: &Settings) -> Result<SyscallList, SyscallError> {
     let list = SyscallList::builtin()?;
     Ok(match settings.net.mode.value {
-        NetMode::None | NetMode::Loopback => list.clone(),
+        NetMode::None | NetMode::Loopback | NetMode::Domains => list.clone(),
         NetMode::Ports => list.on_ports(),
     })
 }

@@ -1,15 +1,17 @@
 //! Explains the decision about a TCP connection. Pure: no I/O.
 
 use super::{Act, Change, Decision, ExplainError, Explanation, TargetOwner, change};
-use crate::{Profile, Scene, net::NetMode};
-use palisade_plan::Layer;
+use crate::{EgressDecision, EgressPolicy, Profile, Scene, net::NetMode};
+use palisade_plan::{
+    Layer,
+    egress::Tunnel,
+    host::{Host, HostName, Target},
+};
 use std::net::IpAddr;
 
-/// The note for answers in which a list of domains might be mistaken for a restriction.
-const DOMAINS: &str = "net.domains is not enforced: no layer restricts connections by name";
-
-/// A target: its port, and whether its address is a loopback address.
+/// A target: its host and port, and whether its address is a loopback address.
 struct ConnectTarget {
+    host: String,
     port: u16,
     loopback: bool,
 }
@@ -30,7 +32,18 @@ impl ConnectTarget {
             }
             (Err(_), None) => host == "localhost",
         };
-        Ok(Self { port, loopback })
+        Ok(Self { host: bare.unwrap_or(host).to_owned(), port, loopback })
+    }
+
+    /// Returns the target as an egress room would ask about it; `None` if its host is neither a name
+    /// nor an address.
+    fn asked(&self) -> Option<Target> {
+        let name = self.host.strip_suffix('.').unwrap_or(&self.host).to_ascii_lowercase();
+        let host = match self.host.parse::<IpAddr>() {
+            Ok(address) => Host::Address(address),
+            Err(_) => Host::Name(HostName::new(name).ok()?),
+        };
+        Some(Target { host, port: self.port })
     }
 }
 
@@ -41,7 +54,8 @@ pub(super) fn connect(
     target: &str,
 ) -> Result<Explanation, ExplainError> {
     profile.plan(scene)?;
-    let ConnectTarget { port, loopback } = ConnectTarget::parse(target)?;
+    let asked = ConnectTarget::parse(target)?;
+    let ConnectTarget { port, loopback, .. } = asked;
     let net = &profile.settings.net;
     let mut found = Explanation {
         act: Act::Connect,
@@ -60,7 +74,7 @@ pub(super) fn connect(
             found.change = Some(if loopback { serve(profile) } else { open(profile, port) });
             found.place = if loopback { TargetOwner::Session } else { TargetOwner::Host };
         }
-        NetMode::Loopback if loopback => {
+        NetMode::Loopback | NetMode::Domains if loopback => {
             found.decision = Decision::Allow;
             found.place = TargetOwner::Session;
             "the session has a private loopback, on which only its own programs listen"
@@ -71,6 +85,10 @@ pub(super) fn connect(
             "net.mode is \"loopback\": the session has only a private loopback"
                 .clone_into(&mut found.rule);
             found.change = Some(open(profile, port));
+        }
+        NetMode::Domains => {
+            let asked = asked.asked().ok_or_else(|| ExplainError::Address(target.to_owned()))?;
+            by_name(profile, &asked, &mut found);
         }
         NetMode::Ports => {
             found.layer = Layer::Landlock;
@@ -87,11 +105,54 @@ pub(super) fn connect(
             }
         }
     }
-    if net.domains.is_some() {
-        let dot = if found.note.is_empty() { "" } else { "; " };
-        found.note += &format!("{dot}{DOMAINS}");
-    }
     Ok(found)
+}
+
+/// Explains a decision about a host in mode `domains`.
+fn by_name(profile: &Profile, target: &Target, found: &mut Explanation) {
+    let Some(policy) = profile.egress() else { return };
+    let net = &profile.settings.net;
+    let allowed = net.allow.iter().find(|said| said.value.allows(target));
+    let denied = net.deny.iter().find(|said| said.value.denies(target));
+    match policy.decide(target) {
+        EgressDecision::Allow { rule, tunnel } => {
+            found.decision = Decision::Allow;
+            found.at = allowed.and_then(|said| said.at.clone());
+            found.rule = format!("{rule} allows it");
+            found.note = match tunnel {
+                Tunnel::Checked => "only TLS and HTTP to this host may be sent",
+                Tunnel::Any => "anything may be sent there",
+            }
+            .to_owned();
+        }
+        EgressDecision::Ask { .. } => {
+            found.decision = Decision::Ask;
+            "net.allow does not include it, and net.ask is true".clone_into(&mut found.rule);
+            found.change = allow(profile, &policy, target);
+        }
+        EgressDecision::Deny { .. } => match denied {
+            Some(said) => {
+                found.at = said.at.clone();
+                found.rule = format!("net.deny has \"{}\"", said.value);
+                found.note = format!("remove \"{}\" from net.deny to allow it", said.value);
+            }
+            None => {
+                "net.allow does not include it".clone_into(&mut found.rule);
+                found.change = allow(profile, &policy, target);
+            }
+        },
+    }
+}
+
+/// Returns the change that allows a host; `None` if no profile can allow the port.
+fn allow(profile: &Profile, policy: &EgressPolicy, target: &Target) -> Option<Change> {
+    let value = policy.wanted_entry(target)?;
+    let how = change::how(profile, "net.allow", &format!("add {value:?} to"));
+    let opens = format!(
+        "every program of the session could connect to {value}, and send it anything that the \
+         session can read"
+    );
+    Some(Change { key: "net.allow", value, how, opens })
 }
 
 /// Returns the change that opens the port of an address in the host's network.
@@ -109,7 +170,9 @@ fn serve(profile: &Profile) -> Change {
 fn open(profile: &Profile, port: u16) -> Change {
     let mode = match profile.settings.net.mode.value {
         NetMode::Ports => String::new(),
-        NetMode::None | NetMode::Loopback => "set \"ports\" as net.mode and ".to_owned(),
+        NetMode::None | NetMode::Loopback | NetMode::Domains => {
+            "set \"ports\" as net.mode and ".to_owned()
+        }
     };
     let how = change::how(profile, "net.ports", &format!("{mode}add {port} to"));
     let opens = format!(
@@ -165,22 +228,5 @@ mod tests {
         assert_eq!(found.rule, "net.ports allows 53, 80, 443, but not 22");
         assert!(!change.how.contains("net.mode") && change.opens.contains("local network"));
         assert_eq!(found.note, "");
-    }
-
-    #[test]
-    fn a_list_of_domains_is_never_taken_for_a_promise() {
-        let text = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"read\"\nexecute = [\"/usr\"]\n\
-                    [net]\nmode = \"ports\"\nports = [443]\ndomains = [\"packages.example\"]\n";
-        let profile = Profile::parse("mine", text).unwrap();
-        assert!(profile.names_domains());
-        for (target, decision) in [
-            ("packages.example:443", Decision::Allow),
-            ("example.com:443", Decision::Allow),
-            ("packages.example:80", Decision::Deny),
-        ] {
-            let found = told(&profile, target);
-            assert_eq!(found.decision, decision, "{target}");
-            assert!(found.note.ends_with(DOMAINS), "{}", found.note);
-        }
     }
 }
