@@ -67,8 +67,8 @@ fn arguments_are_checked() {
         (libc::SYS_prctl, first(libc::PR_SET_DUMPABLE), refused),
         (libc::SYS_prlimit64, [0; 6], allowed),
         (libc::SYS_prlimit64, [0, 0, 1 << 40, 0, 0, 0], refused),
-        (libc::SYS_ioctl, [0, u64::from(libc::TIOCSTI), 0, 0, 0, 0], refused),
-        (libc::SYS_ioctl, [0, u64::from(libc::FIONBIO), 0, 0, 0, 0], allowed),
+        (libc::SYS_ioctl, [0, libc::TIOCSTI, 0, 0, 0, 0], refused),
+        (libc::SYS_ioctl, [0, libc::FIONBIO, 0, 0, 0, 0], allowed),
     ] {
         assert_eq!(decide(call, arguments), expected, "{call} {arguments:?}");
     }

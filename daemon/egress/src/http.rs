@@ -249,3 +249,7 @@ fn remove_one_hop(headers: &mut HeaderMap) {
         headers.remove(name);
     }
 }
+
+#[cfg(test)]
+#[path = "http_tests.rs"]
+mod tests;

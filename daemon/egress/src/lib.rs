@@ -34,4 +34,3 @@ pub use confine::ConfineError;
 pub use dial::{HostResolver, Lookup, Resolver};
 pub use limits::Limits;
 pub use room::{RoomError, run, serve};
-pub use session::LOOKUP_PORT;

@@ -43,16 +43,25 @@ pub(crate) async fn serve<C>(
     let answer = service_fn(|request| async { Ok::<_, Infallible>(origin.answer(request).await) });
     // An error is the program's affair: each request that was sent is recorded by itself.
     drop(settings.serve_connection(TokioIo::new(client), answer).await);
+    if let Some(first) = origin.take_first() {
+        first.end_unused("the program sent no HTTP request that can be read".to_owned());
+    }
 }
 
 impl Origin {
+    fn take_first(&self) -> Option<Ready> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         if let Err((status, reason)) = self.check(&request) {
+            if let Some(first) = self.take_first() {
+                first.end_unused(reason.clone());
+            }
             self.session.refuse(Some(self.target.clone()), reason.clone(), Some(&self.place));
             return http::refusal(status, &reason);
         }
-        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let open = match first {
+        let open = match self.take_first() {
             Some(Ready::Open(open)) => Ok(open),
             Some(Ready::Allowed(permit)) => permit.dial().await,
             None => match self.session.ask(self.target.clone(), self.asked, &self.place).await {

@@ -11,7 +11,10 @@ use crate::{
     synthetic::SyntheticNames,
 };
 use palisade_plan::{
-    egress::{Asked, ConnectionResult, EgressBudget, EgressReply, EgressVerdict, Listener, Tunnel},
+    egress::{
+        Asked, ConnectionResult, EgressBudget, EgressReply, EgressVerdict, LOOKUP_PORT, Listener,
+        Tunnel,
+    },
     host::{Host, HostName, Target},
     launcher::SessionNumber,
 };
@@ -211,9 +214,6 @@ impl Session {
         self.link.send(message, place.cloned());
     }
 }
-
-/// The port in a question about a lookup, which is for no port.
-pub const LOOKUP_PORT: u16 = 0;
 
 fn is_shortage(error: &io::Error) -> bool {
     let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];

@@ -42,10 +42,6 @@ pub(crate) fn name(text: &str) -> HostName {
     HostName::new(text).unwrap()
 }
 
-pub(crate) fn target(text: &str) -> Target {
-    crate::name::read_target(text).unwrap()
-}
-
 pub(crate) fn allow(tunnel: Tunnel) -> Option<EgressVerdict> {
     Some(EgressVerdict::Allow { rule: "test".to_owned(), tunnel })
 }

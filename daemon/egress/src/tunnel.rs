@@ -38,6 +38,15 @@ impl Ready {
             Self::Open(open) => &open.target,
         }
     }
+
+    /// Ends a connection that nothing was sent through, for a reason.
+    pub(crate) fn end_unused(self, reason: String) {
+        let mut record = match self {
+            Self::Allowed(permit) => permit.record,
+            Self::Open(open) => open.record,
+        };
+        record.end(Some(reason));
+    }
 }
 
 /// Makes an allowed connection, unless it can only be for HTTP requests.

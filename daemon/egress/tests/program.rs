@@ -1,5 +1,7 @@
 //! The program as a process of its own: it confines itself and serves, and ends with its broker.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
 use palisade_channel::Datagrams;
 use palisade_plan::{
     BUILD_ID,

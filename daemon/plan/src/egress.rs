@@ -31,6 +31,9 @@ pub const SYNTHETIC_BITS: u8 = 15;
 /// Most names of a session that get a synthetic address; no address is used twice.
 pub const MAX_SYNTHETIC: usize = 4096;
 
+/// The port in a question about a lookup, which is for no port.
+pub const LOOKUP_PORT: u16 = 0;
+
 /// Most ports of a session with a listener for synthetic addresses.
 pub const MAX_DIRECT_PORTS: usize = 12;
 
@@ -149,8 +152,8 @@ pub enum Tunnel {
 /// The way in which a program asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Asked {
-    /// A query for the addresses of a name. If the answer is to allow, it is a synthetic address;
-    /// nothing is looked up.
+    /// A query for the addresses of a name, whose port is [`LOOKUP_PORT`]. If the answer is to
+    /// allow, it is a synthetic address; nothing is looked up, and no `Ended` follows.
     Lookup,
     /// HTTP's `CONNECT`.
     Connect,
