@@ -18,7 +18,7 @@ Those that have ended, and those that were refused, are in the audit log.
 Examples:
   palisade net
   palisade net --json | jq '.connections[] | .host'
-  palisade audit tail --json | jq 'select(.kind == "connection")'")]
+  palisade audit tail --json | jq 'select(.kind == \"connection\")'")]
 pub(crate) struct ShowConnections {
     /// Print one JSON object
     #[arg(long)]

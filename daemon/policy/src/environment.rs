@@ -1,10 +1,13 @@
 //! The environment of a session's programs. It starts empty, and only allowed variables are added.
 //! Pure: no I/O.
 
+mod proxy;
+
 use crate::{
     Profile, Scene,
     access::PathAccess,
     entries::{Base, PRIVATE, PathEntry},
+    net::NetMode,
     planning::error::PlanError,
     stack::reach,
     variables::{EnvironmentError, LeftOutVariable, UnwantedVariable, unwanted, variable_name},
@@ -60,6 +63,9 @@ impl Profile {
         if self.settings.net.port(DNS).is_some() {
             // There is no UDP, so this makes the C library resolve names over TCP.
             variables.insert("RES_OPTIONS", b"use-vc");
+        }
+        if self.settings.net.mode.value == NetMode::Domains {
+            variables.extend(proxy::VARIABLES.map(|(name, value)| (name, value.as_bytes())));
         }
         variables.extend(self.settings.env.set.iter().map(|(k, v)| (k.0.as_str(), v.as_bytes())));
         match search {

@@ -37,6 +37,9 @@ pub(crate) enum NetworkError {
     /// The room does not keep to the protocol.
     #[error("the egress room broke the protocol: {0}")]
     Protocol(&'static str),
+    /// The cell has another network than the profile wants.
+    #[error("the cell's network is {0:?}, or has other listeners than the profile wants")]
+    NotHeld(String),
     /// The cell did not send the listeners that its plan has.
     #[error("the cell sent {came} listeners, but its network has {wanted}")]
     Count { came: usize, wanted: usize },
@@ -59,9 +62,9 @@ impl From<NetworkError> for WireError {
             | NetworkError::Protocol(_) => {
                 "`palisade doctor` shows the egress room; a profile with another net.mode needs none"
             }
-            NetworkError::Count { .. } | NetworkError::Listener { .. } => {
-                "`palisade doctor` shows what this host can enforce"
-            }
+            NetworkError::NotHeld(_)
+            | NetworkError::Count { .. }
+            | NetworkError::Listener { .. } => "`palisade doctor` shows what this host can enforce",
         };
         Self::new(
             ErrorCode::LayerUnavailable,

@@ -61,6 +61,10 @@ impl EgressRooms {
     pub(crate) async fn open(&self, session: &Arc<Session>) -> Result<(), NetworkError> {
         let came = session.take_listeners();
         let Some(policy) = session.profile.egress() else { return Ok(()) };
+        let held = session.receipt().network;
+        if held.mode != "domains" || held.ports != policy.ports() {
+            return Err(NetworkError::NotHeld(held.mode));
+        }
         let listeners = SessionListeners::check(policy.ports(), came)?;
         let served = Arc::new(NetworkSession::new(session, policy, listeners));
         self.serve(session.uid(), served).await

@@ -14,16 +14,13 @@ use crate::{
 };
 use palisade_audit::{CleanText, Connection, ConnectionVerdict, Count, LayerDenial};
 use palisade_plan::{
-    egress::{Asked, EgressRequest},
+    egress::{Asked, EgressRequest, LOOKUP_PORT},
     host::Target,
     launcher::SessionNumber,
 };
 use palisade_policy::{Act, EgressPolicy};
 use palisade_protocol::{CallId, CallOverview, ConnectionInfo, Denial};
 use std::sync::{Arc, Weak};
-
-/// The port of a query for the addresses of a name.
-const NO_PORT: u16 = 0;
 
 /// A session whose connections an egress room carries.
 #[derive(Debug)]
@@ -163,12 +160,12 @@ impl NetworkSession {
     fn denial(&self, refused: &RefusedConnection) -> Denial {
         let asked = refused.target.as_ref();
         let target = asked.map_or_else(String::new, |target| match target.port {
-            NO_PORT => target.host.to_string(),
+            LOOKUP_PORT => target.host.to_string(),
             _ => target.to_string(),
         });
         // A name is looked up to connect to it, most likely by TLS.
         let connect = asked.map_or_else(String::new, |target| match target.port {
-            NO_PORT => format!("{}:443", target.host),
+            LOOKUP_PORT => format!("{}:443", target.host),
             _ => target.to_string(),
         });
         let profile = &self.identity.profile;

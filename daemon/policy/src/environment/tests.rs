@@ -193,3 +193,17 @@ fn what_only_reads_looks_for_programs_of_the_system_alone() {
     let system = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     assert_eq!(of(Search::System), system);
 }
+
+#[test]
+fn programs_are_told_of_the_proxy_only_where_there_is_one() {
+    let text = "version = 1\ndescription = \"test\"\n[fs]\nworkspace = \"write\"\n\
+                execute = [\"/usr\"]\n[net]\nmode = \"domains\"\nallow = [\"packages.example\"]\n";
+    let named = Profile::parse("test", text).unwrap();
+    let found =
+        named.environment(&scene(Some("/home/u")), &BTreeMap::new(), Search::Whole).unwrap();
+    for wanted in ["https_proxy=http://127.0.0.1:61080", "NO_PROXY=localhost,127.0.0.1,::1"] {
+        assert!(found.contains(&wanted.as_bytes().to_vec()), "{wanted}");
+    }
+    let without = with("A", "b").unwrap();
+    assert!(!without.iter().any(|variable| variable.to_lowercase().contains("proxy")));
+}
