@@ -114,12 +114,12 @@ fn approvers_are_asked_once_and_without_one_the_reason_is_shown() {
         sandbox.wait(operator.register(Registration::new("person:ann"))).unwrap();
         let line = format!("for n in 1 2 3; do curl -s {url} & done; wait; curl -s {url}");
         let (result, questions) = sandbox.wait(async {
-            let call = sandbox.session.bash(line);
+            let call = sandbox.session.bash(line).into_future();
             tokio::pin!(call);
             let mut questions = Vec::new();
             loop {
                 tokio::select! {
-                    result = call.as_mut().into_future() => return (result.unwrap(), questions),
+                    result = &mut call => return (result.unwrap(), questions),
                     event = operator.next() => {
                         let Some(OperatorEvent::Question(question)) = event else { continue };
                         let answer = Answer::approve().remember(Scope::ExactCall, Until::Session);
