@@ -17,7 +17,7 @@ use std::{
 use tokio::{
     net::{TcpStream, UdpSocket},
     sync::Semaphore,
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 
 /// The addresses of a name, when they are there.
@@ -85,6 +85,9 @@ fn listed_in(hosts: &str, name: &HostName) -> Vec<IpAddr> {
     of_name.collect()
 }
 
+/// All addresses of a name together have the time of this many.
+const DIALS: u32 = 3;
+
 /// Why no connection was made to an allowed target.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DialError {
@@ -120,7 +123,9 @@ impl Dialler {
     pub(crate) async fn dial(&self, target: &Target) -> Result<(TcpStream, SocketAddr), DialError> {
         let mut refused = None;
         let mut failed = None;
-        for address in self.addresses(&target.host).await? {
+        let addresses = self.addresses(&target.host).await?;
+        let deadline = Instant::now() + DIALS * self.limits.dial;
+        for address in addresses {
             let to = SocketAddr::new(address.to_canonical(), target.port);
             if let Err(error) = self.rules.check(to) {
                 refused.get_or_insert(error);
@@ -137,7 +142,8 @@ impl Dialler {
                     continue;
                 }
             }
-            match timeout(self.limits.dial, TcpStream::connect(to)).await {
+            let until = deadline.min(Instant::now() + self.limits.dial);
+            match timeout_at(until, TcpStream::connect(to)).await {
                 Ok(Ok(stream)) => return Ok((stream, to)),
                 Ok(Err(error)) => failed = Some(error),
                 Err(_) => failed = Some(io::ErrorKind::TimedOut.into()),
@@ -180,14 +186,39 @@ impl Dialler {
     }
 }
 
-/// Whether an address belongs to this host: then it is also the address that packets to it would
-/// come from. Nothing is sent.
+/// Whether an address belongs to this host. Nothing is sent.
 async fn is_of_this_host(to: SocketAddr) -> io::Result<bool> {
-    let any: IpAddr = match to {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    let (any, foreign): (IpAddr, IpAddr) = match to {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED.into(), FOREIGN_V4.into()),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED.into(), FOREIGN_V6.into()),
     };
+    // A socket can be bound to addresses of this host only, unless root allows others, too
+    // (`ip_nonlocal_bind`). Then an address is this host's if packets to it would come from it.
+    if !can_be_bound(to.ip()).await? {
+        return Ok(false);
+    }
+    if !can_be_bound(foreign).await? {
+        return Ok(true);
+    }
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(to).await?;
     Ok(socket.local_addr()?.ip() == to.ip())
 }
+
+/// Reserved addresses, which no host has.
+const FOREIGN_V4: Ipv4Addr = Ipv4Addr::new(240, 0, 0, 1);
+const FOREIGN_V6: Ipv6Addr = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1);
+
+async fn can_be_bound(address: IpAddr) -> io::Result<bool> {
+    match UdpSocket::bind((address, 0)).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Ok(false),
+        // The host has no IPv6.
+        Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+#[path = "dial_tests.rs"]
+mod tests;

@@ -36,7 +36,7 @@ async fn serve_at(
         return;
     };
     let target = Target { host: Host::Name(name), port };
-    let ready = match session.ask(target, Asked::Direct, &place).await {
+    let ready = match session.ask_for(&client, target, Asked::Direct, &place).await {
         Ok(permit) => tunnel::prepare(permit).await,
         Err(error) => Err(error),
     };

@@ -13,6 +13,8 @@ fn a_host_has_one_form_however_it_is_written() {
         ("bücher.example", "xn--bcher-kva.example"),
         ("BÜCHER.example", "xn--bcher-kva.example"),
         ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+        // Cyrillic letters that look like Latin ones are another name.
+        ("расkages.example", "xn--kages-3ve5ij.example"),
         ("packages。example", "packages.example"),
         ("packages.example。", "packages.example"),
         ("ｐackages.example", "packages.example"),

@@ -290,6 +290,17 @@ async fn a_session_sends_no_more_than_its_budget() {
     assert_eq!(result.failure.as_deref(), Some(reason));
 }
 
+/// Opens `count` connections that say nothing, or only begin to.
+async fn be_silent(world: &World, count: usize) -> Vec<tokio::net::TcpStream> {
+    let mut silent = Vec::new();
+    for number in 0..count {
+        let mut client = world.to_proxy().await;
+        client.write_all(&b"\x05\x01"[..number % 3]).await.unwrap();
+        silent.push(client);
+    }
+    silent
+}
+
 #[tokio::test]
 async fn connections_beyond_the_budget_wait_and_silent_ones_end() {
     let limits = Limits { handshake: Duration::from_millis(300), ..Limits::default() };
@@ -297,13 +308,7 @@ async fn connections_beyond_the_budget_wait_and_silent_ones_end() {
     let rule = allowed_only(Tunnel::Any);
     let world = World::new(Conditions { rule, budget, limits, ..Conditions::default() }).await;
     let outside = Outside::new().await;
-    let mut silent = Vec::new();
-    for number in 0..24 {
-        let mut client = world.to_proxy().await;
-        // Some send the beginning of something.
-        client.write_all(&b"\x05\x01"[..number % 3]).await.unwrap();
-        silent.push(client);
-    }
+    let silent = be_silent(&world, 24).await;
     let mut client = tunnel(&world, "allowed.test", outside.port).await;
     client.write_all(b"served").await.unwrap();
     client.shutdown().await.unwrap();
@@ -314,6 +319,22 @@ async fn connections_beyond_the_budget_wait_and_silent_ones_end() {
         drop(soon(client.read_to_end(&mut rest)).await);
         assert!(rest.is_empty() || rest == [5, 0], "{rest:?}");
     }
+}
+
+#[tokio::test]
+async fn silent_connections_of_one_session_do_not_delay_another() {
+    let budget = EgressBudget { connections: 4, upload_bytes: 1 << 20 };
+    let limits = Limits { handshake: Duration::from_secs(3600), ..Limits::default() };
+    let rule = allowed_only(Tunnel::Any);
+    let mut world = World::new(Conditions { rule, budget, limits, ..Conditions::default() }).await;
+    let outside = Outside::new().await;
+    let silent = be_silent(&world, 100).await;
+    world.proxy = world.open_another(SESSION + 1, budget);
+    let mut client = tunnel(&world, "allowed.test", outside.port).await;
+    client.write_all(b"served").await.unwrap();
+    client.shutdown().await.unwrap();
+    assert_eq!(read_all(&mut outside.accept().await).await, b"served");
+    drop(silent);
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
+    io::Interest,
     net::{TcpListener, TcpStream, UdpSocket},
     sync::Semaphore,
     task::JoinSet,
@@ -36,6 +37,9 @@ use tokio::{
 
 /// The time to wait before accepting again when the process or the host has no more descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The time between two looks whether a program still waits for an answer.
+const PRESENCE: Duration = Duration::from_secs(1);
 
 /// What the broker said about a session when it opened it.
 #[derive(Debug)]
@@ -197,6 +201,20 @@ impl Session {
         }
     }
 
+    /// Asks as [`Session::ask`] does, and withdraws the question if the program leaves meanwhile.
+    pub(crate) async fn ask_for(
+        self: &Arc<Self>,
+        client: &TcpStream,
+        target: Target,
+        asked: Asked,
+        place: &Place,
+    ) -> Result<Permit, OpenError> {
+        tokio::select! {
+            answered = self.ask(target, asked, place) => answered,
+            () = left(client) => Err(OpenError::Denied("the program left".to_owned())),
+        }
+    }
+
     async fn consult(
         &self,
         target: Target,
@@ -212,6 +230,18 @@ impl Session {
     pub(crate) fn refuse(&self, target: Option<Target>, reason: String, place: Option<&Place>) {
         let message = EgressReply::Refused { session: self.number, target, reason };
         self.link.send(message, place.cloned());
+    }
+}
+
+/// Waits until a program closes its connection, whether it has sent something before or not.
+async fn left(client: &TcpStream) {
+    loop {
+        tokio::time::sleep(PRESENCE).await;
+        match client.ready(Interest::READABLE | Interest::WRITABLE).await {
+            Ok(ready) if ready.is_read_closed() => return,
+            Ok(_) => {}
+            Err(_) => return,
+        }
     }
 }
 

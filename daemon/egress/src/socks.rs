@@ -69,7 +69,7 @@ pub(crate) async fn serve(session: Arc<Session>, mut client: TcpStream, place: P
             return;
         }
     };
-    let ready = match session.ask(target, Asked::Socks, &place).await {
+    let ready = match session.ask_for(&client, target, Asked::Socks, &place).await {
         Ok(permit) => tunnel::prepare(permit).await,
         Err(error) => Err(error),
     };

@@ -143,3 +143,16 @@ async fn a_request_that_does_not_come_ends_the_connection() {
         assert!(rest.is_empty() || rest == [5, 0], "{rest:?}");
     }
 }
+
+#[tokio::test]
+async fn a_question_is_withdrawn_when_the_program_leaves() {
+    let rule: Rule = Box::new(|_, _| None);
+    let mut world = World::new(Conditions { rule, ..Conditions::default() }).await;
+    assert!(matches!(world.reply().await, EgressReply::Welcome { .. }));
+    let mut client = ask(&world, &domain(b"allowed.test"), 443).await;
+    // The program may have sent more already.
+    client.write_all(b"early").await.unwrap();
+    let EgressReply::Question { question, session, .. } = world.reply().await else { panic!() };
+    drop(client);
+    assert_eq!(world.reply().await, EgressReply::Withdrawn { session, question });
+}

@@ -181,6 +181,21 @@ impl World {
         }
     }
 
+    /// Opens another session with a proxy only, and returns where that is.
+    pub(crate) fn open_another(&self, session: u32, budget: EgressBudget) -> SocketAddr {
+        let proxy = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = proxy.local_addr().unwrap();
+        let request = EgressRequest::Open {
+            session,
+            listeners: vec![Listener::Proxy],
+            budget,
+            named: vec![range("127.0.0.0", 8)],
+            denied: Vec::new(),
+        };
+        self.broker.send(&request, &[proxy.as_fd()]).unwrap();
+        at
+    }
+
     /// Connects to the proxy's port.
     pub(crate) async fn to_proxy(&self) -> TcpStream {
         TcpStream::connect(self.proxy).await.unwrap()

@@ -487,7 +487,7 @@ fn programs_begin_small_and_every_file_says_what_it_is() {
         }
     }
     assert_eq!(
-        programs, 6,
-        "palisade, palisade-mcp, palisaded, palisade-launcher, -cell and -analyst"
+        programs, 7,
+        "palisade, palisade-mcp, palisaded, palisade-launcher, -cell, -analyst and -egress"
     );
 }
