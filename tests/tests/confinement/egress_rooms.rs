@@ -201,7 +201,7 @@ fn a_session_uploads_no_more_than_its_profile_allows() {
         let server = server();
         let port = server.port;
         let profile = palisade_tests::named_profile(&net(port, ""));
-        let small = profile.replacen("[limits]\n", "[limits]\nupload = \"64K\"\n", 1);
+        let small = profile.replacen("[limits]\n", "[limits]\nupload = \"64 KiB\"\n", 1);
         assert!(small != profile);
         let hosts = NamedHosts::with_profile(mode, &NAMES, &small);
         let sandbox = hosts.open();
