@@ -122,11 +122,12 @@ impl NamedHosts {
     }
 }
 
-/// Returns the default profile with another `[net]` section.
+/// Returns the default profile with another `[net]` section. Sessions do not see the host's list of
+/// names, which here leads to the test's servers.
 #[must_use]
 pub fn named_profile(net: &str) -> String {
     let old = "mode = \"loopback\"\n";
-    crate::profile_with(&[(old, &format!("{net}\n"))])
+    crate::profile_with(&[(old, &format!("{net}\n")), (" \"hosts\",", "")])
 }
 
 /// Writes a file for `/etc/hosts` that resolves names to 127.0.0.1.

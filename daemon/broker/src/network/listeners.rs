@@ -32,7 +32,9 @@ impl SessionListeners {
             check_kind(listener, socket.as_fd())
                 .map_err(|why| NetworkError::Listener { listener, why })?;
         }
-        Ok(Self(all))
+        let checked = Self(all);
+        checked.serve()?;
+        Ok(checked)
     }
 
     /// Returns what the sockets are, in order.
@@ -48,6 +50,11 @@ impl SessionListeners {
     /// Refuses connections from now on, and resets those that nobody has accepted.
     pub(super) fn refuse(&self) {
         for socket in self.streams() {
+            // Without the option no program of the session can bind the port while it does not
+            // listen.
+            if let Err(error) = sockopt::set_socket_reuseaddr(socket, false) {
+                tracing::error!(%error, "a listener keeps SO_REUSEADDR");
+            }
             if let Err(error) = shutdown(socket, Shutdown::Read) {
                 // A socket that refuses already is not connected.
                 tracing::debug!(%error, "a listener refuses connections already");
@@ -55,9 +62,12 @@ impl SessionListeners {
         }
     }
 
-    /// Takes connections again.
+    /// Takes connections, also after they were refused. Connections that have ended keep the port
+    /// for a while, and only `SO_REUSEADDR`, which they inherit, lets it listen again before that is
+    /// over. A port that listens can be bound by nobody else in any case.
     pub(super) fn serve(&self) -> Result<(), NetworkError> {
         for socket in self.streams() {
+            sockopt::set_socket_reuseaddr(socket, true).map_err(std::io::Error::from)?;
             listen(socket, BACKLOG).map_err(std::io::Error::from)?;
         }
         Ok(())
@@ -158,7 +168,11 @@ pub(super) mod tests {
     fn a_port_stays_taken_while_its_connections_are_refused() {
         let (socket, address) = listener();
         let listeners = SessionListeners(vec![(Listener::Proxy, socket)]);
-        TcpStream::connect(address).unwrap();
+        listeners.serve().unwrap();
+        // The server ends a connection first, and its end of it waits on the port.
+        let client = TcpStream::connect(address).unwrap();
+        drop(rustix::net::accept(listeners.sockets()[0]).unwrap());
+        drop(client);
         listeners.refuse();
         listeners.refuse();
         let refused = TcpStream::connect(address).unwrap_err();
