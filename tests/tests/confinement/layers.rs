@@ -2,8 +2,8 @@
 //! that step stops, the side effect seen from outside, and a control without the step.
 
 use palisade_plan::{
-    Access, Bind, FIRST_UNKNOWN, Grant, MissingPath, NameServers, Namespace, Network, ProcView, Root, Step,
-    SyscallAction, SyscallRule, Tcp, Tmpfs,
+    Access, Bind, FIRST_UNKNOWN, Grant, MissingPath, NameServers, Namespace, Network, ProcView,
+    Root, Step, SyscallAction, SyscallRule, Tcp, Tmpfs,
 };
 use palisade_tests::{Cell, Mode, Pids, World, own, plan};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Stdio};

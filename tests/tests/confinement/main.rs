@@ -7,6 +7,7 @@ mod hidden;
 mod identity;
 mod layers;
 mod leaks;
+mod listeners;
 mod neighbours;
 mod network;
 mod paths;
