@@ -246,9 +246,11 @@ fn without_a_step_the_session_has_no_listeners_or_does_not_start() {
     assert_eq!(answers(&cell, &world, &attempts), ["ECONNREFUSED", "ENETUNREACH"]);
     // On the host's loopback they would serve everybody.
     let why = "the session has no loopback of its own for its listeners";
-    for name in ["loopback", "namespaces"] {
-        let (step, said) = without(name).expect_err("refused");
-        assert!(step == "listeners" && said.contains(why), "without {name}: {step}: {said}");
+    let network = Step::Namespaces(vec![Namespace::Network]);
+    for before in [vec![], vec![network]] {
+        let steps = [before, vec![Step::Listeners(PORTS.to_vec())]].concat();
+        let (step, said) = Cell::with_steps(steps, Pids::Shared).expect_err("refused");
+        assert!(step == "listeners" && said.contains(why), "{step}: {said}");
     }
 }
 
