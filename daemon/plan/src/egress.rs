@@ -25,6 +25,12 @@ pub const NAMES_PORT: u16 = 53;
 /// listeners.
 pub const SYNTHETIC: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 
+/// Whether an address stands for a name.
+#[must_use]
+pub const fn is_synthetic(address: Ipv4Addr) -> bool {
+    (address.to_bits() ^ SYNTHETIC.to_bits()) >> (32 - SYNTHETIC_BITS as u32) == 0
+}
+
 /// The number of leading bits that all synthetic addresses have in common.
 pub const SYNTHETIC_BITS: u8 = 15;
 
@@ -231,4 +237,32 @@ pub struct ConnectionResult {
     pub server_name: Option<HostName>,
     /// The reason why the connection failed or was cut off; `None` if it ended by itself.
     pub failure: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::MAX_DESCRIPTORS;
+
+    #[test]
+    fn the_synthetic_addresses_are_one_range() {
+        for (address, synthetic) in [
+            ([198, 17, 255, 255], false),
+            ([198, 18, 0, 0], true),
+            ([198, 19, 255, 255], true),
+            ([198, 20, 0, 0], false),
+            ([127, 0, 0, 1], false),
+        ] {
+            assert_eq!(is_synthetic(address.into()), synthetic, "{address:?}");
+        }
+    }
+
+    #[test]
+    fn all_listeners_fit_in_one_message() {
+        let most: Vec<u16> = (1..).take(MAX_DIRECT_PORTS).collect();
+        let listeners = listeners(&most);
+        assert!(listeners.len() <= MAX_DESCRIPTORS, "{}", listeners.len());
+        let first = [Listener::Proxy, Listener::NamesUdp, Listener::NamesTcp, Listener::Direct(1)];
+        assert_eq!(listeners[..4], first);
+    }
 }

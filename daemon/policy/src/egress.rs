@@ -170,17 +170,24 @@ impl EgressPolicy {
     /// Returns the entry that would allow a target in `net.allow`; `None` if no entry can name its
     /// port.
     pub(crate) fn wanted_entry(&self, target: &Target) -> Option<String> {
-        if !can_be_direct(target.port) {
-            return None;
-        }
-        // An entry without a port would overlap with those that name one.
         let known = self.allow.iter().any(|entry| entry.allows_host(&target.host));
-        Some(match (tunnel(target.port), &target.host) {
-            (Tunnel::Checked, Host::Address(address)) if !known => address.to_string(),
-            (Tunnel::Checked, Host::Name(name)) if !known => name.to_string(),
-            (Tunnel::Checked | Tunnel::Any, Host::Name(_) | Host::Address(_)) => target.to_string(),
-        })
+        // An entry without a port would overlap with those that name one.
+        if known { with_port(target) } else { wanted_entry(target) }
     }
+}
+
+/// Returns the entry that would allow a target in an empty `net.allow`; `None` if no entry can name
+/// its port.
+pub(crate) fn wanted_entry(target: &Target) -> Option<String> {
+    match (tunnel(target.port), &target.host) {
+        (Tunnel::Checked, Host::Address(address)) => Some(address.to_string()),
+        (Tunnel::Checked, Host::Name(name)) => Some(name.to_string()),
+        (Tunnel::Any, Host::Name(_) | Host::Address(_)) => with_port(target),
+    }
+}
+
+fn with_port(target: &Target) -> Option<String> {
+    can_be_direct(target.port).then(|| target.to_string())
 }
 
 fn rule(entry: &HostEntry) -> String {

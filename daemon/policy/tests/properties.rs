@@ -395,6 +395,9 @@ proptest! {
         let change = found.change.unwrap();
         let net = match change.key {
             "net.mode" => format!("mode = {:?}\n", change.value),
+            "net.allow" if !said.net.contains("allow = [") => {
+                format!("mode = \"domains\"\nallow = [{:?}]\n", change.value)
+            }
             "net.allow" => said.net.replace("allow = [", &format!("allow = [{:?}, ", change.value)),
             _ if said.net.contains("ports = [") => said.net.replace("ports = [", &format!("ports = [{}, ", change.value)),
             _ => format!("mode = \"ports\"\nports = [{}]\n", change.value),

@@ -8,6 +8,7 @@ mod hidden;
 mod identity;
 mod layers;
 mod leaks;
+mod listeners;
 mod neighbours;
 mod network;
 mod paths;

@@ -1,7 +1,7 @@
 //! Explains the decision about a TCP connection. Pure: no I/O.
 
 use super::{Act, Change, Decision, ExplainError, Explanation, TargetOwner, change};
-use crate::{EgressDecision, EgressPolicy, Profile, Scene, net::NetMode};
+use crate::{EgressDecision, Profile, Scene, egress::wanted_entry, net::NetMode};
 use palisade_plan::{
     Layer,
     egress::Tunnel,
@@ -71,7 +71,7 @@ pub(super) fn connect(
     match net.mode.value {
         NetMode::None => {
             "net.mode is \"none\": the session has no network".clone_into(&mut found.rule);
-            found.change = Some(if loopback { serve(profile) } else { open(profile, port) });
+            found.change = Some(if loopback { serve(profile) } else { reach(profile, &asked) });
             found.place = if loopback { TargetOwner::Session } else { TargetOwner::Host };
         }
         NetMode::Loopback | NetMode::Domains if loopback => {
@@ -84,7 +84,7 @@ pub(super) fn connect(
         NetMode::Loopback => {
             "net.mode is \"loopback\": the session has only a private loopback"
                 .clone_into(&mut found.rule);
-            found.change = Some(open(profile, port));
+            found.change = Some(reach(profile, &asked));
         }
         NetMode::Domains => {
             let asked = asked.asked().ok_or_else(|| ExplainError::Address(target.to_owned()))?;
@@ -128,7 +128,7 @@ fn by_name(profile: &Profile, target: &Target, found: &mut Explanation) {
         EgressDecision::Ask { .. } => {
             found.decision = Decision::Ask;
             "net.allow does not include it, and net.ask is true".clone_into(&mut found.rule);
-            found.change = allow(profile, &policy, target);
+            found.change = policy.wanted_entry(target).map(|entry| allow(profile, entry));
         }
         EgressDecision::Deny { .. } => match denied {
             Some(said) => {
@@ -138,21 +138,31 @@ fn by_name(profile: &Profile, target: &Target, found: &mut Explanation) {
             }
             None => {
                 "net.allow does not include it".clone_into(&mut found.rule);
-                found.change = allow(profile, &policy, target);
+                found.change = policy.wanted_entry(target).map(|entry| allow(profile, entry));
             }
         },
     }
 }
 
-/// Returns the change that allows a host; `None` if no profile can allow the port.
-fn allow(profile: &Profile, policy: &EgressPolicy, target: &Target) -> Option<Change> {
-    let value = policy.wanted_entry(target)?;
-    let how = change::how(profile, "net.allow", &format!("add {value:?} to"));
+/// Returns the change that reaches a target from a session without a network: by its name or
+/// address, or by its port alone if no entry can name it.
+fn reach(profile: &Profile, target: &ConnectTarget) -> Change {
+    let entry = target.asked().as_ref().and_then(wanted_entry);
+    entry.map_or_else(|| open(profile, target.port), |entry| allow(profile, entry))
+}
+
+/// Returns the change that allows a host.
+fn allow(profile: &Profile, value: String) -> Change {
+    let mode = match profile.settings.net.mode.value {
+        NetMode::Domains => "",
+        NetMode::None | NetMode::Loopback | NetMode::Ports => "set \"domains\" as net.mode and ",
+    };
+    let how = change::how(profile, "net.allow", &format!("{mode}add {value:?} to"));
     let opens = format!(
         "every program of the session could connect to {value}, and send it anything that the \
          session can read"
     );
-    Some(Change { key: "net.allow", value, how, opens })
+    Change { key: "net.allow", value, how, opens }
 }
 
 /// Returns the change that opens the port of an address in the host's network.
@@ -206,9 +216,13 @@ mod tests {
         let change = found.change.unwrap();
         assert_eq!(
             (found.layer, change.key, change.value.as_str()),
-            (Layer::Network, "net.ports", "443")
+            (Layer::Network, "net.allow", "example.com")
         );
-        assert!(change.how.contains("set \"ports\" as net.mode and add 443 to net.ports"));
+        let how = "set \"domains\" as net.mode and add \"example.com\" to net.allow";
+        assert!(change.how.contains(how), "{}", change.how);
+        // No name can have this port.
+        let change = told("strict", "example.com:53").change.unwrap();
+        assert!(change.how.contains("set \"ports\" as net.mode and add 53 to net.ports"));
         for target in ["example.com:443", "127.0.0.1:443", "[2001:db8::1]:443"] {
             let found = told("trusted-net", target);
             assert_eq!(
@@ -228,5 +242,48 @@ mod tests {
         assert_eq!(found.rule, "net.ports allows 53, 80, 443, but not 22");
         assert!(!change.how.contains("net.mode") && change.opens.contains("local network"));
         assert_eq!(found.note, "");
+    }
+
+    #[test]
+    fn a_host_is_explained_by_the_line_that_names_it() {
+        let text = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"read\"\nexecute = [\"/usr\"]\n\
+                    [net]\nmode = \"domains\"\nallow = [\"packages.example\", \"git.example:22\"]\n\
+                    deny = [\"paste.example\"]\n";
+        let profile = Profile::parse("mine", text).unwrap();
+        let asking = Profile::parse("mine", &format!("{text}ask = true\n")).unwrap();
+        let line = |found: &Explanation| found.at.as_ref().map(|at| at.line);
+        for target in ["packages.example:443", "Packages.Example.:80"] {
+            let found = told(&profile, target);
+            assert_eq!((found.decision, found.place), (Decision::Allow, TargetOwner::Host));
+            assert_eq!((found.layer, line(&found)), (Layer::Network, Some(8)));
+            assert_eq!(found.rule, "net.allow \"packages.example\" allows it");
+            assert_eq!(found.note, "only TLS and HTTP to this host may be sent");
+        }
+        assert_eq!(told(&profile, "git.example:22").note, "anything may be sent there");
+        let found = told(&asking, "paste.example:443");
+        assert_eq!((found.decision, line(&found)), (Decision::Deny, Some(9)));
+        assert_eq!((found.rule.as_str(), &found.change), ("net.deny has \"paste.example\"", &None));
+        assert_eq!(found.note, "remove \"paste.example\" from net.deny to allow it");
+        for (target, entry) in [
+            ("other.example:443", "other.example"),
+            ("packages.example:8443", "packages.example:8443"),
+            ("git.example:443", "git.example:443"),
+            ("192.0.2.1:80", "192.0.2.1"),
+            ("[2001:db8::1]:25", "[2001:db8::1]:25"),
+        ] {
+            let found = told(&profile, target);
+            assert_eq!(found.decision, Decision::Deny);
+            let change = found.change.unwrap();
+            assert_eq!((change.key, change.value.as_str()), ("net.allow", entry));
+            assert!(!change.how.contains("net.mode"), "{}", change.how);
+            let found = told(&asking, target);
+            assert_eq!(found.decision, Decision::Ask, "{target}");
+            assert_eq!(found.rule, "net.allow does not include it, and net.ask is true");
+        }
+        let own = told(&profile, "127.0.0.1:8080");
+        assert_eq!((own.decision, own.place), (Decision::Allow, TargetOwner::Session));
+        assert_eq!(told(&profile, "other.example:53").change, None);
+        let error = explain(&profile, &examples::scene(), Act::Connect, "a%2e.example:443");
+        assert_eq!(error, Err(ExplainError::Address("a%2e.example:443".to_owned())));
     }
 }
