@@ -49,12 +49,14 @@ pub enum RoomError {
 /// # Errors
 /// If the process can not be confined or the runtime not be started, and as [`serve`].
 pub fn run(socket: OwnedFd) -> Result<(), RoomError> {
-    confine()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(RESOLVER_THREADS)
         .build()
         .map_err(RoomError::Runtime)?;
+    // The runtime has no thread yet, and those that it starts are confined with this one. Its making
+    // needs system calls that the room never makes later, such as `socketpair`.
+    confine()?;
     let resolver = Arc::new(HostResolver::default());
     let served = runtime.block_on(serve(socket, resolver, Limits::default()));
     // Lookups that are under way are not waited for.
