@@ -58,6 +58,14 @@ impl Open {
         self
     }
 
+    /// Lets the session connect to a host, written as in `net.allow` of a profile. A daemon that this
+    /// process started for itself adds it to the profile. Any other daemon refuses the session unless
+    /// the profile allows the host already.
+    pub fn allow_domain(mut self, name: impl Into<String>) -> Self {
+        self.options.allow_domains.push(name.into());
+        self
+    }
+
     /// Lets the session outlive its connection for this long, as far as the profile allows, so that
     /// it can be [resumed](crate::Client::resume). An embedded daemon does not allow it.
     pub fn resumable(mut self, grace: Duration) -> Self {

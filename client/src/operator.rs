@@ -9,8 +9,8 @@ use crate::{
     news::NewsReceiver,
 };
 use palisade_protocol::{
-    Abort, Answered, CallId, Forget, Forgotten, Grant, GrantId, HandlerId, Kill, Overview,
-    Question, Reply, Request, Revoke, SessionId, Subscribe, Welcome,
+    Abort, Answered, CallId, ConnectionInfo, Forget, Forgotten, Grant, GrantId, HandlerId, Kill,
+    Overview, Question, Reply, Request, Revoke, SessionId, Subscribe, Welcome,
 };
 use std::{path::Path, sync::Arc};
 use tokio::{net::UnixStream, sync::Mutex};
@@ -179,6 +179,17 @@ impl Operator {
             return Err(unexpected("overview"));
         };
         Ok(*overview)
+    }
+
+    /// Lists the open network connections of all sessions.
+    ///
+    /// # Errors
+    /// `forbidden` if this operator may not observe.
+    pub async fn connections(&self) -> Result<Vec<ConnectionInfo>, Error> {
+        let Reply::Connections(listed) = self.ask(Request::Connections).await? else {
+            return Err(unexpected("connections"));
+        };
+        Ok(listed.connections)
     }
 
     /// Ends a call; its agent gets a result that says it was cancelled.

@@ -1,7 +1,7 @@
 //! Resuming a session whose connection is gone.
 
 use crate::{Client, Error, Open, Running, Session, client::unexpected};
-use palisade_protocol::{Jobs, Opened, Reply, Request, RequestId, Resume, SessionId};
+use palisade_protocol::{Connections, Jobs, Opened, Reply, Request, RequestId, Resume, SessionId};
 use std::fmt;
 
 /// The token to resume a session with. It is a secret: any process of the same user that has it can
@@ -97,5 +97,16 @@ impl Client {
             return Err(unexpected("jobs"));
         };
         Ok(jobs)
+    }
+
+    /// Lists the open network connections of this user's sessions.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub async fn connections(&self) -> Result<Connections, Error> {
+        let Reply::Connections(connections) = self.ask(Request::Connections).await? else {
+            return Err(unexpected("connections"));
+        };
+        Ok(connections)
     }
 }

@@ -7,7 +7,7 @@ mod provider;
 use crate::{
     Batch, Call, ErrorCode, Hello, Input, Open, OutputQuery, Request, Resume, WireError,
     limits::{
-        MAX_BATCH, MAX_CHUNK, MAX_GRACE_MS, MAX_LIST, MAX_NAME, MAX_PATH, MAX_REASON,
+        MAX_BATCH, MAX_CHUNK, MAX_DOMAIN, MAX_GRACE_MS, MAX_LIST, MAX_NAME, MAX_PATH, MAX_REASON,
         MAX_TIMEOUT_MS,
     },
 };
@@ -47,7 +47,8 @@ impl Request {
             | Self::Jobs
             | Self::Overview
             | Self::Kill(_)
-            | Self::UndoRecords(_) => Ok(()),
+            | Self::UndoRecords(_)
+            | Self::Connections => Ok(()),
             Self::Forget(forget) => operator::check_forget(forget),
         }
     }
@@ -105,6 +106,11 @@ fn check_open(open: &Open) -> Result<(), WireError> {
             format!("`options.grace_ms` is {found}, the limit is {MAX_GRACE_MS}"),
             "give a smaller value; the profile may set a lower limit",
         ));
+    }
+    few("allow_domains", open.options.allow_domains.len())?;
+    if open.options.allow_domains.iter().any(|name| name.len() > MAX_DOMAIN) {
+        let message = format!("a name in `allow_domains` has more than {MAX_DOMAIN} bytes");
+        return Err(invalid(message, "give names as in net.allow of a profile"));
     }
     match &open.profile {
         Some(name) if name.is_empty() => {

@@ -51,8 +51,9 @@ pub use receipt::{
     Degraded, LandlockReceipt, LimitReceipt, NetworkReceipt, Observed, Receipt, SeccompReceipt,
 };
 pub use reply::{
-    BatchResults, Event, JobInfo, Jobs, LayerStatus, Opened, OutputPage, RecordsStatus, Reply,
-    Resumed, ServerMessage, SessionLimits, SessionStatus, Status, Stream, Welcome,
+    BatchResults, ConnectionInfo, Connections, Event, JobInfo, Jobs, LayerStatus, Opened,
+    OutputPage, RecordsStatus, Reply, Resumed, ServerMessage, SessionLimits, SessionStatus, Status,
+    Stream, Welcome,
 };
 pub use request::{
     Ask, Batch, Call, CallOptions, Cancel, Envelope, Guard, Hello, Input, Open, OpenOptions,

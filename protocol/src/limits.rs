@@ -46,6 +46,9 @@ pub const MAX_ERROR_TEXT: usize = 4 * 1024;
 /// The maximum number of undo records in one reply.
 pub const MAX_UNDO_RECORDS: usize = 1000;
 
+/// The longest name in `allow_domains`, in bytes: a host name with `*.` and a port.
+pub const MAX_DOMAIN: usize = 264;
+
 /// The maximum number of calls in one batch.
 pub const MAX_BATCH: usize = 32;
 

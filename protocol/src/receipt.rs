@@ -60,11 +60,14 @@ pub struct Receipt {
 pub struct NetworkReceipt {
     /// The network mode:
     /// - `none` (no interface is up) or `loopback`, in a network namespace of the session's own;
+    /// - `domains`, in a network namespace of the session's own, from which Palisade connects to the
+    ///   hosts that the profile allows;
     /// - `ports`, in the host's network namespace;
     /// - `host` if there is no network namespace, because the profile allows that. Landlock then
     ///   refuses TCP where it can.
     pub mode: String,
-    /// With `ports`, the TCP ports that may be connected to, at every address.
+    /// With `ports`, the TCP ports that may be connected to, at every address. With `domains`, the
+    /// TCP ports that programs without support for proxies can use.
     pub ports: Vec<u16>,
 }
 

@@ -67,6 +67,8 @@ pub enum Reply {
     Forgotten(Forgotten),
     /// The reply to `UndoRecords`.
     UndoRecords(UndoRecords),
+    /// The reply to `Connections`.
+    Connections(Connections),
 }
 
 /// The daemon's side of the greeting.
@@ -181,6 +183,36 @@ pub struct JobInfo {
     pub time_ms: u64,
 }
 
+/// A list of open network connections.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Connections {
+    /// The connections, sorted by session, then oldest first.
+    pub connections: Vec<ConnectionInfo>,
+}
+
+/// One open network connection of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionInfo {
+    /// The connection's session.
+    pub session: SessionId,
+    /// The calls that ran in the session when the connection was asked for.
+    pub call_ids: Vec<CallId>,
+    /// The host as the program named it: a name or an address.
+    pub host: String,
+    /// The TCP port.
+    pub port: u16,
+    /// The way in which the program asked: `connect`, `http`, `socks` or `direct`.
+    pub asked: String,
+    /// The entry of the profile, or the approval, that allows the connection.
+    pub rule: String,
+    /// The address that was dialled; `None` until the connection is made.
+    pub address: Option<String>,
+    /// The time since the connection was allowed.
+    pub time_ms: u64,
+}
+
 /// The streams of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -286,6 +318,8 @@ pub struct Status {
     pub broker: String,
     /// The launcher, or the reason there is none.
     pub launcher: String,
+    /// The egress rooms, which carry the connections of sessions with `net.mode = "domains"`.
+    pub egress: String,
     /// Each layer of confinement, and whether this host has it.
     pub layers: Vec<LayerStatus>,
     /// The profiles that this peer may use.

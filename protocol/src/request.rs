@@ -84,6 +84,8 @@ pub enum Request {
     Forget(Forget),
     /// Lists the undo records of this peer's calls.
     UndoRecords(UndoQuery),
+    /// Lists the open network connections of this peer's sessions.
+    Connections,
 }
 
 /// The greeting: the client's version and capabilities.
@@ -114,7 +116,8 @@ pub struct Open {
     pub options: OpenOptions,
 }
 
-/// Options of a session. Each can only make the session stricter than its profile.
+/// Options of a session. Each can only make the session stricter than its profile, but for
+/// `allow_domains` in a daemon that the client started for itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OpenOptions {
@@ -128,6 +131,11 @@ pub struct OpenOptions {
     /// Whether results list what programs used, in `data.recorded`. Only for peers that the
     /// daemon's configuration allows to record.
     pub record: bool,
+    /// Hosts that the session may connect to, written as in `net.allow` of a profile. A daemon that
+    /// the client started for itself adds them to the profile. Any other daemon refuses those that
+    /// the profile does not allow already.
+    #[serde(deserialize_with = "object::list")]
+    pub allow_domains: Vec<String>,
 }
 
 /// The check of a `bash` call's effects for approval, from lax to strict.

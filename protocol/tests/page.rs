@@ -97,6 +97,7 @@ fn every_example_is_a_message() {
         "overview",
         "forgotten",
         "undo_records",
+        "connections",
     ];
     let all = [&replies[..], &to_operators, &events, &later, &to_providers].concat();
     assert_eq!(kinds, all.into_iter().map(str::to_owned).collect());
@@ -172,6 +173,7 @@ fn the_limits_are_the_code_s() {
         ("MAX_TIMEOUT_MS", limits::MAX_TIMEOUT_MS),
         ("MAX_DEPTH", limits::MAX_DEPTH as u64),
         ("MAX_ID", limits::MAX_ID),
+        ("MAX_DOMAIN", limits::MAX_DOMAIN as u64),
         ("MAX_BATCH", limits::MAX_BATCH as u64),
         ("MAX_GRACE_MS", limits::MAX_GRACE_MS),
         ("MAX_ERROR_TEXT", limits::MAX_ERROR_TEXT as u64),

@@ -27,7 +27,7 @@ wire! {
         Provide(Vec<ProvidedTool>), Unprovide(Vec<String>),
         InvokeProgress(u64, String, u64, Option<u64>), InvokeOutput(u64, String),
         InvokeResult(Box<InvokeResult>), Resume(Resume), Batch(Vec<Call>), Jobs, Overview,
-        Kill(String), Forget(Forget), UndoRecords(UndoQuery),
+        Kill(String), Forget(Forget), UndoRecords(UndoQuery), Connections,
     }
     struct UndoQuery { workspace: Option<Vec<u8>>, session: Option<String>, prefix: Option<String> }
     struct UndoRecords { records: Vec<UndoRecord>, more: u64 }
@@ -64,7 +64,7 @@ wire! {
     struct Hello { version: u16, client: String, capabilities: Vec<String> }
     struct Open {
         workspace: Vec<u8>, profile: Option<String>, ask: Option<Ask>, grace_ms: Option<u64>,
-        guard: Option<Guard>, record: bool,
+        guard: Option<Guard>, record: bool, allow_domains: Vec<String>,
     }
     enum Guard { Off, Text, Auto, Transaction }
     enum Ask { Never, Destructive, Sensitive, Always }
@@ -87,6 +87,11 @@ wire! {
         Provided(Vec<String>),
         Resumed(Box<Resumed>), Batch(Vec<CallResult>), Jobs(Vec<JobInfo>),
         Overview(Box<Overview>), Forgotten([u64; 3]), UndoRecords(UndoRecords),
+        Connections(Vec<ConnectionInfo>),
+    }
+    struct ConnectionInfo {
+        session: String, call_ids: Vec<String>, host: String, port: u16, asked: String, rule: String,
+        address: Option<String>, time_ms: u64,
     }
     struct Overview {
         server: String, launcher: bool, memory_bytes: u64, questions: u64, lost_records: u64,
@@ -171,7 +176,7 @@ wire! {
     enum Class { Bash, File, Webfetch, Readonly, Generic }
     enum Operation { Read, Write, Edit, Delete, Execute, Invoke }
     struct Status {
-        texts: [String; 6], layers: Vec<LayerStatus>, profiles: Vec<String>,
+        texts: [String; 7], layers: Vec<LayerStatus>, profiles: Vec<String>,
         sessions: Vec<SessionStatus>, kept: KeptOverview, records: (bool, String, String),
     }
     struct LayerStatus { layer: String, available: bool, detail: String, advice: String }

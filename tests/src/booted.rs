@@ -9,13 +9,15 @@ use std::{
 };
 
 /// The files of the `systemd` directory, by name.
-pub const UNITS: [(&str, &str); 10] = [
+pub const UNITS: [(&str, &str); 12] = [
     ("palisaded.service", include_str!("../../systemd/palisaded.service")),
     ("palisaded.socket", include_str!("../../systemd/palisaded.socket")),
     ("palisade-operator.socket", include_str!("../../systemd/palisade-operator.socket")),
     ("palisade-provider.socket", include_str!("../../systemd/palisade-provider.socket")),
     ("palisade-launcher.service", include_str!("../../systemd/palisade-launcher.service")),
     ("palisade-launcher.socket", include_str!("../../systemd/palisade-launcher.socket")),
+    ("palisade-egress@.service", include_str!("../../systemd/palisade-egress@.service")),
+    ("palisade-egress.socket", include_str!("../../systemd/palisade-egress.socket")),
     ("palisade-metrics.socket", include_str!("../../systemd/palisade-metrics.socket")),
     ("palisade.slice", include_str!("../../systemd/palisade.slice")),
     ("palisade.sysusers.conf", include_str!("../../systemd/palisade.sysusers.conf")),

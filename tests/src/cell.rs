@@ -4,7 +4,7 @@
 use crate::{Mode, binary};
 use palisade_channel::{Channel, Datagrams};
 use palisade_plan::{
-    CellReceipt, Facts, Found, Identity, LaunchPlan, Layer, Role, Step,
+    CellReceipt, Facts, Found, HeldNetwork, Identity, LaunchPlan, Layer, Role, Step,
     cell::{FILE_CHANNELS, Ready, Report, Run, RunReply, RunRequest, Setup, Stdin, Streams},
     steps,
 };
@@ -85,6 +85,10 @@ pub struct Cell {
     pub(crate) settling: Option<Channel>,
     /// The confinement that the cell reports.
     pub receipt: CellReceipt,
+    /// The network that the first process of the session reports.
+    pub network: HeldNetwork,
+    /// The listeners that it has sent.
+    pub listeners: Vec<OwnedFd>,
     // Held open, because a cell ends when its launcher does.
     _control: Datagrams,
     _files: Option<Box<(Child, Datagrams, Vec<Channel>)>>,
@@ -159,9 +163,9 @@ fn start_pair(pids: Pids) -> ((Child, Datagrams), (Child, Datagrams)) {
 /// The reason a cell could not be set up: the step that failed, and why.
 pub(crate) type Refused = (String, String);
 
-fn hear(channel: &Channel) -> Result<CellReceipt, Refused> {
+fn hear(channel: &Channel) -> Result<(CellReceipt, Vec<OwnedFd>), Refused> {
     match channel.receive::<Ready>().expect("a channel") {
-        Some((Ready::Confined(receipt), _)) => Ok(*receipt),
+        Some((Ready::Confined(receipt), listeners)) => Ok((*receipt, listeners)),
         Some((Ready::Failed { step, why, .. }, _)) => Err((step, why)),
         None => Err(("start".to_owned(), "it died".to_owned())),
     }
@@ -219,8 +223,18 @@ impl Cell {
         let mut channels = ours.into_iter().map(Channel::new);
         let channel = channels.next().expect("one");
         let settling = channels.next();
-        let receipt = hear(&channel)?;
-        Ok(Self { child, channel, settling, receipt, _control: control, _files: files })
+        let (receipt, listeners) = hear(&channel)?;
+        let network = receipt.network.clone();
+        Ok(Self {
+            child,
+            channel,
+            settling,
+            receipt,
+            network,
+            listeners,
+            _control: control,
+            _files: files,
+        })
     }
 
     /// Starts a whole session according to the plan, except for what `change` does to the steps of
@@ -265,9 +279,11 @@ impl Cell {
             Ok(Some((Report::Prepared, namespaces))) => namespaces,
             Ok(Some((Report::Tried { .. }, _)) | None) | Err(_) => Vec::new(),
         };
-        hear(&channels[0])?;
+        let (receipt, listeners) = hear(&channels[0])?;
         let files = Box::new((child, control, channels));
-        Self::set_up(waiting, role, list(role), &namespaces, Some(files))
+        let mut runner = Self::set_up(waiting, role, list(role), &namespaces, Some(files))?;
+        (runner.network, runner.listeners) = (receipt.network, listeners);
+        Ok(runner)
     }
 
     /// Returns a file channel of the session's file tools.

@@ -12,13 +12,14 @@ use std::{
 };
 
 /// The programs that a daemon and its tests need.
-pub(crate) const BINARIES: [&str; 7] = [
+pub(crate) const BINARIES: [&str; 8] = [
     "palisade",
     "palisade-mcp",
     "palisaded",
     "palisade-launcher",
     "palisade-cell",
     "palisade-analyst",
+    "palisade-egress",
     "probe",
 ];
 

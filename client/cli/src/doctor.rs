@@ -185,7 +185,7 @@ fn meaning(layer: &str) -> &'static str {
     match layer {
         "mount" => "private root directory: no other home, no /run, private /tmp; hides secrets",
         "pid" => "sees and signals only its own processes; all of them can be killed at once",
-        "network" => "`net.mode` none and loopback: the host's network can not be reached",
+        "network" => "`net.mode` none, loopback and domains: the host's network can not be reached",
         "ipc" => "private shared memory and message queues",
         "uts" => "private host name",
         "cgroup" => "sees its own cgroup as the root",

@@ -15,6 +15,7 @@ mod interrupt;
 mod jobs;
 mod man;
 mod mcp;
+mod net;
 mod operator;
 mod options;
 mod output;

@@ -168,6 +168,9 @@ pub(crate) fn confined(receipt: &Receipt) -> String {
         let ports: Vec<_> = receipt.network.ports.iter().map(u16::to_string).collect();
         parts.push(format!("the host's network on ports {}", ports.join(" ")));
     }
+    if receipt.network.mode == "domains" {
+        parts.push("hosts by name through an egress room".to_owned());
+    }
     parts.push(match receipt.for_uid {
         Some(peer) => format!("uid {} for uid {peer}", receipt.uid),
         None => format!("uid {}", receipt.uid),
@@ -230,6 +233,9 @@ mod tests {
         let network = NetworkReceipt { mode: "ports".to_owned(), ports: vec![53, 443] };
         let line = confined(&Receipt { network, ..receipt() });
         assert!(line.contains(" pid, the host's network on ports 53 443, uid 1000,"), "{line}");
+        let network = NetworkReceipt { mode: "domains".to_owned(), ports: vec![80, 443] };
+        let line = confined(&Receipt { network, ..receipt() });
+        assert!(line.contains(" pid, hosts by name through an egress room, uid 1000,"), "{line}");
     }
 
     #[test]

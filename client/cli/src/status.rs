@@ -62,6 +62,7 @@ pub(crate) fn rooms(status: &Status, daemon: Daemon) -> Vec<(&'static str, Strin
         ("mode", status.mode.clone()),
         ("broker", status.broker.clone()),
         ("launcher", status.launcher.clone()),
+        ("egress", status.egress.clone()),
         ("profiles", status.profiles.join(", ")),
     ]
 }
@@ -129,6 +130,7 @@ pub(crate) mod tests {
             mode: "user".to_owned(),
             broker: "pid 1".to_owned(),
             launcher: "pid 2".to_owned(),
+            egress: "none running".to_owned(),
             layers: vec![layer("mount", true), layer("limits", false)],
             profiles: vec!["readonly".to_owned(), "workspace".to_owned()],
             sessions: vec![SessionStatus {
@@ -162,6 +164,7 @@ kernel    6.18
 mode      user
 broker    pid 1
 launcher  pid 2
+egress    none running
 profiles  readonly, workspace
 layers    unavailable: limits; see palisade doctor
 records   none from the kernel: records detail; see palisade doctor

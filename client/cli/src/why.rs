@@ -93,6 +93,7 @@ impl CallRecords {
                 self.job = Some(end.job);
                 (end.denials, end.observed)
             }
+            Record::Connection(connection) => (connection.denial.into_iter().collect(), Vec::new()),
             Record::Start(_)
             | Record::SessionOpen(_)
             | Record::SessionClose(_)

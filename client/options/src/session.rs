@@ -33,6 +33,11 @@ pub struct SessionTerms {
     /// How the effects of commands are judged; can only be stricter than the profile
     #[arg(long, value_name = "GUARD")]
     pub guard: Option<GuardMode>,
+    /// A host to which programs may connect by name, for this session: NAME, *.NAME or NAME:PORT; may
+    /// be given several times. Adds to the profile of a private daemon; any other daemon refuses what
+    /// the profile does not allow
+    #[arg(long, value_name = "NAME")]
+    pub allow_domain: Vec<String>,
 }
 
 /// When approval is needed, from lax to strict.
@@ -128,6 +133,9 @@ impl SessionTerms {
         }
         if let Some(guard) = self.guard {
             open = open.guard(guard.into());
+        }
+        for name in &self.allow_domain {
+            open = open.allow_domain(name);
         }
         open
     }

@@ -13,6 +13,7 @@ PROGRAMS = (
     "palisade",
     "palisade-analyst",
     "palisade-cell",
+    "palisade-egress",
     "palisade-launcher",
     "palisade-mcp",
     "palisaded",

@@ -24,6 +24,7 @@ mod account;
 mod archive;
 mod chain;
 mod clean;
+mod connection;
 mod decision;
 mod diagnose;
 mod effects;
@@ -57,6 +58,7 @@ pub use archive::{
 };
 pub use chain::Chain;
 pub use clean::{CleanJson, CleanText};
+pub use connection::{Connection, ConnectionVerdict, Count};
 pub use decision::{
     Answer, Decision, DecisionMaker, Grant, GrantAct, Question, RequestContent, Review,
 };

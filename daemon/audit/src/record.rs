@@ -3,6 +3,7 @@
 
 use crate::{
     clean::{CleanJson, CleanText},
+    connection::Connection,
     decision::{Answer, Grant, Question},
     effects::Effects,
     files::Head,
@@ -48,6 +49,8 @@ pub enum Record {
     Archive(ArchiveEvent),
     /// The signature of the record before this one, and so of all records up to it.
     Signature(SignatureText),
+    /// A network connection ended, or was refused.
+    Connection(Connection),
 }
 
 /// The kind of a record.
@@ -71,6 +74,7 @@ pub enum Kind {
     Forgotten,
     Archive,
     Signature,
+    Connection,
 }
 
 impl fmt::Display for Kind {
@@ -92,6 +96,7 @@ impl fmt::Display for Kind {
             Self::Forgotten => "forgotten",
             Self::Archive => "archive",
             Self::Signature => "signature",
+            Self::Connection => "connection",
         })
     }
 }
@@ -117,6 +122,7 @@ impl Record {
             Self::Forgotten(_) => Kind::Forgotten,
             Self::Archive(_) => Kind::Archive,
             Self::Signature(_) => Kind::Signature,
+            Self::Connection(_) => Kind::Connection,
         }
     }
 
@@ -134,6 +140,7 @@ impl Record {
             Self::JobEnd(record) => Some(&record.session),
             Self::Grant(record) => record.session.as_deref(),
             Self::TakenBack(record) => Some(&record.session),
+            Self::Connection(record) => Some(&record.session),
             Self::Start(_)
             | Self::Repair(_)
             | Self::Rotate(_)
@@ -143,7 +150,7 @@ impl Record {
         }
     }
 
-    /// Returns the call that the record belongs to.
+    /// Returns the call that the record belongs to; of a connection, the first one that ran.
     #[must_use]
     pub fn call_id(&self) -> Option<&str> {
         match self {
@@ -154,6 +161,7 @@ impl Record {
             Self::Result(record) => Some(&record.call_id),
             Self::JobEnd(record) => Some(&record.call_id),
             Self::Grant(record) => record.call_id.as_deref(),
+            Self::Connection(record) => record.calls.first().map(String::as_str),
             Self::Start(_)
             | Self::SessionOpen(_)
             | Self::SessionClose(_)

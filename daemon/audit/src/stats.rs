@@ -75,6 +75,7 @@ impl Stats {
             | Record::Forgotten(_)
             | Record::Archive(_)
             | Record::Signature(_)
+            | Record::Connection(_)
             | Record::Grant(_) => {}
         }
         self.unfinished = self.open.len() as u64;

@@ -3,10 +3,11 @@
 //!
 //! - Owns: requests and what they show, approvers, answers, remembered approvals.
 //! - May import: cells, tools, telemetry, stores, base.
-//! - Imported by: front, pipeline, changes.
+//! - Imported by: front, pipeline, changes, network.
 
 pub(crate) mod answer;
 mod changes;
+pub(crate) mod connection;
 pub(crate) mod desk;
 pub(crate) mod effects;
 pub(crate) mod grants;

@@ -3,7 +3,7 @@
 //! - Owns: tasks, outcomes, errors, peers and their roles, quotas, and other types that every
 //!   folder speaks of.
 //! - May import: nothing.
-//! - Imported by: boot, front, pipeline, changes, approval, cells, tools, telemetry, stores.
+//! - Imported by: boot, front, pipeline, changes, network, approval, cells, tools, telemetry, stores.
 
 pub(crate) mod attachment;
 pub(crate) mod capture;

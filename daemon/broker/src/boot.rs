@@ -2,7 +2,7 @@
 //!
 //! - Owns: options, configuration, state directories, giving up privilege, the launcher's
 //!   process, start, reload, reports to the service manager.
-//! - May import: front, cells, tools, telemetry, stores, base.
+//! - May import: front, network, cells, tools, telemetry, stores, base.
 //! - Imported by: nothing.
 
 pub(crate) mod config;

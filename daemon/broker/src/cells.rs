@@ -3,7 +3,7 @@
 //! - Owns: the links to the launcher and the analyst, sessions, file channels, runners,
 //!   transactions' processes, the list of jobs, streams, denials and their explanation.
 //! - May import: telemetry, stores, base.
-//! - Imported by: boot, front, pipeline, changes, approval.
+//! - Imported by: boot, front, pipeline, changes, network, approval.
 
 pub(crate) mod analyst;
 pub(crate) mod channel;
@@ -22,6 +22,7 @@ pub(crate) mod oom;
 pub(crate) mod output;
 pub(crate) mod receipt;
 pub(crate) mod records;
+pub(crate) mod refused;
 pub(crate) mod run;
 pub(crate) mod runner;
 pub(crate) mod scene;

@@ -10,12 +10,13 @@
 //! 2. `front`: sockets, connections, requests and replies
 //! 3. `pipeline`: the stages of a call
 //! 4. `changes`: changes of files, transactions, review of effects
-//! 5. `approval`: approval requests, approvers, answers
-//! 6. `cells`: sessions and the processes that serve them
-//! 7. `tools`: the tools, one file each
-//! 8. `telemetry`: audit log, journal, metrics, traces, observers
-//! 9. `stores`: output and undo on disk
-//! 10. `base`: the vocabulary that all of them share
+//! 5. `network`: egress rooms, and the decisions about connections
+//! 6. `approval`: approval requests, approvers, answers
+//! 7. `cells`: sessions and the processes that serve them
+//! 8. `tools`: the tools, one file each
+//! 9. `telemetry`: audit log, journal, metrics, traces, observers
+//! 10. `stores`: output and undo on disk
+//! 11. `base`: the vocabulary that all of them share
 
 mod approval;
 mod base;
@@ -23,6 +24,7 @@ mod boot;
 mod cells;
 mod changes;
 mod front;
+mod network;
 mod pipeline;
 mod stores;
 mod telemetry;

@@ -3,7 +3,7 @@
 //! - Owns: the audit log, journal, metrics, traces, logs, observers, the stages of calls under way,
 //!   the status for the service manager.
 //! - May import: base.
-//! - Imported by: boot, front, pipeline, changes, approval, cells.
+//! - Imported by: boot, front, pipeline, changes, network, approval, cells.
 
 pub(crate) mod audit;
 pub(crate) mod course;

@@ -19,7 +19,7 @@ use palisade_plan::{
     cell::{Fault, Ready, Report, Setup},
 };
 use rustix::process::Signal;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 /// The reason why a cell's process ended.
 #[derive(Debug, thiserror::Error)]
@@ -91,12 +91,16 @@ pub fn enter(beginning: Beginning) -> Result<(), EnterError> {
     let victim = OomScore::new().map_err(EnterError::Score)?;
     given.keep.push(victim.descriptor());
     match confine(&setup, &control, &mut given) {
-        Ok((promised, taken)) => {
-            let receipt = receipt::write(promised, &taken)
+        Ok((promised, mut taken)) => {
+            let receipt = receipt::write(&promised, &taken)
                 .map_err(|failure| EnterError::Step { step: "receipt", failure });
             match receipt {
                 Ok(receipt) => {
-                    say(&channels, &Ready::Confined(Box::new(receipt)))?;
+                    // The process keeps none of them: only the egress room accepts.
+                    let listeners = std::mem::take(&mut taken.listeners);
+                    let sent: Vec<_> = listeners.iter().map(|fd| fd.as_fd()).collect();
+                    say(&channels, &Ready::Confined(Box::new(receipt)), &sent)?;
+                    drop(listeners);
                     serve(setup.role, channels, control, taken, victim)
                 }
                 Err(error) => Err(fail(&channels, error)),
@@ -187,9 +191,13 @@ fn confine(
     Ok((promised, taken))
 }
 
-fn say(channels: &[Channel], ready: &Ready) -> Result<(), EnterError> {
+fn say(
+    channels: &[Channel],
+    ready: &Ready,
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<(), EnterError> {
     let first = channels.first().ok_or(EnterError::Setup { channels: 0, descriptors: 0 })?;
-    first.send(ready).map_err(|e| EnterError::Broker(e.to_string()))
+    first.send_with(ready, descriptors).map_err(|e| EnterError::Broker(e.to_string()))
 }
 
 /// Tells the broker which step failed, and returns the error that ends the process.
@@ -205,7 +213,7 @@ fn fail(channels: &[Channel], error: EnterError) -> EnterError {
         | EnterError::Runner(_) => ("setup", Fault::Host),
     };
     let ready = Ready::Failed { step: step.to_owned(), why: error.to_string(), fault };
-    match say(channels, &ready) {
+    match say(channels, &ready, &[]) {
         Ok(()) => error,
         Err(untold) => untold,
     }

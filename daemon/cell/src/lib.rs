@@ -16,6 +16,7 @@ mod failure;
 mod freeze;
 mod hidden;
 mod landlock;
+mod listeners;
 mod lookup;
 mod mapping;
 mod moment;

@@ -1,7 +1,7 @@
 //! Reads back from the kernel what is in force, and refuses to go on if that is less than the steps
 //! promised. Runs in the cell.
 
-use crate::{failure::StepFailure, steps::StepResults};
+use crate::{failure::StepFailure, listeners, steps::StepResults};
 use palisade_plan::{CellReceipt, HeldNetwork, Namespace, Step, Tcp};
 
 /// The fields of `/proc/self/status` that are checked.
@@ -42,12 +42,13 @@ impl Status {
 }
 
 /// The promises of the steps, collected before they are taken.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct StepPromises {
     identity: Option<palisade_plan::Identity>,
     capabilities: bool,
     no_new_privs: bool,
     seccomp: bool,
+    listeners: Option<Vec<u16>>,
 }
 
 impl StepPromises {
@@ -59,6 +60,7 @@ impl StepPromises {
                 Step::Capabilities => promised.capabilities = true,
                 Step::NoNewPrivileges => promised.no_new_privs = true,
                 Step::Seccomp { .. } | Step::SeccompRecording { .. } => promised.seccomp = true,
+                Step::Listeners(ports) => promised.listeners = Some(ports.clone()),
                 Step::Detach
                 | Step::AuditSession(_)
                 | Step::Namespaces(_)
@@ -86,7 +88,7 @@ impl StepPromises {
 
 /// Returns the receipt, or an error if something promised is not in force.
 pub(crate) fn write(
-    promised: StepPromises,
+    promised: &StepPromises,
     taken: &StepResults,
 ) -> Result<CellReceipt, StepFailure> {
     let text = std::fs::read_to_string("/proc/self/status")
@@ -116,6 +118,9 @@ pub(crate) fn write(
     if promised.capabilities && !securebits.is_empty() && bounding != 0 {
         return refuse("the dropping of the bounding set");
     }
+    if let Some(ports) = &promised.listeners {
+        listeners::check(ports, &taken.listeners)?;
+    }
     let mut namespaces = taken.namespaces.clone();
     if rustix::process::getpid() == rustix::process::Pid::INIT {
         namespaces.push(Namespace::Pid);
@@ -142,11 +147,14 @@ pub(crate) fn write(
         upper: taken.layers.as_ref().map(|layers| layers.kept.upper),
         uncovered: taken.uncovered.clone(),
         audit_session: taken.audit_session,
-        network: network(taken),
+        network: network(promised, taken),
     })
 }
 
-fn network(taken: &StepResults) -> HeldNetwork {
+fn network(promised: &StepPromises, taken: &StepResults) -> HeldNetwork {
+    if let Some(ports) = &promised.listeners {
+        return HeldNetwork::Domains(ports.clone());
+    }
     let tcp = taken.landlock.as_ref().map(|landlock| &landlock.tcp);
     match (taken.namespaces.contains(&Namespace::Network), taken.loopback, tcp) {
         (true, true, _) => HeldNetwork::Loopback,
@@ -182,12 +190,12 @@ mod tests {
         // The test process has neither `no_new_privs` nor a filter.
         let promised = StepPromises { no_new_privs: true, ..StepPromises::default() };
         assert!(matches!(
-            write(promised, &StepResults::default()),
+            write(&promised, &StepResults::default()),
             Err(StepFailure::NotInForce(_))
         ));
         let promised = StepPromises { seccomp: true, ..StepPromises::default() };
         assert!(matches!(
-            write(promised, &StepResults::default()),
+            write(&promised, &StepResults::default()),
             Err(StepFailure::NotInForce(_))
         ));
     }

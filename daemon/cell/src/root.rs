@@ -10,7 +10,9 @@ use crate::{
     mapping,
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY},
 };
-use palisade_plan::{Access, Bind, Identity, MissingPath, ProcView, Root, Tmpfs, ceiling};
+use palisade_plan::{
+    Access, Bind, Identity, MissingPath, NameServers, ProcView, RESOLV_CONF, Root, Tmpfs, ceiling,
+};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags},
     io::Errno,
@@ -48,6 +50,9 @@ pub(crate) enum RootEntry {
 /// The maximum size of the root's own file system: directories, and the session's account files.
 const ROOT_BYTES: &str = "64m";
 
+/// The `/etc/resolv.conf` of a session with its own name server.
+const OWN_NAME_SERVER: &[u8] = b"nameserver 127.0.0.1\n";
+
 /// Builds the session's root and switches to it. If the session has a uid of its own, `users` maps
 /// the files that it owns where it may write.
 pub(crate) fn make(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<(), StepFailure> {
@@ -56,6 +61,9 @@ pub(crate) fn make(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<(), Ste
     }
     let own = root.runs.own;
     let mut pieces = resolve_all(root, users)?;
+    if root.name_servers == NameServers::Session {
+        pieces.push((RESOLV_CONF.into(), RootEntry::Text(OWN_NAME_SERVER.to_vec())));
+    }
     for tmpfs in &root.tmpfs {
         pieces.push((tmpfs.path.as_path().to_owned(), RootEntry::Directory(private(tmpfs, own)?)));
     }
@@ -92,7 +100,9 @@ fn resolve_all(
 ) -> Result<Vec<(PathBuf, RootEntry)>, StepFailure> {
     let borrowed = BorrowedIdentity::take_to_find(root.runs.peer)?;
     let mut pieces = Vec::with_capacity(root.binds.len() + 8);
-    for bind in &root.binds {
+    let own =
+        |bind: &&Bind| root.name_servers == NameServers::Session && bind.path == RESOLV_CONF.into();
+    for bind in root.binds.iter().filter(|bind| !own(bind)) {
         match resolve(bind, root, users) {
             Ok(piece) => pieces.push((bind.path.as_path().to_owned(), piece)),
             Err(StepFailure::Kernel { source, .. })
@@ -301,7 +311,8 @@ fn place(
             }
         }
         RootEntry::Text(text) => {
-            let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+            // A file that is there already is the host's.
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             let file = rustix::fs::openat(root, path, flags, Mode::RUSR)?;
             rustix::fs::fchmod(&file, Mode::from_raw_mode(0o444))?;
             std::fs::File::from(file).write_all(text)

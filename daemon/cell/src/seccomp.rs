@@ -22,7 +22,7 @@ pub(crate) fn assemble_for(
     network: &Network,
 ) -> Result<Vec<Instruction>, StepFailure> {
     let assembled = match network {
-        Network::None | Network::Loopback => assemble(rules, &FIXED),
+        Network::None | Network::Loopback | Network::Domains(_) => assemble(rules, &FIXED),
         Network::Ports(_) => assemble(rules, &fixed_rules(network)),
     };
     assembled.map_err(|error| StepFailure::NotInForce(error.to_string()))

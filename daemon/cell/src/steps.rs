@@ -4,7 +4,7 @@
 use crate::{
     detach,
     failure::StepFailure,
-    kernel, landlock, mapping, namespaces,
+    kernel, landlock, listeners, mapping, namespaces,
     overlay::{self, Layers, OverlayInputs},
     privilege,
     record::{self, Recorder},
@@ -23,6 +23,8 @@ pub struct StepResults {
     pub namespaces: Vec<Namespace>,
     /// Whether the loopback interface was brought up.
     pub loopback: bool,
+    /// The listeners of an egress room, until they are sent to the broker.
+    pub listeners: Vec<OwnedFd>,
     /// The rulesets for the Landlock domain of each call.
     pub landlock: Option<landlock::LandlockRestrictions>,
     /// The installed filter.
@@ -96,6 +98,15 @@ pub fn take(
             taken.loopback = true;
             Ok(())
         }
+        Step::Listeners(ports) => {
+            if !taken.namespaces.contains(&Namespace::Network) || !taken.loopback {
+                // Elsewhere they would be the host's, for all of its programs.
+                let why = "the session has no loopback of its own for its listeners";
+                return Err(StepFailure::NotInForce(why.to_owned()));
+            }
+            taken.listeners = listeners::make(&ports)?;
+            Ok(())
+        }
         Step::AuditSession(identity) => {
             // Without an audit session, denials can not be attributed to a call, and the broker
             // says so.
@@ -163,7 +174,8 @@ pub fn take(
             let entered = given.namespaces.iter().map(|fd| fd.as_raw_fd());
             let layers = taken.layers.iter().flat_map(|layers| [&layers.lower, &layers.upper]);
             let layers = layers.map(|fd| fd.as_raw_fd());
-            let kept = given.keep.iter().copied();
+            let listeners = taken.listeners.iter().map(|fd| fd.as_raw_fd());
+            let kept = given.keep.iter().copied().chain(listeners);
             let keep: Vec<_> = kept.chain(made).chain(entered).chain(layers).collect();
             detach::standard_streams()?;
             kernel::close_all_but(&[&[0, 1, 2], keep.as_slice()].concat())

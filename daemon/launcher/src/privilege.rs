@@ -6,7 +6,7 @@ use nix::sched::{CloneFlags, unshare};
 use palisade_plan::{Found, MountRights};
 
 /// The capabilities that the launcher and the first steps of a cell need, each with its reason.
-pub(crate) const NEEDED: [Capability; 8] = [
+pub(crate) const NEEDED: [Capability; 9] = [
     // Creating namespaces and mounts.
     Capability::CAP_SYS_ADMIN,
     // Entering another mount namespace.
@@ -19,6 +19,8 @@ pub(crate) const NEEDED: [Capability; 8] = [
     Capability::CAP_SETPCAP,
     // Bringing up the loopback of a new network namespace.
     Capability::CAP_NET_ADMIN,
+    // Listening on ports below 1024 of a new network namespace, for names and for web servers.
+    Capability::CAP_NET_BIND_SERVICE,
     // Ending cells, which run as other users.
     Capability::CAP_KILL,
     // Finding the owner of a workspace that root asked for.

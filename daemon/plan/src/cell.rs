@@ -65,7 +65,8 @@ pub enum Report {
 /// The first message of a cell on its first channel.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Ready {
-    /// The cell is confined as the receipt says, and waits for calls.
+    /// The cell is confined as the receipt says, and waits for calls. Descriptors: the listeners of
+    /// a session with [`crate::Network::Domains`], in the order of [`crate::egress::listeners`].
     Confined(Box<CellReceipt>),
     /// A step failed; the process has ended.
     Failed {

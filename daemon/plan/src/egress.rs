@@ -17,16 +17,28 @@ pub const MAX_EGRESS_MESSAGE: usize = 16 * 1024;
 /// The port of the proxy on a session's loopback: HTTP, `CONNECT` and SOCKS5.
 pub const PROXY_PORT: u16 = 61_080;
 
+/// The port of the name server on a session's loopback.
+pub const NAMES_PORT: u16 = 53;
+
 /// The first of the addresses that stand for names: 198.18.0.0/15, which is reserved for tests of
 /// networks and in use nowhere else. Each session's namespace delivers all of it to its own
 /// listeners.
 pub const SYNTHETIC: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+
+/// Whether an address stands for a name.
+#[must_use]
+pub const fn is_synthetic(address: Ipv4Addr) -> bool {
+    (address.to_bits() ^ SYNTHETIC.to_bits()) >> (32 - SYNTHETIC_BITS as u32) == 0
+}
 
 /// The number of leading bits that all synthetic addresses have in common.
 pub const SYNTHETIC_BITS: u8 = 15;
 
 /// Most names of a session that get a synthetic address; no address is used twice.
 pub const MAX_SYNTHETIC: usize = 4096;
+
+/// The port in a question about a lookup, which is for no port.
+pub const LOOKUP_PORT: u16 = 0;
 
 /// Most ports of a session with a listener for synthetic addresses.
 pub const MAX_DIRECT_PORTS: usize = 12;
@@ -36,12 +48,27 @@ pub const MAX_DIRECT_PORTS: usize = 12;
 pub enum Listener {
     /// TCP on 127.0.0.1, port [`PROXY_PORT`].
     Proxy,
-    /// UDP on 127.0.0.1, port 53.
+    /// UDP on 127.0.0.1, port [`NAMES_PORT`].
     NamesUdp,
-    /// TCP on 127.0.0.1, port 53.
+    /// TCP on 127.0.0.1, port [`NAMES_PORT`].
     NamesTcp,
     /// TCP on this port of every address, for connections to synthetic addresses.
     Direct(u16),
+}
+
+/// Returns the listeners of a session with these direct ports, in the order in which the cell makes
+/// them and sends their descriptors.
+#[must_use]
+pub fn listeners(direct: &[u16]) -> Vec<Listener> {
+    let fixed = [Listener::Proxy, Listener::NamesUdp, Listener::NamesTcp];
+    fixed.into_iter().chain(direct.iter().copied().map(Listener::Direct)).collect()
+}
+
+/// Whether a port can have a listener for synthetic addresses. The other listeners of a session have
+/// the rest.
+#[must_use]
+pub const fn can_be_direct(port: u16) -> bool {
+    !matches!(port, 0 | NAMES_PORT | PROXY_PORT)
 }
 
 /// The limits of a session's network use.
@@ -53,7 +80,7 @@ pub struct EgressBudget {
     pub upload_bytes: u64,
 }
 
-/// A range of addresses that a profile names although they are not on the public internet.
+/// A range of addresses that a profile names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct NamedAddresses {
     /// The first address.
@@ -82,6 +109,8 @@ pub enum EgressRequest {
         budget: EgressBudget,
         /// Addresses that names may lead to although they are not on the public internet.
         named: Vec<NamedAddresses>,
+        /// Addresses that names may not lead to, even if `named` has them.
+        denied: Vec<NamedAddresses>,
     },
     /// The answer to [`EgressReply::Question`].
     Answer {
@@ -129,8 +158,8 @@ pub enum Tunnel {
 /// The way in which a program asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Asked {
-    /// A query for the addresses of a name. If the answer is to allow, it is a synthetic address;
-    /// nothing is looked up.
+    /// A query for the addresses of a name, whose port is [`LOOKUP_PORT`]. If the answer is to
+    /// allow, it is a synthetic address; nothing is looked up, and no `Ended` follows.
     Lookup,
     /// HTTP's `CONNECT`.
     Connect,
@@ -208,4 +237,32 @@ pub struct ConnectionResult {
     pub server_name: Option<HostName>,
     /// The reason why the connection failed or was cut off; `None` if it ended by itself.
     pub failure: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::MAX_DESCRIPTORS;
+
+    #[test]
+    fn the_synthetic_addresses_are_one_range() {
+        for (address, synthetic) in [
+            ([198, 17, 255, 255], false),
+            ([198, 18, 0, 0], true),
+            ([198, 19, 255, 255], true),
+            ([198, 20, 0, 0], false),
+            ([127, 0, 0, 1], false),
+        ] {
+            assert_eq!(is_synthetic(address.into()), synthetic, "{address:?}");
+        }
+    }
+
+    #[test]
+    fn all_listeners_fit_in_one_message() {
+        let most: Vec<u16> = (1..).take(MAX_DIRECT_PORTS).collect();
+        let listeners = listeners(&most);
+        assert!(listeners.len() <= MAX_DESCRIPTORS, "{}", listeners.len());
+        let first = [Listener::Proxy, Listener::NamesUdp, Listener::NamesTcp, Listener::Direct(1)];
+        assert_eq!(listeners[..4], first);
+    }
 }

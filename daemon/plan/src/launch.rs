@@ -70,6 +70,9 @@ pub enum Network {
     None,
     /// The session's own network, with a loopback and nothing else.
     Loopback,
+    /// The session's own network, with a loopback on which an egress room serves it. These are the
+    /// ports with a listener for synthetic addresses.
+    Domains(Vec<u16>),
     /// The launcher's own network, where TCP may connect to these ports and everything else is
     /// refused.
     Ports(Vec<u16>),

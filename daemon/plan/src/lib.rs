@@ -47,8 +47,8 @@ pub use namespace::Namespace;
 pub use path::Path;
 pub use receipt::{Absent, CellReceipt, HeldLimit, HeldNetwork};
 pub use step::{
-    Identity, MountRights, MountsBelow, Overlay, ProcView, Resource, Rlimit, Role, Root, Runs,
-    Step, StepError, Store, Tcp, steps,
+    Identity, MountRights, MountsBelow, NameServers, Overlay, ProcView, RESOLV_CONF, Resource,
+    Rlimit, Role, Root, Runs, Step, StepError, Store, Tcp, steps,
 };
 
 /// Identifies the build. Processes of different builds refuse to talk to each other.

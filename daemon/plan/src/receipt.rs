@@ -57,6 +57,9 @@ pub enum HeldNetwork {
     None,
     /// The cell's own network, with a loopback.
     Loopback,
+    /// The cell's own network, with a loopback and the listeners of an egress room. These ports have
+    /// one for synthetic addresses.
+    Domains(Vec<u16>),
     /// The launcher's own network, where TCP may connect to these ports.
     Ports(Vec<u16>),
 }

@@ -78,7 +78,21 @@ pub struct Root {
     pub empty: Vec<Path>,
     /// The processes that `/proc` shows.
     pub proc: ProcView,
+    /// The name servers that programs find.
+    pub name_servers: NameServers,
 }
+
+/// The name servers that programs find in [`RESOLV_CONF`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum NameServers {
+    /// The host's, if the file is among the session's paths.
+    Host,
+    /// The one on the session's own loopback, whatever the host has.
+    Session,
+}
+
+/// The file in which programs find their name servers.
+pub const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// The processes that `/proc` shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -192,6 +206,9 @@ pub enum Step {
     EnterNamespaces(Vec<Namespace>),
     /// Bring up the loopback of the new network namespace.
     Loopback,
+    /// Make the listeners of a session with these direct ports, and deliver the synthetic addresses
+    /// to them. Their descriptors are sent with the receipt.
+    Listeners(Vec<u16>),
     /// Create a user namespace that maps which files are the session's, for the mounts of
     /// [`Step::Root`]. Nothing ever runs in it.
     Mapping(Runs),
@@ -283,6 +300,7 @@ impl Step {
             Self::Namespaces(_) => "namespaces",
             Self::EnterNamespaces(_) => "enter namespaces",
             Self::Loopback => "loopback",
+            Self::Listeners(_) => "listeners",
             Self::Mapping(_) => "mapping",
             Self::OverlayUsers(_) => "overlay users",
             Self::Root(_) => "root",
@@ -346,7 +364,9 @@ pub fn steps(
     let has = |layer| !absent.iter().any(|a: &Absent| a.layer == layer);
     let own = |namespace: &Namespace| match (namespace, &plan.network) {
         (Namespace::Network, Network::Ports(_)) => false,
-        (_, Network::None | Network::Loopback | Network::Ports(_)) => has(namespace.layer()),
+        (_, Network::None | Network::Loopback | Network::Domains(_) | Network::Ports(_)) => {
+            has(namespace.layer())
+        }
     };
     let shared: Vec<_> = SHARED.into_iter().filter(own).collect();
     if runs.is_throwaway()
@@ -357,6 +377,10 @@ pub fn steps(
     }
 
     let own_proc = has(Layer::Mount) && has(Layer::Pid);
+    let name_servers = match plan.network {
+        Network::Domains(_) => NameServers::Session,
+        Network::None | Network::Loopback | Network::Ports(_) => NameServers::Host,
+    };
     let mut steps = vec![Step::Detach];
     let runs_programs = matches!(role, Role::Runner | Role::Reader | Role::Transaction);
     if plan.records == Records::Read && runs_programs {
@@ -367,8 +391,12 @@ pub fn steps(
         Role::Files => {
             let own_network = shared.contains(&Namespace::Network);
             steps.push(Step::Namespaces(shared));
-            if own_network && plan.network == Network::Loopback {
+            let loopback = matches!(plan.network, Network::Loopback | Network::Domains(_));
+            if own_network && loopback {
                 steps.push(Step::Loopback);
+            }
+            if let Network::Domains(ports) = &plan.network {
+                steps.push(Step::Listeners(ports.clone()));
             }
             let writes = plan.workspace.access == Access::Write;
             if facts.privileged && writes && own_proc && facts.overlay.write.is_yes() {
@@ -385,6 +413,7 @@ pub fn steps(
                     tmpfs: plan.tmpfs.clone(),
                     empty: plan.empty.clone(),
                     proc: if own_proc { ProcView::Own } else { ProcView::Host },
+                    name_servers,
                 })));
             }
             steps.extend(names(plan));
@@ -422,8 +451,13 @@ pub fn steps(
     if has(Layer::Landlock) {
         let tcp = match &plan.network {
             Network::Ports(ports) => Tcp::Connect(ports.clone()),
-            Network::None | Network::Loopback if has(Layer::Network) => Tcp::NotHandled,
-            Network::None | Network::Loopback => Tcp::Refused,
+            Network::None | Network::Loopback | Network::Domains(_) => {
+                if has(Layer::Network) {
+                    Tcp::NotHandled
+                } else {
+                    Tcp::Refused
+                }
+            }
         };
         let mut grants = plan.grants.clone();
         if has(Layer::Mount) {
@@ -434,6 +468,10 @@ pub fn steps(
                 access: Access::List,
                 missing: MissingPath::Refuse,
             });
+            if name_servers == NameServers::Session {
+                let (path, access) = (RESOLV_CONF.into(), Access::Read);
+                grants.push(Grant { path, access, missing: MissingPath::Refuse });
+            }
         } else {
             // Without a mount namespace these paths are not private: they are the host's own `/tmp`
             // and home.
@@ -552,6 +590,10 @@ fn absent(plan: &LaunchPlan, facts: &Facts) -> Result<Vec<Absent>, StepError> {
     }
     if let (Network::Ports(_), Found::No(why)) = (&plan.network, facts.port_rules()) {
         return Err(StepError::Missing(Absent { layer: Layer::Landlock, why }));
+    }
+    if let (Network::Domains(_), Found::No(why)) = (&plan.network, facts.layer(Layer::Network)) {
+        // The listeners would be in the host's network, for all of its programs.
+        return Err(StepError::Missing(Absent { layer: Layer::Network, why }));
     }
     Ok(absent)
 }

@@ -52,6 +52,8 @@ impl FromStr for Act {
 pub enum Decision {
     /// No layer denies the operation.
     Allow,
+    /// No layer denies the operation, and approvers are asked about it.
+    Ask,
     /// At least one layer denies the operation.
     Deny,
 }
@@ -60,6 +62,7 @@ impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Allow => "allow",
+            Self::Ask => "ask",
             Self::Deny => "deny",
         })
     }

@@ -7,6 +7,7 @@ use crate::{
     judge::guard_name,
     limits::ENDLESS,
     names::PatternList,
+    net::{Net, entry::HostEntry},
     rules::{Rule, Verdict},
     settings::{FileSettings, Settings},
     source::WithOrigin,
@@ -168,10 +169,20 @@ impl DifferenceList {
         self.ordered("net.mode", (mode(a), mode(b)), (name(a), name(b)));
         let ports = |s: &Settings| s.net.ports.iter().map(|p| p.value.0).collect::<Vec<_>>();
         self.list("net.ports", more, (&ports(a), &ports(b)), u16::to_string);
-        let domains = |s: &Settings| s.net.domains.clone().unwrap_or_default();
-        self.list("net.domains", Direction::Other, (&domains(a), &domains(b)), |domain| {
-            format!("{}, which no layer enforces", domain.0)
-        });
+        let hosts = |list: &[WithOrigin<HostEntry>]| {
+            list.iter().map(|said| said.value.clone()).collect::<Vec<_>>()
+        };
+        let covers = |net: &Net, said: &&WithOrigin<HostEntry>| net.covers(&said.value);
+        for said in b.net.allow.iter().filter(|said| !covers(&a.net, said)) {
+            self.push(more, "net.allow", format!("with {}", said.value));
+        }
+        for said in a.net.allow.iter().filter(|said| !covers(&b.net, said)) {
+            self.push(less, "net.allow", format!("without {}", said.value));
+        }
+        let deny = (&hosts(&a.net.deny)[..], &hosts(&b.net.deny)[..]);
+        self.list("net.deny", less, deny, HostEntry::to_string);
+        let asks = (a.net.ask, b.net.ask);
+        self.ordered("net.ask", asks, (asks.0.to_string(), asks.1.to_string()));
         let (ea, eb) = (&a.env, &b.env);
         self.list("env.pass", more, (&ea.pass, &eb.pass), |name| name.0.clone());
         self.list("env.deny", less, (&ea.deny, &eb.deny), |name| name.0.clone());

@@ -1,10 +1,13 @@
 //! The environment of a session's programs. It starts empty, and only allowed variables are added.
 //! Pure: no I/O.
 
+mod proxy;
+
 use crate::{
     Profile, Scene,
     access::PathAccess,
     entries::{Base, PRIVATE, PathEntry},
+    net::NetMode,
     planning::error::PlanError,
     stack::reach,
     variables::{EnvironmentError, LeftOutVariable, UnwantedVariable, unwanted, variable_name},
@@ -61,6 +64,16 @@ impl Profile {
             // There is no UDP, so this makes the C library resolve names over TCP.
             variables.insert("RES_OPTIONS", b"use-vc");
         }
+        let own = |same: &dyn Fn(&str) -> bool| {
+            let set = self.settings.env.set.keys().map(|set| set.0.as_str());
+            set.chain(extra.keys().map(String::as_str)).any(same)
+        };
+        if self.settings.net.mode.value == NetMode::Domains {
+            // Programs disagree about which case counts, so one that is set stands for both.
+            let proxy = proxy::VARIABLES.iter();
+            let proxy = proxy.filter(|(name, _)| !own(&|set| set.eq_ignore_ascii_case(name)));
+            variables.extend(proxy.map(|(name, value)| (*name, value.as_bytes())));
+        }
         variables.extend(self.settings.env.set.iter().map(|(k, v)| (k.0.as_str(), v.as_bytes())));
         match search {
             Search::System => drop(variables.insert("PATH", &path)),
@@ -72,10 +85,7 @@ impl Profile {
             }
             variables.insert(name, value.as_bytes());
         }
-        let own = |name: &str| {
-            extra.contains_key(name) || self.settings.env.set.keys().any(|set| set.0 == name)
-        };
-        if own("LANG") && !own("LC_CTYPE") {
+        if own(&|set| set == "LANG") && !own(&|set| set == "LC_CTYPE") {
             // A caller that sets the language also chooses the character encoding.
             variables.remove("LC_CTYPE");
         }

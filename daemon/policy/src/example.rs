@@ -37,11 +37,15 @@ impl Example {
             text.rsplit_once(':').ok_or_else(|| wrong("has no decision".to_owned()))?;
         let expected = match answer.trim() {
             "allow" => Decision::Allow,
+            "ask" => Decision::Ask,
             "deny" => Decision::Deny,
             other => {
-                let near = nearest(other, ["allow", "deny"]);
+                let near = nearest(other, ["allow", "ask", "deny"]);
                 let hint = near.map_or(SHAPE.to_owned(), |near| format!("did you mean {near:?}?"));
-                return Err((format!("{text:?} does not end in `: allow` or `: deny`"), hint));
+                return Err((
+                    format!("{text:?} does not end in `: allow`, `: ask` or `: deny`"),
+                    hint,
+                ));
             }
         };
         let (act, target) =

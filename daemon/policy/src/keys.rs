@@ -1,5 +1,5 @@
-//! The table of all profile keys: the values that a key takes, and whether it is enforced. The
-//! loader refuses keys that are not in the table, and a test checks the documentation against it.
+//! The table of all profile keys, with the values that each takes. The loader refuses keys that are
+//! not in the table, and a test checks the documentation against it.
 //! Pure: no I/O.
 
 /// A key of the profile language.
@@ -9,8 +9,6 @@ pub struct Key {
     pub path: &'static str,
     /// The values that the key takes.
     pub takes: AcceptedValues,
-    /// The enforcement of the key by this build.
-    pub enforced: Enforced,
 }
 
 /// The values that a key takes, in as much detail as suggestions need.
@@ -24,21 +22,12 @@ pub enum AcceptedValues {
     Value,
 }
 
-/// The enforcement of a key by this build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Enforced {
-    /// The key is enforced.
-    Yes,
-    /// The key is not enforced: its value is only stored and shown.
-    Data,
-}
-
 const fn key(path: &'static str) -> Key {
-    Key { path, takes: AcceptedValues::Value, enforced: Enforced::Yes }
+    Key { path, takes: AcceptedValues::Value }
 }
 
 const fn words(path: &'static str, words: &'static [&'static str]) -> Key {
-    Key { path, takes: AcceptedValues::Words(words), enforced: Enforced::Yes }
+    Key { path, takes: AcceptedValues::Words(words) }
 }
 
 const LAYERS: &[&str] = &[
@@ -65,11 +54,13 @@ pub const KEYS: &[Key] = &[
     key("fs.etc"),
     key("fs.hide"),
     key("fs.protect"),
-    words("net.mode", &["none", "loopback", "ports"]),
+    words("net.mode", &["none", "loopback", "domains", "ports"]),
     key("net.ports"),
-    Key { path: "net.domains", takes: AcceptedValues::Value, enforced: Enforced::Data },
+    key("net.allow"),
+    key("net.deny"),
+    key("net.ask"),
     key("env.path"),
-    Key { path: "env.set", takes: AcceptedValues::Names, enforced: Enforced::Yes },
+    Key { path: "env.set", takes: AcceptedValues::Names },
     key("env.pass"),
     key("env.deny"),
     key("limits.memory"),
@@ -90,6 +81,8 @@ pub const KEYS: &[Key] = &[
     key("limits.jobs"),
     key("limits.job_ms"),
     key("limits.parallel"),
+    key("limits.connections"),
+    key("limits.upload"),
     key("limits.grace_ms"),
     words("layers.required", LAYERS),
     words("layers.optional", LAYERS),

@@ -14,6 +14,7 @@ use crate::{
 use general::{ProfileEntry, target};
 pub use need::{Access, RefusedAccess, Run};
 use need::{Need, Needs};
+use palisade_plan::egress::{NAMES_PORT, PROXY_PORT, is_synthetic};
 pub use palisade_plan::record::{Right, TargetKind};
 use std::{
     net::{IpAddr, SocketAddr},
@@ -108,7 +109,11 @@ impl Needs {
             Some(to) if access.right == Right::Connect && net.port(to.port()).is_some() => {
                 self.ports.insert(to.port());
             }
-            Some(to) if own(to.ip()) && net.mode.value == NetMode::Loopback => {
+            Some(to) if access.right == Right::Connect && is_egress(net, to) => self.hosts = true,
+            Some(to)
+                if own(to.ip())
+                    && matches!(net.mode.value, NetMode::Loopback | NetMode::Domains) =>
+            {
                 self.loopback.push(access.path.clone());
             }
             Some(_) if access.right == Right::Connect => {
@@ -158,6 +163,13 @@ impl Needs {
             }
         }
     }
+}
+
+/// Whether an address leads to a listener of an egress room.
+fn is_egress(net: &Net, to: SocketAddr) -> bool {
+    let SocketAddr::V4(to) = to else { return false };
+    let own = to.ip().is_loopback() && matches!(to.port(), PROXY_PORT | NAMES_PORT);
+    net.mode.value == NetMode::Domains && (own || is_synthetic(*to.ip()))
 }
 
 fn add(need: &mut Need, wanted: PathAccess, access: &Access) {

@@ -3,12 +3,14 @@
 
 mod access;
 mod act;
+mod added_hosts;
 mod amend;
 pub mod analysis;
 mod checkers;
 mod diff;
 mod document;
 mod effects;
+mod egress;
 mod entries;
 mod environment;
 mod error;
@@ -46,10 +48,12 @@ mod who;
 mod written;
 
 pub use act::{Act, Decision};
+pub use added_hosts::AddedHostError;
 pub use amend::{Addition, amended, merged, turned, widening};
 pub use checkers::{Checker, CheckerFormat};
 pub use diff::{Difference, Direction, diff};
 pub use effects::{CONFLICT, entries_of, judge_effects};
+pub use egress::{EgressDecision, EgressPolicy};
 pub use environment::Search;
 pub use error::ProfileError;
 pub use example::Example;
@@ -60,7 +64,7 @@ pub use jobs::JobRoute;
 pub use judge::{
     AskError, Grant, GuardError, Judgement, Question, Refusal, judge, stricter_ask, stricter_guard,
 };
-pub use keys::{AcceptedValues, Enforced, KEYS, Key, nearest};
+pub use keys::{AcceptedValues, KEYS, Key, nearest};
 pub use learn::{Access, LearnedProfile, RefusedAccess, Right, Run, TargetKind, learn};
 pub use losses::{Assessment, Lessons, LossContext, Reason, SessionMemory, UndoRecord, assess};
 pub use observe::{would_refuse, would_refuse_tool};

@@ -76,6 +76,10 @@ limits! {
     job_ms: NonZeroU64 = ENDLESS;
     /// Concurrent read-only calls of one session.
     parallel: NonZeroU64 = count(8);
+    /// Concurrent connections of one session in mode `domains`.
+    connections: NonZeroU64 = count(256);
+    /// The data that a session in mode `domains` may send over its life.
+    upload: Size = Size::gib(1);
     /// The time that a session may outlive its connection; 0 if it may not.
     grace_ms: u64 = 30_000;
 }

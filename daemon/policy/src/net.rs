@@ -1,11 +1,14 @@
 //! `[net]`: network access, as it is written and as it applies. The modes are ordered for combining
-//! profiles: `none` allows less than `loopback`, which can not reach the host, and that allows less
-//! than `ports`. Pure: no I/O.
+//! profiles: `none` allows less than `loopback`, which can not reach the host, that allows less than
+//! `domains`, and that allows less than `ports`. Pure: no I/O.
+
+pub(crate) mod entry;
 
 use crate::source::WithOrigin;
+use entry::{HostEntry, WEB_PORTS};
 use palisade_plan::Network;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
+use std::collections::BTreeSet;
 use toml::Spanned;
 
 /// The network mode of a session.
@@ -16,6 +19,8 @@ pub(crate) enum NetMode {
     None,
     /// A private loopback interface.
     Loopback,
+    /// A private network from which an egress room connects to listed hosts.
+    Domains,
     /// The host's network, with outbound connections to listed ports only.
     Ports,
 }
@@ -25,6 +30,7 @@ impl NetMode {
         match self {
             Self::None => "none",
             Self::Loopback => "loopback",
+            Self::Domains => "domains",
             Self::Ports => "ports",
         }
     }
@@ -45,58 +51,15 @@ impl TryFrom<i64> for PortEntry {
     }
 }
 
-/// A host name; with a leading `*.`, all names below it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) struct DomainEntry(pub(crate) String);
-
-impl TryFrom<String> for DomainEntry {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        let wrong = |why: &str| Err(format!("{text:?} is not a domain: {why}"));
-        let name = text.strip_prefix("*.").unwrap_or(&text);
-        if name.parse::<IpAddr>().is_ok() {
-            return wrong("it is an address");
-        }
-        if name.contains(['/', ':', '@']) {
-            return wrong(
-                "give only a host name, such as \"packages.example\" or \"*.packages.example\"",
-            );
-        }
-        if name.contains('*') {
-            return wrong("`*.` is allowed only at its beginning");
-        }
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        let label = |label: &str| {
-            (1..=63).contains(&label.len())
-                && label.chars().all(plain)
-                && !label.starts_with('-')
-                && !label.ends_with('-')
-        };
-        if name.len() > 253 || !name.split('.').all(label) {
-            return wrong("names consist of a-z, 0-9 and '-', separated by dots");
-        }
-        Ok(Self(text))
-    }
-}
-
-impl DomainEntry {
-    /// Whether this entry matches every name that the other matches.
-    pub(crate) fn covers(&self, other: &Self) -> bool {
-        match self.0.strip_prefix('*') {
-            Some(below) => other.0.ends_with(below),
-            None => self == other,
-        }
-    }
-}
-
 /// The section `[net]` as it is written in a profile.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NetText {
     pub(crate) mode: Option<Spanned<NetMode>>,
     pub(crate) ports: Option<Vec<Spanned<PortEntry>>>,
-    pub(crate) domains: Option<Vec<Spanned<DomainEntry>>>,
+    pub(crate) allow: Option<Vec<Spanned<HostEntry>>>,
+    pub(crate) deny: Option<Vec<Spanned<HostEntry>>>,
+    pub(crate) ask: Option<bool>,
 }
 
 /// The network access of a session.
@@ -106,18 +69,35 @@ pub(crate) struct Net {
     /// The ports that may be connected to in mode `ports`; never empty in that mode.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) ports: Vec<WithOrigin<PortEntry>>,
-    /// The host names for mode `ports`. No layer enforces them yet: they are only data.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) domains: Option<Vec<DomainEntry>>,
+    /// The hosts that may be connected to in mode `domains`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) allow: Vec<WithOrigin<HostEntry>>,
+    /// The hosts that may not be connected to in mode `domains`, whatever allows them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) deny: Vec<WithOrigin<HostEntry>>,
+    /// Whether approvers are asked about a host that is neither allowed nor denied.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(crate) ask: bool,
+}
+
+// The form that serde wants.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(ask: &bool) -> bool {
+    !*ask
 }
 
 impl Default for Net {
     fn default() -> Self {
-        Self { mode: WithOrigin::default(NetMode::Loopback), ports: Vec::new(), domains: None }
+        Self::without_hosts(WithOrigin::default(NetMode::Loopback))
     }
 }
 
 impl Net {
+    /// Returns a mode that has neither ports nor hosts.
+    pub(crate) const fn without_hosts(mode: WithOrigin<NetMode>) -> Self {
+        Self { mode, ports: Vec::new(), allow: Vec::new(), deny: Vec::new(), ask: false }
+    }
+
     /// Returns the entry of a port, if the port may be connected to.
     pub(crate) fn port(&self, port: u16) -> Option<&WithOrigin<PortEntry>> {
         self.ports.iter().find(|said| said.value.0 == port)
@@ -128,93 +108,85 @@ impl Net {
         match self.mode.value {
             NetMode::None => Network::None,
             NetMode::Loopback => Network::Loopback,
+            NetMode::Domains => Network::Domains(self.direct_ports()),
             NetMode::Ports => Network::Ports(self.ports.iter().map(|said| said.value.0).collect()),
         }
     }
 
+    /// Returns the ports with a listener for programs that know no proxy, in order: those of web
+    /// servers, and those that allowed entries name.
+    pub(crate) fn direct_ports(&self) -> Vec<u16> {
+        let named = self.allow.iter().filter_map(|said| said.value.port);
+        let ports: BTreeSet<u16> = WEB_PORTS.into_iter().chain(named).collect();
+        ports.into_iter().collect()
+    }
+
+    /// Whether the settings allow all hosts and ports of an entry without approval.
+    pub(crate) fn covers(&self, entry: &HostEntry) -> bool {
+        let covers = |port: u16| match self.mode.value {
+            NetMode::None | NetMode::Loopback => false,
+            NetMode::Domains => self.allow.iter().any(|said| {
+                said.value.covers_hosts(entry) && said.value.open_ports().contains(&port)
+            }),
+            // Every address of the port, so also those of the entry.
+            NetMode::Ports => self.port(port).is_some(),
+        };
+        entry.open_ports().into_iter().all(covers)
+    }
+
     /// Returns the network access that both profiles allow.
     pub(crate) fn both(&self, other: &Self) -> Self {
-        let less = if self.mode.value <= other.mode.value { self } else { other };
-        if less.mode.value != NetMode::Ports {
-            return less.clone();
+        let (less, more) =
+            if self.mode.value <= other.mode.value { (self, other) } else { (other, self) };
+        match (less.mode.value, more.mode.value) {
+            (NetMode::None | NetMode::Loopback, _) => less.clone(),
+            (NetMode::Domains, _) => less.with_hosts_of(more),
+            (NetMode::Ports, _) => self.with_ports_of(other),
         }
+    }
+
+    fn with_ports_of(&self, other: &Self) -> Self {
         let ports: Vec<_> =
             self.ports.iter().filter(|said| other.port(said.value.0).is_some()).cloned().collect();
         if ports.is_empty() {
             let mode = WithOrigin { value: NetMode::None, at: other.mode.at.clone() };
-            return Self { mode, ports, domains: None };
+            return Self::without_hosts(mode);
         }
-        let domains = match (&self.domains, &other.domains) {
-            (Some(a), Some(b)) => Some(common(a, b)),
-            (one, another) => one.clone().or_else(|| another.clone()),
-        };
-        Self { mode: self.mode.clone(), ports, domains }
+        Self { ports, ..self.clone() }
     }
-}
 
-/// Returns the names that both lists match.
-fn common(a: &[DomainEntry], b: &[DomainEntry]) -> Vec<DomainEntry> {
-    let within = |list: &[DomainEntry], one: &DomainEntry| list.iter().any(|all| all.covers(one));
-    let mut common: Vec<_> = a.iter().filter(|one| within(b, one)).cloned().collect();
-    common.extend(b.iter().filter(|one| within(a, one)).cloned());
-    common.sort();
-    common.dedup();
-    common
+    /// Returns the hosts of mode `domains` that another profile allows too. An approval of one
+    /// profile does not stand for the other, so approvers are asked only if both ask.
+    fn with_hosts_of(&self, other: &Self) -> Self {
+        let common = |said: &WithOrigin<HostEntry>| -> Vec<WithOrigin<HostEntry>> {
+            let found: Vec<HostEntry> = match other.mode.value {
+                NetMode::None | NetMode::Loopback => Vec::new(),
+                NetMode::Domains => {
+                    other.allow.iter().flat_map(|one| said.value.common(&one.value)).collect()
+                }
+                NetMode::Ports => said.value.at_ports(|port| other.port(port).is_some()),
+            };
+            found.into_iter().map(|value| WithOrigin { value, at: said.at.clone() }).collect()
+        };
+        let mut allow: Vec<_> = self.allow.iter().flat_map(common).collect();
+        allow.sort_by(|a, b| a.value.cmp(&b.value));
+        allow.dedup_by(|a, b| a.value == b.value);
+        let ask = self.ask && other.ask;
+        if allow.is_empty() && !ask {
+            let mode = WithOrigin { value: NetMode::Loopback, at: other.mode.at.clone() };
+            return Self::without_hosts(mode);
+        }
+        let mut deny = self.deny.clone();
+        let more = other.deny.iter().filter(|said| self.deny.iter().all(|d| d.value != said.value));
+        deny.extend(more.cloned());
+        deny.sort_by(|a, b| a.value.cmp(&b.value));
+        Self { allow, deny, ask, ..self.clone() }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn domain(text: &str) -> Result<DomainEntry, String> {
-        DomainEntry::try_from(text.to_owned())
-    }
-
-    #[test]
-    fn a_domain_is_a_name_and_nothing_else() {
-        for good in [
-            "packages.example",
-            "*.packages.example",
-            "localhost",
-            "a-b.x9.org",
-            "xn--bcher-kva.example",
-        ] {
-            assert!(domain(good).is_ok(), "{good}");
-        }
-        let long = format!("{}.example", "a".repeat(64));
-        for bad in [
-            "",
-            "*",
-            "*.",
-            ".io",
-            "a..b",
-            "a.",
-            "-a.io",
-            "a-.io",
-            "A.io",
-            "a b",
-            "a_b.io",
-            "1.2.3.4",
-            "::1",
-            "https://packages.example",
-            "packages.example:443",
-            "me@packages.example",
-            "a.*.io",
-            "*a.io",
-            &long,
-        ] {
-            assert!(domain(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn what_two_lists_have_in_common_is_the_narrower() {
-        let list = |names: &[&str]| names.iter().map(|n| domain(n).unwrap()).collect::<Vec<_>>();
-        let a = list(&["*.example.com", "packages.example"]);
-        let b = list(&["a.example.com", "*.b.example.com", "*.packages.example", "example.com"]);
-        assert_eq!(common(&a, &b), list(&["*.b.example.com", "a.example.com"]));
-        assert_eq!(common(&b, &a), common(&a, &b));
-    }
 
     #[test]
     fn ports_are_numbers_from_1_to_65535() {

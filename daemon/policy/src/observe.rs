@@ -14,8 +14,10 @@ pub fn would_refuse(profile: &Profile, scene: &Scene, act: Act, target: &str) ->
     let holds = explain(profile, scene, act, target).ok()?;
     let moved = holds.place == TargetOwner::Host && would.place == TargetOwner::Session;
     match (holds.decision, would.decision) {
-        (Decision::Deny, _) => None,
-        (Decision::Allow, Decision::Deny) => would.denial(),
+        (Decision::Deny, _) | (Decision::Ask, Decision::Ask | Decision::Allow) => None,
+        (Decision::Allow | Decision::Ask, Decision::Deny) | (Decision::Allow, Decision::Ask) => {
+            would.denial()
+        }
         // The access would be allowed, but in a private directory of the session instead of the
         // host's.
         (Decision::Allow, Decision::Allow) if moved => {

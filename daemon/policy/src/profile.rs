@@ -61,18 +61,20 @@ impl Profile {
         Ok(Self { name, file, owner, digest, settings, syscalls, observed })
     }
 
+    /// Returns this profile with other settings, and the digest of those.
+    pub(crate) fn with_settings(&self, settings: Settings) -> Result<Self, ProfileError> {
+        let syscalls = calls(&settings)?.rules();
+        let digest = digest(&self.name, &settings, &syscalls)
+            .map_err(|why| ProfileError::Digest(self.name.clone(), why))?;
+        Ok(Self { digest, settings, syscalls, ..self.clone() })
+    }
+
     /// Returns the profile's system calls, each with its reason.
     ///
     /// # Errors
     /// If the built-in list is invalid; a test of this crate shows that it is valid.
     pub fn syscalls(&self) -> Result<SyscallList, SyscallError> {
         calls(&self.settings)
-    }
-
-    /// Whether the profile lists domains, which no layer enforces.
-    #[must_use]
-    pub const fn names_domains(&self) -> bool {
-        self.settings.net.domains.is_some()
     }
 
     /// Returns this profile as observed under another one. What the other allows is allowed, except
@@ -232,7 +234,7 @@ impl Profile {
     pub fn reaches_network(&self) -> bool {
         match self.settings.net.mode.value {
             NetMode::None | NetMode::Loopback => false,
-            NetMode::Ports => true,
+            NetMode::Domains | NetMode::Ports => true,
         }
     }
 
@@ -434,7 +436,7 @@ impl Profile {
 fn calls(settings: &Settings) -> Result<SyscallList, SyscallError> {
     let list = SyscallList::builtin()?;
     Ok(match settings.net.mode.value {
-        NetMode::None | NetMode::Loopback => list.clone(),
+        NetMode::None | NetMode::Loopback | NetMode::Domains => list.clone(),
         NetMode::Ports => list.on_ports(),
     })
 }

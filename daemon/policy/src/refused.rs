@@ -96,7 +96,7 @@ fn on_address(profile: &Profile, scene: &Scene, rights: &[&str], address: &str) 
     let act = if bind { "bind" } else { "connect" };
     let told = |why: &str| format!("{act}: {why} ({named})");
     match (profile.settings.net.mode.value, bind) {
-        (NetMode::None | NetMode::Loopback, _) => {
+        (NetMode::None | NetMode::Loopback | NetMode::Domains, _) => {
             let why = "no network namespace is available here, so Landlock denies all TCP";
             without_remedy(Layer::Landlock, told(why), address)
         }
@@ -169,7 +169,7 @@ fn on_path(profile: &Profile, scene: &Scene, rights: &[&str], path: &str) -> Den
             Denial { layer, rule: rule(act.name()), target, remedy, at, opens }
         }
         // The profile allows the act as a whole, but Landlock may still refuse a part of it.
-        Some(Explanation { act, decision: Decision::Allow, .. }) => {
+        Some(Explanation { act, decision: Decision::Allow | Decision::Ask, .. }) => {
             without_remedy(Layer::Landlock, rule(act.name()), path)
         }
         None => without_remedy(Layer::Landlock, rule(act.map_or("use", Act::name)), path),

@@ -37,6 +37,9 @@ const VERSION: i64 = 1;
 /// The largest value of `limits.jobs`.
 const MAX_JOBS: u64 = 256;
 
+/// The largest value of `limits.connections`. Each takes two of the egress room's descriptors.
+const MAX_CONNECTIONS: u64 = 4096;
+
 /// Returns the settings that a file results in, together with its parents.
 pub(crate) fn resolve(
     document: &Document<'_>,
@@ -234,6 +237,10 @@ fn limits(
     if limits.jobs.get() > MAX_JOBS {
         let why = format!("{} exceeds the limit of {MAX_JOBS}", limits.jobs);
         return Err(document.wrong("limits.jobs", why, "lower it"));
+    }
+    if limits.connections.get() > MAX_CONNECTIONS {
+        let why = format!("{} exceeds the limit of {MAX_CONNECTIONS}", limits.connections);
+        return Err(document.wrong("limits.connections", why, "lower it"));
     }
     if limits.grace_ms > MAX_GRACE_MS {
         let why = format!("exceeds the limit of {MAX_GRACE_MS}");

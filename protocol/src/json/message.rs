@@ -100,6 +100,7 @@ pub fn encode_message(message: &ServerMessage) -> Result<Vec<u8>, serde_json::Er
         Reply::Overview(fields) => success(id, "overview", fields),
         Reply::Forgotten(fields) => success(id, "forgotten", fields),
         Reply::UndoRecords(fields) => success(id, "undo_records", fields),
+        Reply::Connections(fields) => success(id, "connections", fields),
         Reply::Error(error) => line(&Failure {
             jsonrpc: "2.0",
             id,
@@ -296,6 +297,7 @@ fn reply(result: &RawValue) -> Result<Reply, String> {
         "\"overview\"" => Reply::Overview(object::parse(&rest)?),
         "\"forgotten\"" => Reply::Forgotten(object::parse(&rest)?),
         "\"undo_records\"" => Reply::UndoRecords(object::parse(&rest)?),
+        "\"connections\"" => Reply::Connections(object::parse(&rest)?),
         other => return Err(format!("there is no result of kind {other}")),
     })
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 /// Every method, in the order of [`Request`]'s variants.
-pub const METHODS: [&str; 30] = [
+pub const METHODS: [&str; 31] = [
     "hello",
     "open",
     "call",
@@ -41,6 +41,7 @@ pub const METHODS: [&str; 30] = [
     "kill",
     "forget",
     "undo_records",
+    "connections",
 ];
 
 /// The maximum nesting of a line. Modified arguments are nested deepest: inside a decision, inside
@@ -191,6 +192,7 @@ fn request(method: &str, params: Option<&RawValue>) -> Result<Request, WireError
         "kill" => Request::Kill(fields(method, params)?),
         "forget" => Request::Forget(fields(method, params)?),
         "undo_records" => Request::UndoRecords(fields(method, params)?),
+        "connections" => fields(method, params).map(|NoParams {}| Request::Connections)?,
         _ => {
             let method: String = method.chars().take(40).collect();
             return Err(WireError::new(
@@ -254,6 +256,7 @@ pub fn encode_request(envelope: &Envelope) -> Result<Vec<u8>, serde_json::Error>
         Request::Kill(params) => line(Some(id), "kill", Some(params)),
         Request::Forget(params) => line(Some(id), "forget", Some(params)),
         Request::UndoRecords(params) => line(Some(id), "undo_records", Some(params)),
+        Request::Connections => line(Some(id), "connections", None::<&NoParams>),
     }
 }
 
@@ -404,7 +407,7 @@ mod tests {
             "the methods are hello, open, call, input, cancel, close, ping, output, tools, status, \
              register, answer, withdraw, pending, grants, revoke, subscribe, abort, \
              provide, unprovide, invoke_progress, invoke_output, invoke_result, \
-             resume, batch, jobs, overview, kill, forget, undo_records"
+             resume, batch, jobs, overview, kill, forget, undo_records, connections"
         );
     }
 

@@ -95,10 +95,11 @@ fn open() -> impl Strategy<Value = Open> {
         Just(Ask::Sensitive),
         Just(Ask::Always)
     ];
-    let options = (option::of(ask), option::of(any::<u64>()), option::of(guard()), any::<bool>());
+    let options =
+        (option::of(ask), option::of(any::<u64>()), option::of(guard()), any::<bool>(), texts());
     (path(), option::of(text()), options).prop_map(
-        |(workspace, profile, (ask, grace_ms, guard, record))| {
-            let options = OpenOptions { ask, grace_ms, guard, record };
+        |(workspace, profile, (ask, grace_ms, guard, record, allow_domains))| {
+            let options = OpenOptions { ask, grace_ms, guard, record, allow_domains };
             Open { workspace, profile, options }
         },
     )
@@ -116,6 +117,7 @@ fn request() -> impl Strategy<Value = Request> {
             |(session, token, calls)| { Request::Resume(Resume { session, token, calls }) }
         ),
         Just(Request::Jobs),
+        Just(Request::Connections),
         (option::of(path()), option::of(name()), option::of(name())).prop_map(
             |(workspace, session, prefix)| {
                 Request::UndoRecords(UndoQuery { workspace, session, prefix })
@@ -348,7 +350,7 @@ fn status() -> impl Strategy<Value = Status> {
     );
     (
         (text(), text(), text()),
-        (text(), text(), text()),
+        (text(), text(), text(), text()),
         vec(layer, 0..3),
         texts(),
         (vec(session, 0..3), operator::kept()),
@@ -361,12 +363,29 @@ fn status() -> impl Strategy<Value = Status> {
             mode: rooms.0,
             broker: rooms.1,
             launcher: rooms.2,
+            egress: rooms.3,
             layers,
             profiles,
             sessions,
             kept,
             records: RecordsStatus { available: records.0, detail: records.1, advice: records.2 },
         })
+}
+
+fn connection() -> impl Strategy<Value = ConnectionInfo> {
+    let texts = (text(), text(), text(), option::of(text()));
+    ((name(), vec(name(), 0..3)), texts, any::<u16>(), any::<u64>()).prop_map(
+        |((session, call_ids), (host, asked, rule, address), port, time_ms)| ConnectionInfo {
+            session,
+            call_ids,
+            host,
+            port,
+            asked,
+            rule,
+            address,
+            time_ms,
+        },
+    )
 }
 
 fn job() -> impl Strategy<Value = JobInfo> {
@@ -436,6 +455,8 @@ fn reply() -> impl Strategy<Value = Reply> {
             ),
         vec(result(), 0..3).prop_map(|results| Reply::Batch(BatchResults { results })),
         vec(job(), 0..3).prop_map(|jobs| Reply::Jobs(Jobs { jobs })),
+        vec(connection(), 0..3)
+            .prop_map(|connections| Reply::Connections(Connections { connections })),
         (vec(undo_record(), 0..3), any::<u64>())
             .prop_map(|(records, more)| Reply::UndoRecords(UndoRecords { records, more })),
         result().prop_map(|result| Reply::Result(Box::new(result))),

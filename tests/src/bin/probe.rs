@@ -98,6 +98,7 @@ fn name(errno: i32) -> String {
         (libc::EROFS, "EROFS"),
         (libc::ENOTSUP, "ENOTSUP"),
         (libc::ECONNREFUSED, "ECONNREFUSED"),
+        (libc::EADDRINUSE, "EADDRINUSE"),
         (libc::ENETUNREACH, "ENETUNREACH"),
         (libc::EHOSTUNREACH, "EHOSTUNREACH"),
         (libc::EADDRNOTAVAIL, "EADDRNOTAVAIL"),

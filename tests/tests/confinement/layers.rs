@@ -2,8 +2,8 @@
 //! that step stops, the side effect seen from outside, and a control without the step.
 
 use palisade_plan::{
-    Access, Bind, FIRST_UNKNOWN, Grant, MissingPath, Namespace, Network, ProcView, Root, Step,
-    SyscallAction, SyscallRule, Tcp, Tmpfs,
+    Access, Bind, FIRST_UNKNOWN, Grant, MissingPath, NameServers, Namespace, Network, ProcView,
+    Root, Step, SyscallAction, SyscallRule, Tcp, Tmpfs,
 };
 use palisade_tests::{Cell, Mode, Pids, World, own, plan};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Stdio};
@@ -325,6 +325,7 @@ fn root(world: &World) -> Step {
         tmpfs: plan.tmpfs,
         empty: plan.empty,
         proc: ProcView::Own,
+        name_servers: NameServers::Host,
     }))
 }
 
@@ -381,6 +382,7 @@ fn a_workspace_reached_through_a_link_is_refused() {
         tmpfs: vec![Tmpfs { path: "/tmp".into(), bytes: 1 << 20, mode: 0o1777 }],
         empty: Vec::new(),
         proc: ProcView::Own,
+        name_servers: NameServers::Host,
     };
     let steps = vec![Step::Namespaces(vec![Namespace::Mount]), Step::Root(Box::new(root))];
     let (step, why) = Cell::with_steps(steps, Pids::Own).expect_err("refused");

@@ -2,11 +2,13 @@
 
 mod attributes;
 mod commands;
+mod egress_rooms;
 mod guarded;
 mod hidden;
 mod identity;
 mod layers;
 mod leaks;
+mod listeners;
 mod neighbours;
 mod network;
 mod paths;

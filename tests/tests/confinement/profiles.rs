@@ -90,7 +90,7 @@ fn expected(found: &Explanation, readable: bool) -> &'static str {
         (Decision::Deny, Act::Write, Layer::Mount) if readable => "EROFS",
         (Decision::Deny, Act::Execute, Layer::Mount) if readable => "EACCES",
         (Decision::Deny, _, Layer::Landlock) => "EACCES",
-        (Decision::Deny, _, _) => "ENOENT",
+        (Decision::Ask | Decision::Deny, _, _) => "ENOENT",
     }
 }
 

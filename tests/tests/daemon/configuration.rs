@@ -100,6 +100,7 @@ fn every_value_says_where_it_comes_from() {
             "log = \"debug\"  # command line",
             "audit_sync = \"50ms\"  # default",
             "# launcher_socket is not set",
+            "# egress_socket is not set",
         ] {
             assert!(dumped.lines().any(|found| found == line), "{line}\n{dumped}");
         }

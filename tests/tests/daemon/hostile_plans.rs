@@ -150,6 +150,8 @@ fn hostile_numbers() -> Vec<(Change, &'static str)> {
         plan.names.hide.push(NameList(vec!["x".to_owned(); 5000]));
     };
     let ports = |ports: Vec<u16>| changed(move |plan| plan.network = Network::Ports(ports.clone()));
+    let hosts =
+        |ports: Vec<u16>| changed(move |plan| plan.network = Network::Domains(ports.clone()));
     let few = Grant { path: "/usr".into(), access: Access::Read, missing: MissingPath::Skip };
     let place = Bind { path: "/usr".into(), access: Access::Read, missing: MissingPath::Skip };
     vec![
@@ -171,6 +173,9 @@ fn hostile_numbers() -> Vec<(Change, &'static str)> {
         (changed(patterns), "patterns = 5000 exceeds"),
         (changed(|plan| plan.optional = vec![Layer::Landlock]), "landlock may not be optional"),
         (changed(|plan| plan.optional = vec![Layer::Seccomp]), "seccomp may not be optional"),
+        (hosts(vec![]), "the plan has no listeners"),
+        (hosts(vec![53]), "port 53 can not have a listener"),
+        (hosts((1..=13).collect()), "listeners = 13 exceeds"),
         (ports(vec![]), "the plan has no ports"),
         (ports(vec![443, 0]), "0 is not a port"),
         (ports(vec![443; 300]), "ports = 300 exceeds"),

@@ -133,6 +133,8 @@ fn a_scrape_tells_what_happened() {
             "palisade_sessions 1",
             "palisade_calls_under_way 0",
             "palisade_jobs 0",
+            "palisade_egress_rooms 0",
+            "palisade_connections 0",
             "palisade_calls_in_stage{stage=\"queue\"} 0",
             "palisade_calls_in_stage{stage=\"execute\"} 0",
             "palisade_cells 1",

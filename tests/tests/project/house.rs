@@ -16,7 +16,7 @@ use std::{
 const UNSAFE: [&str; 2] = ["daemon/cell/preload/spare.rs", "daemon/cell/src/kernel.rs"];
 
 /// The files that start a process, and which.
-const STARTERS: [&str; 7] = [
+const STARTERS: [&str; 8] = [
     // An operator's program, an agent's list of servers, an editor, and the MCP server.
     "client/cli/src/programs.rs",
     // An embedded daemon.
@@ -25,6 +25,8 @@ const STARTERS: [&str; 7] = [
     "daemon/analyst/src/process.rs",
     // The launcher.
     "daemon/broker/src/boot/launcher_process.rs",
+    // Egress rooms.
+    "daemon/broker/src/network/room_process.rs",
     // The compiler, when Palisade is built.
     "daemon/cell/build.rs",
     // The launcher again, in a PID namespace.
@@ -34,7 +36,7 @@ const STARTERS: [&str; 7] = [
 ];
 
 /// The other crates of the workspace that each crate may use; a new crate is entered here first.
-const SEES: [(&str, &[&str]); 18] = [
+const SEES: [(&str, &[&str]); 19] = [
     ("palisade-protocol", &[]),
     ("palisade-edits", &[]),
     ("palisade-plan", &[]),
@@ -69,6 +71,7 @@ const SEES: [(&str, &[&str]); 18] = [
             "palisade-protocol",
         ],
     ),
+    ("palisade-egress", &["palisade-channel", "palisade-plan"]),
     ("palisade-launcher", &["palisade-channel", "palisade-plan", "palisade-programs"]),
     (
         "palisade-cell",
@@ -487,7 +490,7 @@ fn programs_begin_small_and_every_file_says_what_it_is() {
         }
     }
     assert_eq!(
-        programs, 6,
-        "palisade, palisade-mcp, palisaded, palisade-launcher, -cell and -analyst"
+        programs, 7,
+        "palisade, palisade-mcp, palisaded, palisade-launcher, -cell, -analyst and -egress"
     );
 }

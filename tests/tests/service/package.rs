@@ -14,7 +14,7 @@ use std::{
 use tempfile::TempDir;
 
 /// The sources of the package besides programs and units.
-const SOURCES: [(&str, &str); 43] = [
+const SOURCES: [(&str, &str); 44] = [
     ("systemd/palisade-sh", include_str!("../../../systemd/palisade-sh")),
     ("systemd/package", include_str!("../../../systemd/package")),
     ("systemd/manual", include_str!("../../../systemd/manual")),
@@ -34,6 +34,7 @@ const SOURCES: [(&str, &str); 43] = [
     ("docs/architecture.md", include_str!("../../../docs/architecture.md")),
     ("docs/performance.md", include_str!("../../../docs/performance.md")),
     ("docs/glossary.md", include_str!("../../../docs/glossary.md")),
+    ("docs/network.md", include_str!("../../../docs/network.md")),
     ("docs/losses.md", include_str!("../../../docs/losses.md")),
     ("docs/operations.md", OPERATIONS),
     ("docs/profiles.md", include_str!("../../../docs/profiles.md")),
@@ -66,10 +67,11 @@ const SOURCES: [(&str, &str); 43] = [
     (".gitignore", include_str!("../../../.gitignore")),
 ];
 const OPERATIONS: &str = include_str!("../../../docs/operations.md");
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 7] = [
     "palisade",
     "palisade-analyst",
     "palisade-cell",
+    "palisade-egress",
     "palisade-launcher",
     "palisade-mcp",
     "palisaded",
@@ -150,7 +152,7 @@ fn everything_is_in_the_package_and_belongs_to_root() {
         has(&format!("/usr/share/man/man{section}/{program}.{section}.gz"), "-rw-r--r--");
     }
     has("/usr/bin/palisade-sh", "-rwxr-xr-x");
-    for (name, _) in &UNITS[..8] {
+    for (name, _) in &UNITS[..10] {
         has(&format!("/usr/lib/systemd/system/{name}"), "-rw-r--r--");
     }
     for path in [
@@ -346,7 +348,7 @@ fn a_machine_is_served_by_the_package_and_rid_of_it() {
     let packaged = Packaged::new();
     let booted = Booted::with_package(&packaged.package);
     let sockets = ["palisaded.socket", "palisade-operator.socket", "palisade-provider.socket"];
-    for socket in sockets.iter().chain(&["palisade-launcher.socket"]) {
+    for socket in sockets.iter().chain(&["palisade-launcher.socket", "palisade-egress.socket"]) {
         assert_eq!(booted.ok(&["systemctl", "is-enabled", socket]), "enabled");
         assert_eq!(booted.ok(&["systemctl", "is-active", socket]), "active");
     }

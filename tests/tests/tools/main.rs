@@ -3,6 +3,7 @@
 mod background;
 mod development;
 mod edits;
+mod egress_clients;
 mod endings;
 mod fenced;
 mod files;

@@ -9,6 +9,9 @@ use palisade_client::{Finding, Question, Review, Target};
 use palisade_protocol::{ReverseThinking, Severity};
 use std::time::Duration;
 
+/// The name that approval requests about network connections have in place of a tool's.
+const CONNECT: &str = "net.connect";
+
 /// Formats the whole approval request, with a newline after each line.
 pub(crate) fn render(question: &Question, left: Duration, paint: Paint) -> String {
     let mut card = String::new();
@@ -64,11 +67,12 @@ pub(crate) fn clock(time: Duration) -> String {
 
 fn headline(question: &Question, left: Duration, paint: Paint) -> String {
     let asked = match question.review {
-        Review::Input => "wants to run",
-        Review::Output => "finished. May the agent see its output?",
-        Review::Effects => "finished. Keep its changes?",
+        Review::Input if question.tool.as_str() == CONNECT => ": a program wants to connect",
+        Review::Input => " wants to run",
+        Review::Output => " finished. May the agent see its output?",
+        Review::Effects => " finished. Keep its changes?",
     };
-    let text = format!("── {} {asked} ── {} ──", question.tool, question.question);
+    let text = format!("── {}{asked} ── {} ──", question.tool, question.question);
     format!("{} {} left", paint.apply(Style::Hint, &text), clock(left))
 }
 
@@ -252,6 +256,23 @@ the agent's reason (not verified):
         asked.view.diff_cut = true;
         let shown = render(&asked, Duration::ZERO, Paint::Plain);
         assert!(shown.contains("+done\n  the diff was cut; it is longer than shown\n"), "{shown}");
+    }
+
+    #[test]
+    fn a_connection_is_told_in_plain_words() {
+        let mut asked = question();
+        asked.tool = CONNECT.parse().unwrap();
+        asked.view.lines.truncate(1);
+        asked.view.lines[0].text = "connect to packages.example, port 443".to_owned();
+        let why = "anything that the session can read may be sent to packages.example";
+        asked.findings = vec![Finding::new("network", Severity::Warning, why)];
+        let shown = render(&asked, Duration::from_secs(60), Paint::Plain);
+        let head = "── net.connect: a program wants to connect ── q-1 ── 1m00s left\n";
+        assert!(shown.starts_with(head), "{shown}");
+        let act = "  » connect to packages.example, port 443\n    ! network: anything that the \
+                   session can read may be sent to packages.example\n";
+        assert!(shown.contains(act), "{shown}");
+        assert_eq!(summary(&asked), "net.connect: connect to packages.example, port 443");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use crate::paint::{Paint, Style, harmless};
 use palisade_audit::{
-    ArchiveAct, Call, CallResult, JobEnd, LocatedRecord, Record, Repair, StoredDataDeletion,
+    ArchiveAct, Call, CallResult, ConnectionVerdict, JobEnd, LocatedRecord, Record, Repair,
+    StoredDataDeletion,
 };
 
 /// The maximum length of foreign text on a line.
@@ -44,6 +45,14 @@ fn matter(record: &Record) -> (Option<Style>, String) {
         }
         Record::Result(result) => of_result(result),
         Record::JobEnd(end) => (None, of_job(end)),
+        Record::Connection(connection) => {
+            let style = match (connection.verdict, &connection.failure) {
+                (ConnectionVerdict::Allow, None) => None,
+                (ConnectionVerdict::Allow, Some(_)) => Some(Style::Warning),
+                (ConnectionVerdict::Deny, _) => Some(Style::Error),
+            };
+            (style, format!("{} {}", connection.session, connection.summary()))
+        }
         Record::Repair(repair) => (Some(Style::Warning), of_repair(repair)),
         Record::Rotate(rotate) => (None, format!("from {}", rotate.from)),
         Record::TakenBack(back) => (

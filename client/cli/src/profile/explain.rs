@@ -109,7 +109,7 @@ impl Explain {
         }
         Ok(match answer.decision {
             Decision::Allow => 0,
-            Decision::Deny => 1,
+            Decision::Ask | Decision::Deny => 1,
         })
     }
 }
@@ -135,6 +135,7 @@ fn add(note: &mut String, more: &str) {
 fn text(answer: &Explanation, paint: Paint) -> String {
     let style = match answer.decision {
         Decision::Allow => Style::Good,
+        Decision::Ask => Style::Warning,
         Decision::Deny => Style::Error,
     };
     let decision = paint.apply(style, &answer.decision.to_string());

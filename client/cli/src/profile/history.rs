@@ -69,6 +69,7 @@ pub(super) fn history(
             | Record::Forgotten(_)
             | Record::Archive(_)
             | Record::Signature(_)
+            | Record::Connection(_)
             | Record::Grant(_) => {}
         }
         Ok(())

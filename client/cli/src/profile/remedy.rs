@@ -132,6 +132,9 @@ fn remedy(
     if change.key == "net.ports" && !in_hosts_network {
         changes.insert(0, ("net.mode", "ports".to_owned()));
     }
+    if change.key == "net.allow" && profile.egress().is_none() {
+        changes.insert(0, ("net.mode", "domains".to_owned()));
+    }
     Remedy { how: change.how, opens: change.opens, changes }
 }
 
@@ -237,8 +240,10 @@ mod tests {
         ] {
             assert_eq!(changes(tool, rule, target), one(key, value), "{tool} {rule} {target}");
         }
-        let port = [("net.mode", "ports".to_owned()), ("net.ports", "80".to_owned())];
-        assert_eq!(changes("bash", "connect: x", "192.0.2.1:80"), port);
+        let host = [("net.mode", "domains".to_owned()), ("net.allow", "192.0.2.1".to_owned())];
+        assert_eq!(changes("bash", "connect: x", "192.0.2.1:80"), host);
+        let port = [("net.mode", "ports".to_owned()), ("net.ports", "53".to_owned())];
+        assert_eq!(changes("bash", "connect: x", "192.0.2.1:53"), port);
     }
 
     #[test]

@@ -116,6 +116,7 @@ fn differs(
 /// Returns a decision in words. Access to a private file system of the session counts as different.
 fn said(told: &Explanation) -> &'static str {
     match (told.decision, told.place) {
+        (Decision::Ask, TargetOwner::Host | TargetOwner::Session) => "ask",
         (Decision::Deny, TargetOwner::Host | TargetOwner::Session) => "deny",
         (Decision::Allow, TargetOwner::Host) => "allow",
         (Decision::Allow, TargetOwner::Session) => "allow, privately",

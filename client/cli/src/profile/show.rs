@@ -40,7 +40,6 @@ impl ShowProfile {
                     "name": profile.name(), "file": profile.file(), "digest": profile.digest(),
                     "description": profile.description(), "extends": profile.extends(),
                     "tests": tests, "canonical": canonical,
-                    "not_enforced": if profile.names_domains() { vec!["net.domains"] } else { vec![] },
                     "observed_under": profile.observed_under(),
                 })
                 .to_string()
@@ -62,9 +61,6 @@ fn whole(profile: &Profile) -> Result<String, Failure> {
     if !profile.extends().is_empty() {
         text +=
             &format!("# extends {}; their settings are included\n", profile.extends().join(", "));
-    }
-    if profile.names_domains() {
-        text += "# net.domains is not enforced: no layer restricts connections by name\n";
     }
     text += "\n";
     // Foreign text: only line ends may reach the terminal as control characters.

@@ -3,7 +3,7 @@
 use assert_cmd::Command;
 use std::path::Path;
 
-const SUBCOMMANDS: [&str; 26] = [
+const SUBCOMMANDS: [&str; 27] = [
     "shell",
     "undo",
     "why",
@@ -21,6 +21,7 @@ const SUBCOMMANDS: [&str; 26] = [
     "tx",
     "status",
     "jobs",
+    "net",
     "sessions",
     "top",
     "kill",

@@ -115,8 +115,9 @@ fn an_explanation_names_the_line_and_the_smallest_change() {
     assert_eq!(status, 1);
     let (status, told) = explain(&["connect", "1.1.1.1:443"]);
     assert!(told.contains("  layer      network\n"), "{told}");
-    assert!(told.contains("set \"ports\" as net.mode and add 443 to net.ports"), "{told}");
-    assert!(told.contains("the host's loopback and the local network"), "{told}");
+    let how = "set \"domains\" as net.mode and add \"1.1.1.1\" to net.allow";
+    assert!(told.contains(how), "{told}");
+    assert!(told.contains("send it anything that the session can read"), "{told}");
     assert_eq!(status, 1);
     let (status, _, error) = profile(&place, &["explain", "nothing", "read", "/"]);
     assert_eq!(status, 1);

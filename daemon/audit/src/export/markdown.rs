@@ -33,6 +33,9 @@ impl Markdown {
             Record::Effects(effects) => changed(effects),
             Record::Result(result) => outcome(result),
             Record::JobEnd(end) => job_end(end, &time.to_string()),
+            Record::Connection(connection) => {
+                format!("**Network**: {}\n\n", span(&connection.summary()))
+            }
             Record::Repair(repair) => {
                 let torn = repair.torn.as_ref().map_or(0, |torn| torn.bytes);
                 let calls: Vec<_> = repair.unfinished.iter().map(|id| span(id)).collect();

@@ -57,6 +57,7 @@ impl Messages {
             | Record::Forgotten(_)
             | Record::Archive(_)
             | Record::Signature(_)
+            | Record::Connection(_)
             | Record::Grant(_) => {}
         }
     }

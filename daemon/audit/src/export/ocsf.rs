@@ -2,6 +2,7 @@
 //! event of the class API Activity (6003). Pure: no I/O.
 
 use crate::{
+    connection::ConnectionVerdict,
     decision::Decision,
     line::Entry,
     read::LocatedRecord,
@@ -76,6 +77,10 @@ pub fn ocsf(found: &LocatedRecord) -> Value {
             event["status_detail"] = json!(result.message);
         }
         Record::Answer(answer) => event["status_detail"] = json!(answer.reason),
+        Record::Connection(connection) => {
+            event["duration"] = json!(connection.duration_us / 1000);
+            event["status_detail"] = json!(connection.summary());
+        }
         Record::Start(_)
         | Record::SessionClose(_)
         | Record::Question(_)
@@ -120,6 +125,11 @@ fn outcome(record: &Record) -> (Outcome, u8) {
         Record::Result(_) => (Outcome::Failure, 3),
         Record::JobEnd(end) if end.error.is_none() => (Outcome::Success, 1),
         Record::JobEnd(_) => (Outcome::Failure, 3),
+        Record::Connection(connection) => match (connection.verdict, &connection.failure) {
+            (ConnectionVerdict::Allow, None) => (Outcome::Success, 1),
+            (ConnectionVerdict::Allow, Some(_)) => (Outcome::Failure, 1),
+            (ConnectionVerdict::Deny, _) => (Outcome::Failure, 3),
+        },
         Record::Answer(answer) => match answer.decision {
             Decision::Approve | Decision::ApproveModified | Decision::Pass => (Outcome::Success, 1),
             Decision::Deny | Decision::Replace | Decision::Withhold => (Outcome::Failure, 3),

@@ -23,6 +23,8 @@ pub(crate) struct ApprovalKey {
     pub(crate) tool: ToolName,
     /// A hash of tool, arguments and directory: identical calls have the same one.
     pub(crate) exact: [u8; 32],
+    /// Words for what exactly is asked, if it is not the call itself.
+    pub(crate) exact_words: Option<String>,
     pub(crate) facts: Facts,
 }
 
@@ -114,7 +116,7 @@ impl RememberedApprovals {
             uid: claim.uid,
             profile: claim.profile.clone(),
             tool: claim.tool.clone(),
-            summary: summary(&claim.tool, &remember.scope),
+            summary: summary(claim, &remember.scope),
             scope: remember.scope,
             by: by.to_owned(),
             expires_in_ms: None,
@@ -229,9 +231,11 @@ fn below(path: &[u8], top: &[u8]) -> bool {
         && path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-fn summary(tool: &ToolName, scope: &Scope) -> String {
+fn summary(claim: &ApprovalKey, scope: &Scope) -> String {
+    let exactly = || claim.exact_words.clone().unwrap_or_else(|| "this exact call".to_owned());
+    let tool = &claim.tool;
     let what = match scope {
-        Scope::ExactCall => "this exact call".to_owned(),
+        Scope::ExactCall => exactly(),
         Scope::CommandPrefix(prefix) => format!("{} …", prefix.words.join(" ")),
         Scope::Path(scope) => format!("{} and below", String::from_utf8_lossy(&scope.path.0)),
     };

@@ -3,7 +3,7 @@
 
 use super::{grants::ApprovalKey, inquiry::ApprovalRequest, visible};
 use crate::{
-    base::{attachment::Attachment, error::CallError, task::Task},
+    base::{attachment::Attachment, error::CallError, identity::SessionIdentity, task::Task},
     cells::{
         seen::{TargetSnapshot, part},
         session::Session,
@@ -57,6 +57,7 @@ impl Subject<'_> {
             profile_digest: self.session.profile.digest().to_owned(),
             tool: self.tool.clone(),
             exact: hash.finalize().into(),
+            exact_words: None,
             facts: self.facts.clone(),
         }
     }
@@ -72,7 +73,7 @@ impl Subject<'_> {
             question: placeholder,
             digest: self.digest(),
             review: self.review,
-            asker: self.asker(),
+            asker: asker(self.session),
             call_id: self.call_id.clone(),
             tool: self.tool.clone(),
             arguments: self.call.arguments.clone(),
@@ -126,19 +127,6 @@ impl Subject<'_> {
         held.map(|digest| attached_line(&digest).into_bytes()).unwrap_or_default()
     }
 
-    fn asker(&self) -> Asker {
-        let session = self.session;
-        let pid = session.peer.pid.unwrap_or(0);
-        Asker {
-            uid: session.uid(),
-            pid,
-            unit: unit(pid),
-            session: session.id.clone(),
-            profile: session.profile.name().to_owned(),
-            workspace: session.workspace.clone(),
-        }
-    }
-
     /// The first two words of the command that needs approval.
     fn prefix(&self) -> Vec<String> {
         let finding =
@@ -151,6 +139,19 @@ impl Subject<'_> {
             (None, Commands::None | Commands::Unknown) => Vec::new(),
         };
         words.into_iter().take(2).collect()
+    }
+}
+
+/// Describes the client of a session.
+pub(super) fn asker(session: &SessionIdentity) -> Asker {
+    let pid = session.peer.pid.unwrap_or(0);
+    Asker {
+        uid: session.uid(),
+        pid,
+        unit: unit(pid),
+        session: session.id.clone(),
+        profile: session.profile.name().to_owned(),
+        workspace: session.workspace.clone(),
     }
 }
 

@@ -166,7 +166,7 @@ impl Roles {
             Request::Register(_) | Request::Answer(_) | Request::Withdraw | Request::Pending => {
                 check(&self.handle, who, "handle", "answer approval requests")
             }
-            Request::Subscribe(_) | Request::Jobs | Request::Overview => {
+            Request::Subscribe(_) | Request::Jobs | Request::Connections | Request::Overview => {
                 check(&self.observe, who, "observe", "observe sessions")
             }
             Request::Grants

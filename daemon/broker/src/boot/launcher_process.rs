@@ -1,4 +1,4 @@
-//! Starts the launcher, the only process that the broker ever starts.
+//! Starts the launcher of a private daemon.
 
 use crate::{base::roles::SessionUids, boot::config::AllowedPorts, cells::analyst::ExpectedCalls};
 use palisade_programs::{NotFound, Program, Search};

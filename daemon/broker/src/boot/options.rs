@@ -57,6 +57,10 @@ pub struct Options {
     /// launcher
     #[arg(long, value_name = "PATH")]
     pub launcher_socket: Option<PathBuf>,
+    /// The socket of a service that starts egress rooms, which carry the connections of sessions with
+    /// net.mode = "domains"; without it, the daemon starts them
+    #[arg(long, value_name = "PATH")]
+    pub egress_socket: Option<PathBuf>,
     /// The TCP ports that sessions may connect to on the host's network, if their profile has
     /// net.mode = "ports": 53,80,443, any, or none. Applies to the launcher that the daemon starts
     /// [default: none if root starts it, any if a user does]

@@ -53,6 +53,8 @@ pub(crate) struct Settings {
     /// user.
     pub(crate) account: Option<Account>,
     pub(crate) launcher_socket: Option<PathBuf>,
+    /// The socket of a service that starts egress rooms.
+    pub(crate) egress_socket: Option<PathBuf>,
     /// The TCP ports to allow, passed to the launcher that the daemon starts.
     pub(crate) allow_ports: Option<AllowedPorts>,
     /// The default uid that sessions run with.
@@ -138,6 +140,12 @@ impl Settings {
             file.launcher_socket,
             (None, ValueOrigin::Default),
         );
+        let egress_socket = effective.choose(
+            "egress_socket",
+            options.egress_socket,
+            file.egress_socket,
+            (None, ValueOrigin::Default),
+        );
         let allow_ports = effective.choose(
             "allow_ports",
             options.allow_ports,
@@ -181,6 +189,7 @@ impl Settings {
             state,
             account,
             launcher_socket,
+            egress_socket,
             allow_ports,
             identity: identity.unwrap_or_default(),
             session_uids,
@@ -249,7 +258,7 @@ impl Settings {
             OperatorEndpoint::Stdout | OperatorEndpoint::None => None,
         };
         let sockets = socket.into_iter().chain(operator).chain(&self.provider_door);
-        let sockets = sockets.chain(&self.launcher_socket);
+        let sockets = sockets.chain(&self.launcher_socket).chain(&self.egress_socket);
         state.into_iter().chain(sockets).cloned().collect()
     }
 
@@ -284,6 +293,10 @@ impl Settings {
             || "start one".to_owned(),
             |path| format!("connect to {}", path.display()),
         );
+        let egress = self.egress_socket.as_ref().map_or_else(
+            || "start them".to_owned(),
+            |path| format!("connect to {}", path.display()),
+        );
         let sessions = match (self.identity, self.session_uids) {
             (Identity::Peer, _) => "as the user who opens them".to_owned(),
             (Identity::Throwaway, Some(SessionUids(range))) => {
@@ -296,7 +309,7 @@ impl Settings {
         let profiles = profiles.names().collect::<Vec<_>>().join(", ");
         format!(
             "clients: {door}\noperators: {operators}\nproviders: {providers}\nrun: {user}\n\
-             launcher: {launcher}\nsessions: {sessions}\nfull output and audit log: {state}\n\
+             launcher: {launcher}\negress rooms: {egress}\nsessions: {sessions}\nfull output and audit log: {state}\n\
              audit log on disk: {}\nprofiles: {profiles}\n",
             self.audit_sync
         )

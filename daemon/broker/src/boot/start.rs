@@ -28,6 +28,7 @@ use crate::{
         serve::{self, Listener, OtherListeners, StopTokens},
         server::{Clients, Operators, Server, ServerParts},
     },
+    network::{room_process, source::RoomSource},
     stores::{spool::Spools, undo::Undos},
     telemetry::{
         audit::Audit,
@@ -75,6 +76,7 @@ struct PreparedDaemon {
     undos: Undos,
     audit: Audit,
     analyst: Analyst,
+    egress: RoomSource,
     expected_calls: ExpectedCalls,
     proofs: Proofs,
     telling: ReportTargets,
@@ -159,7 +161,7 @@ fn prepare(
         },
     };
     let live = settings.live(&profiles, &reach);
-    let (analyst, proofs) = programs(&settings)?;
+    let (analyst, egress, proofs) = programs(&settings)?;
     raise_descriptors();
     privilege::give_up(settings.account)?;
     let (spools, undos) = kept.stores(&reach);
@@ -173,6 +175,7 @@ fn prepare(
         undos,
         audit,
         analyst,
+        egress,
         expected_calls,
         proofs,
         telling,
@@ -181,9 +184,9 @@ fn prepare(
 }
 
 /// Opens the programs that are started after privilege is given up, while their paths are
-/// accessible. These are the analyst, which is restarted when it dies, and this program, for
-/// proofs.
-fn programs(settings: &Settings) -> Result<(Analyst, Proofs), StartError> {
+/// accessible. These are the analyst and the egress room, which are restarted when they die, and this
+/// program, for proofs.
+fn programs(settings: &Settings) -> Result<(Analyst, RoomSource, Proofs), StartError> {
     let for_account = |program: Program| match settings.account {
         Some(Account { uid, gid }) => program.for_user(uid, gid),
         None => Ok(program),
@@ -191,6 +194,14 @@ fn programs(settings: &Settings) -> Result<(Analyst, Proofs), StartError> {
     let analyst = Search::usual().open("palisade-analyst").map_err(StartError::Analyst)?;
     let analyst =
         for_account(analyst).map_err(|error| StartError::Io("copy palisade-analyst", error))?;
+    let egress = match (&settings.egress_socket, Search::usual().open(room_process::NAME)) {
+        (Some(path), _) => RoomSource::Socket(path.clone()),
+        (None, Ok(program)) => RoomSource::Program(
+            for_account(program).map_err(|error| StartError::Io("copy palisade-egress", error))?,
+        ),
+        // Only sessions with a network by name need it, and they are refused with this reason.
+        (None, Err(missing)) => RoomSource::Missing(missing.to_string()),
+    };
     let prover = match settings.proving {
         ProofSchedule::Never => None,
         ProofSchedule::AtStart => Some(
@@ -199,7 +210,7 @@ fn programs(settings: &Settings) -> Result<(Analyst, Proofs), StartError> {
                 .map_err(|error| StartError::Io("open the daemon's own program", error))?,
         ),
     };
-    Ok((Analyst::new(Some(analyst)), Proofs::new(settings.proving, prover)))
+    Ok((Analyst::new(Some(analyst)), egress, Proofs::new(settings.proving, prover)))
 }
 
 /// Checks for `--check` that existing directories are safe.
@@ -310,6 +321,7 @@ impl StartedDaemon {
             journal,
             traces,
             analyst: prepared.analyst,
+            egress: prepared.egress,
             operators: prepared.operated_by,
             proofs: prepared.proofs,
             clients,

@@ -20,8 +20,8 @@ use tokio::{
 /// The buffer that stays allocated for a channel that waits for its next call.
 const IDLE_BUFFER: usize = 16 * 1024;
 
-/// Most descriptors that a process of a cell sends with a message: the ends of three pipes. The
-/// kernel closes any more.
+/// Most descriptors that a process of a cell sends with a message, but for the first: the ends of
+/// three pipes. The kernel closes any more.
 const RECEIVED: usize = 3;
 
 /// A stream to one process of a cell.
@@ -134,6 +134,21 @@ impl Channel {
     pub(crate) async fn receive_with<T: codec::Decode<()>>(
         &mut self,
     ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        self.receive_up_to(RECEIVED).await
+    }
+
+    /// Receives the first message of a cell, with the listeners of its network. The caller must not
+    /// stop waiting.
+    pub(crate) async fn receive_first<T: codec::Decode<()>>(
+        &mut self,
+    ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        self.receive_up_to(codec::MAX_DESCRIPTORS).await
+    }
+
+    async fn receive_up_to<T: codec::Decode<()>>(
+        &mut self,
+        most: usize,
+    ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
         let mut came = Vec::new();
         loop {
             if let Some(header) = self.buffer.first_chunk::<HEADER>() {
@@ -148,7 +163,8 @@ impl Channel {
                 }
             }
             let mut piece = [0; 512];
-            let read = receive_with(&self.stream, &mut piece, &mut came).await.map_err(closed)?;
+            let read =
+                receive_with(&self.stream, &mut piece, &mut came, most).await.map_err(closed)?;
             if read == 0 {
                 return Err(ChannelError::Closed);
             }
@@ -205,15 +221,16 @@ pub(crate) async fn send_with(
         .await
 }
 
-/// Receives bytes and the descriptors that come with them.
+/// Receives bytes and the descriptors that come with them. The kernel closes more than `most`.
 pub(crate) async fn receive_with(
     stream: &UnixStream,
     bytes: &mut [u8],
     came: &mut Vec<OwnedFd>,
+    most: usize,
 ) -> io::Result<usize> {
     stream
         .async_io(Interest::READABLE, || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RECEIVED))];
+            let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(most))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let flags = RecvFlags::CMSG_CLOEXEC;
             let got = recvmsg(stream, &mut [IoSliceMut::new(bytes)], &mut control, flags)?;

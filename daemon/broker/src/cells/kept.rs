@@ -202,6 +202,7 @@ fn size(reply: &Reply) -> usize {
         | Reply::Resumed(_)
         | Reply::Provided(_)
         | Reply::Jobs(_)
+        | Reply::Connections(_)
         | Reply::UndoRecords(_)
         | Reply::Overview(_)
         | Reply::Forgotten(_) => 4096,

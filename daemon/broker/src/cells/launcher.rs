@@ -237,7 +237,7 @@ async fn receive_first(
     came: &mut Vec<OwnedFd>,
 ) -> Result<Reply, LauncherError> {
     let mut buffer = vec![0_u8; MAX_REPLY];
-    let length = receive_with(socket, &mut buffer, came).await?;
+    let length = receive_with(socket, &mut buffer, came, 1).await?;
     if length == 0 {
         return Err(LauncherError::Gone("it closed its socket".to_owned()));
     }

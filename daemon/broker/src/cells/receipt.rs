@@ -55,6 +55,7 @@ fn network(held: &HeldNetwork) -> NetworkReceipt {
         HeldNetwork::Host => ("host", Vec::new()),
         HeldNetwork::None => ("none", Vec::new()),
         HeldNetwork::Loopback => ("loopback", Vec::new()),
+        HeldNetwork::Domains(ports) => ("domains", ports.clone()),
         HeldNetwork::Ports(ports) => ("ports", ports.clone()),
     };
     NetworkReceipt { mode: mode.to_owned(), ports }

@@ -19,6 +19,7 @@ use crate::{
         kept::ReplyStore,
         launcher::Launcher,
         oom::OomCounter,
+        refused::RefusedConnections,
         runner::{RunnerKind, Runners},
         spare::SpareShells,
         survival::Survival,
@@ -36,10 +37,12 @@ use palisade_plan::{
     record::Recording,
 };
 use palisade_policy::{Facts, SessionMemory};
-use palisade_protocol::{Finding, Guard, Receipt, SessionOverview, SessionStatus};
+use palisade_protocol::{
+    CallOverview, CallStage, Finding, Guard, JobInfo, Receipt, SessionOverview, SessionStatus,
+};
 use std::{
     ops::Deref,
-    os::unix::ffi::OsStrExt as _,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -54,6 +57,9 @@ use tokio::{
 /// The time limit for the launcher to end a session.
 const ENDED: Duration = Duration::from_secs(10);
 
+/// The tool that starts jobs.
+const BASH: &str = "bash";
+
 /// The state of a session: running, or the reason why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SessionState {
@@ -65,7 +71,7 @@ enum SessionState {
 /// A session: one agent's workspace, cell and profile.
 #[derive(Debug)]
 pub(crate) struct Session {
-    identity: SessionIdentity,
+    identity: Arc<SessionIdentity>,
     receipt: Receipt,
     guard: Guard,
     pub(crate) turns: Turns,
@@ -102,6 +108,10 @@ pub(crate) struct Session {
     logged: Records,
     /// The client's choice to record the accesses of programs or not.
     pub(crate) recording: Recording,
+    /// The listeners of the session's network, until an egress room takes them.
+    listeners: Mutex<Vec<OwnedFd>>,
+    /// The connections that the session was refused.
+    pub(crate) refused: Arc<RefusedConnections>,
     state: watch::Receiver<SessionState>,
     /// Whether an operator ended the session.
     aborted: AtomicBool,
@@ -170,6 +180,32 @@ impl Session {
     /// Takes the findings that the next result is to include.
     pub(crate) fn untold(&self) -> Vec<Finding> {
         std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the number by which the launcher and the egress room know the session.
+    pub(crate) const fn number(&self) -> SessionNumber {
+        self.number
+    }
+
+    /// Returns the properties that never change, to be kept beside the session.
+    pub(crate) fn identity(&self) -> Arc<SessionIdentity> {
+        Arc::clone(&self.identity)
+    }
+
+    /// Takes the listeners of the session's network.
+    pub(crate) fn take_listeners(&self) -> Vec<OwnedFd> {
+        std::mem::take(&mut *self.listeners.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the calls whose jobs run.
+    pub(crate) fn running_jobs(&self) -> Vec<CallOverview> {
+        let jobs = self.jobs.infos(&self.id).into_iter().filter(|job| job.running);
+        let overview = |job: JobInfo| {
+            let (call_id, session, tool) = (job.call_id, job.session, BASH.parse().ok()?);
+            let (stage, time_ms, summary) = (CallStage::Execute, job.time_ms, job.command);
+            Some(CallOverview { call_id, session, tool, stage, time_ms, summary })
+        };
+        jobs.filter_map(overview).collect()
     }
 
     /// Returns the session's runners of one kind.

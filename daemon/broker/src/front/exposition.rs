@@ -32,6 +32,7 @@ fn write(text: &mut ExpositionText, server: &Server) -> fmt::Result {
     let jobs = sessions.iter().flat_map(|session| session.jobs.all());
     let jobs = jobs.filter(|job| !job.is_over()).count();
     let cells = sessions.iter().filter(|session| session.check().is_ok()).count();
+    let rooms = server.rooms.totals();
     for (name, help, value) in [
         ("palisade_sessions", "Open sessions.", sessions.len() as u64),
         ("palisade_calls_under_way", "Calls that are waiting or running.", running.into()),
@@ -56,6 +57,8 @@ fn write(text: &mut ExpositionText, server: &Server) -> fmt::Result {
             "Whether the last run of the audit log's retention succeeded, or there is none.",
             u64::from(server.telemetry.audit.retention_fault().is_none()),
         ),
+        ("palisade_egress_rooms", "Running egress rooms, one for each user.", rooms.running),
+        ("palisade_connections", "Open network connections of sessions.", rooms.connections),
         ("palisade_memory_bytes", "Resident memory of the broker.", resident()),
         ("palisade_cells", "Running cells, one for each session.", cells as u64),
         (
@@ -104,6 +107,11 @@ fn write(text: &mut ExpositionText, server: &Server) -> fmt::Result {
             server.telemetry.journal.lost(),
         ),
         (
+            "palisade_egress_rooms_died_total",
+            "Egress rooms that ended while sessions used them.",
+            rooms.died,
+        ),
+        (
             "palisade_traces_lost_calls_total",
             "Calls whose trace the collector did not accept.",
             server.telemetry.traces.lost(),
@@ -147,6 +155,20 @@ fn write_counts(text: &mut ExpositionText, counts: &Counts) -> fmt::Result {
     for (decision, count) in &counts.checkpoints {
         text.line(name, &[("decision", decision)], *count)?;
     }
+    let name = "palisade_connections_total";
+    text.head(
+        name,
+        "counter",
+        "Network connections of sessions with net.mode = domains, by verdict: allowed, failed \
+         (allowed, but not made or cut off) or refused.",
+    )?;
+    for (verdict, count) in &counts.connections {
+        text.line(name, &[("verdict", verdict)], *count)?;
+    }
+    let name = "palisade_connection_bytes_total";
+    text.head(name, "counter", "Bytes of ended network connections, by direction.")?;
+    text.line(name, &[("direction", "sent")], counts.sent_bytes)?;
+    text.line(name, &[("direction", "received")], counts.received_bytes)?;
     let name = "palisade_reloads_total";
     text.head(name, "counter", "Reloads of the configuration, by result.")?;
     for (result, count) in &counts.reloads {

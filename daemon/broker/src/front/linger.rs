@@ -17,6 +17,7 @@ impl SessionWork {
         if let Some(session) = self.session.take() {
             server.calls.approvals.desk.end_session(&session.id);
             session.close().await;
+            server.rooms.close(&session).await;
             server.telemetry.audit.closed(&session, session.calls.load(Ordering::Relaxed)).await;
         }
     }

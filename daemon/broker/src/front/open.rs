@@ -12,7 +12,7 @@ use crate::{
         },
         survival::Survival,
     },
-    front::server::Server,
+    front::server::{Clients, Server},
 };
 use palisade_plan::record::Recording;
 use palisade_policy::{DEFAULT, User, stricter_ask, stricter_guard};
@@ -51,6 +51,16 @@ pub(crate) async fn open(
     let client = Some(client);
     let recording = if request.options.record { Recording::Yes } else { Recording::No };
     let uid = live.roles.uid_for(who, live.identity);
+    let hosts = &request.options.allow_domains;
+    let profile = &match server.clients {
+        _ if hosts.is_empty() => Arc::clone(profile),
+        // Whoever starts a daemon for themselves could start it with another profile as well.
+        Clients::One => Arc::new(profile.with_hosts(hosts)?),
+        Clients::Many => {
+            profile.allows_hosts(hosts)?;
+            Arc::clone(profile)
+        }
+    };
     let opening = SessionParameters { peer, client, ask, guard, survival, scene, recording, uid };
     begin(&server.host, profile, opening).await
 }

@@ -55,7 +55,7 @@ impl AllowedRole {
             | Request::InvokeProgress(_)
             | Request::InvokeOutput(_)
             | Request::InvokeResult(_) => Self::Provider,
-            Request::Subscribe(_) | Request::Jobs => Self::Observer,
+            Request::Subscribe(_) | Request::Jobs | Request::Connections => Self::Observer,
             Request::Hello(_) | Request::Ping | Request::Tools(_) | Request::Status => {
                 Self::Anybody
             }
@@ -136,6 +136,7 @@ impl Stage {
                 | Request::Tools(_)
                 | Request::Status
                 | Request::Jobs
+                | Request::Connections
                 | Request::Register(_)
                 | Request::Answer(_)
                 | Request::Withdraw

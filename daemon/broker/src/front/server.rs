@@ -9,6 +9,7 @@ use crate::{
     },
     cells::{analyst::Analyst, host::SessionHost, link::Link},
     front::{lobby::DetachedSessions, prove::proofs::Proofs},
+    network::{rooms::EgressRooms, source::RoomSource},
     pipeline::services::CallServices,
     stores::{spool::Spools, undo::Undos},
     telemetry::{
@@ -73,6 +74,8 @@ pub(crate) struct ServerParts {
     pub(crate) proofs: Proofs,
     pub(crate) clients: Clients,
     pub(crate) registry: Registry,
+    /// The source of egress rooms, without which no session has a network by name.
+    pub(crate) egress: RoomSource,
 }
 
 /// The state that all connections share: what each folder below needs, and what only they know.
@@ -91,7 +94,8 @@ pub(crate) struct Server {
     pub(crate) operators: Operators,
     pub(crate) lobby: DetachedSessions,
     pub(crate) proofs: Proofs,
-    clients: Clients,
+    pub(crate) rooms: EgressRooms,
+    pub(crate) clients: Clients,
     connections: AtomicU64,
 }
 
@@ -109,6 +113,7 @@ impl Server {
             telemetry: Arc::clone(&telemetry),
             live: Arc::clone(&live),
         });
+        let rooms = EgressRooms::new(parts.egress, Arc::clone(&approvals));
         let calls = Arc::new(CallServices { registry, analyst, approvals });
         Self {
             live,
@@ -123,6 +128,7 @@ impl Server {
             operators: parts.operators,
             lobby: DetachedSessions::default(),
             proofs: parts.proofs,
+            rooms,
             clients: parts.clients,
             connections: AtomicU64::new(0),
         }

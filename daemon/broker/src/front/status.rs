@@ -23,6 +23,7 @@ pub(crate) fn of(server: &Server, uid: u32) -> Status {
         mode: facts.map_or("unknown", mode).to_owned(),
         broker: broker(server.telemetry.audit.fault()),
         launcher,
+        egress: server.rooms.describe(),
         layers: facts.map(layers).unwrap_or_default(),
         profiles: server.live().profiles.keys().cloned().collect(),
         sessions: server.host.sessions_of(uid).iter().map(|session| session.status()).collect(),

@@ -4,6 +4,7 @@
 mod committed;
 pub(crate) mod docket;
 mod ending;
+mod network;
 mod retention;
 pub(crate) mod sessions;
 mod volume;

@@ -91,6 +91,16 @@ impl CallsInProgress {
         calls
     }
 
+    /// The calls of a session that run, oldest first.
+    pub(crate) fn running(&self, session: &SessionId) -> Vec<CallOverview> {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_session = all.values().filter(|course| course.session == *session);
+        let running = of_session.filter(|course| course.stage() == CallStage::Execute);
+        let mut calls: Vec<_> = running.map(|course| course.overview()).collect();
+        calls.sort_by_key(|call| std::cmp::Reverse(call.time_ms));
+        calls
+    }
+
     /// The number of calls in each stage.
     pub(crate) fn by_stage(&self) -> [(CallStage, u64); CallStage::ALL.len()] {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,6 @@
 //! The counters behind the metrics for monitoring. Runs in the broker.
 
+use palisade_audit::Connection;
 use palisade_protocol::{CallResult, ErrorCode};
 use std::{
     collections::BTreeMap,
@@ -28,6 +29,11 @@ pub(crate) struct Counts {
     /// Checkpoints by decision.
     pub(crate) checkpoints: BTreeMap<String, u64>,
     pub(crate) reloads: BTreeMap<&'static str, u64>,
+    /// Network connections by verdict.
+    pub(crate) connections: BTreeMap<&'static str, u64>,
+    /// Bytes of ended network connections.
+    pub(crate) sent_bytes: u64,
+    pub(crate) received_bytes: u64,
 }
 
 /// The durations of one tool's calls.
@@ -71,6 +77,20 @@ impl Metrics {
         if let Some(checkpoint) = &result.checkpoint {
             *counts.checkpoints.entry(checkpoint.decision.clone()).or_default() += 1;
         }
+    }
+
+    /// Counts a network connection that was allowed and has ended.
+    pub(crate) fn ended_connection(&self, connection: &Connection) {
+        let mut counts = self.counts();
+        let verdict = if connection.failure.is_some() { "failed" } else { "allowed" };
+        *counts.connections.entry(verdict).or_default() += 1;
+        counts.sent_bytes = counts.sent_bytes.saturating_add(connection.sent_bytes);
+        counts.received_bytes = counts.received_bytes.saturating_add(connection.received_bytes);
+    }
+
+    /// Counts a network connection that was refused.
+    pub(crate) fn refused_connection(&self) {
+        *self.counts().connections.entry("refused").or_default() += 1;
     }
 
     /// Counts a reload of the configuration by its result.

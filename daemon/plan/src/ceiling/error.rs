@@ -110,6 +110,12 @@ pub enum CeilingError {
     /// The plan has port 0, which is not a port.
     #[error("0 is not a port")]
     PortZero,
+    /// A session's network has a listener on a port that can not have one.
+    #[error("port {0} can not have a listener for connections by name")]
+    ListenerPort(u16),
+    /// Two listeners of a session would have the same port.
+    #[error("two listeners have the same port")]
+    ListenerTwice,
     /// The filter allows a system call that no session may make.
     #[error("the filter allows {call}: system call {number} with arguments {arguments:x?}")]
     Syscall {

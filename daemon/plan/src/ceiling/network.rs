@@ -2,7 +2,10 @@
 //! connect to.
 
 use super::error::CeilingError;
-use crate::Network;
+use crate::{
+    Network,
+    egress::{MAX_DIRECT_PORTS, can_be_direct},
+};
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
 /// Most ports in one plan. A longer list would in effect allow everything.
@@ -56,6 +59,7 @@ impl Reach {
     pub(super) fn check(&self, network: &Network) -> Result<(), CeilingError> {
         let ports = match network {
             Network::None | Network::Loopback => return Ok(()),
+            Network::Domains(ports) => return check_listeners(ports),
             Network::Ports(ports) => ports,
         };
         if ports.is_empty() {
@@ -80,4 +84,25 @@ impl Reach {
         }
         Err(CeilingError::Ports { ports: listed(&refused), most: self.to_string() })
     }
+}
+
+/// Checks the direct ports of a session in its own network. They open nothing: what connects to them
+/// is the session itself, and the broker decides about each connection.
+fn check_listeners(ports: &[u16]) -> Result<(), CeilingError> {
+    if ports.is_empty() {
+        return Err(CeilingError::Empty("listeners"));
+    }
+    if ports.len() > MAX_DIRECT_PORTS {
+        let wanted = u64::try_from(ports.len()).unwrap_or(u64::MAX);
+        return Err(CeilingError::Over {
+            limit: "listeners",
+            wanted,
+            most: MAX_DIRECT_PORTS as u64,
+        });
+    }
+    if let Some(port) = ports.iter().find(|port| !can_be_direct(**port)) {
+        return Err(CeilingError::ListenerPort(*port));
+    }
+    let distinct: BTreeSet<u16> = ports.iter().copied().collect();
+    if distinct.len() < ports.len() { Err(CeilingError::ListenerTwice) } else { Ok(()) }
 }

@@ -343,6 +343,25 @@ fn reaching(network: Reach, change: impl FnOnce(&mut LaunchPlan)) -> Result<(), 
 }
 
 #[test]
+fn listeners_in_a_sessions_own_network_are_few_and_have_ports_of_their_own() {
+    let listening = |ports: &[u16]| check(|plan| plan.network = Network::Domains(ports.to_vec()));
+    assert_eq!(listening(&[80, 443]), Ok(()));
+    let twelve: Vec<u16> = (1..=12).collect();
+    assert_eq!(listening(&twelve), Ok(()));
+    let thirteen: Vec<u16> = (1..=13).collect();
+    for (ports, error) in [
+        (&[][..], CeilingError::Empty("listeners")),
+        (&thirteen, CeilingError::Over { limit: "listeners", wanted: 13, most: 12 }),
+        (&[443, 0], CeilingError::ListenerPort(0)),
+        (&[53, 443], CeilingError::ListenerPort(53)),
+        (&[443, 61_080], CeilingError::ListenerPort(61_080)),
+        (&[80, 443, 80], CeilingError::ListenerTwice),
+    ] {
+        assert_eq!(listening(ports), Err(error), "{ports:?}");
+    }
+}
+
+#[test]
 fn the_launchers_network_is_opened_by_its_own_word_alone() {
     let over = |ports: &str, most: &str| {
         Err(CeilingError::Ports { ports: ports.to_owned(), most: most.to_owned() })

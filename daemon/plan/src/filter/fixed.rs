@@ -190,7 +190,7 @@ pub fn fixed_rules(network: &Network) -> Vec<FixedRule> {
     let only = ONLY_WITH.iter().map(|(number, call, tests)| only_with(*number, call, tests));
     let mut rules: Vec<_> = never.chain(not).chain(only).collect();
     let sockets: &[&[Test]] = match network {
-        Network::None | Network::Loopback => &SOCKETS,
+        Network::None | Network::Loopback | Network::Domains(_) => &SOCKETS,
         Network::Ports(_) => {
             let on_ports = ON_PORTS_ONLY_WITH.iter();
             rules.extend(on_ports.map(|(number, call, tests)| only_with(*number, call, tests)));

@@ -193,3 +193,48 @@ fn what_only_reads_looks_for_programs_of_the_system_alone() {
     let system = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     assert_eq!(of(Search::System), system);
 }
+
+#[test]
+fn programs_are_told_of_the_proxy_unless_another_one_is_set() {
+    let text = |set: &str| {
+        format!(
+            "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"read\"\nexecute = [\"/usr\"]\n\
+             [net]\nmode = \"domains\"\nask = true\n{set}"
+        )
+    };
+    let of = |set: &str, extra: &[(&str, &str)]| {
+        let profile = Profile::parse("mine", &text(set)).unwrap();
+        let extra = extra.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let found = profile.environment(&scene(None), &extra, Search::Whole).unwrap();
+        let found = found.into_iter().map(|v| String::from_utf8(v).unwrap());
+        found.filter(|v| v.to_lowercase().contains("proxy")).collect::<Vec<_>>()
+    };
+    let (url, direct) = ("http://127.0.0.1:61080", "localhost,127.0.0.1,::1");
+    let all = [
+        format!("ALL_PROXY={url}"),
+        format!("HTTPS_PROXY={url}"),
+        format!("HTTP_PROXY={url}"),
+        "NODE_USE_ENV_PROXY=1".to_owned(),
+        format!("NO_PROXY={direct}"),
+        format!("all_proxy={url}"),
+        format!("http_proxy={url}"),
+        format!("https_proxy={url}"),
+        format!("no_proxy={direct}"),
+        format!("npm_config_https_proxy={url}"),
+        format!("npm_config_noproxy={direct}"),
+        format!("npm_config_proxy={url}"),
+    ];
+    assert_eq!(of("", &[]), all);
+    let without = |names: &[&str]| {
+        let kept = all.iter().filter(|v| !names.iter().any(|n| v.starts_with(&format!("{n}="))));
+        kept.cloned().collect::<Vec<_>>()
+    };
+    let mut expected = without(&["HTTPS_PROXY", "https_proxy"]);
+    expected.push("https_proxy=http://10.0.0.1:3128".to_owned());
+    expected.sort();
+    assert_eq!(of("[env]\nset = { https_proxy = \"http://10.0.0.1:3128\" }\n", &[]), expected);
+    assert_eq!(of("", &[("https_proxy", "http://10.0.0.1:3128")]), expected);
+    let other = Profile::parse("mine", &text("").replace("domains\"\nask = true", "loopback\""));
+    let found = other.unwrap().environment(&scene(None), &BTreeMap::new(), Search::Whole).unwrap();
+    assert!(!found.iter().any(|v| v.to_ascii_lowercase().windows(5).any(|w| w == b"proxy")));
+}

@@ -65,7 +65,9 @@ pub(super) fn explain(
     let (decision, layer, rule) = decide(profile.name(), act, &spot);
     let change = match decision {
         Decision::Allow => Ok(None),
-        Decision::Deny => change::smallest(profile, scene, act, &spot.path).map(Some),
+        Decision::Ask | Decision::Deny => {
+            change::smallest(profile, scene, act, &spot.path).map(Some)
+        }
     };
     let (change, mut note) = match change {
         Ok(change) => (change, String::new()),

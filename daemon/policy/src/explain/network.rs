@@ -1,15 +1,17 @@
 //! Explains the decision about a TCP connection. Pure: no I/O.
 
 use super::{Act, Change, Decision, ExplainError, Explanation, TargetOwner, change};
-use crate::{Profile, Scene, net::NetMode};
-use palisade_plan::Layer;
+use crate::{EgressDecision, Profile, Scene, egress::wanted_entry, net::NetMode};
+use palisade_plan::{
+    Layer,
+    egress::Tunnel,
+    host::{Host, HostName, Target},
+};
 use std::net::IpAddr;
 
-/// The note for answers in which a list of domains might be mistaken for a restriction.
-const DOMAINS: &str = "net.domains is not enforced: no layer restricts connections by name";
-
-/// A target: its port, and whether its address is a loopback address.
+/// A target: its host and port, and whether its address is a loopback address.
 struct ConnectTarget {
+    host: String,
     port: u16,
     loopback: bool,
 }
@@ -30,7 +32,18 @@ impl ConnectTarget {
             }
             (Err(_), None) => host == "localhost",
         };
-        Ok(Self { port, loopback })
+        Ok(Self { host: bare.unwrap_or(host).to_owned(), port, loopback })
+    }
+
+    /// Returns the target as an egress room would ask about it; `None` if its host is neither a name
+    /// nor an address.
+    fn asked(&self) -> Option<Target> {
+        let name = self.host.strip_suffix('.').unwrap_or(&self.host).to_ascii_lowercase();
+        let host = match self.host.parse::<IpAddr>() {
+            Ok(address) => Host::Address(address),
+            Err(_) => Host::Name(HostName::new(name).ok()?),
+        };
+        Some(Target { host, port: self.port })
     }
 }
 
@@ -41,7 +54,8 @@ pub(super) fn connect(
     target: &str,
 ) -> Result<Explanation, ExplainError> {
     profile.plan(scene)?;
-    let ConnectTarget { port, loopback } = ConnectTarget::parse(target)?;
+    let asked = ConnectTarget::parse(target)?;
+    let ConnectTarget { port, loopback, .. } = asked;
     let net = &profile.settings.net;
     let mut found = Explanation {
         act: Act::Connect,
@@ -57,10 +71,10 @@ pub(super) fn connect(
     match net.mode.value {
         NetMode::None => {
             "net.mode is \"none\": the session has no network".clone_into(&mut found.rule);
-            found.change = Some(if loopback { serve(profile) } else { open(profile, port) });
+            found.change = Some(if loopback { serve(profile) } else { reach(profile, &asked) });
             found.place = if loopback { TargetOwner::Session } else { TargetOwner::Host };
         }
-        NetMode::Loopback if loopback => {
+        NetMode::Loopback | NetMode::Domains if loopback => {
             found.decision = Decision::Allow;
             found.place = TargetOwner::Session;
             "the session has a private loopback, on which only its own programs listen"
@@ -70,7 +84,11 @@ pub(super) fn connect(
         NetMode::Loopback => {
             "net.mode is \"loopback\": the session has only a private loopback"
                 .clone_into(&mut found.rule);
-            found.change = Some(open(profile, port));
+            found.change = Some(reach(profile, &asked));
+        }
+        NetMode::Domains => {
+            let asked = asked.asked().ok_or_else(|| ExplainError::Address(target.to_owned()))?;
+            by_name(profile, &asked, &mut found);
         }
         NetMode::Ports => {
             found.layer = Layer::Landlock;
@@ -87,11 +105,64 @@ pub(super) fn connect(
             }
         }
     }
-    if net.domains.is_some() {
-        let dot = if found.note.is_empty() { "" } else { "; " };
-        found.note += &format!("{dot}{DOMAINS}");
-    }
     Ok(found)
+}
+
+/// Explains a decision about a host in mode `domains`.
+fn by_name(profile: &Profile, target: &Target, found: &mut Explanation) {
+    let Some(policy) = profile.egress() else { return };
+    let net = &profile.settings.net;
+    let allowed = net.allow.iter().find(|said| said.value.allows(target));
+    let denied = net.deny.iter().find(|said| said.value.denies(target));
+    match policy.decide(target) {
+        EgressDecision::Allow { rule, tunnel } => {
+            found.decision = Decision::Allow;
+            found.at = allowed.and_then(|said| said.at.clone());
+            found.rule = format!("{rule} allows it");
+            found.note = match tunnel {
+                Tunnel::Checked => "only TLS and HTTP to this host may be sent",
+                Tunnel::Any => "anything may be sent there",
+            }
+            .to_owned();
+        }
+        EgressDecision::Ask { .. } => {
+            found.decision = Decision::Ask;
+            "net.allow does not include it, and net.ask is true".clone_into(&mut found.rule);
+            found.change = policy.wanted_entry(target).map(|entry| allow(profile, entry));
+        }
+        EgressDecision::Deny { .. } => match denied {
+            Some(said) => {
+                found.at = said.at.clone();
+                found.rule = format!("net.deny has \"{}\"", said.value);
+                found.note = format!("remove \"{}\" from net.deny to allow it", said.value);
+            }
+            None => {
+                "net.allow does not include it".clone_into(&mut found.rule);
+                found.change = policy.wanted_entry(target).map(|entry| allow(profile, entry));
+            }
+        },
+    }
+}
+
+/// Returns the change that reaches a target from a session without a network: by its name or
+/// address, or by its port alone if no entry can name it.
+fn reach(profile: &Profile, target: &ConnectTarget) -> Change {
+    let entry = target.asked().as_ref().and_then(wanted_entry);
+    entry.map_or_else(|| open(profile, target.port), |entry| allow(profile, entry))
+}
+
+/// Returns the change that allows a host.
+fn allow(profile: &Profile, value: String) -> Change {
+    let mode = match profile.settings.net.mode.value {
+        NetMode::Domains => "",
+        NetMode::None | NetMode::Loopback | NetMode::Ports => "set \"domains\" as net.mode and ",
+    };
+    let how = change::how(profile, "net.allow", &format!("{mode}add {value:?} to"));
+    let opens = format!(
+        "every program of the session could connect to {value}, and send it anything that the \
+         session can read"
+    );
+    Change { key: "net.allow", value, how, opens }
 }
 
 /// Returns the change that opens the port of an address in the host's network.
@@ -109,7 +180,9 @@ fn serve(profile: &Profile) -> Change {
 fn open(profile: &Profile, port: u16) -> Change {
     let mode = match profile.settings.net.mode.value {
         NetMode::Ports => String::new(),
-        NetMode::None | NetMode::Loopback => "set \"ports\" as net.mode and ".to_owned(),
+        NetMode::None | NetMode::Loopback | NetMode::Domains => {
+            "set \"ports\" as net.mode and ".to_owned()
+        }
     };
     let how = change::how(profile, "net.ports", &format!("{mode}add {port} to"));
     let opens = format!(
@@ -143,9 +216,13 @@ mod tests {
         let change = found.change.unwrap();
         assert_eq!(
             (found.layer, change.key, change.value.as_str()),
-            (Layer::Network, "net.ports", "443")
+            (Layer::Network, "net.allow", "example.com")
         );
-        assert!(change.how.contains("set \"ports\" as net.mode and add 443 to net.ports"));
+        let how = "set \"domains\" as net.mode and add \"example.com\" to net.allow";
+        assert!(change.how.contains(how), "{}", change.how);
+        // No name can have this port.
+        let change = told("strict", "example.com:53").change.unwrap();
+        assert!(change.how.contains("set \"ports\" as net.mode and add 53 to net.ports"));
         for target in ["example.com:443", "127.0.0.1:443", "[2001:db8::1]:443"] {
             let found = told("trusted-net", target);
             assert_eq!(
@@ -168,19 +245,45 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_domains_is_never_taken_for_a_promise() {
+    fn a_host_is_explained_by_the_line_that_names_it() {
         let text = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"read\"\nexecute = [\"/usr\"]\n\
-                    [net]\nmode = \"ports\"\nports = [443]\ndomains = [\"packages.example\"]\n";
+                    [net]\nmode = \"domains\"\nallow = [\"packages.example\", \"git.example:22\"]\n\
+                    deny = [\"paste.example\"]\n";
         let profile = Profile::parse("mine", text).unwrap();
-        assert!(profile.names_domains());
-        for (target, decision) in [
-            ("packages.example:443", Decision::Allow),
-            ("example.com:443", Decision::Allow),
-            ("packages.example:80", Decision::Deny),
+        let asking = Profile::parse("mine", &format!("{text}ask = true\n")).unwrap();
+        let line = |found: &Explanation| found.at.as_ref().map(|at| at.line);
+        for target in ["packages.example:443", "Packages.Example.:80"] {
+            let found = told(&profile, target);
+            assert_eq!((found.decision, found.place), (Decision::Allow, TargetOwner::Host));
+            assert_eq!((found.layer, line(&found)), (Layer::Network, Some(8)));
+            assert_eq!(found.rule, "net.allow \"packages.example\" allows it");
+            assert_eq!(found.note, "only TLS and HTTP to this host may be sent");
+        }
+        assert_eq!(told(&profile, "git.example:22").note, "anything may be sent there");
+        let found = told(&asking, "paste.example:443");
+        assert_eq!((found.decision, line(&found)), (Decision::Deny, Some(9)));
+        assert_eq!((found.rule.as_str(), &found.change), ("net.deny has \"paste.example\"", &None));
+        assert_eq!(found.note, "remove \"paste.example\" from net.deny to allow it");
+        for (target, entry) in [
+            ("other.example:443", "other.example"),
+            ("packages.example:8443", "packages.example:8443"),
+            ("git.example:443", "git.example:443"),
+            ("192.0.2.1:80", "192.0.2.1"),
+            ("[2001:db8::1]:25", "[2001:db8::1]:25"),
         ] {
             let found = told(&profile, target);
-            assert_eq!(found.decision, decision, "{target}");
-            assert!(found.note.ends_with(DOMAINS), "{}", found.note);
+            assert_eq!(found.decision, Decision::Deny);
+            let change = found.change.unwrap();
+            assert_eq!((change.key, change.value.as_str()), ("net.allow", entry));
+            assert!(!change.how.contains("net.mode"), "{}", change.how);
+            let found = told(&asking, target);
+            assert_eq!(found.decision, Decision::Ask, "{target}");
+            assert_eq!(found.rule, "net.allow does not include it, and net.ask is true");
         }
+        let own = told(&profile, "127.0.0.1:8080");
+        assert_eq!((own.decision, own.place), (Decision::Allow, TargetOwner::Session));
+        assert_eq!(told(&profile, "other.example:53").change, None);
+        let error = explain(&profile, &examples::scene(), Act::Connect, "a%2e.example:443");
+        assert_eq!(error, Err(ExplainError::Address("a%2e.example:443".to_owned())));
     }
 }

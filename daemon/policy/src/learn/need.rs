@@ -69,6 +69,9 @@ pub(super) struct Needs {
     pub(super) programs: Vec<PathBuf>,
     /// Addresses on the private loopback that were served or connected to.
     pub(super) loopback: Vec<String>,
+    /// Whether hosts were looked up or connected to in mode `domains`. The record does not have
+    /// their names.
+    pub(super) hosts: bool,
     /// Ports that were connected to in the host's network.
     pub(super) ports: BTreeSet<u16>,
     pub(super) refused: Vec<RefusedAccess>,

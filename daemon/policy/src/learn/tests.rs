@@ -209,6 +209,25 @@ fn the_network_is_what_was_used_of_it() {
     assert_eq!(mode("strict", &[own]), (Network::None, vec![]));
     assert_eq!(mode("trusted-net", &[own]), (Network::None, vec![]));
     assert_eq!(mode("trusted-net", &[away, other]), (Network::Ports(vec![443]), refused(22)));
+    // Which hosts were used is not recorded: the learned profile has those of the wider one.
+    let text = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"write\"\nexecute = [\"/usr\"]\n\
+                [net]\nmode = \"domains\"\nallow = [\"packages.example\"]\nask = true\n";
+    let owner = crate::Owner::Root;
+    let wide = crate::Source { name: "wide", file: "wide.toml", text, owner };
+    let set = ProfileSet::new([wide]).unwrap();
+    for (accesses, expected) in [
+        (vec![(Right::Connect, "127.0.0.1:61080", Address)], Network::Domains(vec![80, 443])),
+        (vec![(Right::Connect, "198.18.0.7:443", Address), own], Network::Domains(vec![80, 443])),
+        (vec![own], Network::Loopback),
+        (vec![], Network::None),
+    ] {
+        let found = learn(set.get("wide").unwrap(), &scene(), &run(&accesses)).unwrap();
+        let learned = crate::Source { name: "learned", file: "l.toml", text: &found.text, owner };
+        let set = ProfileSet::new([wide, learned]).unwrap();
+        let network = set.get("learned").unwrap().settings.net.planned();
+        assert_eq!(network, expected, "{accesses:?}");
+        assert!(found.refused.is_empty(), "{:?}", found.refused);
+    }
     // An access that was not recorded may have been a connection.
     let set = ProfileSet::new([]).unwrap();
     let lost = Run { lost: 1, ..run(&[]) };

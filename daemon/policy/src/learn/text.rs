@@ -4,7 +4,7 @@ use super::{
     general::{is_versioned, named},
     need::{Need, Needs, Run},
 };
-use crate::{Profile, Scene, access::PathAccess};
+use crate::{Profile, Scene, access::PathAccess, net::NetMode};
 use std::{fmt::Write as _, path::Path};
 
 /// The factor between the measured memory or processes and the limit.
@@ -76,7 +76,9 @@ fn tests(text: &mut String, wide: &Profile, scene: &Scene, needs: &Needs) {
     let written = if needs.workspace_written { "allow" } else { "deny" };
     write_all(text, format_args!("    \"write $WORKSPACE/x: {written}\",\n"));
     let net = &wide.settings.net;
-    let port = [443, 80, 22, 9].into_iter().find(|port| net.port(*port).is_none());
+    // With hosts by name, an address may be asked about.
+    let ports = [443, 80, 22, 9].into_iter().filter(|_| net.mode.value != NetMode::Domains);
+    let port = ports.into_iter().find(|port| net.port(*port).is_none());
     if let Some(port) = port {
         write_all(text, format_args!("    \"connect 1.1.1.1:{port}: deny\",\n"));
     }
@@ -119,6 +121,8 @@ fn network(text: &mut String, run: &Run, needs: &Needs) {
         // If accesses were not recorded, some may have used the network; so the setting stays as it
         // was.
         ([], []) if run.lost > 0 => return,
+        // The extended profile has the hosts.
+        (_, _) if needs.hosts => return,
         ([], []) => ("The run made no connection and served none.".to_owned(), "none"),
         ([], [first, ..]) => (format!("For {}.", line(first)), "loopback"),
         (_, _) => ("Ports that the run connected to.".to_owned(), "ports"),

@@ -5,10 +5,17 @@ use crate::{
     ProfileError,
     access::Widening,
     document::Document,
-    net::{DomainEntry, Net, NetMode, NetText, PortEntry},
+    net::{
+        Net, NetMode, NetText, PortEntry,
+        entry::{HostEntry, WEB_PORTS},
+    },
     source::WithOrigin,
     written::List,
 };
+use palisade_plan::egress::{MAX_DIRECT_PORTS, can_be_direct};
+use toml::Spanned;
+
+const ALLOW: &str = "net.allow";
 
 /// Returns the network settings of a file, combined with those that it extends.
 pub(super) fn network(
@@ -27,19 +34,26 @@ pub(super) fn network(
         }
         None => base.mode.clone(),
     };
-    if mode.value != NetMode::Ports {
-        let given =
-            [("net.ports", written.ports.is_some()), ("net.domains", written.domains.is_some())];
-        if let Some((key, _)) = given.into_iter().find(|(_, given)| *given) {
-            let why = format!("is set, but net.mode is {:?}", mode.value.name());
-            let instead = "set `mode = \"ports\"` in [net], or leave it out";
-            return Err(document.wrong(key, why, instead));
-        }
-        return Ok(Net { mode, ports: Vec::new(), domains: None });
+    let given = [
+        ("net.ports", NetMode::Ports, written.ports.is_some()),
+        ("net.allow", NetMode::Domains, written.allow.is_some()),
+        ("net.deny", NetMode::Domains, written.deny.is_some()),
+        ("net.ask", NetMode::Domains, written.ask.is_some()),
+    ];
+    let misplaced = |(_, of, given): &(_, NetMode, bool)| *given && *of != mode.value;
+    if let Some((key, of, _)) = given.into_iter().find(misplaced) {
+        let why = format!("is set, but net.mode is {:?}", mode.value.name());
+        let instead = format!("set `mode = {:?}` in [net], or leave it out", of.name());
+        return Err(document.wrong(key, why, instead));
     }
-    let ports = ports(document, base, written.ports.as_ref(), widening)?;
-    let domains = domains(document, base, written.domains.as_ref(), widening)?;
-    Ok(Net { mode, ports, domains })
+    match mode.value {
+        NetMode::None | NetMode::Loopback => Ok(Net::without_hosts(mode)),
+        NetMode::Domains => domains(document, mode, written, base, widening),
+        NetMode::Ports => {
+            let ports = ports(document, base, written.ports.as_ref(), widening)?;
+            Ok(Net { ports, ..Net::without_hosts(mode) })
+        }
+    }
 }
 
 fn ports(
@@ -78,38 +92,92 @@ fn ports(
     Ok(ports)
 }
 
+/// Returns the settings of mode `domains`.
 fn domains(
     document: &Document<'_>,
+    mode: WithOrigin<NetMode>,
+    written: &NetText,
     base: &Net,
-    written: Option<&List<DomainEntry>>,
     widening: Widening,
-) -> Result<Option<Vec<DomainEntry>>, ProfileError> {
-    const KEY: &str = "net.domains";
-    let list = match written {
-        None => return Ok(base.domains.clone()),
-        Some(list) if list.is_empty() => {
-            return Err(document.wrong(KEY, "is empty", "name a domain, or leave it out"));
+) -> Result<Net, ProfileError> {
+    let ask = written.ask.unwrap_or(base.ask);
+    if ask && !base.ask && widening == Widening::No {
+        let why = "is true, and the extended profile does not ask about hosts";
+        return Err(laxer(document, "net.ask", why));
+    }
+    let allow = allow(document, base, written.allow.as_ref(), widening)?;
+    if allow.is_empty() && !ask {
+        let why = "is \"domains\", but no host is allowed and none is asked about";
+        let name = "name hosts, such as `allow = [\"packages.example\"]`, set `ask = true`, or \
+                    set `mode = \"loopback\"`";
+        return Err(document.wrong("net.mode", why, name));
+    }
+    let mut deny = base.deny.clone();
+    for said in written.deny.iter().flatten() {
+        if deny.iter().all(|known| known.value != *said.get_ref()) {
+            deny.push(with_origin(document, said));
         }
-        Some(list) => list,
-    };
-    let mut domains = match widening {
-        Widening::Yes => base.domains.clone().unwrap_or_default(),
+    }
+    deny.sort_by(|a, b| a.value.cmp(&b.value));
+    for said in written.allow.iter().flatten() {
+        if let Some(by) = deny.iter().find(|deny| deny.value.denies_all_of(said.get_ref())) {
+            let why = format!("\"{}\" is denied by \"{}\" of net.deny", said.get_ref(), by.value);
+            let start = said.span().start;
+            return Err(document.wrong_at(start, ALLOW, why, "leave one of the two out"));
+        }
+    }
+    let net = Net { allow, deny, ask, ..Net::without_hosts(mode) };
+    let ports = net.direct_ports().len();
+    if ports > MAX_DIRECT_PORTS {
+        let why = format!("has, with 80 and 443, {ports} different ports");
+        let most = format!("name at most {}", MAX_DIRECT_PORTS - WEB_PORTS.len());
+        return Err(document.wrong(ALLOW, why, most));
+    }
+    Ok(net)
+}
+
+fn allow(
+    document: &Document<'_>,
+    base: &Net,
+    written: Option<&List<HostEntry>>,
+    widening: Widening,
+) -> Result<Vec<WithOrigin<HostEntry>>, ProfileError> {
+    let Some(list) = written else { return Ok(base.allow.clone()) };
+    let mut allow = match widening {
+        Widening::Yes => base.allow.clone(),
         Widening::No => Vec::new(),
     };
     for said in list {
-        let (value, start) = (said.get_ref(), said.span().start);
-        let clash = |other: &&DomainEntry| other.covers(value) || value.covers(other);
-        if let Some(other) = domains.iter().find(clash) {
-            let why = format!("{:?} and {:?} overlap", value.0, other.0);
-            return Err(document.wrong_at(start, KEY, why, "leave the narrower one out"));
+        let (entry, start) = (said.get_ref(), said.span().start);
+        let wrong = |why: String, instead: &str| document.wrong_at(start, ALLOW, why, instead);
+        if let Some(why) = entry.too_wide() {
+            return Err(wrong(format!("\"{entry}\" allows too much: {why}"), "name less"));
         }
-        let allowed = |all: &Vec<DomainEntry>| all.iter().any(|other| other.covers(value));
-        if widening == Widening::No && !base.domains.as_ref().is_none_or(allowed) {
-            let why = format!("{:?} is not in the extended profile", value.0);
-            return Err(document.wrong_at(start, KEY, why, WIDEN));
+        if let Some(port) = entry.port.filter(|port| !can_be_direct(*port)) {
+            let why = format!("\"{entry}\" has port {port}, which Palisade uses in the session");
+            return Err(wrong(why, "name another port"));
         }
-        domains.push(value.clone());
+        let clash = |other: &&WithOrigin<HostEntry>| {
+            let ports = (entry.open_ports(), other.value.open_ports());
+            let within = |a: &[u16], b: &[u16]| a.iter().all(|port| b.contains(port));
+            (other.value.covers_hosts(entry) && within(&ports.0, &ports.1))
+                || (entry.covers_hosts(&other.value) && within(&ports.1, &ports.0))
+        };
+        if let Some(other) = allow.iter().find(clash) {
+            let why = format!("\"{entry}\" and \"{}\" overlap", other.value);
+            return Err(wrong(why, "leave the narrower one out"));
+        }
+        if widening == Widening::No && !base.covers(entry) {
+            let why = format!("\"{entry}\" is not allowed in the extended profile");
+            return Err(wrong(why, WIDEN));
+        }
+        allow.push(with_origin(document, said));
     }
-    domains.sort();
-    Ok(Some(domains))
+    allow.sort_by(|a, b| a.value.cmp(&b.value));
+    Ok(allow)
+}
+
+fn with_origin(document: &Document<'_>, said: &Spanned<HostEntry>) -> WithOrigin<HostEntry> {
+    let at = Some(document.origin(said.span().start));
+    WithOrigin { value: said.get_ref().clone(), at }
 }

@@ -1,11 +1,12 @@
 //! Attempts of `probe` to accept connections from other processes, and to reach them.
 
 use crate::{Answer, check, io, parse};
+use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::{
     ffi::CString,
     io::{Error, Read as _, Write as _},
     mem::zeroed,
-    net::{TcpListener, TcpStream},
+    net::{SocketAddrV4, TcpListener, TcpStream},
     os::{
         fd::{AsRawFd as _, FromRawFd as _},
         linux::net::SocketAddrExt as _,
@@ -17,6 +18,8 @@ pub(crate) fn attempt(words: &[String]) -> Option<Answer> {
     let word = |n: usize| words.get(n).map_or("", String::as_str);
     Some(match word(0) {
         "serve" => io(TcpListener::bind("0.0.0.0:0").and_then(|l| serve(&l, word(1)))),
+        "bind_tcp" => bind(SocketType::STREAM, word(1), word(2)),
+        "bind_udp" => bind(SocketType::DGRAM, word(1), word(2)),
         "serve_unbound" => io(unbound().and_then(|l| serve(&l, word(1)))),
         "fetch" => fetch(word(1), parse(word(2))),
         "unix_serve" => io(UnixListener::bind(word(1)).and_then(|l| l.accept())),
@@ -31,6 +34,20 @@ pub(crate) fn attempt(words: &[String]) -> Option<Answer> {
         "queue" => queue(word(1), parse(word(2))),
         _ => return None,
     })
+}
+
+/// Takes an address, and shares it with whoever else would.
+fn bind(kind: SocketType, host: &str, port: &str) -> Answer {
+    let Ok(address) = format!("{host}:{port}").parse::<SocketAddrV4>() else {
+        return Err(libc::EINVAL);
+    };
+    let taken = || {
+        let socket = rustix::net::socket(AddressFamily::INET, kind, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        sockopt::set_socket_reuseport(&socket, true)?;
+        rustix::net::bind(&socket, &address)
+    };
+    taken().map_err(|error| error.raw_os_error())
 }
 
 /// Writes its port to a file, then sends one line to one client.

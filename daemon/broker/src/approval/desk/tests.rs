@@ -53,6 +53,7 @@ fn inquiry(digest: &str, handlers: &str) -> ApprovalRequest {
         profile_digest: "p".to_owned(),
         tool,
         exact: [7; 32],
+        exact_words: None,
         facts: Facts::default(),
     };
     ApprovalRequest { question, claim, limits: limits(handlers), patience: None }

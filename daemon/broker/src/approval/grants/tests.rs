@@ -20,6 +20,7 @@ fn claim(exact: u8) -> ApprovalKey {
         profile_digest: "d".to_owned(),
         tool: "bash".parse().unwrap(),
         exact: [exact; 32],
+        exact_words: None,
         facts: Facts { workspace: b"/w".to_vec(), ..Facts::default() },
     }
 }

@@ -39,6 +39,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     at_start("audit_sync"),
     at_start("user"),
     at_start("launcher_socket"),
+    at_start("egress_socket"),
     at_start("allow_ports"),
     live("identity"),
     at_start("session_uids"),

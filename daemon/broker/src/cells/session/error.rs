@@ -9,7 +9,7 @@ use crate::{
     cells::{channel::ChannelError, launcher::LauncherError},
 };
 use palisade_plan::{cell::Fault, launcher::Refusal};
-use palisade_policy::{AskError, GuardError, PlanError};
+use palisade_policy::{AddedHostError, AskError, GuardError, PlanError};
 use palisade_protocol::{ErrorCode, WireError};
 use std::io;
 
@@ -26,6 +26,8 @@ pub(crate) enum SessionError {
     Unproved { name: String, why: String },
     #[error(transparent)]
     Guard(#[from] GuardError),
+    #[error(transparent)]
+    Hosts(#[from] AddedHostError),
     #[error("{0} sessions are already open, which is the limit for one user")]
     TooMany(usize),
     #[error(transparent)]
@@ -83,6 +85,21 @@ impl From<SessionError> for WireError {
                 ErrorCode::InvalidRequest,
                 "leave out `guard`, choose another profile, or move the directory to fs.unguarded"
                     .into(),
+            ),
+            SessionError::Hosts(AddedHostError::NotAllowed { .. }) => (
+                ErrorCode::Denied,
+                "leave out `allow_domains`, or ask the operator to add the host to net.allow; only a \
+                 daemon that you start for yourself adds it for one session"
+                    .into(),
+            ),
+            SessionError::Hosts(
+                AddedHostError::Entry { .. }
+                | AddedHostError::Denied { .. }
+                | AddedHostError::Ports(_)
+                | AddedHostError::Profile(_),
+            ) => (
+                ErrorCode::InvalidRequest,
+                "give hosts as in net.allow of a profile: NAME, *.NAME or NAME:PORT".into(),
             ),
             SessionError::TooMany(_) => {
                 let hint = "close a session that is no longer needed".to_owned();

@@ -76,7 +76,10 @@ pub(crate) async fn open_own(
     let (recording, uid) = (Recording::No, SessionUid::Peer);
     let opening =
         SessionParameters { peer, client: None, ask, guard, survival: None, scene, recording, uid };
-    begin(host, profile, opening).await
+    let session = begin(host, profile, opening).await?;
+    // No egress room serves it: connections are refused.
+    drop(session.take_listeners());
+    Ok(session)
 }
 
 /// Makes a session with the given profile.
@@ -164,7 +167,14 @@ pub(crate) async fn begin(
     let search = HiddenNameSearch::new(host.scans.clone(), key);
     let session = Arc::new(Session {
         cwd: Arc::new(WorkingDirectory::new(workspace.0.clone())),
-        identity: SessionIdentity { id, peer, workspace, profile: Arc::clone(profile), ask, scene },
+        identity: Arc::new(SessionIdentity {
+            id,
+            peer,
+            workspace,
+            profile: Arc::clone(profile),
+            ask,
+            scene,
+        }),
         changes: AtomicU64::new(0),
         memory: Mutex::default(),
         commits: tokio::sync::Mutex::default(),
@@ -192,6 +202,8 @@ pub(crate) async fn begin(
         logged,
         recording,
         launcher,
+        listeners: Mutex::new(made.listeners),
+        refused: Arc::default(),
         state,
         aborted: AtomicBool::new(false),
         _enrolled: enrolled,
@@ -245,9 +257,11 @@ async fn make(
             }
         };
     let first = channels.first_mut().ok_or(ChannelError::Closed)?;
-    match timeout(READY, first.receive::<Ready>()).await.map_err(silent)?? {
+    let (ready, listeners) =
+        timeout(READY, first.receive_first::<Ready>()).await.map_err(silent)??;
+    match ready {
         Ready::Confined(ready) => {
-            Ok(ConfinedCell { channels, ready, runs, limits, absent, oom_file })
+            Ok(ConfinedCell { channels, listeners, ready, runs, limits, absent, oom_file })
         }
         Ready::Failed { step, why, fault } => Err(SessionError::Step { step, why, fault }),
     }

@@ -23,8 +23,13 @@ impl Connection {
         }
         let client = reader.stream().as_ref().as_fd();
         let session = open::open(&self.server, &self.who, client, open).await?;
+        if let Err(error) = self.server.rooms.open(&session).await {
+            session.close().await;
+            return Err(error.into());
+        }
         if let Err(error) = self.server.telemetry.audit.opened(&session, &session.receipt()).await {
             session.close().await;
+            self.server.rooms.close(&session).await;
             return Err(error.into());
         }
         if session.profile.writes_workspace() {

@@ -8,8 +8,8 @@ use crate::{
     tools::provider::ProviderMessage,
 };
 use palisade_protocol::{
-    Abort, Cancel, Envelope, ErrorCode, Grants, Jobs, Kill, Reply, Request, Revoke, Welcome,
-    WireError, limits::VERSION,
+    Abort, Cancel, Connections, Envelope, ErrorCode, Grants, Jobs, Kill, Reply, Request, Revoke,
+    Welcome, WireError, limits::VERSION,
 };
 use std::sync::Arc;
 
@@ -67,6 +67,7 @@ impl Connection {
                 Err(error) => Err(error),
             },
             Request::Jobs => Ok(Reply::Jobs(self.jobs())),
+            Request::Connections => Ok(Reply::Connections(self.connections())),
             Request::Input(input) => return self.input(input, reader).await,
             Request::Cancel(Cancel { call }) => {
                 self.work.flights.cancel(call).map(|()| Reply::Done)
@@ -146,6 +147,15 @@ impl Connection {
         };
         let jobs = sessions.iter().flat_map(|session| session.jobs.infos(&session.id));
         Jobs { jobs: jobs.collect() }
+    }
+
+    /// The network connections that this peer may see.
+    fn connections(&self) -> Connections {
+        let uid = match self.role {
+            Role::Agent | Role::Provider => Some(self.peer.uid),
+            Role::Operator => None,
+        };
+        Connections { connections: self.server.rooms.connections(uid) }
     }
 
     pub(super) fn session(&self) -> Result<Arc<Session>, WireError> {

@@ -69,6 +69,8 @@ pub(crate) async fn execute(
     };
     let touched = why::touched(&task);
     let observed = observe::asked(&session, &tool.spec, &touched);
+    let runs_program = matches!(task, Task::Run(_) | Task::Check { .. });
+    let refused = session.refused.so_far();
     let change = ChangePeriod::begin(&session, &tool.spec.metadata);
     let (mut outcome, unsettled) = match task {
         Task::Run(program) => {
@@ -104,6 +106,9 @@ pub(crate) async fn execute(
         | Task::Grep(_)) => (file::run(task, &tool.spec, context, deadline).await, None),
     };
     drop(change);
+    if runs_program {
+        outcome.denials.extend(session.refused.since(refused));
+    }
     why::explain(&session, &touched, &mut outcome);
     let mut outcome = Outcome { findings, checkpoint, ..outcome };
     outcome.observed.splice(0..0, observed);

@@ -1,7 +1,7 @@
 //! The audit records of one call. The call is recorded before it takes effect, and its result when
 //! it ends. Runs in the broker.
 
-mod decisions;
+pub(super) mod decisions;
 
 use super::{
     Audit, RecordError, VolumeOwner,

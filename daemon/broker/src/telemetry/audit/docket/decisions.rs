@@ -16,35 +16,7 @@ impl CallAudit {
         &mut self,
         answering: CheckpointDecision<'_>,
     ) -> Result<(), RecordError> {
-        let CheckpointDecision { review, checkpoint, remember, asked } = answering;
-        let by = match checkpoint.by.split_once(':') {
-            Some(("remembered", id)) => DecisionMaker::Remembered(CleanText::new(id)),
-            Some(("handler", name)) => match name.split_once(':') {
-                Some(("person" | "operator", who)) => DecisionMaker::Person(CleanText::new(who)),
-                Some(("program", who)) => DecisionMaker::Program(CleanText::new(who)),
-                Some(_) | None => DecisionMaker::Program(CleanText::new(name)),
-            },
-            Some(_) | None => DecisionMaker::Default,
-        };
-        let decision = match checkpoint.decision.as_str() {
-            "approved" => Decision::Approve,
-            "modified" => Decision::ApproveModified,
-            "passed" => Decision::Pass,
-            "replaced" => Decision::Replace,
-            "withheld" => Decision::Withhold,
-            _ => Decision::Deny,
-        };
-        let record = Record::Answer(Answer {
-            question: asked.map(|put| put.question.to_string()),
-            call_id: self.call.call_id.clone(),
-            session: self.call.session.clone(),
-            review: kind(review),
-            decision,
-            by,
-            reason: CleanText::new(&checkpoint.reason),
-            digest: asked.and_then(|put| put.digest.parse().ok()),
-            remember: remember.map(CleanText::new),
-        });
+        let record = answer_record(self.call.call_id.clone(), self.call.session.clone(), answering);
         self.audit.record(self.charged(), record).await.map(drop)?;
         self.answered = true;
         Ok(())
@@ -57,35 +29,7 @@ impl CallAudit {
         time: Duration,
         handlers: &[String],
     ) -> Result<SentRequest, RecordError> {
-        let lines: Vec<&str> = asked.view.lines.iter().map(|line| line.text.as_str()).collect();
-        let target = |target: &Target| {
-            let there = target.there.as_deref().unwrap_or("nothing there");
-            let lost = if target.lost { ", lost" } else { "" };
-            let path = String::from_utf8_lossy(&target.path.0);
-            format!("{path} ({there}, {} bytes{lost})", target.size)
-        };
-        let output = |output: &String| Digest {
-            bytes: output.len() as u64,
-            sha256: Hash::of(output.as_bytes()),
-        };
-        let record = Record::Question(Question {
-            question: asked.question.to_string(),
-            call_id: self.call.call_id.clone(),
-            session: self.call.session.clone(),
-            review: kind(asked.review),
-            digest: asked.digest.parse().unwrap_or(Hash::ZERO),
-            handlers: CleanText::list(handlers),
-            deadline_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
-            shown: RequestContent {
-                why: CleanText::new(&asked.why),
-                lines: CleanText::new(&lines.join("\n")),
-                targets: CleanText::list(
-                    &asked.view.targets.iter().map(target).collect::<Vec<_>>(),
-                ),
-                diff: asked.view.diff.as_deref().map(CleanText::new),
-                output: asked.output.as_ref().map(output),
-            },
-        });
+        let record = question_record(self.call.session.clone(), asked, time, handlers);
         self.audit.record(self.charged(), record).await.map(drop)?;
         Ok(SentRequest { question: asked.question.clone(), digest: asked.digest.clone() })
     }
@@ -123,6 +67,79 @@ impl CallAudit {
             remember: None,
         })
     }
+}
+
+/// Makes the record of a decision.
+pub(in crate::telemetry::audit) fn answer_record(
+    call_id: String,
+    session: String,
+    answering: CheckpointDecision<'_>,
+) -> Record {
+    let CheckpointDecision { review, checkpoint, remember, asked } = answering;
+    let by = match checkpoint.by.split_once(':') {
+        Some(("remembered", id)) => DecisionMaker::Remembered(CleanText::new(id)),
+        Some(("handler", name)) => match name.split_once(':') {
+            Some(("person" | "operator", who)) => DecisionMaker::Person(CleanText::new(who)),
+            Some(("program", who)) => DecisionMaker::Program(CleanText::new(who)),
+            Some(_) | None => DecisionMaker::Program(CleanText::new(name)),
+        },
+        Some(_) | None => DecisionMaker::Default,
+    };
+    let decision = match checkpoint.decision.as_str() {
+        "approved" => Decision::Approve,
+        "modified" => Decision::ApproveModified,
+        "passed" => Decision::Pass,
+        "replaced" => Decision::Replace,
+        "withheld" => Decision::Withhold,
+        _ => Decision::Deny,
+    };
+    Record::Answer(Answer {
+        question: asked.map(|put| put.question.to_string()),
+        call_id,
+        session,
+        review: kind(review),
+        decision,
+        by,
+        reason: CleanText::new(&checkpoint.reason),
+        digest: asked.and_then(|put| put.digest.parse().ok()),
+        remember: remember.map(CleanText::new),
+    })
+}
+
+/// Makes the record of an approval request.
+pub(in crate::telemetry::audit) fn question_record(
+    session: String,
+    asked: &palisade_protocol::Question,
+    time: Duration,
+    handlers: &[String],
+) -> Record {
+    let lines: Vec<&str> = asked.view.lines.iter().map(|line| line.text.as_str()).collect();
+    let target = |target: &Target| {
+        let there = target.there.as_deref().unwrap_or("nothing there");
+        let lost = if target.lost { ", lost" } else { "" };
+        let path = String::from_utf8_lossy(&target.path.0);
+        format!("{path} ({there}, {} bytes{lost})", target.size)
+    };
+    let output = |output: &String| Digest {
+        bytes: output.len() as u64,
+        sha256: Hash::of(output.as_bytes()),
+    };
+    Record::Question(Question {
+        question: asked.question.to_string(),
+        call_id: asked.call_id.to_string(),
+        session,
+        review: kind(asked.review),
+        digest: asked.digest.parse().unwrap_or(Hash::ZERO),
+        handlers: CleanText::list(handlers),
+        deadline_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+        shown: RequestContent {
+            why: CleanText::new(&asked.why),
+            lines: CleanText::new(&lines.join("\n")),
+            targets: CleanText::list(&asked.view.targets.iter().map(target).collect::<Vec<_>>()),
+            diff: asked.view.diff.as_deref().map(CleanText::new),
+            output: asked.output.as_ref().map(output),
+        },
+    })
 }
 
 const fn kind(review: palisade_protocol::Review) -> Review {

@@ -1,0 +1,250 @@
+//! Asks approvers whether a session may connect to a host: first remembered approvals, then the
+//! approvers. The decision is recorded and sent to observers before it takes effect. Runs in the
+//! broker.
+
+use super::{
+    grants::ApprovalKey, inquiry::ApprovalRequest, question::asker, service::ApprovalService,
+    verdict::Verdict, visible,
+};
+use crate::{
+    base::identity::{SessionIdentity, WorkingDirectory},
+    cells::seen::part,
+    telemetry::audit::docket::CheckpointDecision,
+};
+use palisade_plan::host::Target;
+use palisade_policy::Facts;
+use palisade_protocol::{
+    Approval, CallId, CallOverview, Checkpoint, Finding, JsonText, NameError, Question, RawPath,
+    Review, Severity, ToolName, View, ViewLine, WireError,
+};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+use tokio::time::Instant;
+
+/// The name that approval requests about connections have in place of a tool's.
+pub(crate) const TOOL: &str = "net.connect";
+
+/// The call id of an approval request when no call runs.
+const NO_CALL: &str = "none";
+
+/// A connection that an approver is asked about.
+#[derive(Debug)]
+pub(crate) struct ConnectionReview<'a> {
+    pub(crate) session: &'a SessionIdentity,
+    pub(crate) cwd: &'a WorkingDirectory,
+    pub(crate) target: &'a Target,
+    /// The calls that run in the session now. One of them, or a program that it left behind, wants
+    /// to connect.
+    pub(crate) calls: &'a [CallOverview],
+}
+
+/// The decision about a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ConnectionDecision {
+    /// The connection may be made.
+    Approved { by: String },
+    /// It may not. `by` is `default` if nobody could be asked.
+    Denied { by: String, reason: String, guidance: String },
+}
+
+impl ConnectionDecision {
+    fn default(reason: String) -> Self {
+        Self::Denied { by: "default".to_owned(), reason, guidance: String::new() }
+    }
+}
+
+/// Asks whether a session may connect to a host.
+pub(crate) async fn ask(
+    approvals: &ApprovalService,
+    review: ConnectionReview<'_>,
+) -> ConnectionDecision {
+    match decide(approvals, &review).await {
+        Ok(decision) => decision,
+        Err(error) => ConnectionDecision::default(error.message),
+    }
+}
+
+async fn decide(
+    approvals: &ApprovalService,
+    review: &ConnectionReview<'_>,
+) -> Result<ConnectionDecision, WireError> {
+    let session = review.session;
+    let mut inquiry = review.inquiry().map_err(internal)?;
+    let call_id = inquiry.question.call_id.clone();
+    let audit = &approvals.telemetry.audit;
+    if let Some((id, by)) = approvals.desk.remembered(&inquiry.claim) {
+        let by = format!("remembered:{id} of {by}");
+        let checkpoint = checkpoint("approved", &by, "a remembered approval covers it");
+        let answering = CheckpointDecision {
+            review: Review::Input,
+            checkpoint: &checkpoint,
+            remember: None,
+            asked: None,
+        };
+        audit.connection_answered(session, &call_id, answering).await?;
+        review.tell(approvals, &inquiry.question, &checkpoint, String::new());
+        return Ok(ConnectionDecision::Approved { by });
+    }
+    let approvers = approvals.desk.announce(&mut inquiry)?;
+    let time = inquiry.time();
+    let sent = audit.connection_asked(session, &inquiry.question, time, &approvers).await?;
+    let question = inquiry.question.clone();
+    let asked_under = approvals.live.profile_digest(session.profile.name());
+    let verdict = match approvals.desk.ask(inquiry).await {
+        denied @ Verdict::Denied { .. } => denied,
+        _ if approvals.live.profile_digest(session.profile.name()) != asked_under => {
+            Verdict::default("the profile changed in the meantime", "try again")
+        }
+        Verdict::Modified { .. } | Verdict::Replaced { .. } | Verdict::Part { .. } => {
+            Verdict::default("the answer did not fit the approval request", "")
+        }
+        approved @ Verdict::Approved { .. } => approved,
+    };
+    let (checkpoint, kept, decision) = match verdict {
+        Verdict::Approved { by, kept } => {
+            let decision = ConnectionDecision::Approved { by: by.clone() };
+            (checkpoint("approved", &by, ""), kept, decision)
+        }
+        Verdict::Denied { by, reason, guidance } => {
+            let checkpoint = checkpoint("denied", &by, &reason);
+            (checkpoint, Vec::new(), ConnectionDecision::Denied { by, reason, guidance })
+        }
+        Verdict::Modified { .. } | Verdict::Replaced { .. } | Verdict::Part { .. } => {
+            return Ok(ConnectionDecision::default("an answer was taken for another".to_owned()));
+        }
+    };
+    let summaries: Vec<String> =
+        kept.iter().map(|kept| kept.grant(Instant::now()).summary).collect();
+    let remember = summaries.join("; ");
+    let answering = CheckpointDecision {
+        review: Review::Input,
+        checkpoint: &checkpoint,
+        remember: Some(remember.as_str()).filter(|remember| !remember.is_empty()),
+        asked: Some(&sent),
+    };
+    audit.connection_answered(session, &call_id, answering).await?;
+    for kept in kept {
+        if !approvals.desk.holds(&kept) {
+            audit.connection_granted(session, &kept.grant(Instant::now())).await?;
+            approvals.desk.keep(kept);
+        }
+    }
+    review.tell(approvals, &question, &checkpoint, sent.digest);
+    Ok(decision)
+}
+
+impl ConnectionReview<'_> {
+    /// Makes the approval request. Two requests of one session about the same host and port are the
+    /// same, whatever else runs.
+    fn inquiry(&self) -> Result<ApprovalRequest, NameError> {
+        let session = self.session;
+        let tool: ToolName = TOOL.parse()?;
+        let limits = session.profile.handlers().clone();
+        let exact = digest(&[TOOL.as_bytes(), self.target.to_string().as_bytes()]);
+        let first = self.calls.first().map(|call| call.call_id.clone());
+        let call_id: CallId = first.map_or_else(|| NO_CALL.parse(), Ok)?;
+        let host = self.target.host.to_string();
+        let arguments = json!({ "host": host, "port": self.target.port }).to_string();
+        let scopes = limits.scopes().into_iter().filter(|scope| scope == "exact_call").collect();
+        let question = Question {
+            question: "new".parse()?,
+            digest: self.digest(),
+            review: Review::Input,
+            asker: asker(session),
+            call_id,
+            tool: tool.clone(),
+            arguments: JsonText::parse(arguments).unwrap_or_default(),
+            cwd: RawPath(self.cwd.get()),
+            reason: None,
+            reverse_thinking: None,
+            findings: vec![Finding::new(
+                "network",
+                Severity::Warning,
+                format!("anything that the session can read may be sent to {host}"),
+            )],
+            why: "net.ask: no entry of the profile decides about this host and port".to_owned(),
+            view: self.view(),
+            scopes,
+            prefix: Vec::new(),
+            output: None,
+            expires_in_ms: 0,
+        };
+        let claim = ApprovalKey {
+            session: session.id.clone(),
+            uid: session.uid(),
+            profile: session.profile.name().to_owned(),
+            profile_digest: session.profile.digest().to_owned(),
+            tool,
+            exact,
+            exact_words: Some(self.target.to_string()),
+            facts: Facts::default(),
+        };
+        Ok(ApprovalRequest { question, claim, limits, patience: None })
+    }
+
+    /// SHA-256, in hexadecimal, over what an answer is bound to.
+    fn digest(&self) -> String {
+        let target = self.target.to_string();
+        hexadecimal(&digest(&[
+            b"palisade connection 1",
+            self.session.id.as_str().as_bytes(),
+            self.session.profile.digest().as_bytes(),
+            target.as_bytes(),
+        ]))
+    }
+
+    fn view(&self) -> View {
+        let connect = format!("connect to {}, port {}", self.target.host, self.target.port);
+        let mut lines = vec![ViewLine { text: connect, findings: vec![0] }];
+        lines.extend(self.calls.iter().map(|call| {
+            let text = format!("while {} runs: {}", call.tool, call.summary);
+            ViewLine { text: visible::line(&text), findings: Vec::new() }
+        }));
+        View { lines, ..View::default() }
+    }
+
+    /// Sends a decision to observers.
+    fn tell(
+        &self,
+        approvals: &ApprovalService,
+        question: &Question,
+        checkpoint: &Checkpoint,
+        digest: String,
+    ) {
+        let approval = Approval {
+            session: self.session.id.clone(),
+            call_id: question.call_id.clone(),
+            tool: question.tool.clone(),
+            review: Review::Input,
+            decision: checkpoint.decision.clone(),
+            by: checkpoint.by.clone(),
+            reason: checkpoint.reason.clone(),
+            digest,
+        };
+        approvals.telemetry.decided(self.session, approval);
+    }
+}
+
+fn checkpoint(decision: &str, by: &str, reason: &str) -> Checkpoint {
+    let text = str::to_owned;
+    Checkpoint { decision: text(decision), by: text(by), reason: text(reason) }
+}
+
+fn internal(error: NameError) -> WireError {
+    WireError::new(palisade_protocol::ErrorCode::Internal, error.to_string(), "")
+}
+
+fn digest(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    parts.iter().for_each(|bytes| part(&mut hash, bytes));
+    hash.finalize().into()
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a string does not fail.
+        write!(text, "{byte:02x}").ok();
+        text
+    })
+}

@@ -1,0 +1,218 @@
+//! A session whose connections an egress room carries: its listeners, its rules, and what is open.
+//! Runs in the broker.
+
+use super::{
+    connections::{self, OpenConnections},
+    decide::Asking,
+    listeners::SessionListeners,
+    refusals::{RefusalCounts, RefusalKey, RefusalRecord},
+};
+use crate::{
+    base::identity::{SessionIdentity, WorkingDirectory},
+    cells::{refused::RefusedConnections, session::Session},
+    telemetry::Telemetry,
+};
+use palisade_audit::{CleanText, Connection, ConnectionVerdict, Count, LayerDenial};
+use palisade_plan::{
+    egress::{Asked, EgressRequest, LOOKUP_PORT},
+    host::Target,
+    launcher::SessionNumber,
+};
+use palisade_policy::{Act, EgressPolicy};
+use palisade_protocol::{CallId, CallOverview, ConnectionInfo, Denial};
+use std::sync::{Arc, Weak};
+
+/// A session whose connections an egress room carries.
+#[derive(Debug)]
+pub(super) struct NetworkSession {
+    pub(super) number: SessionNumber,
+    pub(super) identity: Arc<SessionIdentity>,
+    pub(super) cwd: Arc<WorkingDirectory>,
+    /// Refused connections, for the results of calls.
+    pub(super) refused: Arc<RefusedConnections>,
+    /// The session itself, for the jobs that run in it.
+    pub(super) session: Weak<Session>,
+    pub(super) policy: EgressPolicy,
+    pub(super) listeners: SessionListeners,
+    pub(super) connections: OpenConnections,
+    pub(super) asking: Asking,
+    refusals: RefusalCounts,
+}
+
+/// A connection that was refused, or tried in vain.
+#[derive(Debug)]
+pub(super) struct RefusedConnection {
+    pub(super) target: Option<Target>,
+    pub(super) asked: Option<Asked>,
+    pub(super) calls: Vec<CallId>,
+    pub(super) reason: String,
+}
+
+impl NetworkSession {
+    /// Prepares a session for an egress room.
+    pub(super) fn new(
+        session: &Arc<Session>,
+        policy: EgressPolicy,
+        listeners: SessionListeners,
+    ) -> Self {
+        Self::of(
+            session.number(),
+            session.identity(),
+            Arc::clone(&session.cwd),
+            Arc::clone(&session.refused),
+            (Arc::downgrade(session), policy, listeners),
+        )
+    }
+
+    pub(super) fn of(
+        number: SessionNumber,
+        identity: Arc<SessionIdentity>,
+        cwd: Arc<WorkingDirectory>,
+        refused: Arc<RefusedConnections>,
+        (session, policy, listeners): (Weak<Session>, EgressPolicy, SessionListeners),
+    ) -> Self {
+        let (connections, asking, refusals) = Default::default();
+        Self {
+            number,
+            identity,
+            cwd,
+            refused,
+            session,
+            policy,
+            listeners,
+            connections,
+            asking,
+            refusals,
+        }
+    }
+
+    /// Returns the request that makes a room serve the session.
+    pub(super) fn open_request(&self) -> EgressRequest {
+        EgressRequest::Open {
+            session: self.number,
+            listeners: self.listeners.kinds(),
+            budget: self.policy.budget(),
+            named: self.policy.named(),
+            denied: self.policy.denied_addresses(),
+        }
+    }
+
+    /// Returns the calls that run in the session now, those of its jobs included.
+    pub(super) fn calls(&self, telemetry: &Telemetry) -> Vec<CallOverview> {
+        let mut calls = telemetry.courses.running(&self.identity.id);
+        let session = self.session.upgrade();
+        let jobs = session.iter().flat_map(|session| session.running_jobs());
+        for job in jobs {
+            if !calls.iter().any(|call| call.call_id == job.call_id) {
+                calls.push(job);
+            }
+        }
+        calls
+    }
+
+    /// Describes the open connections.
+    pub(super) fn infos(&self) -> Vec<ConnectionInfo> {
+        self.connections.infos(&self.identity.id)
+    }
+
+    /// Reports a refusal: to the results of calls, the audit log and the metrics.
+    pub(super) fn refuse(&self, telemetry: &Telemetry, refused: RefusedConnection) {
+        telemetry.metrics.refused_connection();
+        let denial = self.denial(&refused);
+        self.refused.note(denial.clone());
+        let key = RefusalKey {
+            call: refused.calls.first().cloned(),
+            target: refused.target.clone(),
+            reason: refused.reason.clone(),
+        };
+        match self.refusals.count(key) {
+            RefusalRecord::Now => {
+                telemetry.audit.connection(&self.identity, self.record(&refused, 1, Some(&denial)));
+            }
+            RefusalRecord::Later => {}
+        }
+    }
+
+    /// Ends all connections and writes what is left to record.
+    pub(super) fn end(&self, telemetry: &Telemetry, failure: &str) {
+        for record in self.connections.end_all(&self.identity.id, failure) {
+            telemetry.metrics.ended_connection(&record);
+            telemetry.audit.connection(&self.identity, record);
+        }
+    }
+
+    /// Writes the refusals that were only counted, when the session ends.
+    pub(super) fn account(&self, telemetry: &Telemetry) {
+        let (repeated, others) = self.refusals.take();
+        for (RefusalKey { call, target, reason }, count) in repeated {
+            let calls = call.into_iter().collect();
+            let refused = RefusedConnection { target, asked: None, calls, reason };
+            telemetry.audit.connection(&self.identity, self.record(&refused, count, None));
+        }
+        if others > 0 {
+            let reason = "refused connections that were too many to be told apart".to_owned();
+            let calls = Vec::new();
+            let refused = RefusedConnection { target: None, asked: None, calls, reason };
+            telemetry.audit.connection(&self.identity, self.record(&refused, others, None));
+        }
+    }
+
+    fn denial(&self, refused: &RefusedConnection) -> Denial {
+        let asked = refused.target.as_ref();
+        let target = asked.map_or_else(String::new, |target| match target.port {
+            LOOKUP_PORT => target.host.to_string(),
+            _ => target.to_string(),
+        });
+        // A name is looked up to connect to it, most likely by TLS.
+        let connect = asked.map_or_else(String::new, |target| match target.port {
+            LOOKUP_PORT => format!("{}:443", target.host),
+            _ => target.to_string(),
+        });
+        let profile = &self.identity.profile;
+        let told = palisade_policy::explain(profile, &self.identity.scene, Act::Connect, &connect);
+        let told = told.ok().and_then(|told| told.denial());
+        let (remedy, at, opens) =
+            told.map(|denial| (denial.remedy, denial.at, denial.opens)).unwrap_or_default();
+        Denial {
+            layer: "network".to_owned(),
+            rule: format!("connect: {}", refused.reason),
+            target,
+            remedy,
+            at,
+            opens,
+        }
+    }
+
+    fn record(
+        &self,
+        refused: &RefusedConnection,
+        count: u64,
+        denial: Option<&Denial>,
+    ) -> Connection {
+        let host = refused.target.as_ref().map(|target| target.host.to_string());
+        Connection {
+            session: self.identity.id.to_string(),
+            calls: refused.calls.iter().map(ToString::to_string).collect(),
+            host: CleanText::new(&host.unwrap_or_default()),
+            port: refused.target.as_ref().map_or(0, |target| target.port),
+            asked: refused.asked.map(connections::name).unwrap_or_default().to_owned(),
+            verdict: ConnectionVerdict::Deny,
+            rule: CleanText::new(&refused.reason),
+            address: None,
+            server_name: None,
+            sent_bytes: 0,
+            received_bytes: 0,
+            duration_us: 0,
+            failure: None,
+            count: Count(count),
+            denial: denial.map(|denial| LayerDenial {
+                layer: CleanText::new(&denial.layer),
+                rule: CleanText::new(&denial.rule),
+                target: CleanText::new(&denial.target),
+                remedy: CleanText::new(&denial.remedy),
+                at: CleanText::new(&denial.at),
+                opens: CleanText::new(&denial.opens),
+            }),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The source of egress rooms: a program that this daemon starts, or a service. Runs in the broker.
+
+use super::{
+    error::NetworkError,
+    room_process::{self, RoomProcess},
+};
+use palisade_programs::Program;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use std::{
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+/// The source of egress rooms.
+#[derive(Debug)]
+pub(crate) enum RoomSource {
+    /// A program that this daemon starts, once for each user.
+    Program(Program),
+    /// The socket of a service that starts a room for each connection.
+    Socket(PathBuf),
+    /// No program: sessions that need a room are refused, with this reason.
+    Missing(String),
+    /// A room made by a test.
+    #[cfg(test)]
+    Test(super::tests::FakeRooms),
+}
+
+/// A new connection to a room, and the room's process if this daemon started it.
+#[derive(Debug)]
+pub(super) struct RoomConnection {
+    pub(super) socket: OwnedFd,
+    pub(super) process: Option<RoomProcess>,
+}
+
+impl RoomSource {
+    /// Makes a new room.
+    pub(super) fn start(&self) -> Result<RoomConnection, NetworkError> {
+        match self {
+            Self::Program(program) => {
+                let (process, socket) = room_process::start(program)?;
+                Ok(RoomConnection { socket, process: Some(process) })
+            }
+            Self::Socket(path) => Ok(RoomConnection { socket: dial(path)?, process: None }),
+            Self::Missing(why) => Err(NetworkError::Missing(why.clone())),
+            #[cfg(test)]
+            Self::Test(rooms) => Ok(RoomConnection { socket: rooms.start()?, process: None }),
+        }
+    }
+
+    /// Describes the source, for `doctor`.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Program(program) => format!("started from {}", program.path().display()),
+            Self::Socket(path) => format!("service at {}", path.display()),
+            Self::Missing(why) => {
+                format!("unavailable: {why}; sessions with net.mode = \"domains\" are refused")
+            }
+            #[cfg(test)]
+            Self::Test(_) => "made by a test".to_owned(),
+        }
+    }
+}
+
+fn dial(path: &Path) -> Result<OwnedFd, NetworkError> {
+    let failed = |errno: rustix::io::Errno| NetworkError::Connect {
+        path: path.to_owned(),
+        source: errno.into(),
+    };
+    // Non-blocking, so that a full queue of the service does not block the broker.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(failed)?;
+    connect(&socket, &SocketAddrUnix::new(path).map_err(failed)?).map_err(failed)?;
+    Ok(socket)
+}

@@ -1,0 +1,224 @@
+//! Looks up an allowed name and connects to one of its addresses, after checking each.
+
+use crate::{
+    address::{AddressError, AddressRules},
+    limits::{Limits, MAX_ADDRESSES, MAX_RESOLVING, RESOLVER_THREADS},
+};
+use palisade_plan::host::{Host, HostName, Target};
+use std::{
+    fmt::Debug,
+    fs::File,
+    future::Future,
+    io::{self, Read as _},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _},
+    pin::Pin,
+    sync::Arc,
+};
+use tokio::{
+    net::{TcpStream, UdpSocket},
+    sync::Semaphore,
+    time::{Instant, timeout, timeout_at},
+};
+
+/// The addresses of a name, when they are there.
+pub type Lookup = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+
+/// Looks up names. Tests have their own.
+pub trait Resolver: Debug + Send + Sync {
+    /// Returns the addresses of a name.
+    fn look_up(&self, name: &HostName) -> Lookup;
+}
+
+/// The host's own resolver, in a bounded number of threads.
+#[derive(Debug)]
+pub struct HostResolver(Arc<Semaphore>);
+
+impl Default for HostResolver {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(RESOLVER_THREADS)))
+    }
+}
+
+impl Resolver for HostResolver {
+    fn look_up(&self, name: &HostName) -> Lookup {
+        let (name, threads) = (name.clone(), self.0.clone());
+        Box::pin(async move {
+            let thread = threads.acquire_owned().await.map_err(io::Error::other)?;
+            let find = move || {
+                let found = look_up(&name);
+                drop(thread);
+                found
+            };
+            tokio::task::spawn_blocking(find).await.map_err(io::Error::other)?
+        })
+    }
+}
+
+/// Most bytes of the hosts file that are read.
+const MAX_HOSTS: u64 = 4 * 1024 * 1024;
+
+fn look_up(name: &HostName) -> io::Result<Vec<IpAddr>> {
+    let mut hosts = String::new();
+    match File::open("/etc/hosts") {
+        Ok(file) => drop(file.take(MAX_HOSTS).read_to_string(&mut hosts)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let listed = listed_in(&hosts, name);
+    if !listed.is_empty() {
+        return Ok(listed);
+    }
+    // The dot makes the name absolute: no search domain of the host is appended. The C library does
+    // not find such names in the hosts file, which is why that was read above.
+    let found = (format!("{name}."), 0).to_socket_addrs()?;
+    Ok(found.map(|address| address.ip()).collect())
+}
+
+/// Returns the addresses of a name in the text of a hosts file.
+fn listed_in(hosts: &str, name: &HostName) -> Vec<IpAddr> {
+    let lines = hosts.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let of_name = lines.filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let address = words.next()?.parse().ok()?;
+        words.any(|word| word.eq_ignore_ascii_case(name.as_str())).then_some(address)
+    });
+    of_name.collect()
+}
+
+/// All addresses of a name together have the time of this many.
+const DIALS: u32 = 3;
+
+/// Why no connection was made to an allowed target.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DialError {
+    /// The name could not be looked up.
+    #[error("{0} could not be looked up: {1}")]
+    Lookup(HostName, #[source] io::Error),
+    /// The name has no address.
+    #[error("{0} has no address")]
+    NoAddress(HostName),
+    /// No address of the target may be dialled. The first one is named.
+    #[error("{0} is not reachable from a session: {1}")]
+    Address(Target, #[source] AddressError),
+    /// No address of the target answered. The last error is named.
+    #[error("{0} could not be reached: {1}")]
+    Connect(Target, #[source] io::Error),
+}
+
+/// The way from a session to the network: its resolver, its address rules and its limits.
+#[derive(Debug)]
+pub(crate) struct Dialler {
+    resolver: Arc<dyn Resolver>,
+    rules: AddressRules,
+    limits: Limits,
+    resolving: Arc<Semaphore>,
+}
+
+impl Dialler {
+    pub(crate) fn new(resolver: Arc<dyn Resolver>, rules: AddressRules, limits: Limits) -> Self {
+        Self { resolver, rules, limits, resolving: Arc::new(Semaphore::new(MAX_RESOLVING)) }
+    }
+
+    /// Connects to a target that the broker has allowed.
+    pub(crate) async fn dial(&self, target: &Target) -> Result<(TcpStream, SocketAddr), DialError> {
+        let mut refused = None;
+        let mut failed = None;
+        let addresses = self.addresses(&target.host).await?;
+        let deadline = Instant::now() + DIALS * self.limits.dial;
+        for address in addresses {
+            let to = SocketAddr::new(address.to_canonical(), target.port);
+            if let Err(error) = self.rules.check(to) {
+                refused.get_or_insert(error);
+                continue;
+            }
+            match is_of_this_host(to).await {
+                Ok(true) if !self.rules.names(to) => {
+                    refused.get_or_insert(AddressError::ThisHost(to.ip()));
+                    continue;
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    failed = Some(error);
+                    continue;
+                }
+            }
+            let until = deadline.min(Instant::now() + self.limits.dial);
+            match timeout_at(until, TcpStream::connect(to)).await {
+                Ok(Ok(stream)) => return Ok((stream, to)),
+                Ok(Err(error)) => failed = Some(error),
+                Err(_) => failed = Some(io::ErrorKind::TimedOut.into()),
+            }
+        }
+        match (failed, refused) {
+            (None, Some(error)) => Err(DialError::Address(target.clone(), error)),
+            (failed, _) => {
+                let failed = failed.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into());
+                Err(DialError::Connect(target.clone(), failed))
+            }
+        }
+    }
+
+    async fn addresses(&self, host: &Host) -> Result<Vec<IpAddr>, DialError> {
+        let name = match host {
+            Host::Address(address) => return Ok(vec![*address]),
+            Host::Name(name) => name,
+        };
+        // A lookup that nobody waits for any more keeps its turn, because its thread goes on.
+        let looked_up = async {
+            let turns = self.resolving.clone();
+            let turn = turns.acquire_owned().await.map_err(io::Error::other)?;
+            let lookup = self.resolver.look_up(name);
+            let found = tokio::spawn(async move {
+                let found = lookup.await;
+                drop(turn);
+                found
+            });
+            found.await.map_err(io::Error::other)?
+        };
+        let found = timeout(self.limits.lookup, looked_up).await;
+        let found = found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let mut addresses = found.map_err(|error| DialError::Lookup(name.clone(), error))?;
+        if addresses.is_empty() {
+            return Err(DialError::NoAddress(name.clone()));
+        }
+        addresses.truncate(MAX_ADDRESSES);
+        Ok(addresses)
+    }
+}
+
+/// Whether an address belongs to this host. Nothing is sent.
+async fn is_of_this_host(to: SocketAddr) -> io::Result<bool> {
+    let (any, foreign): (IpAddr, IpAddr) = match to {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED.into(), FOREIGN_V4.into()),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED.into(), FOREIGN_V6.into()),
+    };
+    // A socket can be bound to addresses of this host only, unless root allows others, too
+    // (`ip_nonlocal_bind`). Then an address is this host's if packets to it would come from it.
+    if !can_be_bound(to.ip()).await? {
+        return Ok(false);
+    }
+    if !can_be_bound(foreign).await? {
+        return Ok(true);
+    }
+    let socket = UdpSocket::bind((any, 0)).await?;
+    socket.connect(to).await?;
+    Ok(socket.local_addr()?.ip() == to.ip())
+}
+
+/// Reserved addresses, which no host has.
+const FOREIGN_V4: Ipv4Addr = Ipv4Addr::new(240, 0, 0, 1);
+const FOREIGN_V6: Ipv6Addr = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1);
+
+async fn can_be_bound(address: IpAddr) -> io::Result<bool> {
+    match UdpSocket::bind((address, 0)).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Ok(false),
+        // The host has no IPv6.
+        Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+#[path = "dial_tests.rs"]
+mod tests;

@@ -1,0 +1,255 @@
+//! HTTP/1.1 in the room: hyper parses each request of a program and writes a new one to the
+//! destination, so that nothing a parser could read in two ways is passed on.
+
+use crate::{
+    limits::{Limits, MAX_HEAD},
+    name::{NameError, read_target_or},
+    session::{ConnectionRecord, Open, OpenError},
+};
+use http_body_util::Full;
+use hyper::{
+    HeaderMap, Request, Response, StatusCode, Version,
+    body::{Body, Bytes, Frame, Incoming, SizeHint},
+    client::conn::http1 as client,
+    header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, HeaderName, HeaderValue, TE, TRAILER},
+    header::{PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TRANSFER_ENCODING, UPGRADE},
+    server::conn::http1 as server,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use palisade_plan::host::Target;
+use std::{
+    convert::Infallible,
+    error::Error,
+    pin::{Pin, pin},
+    task::{Context, Poll, ready},
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// The port of HTTP, which requests need not name.
+pub(crate) const HTTP_PORT: u16 = 80;
+
+/// Headers for one hop only, besides those that `Connection` names. `Expect` is one of them here:
+/// hyper answers it as soon as the body is wanted.
+const ONE_HOP: [HeaderName; 10] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    EXPECT,
+];
+
+/// An answer to a program.
+pub(crate) type Answer = Response<AnswerBody>;
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(crate) enum AnswerBody {
+    /// A text of the room's own.
+    Text(Full<Bytes>),
+    /// The destination's.
+    Relayed(Box<Exchange>),
+}
+
+/// The rest of an exchange with a destination.
+pub(crate) struct Exchange {
+    /// Moves the bytes; `None` when it has ended.
+    driver: Option<Driver>,
+    body: Incoming,
+    record: ConnectionRecord,
+}
+
+type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
+
+impl std::fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exchange").field("record", &self.record).finish_non_exhaustive()
+    }
+}
+
+impl Exchange {
+    fn new(driver: Option<Driver>, body: Incoming, record: ConnectionRecord) -> Self {
+        let mut exchange = Self { driver, body, record };
+        exchange.note_end();
+        exchange
+    }
+
+    /// hyper does not poll a body again that says it is at its end.
+    fn note_end(&mut self) {
+        if self.body.is_end_stream() {
+            self.record.end(None);
+        }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let exchange = match &mut *self {
+            Self::Text(text) => return Pin::new(text).poll_frame(cx).map_err(Into::into),
+            Self::Relayed(exchange) => exchange,
+        };
+        if let Some(driver) = &mut exchange.driver
+            && driver.as_mut().poll(cx).is_ready()
+        {
+            // If it failed, the body says so.
+            exchange.driver = None;
+        }
+        let frame = ready!(Pin::new(&mut exchange.body).poll_frame(cx));
+        match &frame {
+            Some(Ok(_)) => exchange.note_end(),
+            Some(Err(error)) => exchange.record.end(Some(describe(error))),
+            None => exchange.record.end(None),
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Text(text) => text.is_end_stream(),
+            Self::Relayed(exchange) => exchange.body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Text(text) => text.size_hint(),
+            Self::Relayed(exchange) => exchange.body.size_hint(),
+        }
+    }
+}
+
+/// Returns the innermost reason of an error: hyper's own text says only which act failed.
+fn describe(error: &hyper::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+}
+
+/// The settings of the side that faces programs.
+pub(crate) fn settings(limits: &Limits) -> server::Builder {
+    let mut settings = server::Builder::new();
+    settings.timer(TokioTimer::new()).header_read_timeout(limits.handshake).max_buf_size(MAX_HEAD);
+    settings
+}
+
+/// Returns an answer of the room's own, after which the connection ends.
+pub(crate) fn refusal(status: StatusCode, reason: &str) -> Answer {
+    let text = Full::new(Bytes::from(format!("palisade: {reason}\n")));
+    let mut answer = Response::new(AnswerBody::Text(text));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer
+}
+
+/// Returns the answer for a connection that was not made.
+pub(crate) fn not_opened(error: &OpenError) -> Answer {
+    use crate::dial::DialError::{Address, Connect, Lookup, NoAddress};
+    let status = match error {
+        OpenError::Denied(_) | OpenError::Dial(Address(..)) => StatusCode::FORBIDDEN,
+        OpenError::Dial(Lookup(..) | NoAddress(_) | Connect(..)) => StatusCode::BAD_GATEWAY,
+    };
+    refusal(status, &error.to_string())
+}
+
+/// Answers every request on a connection with a refusal.
+pub(crate) async fn refuse_all<C>(client: C, limits: &Limits, reason: &str)
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+{
+    let refuse = service_fn(|_: Request<Incoming>| async {
+        Ok::<_, Infallible>(refusal(StatusCode::FORBIDDEN, reason))
+    });
+    // An error is the program's affair: it was refused.
+    drop(settings(limits).serve_connection(TokioIo::new(client), refuse).await);
+}
+
+/// Returns the place that a request's `Host` header names; `None` if there is no header.
+pub(crate) fn named_host(headers: &HeaderMap) -> Result<Option<Target>, &'static str> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (None, _) => return Ok(None),
+        (Some(host), None) => host,
+        (Some(_), Some(_)) => return Err("the request has two Host headers"),
+    };
+    let unreadable = |_: NameError| "the request's Host header is not a host and a port";
+    let text = str::from_utf8(host.as_bytes()).map_err(|_| "the Host header is not UTF-8")?;
+    read_target_or(text, HTTP_PORT).map(Some).map_err(unreadable)
+}
+
+/// Sends a request to its destination, and returns the answer as soon as it begins.
+pub(crate) async fn forward(open: Open, mut request: Request<Incoming>) -> Answer {
+    let Open { target, tunnel: _, destination, mut record } = open;
+    if let Err(reason) = readdress(&mut request, &target) {
+        record.end(Some(reason.to_owned()));
+        return refusal(StatusCode::BAD_REQUEST, reason);
+    }
+    let mut settings = client::Builder::new();
+    settings.max_buf_size(MAX_HEAD);
+    let sent = async {
+        let (mut sender, driver) = settings.handshake(TokioIo::new(destination)).await?;
+        let mut driver: Option<Driver> = Some(Box::pin(driver));
+        let mut answered = pin!(sender.send_request(request));
+        let response = loop {
+            let Some(running) = &mut driver else { break answered.await? };
+            tokio::select! {
+                response = &mut answered => break response?,
+                _ = running => driver = None,
+            }
+        };
+        Ok::<_, hyper::Error>((response, driver))
+    };
+    let (response, driver) = match sent.await {
+        Ok(answered) => answered,
+        Err(error) => {
+            let reason = format!("{target} did not answer the request: {}", describe(&error));
+            record.end(Some(reason.clone()));
+            return refusal(StatusCode::BAD_GATEWAY, &reason);
+        }
+    };
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let reason = format!("{target} switched to another protocol, which was not asked for");
+        record.end(Some(reason.clone()));
+        return refusal(StatusCode::BAD_GATEWAY, &reason);
+    }
+    let (mut head, body) = response.into_parts();
+    head.version = Version::HTTP_11;
+    remove_one_hop(&mut head.headers);
+    Response::from_parts(head, AnswerBody::Relayed(Box::new(Exchange::new(driver, body, record))))
+}
+
+/// Makes a request of a program one of the room's to the destination.
+fn readdress(request: &mut Request<Incoming>, target: &Target) -> Result<(), &'static str> {
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    let path = path.parse().map_err(|_| "the request's path can not be read")?;
+    *request.uri_mut() = path;
+    *request.version_mut() = Version::HTTP_11;
+    let host = if target.port == HTTP_PORT { target.host.to_string() } else { target.to_string() };
+    let host = HeaderValue::from_str(&host).map_err(|_| "the host can not be sent")?;
+    remove_one_hop(request.headers_mut());
+    request.headers_mut().insert(HOST, host);
+    Ok(())
+}
+
+fn remove_one_hop(headers: &mut HeaderMap) {
+    let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let named = named.flat_map(|value| value.split(',')).map(str::trim);
+    let named: Vec<HeaderName> = named.filter_map(|name| name.parse().ok()).collect();
+    for name in named.iter().chain(&ONE_HOP) {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+#[path = "http_tests.rs"]
+mod tests;

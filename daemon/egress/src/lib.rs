@@ -1,0 +1,36 @@
+//! The egress room: carries the network connections of sessions that the broker allows. It accepts
+//! on listeners inside a session's network namespace, reads where a program wants to go, asks the
+//! broker, and only then looks up the name and connects.
+//!
+//! - `room`: the main loop; `link`: the channel to the broker; `session`: one session.
+//! - `proxy`, `socks`, `direct`, `names`: the ways in which programs ask; `http`, `origin` and
+//!   `tunnel`: what they send.
+//! - `name`, `address`, `hello`, `query`: text and bytes of programs and networks, read once.
+//! - `dial`, `relay`: the way out; `limits`: the bounds; `confine`: the room's own confinement.
+
+mod address;
+mod confine;
+mod dial;
+mod direct;
+mod hello;
+mod http;
+mod limits;
+mod link;
+mod name;
+mod names;
+mod origin;
+mod proxy;
+mod query;
+mod relay;
+mod room;
+mod session;
+mod socks;
+mod synthetic;
+#[cfg(test)]
+mod testing;
+mod tunnel;
+
+pub use confine::ConfineError;
+pub use dial::{HostResolver, Lookup, Resolver};
+pub use limits::Limits;
+pub use room::{RoomError, run, serve};

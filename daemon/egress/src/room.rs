@@ -1,0 +1,148 @@
+//! The room's main loop: takes requests from the broker, and serves sessions until the broker is
+//! gone. Then everything ends.
+
+use crate::{
+    address::AddressRules,
+    confine::{ConfineError, confine},
+    dial::{HostResolver, Resolver},
+    limits::{Limits, RESOLVER_THREADS},
+    link::{self, Link},
+    session::{Session, SessionTerms, Socket},
+};
+use palisade_channel::ChannelError;
+use palisade_plan::{
+    BUILD_ID,
+    egress::{EgressReply, EgressRequest, Listener},
+    launcher::SessionNumber,
+};
+use std::{collections::HashMap, io, os::fd::OwnedFd, sync::Arc};
+use tokio::task::{AbortHandle, JoinSet};
+
+/// The reason why the room ended before the broker did.
+#[derive(Debug, thiserror::Error)]
+pub enum RoomError {
+    /// The process could not be confined, so it served nothing.
+    #[error("the room can not confine itself: {0}")]
+    Confine(#[from] ConfineError),
+    /// The runtime could not be started.
+    #[error("the runtime could not be started: {0}")]
+    Runtime(#[source] io::Error),
+    /// The socket to the broker can not be used.
+    #[error("the socket to the broker: {0}")]
+    Socket(#[source] io::Error),
+    /// Receiving a request or sending a message failed.
+    #[error("the channel to the broker: {0}")]
+    Channel(#[from] ChannelError),
+    /// The broker is of another build.
+    #[error("the broker is of build {0}, and this program of {BUILD_ID}; restart the daemon")]
+    Build(String),
+    /// A request came that is not allowed then.
+    #[error("the broker sent a request out of order: {0}")]
+    Order(&'static str),
+    /// A listener can not be used.
+    #[error("a listener of session {0}: {1}")]
+    Listener(SessionNumber, #[source] io::Error),
+}
+
+/// Confines this process, and serves a broker as the whole of it. The process must have one thread.
+///
+/// # Errors
+/// If the process can not be confined or the runtime not be started, and as [`serve`].
+pub fn run(socket: OwnedFd) -> Result<(), RoomError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(RESOLVER_THREADS)
+        .build()
+        .map_err(RoomError::Runtime)?;
+    // The runtime has no thread yet, and those that it starts are confined with this one. Its making
+    // needs system calls that the room never makes later, such as `socketpair`.
+    confine()?;
+    let resolver = Arc::new(HostResolver::default());
+    let served = runtime.block_on(serve(socket, resolver, Limits::default()));
+    // Lookups that are under way are not waited for.
+    runtime.shutdown_background();
+    served
+}
+
+/// Serves the sessions of a broker until it closes its end of the socket.
+///
+/// # Errors
+/// If the channel fails or the broker breaks the protocol. Then no session is served any more.
+pub async fn serve(
+    socket: OwnedFd,
+    resolver: Arc<dyn Resolver>,
+    limits: Limits,
+) -> Result<(), RoomError> {
+    let (link, mut end) = link::open(socket).map_err(RoomError::Socket)?;
+    match end.receive().await? {
+        Some((EgressRequest::Hello { build_id }, _)) if build_id == BUILD_ID => {}
+        Some((EgressRequest::Hello { build_id }, _)) => return Err(RoomError::Build(build_id)),
+        Some(_) => return Err(RoomError::Order("the first is not Hello")),
+        None => return Ok(()),
+    }
+    link.send(EgressReply::Welcome { build_id: BUILD_ID.to_owned() }, None);
+    let mut sessions =
+        Sessions { link, resolver, limits, running: HashMap::new(), tasks: JoinSet::new() };
+    while let Some((request, fds)) = end.receive().await? {
+        sessions.handle(request, fds)?;
+    }
+    Ok(())
+}
+
+/// The sessions that are served. Dropping this ends them.
+struct Sessions {
+    link: Link,
+    resolver: Arc<dyn Resolver>,
+    limits: Limits,
+    running: HashMap<SessionNumber, AbortHandle>,
+    tasks: JoinSet<()>,
+}
+
+impl Sessions {
+    fn handle(&mut self, request: EgressRequest, fds: Vec<OwnedFd>) -> Result<(), RoomError> {
+        match request {
+            EgressRequest::Hello { .. } => Err(RoomError::Order("Hello came twice")),
+            EgressRequest::Open { session, listeners, budget, named, denied } => {
+                let rules = AddressRules { named, denied };
+                self.open(SessionTerms { number: session, budget, rules }, &listeners, fds)
+            }
+            EgressRequest::Answer { session, question, verdict } => {
+                self.link.answer(session, question, verdict);
+                Ok(())
+            }
+            EgressRequest::Close { session } => {
+                // A session that is not served may be closed.
+                if let Some(running) = self.running.remove(&session) {
+                    running.abort();
+                }
+                while self.tasks.try_join_next().is_some() {}
+                Ok(())
+            }
+        }
+    }
+
+    fn open(
+        &mut self,
+        terms: SessionTerms,
+        listeners: &[Listener],
+        fds: Vec<OwnedFd>,
+    ) -> Result<(), RoomError> {
+        let number = terms.number;
+        if self.running.contains_key(&number) {
+            return Err(RoomError::Order("a session was opened twice"));
+        }
+        if listeners.len() != fds.len() {
+            return Err(RoomError::Order("a session has other listeners than descriptors"));
+        }
+        let sockets = listeners.iter().zip(fds).map(|(kind, fd)| Socket::new(*kind, fd));
+        let sockets: io::Result<Vec<_>> = sockets.collect();
+        let sockets = sockets.map_err(|error| RoomError::Listener(number, error))?;
+        let session = Session::new(terms, self.link.clone(), self.resolver.clone(), self.limits);
+        self.running.insert(number, self.tasks.spawn(session.serve(sockets)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "room_tests.rs"]
+mod tests;

@@ -1,0 +1,341 @@
+//! One session: its listeners, its budget, its names, and the questions about its connections.
+
+use crate::{
+    address::AddressRules,
+    dial::{DialError, Dialler, Resolver},
+    direct,
+    limits::{Limits, MAX_LOOKUPS},
+    link::{Link, Place},
+    names, proxy,
+    relay::{Meter, Metered, Side, UploadBudget},
+    synthetic::SyntheticNames,
+};
+use palisade_plan::{
+    egress::{
+        Asked, ConnectionResult, EgressBudget, EgressReply, EgressVerdict, LOOKUP_PORT, Listener,
+        Tunnel,
+    },
+    host::{Host, HostName, Target},
+    launcher::SessionNumber,
+};
+use std::{
+    io,
+    net::IpAddr,
+    os::fd::OwnedFd,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::{
+    io::Interest,
+    net::{TcpListener, TcpStream, UdpSocket},
+    sync::Semaphore,
+    task::JoinSet,
+};
+
+/// The time to wait before accepting again when the process or the host has no more descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The time between two looks whether a program still waits for an answer.
+const PRESENCE: Duration = Duration::from_secs(1);
+
+/// What the broker said about a session when it opened it.
+#[derive(Debug)]
+pub(crate) struct SessionTerms {
+    pub(crate) number: SessionNumber,
+    pub(crate) budget: EgressBudget,
+    pub(crate) rules: AddressRules,
+}
+
+/// A session that is served.
+#[derive(Debug)]
+pub(crate) struct Session {
+    number: SessionNumber,
+    link: Link,
+    pub(crate) limits: Limits,
+    dialler: Dialler,
+    questions: AtomicU64,
+    upload: Arc<UploadBudget>,
+    connections: Arc<Semaphore>,
+    lookups: Arc<Semaphore>,
+    synthetic: Mutex<SyntheticNames>,
+}
+
+/// Why a connection is not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    /// The broker denied it, for this reason.
+    #[error("{0}")]
+    Denied(String),
+    /// It was allowed and could not be made.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+}
+
+impl Session {
+    pub(crate) fn new(
+        terms: SessionTerms,
+        link: Link,
+        resolver: Arc<dyn Resolver>,
+        limits: Limits,
+    ) -> Arc<Self> {
+        let connections = usize::try_from(terms.budget.connections).unwrap_or(usize::MAX);
+        let connections = connections.min(Semaphore::MAX_PERMITS);
+        Arc::new(Self {
+            number: terms.number,
+            link,
+            limits,
+            dialler: Dialler::new(resolver, terms.rules, limits),
+            questions: AtomicU64::new(0),
+            upload: Arc::new(UploadBudget::new(terms.budget.upload_bytes)),
+            connections: Arc::new(Semaphore::new(connections)),
+            lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
+            synthetic: Mutex::default(),
+        })
+    }
+
+    /// Serves listeners until this future is dropped, which ends every connection.
+    pub(crate) async fn serve(self: Arc<Self>, listeners: Vec<Socket>) {
+        let mut accepting = JoinSet::new();
+        for listener in listeners {
+            let session = self.clone();
+            match listener {
+                Socket::NamesUdp(socket) => accepting.spawn(names::serve_udp(session, socket)),
+                Socket::Tcp(kind, listener) => accepting.spawn(session.accept(kind, listener)),
+            };
+        }
+        while accepting.join_next().await.is_some() {}
+        // The broker closes the session; until then it exists, with whatever has failed.
+        std::future::pending::<()>().await;
+    }
+
+    async fn accept(self: Arc<Self>, kind: Listener, listener: TcpListener) {
+        let mut connections = JoinSet::new();
+        loop {
+            let client = tokio::select! {
+                accepted = listener.accept() => accepted,
+                Some(_) = connections.join_next() => continue,
+            };
+            let client = match client {
+                Ok((client, _)) => client,
+                Err(error) if is_shortage(&error) => {
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => {
+                    self.refuse(None, format!("a listener of the session failed: {error}"), None);
+                    return;
+                }
+            };
+            // Further connections wait in the kernel's queue, which is bounded.
+            let places = match kind {
+                Listener::NamesTcp | Listener::NamesUdp => &self.lookups,
+                Listener::Proxy | Listener::Direct(_) => &self.connections,
+            };
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let (session, place) = (self.clone(), Arc::new(place));
+            match kind {
+                Listener::Proxy => connections.spawn(proxy::serve(session, client, place)),
+                Listener::Direct(port) => {
+                    connections.spawn(direct::serve(session, client, port, place))
+                }
+                Listener::NamesTcp | Listener::NamesUdp => {
+                    connections.spawn(names::serve_tcp(session, client, place))
+                }
+            };
+        }
+    }
+
+    /// Takes a place for a lookup of a name, and waits for it if all are taken.
+    pub(crate) async fn lookup_place(&self) -> Option<Place> {
+        self.lookups.clone().acquire_owned().await.ok().map(Arc::new)
+    }
+
+    pub(crate) fn synthetic(&self) -> MutexGuard<'_, SyntheticNames> {
+        self.synthetic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the target with the name that a synthetic address stands for: some programs look up a
+    /// name and then ask the proxy for the address.
+    pub(crate) fn as_named(&self, target: Target) -> Target {
+        let Host::Address(IpAddr::V4(address)) = target.host else { return target };
+        match self.synthetic().name_of(address) {
+            Some(name) => Target { host: Host::Name(name.clone()), port: target.port },
+            None => target,
+        }
+    }
+
+    /// Asks the broker whether a name may be looked up by the session's programs. Nothing is looked
+    /// up by the room.
+    pub(crate) async fn may_look_up(&self, name: &HostName, place: &Place) -> bool {
+        let target = Target { host: Host::Name(name.clone()), port: LOOKUP_PORT };
+        let verdict = self.consult(target, Asked::Lookup, place).await;
+        matches!(verdict, Some((_, EgressVerdict::Allow { .. })))
+    }
+
+    /// Asks the broker whether a connection may be made.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        target: Target,
+        asked: Asked,
+        place: &Place,
+    ) -> Result<Permit, OpenError> {
+        match self.consult(target.clone(), asked, place).await {
+            Some((question, EgressVerdict::Allow { tunnel, rule: _ })) => {
+                let meter = Meter::new(&self.limits);
+                let record = ConnectionRecord {
+                    session: self.clone(),
+                    place: place.clone(),
+                    question,
+                    meter,
+                    server_name: None,
+                    failure: Some("it was cut off".to_owned()),
+                };
+                Ok(Permit { target, tunnel, record })
+            }
+            Some((_, EgressVerdict::Deny { reason })) => Err(OpenError::Denied(reason)),
+            None => Err(OpenError::Denied("the daemon has ended".to_owned())),
+        }
+    }
+
+    /// Asks as [`Session::ask`] does, and withdraws the question if the program leaves meanwhile.
+    pub(crate) async fn ask_for(
+        self: &Arc<Self>,
+        client: &TcpStream,
+        target: Target,
+        asked: Asked,
+        place: &Place,
+    ) -> Result<Permit, OpenError> {
+        tokio::select! {
+            answered = self.ask(target, asked, place) => answered,
+            () = left(client) => Err(OpenError::Denied("the program left".to_owned())),
+        }
+    }
+
+    async fn consult(
+        &self,
+        target: Target,
+        asked: Asked,
+        place: &Place,
+    ) -> Option<(u64, EgressVerdict)> {
+        let question = self.questions.fetch_add(1, Relaxed);
+        let verdict = self.link.ask(self.number, question, target, asked, place).await;
+        Some((question, verdict?))
+    }
+
+    /// Reports something that is refused without a question.
+    pub(crate) fn refuse(&self, target: Option<Target>, reason: String, place: Option<&Place>) {
+        let message = EgressReply::Refused { session: self.number, target, reason };
+        self.link.send(message, place.cloned());
+    }
+}
+
+/// Waits until a program closes its connection, whether it has sent something before or not.
+async fn left(client: &TcpStream) {
+    loop {
+        tokio::time::sleep(PRESENCE).await;
+        match client.ready(Interest::READABLE | Interest::WRITABLE).await {
+            Ok(ready) if ready.is_read_closed() => return,
+            Ok(_) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|errno| shortages.contains(&errno))
+}
+
+/// A connection that is allowed and not made yet.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    pub(crate) target: Target,
+    pub(crate) tunnel: Tunnel,
+    pub(crate) record: ConnectionRecord,
+}
+
+/// A connection to its destination.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) target: Target,
+    pub(crate) tunnel: Tunnel,
+    pub(crate) destination: Metered<TcpStream>,
+    pub(crate) record: ConnectionRecord,
+}
+
+impl Permit {
+    /// Makes the connection.
+    pub(crate) async fn dial(mut self) -> Result<Open, OpenError> {
+        let session = self.record.session.clone();
+        let (stream, address) = match session.dialler.dial(&self.target).await {
+            Ok(dialled) => dialled,
+            Err(error) => {
+                self.record.end(Some(error.to_string()));
+                return Err(error.into());
+            }
+        };
+        let (number, question) = (session.number, self.record.question);
+        let message = EgressReply::Connected { session: number, question, address };
+        session.link.send(message, Some(self.record.place.clone()));
+        let side = Side::Destination(session.upload.clone());
+        let destination = Metered::new(stream, side, self.record.meter.clone());
+        let Self { target, tunnel, record } = self;
+        Ok(Open { target, tunnel, destination, record })
+    }
+}
+
+/// The report about one allowed connection, which is sent when this value is dropped.
+#[derive(Debug)]
+pub(crate) struct ConnectionRecord {
+    session: Arc<Session>,
+    place: Place,
+    question: u64,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) server_name: Option<HostName>,
+    failure: Option<String>,
+}
+
+impl ConnectionRecord {
+    /// Notes how the connection ended. Without this it was cut off.
+    pub(crate) fn end(&mut self, failure: Option<String>) {
+        self.failure = failure;
+    }
+}
+
+impl Drop for ConnectionRecord {
+    fn drop(&mut self) {
+        let result = ConnectionResult {
+            sent: self.meter.sent.load(Relaxed),
+            received: self.meter.received.load(Relaxed),
+            server_name: self.server_name.take(),
+            failure: self.failure.take(),
+        };
+        let (session, question) = (self.session.number, self.question);
+        let message = EgressReply::Ended { session, question, result };
+        self.session.link.send(message, Some(self.place.clone()));
+    }
+}
+
+/// A listener's socket, ready to be used.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    NamesUdp(UdpSocket),
+    Tcp(Listener, TcpListener),
+}
+
+impl Socket {
+    /// Takes a listener's descriptor.
+    pub(crate) fn new(kind: Listener, fd: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(match kind {
+            Listener::NamesUdp => Self::NamesUdp(UdpSocket::from_std(fd.into())?),
+            Listener::Proxy | Listener::NamesTcp | Listener::Direct(_) => {
+                Self::Tcp(kind, TcpListener::from_std(fd.into())?)
+            }
+        })
+    }
+}

@@ -1,0 +1,263 @@
+//! A daemon whose host knows names of the test's own: its `/etc/hosts` is another one, in a mount
+//! namespace of its own. The servers behind the names are the test's, on this host's loopback.
+
+use crate::{Daemon, Mode, Sandbox, World, binary, processes};
+use palisade_audit::{Connection, ReadError, Reader, Record};
+use palisade_client::{Error, Open, Operator};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// A daemon whose host knows names of the test's own.
+#[derive(Debug)]
+pub struct NamedHosts {
+    /// The test's directories and mode.
+    pub world: World,
+    /// The daemon, which ends with this value.
+    pub daemon: Daemon,
+}
+
+/// The name of the profile.
+const PROFILE: &str = "named";
+
+impl NamedHosts {
+    /// Starts a daemon with a profile whose `[net]` section has this text. The host resolves `names`
+    /// to 127.0.0.1.
+    #[must_use]
+    pub fn new(mode: Mode, names: &[&str], net: &str) -> Self {
+        Self::with_profile(mode, names, &named_profile(net))
+    }
+
+    /// Starts a daemon with a profile of this text.
+    #[must_use]
+    pub fn with_profile(mode: Mode, names: &[&str], profile: &str) -> Self {
+        let world = World::new(mode);
+        world.add_unasked(PROFILE, profile);
+        let hosts = hosts_file(&world, names);
+        let run = world.run();
+        fs::create_dir(&run).expect("mkdir");
+        fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).expect("chmod");
+        world.give(&run);
+        let socket = run.join("agent.sock");
+        let mut command = among_names(&world, &hosts, "palisaded");
+        command.arg("--state").arg(world.state()).arg("--profiles").arg(world.profiles());
+        command.arg("--socket").arg(&socket).stdin(Stdio::null());
+        let child = command.spawn().expect("start palisaded");
+        let (operators, providers) = (run.join("operator.sock"), run.join("provider.sock"));
+        let mut daemon = Daemon { child, socket, operators, providers };
+        while UnixStream::connect(&daemon.operators).is_err() {
+            let ended = daemon.child.try_wait().expect("wait");
+            assert!(ended.is_none(), "palisaded ended with {ended:?}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        Self { world, daemon }
+    }
+
+    /// Opens a session.
+    ///
+    /// # Panics
+    /// If it is refused.
+    #[must_use]
+    pub fn open(&self) -> Sandbox {
+        self.try_open(Open::new(self.world.workspace())).expect("a session")
+    }
+
+    /// Opens a session with options of the test.
+    ///
+    /// # Errors
+    /// The daemon's error.
+    pub fn try_open(&self, open: Open) -> Result<Sandbox, Error> {
+        Sandbox::over(self.daemon.connect(self.world.mode), None, open.profile(PROFILE))
+    }
+
+    /// Connects an operator.
+    #[must_use]
+    pub fn operator(&self, sandbox: &Sandbox) -> Operator {
+        let stream = self.world.mode.act(|| UnixStream::connect(&self.daemon.operators));
+        sandbox.wait(async {
+            let stream = stream.expect("the operators' socket");
+            stream.set_nonblocking(true).expect("non-blocking");
+            let stream = tokio::net::UnixStream::from_std(stream).expect("a stream");
+            Operator::from_stream(stream).await.expect("an operator")
+        })
+    }
+
+    /// Returns a command of `palisade` for this daemon.
+    #[must_use]
+    pub fn palisade(&self, arguments: &[&str]) -> Command {
+        let mut command = self.world.command("palisade");
+        command.args(arguments).env("PALISADE_SOCKET", &self.daemon.socket);
+        command
+    }
+
+    /// Returns the process ids of the daemon's egress rooms.
+    #[must_use]
+    pub fn rooms(&self) -> Vec<i32> {
+        let broker = i32::try_from(self.daemon.child.id()).expect("a pid");
+        let below = processes::tree(broker).into_iter();
+        below.filter(|process| process.name == "palisade-egress").map(|room| room.pid).collect()
+    }
+
+    /// Returns the records of connections so far.
+    #[must_use]
+    pub fn connections(&self) -> Vec<Connection> {
+        let mut found = Vec::new();
+        let read = Reader::new(&self.world.state().join("audit")).read::<ReadError>(|sighted| {
+            if let Record::Connection(connection) = sighted?.entry.record {
+                found.push(connection);
+            }
+            Ok(())
+        });
+        read.expect("the audit log");
+        found
+    }
+}
+
+/// Returns the default profile with another `[net]` section. Sessions do not see the host's list of
+/// names, which here leads to the test's servers.
+#[must_use]
+pub fn named_profile(net: &str) -> String {
+    let old = "mode = \"loopback\"\n";
+    crate::profile_with(&[(old, &format!("{net}\n")), (" \"hosts\",", "")])
+}
+
+/// Writes a file for `/etc/hosts` that resolves names to 127.0.0.1.
+#[must_use]
+pub fn hosts_file(world: &World, names: &[&str]) -> PathBuf {
+    let path = world.outside().parent().expect("a directory").join("hosts");
+    fs::write(&path, format!("127.0.0.1 localhost {}\n", names.join(" "))).expect("write");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("chmod");
+    path
+}
+
+/// Returns a command that runs a program as the world's user, where `/etc/hosts` is another file.
+#[must_use]
+pub fn among_names(world: &World, hosts: &Path, name: &str) -> Command {
+    let own = world.command(name);
+    let (uid, program) = (world.mode.uid().to_string(), binary(name));
+    let mut command = Command::new("unshare");
+    let line = "mount --bind \"$1\" /etc/hosts && shift && exec \"$@\"";
+    if rustix::process::geteuid().is_root() {
+        command.args(["--mount", "--propagation", "private", "sh", "-c", line, "sh"]).arg(hosts);
+        if world.mode == Mode::User {
+            command.args(["setpriv", "--reuid", &uid, "--regid", &uid, "--clear-groups"]);
+        }
+    } else {
+        let gid = rustix::process::getegid().as_raw();
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", line, "sh"]).arg(hosts);
+        command.args(["unshare", "--user", &format!("--map-user={uid}")]);
+        command.arg(format!("--map-group={gid}"));
+    }
+    command.arg(program).env_clear();
+    command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(world.workspace());
+    command
+}
+
+/// A web server on this host's loopback, in threads of the test.
+#[derive(Debug)]
+pub struct WebServer {
+    /// Its port.
+    pub port: u16,
+    seen: Arc<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    heads: Mutex<Vec<String>>,
+    received: AtomicU64,
+}
+
+impl WebServer {
+    /// Starts a server. It answers `/files/…` with the files below a directory, `/endless` with bytes
+    /// for as long as the client reads, and everything else with `hello from` and the path.
+    #[must_use]
+    pub fn start(files: &Path) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+        let port = listener.local_addr().expect("an address").port();
+        let seen = Arc::<Seen>::default();
+        let (shared, files) = (Arc::clone(&seen), files.to_owned());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (shared, files) = (Arc::clone(&shared), files.clone());
+                let Ok(stream) = stream else { return };
+                // A client that disconnects early is the client's affair.
+                std::thread::spawn(move || answer(stream, &shared, &files).unwrap_or_default());
+            }
+        });
+        Self { port, seen }
+    }
+
+    /// Takes the heads of the requests so far.
+    #[must_use]
+    pub fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut *self.seen.heads.lock().expect("a lock"))
+    }
+
+    /// Returns the number of bytes that were received, heads included.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.seen.received.load(Ordering::Acquire)
+    }
+}
+
+fn answer(mut stream: TcpStream, seen: &Seen, files: &Path) -> std::io::Result<()> {
+    let mut bytes = Vec::new();
+    let mut piece = [0; 16 * 1024];
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end + 4;
+        }
+        let read = stream.read(&mut piece)?;
+        seen.received.fetch_add(read as u64, Ordering::AcqRel);
+        if read == 0 {
+            return Ok(());
+        }
+        bytes.extend_from_slice(&piece[..read]);
+    };
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    seen.heads.lock().expect("a lock").push(head.clone());
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let is_length = name.eq_ignore_ascii_case("content-length");
+        is_length.then(|| value.trim().parse::<usize>().ok()).flatten()
+    });
+    let mut left = length.unwrap_or(0).saturating_sub(bytes.len() - end);
+    while left > 0 {
+        let read = stream.read(&mut piece)?;
+        seen.received.fetch_add(read as u64, Ordering::AcqRel);
+        if read == 0 {
+            return Ok(());
+        }
+        left = left.saturating_sub(read);
+    }
+    let path = head.split_whitespace().nth(1).unwrap_or_default();
+    let path = path.split('?').next().unwrap_or_default();
+    if path == "/endless" {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
+        loop {
+            stream.write_all(&[b'x'; 1024])?;
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+    let (status, body) = match path.strip_prefix("/files/") {
+        Some(file) => match fs::read(files.join(file)) {
+            Ok(body) => ("200 OK", body),
+            Err(_) => ("404 Not Found", Vec::new()),
+        },
+        None => ("200 OK", format!("hello from {path}\n").into_bytes()),
+    };
+    let head =
+        format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(&body)
+}

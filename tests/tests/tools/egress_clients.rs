@@ -1,0 +1,130 @@
+//! Real clients in a session whose network is by name: they work with an allowed host, by the proxy
+//! and without, and a private daemon takes hosts from the command line.
+
+use palisade_tests::{Mode, NamedHosts, WebServer, among_names, hosts_file, named_profile, text};
+use std::{fs, path::Path, process::Command};
+
+const NAMES: [&str; 2] = ["packages.test", "other.test"];
+
+fn net(port: u16) -> String {
+    format!("mode = \"domains\"\nallow = [\"packages.test:{port}\", \"127.0.0.1:{port}\"]\n")
+}
+
+/// A line for each client, with `URL` for the server and without the proxy where it says so.
+const CLIENTS: [(&str, &str, &str); 6] = [
+    ("curl", "curl", "curl -sS URL/x"),
+    ("curl, no proxy", "curl", "curl -sS --noproxy '*' URL/x"),
+    ("wget", "wget", "wget -q -O- URL/x"),
+    (
+        "python",
+        "python3",
+        "/usr/bin/python3 -c 'import urllib.request as u; print(u.urlopen(\"URL/x\").read().decode(), end=\"\")'",
+    ),
+    (
+        "python, no proxy",
+        "python3",
+        "/usr/bin/python3 -c 'import urllib.request as u; o = u.build_opener(u.ProxyHandler({})); \
+         print(o.open(\"URL/x\").read().decode(), end=\"\")'",
+    ),
+    (
+        "a program that knows no proxy",
+        "bash",
+        "exec 3<>/dev/tcp/HOST/PORT; printf 'GET /x HTTP/1.0\\r\\n\\r\\n' >&3; tail -n 1 <&3",
+    ),
+];
+
+#[test]
+fn clients_work_with_an_allowed_host_and_not_with_another() {
+    for mode in Mode::all() {
+        let server = WebServer::start(Path::new("/nonexistent"));
+        let port = server.port;
+        let hosts = NamedHosts::new(mode, &NAMES, &net(port));
+        let sandbox = hosts.open();
+        for (name, program, line) in CLIENTS {
+            if !Path::new("/usr/bin").join(program).exists() {
+                eprintln!("{program} is not installed");
+                continue;
+            }
+            let at = |host: &str| {
+                let line = line.replace("URL", &format!("http://{host}:{port}"));
+                sandbox.bash(&line.replace("HOST", host).replace("PORT", &port.to_string()))
+            };
+            let reached = at("packages.test");
+            assert_eq!(
+                reached.stdout, "hello from /x\n",
+                "{mode:?}: {name}: {}\n{:?}",
+                reached.stderr, reached.error
+            );
+            assert_eq!(server.requests().len(), 1, "{mode:?}: {name}");
+            let refused = at("other.test");
+            assert!(!refused.stdout.contains("hello"), "{mode:?}: {name}: {}", refused.stdout);
+            assert!(server.requests().is_empty(), "{mode:?}: {name} reached another host");
+        }
+    }
+}
+
+#[test]
+fn git_clones_from_an_allowed_host() {
+    for mode in Mode::all() {
+        let place = palisade_tests::Place::new();
+        let (work, bare) = (place.path().join("work"), place.path().join("project.git"));
+        fs::create_dir(&work).unwrap();
+        let git = |directory: &Path, arguments: &[&str]| {
+            let mut command = Command::new("git");
+            command.args(["-c", "user.name=a", "-c", "user.email=a@test"]).args(arguments);
+            let made = command.current_dir(directory).env("HOME", place.path()).output().unwrap();
+            assert!(made.status.success(), "{arguments:?}: {}", text(&made.stderr));
+        };
+        git(&work, &["init", "-q", "-b", "main"]);
+        fs::write(work.join("file"), "from git\n").unwrap();
+        git(&work, &["add", "file"]);
+        git(&work, &["commit", "-q", "-m", "first"]);
+        git(&work, &["clone", "-q", "--bare", ".", bare.to_str().unwrap()]);
+        git(&bare, &["update-server-info"]);
+        let server = WebServer::start(place.path());
+        let port = server.port;
+        let hosts = NamedHosts::new(mode, &NAMES, &net(port));
+        let sandbox = hosts.open();
+        let clone = |host: &str| {
+            sandbox.bash(&format!("git clone -q http://{host}:{port}/files/project.git {host}"))
+        };
+        let cloned = clone("packages.test");
+        assert!(cloned.success, "{mode:?}: {}\n{:?}", cloned.stderr, cloned.error);
+        assert_eq!(sandbox.ok("cat packages.test/file"), "from git\n");
+        assert!(!server.requests().is_empty());
+        let refused = clone("other.test");
+        assert!(!refused.success, "{mode:?}");
+        assert!(refused.stderr.contains("403"), "{mode:?}: {}", refused.stderr);
+        assert!(server.requests().is_empty(), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_private_daemon_takes_hosts_from_the_command_line() {
+    for mode in Mode::all() {
+        let server = WebServer::start(Path::new("/nonexistent"));
+        let port = server.port;
+        let world = palisade_tests::World::new(mode);
+        world.add_unasked("plain", &named_profile("mode = \"loopback\""));
+        let hosts = hosts_file(&world, &NAMES);
+        let run = |domains: &[String], host: &str| {
+            let mut command = among_names(&world, &hosts, "palisade");
+            command.args(["run", "--profile", "plain", "--profiles"]).arg(world.profiles());
+            for domain in domains {
+                command.arg("--allow-domain").arg(domain);
+            }
+            command.args(["--", &format!("curl -sS http://{host}:{port}/x")]).output().unwrap()
+        };
+        let domains = [format!("packages.test:{port}"), format!("127.0.0.1:{port}")];
+        let reached = run(&domains, "packages.test");
+        assert_eq!(text(&reached.stdout), "hello from /x\n", "{mode:?}: {}", text(&reached.stderr));
+        assert_eq!(server.requests().len(), 1);
+        let refused = run(&domains, "other.test");
+        assert!(text(&refused.stdout).contains("does not include other.test"), "{refused:?}");
+        let without = run(&[], "packages.test");
+        assert!(!without.status.success() && without.stdout.is_empty(), "{mode:?}: {without:?}");
+        assert!(server.requests().is_empty(), "{mode:?}");
+        let wrong = run(&["*.com".to_owned()], "packages.test");
+        assert!(text(&wrong.stderr).contains("\"*.com\" can not be allowed"), "{wrong:?}");
+    }
+}
