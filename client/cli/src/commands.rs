@@ -78,7 +78,7 @@ pub(crate) fn definition() -> clap::Command {
 }
 
 /// Parses the command line. For help or a usage error, prints that and returns the exit status.
-pub(crate) fn parse<I: IntoIterator<Item = OsString>>(words: I) -> Result<Command, u8> {
+fn parse<I: IntoIterator<Item = OsString>>(words: I) -> Result<Command, u8> {
     let words: Vec<OsString> = words.into_iter().collect();
     match Palisade::try_parse_from(&words) {
         Ok(palisade) => Ok(palisade.command),
@@ -99,8 +99,13 @@ fn mistake(words: &[OsString]) -> u8 {
     }
 }
 
+/// Runs the command of a command line and returns the exit status.
+pub(crate) fn run_line<I: IntoIterator<Item = OsString>>(words: I) -> u8 {
+    parse(words).map_or_else(|status| status, perform)
+}
+
 /// Runs a subcommand and returns the exit status.
-pub(crate) fn perform(command: Command) -> u8 {
+fn perform(command: Command) -> u8 {
     match attempt(command) {
         Ok(status) => status,
         Err(failure) => {

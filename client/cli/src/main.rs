@@ -36,6 +36,5 @@ mod why;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let parsed = commands::parse(std::env::args_os());
-    ExitCode::from(parsed.map_or_else(|status| status, commands::perform))
+    ExitCode::from(commands::run_line(std::env::args_os()))
 }

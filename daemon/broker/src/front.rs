@@ -3,7 +3,7 @@
 //! - Owns: listening, connections, frames, requests in and replies out, opening a session,
 //!   proofs of profiles, sessions between two connections, the state that all connections
 //!   share.
-//! - May import: pipeline, changes, approval, cells, tools, telemetry, stores, base.
+//! - May import: pipeline, changes, network, approval, cells, tools, telemetry, stores, base.
 //! - Imported by: boot.
 
 pub(crate) mod closed;

@@ -1,4 +1,4 @@
-//! Counts the refused connections of a session, so that a program which tries again and again fills
+//! RefusalTable the refused connections of a session, so that a program which tries again and again fills
 //! neither the audit log nor the memory. Pure: no I/O.
 
 use palisade_plan::host::Target;
@@ -13,10 +13,10 @@ const MOST: usize = 256;
 
 /// The refused connections of a session.
 #[derive(Debug, Default)]
-pub(super) struct RefusalCounts(Mutex<Counts>);
+pub(super) struct RefusalCounts(Mutex<RefusalTable>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct RefusalTable {
     each: BTreeMap<RefusalKey, u64>,
     others: u64,
 }
@@ -39,11 +39,11 @@ pub(super) enum RefusalRecord {
 }
 
 impl RefusalCounts {
-    fn counts(&self) -> MutexGuard<'_, Counts> {
+    fn counts(&self) -> MutexGuard<'_, RefusalTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a refusal.
+    /// RefusalTable a refusal.
     pub(super) fn count(&self, key: RefusalKey) -> RefusalRecord {
         let mut counts = self.counts();
         let is_full = counts.each.len() >= MOST;
@@ -61,7 +61,7 @@ impl RefusalCounts {
     /// Takes the refusals that were not recorded, each with how often it occurred, and the number of
     /// those that were not told apart.
     pub(super) fn take(&self) -> (Vec<(RefusalKey, u64)>, u64) {
-        let Counts { each, others } = std::mem::take(&mut *self.counts());
+        let RefusalTable { each, others } = std::mem::take(&mut *self.counts());
         (each.into_iter().filter(|(_, count)| *count > 0).collect(), others)
     }
 }

@@ -228,11 +228,10 @@ impl Stage {
     }
 
     fn connections(&self) -> Vec<palisade_audit::Connection> {
-        let is_connection = |record| match record {
-            Record::Connection(connection) => Some(connection),
-            _ => None,
+        let connection = |record| {
+            if let Record::Connection(connection) = record { Some(connection) } else { None }
         };
-        self.records().into_iter().filter_map(is_connection).collect()
+        self.records().into_iter().filter_map(connection).collect()
     }
 }
 
