@@ -239,9 +239,6 @@ fn rules() -> Vec<SyscallRule> {
         // No Unix sockets: those of the host's services could be connected to. The C library then
         // asks name servers by itself. Netlink tells it which addresses the host has.
         only(libc::SYS_socket, [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(|f| is(0, f))),
-        // The runtime makes a pair, which leads nowhere, if another crate of the same build has it
-        // handle signals.
-        only(libc::SYS_socketpair, [is(0, libc::AF_UNIX)]),
         only(
             libc::SYS_ioctl,
             [libc::FIONBIO, libc::FIONREAD].map(|request| vec![equal(1, whole, request & whole)]),
