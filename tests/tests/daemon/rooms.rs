@@ -26,13 +26,14 @@ use std::{
 };
 
 /// The capabilities that a launcher may keep, by their numbers.
-const NEEDED: [u32; 8] = [
+const NEEDED: [u32; 9] = [
     21, // SYS_ADMIN
     18, // SYS_CHROOT
     7,  // SETUID
     6,  // SETGID
     8,  // SETPCAP
     12, // NET_ADMIN
+    10, // NET_BIND_SERVICE
     5,  // KILL
     2,  // DAC_READ_SEARCH
 ];
