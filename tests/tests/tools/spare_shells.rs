@@ -53,7 +53,7 @@ const PROPERTIES: [&str; 84] = [
     "ls /proc/$$/fd",
     "readlink /proc/$$/fd/0; readlink /proc/$$/fd/1 | cut -d: -f1; readlink /proc/$$/fd/2 | cut -d: -f1",
     "cat /proc/$$/fdinfo/[012] | grep flags",
-    "while read -r key value; do case $key in S[ih][gd]*) echo $key $value; esac; done < /proc/$$/status",
+    "while read -r key value; do case $key in Sig[PBIC]*) echo $key $value; esac; done < /proc/$$/status",
     "grep -E '^(Cap|NoNew|Secc|Uid|Gid|Groups|Umask|Threads|PPid|TracerPid)' /proc/$$/status",
     "grep -E '^(Speculation|Cpus_allowed|Mems_allowed|untag|CoreDumping|THP)' /proc/$$/status",
     "cat /proc/$$/oom_score_adj",
