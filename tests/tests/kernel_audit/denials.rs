@@ -418,7 +418,7 @@ fn records_that_stop_coming_are_missed_and_said_to_be() {
         let open = Open::new(world.workspace()).profile("unasked");
         Sandbox::over(daemon.connect(world.mode), None, open).unwrap()
     };
-    let sandbox = once_told(&open);
+    let sandbox = once_told(open);
     assert_eq!(one(&refused(&sandbox, "mkdir:/run/x", "EACCES")).target, "/run");
     audit.pause();
     let result = sandbox.bash("mkdir /run/x; exit 1");
@@ -433,5 +433,5 @@ fn records_that_stop_coming_are_missed_and_said_to_be() {
         assert!(Instant::now() < limit, "they do not come again");
         drop(open());
     }
-    assert_eq!(one(&refused(&once_told(&open), "mkdir:/run/x", "EACCES")).target, "/run");
+    assert_eq!(one(&refused(&once_told(open), "mkdir:/run/x", "EACCES")).target, "/run");
 }
