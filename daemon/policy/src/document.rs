@@ -24,7 +24,9 @@ struct KeyPosition {
 }
 
 /// Sections that may occur any number of times.
-const LISTS: [&str; 2] = ["rules", "diagnostics"];
+const LISTS: [&str; 3] = ["rules", "diagnostics", "who"];
+/// Sections that may be written once as `[name]`, or any number of times as `[[name]]`.
+const ONCE_OR_LISTS: [&str; 1] = ["who"];
 
 impl<'a> Document<'a> {
     /// Parses a profile's text, and refuses unknown keys.
@@ -141,7 +143,9 @@ impl<'a> Document<'a> {
         span: Range<usize>,
     ) -> Result<(), ProfileError> {
         match value {
-            DeValue::Table(table) if !LISTS.contains(&path) => self.table(path, table),
+            DeValue::Table(table) if !LISTS.contains(&path) || ONCE_OR_LISTS.contains(&path) => {
+                self.table(path, table)
+            }
             DeValue::Array(elements) if LISTS.contains(&path) => {
                 for element in elements {
                     if let DeValue::Table(table) = element.get_ref() {
@@ -157,7 +161,7 @@ impl<'a> Document<'a> {
             | DeValue::Datetime(_)
             | DeValue::Array(_)
             | DeValue::Table(_) => {
-                let list = LISTS.contains(&path);
+                let list = LISTS.contains(&path) && !ONCE_OR_LISTS.contains(&path);
                 let header = if list { format!("[[{path}]]") } else { format!("[{path}]") };
                 let why = format!("is a section, not {}", value.type_str());
                 Err(self.wrong_at(span.start, path, why, format!("begin it with {header}")))

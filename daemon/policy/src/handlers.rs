@@ -3,11 +3,11 @@
 
 use crate::entries::ToolEntry;
 use palisade_protocol::Scope;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct as _};
 use std::num::NonZeroU64;
 
 /// The profile sections `[handlers]` and `[remember]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handlers {
     /// The longest time that an approval request waits for an answer.
     pub(crate) deadline_ms: NonZeroU64,
@@ -23,6 +23,37 @@ pub struct Handlers {
     pub(crate) remember_ms: u64,
     /// Tools whose output an approver sees before the agent does.
     pub(crate) review_output: Vec<ToolEntry>,
+}
+
+impl Serialize for Handlers {
+    /// Writes the two sections as in a profile.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Waiting<'a> {
+            deadline_ms: NonZeroU64,
+            grace_ms: u64,
+            quorum: NonZeroU64,
+            max_pending: NonZeroU64,
+            review_output: &'a [ToolEntry],
+        }
+        #[derive(Serialize)]
+        struct Remembering<'a> {
+            scopes: &'a [Rememberable],
+            ms: u64,
+        }
+        let handlers = Waiting {
+            deadline_ms: self.deadline_ms,
+            grace_ms: self.grace_ms,
+            quorum: self.quorum,
+            max_pending: self.max_pending,
+            review_output: &self.review_output,
+        };
+        let remember = Remembering { scopes: &self.remember, ms: self.remember_ms };
+        let mut sections = serializer.serialize_struct("Handlers", 2)?;
+        sections.serialize_field("handlers", &handlers)?;
+        sections.serialize_field("remember", &remember)?;
+        sections.end()
+    }
 }
 
 /// A scope in which an approval may be remembered.

@@ -1,9 +1,14 @@
 //! `fs.hide` and `fs.protect`: name patterns for the workspace, each entry with its source
 //! position. Pure: no I/O.
 
-use crate::source::WithOrigin;
+use crate::{source::WithOrigin, written::List};
 use palisade_plan::names::{Kind, Matcher, NameList, Pattern};
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error, SeqAccess, Visitor, value::SeqAccessDeserializer},
+};
+use std::fmt;
+use toml::Spanned;
 
 /// The entry that stands for every name in the table of plants.
 pub(crate) const ALL_PLANTS: &str = "$PLANTS";
@@ -21,6 +26,61 @@ impl TryFrom<String> for NameEntry {
         }
         Pattern::parse(&text).map_err(|error| error.to_string())?;
         Ok(Self(text))
+    }
+}
+
+/// The value of `fs.hide` or `fs.protect` in a profile file: a list of patterns, or several such
+/// lists. An exception in one list does not apply to the others.
+#[derive(Debug)]
+pub(crate) struct NameLists(pub(crate) Vec<List<NameEntry>>);
+
+impl NameLists {
+    /// Returns the patterns of all lists.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Spanned<NameEntry>> {
+        self.0.iter().flatten()
+    }
+}
+
+impl<'de> Deserialize<'de> for NameLists {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (mut names, mut lists) = (Vec::new(), Vec::new());
+        for one in List::<NameOrList>::deserialize(deserializer)? {
+            let span = one.span();
+            match one.into_inner() {
+                NameOrList::Name(name) => names.push(Spanned::new(span, name)),
+                NameOrList::List(list) => lists.push(list),
+            }
+        }
+        match (names.is_empty(), lists.is_empty()) {
+            (_, true) => Ok(Self(vec![names])),
+            (true, false) => Ok(Self(lists)),
+            (false, false) => Err(D::Error::custom("has both names and lists of names")),
+        }
+    }
+}
+
+/// An element of `fs.hide` or `fs.protect`.
+enum NameOrList {
+    Name(NameEntry),
+    List(List<NameEntry>),
+}
+
+impl<'de> Deserialize<'de> for NameOrList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Element;
+        impl<'de> Visitor<'de> for Element {
+            type Value = NameOrList;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name pattern, or a list of name patterns")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<NameOrList, E> {
+                NameEntry::try_from(text.to_owned()).map(NameOrList::Name).map_err(E::custom)
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<NameOrList, A::Error> {
+                List::deserialize(SeqAccessDeserializer::new(list)).map(NameOrList::List)
+            }
+        }
+        deserializer.deserialize_any(Element)
     }
 }
 

@@ -115,7 +115,8 @@ command = ["git", "push"]
         assert_eq!(would_refuse(tried, &scene(), Act::Read, "/w/of-ours"), None);
         assert!(!tried.allows_name("undo") && tried.has_rules());
         assert_eq!(would_refuse(set.get("strict").unwrap(), &scene(), Act::Write, "/w/x"), None);
-        assert!(tried.canonical().unwrap().starts_with("observe = \"workspace\"\n"));
+        let printed = tried.canonical().unwrap();
+        assert!(printed.starts_with("version = 1\nobserve = \"workspace\"\n"), "{printed}");
         assert_ne!(tried.digest(), tried.meant().digest());
     }
 

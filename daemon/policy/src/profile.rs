@@ -6,7 +6,10 @@ use crate::{
     entries::ToolEntry,
     limits::ENDLESS,
     net::NetMode,
-    resolve::files::{held, is_guarded},
+    resolve::{
+        VERSION,
+        files::{held, is_guarded},
+    },
     rules,
     settings::Settings,
     stack,
@@ -15,6 +18,7 @@ use crate::{
 };
 use palisade_plan::{Layer, SyscallRule};
 use palisade_protocol::{Ask, Guard, ToolName, ToolSpec};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::{fmt::Write as _, num::NonZeroU64};
 
@@ -149,17 +153,27 @@ impl Profile {
         profile
     }
 
-    /// Returns the whole profile as TOML, with defaults and inherited values.
+    /// Returns the whole profile as a profile file, with defaults and inherited values. A profile
+    /// that is loaded from it has the same digest.
     ///
     /// # Errors
     /// If the profile can not be serialized; every loaded profile can.
     pub fn canonical(&self) -> Result<String, ProfileError> {
-        let text = toml::to_string_pretty(&self.meant().settings)
-            .map_err(|error| ProfileError::Digest(self.name.clone(), error.to_string()))?;
-        Ok(match self.observed_under() {
-            Some(under) => format!("observe = {under:?}\n{text}"),
-            None => text,
-        })
+        #[derive(Serialize)]
+        struct ProfileFile<'a> {
+            version: i64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            observe: Option<&'a str>,
+            #[serde(flatten)]
+            settings: &'a Settings,
+            tests: Vec<String>,
+        }
+        let tests = self.tests().iter().map(ToString::to_string).collect();
+        let settings = &self.meant().settings.effective();
+        let file =
+            ProfileFile { version: VERSION, observe: self.observed_under(), settings, tests };
+        toml::to_string_pretty(&file)
+            .map_err(|error| ProfileError::Digest(self.name.clone(), error.to_string()))
     }
 
     /// Returns the profile's name.
@@ -447,7 +461,7 @@ fn names(list: &[ToolEntry], tool: &ToolSpec) -> bool {
 }
 
 fn digest(name: &str, settings: &Settings, rules: &[SyscallRule]) -> Result<String, String> {
-    let canonical = toml::to_string(settings).map_err(|e| e.to_string())?;
+    let canonical = toml::to_string(&settings.effective()).map_err(|e| e.to_string())?;
     let rules = palisade_plan::codec::encode(&rules.to_vec()).map_err(|e| e.to_string())?;
     let mut hash = Sha256::new();
     for part in [name.as_bytes(), canonical.as_bytes(), &rules] {

@@ -32,7 +32,7 @@ use palisade_protocol::{
 };
 
 /// The version of the profile language that this build reads.
-const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 1;
 
 /// The largest value of `limits.jobs`.
 const MAX_JOBS: u64 = 256;
@@ -117,7 +117,7 @@ pub(crate) fn resolve(
         tests: Vec::new(),
     };
     parts::rules(document, &written.rules, &mut settings)?;
-    if let Some(who) = written.who {
+    for who in written.who.into_iter().flat_map(|conditions| conditions.0) {
         if who.uid.is_empty() && who.gid.is_empty() && who.unit.is_empty() {
             return Err(document.wrong(
                 "who",

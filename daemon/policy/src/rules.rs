@@ -30,23 +30,23 @@ pub(crate) struct Rule {
     /// The reason for the rule; shown with every refusal.
     pub(crate) why: String,
     /// The tools that the rule applies to; all tools if empty.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tools: Vec<ToolEntry>,
     /// The first words of a command. A list in place of a word matches any of its words.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) command: Vec<OneOf>,
     /// Path globs: absolute, beginning with a variable, or else relative to the workspace.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) paths: Vec<String>,
     /// The kinds of findings that the rule applies to.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) findings: Vec<String>,
     /// Commands that the rule must match, or paths if it has no `command`. Checked when the profile
     /// is loaded.
-    #[serde(default, rename = "match")]
+    #[serde(default, rename = "match", skip_serializing_if = "Vec::is_empty")]
     pub(crate) examples: Vec<String>,
     /// Commands or paths that the rule must not match.
-    #[serde(default, rename = "not_match")]
+    #[serde(default, rename = "not_match", skip_serializing_if = "Vec::is_empty")]
     pub(crate) counter_examples: Vec<String>,
 }
 

@@ -8,7 +8,7 @@ use crate::{
     handlers::Handlers,
     jobs::Jobs,
     limits::Limits,
-    names::PatternList,
+    names::{NameEntry, PatternList},
     net::Net,
     rules::Rule,
     source::{Origin, WithOrigin},
@@ -37,17 +37,49 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     pub(crate) layers: LayerSettings,
     pub(crate) tools: ToolSettings,
+    #[serde(flatten)]
     pub(crate) handlers: Handlers,
     pub(crate) transactions: Transactions,
     pub(crate) jobs: Jobs,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) rules: Vec<WithOrigin<Rule>>,
     /// The checkers that `diagnostics` runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) diagnostics: Vec<Checker>,
     /// The conditions for using the profile. A client has to meet each of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) who: Vec<Who>,
     /// The profile's own tests. They do not affect what is allowed.
     #[serde(skip)]
     pub(crate) tests: Vec<Example>,
+}
+
+impl Settings {
+    /// Returns the settings without entries that have no effect, which a file must not have:
+    /// protection of names that can not be changed anyway, and rules that are never reached. They
+    /// result from combining profiles, and a profile that extends this one may give them effect.
+    pub(crate) fn effective(&self) -> Self {
+        let mut settings = self.clone();
+        settings.fs.protect = self.fs.protectable();
+        let rules = self.rules.iter().enumerate();
+        let reached = rules.filter(|(number, said)| {
+            never_called(&said.value, &self.tools).is_none()
+                && !self.rules.iter().enumerate().any(|(other, earlier)| {
+                    other != *number
+                        && (earlier.value.verdict > said.value.verdict || other < *number)
+                        && earlier.value.shadows(&said.value)
+                })
+        });
+        settings.rules = reached.map(|(_, said)| said.clone()).collect();
+        settings
+    }
+}
+
+/// Returns a tool of a rule that applies to denied tools only. A list of allowed tools is not
+/// checked, because it may use other names for them.
+pub(crate) fn never_called<'a>(rule: &'a Rule, tools: &ToolSettings) -> Option<&'a ToolEntry> {
+    let denied = rule.tools.iter().all(|tool| tools.deny.contains(tool));
+    rule.tools.first().filter(|_| denied)
 }
 
 /// The file system settings.
@@ -68,6 +100,20 @@ impl FileSettings {
     pub(crate) fn unguarded(&self) -> impl Iterator<Item = &PathEntry> {
         let is = |entry: &&FileEntry| entry.key() == "fs.unguarded";
         self.entries.iter().filter(is).map(|entry| &entry.path)
+    }
+
+    /// Returns the protected names without those that need no protection: all names of a read-only
+    /// workspace, and hidden names.
+    fn protectable(&self) -> Vec<PatternList> {
+        if self.workspace.value == WorkspaceAccess::Read {
+            return Vec::new();
+        }
+        let hidden: Vec<_> = self.hide.iter().flat_map(|list| &list.0).collect();
+        let open = |said: &&WithOrigin<NameEntry>| {
+            said.value.0.starts_with('!') || !hidden.iter().any(|name| name.value == said.value)
+        };
+        let lists = self.protect.iter().map(|list| list.0.iter().filter(open).cloned().collect());
+        lists.map(PatternList).filter(|list| !list.0.is_empty()).collect()
     }
 }
 

@@ -8,11 +8,11 @@ use crate::{
     handlers::Rememberable,
     jobs::JobsText,
     limits::LimitsText,
-    names::NameEntry,
+    names::NameLists,
     net::NetText,
     rules::Rule,
     transactions::TransactionsText,
-    who::Who,
+    who::Conditions,
 };
 use palisade_protocol::{Ask, Guard};
 use serde::Deserialize;
@@ -58,7 +58,7 @@ pub(crate) struct ProfileText {
     pub(crate) remember: Remember,
     #[serde(default)]
     pub(crate) handlers: HandlersText,
-    pub(crate) who: Option<Who>,
+    pub(crate) who: Option<Conditions>,
 }
 
 /// One profile name, or several.
@@ -101,8 +101,8 @@ pub(crate) struct Files {
     pub(crate) write: Option<List<WritableEntry>>,
     pub(crate) unguarded: Option<List<WritableEntry>>,
     pub(crate) etc: Option<List<EtcEntry>>,
-    pub(crate) hide: Option<List<NameEntry>>,
-    pub(crate) protect: Option<List<NameEntry>>,
+    pub(crate) hide: Option<NameLists>,
+    pub(crate) protect: Option<NameLists>,
 }
 
 /// The profile section `[env]`.

@@ -308,6 +308,21 @@ proptest! {
         }
     }
 
+    /// A profile that is printed whole, with what it extends, is a profile file of the same
+    /// meaning.
+    #[test]
+    fn a_printed_profile_loads_as_the_same(a in profile(), b in profile()) {
+        let both = stacked(&[&a.text(), &b.text()], "extends = [\"a\", \"b\"]", Owner::Other);
+        for profile in [Some(a.profile()), both].into_iter().flatten() {
+            let printed = profile.canonical().unwrap();
+            let again = Profile::parse(profile.name(), &printed).map_err(|error| {
+                TestCaseError::fail(format!("{error}\n{printed}"))
+            })?;
+            prop_assert_eq!(again.canonical().unwrap(), printed.clone());
+            prop_assert_eq!(again.digest(), profile.digest(), "{}", printed);
+        }
+    }
+
     /// A child repeats the lists, shortened or not. If it loads without `widen`, it is not wider.
     #[test]
     fn a_child_without_widen_is_never_wider(a in profile(), b in profile()) {

@@ -65,11 +65,7 @@ fn whole(profile: &Profile) -> Result<String, Failure> {
     text += "\n";
     // Foreign text: only line ends may reach the terminal as control characters.
     text += &canonical.lines().map(harmless).collect::<Vec<_>>().join("\n");
-    text += "\n\n# the profile's own tests\n";
-    for test in profile.tests() {
-        text += &format!("# {}\n", harmless(&test.to_string()));
-    }
-    Ok(text)
+    Ok(text + "\n")
 }
 
 fn calls(entries: &[SyscallEntry]) -> String {

@@ -51,10 +51,16 @@ fn profiles_are_listed_and_shown() {
     for line in [
         "# extends workspace; their settings are included",
         "memory = 1073741824",
-        "# read /etc/hosts: allow",
+        "tests = [\"read /etc/hosts: allow\"]",
     ] {
         assert!(told.lines().any(|found| found == line), "{line} is not in {told}");
     }
+    // A profile as printed is a file that means the same.
+    fs::write(place.path().join("printed.toml"), &told).unwrap();
+    let (status, _, told) = profile(&place, &["check", "printed.toml"]);
+    assert_eq!(status, 0, "{told}");
+    let (status, told, _) = profile(&place, &["diff", "more/mine.toml", "printed.toml"]);
+    assert_eq!((status, told.as_str()), (0, ""));
     let (status, told, _) = profile(&place, &["show", "--seccomp"]);
     assert_eq!(status, 0);
     let call = |name: &str| told.lines().find(|line| line.trim_start().starts_with(name)).unwrap();

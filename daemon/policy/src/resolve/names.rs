@@ -6,10 +6,10 @@ use crate::{
     access::WorkspaceAccess,
     document::{Document, invalid},
     entries::Base,
-    names::{ALL_PLANTS, NameEntry, NameListKey, PatternList, place, told, union},
+    names::{ALL_PLANTS, NameEntry, NameListKey, NameLists, PatternList, place, told, union},
     settings,
     source::{Origin, WithOrigin},
-    written::{self, List},
+    written,
 };
 use palisade_plan::{
     names::{Kind, Matcher},
@@ -20,16 +20,16 @@ use palisade_plan::{
 pub(super) fn over(
     document: &Document<'_>,
     which: NameListKey,
-    written: Option<&List<NameEntry>>,
+    written: Option<&NameLists>,
     base: &[PatternList],
 ) -> Result<Vec<PatternList>, ProfileError> {
     let Some(written) = written else { return Ok(base.to_vec()) };
-    if written.is_empty() {
+    if written.0.iter().any(Vec::is_empty) {
         let why = "is empty, which removes no inherited name";
         return Err(document.wrong(which.key(), why, "name something, or leave it out"));
     }
     if which == NameListKey::Hide
-        && let Some(entry) = written.iter().find(|entry| entry.get_ref().0 == ALL_PLANTS)
+        && let Some(entry) = written.entries().find(|entry| entry.get_ref().0 == ALL_PLANTS)
     {
         let why = format!(
             "{ALL_PLANTS} names files that programs outside the sandbox run, which must stay \
@@ -52,9 +52,12 @@ pub(super) fn over(
             .into_iter()
             .map(move |text| WithOrigin { value: NameEntry(text), at: Some(at.clone()) })
     };
-    let own = PatternList(written.iter().flat_map(said).collect());
-    check(which, &own, base)?;
-    Ok(union(base, &[own]))
+    let own = written.0.iter().map(|list| PatternList(list.iter().flat_map(said).collect()));
+    let own: Vec<PatternList> = own.collect();
+    for list in &own {
+        check(which, list, base)?;
+    }
+    Ok(union(base, &own))
 }
 
 /// Refuses an entry that has no effect, or that takes back another entry.
@@ -133,10 +136,18 @@ pub(super) fn together(
         return Err(document.wrong("fs.protect", why, "leave it out"));
     }
     // An exception that is in both lists is allowed: it takes nothing back.
-    let said = written.protect.iter().flatten().filter(|one| !one.get_ref().0.starts_with('!'));
+    let said = written
+        .protect
+        .iter()
+        .flat_map(NameLists::entries)
+        .filter(|one| !one.get_ref().0.starts_with('!'));
     for protected in said {
         let text = &protected.get_ref().0;
-        let hidden = written.hide.iter().flatten().find(|hidden| hidden.get_ref().0 == *text);
+        let hidden = written
+            .hide
+            .iter()
+            .flat_map(NameLists::entries)
+            .find(|hidden| hidden.get_ref().0 == *text);
         if hidden.is_some() {
             let why = format!("{text:?} is hidden, so there is nothing to protect");
             let at = protected.span().start;

@@ -7,10 +7,9 @@ use crate::{
     access::Widening,
     checkers,
     document::Document,
-    entries::ToolEntry,
     handlers::Handlers,
     rules::{Rule, Verdict},
-    settings::{EnvironmentSettings, LayerSettings, Settings, ToolSettings},
+    settings::{EnvironmentSettings, LayerSettings, Settings, ToolSettings, never_called},
     source::WithOrigin,
     stack::union,
     written::{self, List, ProfileText},
@@ -286,11 +285,4 @@ pub(super) fn rules(
         at: Some(document.origin(said.span().start)),
     }));
     Ok(())
-}
-
-/// Returns a tool of a rule that applies to denied tools only. A list of allowed tools is not
-/// checked, because it may use other names for them.
-fn never_called<'a>(rule: &'a Rule, tools: &ToolSettings) -> Option<&'a ToolEntry> {
-    let denied = rule.tools.iter().all(|tool| tools.deny.contains(tool));
-    rule.tools.first().filter(|_| denied)
 }
