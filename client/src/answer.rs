@@ -143,7 +143,19 @@ impl Answer {
 
     /// In an output review: gives the agent this output instead.
     pub fn replace(output: impl Into<String>) -> Self {
-        Decision::Replace(Replace { output: output.into() }).into()
+        Decision::Replace(Replace { output: output.into(), data: None }).into()
+    }
+
+    /// With a replaced output: also replaces the structured result, by the fields of an object.
+    /// Without it the agent gets no structured result.
+    ///
+    /// # Errors
+    /// If the data can not be written as JSON.
+    pub fn with_data(mut self, data: &impl Serialize) -> Result<Self, Error> {
+        if let Decision::Replace(replace) = &mut self.decision {
+            replace.data = Some(JsonText::render(data).map_err(Error::Arguments)?);
+        }
+        Ok(self)
     }
 
     /// In an output review: gives the agent no output, and the reason for that.

@@ -116,6 +116,9 @@ pub struct Deny {
 pub struct Replace {
     /// The complete output.
     pub output: String,
+    /// The structured result that replaces the tool's own, a JSON object; none if absent.
+    #[serde(default)]
+    pub data: Option<JsonText>,
 }
 
 /// Withholds a call's output from the agent.

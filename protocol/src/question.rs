@@ -167,6 +167,8 @@ pub struct Approval {
     pub call_id: CallId,
     /// The tool's own name.
     pub tool: ToolName,
+    /// The arguments that were decided on; left out if longer than 16 KiB.
+    pub arguments: JsonText,
     /// The kind of review.
     pub review: Review,
     /// `approved`, `modified`, `denied`, `passed`, `replaced` or `withheld`.

@@ -51,9 +51,10 @@ wire! {
     enum Review { Input, Output, Effects }
     struct Answer { question: String, digest: String, decision: Decision, remember: Option<Remember> }
     enum Decision {
-        Approve, ApproveModified(String), Deny([String; 2]), Pass, Replace(String), Withhold(String),
+        Approve, ApproveModified(String), Deny([String; 2]), Pass, Replace(Replace), Withhold(String),
         ApprovePart(Part),
     }
+    struct Replace { output: String, data: Option<String> }
     struct Part { without_deletions: bool, without: Vec<Vec<u8>> }
     struct Remember { scope: Scope, until: Until }
     enum Scope { ExactCall, CommandPrefix(Vec<String>), Path(Vec<u8>) }
@@ -151,7 +152,7 @@ wire! {
         invocation: u64, session: String, tool: String, arguments: String,
         reason: Option<String>, deadline_ms: u64,
     }
-    struct Approval { names: [String; 3], review: Review, texts: [String; 4] }
+    struct Approval { names: [String; 3], arguments: String, review: Review, texts: [String; 4] }
     struct CallStarted { names: [String; 3], arguments: String, reason: Option<String> }
     struct CallEnded {
         names: [String; 3], success: bool, exit_code: Option<i32>, error: Option<WireError>,

@@ -22,6 +22,7 @@ use crate::base::{
 };
 use audit::Audit;
 use course::CallsInProgress;
+pub(crate) use events::DecidedCall;
 use journal::Journal;
 use metrics::Metrics;
 use observers::Observers;

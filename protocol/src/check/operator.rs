@@ -59,7 +59,17 @@ fn between(what: &str, value: Option<u64>) -> Result<(), WireError> {
 pub(super) fn check_answer(answer: &Answer) -> Result<(), WireError> {
     at_most("digest", answer.digest.len(), MAX_NAME, "repeat the digest of the approval request")?;
     match &answer.decision {
-        Decision::Approve | Decision::Pass | Decision::Replace(_) => {}
+        Decision::Approve | Decision::Pass => {}
+        Decision::Replace(replace)
+            if replace.data.as_ref().is_some_and(|data| !data.is_object()) =>
+        {
+            return Err(WireError::new(
+                ErrorCode::InvalidRequest,
+                "`decision.replace.data` is not a JSON object",
+                "give the fields of the tool's structured result by name, or leave it out",
+            ));
+        }
+        Decision::Replace(_) => {}
         Decision::ApproveModified(modified) if !modified.arguments.is_object() => {
             return Err(WireError::new(
                 ErrorCode::InvalidRequest,

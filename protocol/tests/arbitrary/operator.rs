@@ -33,7 +33,8 @@ fn decision() -> impl Strategy<Value = Decision> {
         object().prop_map(|arguments| Decision::ApproveModified(Modified { arguments })),
         (text(), text()).prop_map(|(reason, guidance)| Decision::Deny(Deny { reason, guidance })),
         Just(Decision::Pass),
-        text().prop_map(|output| Decision::Replace(Replace { output })),
+        (text(), option::of(object()))
+            .prop_map(|(output, data)| Decision::Replace(Replace { output, data })),
         text().prop_map(|reason| Decision::Withhold(Withhold { reason })),
         (any::<bool>(), vec(path(), 0..3)).prop_map(|(without_deletions, without)| {
             Decision::ApprovePart(Part { without_deletions, without })
@@ -181,18 +182,21 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         (name(), text(), text()).prop_map(|(question, outcome, by)| {
             Event::QuestionOver(QuestionOver { question, outcome, by })
         }),
-        (whose(), review(), (text(), text(), text(), text())).prop_map(|(whose, review, texts)| {
-            Event::ToolApproval(Approval {
-                session: whose.0,
-                call_id: whose.1,
-                tool: whose.2,
-                review,
-                decision: texts.0,
-                by: texts.1,
-                reason: texts.2,
-                digest: texts.3,
-            })
-        }),
+        (whose(), object(), review(), (text(), text(), text(), text())).prop_map(
+            |(whose, arguments, review, texts)| {
+                Event::ToolApproval(Approval {
+                    session: whose.0,
+                    call_id: whose.1,
+                    tool: whose.2,
+                    arguments,
+                    review,
+                    decision: texts.0,
+                    by: texts.1,
+                    reason: texts.2,
+                    digest: texts.3,
+                })
+            }
+        ),
         (whose(), object(), option::of(text())).prop_map(|(whose, arguments, reason)| {
             Event::CallStarted(CallStarted {
                 session: whose.0,

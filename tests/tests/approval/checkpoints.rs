@@ -129,6 +129,13 @@ fn output_is_passed_replaced_or_withheld() {
             let replace = |_: &Question| Some(Answer::replace("[redacted]"));
             let (result, _) = desk.call(tool, arguments.clone(), replace);
             assert!(result.success && result.output == "[redacted]", "{tool}: {result:?}");
+            assert_eq!(result.data, None, "{tool}");
+            assert!(!format!("{result:?}").contains("secret"), "{tool}");
+            let data = json!({"lines": 1});
+            let answer = |_: &Question| Some(Answer::replace("x").with_data(&data).unwrap());
+            let (result, _) = desk.call(tool, arguments.clone(), answer);
+            let given = result.data.as_ref().map(|data| data.as_str());
+            assert_eq!((result.output.as_str(), given), ("x", Some("{\"lines\":1}")), "{tool}");
             assert!(!format!("{result:?}").contains("secret"), "{tool}");
             let withhold = |_: &Question| Some(Answer::withhold("keys in it"));
             let (result, _) = desk.call(tool, arguments, withhold);

@@ -203,6 +203,15 @@ fn agents_do_not_hear_what_is_reviewed_first() {
         assert_eq!(result.output, "[redacted]", "{mode:?}");
         let Some(OperatorEvent::CallEnded(ended)) = seen.last() else { panic!("{seen:?}") };
         assert_eq!(ended.output, "[redacted]", "{mode:?}");
+        let decided = seen.iter().find_map(|event| match event {
+            OperatorEvent::Approval(approval) => Some(approval),
+            _ => None,
+        });
+        let decided = decided.expect("the decision");
+        let arguments: serde_json::Value =
+            serde_json::from_str(decided.arguments.as_str()).unwrap();
+        assert_eq!(arguments["command"], "echo secret", "{mode:?}");
+        assert_eq!(decided.decision, "replaced", "{mode:?}");
         let output = |event: &OperatorEvent| matches!(event, OperatorEvent::CallOutput { .. });
         assert!(!seen.iter().any(output), "{mode:?}: {seen:?}");
     }

@@ -6,7 +6,7 @@ use crate::{
     programs,
 };
 use palisade_client::{Answer, Question, Remember, Review};
-use palisade_protocol::{JsonText, RawPath};
+use palisade_protocol::{Decision, JsonText, RawPath};
 use serde::Deserialize;
 use std::{path::PathBuf, time::Duration};
 
@@ -30,6 +30,8 @@ struct ProgramAnswer {
     arguments: Option<JsonText>,
     #[serde(default)]
     output: Option<String>,
+    #[serde(default)]
+    data: Option<JsonText>,
     #[serde(default)]
     remember: Option<Remember>,
     #[serde(default)]
@@ -67,7 +69,7 @@ impl ApproverProgram {
 fn read(question: &Question, output: &[u8]) -> Result<Answer, String> {
     let said: ProgramAnswer =
         serde_json::from_slice(output).map_err(|error| format!("gave no valid answer: {error}"))?;
-    let ProgramAnswer { decision, reason, guidance, arguments, output, remember, .. } = said;
+    let ProgramAnswer { decision, reason, guidance, arguments, output, data, remember, .. } = said;
     let (without, without_deletions) = (said.without, said.without_deletions);
     let mixed = |what: &str| Err(format!("gave a contradictory answer: {what}"));
     let mut given = match (decision, question.review) {
@@ -101,6 +103,17 @@ fn read(question: &Question, output: &[u8]) -> Result<Answer, String> {
             (None, None) => Answer::pass(),
         },
     };
+    if let Some(data) = data {
+        if !matches!(given.decision(), Decision::Replace(_)) {
+            return mixed("data applies only to a replaced output");
+        }
+        if !data.is_object() {
+            return mixed("data must be an object");
+        }
+        given = given
+            .with_data(&data)
+            .map_err(|error| format!("gave data that can not be sent: {error}"))?;
+    }
     if let Some(guidance) = guidance {
         given = given.guidance(guidance);
     }
@@ -146,6 +159,11 @@ mod tests {
             (&input, r#"{"decision":"deny"}"#, Answer::deny("no reason given")),
             (&output, r#"{"decision":"approve"}"#, Answer::pass()),
             (&output, r#"{"decision":"approve","output":"x"}"#, Answer::replace("x")),
+            (
+                &output,
+                r#"{"decision":"approve","output":"x","data":{"lines":1}}"#,
+                Answer::replace("x").with_data(&serde_json::json!({"lines": 1})).unwrap(),
+            ),
             (&output, r#"{"decision":"deny","reason":"secret"}"#, Answer::withhold("secret")),
         ];
         for (question, text, expected) in cases {
@@ -155,7 +173,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_no_answer() {
-        let cases: [&[u8]; 17] = [
+        let cases: [&[u8]; 18] = [
             b"",
             b"\n",
             b"approve",
@@ -170,6 +188,7 @@ mod tests {
             br#"{"decision":"approve","surprise":1}"#,
             br#"{"decision":"approve","arguments":[]}"#,
             br#"{"decision":"approve","output":"x"}"#,
+            br#"{"decision":"approve","data":{}}"#,
             br#"{"decision":"deny","arguments":{}}"#,
             br#"{"decision":"deny","remember":{"scope":"exact_call","until":"session"}}"#,
             b"{\"decision\":\"approve\",\"reason\":\"\xff\"}",

@@ -95,7 +95,9 @@ fn vote(decision: Decision, by: &str) -> Vote {
         Decision::ApproveModified(Modified { arguments }) => {
             Vote::Instead(Verdict::Modified { by, arguments })
         }
-        Decision::Replace(Replace { output }) => Vote::Instead(Verdict::Replaced { by, output }),
+        Decision::Replace(Replace { output, data }) => {
+            Vote::Instead(Verdict::Replaced { by, output, data })
+        }
         Decision::ApprovePart(part) => Vote::Instead(Verdict::Part { by, part }),
         Decision::Deny(Deny { reason, guidance }) => Vote::No { reason, guidance },
         Decision::Withhold(Withhold { reason }) => Vote::No { reason, guidance: String::new() },

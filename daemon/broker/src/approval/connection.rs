@@ -9,13 +9,13 @@ use super::{
 use crate::{
     base::identity::{SessionIdentity, WorkingDirectory},
     cells::seen::part,
-    telemetry::audit::docket::CheckpointDecision,
+    telemetry::{DecidedCall, audit::docket::CheckpointDecision},
 };
 use palisade_plan::host::Target;
 use palisade_policy::Facts;
 use palisade_protocol::{
-    Approval, CallId, CallOverview, Checkpoint, Finding, JsonText, NameError, Question, RawPath,
-    Review, Severity, ToolName, View, ViewLine, WireError,
+    CallId, CallOverview, Checkpoint, Finding, JsonText, NameError, Question, RawPath, Review,
+    Severity, ToolName, View, ViewLine, WireError,
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -83,7 +83,7 @@ async fn decide(
             asked: None,
         };
         audit.connection_answered(session, &call_id, answering).await?;
-        review.tell(approvals, &inquiry.question, &checkpoint, String::new());
+        review.tell(approvals, &inquiry.question, &checkpoint, "");
         return Ok(ConnectionDecision::Approved { by });
     }
     let approvers = approvals.desk.announce(&mut inquiry)?;
@@ -130,7 +130,7 @@ async fn decide(
             approvals.desk.keep(kept);
         }
     }
-    review.tell(approvals, &question, &checkpoint, sent.digest);
+    review.tell(approvals, &question, &checkpoint, &sent.digest);
     Ok(decision)
 }
 
@@ -210,19 +210,17 @@ impl ConnectionReview<'_> {
         approvals: &ApprovalService,
         question: &Question,
         checkpoint: &Checkpoint,
-        digest: String,
+        digest: &str,
     ) {
-        let approval = Approval {
-            session: self.session.id.clone(),
-            call_id: question.call_id.clone(),
-            tool: question.tool.clone(),
+        let decided = DecidedCall {
+            call_id: &question.call_id,
+            tool: &question.tool,
+            arguments: &question.arguments,
             review: Review::Input,
-            decision: checkpoint.decision.clone(),
-            by: checkpoint.by.clone(),
-            reason: checkpoint.reason.clone(),
+            checkpoint,
             digest,
         };
-        approvals.telemetry.decided(self.session, approval);
+        approvals.telemetry.decided(self.session, &decided);
     }
 }
 

@@ -10,10 +10,13 @@ use crate::{
     approval::verdict::Verdict,
     base::{error::CallError, outcome::Outcome, preview::Preview, task::Task},
     cells::{seen::TargetSnapshot, session::Session},
-    telemetry::audit::docket::{CallAudit, CheckpointDecision},
+    telemetry::{
+        DecidedCall,
+        audit::docket::{CallAudit, CheckpointDecision},
+    },
 };
 use palisade_policy::{Facts, Question};
-use palisade_protocol::{Approval, Call, CallId, Checkpoint, Part, Review, ToolName, WireError};
+use palisade_protocol::{Call, CallId, Checkpoint, Part, Review, ToolName, WireError};
 use tokio_util::sync::CancellationToken;
 
 /// The call and the change set that an approver is asked about.
@@ -116,16 +119,14 @@ pub(crate) async fn ask(
     };
     let recorded = docket.answer(answering).await;
     recorded.map_err(|error| Box::new(Outcome::from(WireError::from(error))))?;
-    let approval = Approval {
-        session: session.id.clone(),
-        call_id: call_id.clone(),
-        tool: tool.clone(),
+    let told = DecidedCall {
+        call_id,
+        tool,
+        arguments: &asking.call.arguments,
         review: Review::Effects,
-        decision: checkpoint.decision.clone(),
-        by: checkpoint.by.clone(),
-        reason: checkpoint.reason.clone(),
-        digest: put.digest.clone(),
+        checkpoint: &checkpoint,
+        digest: &put.digest,
     };
-    approvals.telemetry.decided(session, approval);
+    approvals.telemetry.decided(session, &told);
     Ok(decided)
 }

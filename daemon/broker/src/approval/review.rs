@@ -7,13 +7,14 @@ use crate::{
     base::{outcome::Outcome, task::Task},
     cells::{seen::TargetSnapshot, session::Session},
     stores::spool::Spools,
-    telemetry::audit::docket::{CallAudit, CheckpointDecision},
+    telemetry::{
+        DecidedCall,
+        audit::docket::{CallAudit, CheckpointDecision},
+    },
     tools::Tool,
 };
 use palisade_policy::Facts;
-use palisade_protocol::{
-    Approval, Call, CallId, Checkpoint, ErrorCode, QuestionId, Review, WireError,
-};
+use palisade_protocol::{Call, CallId, Checkpoint, ErrorCode, QuestionId, Review, WireError};
 use std::sync::Arc;
 
 /// A call that has run and whose output is reviewed.
@@ -85,22 +86,20 @@ impl ReviewedCall {
             self.drop_spool(&outcome).await;
             return withheld(outcome, checkpoint, WireError::from(error));
         }
-        let approval = Approval {
-            session: self.session.id.clone(),
-            call_id: self.call_id.clone(),
-            tool: tool.clone(),
+        let decided = DecidedCall {
+            call_id: &self.call_id,
+            tool,
+            arguments: &self.call.arguments,
             review: Review::Output,
-            decision: checkpoint.decision.clone(),
-            by: checkpoint.by.clone(),
-            reason: checkpoint.reason.clone(),
-            digest: put.digest.clone(),
+            checkpoint: &checkpoint,
+            digest: &put.digest,
         };
-        approvals.telemetry.decided(&self.session, approval);
+        approvals.telemetry.decided(&self.session, &decided);
         match verdict {
             Verdict::Approved { .. } => outcome,
-            Verdict::Replaced { output, .. } => {
+            Verdict::Replaced { output, data, .. } => {
                 self.drop_spool(&outcome).await;
-                Outcome { output, checkpoint: Some(checkpoint), ..emptied(outcome) }
+                Outcome { output, data, checkpoint: Some(checkpoint), ..emptied(outcome) }
             }
             Verdict::Denied { .. } | Verdict::Modified { .. } | Verdict::Part { .. } => {
                 self.drop_spool(&outcome).await;

@@ -11,7 +11,7 @@ pub(crate) enum Verdict {
     /// The call may run with these arguments.
     Modified { by: String, arguments: JsonText },
     /// The agent sees this output instead.
-    Replaced { by: String, output: String },
+    Replaced { by: String, output: String, data: Option<JsonText> },
     /// The change set is to be committed, without the paths of `part`.
     Part { by: String, part: Part },
     /// The request is denied.

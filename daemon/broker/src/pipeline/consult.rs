@@ -15,10 +15,13 @@ use crate::{
         services::CallServices,
         stages::checked::CheckedCall,
     },
-    telemetry::audit::docket::{CallAudit, CheckpointDecision, SentRequest},
+    telemetry::{
+        DecidedCall,
+        audit::docket::{CallAudit, CheckpointDecision, SentRequest},
+    },
 };
 use palisade_policy::{Grant, Judgement, Question};
-use palisade_protocol::{Approval, Call, Checkpoint, ErrorCode, JsonText, Review, WireError};
+use palisade_protocol::{Call, Checkpoint, ErrorCode, JsonText, Review, WireError};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -260,16 +263,14 @@ async fn told(
     let answering = CheckpointDecision { review: Review::Input, checkpoint, remember, asked: put };
     docket.answer(answering).await.map_err(|error| Box::new(WireError::from(error).into()))?;
     let session = call.session();
-    let approval = Approval {
-        session: session.id.clone(),
-        call_id: call.call_id().clone(),
-        tool: call.tool().clone(),
+    let decided = DecidedCall {
+        call_id: call.call_id(),
+        tool: call.tool(),
+        arguments: &call.call().arguments,
         review: Review::Input,
-        decision: checkpoint.decision.clone(),
-        by: checkpoint.by.clone(),
-        reason: checkpoint.reason.clone(),
-        digest: put.map(|put| put.digest.clone()).unwrap_or_default(),
+        checkpoint,
+        digest: put.map_or("", |put| put.digest.as_str()),
     };
-    services.approvals.telemetry.decided(session, approval);
+    services.approvals.telemetry.decided(session, &decided);
     Ok(())
 }

@@ -3,7 +3,8 @@
 use super::{StartedCall, Telemetry, course::CallProgress};
 use crate::base::identity::SessionIdentity;
 use palisade_protocol::{
-    Approval, CallEnded, CallResult, CallStarted, Denied, ErrorCode, Event, JsonText,
+    Approval, CallEnded, CallId, CallResult, CallStarted, Checkpoint, Denied, ErrorCode, Event,
+    JsonText, Review, ToolName,
 };
 
 /// The longest arguments that an event carries, in bytes; longer ones are left out.
@@ -11,27 +12,59 @@ const ARGUMENTS: usize = 16 * 1024;
 /// The most output that an event carries, in bytes; the rest is cut.
 const OUTPUT: usize = 4 * 1024;
 
+/// A decision of a checkpoint about a call, as it is reported.
+#[derive(Debug)]
+pub(crate) struct DecidedCall<'a> {
+    pub(crate) call_id: &'a CallId,
+    pub(crate) tool: &'a ToolName,
+    /// The arguments that were decided on.
+    pub(crate) arguments: &'a JsonText,
+    pub(crate) review: Review,
+    pub(crate) checkpoint: &'a Checkpoint,
+    /// The digest of the approval request; empty if none was made.
+    pub(crate) digest: &'a str,
+}
+
+/// Returns the arguments of a call, or none if they are too long for an event.
+fn short(arguments: &JsonText) -> JsonText {
+    match arguments.as_str().len() {
+        0..=ARGUMENTS => arguments.clone(),
+        _ => JsonText::default(),
+    }
+}
+
 impl Telemetry {
     /// Reports that a call started.
     pub(crate) fn started(&self, asked: &StartedCall<'_>) {
         let session = asked.session;
         self.observers.tell(&session.id, || {
-            let arguments = &asked.call.arguments;
-            let short = arguments.as_str().len() <= ARGUMENTS;
             Event::CallStarted(CallStarted {
                 session: session.id.clone(),
                 call_id: asked.call_id.clone(),
                 tool: asked.call.tool.clone(),
-                arguments: if short { arguments.clone() } else { JsonText::default() },
+                arguments: short(&asked.call.arguments),
                 reason: asked.call.reason.clone(),
             })
         });
     }
 
     /// Reports the decision of a checkpoint.
-    pub(crate) fn decided(&self, session: &SessionIdentity, approval: Approval) {
-        self.journal.decided(session, &approval);
-        self.observers.tell(&session.id, || Event::ToolApproval(approval));
+    pub(crate) fn decided(&self, session: &SessionIdentity, decided: &DecidedCall<'_>) {
+        self.journal.decided(session, decided);
+        self.observers.tell(&session.id, || {
+            let checkpoint = decided.checkpoint;
+            Event::ToolApproval(Approval {
+                session: session.id.clone(),
+                call_id: decided.call_id.clone(),
+                tool: decided.tool.clone(),
+                arguments: short(decided.arguments),
+                review: decided.review,
+                decision: checkpoint.decision.clone(),
+                by: checkpoint.by.clone(),
+                reason: checkpoint.reason.clone(),
+                digest: decided.digest.to_owned(),
+            })
+        });
     }
 
     /// Reports that a call ended; if it was denied, reports the denial first.

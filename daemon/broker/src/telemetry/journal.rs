@@ -2,8 +2,9 @@
 //! search by. A line has no arguments and no output, so no secrets, and never delays a call. Runs
 //! in the broker.
 
+use super::DecidedCall;
 use crate::base::identity::SessionIdentity;
-use palisade_protocol::{Approval, CallResult, ErrorCode};
+use palisade_protocol::{CallResult, Checkpoint, ErrorCode};
 use std::{
     fs, io,
     os::{fd::AsFd as _, unix::net::UnixDatagram},
@@ -122,12 +123,13 @@ impl Journal {
     }
 
     /// Writes that a checkpoint has decided.
-    pub(crate) fn decided(&self, session: &SessionIdentity, approval: &Approval) {
+    pub(crate) fn decided(&self, session: &SessionIdentity, decided: &DecidedCall<'_>) {
         self.tell(|| {
-            let Approval { tool, decision, by, .. } = approval;
+            let DecidedCall { call_id, tool, .. } = decided;
+            let Checkpoint { decision, by, .. } = decided.checkpoint;
             JournalLine::new(DECIDED, NOTICE, &format!("{tool} was {decision} by {by}"))
                 .of(session)
-                .field("PALISADE_CALL", approval.call_id.as_str())
+                .field("PALISADE_CALL", call_id.as_str())
                 .field("PALISADE_TOOL", tool.as_str())
                 .field("PALISADE_DECISION", decision)
                 .field("PALISADE_BY", by)

@@ -184,8 +184,8 @@ async fn yes_no_and_something_else_instead() {
         (output("d"), Decision::Pass, approved(by.clone())),
         (
             output("d"),
-            Decision::Replace(Replace { output: "o".to_owned() }),
-            Verdict::Replaced { by: by.clone(), output: "o".to_owned() },
+            Decision::Replace(Replace { output: "o".to_owned(), data: None }),
+            Verdict::Replaced { by: by.clone(), output: "o".to_owned(), data: None },
         ),
         (
             output("d"),
