@@ -50,7 +50,7 @@ impl Model {
         self.script.pop_front().unwrap_or(Turn::Done(told))
     }
 
-    /// Handles a result. A real model would get it as a message.
+    /// Handles a result. A real model would get it as a message, by `ModelResult`.
     fn hear(&mut self, result: &CallResult) {
         let Some(error) = &result.error else { return };
         println!("  model hears: {}: {}", error.code.name(), error.message);

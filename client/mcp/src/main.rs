@@ -4,7 +4,6 @@
 
 mod call;
 mod catalog;
-mod cut;
 mod http;
 mod listen;
 mod pages;

@@ -2,25 +2,15 @@
 //! what to do about it, and the same facts as structured content.
 
 mod facts;
-mod media;
 
-use crate::{
-    cut::{head_and_tail, shorten},
-    sessions::Continuity,
+use crate::sessions::Continuity;
+use palisade_client::{
+    CallResult,
+    model_text::{Attachment, IMAGES, TOO_LARGE, head_and_tail, message_limit, notes},
 };
-use palisade_client::{CallResult, Denial, ErrorCode};
 use palisade_options::connect::Daemon;
-use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Value, json};
-
-/// The maximum number of denials that are told.
-const MAX_DENIALS: usize = 5;
-
-/// Returns the maximum length of a message, a hint or a remedy, in characters. All of them together
-/// leave room for the output.
-fn message_limit(most: usize) -> usize {
-    (most / 20).clamp(50, 1500)
-}
 
 /// The length of the note about an output that the daemon stored, in characters.
 const STORED_NOTE: usize = 100;
@@ -49,10 +39,10 @@ pub(crate) fn render(result: &CallResult, around: Circumstances, most: usize) ->
     let mut environment = environment(result, around);
     let noted: usize = notes.iter().chain(&environment).map(|note| note.chars().count() + 1).sum();
     let room = most.saturating_sub(noted + STORED_NOTE);
-    let media = media::of(result);
-    let output = media.as_ref().map_or(result.output.as_str(), |media| media.caption.as_str());
+    let attachment = Attachment::of(result);
+    let output = attachment.as_ref().map_or(result.output.clone(), Attachment::caption);
     let id = result.call_id.as_str();
-    let cut = head_and_tail(output, room, |first| {
+    let cut = head_and_tail(&output, room, |first| {
         format!("read_output with call_id \"{id}\" and offset {first} reads on")
     });
     if let (0, Some(stored)) = (cut.omitted, &result.spool) {
@@ -68,9 +58,9 @@ pub(crate) fn render(result: &CallResult, around: Circumstances, most: usize) ->
     let mut content = vec![ContentBlock::text(text)];
     // Some clients show a model only the structured content, if there is any. So there is none
     // where something else is to be seen.
-    let structured = match media {
-        Some(media) => {
-            content.push(media.block);
+    let structured = match attachment {
+        Some(attachment) => {
+            content.push(block(attachment));
             None
         }
         None => Some(facts::of(result, &cut, &environment, limit)),
@@ -80,6 +70,17 @@ pub(crate) fn render(result: &CallResult, around: Circumstances, most: usize) ->
     answer.structured_content = structured;
     answer.is_error = Some(!result.success);
     RenderedResult { answer, is_cut: cut.omitted > 0 && result.spool.is_none() }
+}
+
+/// Renders an attachment: an image as one, and anything else as a resource.
+fn block(attachment: Attachment) -> ContentBlock {
+    let Attachment { media_type, path, content, .. } = attachment;
+    let Some(content) = content else { return ContentBlock::text(TOO_LARGE) };
+    if IMAGES.contains(&media_type.as_str()) {
+        return ContentBlock::image(content, media_type);
+    }
+    let uri = format!("file://{path}");
+    ContentBlock::resource(ResourceContents::blob(content, uri).with_mime_type(media_type))
 }
 
 /// Renders a failure that has no result.
@@ -101,64 +102,6 @@ pub(crate) fn pending(tool: &str, seconds: u64, name: &str, ticket: &str) -> Cal
     let mut answer = CallToolResult::success(vec![ContentBlock::text(message)]);
     answer.structured_content = Some(facts);
     answer
-}
-
-/// Returns what a model must know of the result beside the output, a line each.
-fn notes(result: &CallResult, limit: usize) -> Vec<String> {
-    let mut notes = Vec::new();
-    match (result.exit_code, result.signal) {
-        (Some(code), Some(signal)) => {
-            notes.push(format!("[exit {code}, ended by signal {signal}]"))
-        }
-        (Some(code), None) => notes.push(format!("[exit {code}]")),
-        (None, _) => {}
-    }
-    let ends = [
-        (result.timed_out, "[timed out; everything that the call started was killed]"),
-        (result.cancelled, "[cancelled]"),
-        (result.oom, "[a process was killed because memory ran out]"),
-        (result.pipe_held, "[a process that was left running was killed]"),
-    ];
-    notes.extend(ends.iter().filter(|(is, _)| *is).map(|(_, text)| (*text).to_owned()));
-    let hint = error_notes(result, &mut notes, limit);
-    let denials = result.denials.iter().take(MAX_DENIALS);
-    notes.extend(denials.map(|denial| refusal(denial, &hint, limit)));
-    if let Some(more) = result.denials.len().checked_sub(MAX_DENIALS + 1) {
-        notes.push(format!("[{} more refusals]", more + 1));
-    }
-    if let Some(undo) = &result.undo {
-        notes.push(format!("[undo id: {undo}]"));
-    }
-    notes
-}
-
-/// Adds the error and what to do about it; returns the latter.
-fn error_notes(result: &CallResult, notes: &mut Vec<String>, limit: usize) -> String {
-    let Some(error) = &result.error else { return String::new() };
-    // A command that failed has said so itself.
-    if error.code == ErrorCode::CommandFailed {
-        return String::new();
-    }
-    let is_denied = matches!(
-        error.code,
-        ErrorCode::Denied | ErrorCode::OutsidePolicy | ErrorCode::StaleApproval
-    );
-    let what =
-        if is_denied { "Denied".to_owned() } else { format!("Error ({})", error.code.name()) };
-    notes.push(format!("{what}: {}", shorten(&error.message, limit)));
-    if !error.hint.is_empty() {
-        notes.push(format!("What to do: {}", shorten(&error.hint, limit)));
-    }
-    error.hint.clone()
-}
-
-fn refusal(denial: &Denial, hint: &str, limit: usize) -> String {
-    let Denial { layer, rule, target, remedy, .. } = denial;
-    let mut text = format!("Refused by {layer}: {} ({rule}).", shorten(target, limit));
-    if !remedy.is_empty() && !hint.contains(remedy.as_str()) {
-        text.push_str(&format!(" To allow it: {}", shorten(remedy, limit)));
-    }
-    text
 }
 
 /// Says what is different about the session or the host.

@@ -1,9 +1,10 @@
 //! The structured content of a result: the facts of its text, for programs and for clients that
 //! show a model nothing else.
 
-use super::MAX_DENIALS;
-use crate::cut::{CutText, shorten};
-use palisade_client::CallResult;
+use palisade_client::{
+    CallResult,
+    model_text::{CutText, MAX_DENIALS, shorten},
+};
 use serde_json::{Map, Value, json};
 
 /// The maximum length of a tool's own structured result, in bytes of JSON.

@@ -1,7 +1,7 @@
 //! Tests of what a model reads of a result.
 
 use super::*;
-use palisade_client::{Checkpoint, Degraded, Receipt, WireError};
+use palisade_client::{Checkpoint, Degraded, Denial, ErrorCode, Receipt, WireError};
 use palisade_options::connect::PrivateReason;
 
 fn result() -> CallResult {
