@@ -114,6 +114,19 @@ fn served_by_the_service() {
     assert_eq!(refused.status.code(), Some(125), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("Permission denied (os error 13)"), "{refused:?}");
     assert_eq!(booted.ok(&["ls", "/home/bob/work"]), "");
+    // Whoever may not use the service gets a private daemon, unless the operator forbids that.
+    let private = || booted.line_of("bob", "palisade run -- 'echo mine'").output().expect("run");
+    let allowed = private();
+    assert_eq!(text(&allowed.stdout), "mine\n", "{}", text(&allowed.stderr));
+    assert!(text(&allowed.stderr).contains("a private daemon is used"), "{allowed:?}");
+    let forbid = "echo 'private_daemons = false' >>/etc/palisade/palisaded.toml";
+    booted.ok(&["bash", "-euc", &format!("mkdir -p /etc/palisade; {forbid}")]);
+    let refused = private();
+    assert_eq!((refused.status.code(), text(&refused.stdout)), (Some(125), String::new()));
+    let told = text(&refused.stderr);
+    assert!(told.contains("only the service may be used on this host"), "{told}");
+    booted.ok(&["systemctl", "restart", "palisaded"]);
+    assert_eq!(booted.served("-- 'echo served'"), "served\n");
     let probe = "/src/target/release/probe unix:/run/palisade/agent.sock";
     let probed = |user| text(&booted.line_of(user, probe).output().unwrap().stdout);
     assert_eq!(probed("alice"), "unix:/run/palisade/agent.sock=ok\n");

@@ -10,7 +10,7 @@ use crate::{
         roles::{Identity, Roles, SessionUids},
     },
     boot::{
-        config::{AllowedPorts, Config, KeySource, LogFilter, Offered, Presence},
+        config::{AllowedPorts, Config, ConfigError, KeySource, LogFilter, Offered, Presence},
         effective::{EffectiveConfig, ValueOrigin},
         options::Options,
         ownership,
@@ -22,6 +22,7 @@ use crate::{
 use palisade_audit::{RetentionPolicy, Sync};
 use palisade_policy::ProfileSet;
 use std::{
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -39,6 +40,9 @@ pub(crate) use started::StartedBy;
 
 /// The default time, in milliseconds, that running calls may take to finish when the daemon stops.
 const DRAIN_MS: u32 = 10_000;
+
+/// The configuration of the system's daemon.
+const SYSTEM_CONFIG: &str = "/etc/palisade/palisaded.toml";
 
 /// All settings, decided before anything is done.
 #[derive(Debug)]
@@ -140,6 +144,10 @@ impl Settings {
             file.launcher_socket,
             (None, ValueOrigin::Default),
         );
+        // The service runs as a user of its own, with a launcher that is another service.
+        if options.embedded || (by == StartedBy::User && launcher_socket.is_none()) {
+            allow_private(Path::new(SYSTEM_CONFIG), reach)?;
+        }
         let egress_socket = effective.choose(
             "egress_socket",
             options.egress_socket,
@@ -173,6 +181,12 @@ impl Settings {
         };
         let default = (Some(usual_log), ValueOrigin::Default);
         let log = effective.choose("log", options.log, file.log, default);
+        effective.choose(
+            "private_daemons",
+            None,
+            file.private_daemons,
+            (Some(true), ValueOrigin::Default),
+        );
         let default = (Some(DRAIN_MS), ValueOrigin::Default);
         let drain = effective.choose("drain_ms", None, file.drain_ms, default);
         let account = match by {
@@ -316,6 +330,24 @@ impl Settings {
     }
 }
 
+/// Refuses a private daemon if the system's configuration does. That protects nobody who runs a
+/// changed program; it keeps people from using a daemon that the service does not see by accident.
+fn allow_private(system: &Path, reach: &OpenDirectories) -> Result<(), SettingsError> {
+    let config = match Config::read(system, Presence::Usual, reach) {
+        // The operator keeps the file to themselves.
+        Err(ConfigError::Read { source, .. })
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            return Ok(());
+        }
+        config => config?,
+    };
+    match config.and_then(|config| config.private_daemons) {
+        Some(said) if !said.value => Err(SettingsError::PrivateDaemon { at: said.at }),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Reads the configuration file, if it exists. Refuses it if another user can change it.
 fn read(
     named: Option<&Path>,
@@ -333,4 +365,28 @@ fn read(
         ownership::check(directory, reach)?;
     }
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_system_configuration_decides_about_private_daemons() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, reach) = (directory.path().join("palisaded.toml"), OpenDirectories::default());
+        let decide = |text: &str| {
+            fs::write(&file, text).unwrap();
+            allow_private(&file, &reach).map_err(|error| error.to_string())
+        };
+        assert!(allow_private(&file, &reach).is_ok(), "there is none");
+        assert_eq!(decide("drain_ms = 1\n"), Ok(()));
+        assert_eq!(decide("private_daemons = true\n"), Ok(()));
+        let refused = decide("drain_ms = 1\nprivate_daemons = false\n").unwrap_err();
+        assert!(refused.contains("palisaded.toml:2:19)"), "{refused}");
+        assert!(refused.contains("the group palisade-users"), "{refused}");
+        // A file that can not be understood allows nothing.
+        assert!(decide("private_daemon = false\n").is_err());
+    }
 }

@@ -46,6 +46,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     at_start("prove_at_start"),
     live("log"),
     live("drain_ms"),
+    at_start("private_daemons"),
     at_start("journal"),
     live("roles.connect"),
     live("roles.handle"),

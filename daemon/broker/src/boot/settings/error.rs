@@ -1,6 +1,10 @@
 //! Why the settings are invalid. Runs in the broker.
 
-use crate::boot::{config::ConfigError, ownership::UnsafePlace, privilege::PrivilegeError};
+use crate::boot::{
+    config::{ConfigError, ConfigPosition},
+    ownership::UnsafePlace,
+    privilege::PrivilegeError,
+};
 use palisade_policy::ProfileError;
 use std::{io, path::PathBuf};
 
@@ -33,6 +37,15 @@ pub enum SettingsError {
          another: give --allow-ports to that launcher, in its unit"
     )]
     NotOurLauncher,
+    /// The system's configuration allows no daemon but the service.
+    #[error(
+        "only the service may be used on this host ({at}), and this is a daemon of its own: connect \
+         to the service at /run/palisade/agent.sock, as a member of the group palisade-users"
+    )]
+    PrivateDaemon {
+        /// The place that says so.
+        at: ConfigPosition,
+    },
     /// No directory for the socket is known.
     #[error(
         "XDG_RUNTIME_DIR is not set, so there is no place for the agent socket; give one with --socket"
