@@ -1,10 +1,24 @@
 //! The prompt that teaches a model to call tools by fenced blocks. Pure: no I/O.
 
+use crate::plain_schema::plain_schema;
 use palisade_protocol::ToolSpec;
 use serde_json::{Map, Value, json};
 
-/// Returns the prompt about the tools: how a block is written, one example, and each tool with its
-/// arguments. Lines of descriptions are indented, so that none can begin a block.
+/// The advice to a model on how to work with tools that are confined and may need approval.
+const GUIDELINES: &str = "\
+Guidelines:
+
+- Prefer the tools for files to shell commands that read, search or edit files. Read a file before you change it.
+- A tool that *may need approval* is decided by its effects: what would be lost is shown to a person first. One that *needs \
+approval* is always shown. Say in `reason` why the call is right; nobody sees your other text.
+- A denial is an answer, not an obstacle: do not reach the same effect in another way. Do what `hint` says, or ask your user.
+- Files and hosts that a call can not see are left out on purpose. Say what is missing instead of guessing.
+- Long output is cut to its head and tail. Narrow the call instead of repeating it.
+";
+
+/// Returns the prompt about the tools: how a block is written, one example, guidelines, and each
+/// tool with its arguments and a mark if it may need approval. Lines of descriptions are indented,
+/// so that none can begin a block.
 #[must_use]
 pub fn prompt(tools: &[ToolSpec]) -> String {
     // The best example is a tool that only reads and has a required argument.
@@ -20,7 +34,7 @@ pub fn prompt(tools: &[ToolSpec]) -> String {
          breaks are `\\n`. Then stop: each call is answered with a fenced `result` block. In it, \
          `success` says whether the call succeeded, `output` is its output, and `error` says what \
          went wrong and, as `hint`, what to do. Do not write `result` blocks yourself.\n\n\
-         The tools:\n",
+         {GUIDELINES}\nThe tools:\n",
         block(example)
     );
     for tool in tools {
@@ -62,7 +76,8 @@ fn sample(property: &Value) -> Value {
 }
 
 fn schema(tool: &ToolSpec) -> Value {
-    serde_json::from_str(tool.schema.as_str()).unwrap_or_else(|_| json!({"type": "object"}))
+    let schema = serde_json::from_str(tool.schema.as_str());
+    plain_schema(&schema.unwrap_or_else(|_| json!({"type": "object"})))
 }
 
 fn required(schema: &Value) -> Vec<&str> {
@@ -71,7 +86,7 @@ fn required(schema: &Value) -> Vec<&str> {
 }
 
 fn describe(text: &mut String, tool: &ToolSpec) {
-    text.push_str(&format!("- `{}`\n", tool.name.as_str()));
+    text.push_str(&format!("- `{}` ({})\n", tool.name.as_str(), mark(tool)));
     indented(text, &tool.description);
     let schema = schema(tool);
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
@@ -83,11 +98,14 @@ fn describe(text: &mut String, tool: &ToolSpec) {
         let about = property.get("description").and_then(Value::as_str).unwrap_or_default();
         indented(text, format!("- `{name}` ({}{must}): {about}", kind(property)).trim_end());
     }
-    // Definitions that arguments refer to are included unchanged.
-    for key in ["$defs", "definitions"] {
-        if let Some(shapes) = schema.get(key) {
-            indented(text, &format!("- {key}: {shapes}"));
-        }
+}
+
+/// Returns whether a call of the tool may wait for a person, in words.
+const fn mark(tool: &ToolSpec) -> &'static str {
+    match (tool.metadata.read_only, tool.metadata.requires_checkpoint) {
+        (_, true) => "needs approval",
+        (true, false) => "reads only",
+        (false, false) => "may need approval",
     }
 }
 
@@ -107,9 +125,6 @@ fn kind(property: &Value) -> String {
     if let Some(choices) = property.get("enum").and_then(Value::as_array) {
         let choices: Vec<_> = choices.iter().map(Value::to_string).collect();
         return format!("one of {}", choices.join(", "));
-    }
-    if let Some(shape) = property.get("$ref").and_then(Value::as_str) {
-        return shape.rsplit('/').next().unwrap_or(shape).to_owned();
     }
     for key in ["anyOf", "oneOf"] {
         if let Some(kinds) = property.get(key).and_then(Value::as_array) {

@@ -252,7 +252,11 @@ fn tool(name: &str, description: &str, schema: &Value) -> ToolSpec {
         aliases: Vec::new(),
         description: description.to_owned(),
         schema: JsonText::render(schema).unwrap(),
-        metadata: ToolMetadata { read_only: name == "read_file", ..ToolMetadata::default() },
+        metadata: ToolMetadata {
+            read_only: name == "read_file",
+            requires_checkpoint: name != "read_file",
+            ..ToolMetadata::default()
+        },
     }
 }
 
@@ -271,9 +275,11 @@ fn what_a_model_is_taught_is_what_is_read() {
             "Reads.",
             &json!({"type": "object", "properties": {
             "limit": {"type": ["integer", "null"], "description": "How many."},
-            "encoding": {"enum": ["text", "raw"]},
+            "encoding": {"$ref": "#/$defs/Encoding"},
             "edits": {"type": "array", "items": {"type": "object", "properties": {"old": {"type": "string"}}}},
-            "path": {"type": "string", "description": "Which file."}}, "required": ["path"]}),
+            "path": {"type": "string", "description": "Which file."}}, "required": ["path"],
+            "$defs": {"Encoding": {"oneOf": [
+                {"const": "text", "type": "string"}, {"const": "raw", "type": "string"}]}}}),
         ),
     ];
     let text = prompt(&tools);
@@ -282,16 +288,17 @@ fn what_a_model_is_taught_is_what_is_read() {
     let calls: Vec<_> = parsed.calls.iter().map(|call| (&call.tool[..], &call.arguments)).collect();
     assert_eq!(calls, [("read_file", &json!({"path": "example"}))]);
     for part in [
-        "\n- `bash`\n    Tries.\n    ```tool\n",
+        "\n- `bash` (needs approval)\n    Tries.\n    ```tool\n",
         "    - `command` (string, required): A line.\n",
-        "\n- `read_file`\n    Reads.\n    - `path` (string, required): Which file.\n",
+        "\n- `read_file` (reads only)\n    Reads.\n    - `path` (string, required): Which file.\n",
         "    - `limit` (integer): How many.\n",
         "    - `encoding` (one of \"text\", \"raw\"):\n",
         "    - `edits` (array of objects with {\"old\":{\"type\":\"string\"}}):\n",
     ] {
         assert!(text.contains(part), "{part}\nis not in\n{text}");
     }
-    assert!(!text.contains('\u{1b}'));
+    assert!(!text.contains('\u{1b}') && !text.contains("$defs"), "{text}");
+    assert!(text.contains("\nGuidelines:\n"), "{text}");
     assert_eq!(parse(&prompt(&tools[..1])).calls.len(), 1, "one is enough");
     assert_eq!(prompt(&[]), "There are no tools to call.\n");
 }

@@ -21,8 +21,15 @@ fn what_the_prompt_teaches_is_what_the_daemon_takes() {
         let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
         let tools = listed.as_array().unwrap();
         assert!(tools.len() > 20, "{} tools", tools.len());
-        for tool in tools.iter().map(|tool| tool["name"].as_str().unwrap()) {
-            assert!(prompt.contains(&format!("\n- `{tool}`\n    ")), "{tool} is not in\n{prompt}");
+        for tool in tools {
+            let (name, metadata) = (tool["name"].as_str().unwrap(), &tool["metadata"]);
+            let mark = match (&metadata["read_only"], &metadata["requires_checkpoint"]) {
+                (_, Value::Bool(true)) => "needs approval",
+                (Value::Bool(true), _) => "reads only",
+                _ => "may need approval",
+            };
+            let line = format!("\n- `{name}` ({mark})\n    ");
+            assert!(prompt.contains(&line), "{line} is not in\n{prompt}");
         }
         let parsed = fenced::parse(&prompt);
         assert_eq!((parsed.calls.len(), parsed.malformed.len()), (1, 0), "{prompt}");
