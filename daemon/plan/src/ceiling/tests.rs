@@ -30,6 +30,7 @@ fn plan() -> LaunchPlan {
     LaunchPlan {
         workspace: bind("/home/u/project", Access::Write),
         binds: vec![bind("/usr", Access::Execute), bind("/etc/passwd", Access::Read)],
+        sockets: vec![bind("/run/service.sock", Access::Read)],
         tmpfs: vec![tmpfs("/tmp", 1 << 20), tmpfs("/run", 1 << 20), tmpfs("/home/u", 1 << 20)],
         empty: vec!["/home/u/.cargo/bin".into()],
         grants: vec![
