@@ -102,8 +102,8 @@ impl Sessions {
     fn handle(&mut self, request: EgressRequest, fds: Vec<OwnedFd>) -> Result<(), RoomError> {
         match request {
             EgressRequest::Hello { .. } => Err(RoomError::Order("Hello came twice")),
-            EgressRequest::Open { session, listeners, budget, named, denied } => {
-                let rules = AddressRules { named, denied };
+            EgressRequest::Open { session, listeners, budget, named, denied, host_ports } => {
+                let rules = AddressRules { named, denied, host_ports };
                 self.open(SessionTerms { number: session, budget, rules }, &listeners, fds)
             }
             EgressRequest::Answer { session, question, verdict } => {
@@ -134,10 +134,14 @@ impl Sessions {
         if listeners.len() != fds.len() {
             return Err(RoomError::Order("a session has other listeners than descriptors"));
         }
-        let sockets = listeners.iter().zip(fds).map(|(kind, fd)| Socket::new(*kind, fd));
+        let all = listeners.iter().copied().zip(fds);
+        let (inward, rest): (Vec<_>, Vec<_>) = all.partition(|(kind, _)| *kind == Listener::Inward);
+        let inward = inward.into_iter().map(|(_, fd)| fd).collect();
+        let sockets = rest.into_iter().map(|(kind, fd)| Socket::new(kind, fd));
         let sockets: io::Result<Vec<_>> = sockets.collect();
         let sockets = sockets.map_err(|error| RoomError::Listener(number, error))?;
-        let session = Session::new(terms, self.link.clone(), self.resolver.clone(), self.limits);
+        let (link, resolver) = (self.link.clone(), self.resolver.clone());
+        let session = Session::new(terms, inward, link, resolver, self.limits);
         self.running.insert(number, self.tasks.spawn(session.serve(sockets)));
         Ok(())
     }

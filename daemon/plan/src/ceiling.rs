@@ -127,6 +127,7 @@ impl Ceiling {
         self.check_limits(plan)?;
         self.check_paths(plan)?;
         self.network.check(&plan.network)?;
+        network::check_inward(&plan.network, plan.inward)?;
         calls::check(&plan.syscalls, &plan.network)?;
         match plan.optional.iter().find(|layer| !self.may_be_missing.contains(layer)) {
             Some(layer) => Err(CeilingError::Layer(*layer)),
@@ -158,7 +159,8 @@ impl Ceiling {
         let smallest = plan.tmpfs.iter().map(|tmpfs| tmpfs.bytes).min().unwrap_or(1);
         let lists = plan.names.hide.iter().chain(&plan.names.protect);
         let patterns = lists.map(|list| count(list.0.len())).fold(0_u64, u64::saturating_add);
-        let mounts = count(plan.binds.len()).saturating_add(count(plan.tmpfs.len()));
+        let mounts = [plan.binds.len(), plan.sockets.len(), plan.tmpfs.len()];
+        let mounts = mounts.into_iter().map(count).fold(0_u64, u64::saturating_add);
         for (limit, wanted, most) in [
             ("memory_bytes", limits.memory_bytes, self.max_memory_bytes),
             ("processes", limits.processes, self.max_processes),

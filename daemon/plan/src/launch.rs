@@ -152,6 +152,9 @@ pub struct LaunchPlan {
     pub workspace: Bind,
     /// The other host paths of the session's root, in the order in which they are mounted.
     pub binds: Vec<Bind>,
+    /// Unix sockets of the host, which the session may connect to. Nothing else of their directories
+    /// is visible.
+    pub sockets: Vec<Bind>,
     /// Private file systems: `/tmp`, the home, …
     pub tmpfs: Vec<Tmpfs>,
     /// Directories in which programs are looked up. If the host does not have one, and it would be
@@ -163,6 +166,8 @@ pub struct LaunchPlan {
     pub syscalls: Vec<SyscallRule>,
     /// The session's network.
     pub network: Network,
+    /// The number of sockets for connections of the host's programs into the session's own network.
+    pub inward: u8,
     /// The session's limits.
     pub limits: Limits,
     /// Layers that may be missing.

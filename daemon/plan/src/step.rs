@@ -72,6 +72,8 @@ pub struct Root {
     pub workspace: Bind,
     /// The other host paths.
     pub binds: Vec<Bind>,
+    /// Unix sockets of the host.
+    pub sockets: Vec<Bind>,
     /// Private file systems.
     pub tmpfs: Vec<Tmpfs>,
     /// Directories that are made empty and read-only if they would be on a private file system.
@@ -209,6 +211,9 @@ pub enum Step {
     /// Make the listeners of a session with these direct ports, and deliver the synthetic addresses
     /// to them. Their descriptors are sent with the receipt.
     Listeners(Vec<u16>),
+    /// Make this number of sockets in the session's network, for connections into it. Their
+    /// descriptors are sent after those of the listeners.
+    Inward(u8),
     /// Create a user namespace that maps which files are the session's, for the mounts of
     /// [`Step::Root`]. Nothing ever runs in it.
     Mapping(Runs),
@@ -301,6 +306,7 @@ impl Step {
             Self::EnterNamespaces(_) => "enter namespaces",
             Self::Loopback => "loopback",
             Self::Listeners(_) => "listeners",
+            Self::Inward(_) => "inward",
             Self::Mapping(_) => "mapping",
             Self::OverlayUsers(_) => "overlay users",
             Self::Root(_) => "root",
@@ -397,6 +403,9 @@ pub fn steps(
             }
             if let Network::Domains(ports) = &plan.network {
                 steps.push(Step::Listeners(ports.clone()));
+                if plan.inward > 0 {
+                    steps.push(Step::Inward(plan.inward));
+                }
             }
             let writes = plan.workspace.access == Access::Write;
             if facts.privileged && writes && own_proc && facts.overlay.write.is_yes() {
@@ -410,6 +419,7 @@ pub fn steps(
                     runs,
                     workspace: plan.workspace.clone(),
                     binds: plan.binds.clone(),
+                    sockets: plan.sockets.clone(),
                     tmpfs: plan.tmpfs.clone(),
                     empty: plan.empty.clone(),
                     proc: if own_proc { ProcView::Own } else { ProcView::Host },

@@ -12,7 +12,7 @@ use crate::{
 use error::PlanError;
 use palisade_plan::{
     Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Records, SessionUid, Tmpfs, ceiling,
-    names::Names, record::Recording,
+    egress::INWARD_SOCKETS, names::Names, record::Recording,
 };
 use std::path::{Path, PathBuf};
 
@@ -109,16 +109,19 @@ impl Profile {
     /// lacks.
     pub fn plan(&self, scene: &Scene) -> Result<LaunchPlan, PlanError> {
         let ReachablePaths { workspace, binds, tmpfs, empty, grants, .. } = self.reach(scene)?;
+        let sockets = self.sockets(scene, &binds)?;
         let settings = &self.settings;
         let limits = &settings.limits;
         Ok(LaunchPlan {
             workspace,
             binds,
+            sockets,
             tmpfs,
             empty,
             grants,
             syscalls: self.syscalls.clone(),
             network: settings.net.planned(),
+            inward: if settings.net.publish.is_empty() { 0 } else { INWARD_SOCKETS },
             limits: Limits {
                 memory_bytes: limits.memory.bytes(),
                 processes: limits.processes.get(),
@@ -172,6 +175,22 @@ impl Profile {
         grants.extend(private.map(|tmpfs| grant(tmpfs.path.as_path(), Access::Write)));
         let empty = self.empty(scene, &tmpfs)?;
         Ok(ReachablePaths { workspace, binds, entries, tmpfs, empty, grants })
+    }
+
+    /// Returns the Unix sockets of the host that the session gets, beside those that it sees in its
+    /// paths anyway.
+    fn sockets(&self, scene: &Scene, binds: &[Bind]) -> Result<Vec<Bind>, PlanError> {
+        let mut sockets = Vec::new();
+        for said in &self.settings.net.host.sockets {
+            let (path, missing) = (said.value.path(), said.value.0.missing);
+            if path.starts_with(&scene.workspace) {
+                return Err(PlanError::SocketInWorkspace(path.to_owned()));
+            }
+            if !binds.iter().any(|bind| path.starts_with(bind.path.as_path())) {
+                sockets.push(Bind { path: path.into(), access: Access::Read, missing });
+            }
+        }
+        Ok(sockets)
     }
 
     /// Returns the directories of `PATH` that lie below the session's private, writable

@@ -4,6 +4,7 @@ use crate::base::{
     own::DaemonPaths,
     quotas::Quotas,
     roles::{Identity, Roles},
+    services::AllowedServices,
 };
 use palisade_policy::{Profile, ProfileSet};
 use std::{
@@ -23,6 +24,10 @@ pub(crate) struct LiveSettings {
     pub(crate) quotas: Quotas,
     /// The default uid that sessions run with.
     pub(crate) identity: Identity,
+    /// The services of this host that profiles may let sessions use.
+    pub(crate) allow_host: AllowedServices,
+    /// The ports that profiles may let sessions publish on the host's loopback.
+    pub(crate) allow_publish: AllowedServices,
 }
 
 impl LiveSettings {

@@ -8,6 +8,7 @@ use crate::{
         quotas::Quotas,
         reach::OpenDirectories,
         roles::{Identity, Roles, SessionUids},
+        services::AllowedServices,
     },
     boot::{
         config::{AllowedPorts, Config, ConfigError, KeySource, LogFilter, Offered, Presence},
@@ -61,6 +62,10 @@ pub(crate) struct Settings {
     pub(crate) egress_socket: Option<PathBuf>,
     /// The TCP ports to allow, passed to the launcher that the daemon starts.
     pub(crate) allow_ports: Option<AllowedPorts>,
+    /// The services of this host that profiles may let sessions use.
+    allow_host: AllowedServices,
+    /// The ports that profiles may let sessions publish.
+    allow_publish: AllowedServices,
     /// The default uid that sessions run with.
     identity: Identity,
     /// The uids that a launcher started by the daemon may give to sessions.
@@ -163,6 +168,17 @@ impl Settings {
         if allow_ports.is_some() && launcher_socket.is_some() {
             return Err(SettingsError::NotOurLauncher);
         }
+        // A user's own sessions may do what that user may do anyway.
+        let usual_services = match by {
+            StartedBy::Root => AllowedServices::None,
+            StartedBy::User => AllowedServices::Any,
+        };
+        let default = (Some(usual_services.clone()), ValueOrigin::Default);
+        let allow_host =
+            effective.choose("allow_host", options.allow_host, file.allow_host, default);
+        let default = (Some(usual_services), ValueOrigin::Default);
+        let allow_publish =
+            effective.choose("allow_publish", options.allow_publish, file.allow_publish, default);
         let default = (Some(Identity::default()), ValueOrigin::Default);
         let identity = effective.choose("identity", None, file.identity, default);
         let none = (None, ValueOrigin::Default);
@@ -205,6 +221,8 @@ impl Settings {
             launcher_socket,
             egress_socket,
             allow_ports,
+            allow_host: allow_host.unwrap_or_default(),
+            allow_publish: allow_publish.unwrap_or_default(),
             identity: identity.unwrap_or_default(),
             session_uids,
             log: log.unwrap_or_default(),
@@ -239,7 +257,9 @@ impl Settings {
     pub(crate) fn live(&self, profiles: &ProfileSet, reach: &OpenDirectories) -> LiveSettings {
         let live = LiveSettings::new(profiles, self.own(reach));
         let (drain, quotas, identity) = (self.drain, self.quotas, self.identity);
-        LiveSettings { drain, roles: self.roles.clone(), quotas, identity, ..live }
+        let (roles, allow_host) = (self.roles.clone(), self.allow_host.clone());
+        let allow_publish = self.allow_publish.clone();
+        LiveSettings { drain, roles, quotas, identity, allow_host, allow_publish, ..live }
     }
 
     /// Opens the directories that a reload reads, before the right to enter them is given up.

@@ -30,6 +30,7 @@ fn plan() -> LaunchPlan {
     LaunchPlan {
         workspace: bind("/home/u/project", Access::Write),
         binds: vec![bind("/usr", Access::Execute), bind("/etc/passwd", Access::Read)],
+        sockets: vec![bind("/run/service.sock", Access::Read)],
         tmpfs: vec![tmpfs("/tmp", 1 << 20), tmpfs("/run", 1 << 20), tmpfs("/home/u", 1 << 20)],
         empty: vec!["/home/u/.cargo/bin".into()],
         grants: vec![
@@ -41,6 +42,7 @@ fn plan() -> LaunchPlan {
         ],
         syscalls: vec![allow(0), allow(1)],
         network: Network::None,
+        inward: 0,
         limits: Limits {
             memory_bytes: 1 << 30,
             processes: 100,
@@ -393,5 +395,18 @@ fn ports_are_read_as_the_option_takes_them() {
     assert_eq!("443, 80,443".parse(), Ok(Reach::Ports([80, 443].into())));
     for bad in ["", "0", "80,", "70000", "-1", "http"] {
         assert!(bad.parse::<Reach>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn sockets_into_a_session_need_a_network_of_its_own_and_are_bounded() {
+    let over = |wanted, most| Err(CeilingError::Over { limit: "inward sockets", wanted, most });
+    let most = crate::egress::INWARD_SOCKETS;
+    let inward =
+        |network: Network, inward| check(|plan| (plan.network, plan.inward) = (network, inward));
+    assert_eq!(inward(Network::Domains(vec![80]), most), Ok(()));
+    assert_eq!(inward(Network::Domains(vec![80]), most + 1), over(17, 16));
+    for network in [Network::None, Network::Loopback] {
+        assert_eq!(inward(network, 1), over(1, 0));
     }
 }
