@@ -34,6 +34,7 @@ output:
   {\"decision\": \"approve\", \"arguments\": {...}}                changed arguments, judged again
   {\"decision\": \"approve\", \"without_deletions\": true}         all changes but deletions
   {\"decision\": \"approve\", \"without\": [\"/path\"]}              all changes but these paths
+  {\"decision\": \"approve\", \"output\": \"...\", \"data\": {...}}   another output, with --outputs
   {\"decision\": \"approve\", \"remember\": {\"scope\": \"exact_call\", \"until\": \"session\"}}
   {\"decision\": \"deny\", \"reason\": \"...\", \"guidance\": \"...\"}
 A status other than 0, any other output, no output, or a timeout denies.

@@ -18,17 +18,17 @@ use std::{
 };
 
 /// A question waits for somebody to be attached.
-const WAITING: &str = "deadline_ms = 120000\ngrace_ms = 120000";
+pub(crate) const WAITING: &str = "deadline_ms = 120000\ngrace_ms = 120000";
 
 /// A daemon and a session whose destructive calls are asked about.
-struct Office {
+pub(crate) struct Office {
     sandbox: Sandbox,
     daemon: Daemon,
-    world: World,
+    pub(crate) world: World,
 }
 
 impl Office {
-    fn new(mode: Mode, handlers: &str) -> Self {
+    pub(crate) fn new(mode: Mode, handlers: &str) -> Self {
         let world = World::new(mode);
         let text = profile_with(&[("[tools]\n", &format!("[handlers]\n{handlers}\n\n[tools]\n"))]);
         world.add_profile("asking", &text);
@@ -40,7 +40,7 @@ impl Office {
         office
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.world.workspace().join("f")
     }
 
@@ -50,7 +50,7 @@ impl Office {
         self.world.give(&self.path());
     }
 
-    fn delete(&self) -> CallResult {
+    pub(crate) fn delete(&self) -> CallResult {
         self.sandbox.call("delete_file", json!({"path": "f"}))
     }
 
@@ -75,7 +75,7 @@ impl Office {
     }
 
     /// Does something while a `palisade approve` answers. A question waits until it is attached.
-    fn attended<T>(&self, words: &[&str], act: impl FnOnce() -> T) -> T {
+    pub(crate) fn attended<T>(&self, words: &[&str], act: impl FnOnce() -> T) -> T {
         let before = self.attached();
         let socket = self.daemon.operators.to_str().unwrap();
         let mut child = self.world.mode.act(|| {
@@ -103,11 +103,11 @@ impl Office {
     }
 }
 
-fn code(result: &CallResult) -> Option<ErrorCode> {
+pub(crate) fn code(result: &CallResult) -> Option<ErrorCode> {
     result.error.as_ref().map(|error| error.code)
 }
 
-fn by(result: &CallResult) -> &str {
+pub(crate) fn by(result: &CallResult) -> &str {
     result.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.by.as_str())
 }
 

@@ -1,5 +1,6 @@
 //! Approval: who is asked, who answers, who watches, and what the log says of it.
 
+mod afar;
 mod approvals;
 mod approvers;
 mod audit;

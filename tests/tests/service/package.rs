@@ -14,7 +14,7 @@ use std::{
 use tempfile::TempDir;
 
 /// The sources of the package besides programs and units.
-const SOURCES: [(&str, &str); 44] = [
+const SOURCES: [(&str, &str); 45] = [
     ("systemd/palisade-sh", include_str!("../../../systemd/palisade-sh")),
     ("systemd/package", include_str!("../../../systemd/package")),
     ("systemd/manual", include_str!("../../../systemd/manual")),
@@ -31,6 +31,7 @@ const SOURCES: [(&str, &str); 44] = [
     ("LICENSE-APACHE", include_str!("../../../LICENSE-APACHE")),
     ("protocol/PROTOCOL.md", include_str!("../../../protocol/PROTOCOL.md")),
     ("docs/agents.md", include_str!("../../../docs/agents.md")),
+    ("docs/approvals.md", include_str!("../../../docs/approvals.md")),
     ("docs/architecture.md", include_str!("../../../docs/architecture.md")),
     ("docs/performance.md", include_str!("../../../docs/performance.md")),
     ("docs/glossary.md", include_str!("../../../docs/glossary.md")),
