@@ -40,6 +40,12 @@ impl NamedHosts {
     /// Starts a daemon with a profile of this text.
     #[must_use]
     pub fn with_profile(mode: Mode, names: &[&str], profile: &str) -> Self {
+        Self::with_arguments(mode, names, profile, &[])
+    }
+
+    /// Starts a daemon with a profile of this text, and with arguments of the test.
+    #[must_use]
+    pub fn with_arguments(mode: Mode, names: &[&str], profile: &str, arguments: &[&str]) -> Self {
         let world = World::new(mode);
         world.add_unasked(PROFILE, profile);
         let hosts = hosts_file(&world, names);
@@ -50,7 +56,7 @@ impl NamedHosts {
         let socket = run.join("agent.sock");
         let mut command = among_names(&world, &hosts, "palisaded");
         command.arg("--state").arg(world.state()).arg("--profiles").arg(world.profiles());
-        command.arg("--socket").arg(&socket).stdin(Stdio::null());
+        command.arg("--socket").arg(&socket).args(arguments).stdin(Stdio::null());
         let child = command.spawn().expect("start palisaded");
         let (operators, providers) = (run.join("operator.sock"), run.join("provider.sock"));
         let mut daemon = Daemon { child, socket, operators, providers };

@@ -24,5 +24,6 @@ pub(crate) mod reach;
 pub(crate) mod recorded;
 pub(crate) mod release;
 pub(crate) mod roles;
+pub(crate) mod services;
 pub(crate) mod task;
 pub(crate) mod who;

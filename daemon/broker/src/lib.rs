@@ -30,6 +30,7 @@ mod stores;
 mod telemetry;
 mod tools;
 
+pub use base::services::{AllowedServices, HostService};
 pub use boot::config::{AllowedPorts, ConfigError, ConfigPosition, LogFilter};
 pub use boot::launcher_process::LauncherProcessError;
 pub use boot::options::Options;

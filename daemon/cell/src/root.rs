@@ -110,6 +110,14 @@ fn resolve_all(
             Err(failure) => return Err(failure),
         }
     }
+    for socket in &root.sockets {
+        match resolve_socket(socket) {
+            Ok(piece) => pieces.push((socket.path.as_path().to_owned(), piece)),
+            Err(StepFailure::Kernel { source, .. })
+                if skipped(&source) && socket.missing == MissingPath::Skip => {}
+            Err(failure) => return Err(failure),
+        }
+    }
     let workspace = resolve_workspace(root, users)?;
     pieces.push((root.workspace.path.as_path().to_owned(), RootEntry::Directory(workspace)));
     borrowed.give_back()?;
@@ -183,6 +191,26 @@ fn resolve(
             RootEntry::File(copy(bind, &fd, root, users)?)
         }
     })
+}
+
+/// Resolves a Unix socket of the host. A mount of its own shows it, and nothing beside it. Whether
+/// the session may connect is decided by the socket's mode, when it does.
+fn resolve_socket(bind: &Bind) -> Result<RootEntry, StepFailure> {
+    let act = || StepFailure::kernel(format!("find the socket {:?}", bind.path));
+    let fd = mounts::resolve(bind.path.as_path()).map_err(act())?;
+    let stat = rustix::fs::fstat(&fd).map_err(act())?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+        return Err(StepFailure::NotInForce(format!(
+            "{:?} of net.host.sockets is not a socket; name the socket itself, not a directory or a \
+             link",
+            bind.path
+        )));
+    }
+    check_resolved(bind, &fd)?;
+    let attributes = NO_SUID | NO_DEV | NO_EXEC | READ_ONLY;
+    let copy = mounts::copy(fd.as_fd(), attributes);
+    let failed = StepFailure::kernel(format!("mount the socket {:?}", bind.path));
+    copy.map(RootEntry::File).map_err(failed)
 }
 
 /// Checks where a bind really leads. The launcher has checked the text of its path, in which a link

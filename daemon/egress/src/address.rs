@@ -75,6 +75,9 @@ pub(crate) enum AddressError {
     /// The address belongs to this host.
     #[error("{0} is an address of this host; name this address in net.allow to permit it")]
     ThisHost(IpAddr),
+    /// The profile does not list this port of the host.
+    #[error("net.host.ports of the profile does not include {0}")]
+    NoService(u16),
 }
 
 /// The addresses that a session's names may lead to.
@@ -84,6 +87,8 @@ pub(crate) struct AddressRules {
     pub(crate) named: Vec<NamedAddresses>,
     /// Addresses that are denied, even if they are named.
     pub(crate) denied: Vec<NamedAddresses>,
+    /// The ports of this host's loopback that [`THIS_HOST`](palisade_plan::egress::THIS_HOST) has.
+    pub(crate) host_ports: Vec<u16>,
 }
 
 impl AddressRules {
@@ -107,6 +112,18 @@ impl AddressRules {
             return Err(AddressError::NotGlobal(address));
         }
         Ok(())
+    }
+
+    /// Returns the address of a port of this host, by its name in sessions.
+    ///
+    /// # Errors
+    /// If the profile denies the address, or does not list the port.
+    pub(crate) fn this_host(&self, port: u16) -> Result<SocketAddr, AddressError> {
+        let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if self.denied.iter().any(|range| contains(range, to.ip(), port)) {
+            return Err(AddressError::Denied(to.ip()));
+        }
+        if self.host_ports.contains(&port) { Ok(to) } else { Err(AddressError::NoService(port)) }
     }
 
     /// Whether the profile names exactly this address.

@@ -102,6 +102,7 @@ fn a_profile_names_and_denies_addresses() {
     let rules = AddressRules {
         named: vec![range("10.0.0.0/8 port 5432"), range("fd00::/8"), range("127.0.0.1/32")],
         denied: vec![range("10.9.0.0/16"), range("8.8.8.8/32"), range("2a00::/16 port 25")],
+        ..AddressRules::default()
     };
     let check = |to: &str| rules.check(to.parse().unwrap());
     for good in ["10.1.2.3:5432", "[fd00::1]:22", "127.0.0.1:80", "1.1.1.1:443", "[2a00::1]:443"] {
@@ -126,7 +127,8 @@ fn a_profile_names_and_denies_addresses() {
 
 #[test]
 fn ranges_have_any_number_of_bits() {
-    let all = AddressRules { named: vec![range("0.0.0.0/0"), range("::/0")], denied: Vec::new() };
+    let all =
+        AddressRules { named: vec![range("0.0.0.0/0"), range("::/0")], ..AddressRules::default() };
     for to in ["127.0.0.1:1", "255.255.255.255:1", "[::1]:1", "[fe80::1]:1"] {
         assert_eq!(all.check(to.parse().unwrap()), Ok(()), "{to}");
     }
@@ -134,4 +136,18 @@ fn ranges_have_any_number_of_bits() {
     for to in ["10.0.0.1:1", "[fd00::1]:1"] {
         assert!(none.check(to.parse().unwrap()).is_err(), "{to}");
     }
+}
+
+#[test]
+fn this_host_has_the_ports_that_the_profile_lists_and_no_denied_one() {
+    let to = |rules: &AddressRules, port| rules.this_host(port);
+    let rules = AddressRules { host_ports: vec![22, 5432], ..AddressRules::default() };
+    assert_eq!(to(&rules, 5432), Ok("127.0.0.1:5432".parse().unwrap()));
+    assert_eq!(to(&rules, 5433), Err(AddressError::NoService(5433)));
+    let denied = AddressRules { denied: vec![range("127.0.0.0/8 port 22")], ..rules.clone() };
+    assert_eq!(to(&denied, 22), Err(AddressError::Denied("127.0.0.1".parse().unwrap())));
+    assert!(to(&denied, 5432).is_ok());
+    // The list opens the name only: other names that lead there are judged by their address.
+    let address = "127.0.0.1:5432".parse().unwrap();
+    assert!(rules.check(address).is_err() && !rules.names(address));
 }

@@ -4,7 +4,10 @@ use crate::{
     address::{AddressError, AddressRules},
     limits::{Limits, MAX_ADDRESSES, MAX_RESOLVING, RESOLVER_THREADS},
 };
-use palisade_plan::host::{Host, HostName, Target};
+use palisade_plan::{
+    egress::THIS_HOST,
+    host::{Host, HostName, Target},
+};
 use std::{
     fmt::Debug,
     fs::File,
@@ -121,6 +124,11 @@ impl Dialler {
 
     /// Connects to a target that the broker has allowed.
     pub(crate) async fn dial(&self, target: &Target) -> Result<(TcpStream, SocketAddr), DialError> {
+        if let Host::Name(name) = &target.host
+            && name.as_str() == THIS_HOST
+        {
+            return self.dial_this_host(target).await;
+        }
         let mut refused = None;
         let mut failed = None;
         let addresses = self.addresses(&target.host).await?;
@@ -155,6 +163,17 @@ impl Dialler {
                 let failed = failed.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into());
                 Err(DialError::Connect(target.clone(), failed))
             }
+        }
+    }
+
+    /// Connects to a port of this host that the profile lists. Its name is looked up nowhere.
+    async fn dial_this_host(&self, target: &Target) -> Result<(TcpStream, SocketAddr), DialError> {
+        let to = self.rules.this_host(target.port);
+        let to = to.map_err(|error| DialError::Address(target.clone(), error))?;
+        let dialled = timeout(self.limits.dial, TcpStream::connect(to)).await;
+        match dialled.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Ok(stream) => Ok((stream, to)),
+            Err(error) => Err(DialError::Connect(target.clone(), error)),
         }
     }
 

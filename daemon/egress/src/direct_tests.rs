@@ -29,7 +29,7 @@ impl DirectWorld {
         let resolver = Arc::new(FakeResolver::default());
         resolver.set("allowed.test", &[&["127.0.0.1"]]);
         let budget = EgressBudget { connections: 8, upload_bytes: 1 << 20 };
-        let rules = AddressRules { named: vec![range("127.0.0.0", 8)], denied: Vec::new() };
+        let rules = AddressRules { named: vec![range("127.0.0.0", 8)], ..AddressRules::default() };
         let terms = SessionTerms { number: SESSION, budget, rules };
         let session = Session::new(terms, link.clone(), resolver.clone(), Limits::default());
         session.synthetic().address_of(&name("allowed.test")).unwrap();

@@ -102,8 +102,8 @@ impl Sessions {
     fn handle(&mut self, request: EgressRequest, fds: Vec<OwnedFd>) -> Result<(), RoomError> {
         match request {
             EgressRequest::Hello { .. } => Err(RoomError::Order("Hello came twice")),
-            EgressRequest::Open { session, listeners, budget, named, denied } => {
-                let rules = AddressRules { named, denied };
+            EgressRequest::Open { session, listeners, budget, named, denied, host_ports } => {
+                let rules = AddressRules { named, denied, host_ports };
                 self.open(SessionTerms { number: session, budget, rules }, &listeners, fds)
             }
             EgressRequest::Answer { session, question, verdict } => {

@@ -116,6 +116,7 @@ pub(crate) struct Conditions {
     pub(crate) budget: EgressBudget,
     pub(crate) named: Vec<NamedAddresses>,
     pub(crate) denied: Vec<NamedAddresses>,
+    pub(crate) host_ports: Vec<u16>,
     pub(crate) limits: Limits,
 }
 
@@ -126,6 +127,7 @@ impl Default for Conditions {
             budget: EgressBudget { connections: 64, upload_bytes: 1 << 30 },
             named: vec![range("127.0.0.0", 8)],
             denied: Vec::new(),
+            host_ports: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -167,6 +169,7 @@ impl World {
             budget: conditions.budget,
             named: conditions.named,
             denied: conditions.denied,
+            host_ports: conditions.host_ports,
         };
         broker.send(&request, &fds.each_ref().map(|fd| fd.as_fd())).unwrap();
         Self {
@@ -191,6 +194,7 @@ impl World {
             budget,
             named: vec![range("127.0.0.0", 8)],
             denied: Vec::new(),
+            host_ports: Vec::new(),
         };
         self.broker.send(&request, &[proxy.as_fd()]).unwrap();
         at

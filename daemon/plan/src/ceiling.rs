@@ -158,7 +158,8 @@ impl Ceiling {
         let smallest = plan.tmpfs.iter().map(|tmpfs| tmpfs.bytes).min().unwrap_or(1);
         let lists = plan.names.hide.iter().chain(&plan.names.protect);
         let patterns = lists.map(|list| count(list.0.len())).fold(0_u64, u64::saturating_add);
-        let mounts = count(plan.binds.len()).saturating_add(count(plan.tmpfs.len()));
+        let mounts = [plan.binds.len(), plan.sockets.len(), plan.tmpfs.len()];
+        let mounts = mounts.into_iter().map(count).fold(0_u64, u64::saturating_add);
         for (limit, wanted, most) in [
             ("memory_bytes", limits.memory_bytes, self.max_memory_bytes),
             ("processes", limits.processes, self.max_processes),

@@ -37,6 +37,10 @@ pub const SYNTHETIC_BITS: u8 = 15;
 /// Most names of a session that get a synthetic address; no address is used twice.
 pub const MAX_SYNTHETIC: usize = 4096;
 
+/// The name of this host in sessions. It is looked up nowhere: the egress room connects to a port of
+/// 127.0.0.1 that the profile lists. `internal` is reserved for such names.
+pub const THIS_HOST: &str = "host.palisade.internal";
+
 /// The port in a question about a lookup, which is for no port.
 pub const LOOKUP_PORT: u16 = 0;
 
@@ -111,6 +115,8 @@ pub enum EgressRequest {
         named: Vec<NamedAddresses>,
         /// Addresses that names may not lead to, even if `named` has them.
         denied: Vec<NamedAddresses>,
+        /// The ports of this host's loopback that [`THIS_HOST`] has.
+        host_ports: Vec<u16>,
     },
     /// The answer to [`EgressReply::Question`].
     Answer {

@@ -152,6 +152,9 @@ pub struct LaunchPlan {
     pub workspace: Bind,
     /// The other host paths of the session's root, in the order in which they are mounted.
     pub binds: Vec<Bind>,
+    /// Unix sockets of the host, which the session may connect to. Nothing else of their directories
+    /// is visible.
+    pub sockets: Vec<Bind>,
     /// Private file systems: `/tmp`, the home, …
     pub tmpfs: Vec<Tmpfs>,
     /// Directories in which programs are looked up. If the host does not have one, and it would be

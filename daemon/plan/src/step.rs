@@ -72,6 +72,8 @@ pub struct Root {
     pub workspace: Bind,
     /// The other host paths.
     pub binds: Vec<Bind>,
+    /// Unix sockets of the host.
+    pub sockets: Vec<Bind>,
     /// Private file systems.
     pub tmpfs: Vec<Tmpfs>,
     /// Directories that are made empty and read-only if they would be on a private file system.
@@ -410,6 +412,7 @@ pub fn steps(
                     runs,
                     workspace: plan.workspace.clone(),
                     binds: plan.binds.clone(),
+                    sockets: plan.sockets.clone(),
                     tmpfs: plan.tmpfs.clone(),
                     empty: plan.empty.clone(),
                     proc: if own_proc { ProcView::Own } else { ProcView::Host },

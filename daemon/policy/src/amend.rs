@@ -45,7 +45,7 @@ pub fn amended(text: &str, additions: &[Addition]) -> Result<String, String> {
     let mut new: Vec<(&str, String)> = Vec::new();
     for key in keys {
         let group: Vec<&Addition> = additions.iter().filter(|one| one.key == key).collect();
-        let (section, name) = key.split_once('.').unwrap_or(("", key));
+        let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
         match (value(table.get_ref(), section, name), group.first()) {
             (Some(place), Some(first)) if first.is_value() => {
                 edits.push((place.span(), first.literal()));

@@ -183,6 +183,13 @@ impl DifferenceList {
         self.list("net.deny", less, deny, HostEntry::to_string);
         let asks = (a.net.ask, b.net.ask);
         self.ordered("net.ask", asks, (asks.0.to_string(), asks.1.to_string()));
+        let ports = |net: &Net| net.host.ports.iter().map(|p| p.value.0).collect::<Vec<_>>();
+        self.list("net.host.ports", more, (&ports(&a.net), &ports(&b.net)), u16::to_string);
+        let sockets = |net: &Net| {
+            net.host.sockets.iter().map(|said| said.value.to_string()).collect::<Vec<_>>()
+        };
+        let both = (&sockets(&a.net)[..], &sockets(&b.net)[..]);
+        self.list("net.host.sockets", more, both, String::clone);
         let (ea, eb) = (&a.env, &b.env);
         self.list("env.pass", more, (&ea.pass, &eb.pass), |name| name.0.clone());
         self.list("env.deny", less, (&ea.deny, &eb.deny), |name| name.0.clone());

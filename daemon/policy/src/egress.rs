@@ -6,6 +6,7 @@ use crate::{
     net::{
         NetMode,
         entry::{HostEntry, tunnel},
+        host::is_this_host,
     },
     source::WithOrigin,
 };
@@ -13,6 +14,7 @@ use palisade_plan::{
     egress::{EgressBudget, NamedAddresses, Tunnel, can_be_direct},
     host::{Host, HostName, Target},
 };
+use std::path::PathBuf;
 
 /// A decision about one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +46,7 @@ pub struct EgressPolicy {
     deny: Vec<HostEntry>,
     ask: bool,
     ports: Vec<u16>,
+    host_ports: Vec<u16>,
     budget: EgressBudget,
 }
 
@@ -70,8 +73,23 @@ impl Profile {
             deny: entries(&net.deny),
             ask: net.ask,
             ports: net.direct_ports(),
+            host_ports: self.host_ports(),
             budget,
         })
+    }
+}
+
+impl Profile {
+    /// Returns the ports of this host's loopback that sessions may connect to.
+    #[must_use]
+    pub fn host_ports(&self) -> Vec<u16> {
+        self.settings.net.host.ports.iter().map(|said| said.value.0).collect()
+    }
+
+    /// Returns the Unix sockets of this host that sessions may connect to.
+    #[must_use]
+    pub fn host_sockets(&self) -> Vec<PathBuf> {
+        self.settings.net.host.sockets.iter().map(|said| said.value.path().to_owned()).collect()
     }
 }
 
@@ -81,6 +99,9 @@ impl EgressPolicy {
     pub fn decide(&self, target: &Target) -> EgressDecision {
         if let Some(entry) = self.deny.iter().find(|entry| entry.denies(target)) {
             return EgressDecision::Deny { reason: self.denied(&target.host, entry) };
+        }
+        if is_this_host(&target.host) {
+            return self.service(target.port);
         }
         if let Some(entry) = self.allow.iter().find(|entry| entry.allows(target)) {
             return EgressDecision::Allow { rule: rule(entry), tunnel: tunnel(target.port) };
@@ -100,6 +121,14 @@ impl EgressPolicy {
             return EgressDecision::Deny { reason: self.denied(&host, entry) };
         }
         let allow = |rule| EgressDecision::Allow { rule, tunnel: Tunnel::Checked };
+        if is_this_host(&host) {
+            return match self.host_ports.is_empty() {
+                false => allow("net.host.ports".to_owned()),
+                true => EgressDecision::Deny {
+                    reason: format!("net.host.ports of profile {:?} is empty", self.profile),
+                },
+            };
+        }
         if let Some(entry) = self.allow.iter().find(|entry| entry.allows_host(&host)) {
             return allow(rule(entry));
         }
@@ -118,6 +147,25 @@ impl EgressPolicy {
     #[must_use]
     pub fn ports(&self) -> &[u16] {
         &self.ports
+    }
+
+    /// Returns the ports of this host's loopback that sessions may connect to.
+    #[must_use]
+    pub fn host_ports(&self) -> &[u16] {
+        &self.host_ports
+    }
+
+    /// Decides about a port of this host. It is never asked about, and no entry of `net.allow` opens
+    /// it.
+    fn service(&self, port: u16) -> EgressDecision {
+        if self.host_ports.contains(&port) {
+            let rule = format!("net.host.ports {port}");
+            return EgressDecision::Allow { rule, tunnel: Tunnel::Any };
+        }
+        let profile = &self.profile;
+        let reason =
+            format!("net.host.ports of profile {profile:?} does not include {port}; add it there");
+        EgressDecision::Deny { reason }
     }
 
     /// Returns the allowed addresses, to which names may lead although they are not on the public

@@ -3,12 +3,14 @@
 //! `domains`, and that allows less than `ports`. Pure: no I/O.
 
 pub(crate) mod entry;
+pub(crate) mod host;
 
 use crate::source::WithOrigin;
 use entry::{HostEntry, WEB_PORTS};
+use host::{HostServices, HostText};
 use palisade_plan::Network;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 use toml::Spanned;
 
 /// The network mode of a session.
@@ -41,6 +43,12 @@ impl NetMode {
 #[serde(try_from = "i64")]
 pub(crate) struct PortEntry(pub(crate) u16);
 
+impl fmt::Display for PortEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl TryFrom<i64> for PortEntry {
     type Error = String;
     fn try_from(number: i64) -> Result<Self, String> {
@@ -60,6 +68,7 @@ pub(crate) struct NetText {
     pub(crate) allow: Option<Vec<Spanned<HostEntry>>>,
     pub(crate) deny: Option<Vec<Spanned<HostEntry>>>,
     pub(crate) ask: Option<bool>,
+    pub(crate) host: HostText,
 }
 
 /// The network access of a session.
@@ -78,6 +87,9 @@ pub(crate) struct Net {
     /// Whether approvers are asked about a host that is neither allowed nor denied.
     #[serde(skip_serializing_if = "is_false")]
     pub(crate) ask: bool,
+    /// The services of this host that may be used.
+    #[serde(skip_serializing_if = "HostServices::is_empty")]
+    pub(crate) host: HostServices,
 }
 
 // The form that serde wants.
@@ -95,7 +107,14 @@ impl Default for Net {
 impl Net {
     /// Returns a mode that has neither ports nor hosts.
     pub(crate) const fn without_hosts(mode: WithOrigin<NetMode>) -> Self {
-        Self { mode, ports: Vec::new(), allow: Vec::new(), deny: Vec::new(), ask: false }
+        Self {
+            mode,
+            ports: Vec::new(),
+            allow: Vec::new(),
+            deny: Vec::new(),
+            ask: false,
+            host: HostServices { ports: Vec::new(), sockets: Vec::new() },
+        }
     }
 
     /// Returns the entry of a port, if the port may be connected to.
@@ -114,10 +133,11 @@ impl Net {
     }
 
     /// Returns the ports with a listener for programs that know no proxy, in order: those of web
-    /// servers, and those that allowed entries name.
+    /// servers, and those that allowed entries and the host's services have.
     pub(crate) fn direct_ports(&self) -> Vec<u16> {
         let named = self.allow.iter().filter_map(|said| said.value.port);
-        let ports: BTreeSet<u16> = WEB_PORTS.into_iter().chain(named).collect();
+        let of_host = self.host.ports.iter().map(|said| said.value.0);
+        let ports: BTreeSet<u16> = WEB_PORTS.into_iter().chain(named).chain(of_host).collect();
         ports.into_iter().collect()
     }
 
@@ -138,11 +158,13 @@ impl Net {
     pub(crate) fn both(&self, other: &Self) -> Self {
         let (less, more) =
             if self.mode.value <= other.mode.value { (self, other) } else { (other, self) };
-        match (less.mode.value, more.mode.value) {
+        let host = self.host.both(&other.host, less.mode.value);
+        let common = match (less.mode.value, more.mode.value) {
             (NetMode::None | NetMode::Loopback, _) => less.clone(),
-            (NetMode::Domains, _) => less.with_hosts_of(more),
+            (NetMode::Domains, _) => less.with_hosts_of(more, &host),
             (NetMode::Ports, _) => self.with_ports_of(other),
-        }
+        };
+        Self { host, ..common }
     }
 
     fn with_ports_of(&self, other: &Self) -> Self {
@@ -157,7 +179,7 @@ impl Net {
 
     /// Returns the hosts of mode `domains` that another profile allows too. An approval of one
     /// profile does not stand for the other, so approvers are asked only if both ask.
-    fn with_hosts_of(&self, other: &Self) -> Self {
+    fn with_hosts_of(&self, other: &Self, host: &HostServices) -> Self {
         let common = |said: &WithOrigin<HostEntry>| -> Vec<WithOrigin<HostEntry>> {
             let found: Vec<HostEntry> = match other.mode.value {
                 NetMode::None | NetMode::Loopback => Vec::new(),
@@ -172,7 +194,7 @@ impl Net {
         allow.sort_by(|a, b| a.value.cmp(&b.value));
         allow.dedup_by(|a, b| a.value == b.value);
         let ask = self.ask && other.ask;
-        if allow.is_empty() && !ask {
+        if allow.is_empty() && !ask && host.ports.is_empty() {
             let mode = WithOrigin { value: NetMode::Loopback, at: other.mode.at.clone() };
             return Self::without_hosts(mode);
         }

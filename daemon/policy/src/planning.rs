@@ -109,11 +109,13 @@ impl Profile {
     /// lacks.
     pub fn plan(&self, scene: &Scene) -> Result<LaunchPlan, PlanError> {
         let ReachablePaths { workspace, binds, tmpfs, empty, grants, .. } = self.reach(scene)?;
+        let sockets = self.sockets(scene, &binds)?;
         let settings = &self.settings;
         let limits = &settings.limits;
         Ok(LaunchPlan {
             workspace,
             binds,
+            sockets,
             tmpfs,
             empty,
             grants,
@@ -172,6 +174,22 @@ impl Profile {
         grants.extend(private.map(|tmpfs| grant(tmpfs.path.as_path(), Access::Write)));
         let empty = self.empty(scene, &tmpfs)?;
         Ok(ReachablePaths { workspace, binds, entries, tmpfs, empty, grants })
+    }
+
+    /// Returns the Unix sockets of the host that the session gets, beside those that it sees in its
+    /// paths anyway.
+    fn sockets(&self, scene: &Scene, binds: &[Bind]) -> Result<Vec<Bind>, PlanError> {
+        let mut sockets = Vec::new();
+        for said in &self.settings.net.host.sockets {
+            let (path, missing) = (said.value.path(), said.value.0.missing);
+            if path.starts_with(&scene.workspace) {
+                return Err(PlanError::SocketInWorkspace(path.to_owned()));
+            }
+            if !binds.iter().any(|bind| path.starts_with(bind.path.as_path())) {
+                sockets.push(Bind { path: path.into(), access: Access::Read, missing });
+            }
+        }
+        Ok(sockets)
     }
 
     /// Returns the directories of `PATH` that lie below the session's private, writable

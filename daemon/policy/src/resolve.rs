@@ -7,6 +7,7 @@ mod laxer;
 mod names;
 mod network;
 mod parts;
+mod services;
 
 use crate::{
     ProfileError,

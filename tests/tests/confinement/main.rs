@@ -5,6 +5,7 @@ mod commands;
 mod egress_rooms;
 mod guarded;
 mod hidden;
+mod host_services;
 mod identity;
 mod layers;
 mod leaks;

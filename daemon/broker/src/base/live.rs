@@ -4,6 +4,7 @@ use crate::base::{
     own::DaemonPaths,
     quotas::Quotas,
     roles::{Identity, Roles},
+    services::AllowedServices,
 };
 use palisade_policy::{Profile, ProfileSet};
 use std::{
@@ -23,6 +24,8 @@ pub(crate) struct LiveSettings {
     pub(crate) quotas: Quotas,
     /// The default uid that sessions run with.
     pub(crate) identity: Identity,
+    /// The services of this host that profiles may let sessions use.
+    pub(crate) allow_host: AllowedServices,
 }
 
 impl LiveSettings {

@@ -37,7 +37,7 @@ impl DaemonPaths {
         if let Some((path, own)) = self.touched(&plan.workspace) {
             return Err(DaemonPathError::Workspace { path, own });
         }
-        match plan.binds.iter().find_map(|bind| self.touched(bind)) {
+        match plan.binds.iter().chain(&plan.sockets).find_map(|bind| self.touched(bind)) {
             Some((path, own)) => Err(DaemonPathError::Profile { path, own }),
             None => Ok(()),
         }

@@ -1,6 +1,9 @@
 //! The command line of `palisaded`. Only parses it, without side effects. Runs in the broker.
 
-use crate::boot::config::{AllowedPorts, LogFilter};
+use crate::{
+    base::services::AllowedServices,
+    boot::config::{AllowedPorts, LogFilter},
+};
 use clap::Parser;
 use std::path::PathBuf;
 
@@ -66,6 +69,11 @@ pub struct Options {
     /// [default: none if root starts it, any if a user does]
     #[arg(long, value_name = "PORTS", conflicts_with = "launcher_socket")]
     pub allow_ports: Option<AllowedPorts>,
+    /// The services of this host that sessions may use, if net.host of their profile names them:
+    /// ports and paths of Unix sockets, separated by commas, any, or none [default: none if root
+    /// starts the daemon, any if a user does]
+    #[arg(long, value_name = "SERVICES")]
+    pub allow_host: Option<AllowedServices>,
     /// Serve the one client that is connected to standard input, and exit with it
     #[arg(long)]
     pub embedded: bool,

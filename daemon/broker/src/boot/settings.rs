@@ -8,6 +8,7 @@ use crate::{
         quotas::Quotas,
         reach::OpenDirectories,
         roles::{Identity, Roles, SessionUids},
+        services::AllowedServices,
     },
     boot::{
         config::{AllowedPorts, Config, KeySource, LogFilter, Offered, Presence},
@@ -57,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) egress_socket: Option<PathBuf>,
     /// The TCP ports to allow, passed to the launcher that the daemon starts.
     pub(crate) allow_ports: Option<AllowedPorts>,
+    /// The services of this host that profiles may let sessions use.
+    allow_host: AllowedServices,
     /// The default uid that sessions run with.
     identity: Identity,
     /// The uids that a launcher started by the daemon may give to sessions.
@@ -155,6 +158,14 @@ impl Settings {
         if allow_ports.is_some() && launcher_socket.is_some() {
             return Err(SettingsError::NotOurLauncher);
         }
+        // A user's own sessions may do what that user may do anyway.
+        let usual_services = match by {
+            StartedBy::Root => AllowedServices::None,
+            StartedBy::User => AllowedServices::Any,
+        };
+        let default = (Some(usual_services), ValueOrigin::Default);
+        let allow_host =
+            effective.choose("allow_host", options.allow_host, file.allow_host, default);
         let default = (Some(Identity::default()), ValueOrigin::Default);
         let identity = effective.choose("identity", None, file.identity, default);
         let none = (None, ValueOrigin::Default);
@@ -191,6 +202,7 @@ impl Settings {
             launcher_socket,
             egress_socket,
             allow_ports,
+            allow_host: allow_host.unwrap_or_default(),
             identity: identity.unwrap_or_default(),
             session_uids,
             log: log.unwrap_or_default(),
@@ -225,7 +237,8 @@ impl Settings {
     pub(crate) fn live(&self, profiles: &ProfileSet, reach: &OpenDirectories) -> LiveSettings {
         let live = LiveSettings::new(profiles, self.own(reach));
         let (drain, quotas, identity) = (self.drain, self.quotas, self.identity);
-        LiveSettings { drain, roles: self.roles.clone(), quotas, identity, ..live }
+        let (roles, allow_host) = (self.roles.clone(), self.allow_host.clone());
+        LiveSettings { drain, roles, quotas, identity, allow_host, ..live }
     }
 
     /// Opens the directories that a reload reads, before the right to enter them is given up.

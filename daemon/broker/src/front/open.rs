@@ -36,6 +36,7 @@ pub(crate) async fn open(
     if !profile.admits(User { uid: peer.uid, gid: peer.gid, unit: who.unit() }) {
         return Err(SessionError::NotForYou { name: name.to_owned(), who: who.to_string() });
     }
+    live.allow_host.check(profile)?;
     let ask = stricter_ask(profile, request.options.ask)?;
     server.proofs.require(server, profile).await?;
     let guard = stricter_guard(profile, request.options.guard)?;

@@ -94,6 +94,7 @@ impl NetworkSession {
             budget: self.policy.budget(),
             named: self.policy.named(),
             denied: self.policy.denied_addresses(),
+            host_ports: self.policy.host_ports().to_vec(),
         }
     }
 

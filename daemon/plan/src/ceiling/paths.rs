@@ -103,6 +103,7 @@ impl Ceiling {
     pub(super) fn check_paths(&self, plan: &LaunchPlan) -> Result<(), CeilingError> {
         self.check_bind("workspace", &plan.workspace)?;
         plan.binds.iter().try_for_each(|bind| self.check_bind("bind", bind))?;
+        plan.sockets.iter().try_for_each(|bind| self.check_bind("socket", bind))?;
         plan.tmpfs.iter().try_for_each(check_tmpfs)?;
         plan.empty.iter().try_for_each(|path| check_plain("empty directory", path.as_path()))?;
         plan.grants.iter().try_for_each(|grant| self.check_grant(plan, grant))

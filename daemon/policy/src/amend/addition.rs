@@ -16,13 +16,13 @@ pub struct Addition {
 
 impl Addition {
     pub(super) fn section(&self) -> (&'static str, &'static str) {
-        self.key.split_once('.').unwrap_or(("", self.key))
+        self.key.rsplit_once('.').unwrap_or(("", self.key))
     }
 
     /// Returns the value as a TOML literal.
     pub(super) fn literal(&self) -> String {
         match self.key {
-            "net.ports" | "fs.allow_delete" => self.value.clone(),
+            "net.ports" | "net.host.ports" | "fs.allow_delete" => self.value.clone(),
             _ => toml::Value::String(self.value.clone()).to_string(),
         }
     }

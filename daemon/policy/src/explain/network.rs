@@ -1,10 +1,14 @@
 //! Explains the decision about a TCP connection. Pure: no I/O.
 
 use super::{Act, Change, Decision, ExplainError, Explanation, TargetOwner, change};
-use crate::{EgressDecision, Profile, Scene, egress::wanted_entry, net::NetMode};
+use crate::{
+    EgressDecision, Profile, Scene,
+    egress::wanted_entry,
+    net::{NetMode, host::is_this_host},
+};
 use palisade_plan::{
     Layer,
-    egress::Tunnel,
+    egress::{THIS_HOST, Tunnel, can_be_direct},
     host::{Host, HostName, Target},
 };
 use std::net::IpAddr;
@@ -79,7 +83,10 @@ pub(super) fn connect(
             found.place = TargetOwner::Session;
             "the session has a private loopback, on which only its own programs listen"
                 .clone_into(&mut found.rule);
-            "the host's loopback can not be reached".clone_into(&mut found.note);
+            found.note = match net.host.port(port) {
+                Some(_) => format!("the host's loopback has this port at {THIS_HOST}:{port}"),
+                None => "the host's loopback can not be reached".to_owned(),
+            };
         }
         NetMode::Loopback => {
             "net.mode is \"loopback\": the session has only a private loopback"
@@ -111,6 +118,9 @@ pub(super) fn connect(
 /// Explains a decision about a host in mode `domains`.
 fn by_name(profile: &Profile, target: &Target, found: &mut Explanation) {
     let Some(policy) = profile.egress() else { return };
+    if is_this_host(&target.host) {
+        return service(profile, target, found);
+    }
     let net = &profile.settings.net;
     let allowed = net.allow.iter().find(|said| said.value.allows(target));
     let denied = net.deny.iter().find(|said| said.value.denies(target));
@@ -142,6 +152,38 @@ fn by_name(profile: &Profile, target: &Target, found: &mut Explanation) {
             }
         },
     }
+}
+
+/// Explains a decision about a port of this host.
+fn service(profile: &Profile, target: &Target, found: &mut Explanation) {
+    let (net, port) = (&profile.settings.net, target.port);
+    match (net.deny.iter().find(|said| said.value.denies(target)), net.host.port(port)) {
+        (Some(denied), _) => {
+            found.at = denied.at.clone();
+            found.rule = format!("net.deny has \"{}\"", denied.value);
+            found.note = format!("remove \"{}\" from net.deny to allow it", denied.value);
+        }
+        (None, Some(said)) => {
+            found.decision = Decision::Allow;
+            found.at = said.at.clone();
+            found.rule = format!("net.host.ports {port} allows it");
+            found.note = format!("it is port {port} of this host's 127.0.0.1");
+        }
+        (None, None) => {
+            found.rule = format!("net.host.ports does not include {port}");
+            found.change = can_be_direct(port).then(|| open_service(profile, port));
+        }
+    }
+}
+
+/// Returns the change that opens a port of this host.
+fn open_service(profile: &Profile, port: u16) -> Change {
+    let how = change::how(profile, "net.host.ports", &format!("add {port} to"));
+    let opens = format!(
+        "every program of the session could use the service on port {port} of this host's \
+         loopback; the daemon must permit it, too (allow_host)"
+    );
+    Change { key: "net.host.ports", value: port.to_string(), how, opens }
 }
 
 /// Returns the change that reaches a target from a session without a network: by its name or

@@ -1,7 +1,7 @@
 //! An entry of `net.allow` or `net.deny`: hosts, by name or by address, and a port. Pure: no I/O.
 
 use palisade_plan::{
-    egress::{NamedAddresses, SYNTHETIC, SYNTHETIC_BITS, Tunnel},
+    egress::{NamedAddresses, SYNTHETIC, SYNTHETIC_BITS, THIS_HOST, Tunnel},
     host::{Host, HostName, Target},
 };
 use serde::{Deserialize, Serialize};
@@ -212,6 +212,9 @@ impl HostEntry {
     /// Says why this entry would allow too much.
     pub(crate) fn too_wide(&self) -> Option<String> {
         match &self.hosts {
+            Hosts::Name(name) if name.as_str() == THIS_HOST => {
+                Some("services of this host are listed in net.host.ports".to_owned())
+            }
             Hosts::Name(_) => None,
             Hosts::Below(parent) if suffix_length(parent) >= parent.as_str().len() => {
                 Some(format!("everybody can register names below \"{parent}\""))

@@ -35,4 +35,9 @@ pub enum PlanError {
     /// The profile requires a path below the home, and the user has no home.
     #[error("the profile requires {0:?} below the home directory, and the user has none")]
     NoHome(String),
+    /// A socket of the host is inside the workspace.
+    #[error(
+        "net.host.sockets has {0:?}, which is inside the workspace; let the service listen elsewhere"
+    )]
+    SocketInWorkspace(PathBuf),
 }

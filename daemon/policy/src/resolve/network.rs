@@ -1,6 +1,9 @@
 //! Resolves `[net]` of a profile file over the profile that it extends. Pure: no I/O.
 
-use super::laxer::{WIDEN, laxer};
+use super::{
+    laxer::{WIDEN, laxer},
+    services,
+};
 use crate::{
     ProfileError,
     access::Widening,
@@ -39,6 +42,7 @@ pub(super) fn network(
         ("net.allow", NetMode::Domains, written.allow.is_some()),
         ("net.deny", NetMode::Domains, written.deny.is_some()),
         ("net.ask", NetMode::Domains, written.ask.is_some()),
+        ("net.host.ports", NetMode::Domains, written.host.ports.is_some()),
     ];
     let misplaced = |(_, of, given): &(_, NetMode, bool)| *given && *of != mode.value;
     if let Some((key, of, _)) = given.into_iter().find(misplaced) {
@@ -46,12 +50,14 @@ pub(super) fn network(
         let instead = format!("set `mode = {:?}` in [net], or leave it out", of.name());
         return Err(document.wrong(key, why, instead));
     }
-    match mode.value {
-        NetMode::None | NetMode::Loopback => Ok(Net::without_hosts(mode)),
-        NetMode::Domains => domains(document, mode, written, base, widening),
+    let host = services::services(document, &written.host, &base.host, mode.value, widening)?;
+    let mut net = Net { host, ..Net::without_hosts(mode) };
+    match net.mode.value {
+        NetMode::None | NetMode::Loopback => Ok(net),
+        NetMode::Domains => domains(document, net, written, base, widening),
         NetMode::Ports => {
-            let ports = ports(document, base, written.ports.as_ref(), widening)?;
-            Ok(Net { ports, ..Net::without_hosts(mode) })
+            net.ports = ports(document, base, written.ports.as_ref(), widening)?;
+            Ok(net)
         }
     }
 }
@@ -92,10 +98,10 @@ fn ports(
     Ok(ports)
 }
 
-/// Returns the settings of mode `domains`.
+/// Adds the hosts of mode `domains`.
 fn domains(
     document: &Document<'_>,
-    mode: WithOrigin<NetMode>,
+    net: Net,
     written: &NetText,
     base: &Net,
     widening: Widening,
@@ -106,7 +112,7 @@ fn domains(
         return Err(laxer(document, "net.ask", why));
     }
     let allow = allow(document, base, written.allow.as_ref(), widening)?;
-    if allow.is_empty() && !ask {
+    if allow.is_empty() && !ask && net.host.ports.is_empty() {
         let why = "is \"domains\", but no host is allowed and none is asked about";
         let name = "name hosts, such as `allow = [\"packages.example\"]`, set `ask = true`, or \
                     set `mode = \"loopback\"`";
@@ -126,10 +132,10 @@ fn domains(
             return Err(document.wrong_at(start, ALLOW, why, "leave one of the two out"));
         }
     }
-    let net = Net { allow, deny, ask, ..Net::without_hosts(mode) };
+    let net = Net { allow, deny, ask, ..net };
     let ports = net.direct_ports().len();
     if ports > MAX_DIRECT_PORTS {
-        let why = format!("has, with 80 and 443, {ports} different ports");
+        let why = format!("has, with 80, 443 and net.host.ports, {ports} different ports");
         let most = format!("name at most {}", MAX_DIRECT_PORTS - WEB_PORTS.len());
         return Err(document.wrong(ALLOW, why, most));
     }

@@ -5,6 +5,7 @@ use crate::{
         error::LAUNCHER_HINT,
         own::DaemonPathError,
         quotas::{SOON, past},
+        services::ServicesError,
     },
     cells::{channel::ChannelError, launcher::LauncherError},
 };
@@ -28,6 +29,8 @@ pub(crate) enum SessionError {
     Guard(#[from] GuardError),
     #[error(transparent)]
     Hosts(#[from] AddedHostError),
+    #[error(transparent)]
+    Services(#[from] ServicesError),
     #[error("{0} sessions are already open, which is the limit for one user")]
     TooMany(usize),
     #[error(transparent)]
@@ -100,6 +103,14 @@ impl From<SessionError> for WireError {
             ) => (
                 ErrorCode::InvalidRequest,
                 "give hosts as in net.allow of a profile: NAME, *.NAME or NAME:PORT".into(),
+            ),
+            SessionError::Services(refused) => (
+                ErrorCode::OverCeiling,
+                format!(
+                    "choose another profile, or ask the operator to add {} to allow_host of \
+                     palisaded.toml (or start the daemon with --allow-host)",
+                    refused.services
+                ),
             ),
             SessionError::TooMany(_) => {
                 let hint = "close a session that is no longer needed".to_owned();

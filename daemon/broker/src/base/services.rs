@@ -1,0 +1,169 @@
+//! The services of this host that the operator lets sessions use. A profile names them; this bounds
+//! all profiles. Runs in the broker. Pure: no I/O.
+
+use palisade_policy::Profile;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+/// The services of this host that sessions may use, if their profile names them: `none`, `any`, or
+/// ports and paths of Unix sockets, such as `5432,/run/postgresql/.s.PGSQL.5432`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum AllowedServices {
+    /// None.
+    #[default]
+    None,
+    /// Those that the profile names.
+    Any,
+    /// These.
+    Listed(BTreeSet<HostService>),
+}
+
+/// A service of this host.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HostService {
+    /// A port of the host's loopback.
+    Port(u16),
+    /// A Unix socket.
+    Socket(PathBuf),
+}
+
+impl fmt::Display for HostService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Port(port) => port.fmt(f),
+            Self::Socket(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl FromStr for HostService {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<u16>() {
+            Ok(port) if port > 0 => Ok(Self::Port(port)),
+            _ if Path::new(text).is_absolute() => Ok(Self::Socket(text.into())),
+            Ok(_) | Err(_) => Err(format!(
+                "{text:?} is neither a port from 1 to 65535 nor the absolute path of a socket"
+            )),
+        }
+    }
+}
+
+impl FromStr for AllowedServices {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "any" => Ok(Self::Any),
+            list => list
+                .split(',')
+                .map(|one| one.trim().parse())
+                .collect::<Result<_, _>>()
+                .map(Self::Listed),
+        }
+    }
+}
+
+impl TryFrom<String> for AllowedServices {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for AllowedServices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Any => f.write_str("any"),
+            Self::Listed(services) => f.write_str(&listed(services)),
+        }
+    }
+}
+
+impl From<AllowedServices> for String {
+    fn from(services: AllowedServices) -> Self {
+        services.to_string()
+    }
+}
+
+fn listed<'a>(services: impl IntoIterator<Item = &'a HostService>) -> String {
+    services.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// A profile names services of this host that the operator does not let sessions use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("net.host of profile {profile:?} has {services}, which this daemon does not allow")]
+pub(crate) struct ServicesError {
+    pub(crate) profile: String,
+    /// The services, in the form that `allow_host` takes.
+    pub(crate) services: String,
+}
+
+impl AllowedServices {
+    /// Checks that sessions may use all services that a profile names.
+    pub(crate) fn check(&self, profile: &Profile) -> Result<(), ServicesError> {
+        let ports = profile.host_ports().into_iter().map(HostService::Port);
+        let sockets = profile.host_sockets().into_iter().map(HostService::Socket);
+        let refused: Vec<HostService> = match self {
+            Self::Any => return Ok(()),
+            Self::None => ports.chain(sockets).collect(),
+            Self::Listed(most) => ports.chain(sockets).filter(|one| !most.contains(one)).collect(),
+        };
+        match refused.is_empty() {
+            true => Ok(()),
+            false => Err(ServicesError {
+                profile: profile.name().to_owned(),
+                services: listed(&refused),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(host: &str) -> Profile {
+        let text = format!(
+            "version = 1\ndescription = \"test\"\n[fs]\nworkspace = \"write\"\n\
+             execute = [\"/usr\"]\n[net]\nmode = \"domains\"\nask = true\n[net.host]\n{host}\n"
+        );
+        Profile::parse("test", &text).unwrap()
+    }
+
+    #[test]
+    fn a_list_is_read_and_written_in_one_form() {
+        for text in ["none", "any", "22,5432,/run/a.sock"] {
+            assert_eq!(text.parse::<AllowedServices>().unwrap().to_string(), text);
+        }
+        let spaced: AllowedServices = "5432, 22".parse().unwrap();
+        assert_eq!(spaced.to_string(), "22,5432");
+        for wrong in ["", "0", "65536", "run/a.sock", "22,", "any,22"] {
+            assert!(wrong.parse::<AllowedServices>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_listed_may_be_used() {
+        let profile = profile("ports = [22, 5432]\nsockets = [\"/run/a.sock\"]");
+        let refused = |allowed: &str| {
+            let allowed: AllowedServices = allowed.parse().unwrap();
+            allowed.check(&profile).err().map(|error| error.services)
+        };
+        assert_eq!(refused("any"), None);
+        assert_eq!(refused("22,5432,/run/a.sock"), None);
+        assert_eq!(refused("none").as_deref(), Some("22,5432,/run/a.sock"));
+        assert_eq!(refused("22").as_deref(), Some("5432,/run/a.sock"));
+        assert_eq!(AllowedServices::None.check(&self::profile("ports = []")), Ok(()));
+    }
+}
