@@ -203,7 +203,9 @@ pub struct ConnectionInfo {
     pub host: String,
     /// The TCP port.
     pub port: u16,
-    /// The way in which the program asked: `connect`, `http`, `socks` or `direct`.
+    /// The way in which the program asked: `connect`, `http`, `socks` or `direct`; `published` for a
+    /// connection of a program of the host into the session; `publish` for a port that is published,
+    /// which is listed although nothing may be connected.
     pub asked: String,
     /// The entry of the profile, or the approval, that allows the connection.
     pub rule: String,

@@ -1,4 +1,4 @@
-//! `palisade net`: lists the open network connections of this user's sessions.
+//! `palisade net`: lists the published ports and open network connections of this user's sessions.
 
 use crate::{
     failure::Failure,
@@ -9,7 +9,7 @@ use clap::Args;
 use palisade_client::{ConnectionInfo, Connections};
 use palisade_options::{Connection, connect};
 
-/// List the open network connections of your sessions
+/// List the published ports and open network connections of your sessions
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Only sessions whose profile has net.mode = \"domains\" have connections; an egress room makes them.
@@ -52,6 +52,15 @@ fn line(connection: &ConnectionInfo, paint: Paint) -> String {
         Some(address) => (Style::Good, address.as_str()),
         None => (Style::Hint, "not connected yet"),
     };
+    if connection.asked == "publish" {
+        return format!(
+            "{} published port {} at {}, {}\n",
+            connection.session,
+            connection.port,
+            paint.apply(style, &harmless(address)),
+            harmless(&connection.rule),
+        );
+    }
     let calls: Vec<_> = connection.call_ids.iter().map(ToString::to_string).collect();
     let calls = if calls.is_empty() { "none".to_owned() } else { calls.join(", ") };
     format!(
@@ -90,6 +99,16 @@ mod tests {
              call c-1, c-2\n\
              s-1 x\u{fffd}[2J:443 (not connected yet), 7 ms, net.allow \"packages.example\", call \
              none\n"
+        );
+        let published = ConnectionInfo {
+            asked: "publish".to_owned(),
+            port: 3000,
+            rule: "net.publish.ports 3000".to_owned(),
+            ..connection("127.0.0.1", Some("127.0.0.1:40001"), &[])
+        };
+        assert_eq!(
+            text(&Connections { connections: vec![published] }, Paint::Plain),
+            "s-1 published port 3000 at 127.0.0.1:40001, net.publish.ports 3000\n"
         );
         assert_eq!(text(&Connections::default(), Paint::Plain), "no network connections\n");
     }

@@ -11,6 +11,7 @@ mod decide;
 pub(crate) mod error;
 mod link;
 mod listeners;
+mod published;
 mod refusals;
 mod room;
 pub(crate) mod room_process;

@@ -97,7 +97,8 @@ pub fn enter(beginning: Beginning) -> Result<(), EnterError> {
             match receipt {
                 Ok(receipt) => {
                     // The process keeps none of them: only the egress room accepts.
-                    let listeners = std::mem::take(&mut taken.listeners);
+                    let mut listeners = std::mem::take(&mut taken.listeners);
+                    listeners.append(&mut taken.inward);
                     let sent: Vec<_> = listeners.iter().map(|fd| fd.as_fd()).collect();
                     say(&channels, &Ready::Confined(Box::new(receipt)), &sent)?;
                     drop(listeners);

@@ -38,6 +38,10 @@ fn place(listener: Listener) -> (SocketType, SocketAddrV4) {
         Listener::NamesUdp => (SocketType::DGRAM, Ipv4Addr::LOCALHOST, NAMES_PORT),
         Listener::NamesTcp => (SocketType::STREAM, Ipv4Addr::LOCALHOST, NAMES_PORT),
         Listener::Direct(port) => (SocketType::STREAM, Ipv4Addr::UNSPECIFIED, port),
+        // Neither bound nor connected.
+        Listener::Inward => (SocketType::STREAM, Ipv4Addr::UNSPECIFIED, 0),
+        // The broker's, in the host's network.
+        Listener::Published(port) => (SocketType::STREAM, Ipv4Addr::LOCALHOST, port),
     };
     (kind, SocketAddrV4::new(address, port))
 }
@@ -53,6 +57,14 @@ fn listen(listener: Listener) -> io::Result<OwnedFd> {
         net::listen(&socket, BACKLOG)?;
     }
     Ok(socket)
+}
+
+/// Makes sockets for connections into the session's network, which must be its own.
+pub(crate) fn make_inward(count: u8) -> Result<Vec<OwnedFd>, StepFailure> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let make = |_| net::socket_with(net::AddressFamily::INET, SocketType::STREAM, flags, None);
+    let made: rustix::io::Result<_> = (0..count).map(make).collect();
+    made.map_err(StepFailure::kernel("make a socket for connections into the session"))
 }
 
 /// Checks that the kernel has what the step promised: each listener in its place, and a way to the

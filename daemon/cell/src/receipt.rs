@@ -62,6 +62,7 @@ impl StepPromises {
                 Step::Seccomp { .. } | Step::SeccompRecording { .. } => promised.seccomp = true,
                 Step::Listeners(ports) => promised.listeners = Some(ports.clone()),
                 Step::Detach
+                | Step::Inward(_)
                 | Step::AuditSession(_)
                 | Step::Namespaces(_)
                 | Step::EnterNamespaces(_)

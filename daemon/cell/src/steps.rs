@@ -45,6 +45,8 @@ pub struct StepResults {
     pub uncovered: Option<String>,
     /// The layers of a transaction's overlay.
     pub layers: Option<Layers>,
+    /// The sockets for connections into the session's network.
+    pub(crate) inward: Vec<OwnedFd>,
     /// The number of this process's audit session, if it has one of its own.
     pub audit_session: Option<u32>,
 }
@@ -105,6 +107,15 @@ pub fn take(
                 return Err(StepFailure::NotInForce(why.to_owned()));
             }
             taken.listeners = listeners::make(&ports)?;
+            Ok(())
+        }
+        Step::Inward(count) => {
+            if taken.listeners.is_empty() {
+                // Elsewhere they would be sockets of the host's network.
+                let why = "the session has no listeners in a network of its own";
+                return Err(StepFailure::NotInForce(why.to_owned()));
+            }
+            taken.inward = listeners::make_inward(count)?;
             Ok(())
         }
         Step::AuditSession(identity) => {
@@ -174,7 +185,7 @@ pub fn take(
             let entered = given.namespaces.iter().map(|fd| fd.as_raw_fd());
             let layers = taken.layers.iter().flat_map(|layers| [&layers.lower, &layers.upper]);
             let layers = layers.map(|fd| fd.as_raw_fd());
-            let listeners = taken.listeners.iter().map(|fd| fd.as_raw_fd());
+            let listeners = taken.listeners.iter().chain(&taken.inward).map(|fd| fd.as_raw_fd());
             let kept = given.keep.iter().copied().chain(listeners);
             let keep: Vec<_> = kept.chain(made).chain(entered).chain(layers).collect();
             detach::standard_streams()?;

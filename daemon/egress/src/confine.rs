@@ -138,7 +138,7 @@ const UNKNOWN: u16 = 38;
 /// System calls with any arguments, each with its reason.
 const ALLOWED: [(libc::c_long, &str); 65] = [
     (libc::SYS_accept4, "connections of sessions"),
-    (libc::SYS_connect, "connections to destinations, and name servers"),
+    (libc::SYS_connect, "connections to destinations, name servers and sessions"),
     (libc::SYS_bind, "UDP sockets; Landlock refuses TCP"),
     (libc::SYS_shutdown, "the end of one direction"),
     (libc::SYS_getsockname, "the synthetic address of a connection"),

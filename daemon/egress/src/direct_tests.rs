@@ -31,7 +31,8 @@ impl DirectWorld {
         let budget = EgressBudget { connections: 8, upload_bytes: 1 << 20 };
         let rules = AddressRules { named: vec![range("127.0.0.0", 8)], ..AddressRules::default() };
         let terms = SessionTerms { number: SESSION, budget, rules };
-        let session = Session::new(terms, link.clone(), resolver.clone(), Limits::default());
+        let session =
+            Session::new(terms, Vec::new(), link.clone(), resolver.clone(), Limits::default());
         session.synthetic().address_of(&name("allowed.test")).unwrap();
         (Self { session, resolver, link, verdict: verdict.unwrap() }, ours)
     }

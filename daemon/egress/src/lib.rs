@@ -20,6 +20,7 @@ mod name;
 mod names;
 mod origin;
 mod proxy;
+mod publish;
 mod query;
 mod relay;
 mod room;

@@ -134,10 +134,14 @@ impl Sessions {
         if listeners.len() != fds.len() {
             return Err(RoomError::Order("a session has other listeners than descriptors"));
         }
-        let sockets = listeners.iter().zip(fds).map(|(kind, fd)| Socket::new(*kind, fd));
+        let all = listeners.iter().copied().zip(fds);
+        let (inward, rest): (Vec<_>, Vec<_>) = all.partition(|(kind, _)| *kind == Listener::Inward);
+        let inward = inward.into_iter().map(|(_, fd)| fd).collect();
+        let sockets = rest.into_iter().map(|(kind, fd)| Socket::new(kind, fd));
         let sockets: io::Result<Vec<_>> = sockets.collect();
         let sockets = sockets.map_err(|error| RoomError::Listener(number, error))?;
-        let session = Session::new(terms, self.link.clone(), self.resolver.clone(), self.limits);
+        let (link, resolver) = (self.link.clone(), self.resolver.clone());
+        let session = Session::new(terms, inward, link, resolver, self.limits);
         self.running.insert(number, self.tasks.spawn(session.serve(sockets)));
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::{
     limits::{Limits, MAX_LOOKUPS},
     link::{Link, Place},
     names, proxy,
+    publish::{self, InwardSockets},
     relay::{Meter, Metered, Side, UploadBudget},
     synthetic::SyntheticNames,
 };
@@ -20,7 +21,7 @@ use palisade_plan::{
 };
 use std::{
     io,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     os::fd::OwnedFd,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -61,6 +62,8 @@ pub(crate) struct Session {
     connections: Arc<Semaphore>,
     lookups: Arc<Semaphore>,
     synthetic: Mutex<SyntheticNames>,
+    /// The sockets for connections into the session.
+    pub(crate) inward: Arc<InwardSockets>,
 }
 
 /// Why a connection is not made.
@@ -77,6 +80,7 @@ pub(crate) enum OpenError {
 impl Session {
     pub(crate) fn new(
         terms: SessionTerms,
+        inward: Vec<OwnedFd>,
         link: Link,
         resolver: Arc<dyn Resolver>,
         limits: Limits,
@@ -93,6 +97,7 @@ impl Session {
             connections: Arc::new(Semaphore::new(connections)),
             lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             synthetic: Mutex::default(),
+            inward: InwardSockets::new(inward),
         })
     }
 
@@ -133,7 +138,10 @@ impl Session {
             // Further connections wait in the kernel's queue, which is bounded.
             let places = match kind {
                 Listener::NamesTcp | Listener::NamesUdp => &self.lookups,
-                Listener::Proxy | Listener::Direct(_) => &self.connections,
+                Listener::Proxy
+                | Listener::Direct(_)
+                | Listener::Inward
+                | Listener::Published(_) => &self.connections,
             };
             let Ok(place) = places.clone().acquire_owned().await else { return };
             let (session, place) = (self.clone(), Arc::new(place));
@@ -142,7 +150,10 @@ impl Session {
                 Listener::Direct(port) => {
                     connections.spawn(direct::serve(session, client, port, place))
                 }
-                Listener::NamesTcp | Listener::NamesUdp => {
+                Listener::Published(port) => {
+                    connections.spawn(publish::serve(session, client, port, place))
+                }
+                Listener::NamesTcp | Listener::NamesUdp | Listener::Inward => {
                     connections.spawn(names::serve_tcp(session, client, place))
                 }
             };
@@ -152,6 +163,11 @@ impl Session {
     /// Takes a place for a lookup of a name, and waits for it if all are taken.
     pub(crate) async fn lookup_place(&self) -> Option<Place> {
         self.lookups.clone().acquire_owned().await.ok().map(Arc::new)
+    }
+
+    /// Returns the side of what is outside of the session: what is written to it counts as sent.
+    pub(crate) fn outside(&self) -> Side {
+        Side::Destination(self.upload.clone())
     }
 
     pub(crate) fn synthetic(&self) -> MutexGuard<'_, SyntheticNames> {
@@ -278,11 +294,8 @@ impl Permit {
                 return Err(error.into());
             }
         };
-        let (number, question) = (session.number, self.record.question);
-        let message = EgressReply::Connected { session: number, question, address };
-        session.link.send(message, Some(self.record.place.clone()));
-        let side = Side::Destination(session.upload.clone());
-        let destination = Metered::new(stream, side, self.record.meter.clone());
+        self.record.connected(address);
+        let destination = Metered::new(stream, session.outside(), self.record.meter.clone());
         let Self { target, tunnel, record } = self;
         Ok(Open { target, tunnel, destination, record })
     }
@@ -300,6 +313,13 @@ pub(crate) struct ConnectionRecord {
 }
 
 impl ConnectionRecord {
+    /// Reports that the connection is made.
+    pub(crate) fn connected(&self, address: SocketAddr) {
+        let (session, question) = (self.session.number, self.question);
+        let message = EgressReply::Connected { session, question, address };
+        self.session.link.send(message, Some(self.place.clone()));
+    }
+
     /// Notes how the connection ended. Without this it was cut off.
     pub(crate) fn end(&mut self, failure: Option<String>) {
         self.failure = failure;
@@ -333,7 +353,8 @@ impl Socket {
         rustix::io::ioctl_fionbio(&fd, true)?;
         Ok(match kind {
             Listener::NamesUdp => Self::NamesUdp(UdpSocket::from_std(fd.into())?),
-            Listener::Proxy | Listener::NamesTcp | Listener::Direct(_) => {
+            Listener::Inward => return Err(io::ErrorKind::InvalidInput.into()),
+            Listener::Proxy | Listener::NamesTcp | Listener::Direct(_) | Listener::Published(_) => {
                 Self::Tcp(kind, TcpListener::from_std(fd.into())?)
             }
         })

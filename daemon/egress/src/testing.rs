@@ -11,7 +11,7 @@ use palisade_plan::{
     },
     host::{HostName, Target},
 };
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, socketpair};
 use std::{
     collections::HashMap,
     io,
@@ -105,6 +105,7 @@ pub(crate) struct World {
     pub(crate) names_udp: SocketAddr,
     pub(crate) names_tcp: SocketAddr,
     pub(crate) direct: SocketAddr,
+    pub(crate) published: SocketAddr,
     pub(crate) room: JoinHandle<Result<(), crate::RoomError>>,
     pub(crate) broker: Arc<Datagrams>,
     replies: mpsc::UnboundedReceiver<EgressReply>,
@@ -117,6 +118,8 @@ pub(crate) struct Conditions {
     pub(crate) named: Vec<NamedAddresses>,
     pub(crate) denied: Vec<NamedAddresses>,
     pub(crate) host_ports: Vec<u16>,
+    /// The port that is published, with two sockets for it.
+    pub(crate) publish: Option<u16>,
     pub(crate) limits: Limits,
 }
 
@@ -128,6 +131,7 @@ impl Default for Conditions {
             named: vec![range("127.0.0.0", 8)],
             denied: Vec::new(),
             host_ports: Vec::new(),
+            publish: None,
             limits: Limits::default(),
         }
     }
@@ -157,27 +161,37 @@ impl World {
         let places = [proxy.local_addr(), names_tcp.local_addr(), direct.local_addr()];
         let [proxy_at, names_tcp_at, direct_at] = places.map(Result::unwrap);
         let names_udp_at = names_udp.local_addr().unwrap();
-        let fds: [OwnedFd; 4] = [proxy.into(), names_udp.into(), names_tcp.into(), direct.into()];
+        let published = tcp();
+        let published_at = published.local_addr().unwrap();
+        let mut fds: Vec<OwnedFd> =
+            vec![proxy.into(), names_udp.into(), names_tcp.into(), direct.into()];
+        let mut listeners =
+            vec![Listener::Proxy, Listener::NamesUdp, Listener::NamesTcp, Listener::Direct(443)];
+        if let Some(port) = conditions.publish {
+            let inward = || {
+                let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+                socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap()
+            };
+            fds.extend([inward(), inward(), published.into()]);
+            listeners.extend([Listener::Inward, Listener::Inward, Listener::Published(port)]);
+        }
         let request = EgressRequest::Open {
             session: SESSION,
-            listeners: vec![
-                Listener::Proxy,
-                Listener::NamesUdp,
-                Listener::NamesTcp,
-                Listener::Direct(443),
-            ],
+            listeners,
             budget: conditions.budget,
             named: conditions.named,
             denied: conditions.denied,
             host_ports: conditions.host_ports,
         };
-        broker.send(&request, &fds.each_ref().map(|fd| fd.as_fd())).unwrap();
+        let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
+        broker.send(&request, &fds).unwrap();
         Self {
             resolver,
             proxy: proxy_at,
             names_udp: names_udp_at,
             names_tcp: names_tcp_at,
             direct: direct_at,
+            published: published_at,
             room,
             broker,
             replies,

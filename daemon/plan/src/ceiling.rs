@@ -127,6 +127,7 @@ impl Ceiling {
         self.check_limits(plan)?;
         self.check_paths(plan)?;
         self.network.check(&plan.network)?;
+        network::check_inward(&plan.network, plan.inward)?;
         calls::check(&plan.syscalls, &plan.network)?;
         match plan.optional.iter().find(|layer| !self.may_be_missing.contains(layer)) {
             Some(layer) => Err(CeilingError::Layer(*layer)),

@@ -12,7 +12,7 @@ pub const MAX_MESSAGE: usize = 4 * 1024 * 1024;
 pub const MAX_PLAN: usize = 128 * 1024;
 
 /// Most descriptors that one message carries.
-pub const MAX_DESCRIPTORS: usize = 16;
+pub const MAX_DESCRIPTORS: usize = 36;
 
 /// The size of a frame header on a stream channel: the length of the body, and the number of
 /// descriptors sent with it.

@@ -47,7 +47,14 @@ pub const LOOKUP_PORT: u16 = 0;
 /// Most ports of a session with a listener for synthetic addresses.
 pub const MAX_DIRECT_PORTS: usize = 12;
 
-/// A listening socket in a session's network namespace.
+/// Most published ports of a session.
+pub const MAX_PUBLISHED: usize = 4;
+
+/// The sockets that a session with published ports has for connections into it: so many can be open
+/// at once.
+pub const INWARD_SOCKETS: u8 = 16;
+
+/// A socket of a session. Those in its own network namespace are made by its cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Listener {
     /// TCP on 127.0.0.1, port [`PROXY_PORT`].
@@ -58,6 +65,11 @@ pub enum Listener {
     NamesTcp,
     /// TCP on this port of every address, for connections to synthetic addresses.
     Direct(u16),
+    /// TCP, neither bound nor connected, for one connection into the session at a time.
+    Inward,
+    /// TCP on 127.0.0.1 of the host, made by the broker. Connections to it are carried to this port
+    /// of the session's loopback.
+    Published(u16),
 }
 
 /// Returns the listeners of a session with these direct ports, in the order in which the cell makes
@@ -175,6 +187,9 @@ pub enum Asked {
     Socks,
     /// A connection to a synthetic address.
     Direct,
+    /// A connection of a program of the host to a published port. The target is that port of the
+    /// session's loopback.
+    Published,
 }
 
 /// A message of the egress room.
@@ -267,7 +282,8 @@ mod tests {
     fn all_listeners_fit_in_one_message() {
         let most: Vec<u16> = (1..).take(MAX_DIRECT_PORTS).collect();
         let listeners = listeners(&most);
-        assert!(listeners.len() <= MAX_DESCRIPTORS, "{}", listeners.len());
+        let all = listeners.len() + usize::from(INWARD_SOCKETS) + MAX_PUBLISHED;
+        assert!(all <= MAX_DESCRIPTORS, "{all}");
         let first = [Listener::Proxy, Listener::NamesUdp, Listener::NamesTcp, Listener::Direct(1)];
         assert_eq!(listeners[..4], first);
     }

@@ -166,6 +166,8 @@ pub struct LaunchPlan {
     pub syscalls: Vec<SyscallRule>,
     /// The session's network.
     pub network: Network,
+    /// The number of sockets for connections of the host's programs into the session's own network.
+    pub inward: u8,
     /// The session's limits.
     pub limits: Limits,
     /// Layers that may be missing.

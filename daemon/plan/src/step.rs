@@ -211,6 +211,9 @@ pub enum Step {
     /// Make the listeners of a session with these direct ports, and deliver the synthetic addresses
     /// to them. Their descriptors are sent with the receipt.
     Listeners(Vec<u16>),
+    /// Make this number of sockets in the session's network, for connections into it. Their
+    /// descriptors are sent after those of the listeners.
+    Inward(u8),
     /// Create a user namespace that maps which files are the session's, for the mounts of
     /// [`Step::Root`]. Nothing ever runs in it.
     Mapping(Runs),
@@ -303,6 +306,7 @@ impl Step {
             Self::EnterNamespaces(_) => "enter namespaces",
             Self::Loopback => "loopback",
             Self::Listeners(_) => "listeners",
+            Self::Inward(_) => "inward",
             Self::Mapping(_) => "mapping",
             Self::OverlayUsers(_) => "overlay users",
             Self::Root(_) => "root",
@@ -399,6 +403,9 @@ pub fn steps(
             }
             if let Network::Domains(ports) = &plan.network {
                 steps.push(Step::Listeners(ports.clone()));
+                if plan.inward > 0 {
+                    steps.push(Step::Inward(plan.inward));
+                }
             }
             let writes = plan.workspace.access == Access::Write;
             if facts.privileged && writes && own_proc && facts.overlay.write.is_yes() {

@@ -83,6 +83,11 @@ impl Profile {
             let why = format!("{ports} different ports are more than {MAX_DIRECT_PORTS}");
             return Err(AddedHostError::Entry { entry: entries.join(" "), why });
         }
+        let direct = net.direct_ports();
+        if let Some(said) = net.publish.ports.iter().find(|p| direct.contains(&p.value.0)) {
+            let why = format!("net.publish.ports of the profile has port {}", said.value);
+            return Err(AddedHostError::Entry { entry: entries.join(" "), why });
+        }
         Ok(self.with_settings(settings)?)
     }
 

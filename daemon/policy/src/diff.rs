@@ -190,6 +190,8 @@ impl DifferenceList {
         };
         let both = (&sockets(&a.net)[..], &sockets(&b.net)[..]);
         self.list("net.host.sockets", more, both, String::clone);
+        let ports = |net: &Net| net.publish.ports.iter().map(|p| p.value.0).collect::<Vec<_>>();
+        self.list("net.publish.ports", more, (&ports(&a.net), &ports(&b.net)), u16::to_string);
         let (ea, eb) = (&a.env, &b.env);
         self.list("env.pass", more, (&ea.pass, &eb.pass), |name| name.0.clone());
         self.list("env.deny", less, (&ea.deny, &eb.deny), |name| name.0.clone());

@@ -47,6 +47,7 @@ pub struct EgressPolicy {
     ask: bool,
     ports: Vec<u16>,
     host_ports: Vec<u16>,
+    published: Vec<u16>,
     budget: EgressBudget,
 }
 
@@ -74,6 +75,7 @@ impl Profile {
             ask: net.ask,
             ports: net.direct_ports(),
             host_ports: self.host_ports(),
+            published: self.published_ports(),
             budget,
         })
     }
@@ -153,6 +155,23 @@ impl EgressPolicy {
     #[must_use]
     pub fn host_ports(&self) -> &[u16] {
         &self.host_ports
+    }
+
+    /// Returns the ports of the session that programs of the host may connect to.
+    #[must_use]
+    pub fn published(&self) -> &[u16] {
+        &self.published
+    }
+
+    /// Decides about a connection of a program of the host into the session.
+    #[must_use]
+    pub fn decide_inward(&self, port: u16) -> EgressDecision {
+        if self.published.contains(&port) {
+            let rule = format!("net.publish.ports {port}");
+            return EgressDecision::Allow { rule, tunnel: Tunnel::Any };
+        }
+        let reason = format!("net.publish.ports of profile {:?} has no {port}", self.profile);
+        EgressDecision::Deny { reason }
     }
 
     /// Decides about a port of this host. It is never asked about, and no entry of `net.allow` opens

@@ -61,6 +61,7 @@ pub const KEYS: &[Key] = &[
     key("net.ask"),
     key("net.host.ports"),
     key("net.host.sockets"),
+    key("net.publish.ports"),
     key("env.path"),
     Key { path: "env.set", takes: AcceptedValues::Names },
     key("env.pass"),

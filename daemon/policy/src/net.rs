@@ -4,11 +4,13 @@
 
 pub(crate) mod entry;
 pub(crate) mod host;
+pub(crate) mod publish;
 
 use crate::source::WithOrigin;
 use entry::{HostEntry, WEB_PORTS};
 use host::{HostServices, HostText};
 use palisade_plan::Network;
+use publish::{PublishText, PublishedPorts};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt};
 use toml::Spanned;
@@ -69,6 +71,7 @@ pub(crate) struct NetText {
     pub(crate) deny: Option<Vec<Spanned<HostEntry>>>,
     pub(crate) ask: Option<bool>,
     pub(crate) host: HostText,
+    pub(crate) publish: PublishText,
 }
 
 /// The network access of a session.
@@ -90,6 +93,9 @@ pub(crate) struct Net {
     /// The services of this host that may be used.
     #[serde(skip_serializing_if = "HostServices::is_empty")]
     pub(crate) host: HostServices,
+    /// The ports of the session that programs of the host may connect to.
+    #[serde(skip_serializing_if = "PublishedPorts::is_empty")]
+    pub(crate) publish: PublishedPorts,
 }
 
 // The form that serde wants.
@@ -114,6 +120,7 @@ impl Net {
             deny: Vec::new(),
             ask: false,
             host: HostServices { ports: Vec::new(), sockets: Vec::new() },
+            publish: PublishedPorts { ports: Vec::new() },
         }
     }
 
@@ -159,12 +166,16 @@ impl Net {
         let (less, more) =
             if self.mode.value <= other.mode.value { (self, other) } else { (other, self) };
         let host = self.host.both(&other.host, less.mode.value);
+        let publish = self.publish.both(&other.publish, less.mode.value);
         let common = match (less.mode.value, more.mode.value) {
             (NetMode::None | NetMode::Loopback, _) => less.clone(),
-            (NetMode::Domains, _) => less.with_hosts_of(more, &host),
+            (NetMode::Domains, _) => {
+                less.with_hosts_of(more, host.ports.len() + publish.ports.len() > 0)
+            }
             (NetMode::Ports, _) => self.with_ports_of(other),
         };
-        Self { host, ..common }
+        let (host, publish) = (host.within(common.mode.value), publish.within(common.mode.value));
+        Self { host, publish, ..common }
     }
 
     fn with_ports_of(&self, other: &Self) -> Self {
@@ -179,7 +190,7 @@ impl Net {
 
     /// Returns the hosts of mode `domains` that another profile allows too. An approval of one
     /// profile does not stand for the other, so approvers are asked only if both ask.
-    fn with_hosts_of(&self, other: &Self, host: &HostServices) -> Self {
+    fn with_hosts_of(&self, other: &Self, has_services: bool) -> Self {
         let common = |said: &WithOrigin<HostEntry>| -> Vec<WithOrigin<HostEntry>> {
             let found: Vec<HostEntry> = match other.mode.value {
                 NetMode::None | NetMode::Loopback => Vec::new(),
@@ -194,7 +205,7 @@ impl Net {
         allow.sort_by(|a, b| a.value.cmp(&b.value));
         allow.dedup_by(|a, b| a.value == b.value);
         let ask = self.ask && other.ask;
-        if allow.is_empty() && !ask && host.ports.is_empty() {
+        if allow.is_empty() && !ask && !has_services {
             let mode = WithOrigin { value: NetMode::Loopback, at: other.mode.at.clone() };
             return Self::without_hosts(mode);
         }

@@ -12,7 +12,7 @@ use crate::{
 use error::PlanError;
 use palisade_plan::{
     Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Records, SessionUid, Tmpfs, ceiling,
-    names::Names, record::Recording,
+    egress::INWARD_SOCKETS, names::Names, record::Recording,
 };
 use std::path::{Path, PathBuf};
 
@@ -121,6 +121,7 @@ impl Profile {
             grants,
             syscalls: self.syscalls.clone(),
             network: settings.net.planned(),
+            inward: if settings.net.publish.is_empty() { 0 } else { INWARD_SOCKETS },
             limits: Limits {
                 memory_bytes: limits.memory.bytes(),
                 processes: limits.processes.get(),

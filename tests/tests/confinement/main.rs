@@ -18,6 +18,7 @@ mod ports;
 mod processes;
 mod profiles;
 mod proof;
+mod published;
 mod races;
 mod removal;
 mod resources;

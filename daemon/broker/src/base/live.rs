@@ -26,6 +26,8 @@ pub(crate) struct LiveSettings {
     pub(crate) identity: Identity,
     /// The services of this host that profiles may let sessions use.
     pub(crate) allow_host: AllowedServices,
+    /// The ports that profiles may let sessions publish on the host's loopback.
+    pub(crate) allow_publish: AllowedServices,
 }
 
 impl LiveSettings {

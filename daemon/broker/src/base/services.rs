@@ -1,5 +1,5 @@
-//! The services of this host that the operator lets sessions use. A profile names them; this bounds
-//! all profiles. Runs in the broker. Pure: no I/O.
+//! The services of this host that the operator lets sessions use, and the ports that they may publish
+//! on it. A profile names them; this bounds all profiles. Runs in the broker. Pure: no I/O.
 
 use palisade_policy::Profile;
 use serde::{Deserialize, Serialize};
@@ -10,8 +10,8 @@ use std::{
     str::FromStr,
 };
 
-/// The services of this host that sessions may use, if their profile names them: `none`, `any`, or
-/// ports and paths of Unix sockets, such as `5432,/run/postgresql/.s.PGSQL.5432`.
+/// The services of this host that sessions may use or offer, if their profile names them: `none`,
+/// `any`, or ports and paths of Unix sockets, such as `5432,/run/postgresql/.s.PGSQL.5432`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum AllowedServices {
@@ -100,12 +100,15 @@ fn listed<'a>(services: impl IntoIterator<Item = &'a HostService>) -> String {
     services.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// A profile names services of this host that the operator does not let sessions use.
+/// A profile names services of this host that the operator does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("net.host of profile {profile:?} has {services}, which this daemon does not allow")]
+#[error("{section} of profile {profile:?} has {services}, which this daemon does not allow")]
 pub(crate) struct ServicesError {
-    pub(crate) profile: String,
-    /// The services, in the form that `allow_host` takes.
+    section: &'static str,
+    profile: String,
+    /// The key of the configuration that allows them.
+    pub(crate) key: &'static str,
+    /// The services, in the form that the key takes.
     pub(crate) services: String,
 }
 
@@ -114,18 +117,33 @@ impl AllowedServices {
     pub(crate) fn check(&self, profile: &Profile) -> Result<(), ServicesError> {
         let ports = profile.host_ports().into_iter().map(HostService::Port);
         let sockets = profile.host_sockets().into_iter().map(HostService::Socket);
-        let refused: Vec<HostService> = match self {
+        self.refuse(ports.chain(sockets).collect()).map_err(|services| ServicesError {
+            section: "net.host",
+            profile: profile.name().to_owned(),
+            key: "allow_host",
+            services,
+        })
+    }
+
+    /// Checks that sessions may publish all ports that a profile names.
+    pub(crate) fn check_published(&self, profile: &Profile) -> Result<(), ServicesError> {
+        let ports = profile.published_ports().into_iter().map(HostService::Port);
+        self.refuse(ports.collect()).map_err(|services| ServicesError {
+            section: "net.publish",
+            profile: profile.name().to_owned(),
+            key: "allow_publish",
+            services,
+        })
+    }
+
+    /// Returns those services, as text, that are not allowed.
+    fn refuse(&self, mut services: Vec<HostService>) -> Result<(), String> {
+        match self {
             Self::Any => return Ok(()),
-            Self::None => ports.chain(sockets).collect(),
-            Self::Listed(most) => ports.chain(sockets).filter(|one| !most.contains(one)).collect(),
-        };
-        match refused.is_empty() {
-            true => Ok(()),
-            false => Err(ServicesError {
-                profile: profile.name().to_owned(),
-                services: listed(&refused),
-            }),
+            Self::None => {}
+            Self::Listed(most) => services.retain(|one| !most.contains(one)),
         }
+        if services.is_empty() { Ok(()) } else { Err(listed(&services)) }
     }
 }
 
@@ -165,5 +183,10 @@ mod tests {
         assert_eq!(refused("none").as_deref(), Some("22,5432,/run/a.sock"));
         assert_eq!(refused("22").as_deref(), Some("5432,/run/a.sock"));
         assert_eq!(AllowedServices::None.check(&self::profile("ports = []")), Ok(()));
+        let publishes = self::profile("[net.publish]\nports = [3000, 8000]");
+        assert_eq!(AllowedServices::None.check(&publishes), Ok(()));
+        let listed: AllowedServices = "8000".parse().unwrap();
+        let refused = listed.check_published(&publishes).unwrap_err();
+        assert_eq!((refused.key, refused.services.as_str()), ("allow_publish", "3000"));
     }
 }

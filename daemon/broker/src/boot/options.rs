@@ -74,6 +74,11 @@ pub struct Options {
     /// starts the daemon, any if a user does]
     #[arg(long, value_name = "SERVICES")]
     pub allow_host: Option<AllowedServices>,
+    /// The ports of sessions that may be published on this host's loopback, if net.publish of their
+    /// profile names them: ports separated by commas, any, or none [default: none if root starts the
+    /// daemon, any if a user does]
+    #[arg(long, value_name = "PORTS")]
+    pub allow_publish: Option<AllowedServices>,
     /// Serve the one client that is connected to standard input, and exit with it
     #[arg(long)]
     pub embedded: bool,

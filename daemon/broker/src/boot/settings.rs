@@ -60,6 +60,8 @@ pub(crate) struct Settings {
     pub(crate) allow_ports: Option<AllowedPorts>,
     /// The services of this host that profiles may let sessions use.
     allow_host: AllowedServices,
+    /// The ports that profiles may let sessions publish.
+    allow_publish: AllowedServices,
     /// The default uid that sessions run with.
     identity: Identity,
     /// The uids that a launcher started by the daemon may give to sessions.
@@ -163,9 +165,12 @@ impl Settings {
             StartedBy::Root => AllowedServices::None,
             StartedBy::User => AllowedServices::Any,
         };
-        let default = (Some(usual_services), ValueOrigin::Default);
+        let default = (Some(usual_services.clone()), ValueOrigin::Default);
         let allow_host =
             effective.choose("allow_host", options.allow_host, file.allow_host, default);
+        let default = (Some(usual_services), ValueOrigin::Default);
+        let allow_publish =
+            effective.choose("allow_publish", options.allow_publish, file.allow_publish, default);
         let default = (Some(Identity::default()), ValueOrigin::Default);
         let identity = effective.choose("identity", None, file.identity, default);
         let none = (None, ValueOrigin::Default);
@@ -203,6 +208,7 @@ impl Settings {
             egress_socket,
             allow_ports,
             allow_host: allow_host.unwrap_or_default(),
+            allow_publish: allow_publish.unwrap_or_default(),
             identity: identity.unwrap_or_default(),
             session_uids,
             log: log.unwrap_or_default(),
@@ -238,7 +244,8 @@ impl Settings {
         let live = LiveSettings::new(profiles, self.own(reach));
         let (drain, quotas, identity) = (self.drain, self.quotas, self.identity);
         let (roles, allow_host) = (self.roles.clone(), self.allow_host.clone());
-        LiveSettings { drain, roles, quotas, identity, allow_host, ..live }
+        let allow_publish = self.allow_publish.clone();
+        LiveSettings { drain, roles, quotas, identity, allow_host, allow_publish, ..live }
     }
 
     /// Opens the directories that a reload reads, before the right to enter them is given up.

@@ -37,6 +37,7 @@ pub(crate) async fn open(
         return Err(SessionError::NotForYou { name: name.to_owned(), who: who.to_string() });
     }
     live.allow_host.check(profile)?;
+    live.allow_publish.check_published(profile)?;
     let ask = stricter_ask(profile, request.options.ask)?;
     server.proofs.require(server, profile).await?;
     let guard = stricter_guard(profile, request.options.guard)?;

@@ -189,7 +189,7 @@ impl OpenConnection {
     }
 }
 
-fn millis(time: Duration) -> u64 {
+pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -201,6 +201,7 @@ pub(super) const fn name(asked: Asked) -> &'static str {
         Asked::Http => "http",
         Asked::Socks => "socks",
         Asked::Direct => "direct",
+        Asked::Published => "published",
     }
 }
 

@@ -102,6 +102,7 @@ pub(super) async fn decide(
     }
     let decision = match (asked, &target.host) {
         (Asked::Lookup, Host::Name(name)) => session.policy.lookup(name),
+        (Asked::Published, _) => session.policy.decide_inward(target.port),
         (Asked::Lookup, Host::Address(_))
         | (Asked::Connect | Asked::Http | Asked::Socks | Asked::Direct, _) => {
             session.policy.decide(target)

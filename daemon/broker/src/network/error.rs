@@ -40,6 +40,12 @@ pub(crate) enum NetworkError {
     /// The cell has another network than the profile wants.
     #[error("the cell's network is {0:?}, or has other listeners than the profile wants")]
     NotHeld(String),
+    /// A port of the session could not be published on the host's loopback.
+    #[error(
+        "port {port} of net.publish.ports can not be listened for on 127.0.0.1: {source} (a service \
+         needs a network of its own for it; see docs/network.md)"
+    )]
+    Publish { port: u16, source: io::Error },
     /// The cell did not send the listeners that its plan has.
     #[error("the cell sent {came} listeners, but its network has {wanted}")]
     Count { came: usize, wanted: usize },
@@ -62,6 +68,7 @@ impl From<NetworkError> for WireError {
             | NetworkError::Protocol(_) => {
                 "`palisade doctor` shows the egress room; a profile with another net.mode needs none"
             }
+            NetworkError::Publish { .. } => "a profile without net.publish.ports does not need it",
             NetworkError::NotHeld(_)
             | NetworkError::Count { .. }
             | NetworkError::Listener { .. } => "`palisade doctor` shows what this host can enforce",

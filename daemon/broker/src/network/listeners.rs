@@ -7,7 +7,8 @@ use rustix::net::{
     AddressFamily, Shutdown, SocketType, getsockname, ipproto, listen, shutdown, sockopt,
 };
 use std::{
-    net::{Ipv4Addr, SocketAddrV4},
+    io::ErrorKind,
+    net::{Ipv4Addr, SocketAddrV4, TcpListener},
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
 
@@ -20,9 +21,14 @@ pub(super) struct SessionListeners(Vec<(Listener, OwnedFd)>);
 
 impl SessionListeners {
     /// Checks that the descriptors which a cell sent are the listeners for these direct ports, in
-    /// their order.
-    pub(super) fn check(direct: &[u16], came: Vec<OwnedFd>) -> Result<Self, NetworkError> {
-        let wanted = listeners(direct);
+    /// their order, and then this number of sockets for connections into the session.
+    pub(super) fn check(
+        direct: &[u16],
+        inward: u8,
+        came: Vec<OwnedFd>,
+    ) -> Result<Self, NetworkError> {
+        let mut wanted = listeners(direct);
+        wanted.extend((0..inward).map(|_| Listener::Inward));
         if wanted.len() != came.len() {
             return Err(NetworkError::Count { came: came.len(), wanted: wanted.len() });
         }
@@ -35,6 +41,34 @@ impl SessionListeners {
         let checked = Self(all);
         checked.serve()?;
         Ok(checked)
+    }
+
+    /// Listens on the host's loopback for each of these ports of the session: on the same port, or
+    /// on another one if that is taken or reserved for root.
+    pub(super) fn publish(&mut self, ports: &[u16]) -> Result<(), NetworkError> {
+        for port in ports.iter().copied() {
+            let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                Err(error) if is_taken(&error) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)),
+                bound => bound,
+            };
+            let listener = listener.map_err(|source| NetworkError::Publish { port, source })?;
+            listener.set_nonblocking(true)?;
+            self.0.push((Listener::Published(port), listener.into()));
+        }
+        Ok(())
+    }
+
+    /// Returns the published ports of the session, each with its address on the host.
+    pub(super) fn published(&self) -> Vec<(u16, SocketAddrV4)> {
+        let published = self.0.iter().filter_map(|(listener, socket)| match listener {
+            Listener::Published(port) => Some((*port, bound_to(socket.as_fd())?)),
+            Listener::Proxy
+            | Listener::NamesUdp
+            | Listener::NamesTcp
+            | Listener::Direct(_)
+            | Listener::Inward => None,
+        });
+        published.collect()
     }
 
     /// Returns what the sockets are, in order.
@@ -76,8 +110,10 @@ impl SessionListeners {
     /// Returns the sockets that take connections.
     fn streams(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let streams = self.0.iter().filter(|(listener, _)| match listener {
-            Listener::Proxy | Listener::NamesTcp | Listener::Direct(_) => true,
-            Listener::NamesUdp => false,
+            Listener::Proxy | Listener::NamesTcp | Listener::Direct(_) | Listener::Published(_) => {
+                true
+            }
+            Listener::NamesUdp | Listener::Inward => false,
         });
         streams.map(|(_, socket)| socket.as_fd())
     }
@@ -90,6 +126,8 @@ fn check_kind(listener: Listener, socket: BorrowedFd<'_>) -> Result<(), &'static
         Listener::NamesUdp => (SocketType::DGRAM, Ipv4Addr::LOCALHOST, NAMES_PORT),
         Listener::NamesTcp => (SocketType::STREAM, Ipv4Addr::LOCALHOST, NAMES_PORT),
         Listener::Direct(port) => (SocketType::STREAM, Ipv4Addr::UNSPECIFIED, port),
+        Listener::Inward => (SocketType::STREAM, Ipv4Addr::UNSPECIFIED, 0),
+        Listener::Published(port) => (SocketType::STREAM, Ipv4Addr::LOCALHOST, port),
     };
     let protocol = if kind == SocketType::STREAM { ipproto::TCP } else { ipproto::UDP };
     if sockopt::socket_domain(socket) != Ok(AddressFamily::INET) {
@@ -100,21 +138,30 @@ fn check_kind(listener: Listener, socket: BorrowedFd<'_>) -> Result<(), &'static
     {
         return Err("it is of another protocol");
     }
-    if kind == SocketType::STREAM && sockopt::socket_acceptconn(socket) != Ok(true) {
-        return Err("it does not listen");
+    let listens = kind == SocketType::STREAM && listener != Listener::Inward;
+    if sockopt::socket_acceptconn(socket) != Ok(listens) {
+        return Err(if listens { "it does not listen" } else { "it listens" });
     }
-    let bound = getsockname(socket).ok().and_then(|bound| SocketAddrV4::try_from(bound).ok());
-    match bound {
+    match bound_to(socket) {
         Some(bound) if bound == SocketAddrV4::new(address, port) => Ok(()),
         Some(_) | None => Err("it is bound to another address"),
     }
+}
+
+fn bound_to(socket: BorrowedFd<'_>) -> Option<SocketAddrV4> {
+    getsockname(socket).ok().and_then(|bound| SocketAddrV4::try_from(bound).ok())
+}
+
+/// Whether a port can not be listened on, but another one can.
+fn is_taken(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::PermissionDenied)
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use rustix::net::{bind, socket};
-    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::net::{TcpStream, UdpSocket};
 
     impl SessionListeners {
         /// Makes listeners of sockets on other ports than a session's.
@@ -160,8 +207,30 @@ pub(super) mod tests {
         assert_eq!(check_kind(listener, unix.as_fd()), Err("it is not an IPv4 socket"));
         let file = std::fs::File::open("/dev/null").unwrap();
         assert_eq!(check_kind(listener, file.as_fd()), Err("it is not an IPv4 socket"));
-        let count = SessionListeners::check(&[80], vec![direct.into()]).unwrap_err();
-        assert_eq!(count.to_string(), "the cell sent 1 listeners, but its network has 4");
+        let new = || socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        assert_eq!(check_kind(Listener::Inward, new().as_fd()), Ok(()));
+        assert_eq!(check_kind(Listener::Inward, local.as_fd()), Err("it listens"));
+        let connected = check_kind(Listener::Inward, client.as_fd());
+        assert_eq!(connected, Err("it is bound to another address"));
+        let count = SessionListeners::check(&[80], 2, vec![direct.into()]).unwrap_err();
+        assert_eq!(count.to_string(), "the cell sent 1 listeners, but its network has 6");
+    }
+
+    #[test]
+    fn a_port_is_published_on_the_loopback_and_elsewhere_if_it_is_taken() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let mut listeners = SessionListeners(Vec::new());
+        listeners.publish(&[port]).unwrap();
+        let published = listeners.published();
+        let (of, at) = published[0];
+        assert_eq!((of, *at.ip()), (port, Ipv4Addr::LOCALHOST));
+        assert_ne!(at.port(), port);
+        assert_eq!(check_kind(Listener::Published(at.port()), listeners.sockets()[0]), Ok(()));
+        TcpStream::connect(at).unwrap();
+        drop(listeners);
+        let gone = TcpStream::connect(at).unwrap_err();
+        assert_eq!(gone.kind(), ErrorKind::ConnectionRefused);
     }
 
     #[test]

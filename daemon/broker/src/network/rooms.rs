@@ -8,7 +8,7 @@ use super::{
     source::RoomSource,
 };
 use crate::{approval::service::ApprovalService, cells::session::Session};
-use palisade_plan::launcher::SessionNumber;
+use palisade_plan::{egress::INWARD_SOCKETS, launcher::SessionNumber};
 use palisade_protocol::ConnectionInfo;
 use std::{
     collections::HashMap,
@@ -65,9 +65,13 @@ impl EgressRooms {
         if held.mode != "domains" || held.ports != policy.ports() {
             return Err(NetworkError::NotHeld(held.mode));
         }
-        let listeners = SessionListeners::check(policy.ports(), came)?;
+        let inward = if policy.published().is_empty() { 0 } else { INWARD_SOCKETS };
+        let mut listeners = SessionListeners::check(policy.ports(), inward, came)?;
+        listeners.publish(policy.published())?;
         let served = Arc::new(NetworkSession::new(session, policy, listeners));
-        self.serve(session.uid(), served).await
+        self.serve(session.uid(), Arc::clone(&served)).await?;
+        served.record_published(&self.approvals.telemetry);
+        Ok(())
     }
 
     /// Has a session served by the room of its user.

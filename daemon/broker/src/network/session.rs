@@ -20,7 +20,10 @@ use palisade_plan::{
 };
 use palisade_policy::{Act, EgressPolicy};
 use palisade_protocol::{CallId, CallOverview, ConnectionInfo, Denial};
-use std::sync::{Arc, Weak};
+use std::{
+    sync::{Arc, Weak},
+    time::Instant,
+};
 
 /// A session whose connections an egress room carries.
 #[derive(Debug)]
@@ -37,6 +40,7 @@ pub(super) struct NetworkSession {
     pub(super) connections: OpenConnections,
     pub(super) asking: Asking,
     refusals: RefusalCounts,
+    pub(super) opened: Instant,
 }
 
 /// A connection that was refused, or tried in vain.
@@ -83,6 +87,7 @@ impl NetworkSession {
             connections,
             asking,
             refusals,
+            opened: Instant::now(),
         }
     }
 
@@ -111,9 +116,11 @@ impl NetworkSession {
         calls
     }
 
-    /// Describes the open connections.
+    /// Describes the published ports and the open connections.
     pub(super) fn infos(&self) -> Vec<ConnectionInfo> {
-        self.connections.infos(&self.identity.id)
+        let mut infos = self.published_infos();
+        infos.extend(self.connections.infos(&self.identity.id));
+        infos
     }
 
     /// Reports a refusal: to the results of calls, the audit log and the metrics.

@@ -4,7 +4,7 @@
 use super::error::CeilingError;
 use crate::{
     Network,
-    egress::{MAX_DIRECT_PORTS, can_be_direct},
+    egress::{INWARD_SOCKETS, MAX_DIRECT_PORTS, can_be_direct},
 };
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -84,6 +84,19 @@ impl Reach {
         }
         Err(CeilingError::Ports { ports: listed(&refused), most: self.to_string() })
     }
+}
+
+/// Checks the sockets for connections into a session, which only a session with listeners has.
+pub(super) fn check_inward(network: &Network, inward: u8) -> Result<(), CeilingError> {
+    let most = match network {
+        Network::Domains(_) => INWARD_SOCKETS,
+        Network::None | Network::Loopback | Network::Ports(_) => 0,
+    };
+    if inward > most {
+        let (wanted, most) = (inward.into(), most.into());
+        return Err(CeilingError::Over { limit: "inward sockets", wanted, most });
+    }
+    Ok(())
 }
 
 /// Checks the direct ports of a session in its own network. They open nothing: what connects to them

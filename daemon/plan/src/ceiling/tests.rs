@@ -42,6 +42,7 @@ fn plan() -> LaunchPlan {
         ],
         syscalls: vec![allow(0), allow(1)],
         network: Network::None,
+        inward: 0,
         limits: Limits {
             memory_bytes: 1 << 30,
             processes: 100,
@@ -410,4 +411,17 @@ fn a_socket_of_the_host_is_neither_palisades_own_nor_a_users() {
     let running = socket("/run/user/1000/bus");
     assert!(matches!(running, Err(CeilingError::Running { what: "socket", .. })), "{running:?}");
     assert!(matches!(socket("/run/../x"), Err(CeilingError::NotPlain { what: "socket", .. })));
+}
+
+#[test]
+fn sockets_into_a_session_need_a_network_of_its_own_and_are_bounded() {
+    let over = |wanted, most| Err(CeilingError::Over { limit: "inward sockets", wanted, most });
+    let most = crate::egress::INWARD_SOCKETS;
+    let inward =
+        |network: Network, inward| check(|plan| (plan.network, plan.inward) = (network, inward));
+    assert_eq!(inward(Network::Domains(vec![80]), most), Ok(()));
+    assert_eq!(inward(Network::Domains(vec![80]), most + 1), over(17, 16));
+    for network in [Network::None, Network::Loopback] {
+        assert_eq!(inward(network, 1), over(1, 0));
+    }
 }

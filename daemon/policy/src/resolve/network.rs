@@ -43,6 +43,7 @@ pub(super) fn network(
         ("net.deny", NetMode::Domains, written.deny.is_some()),
         ("net.ask", NetMode::Domains, written.ask.is_some()),
         ("net.host.ports", NetMode::Domains, written.host.ports.is_some()),
+        ("net.publish.ports", NetMode::Domains, written.publish.ports.is_some()),
     ];
     let misplaced = |(_, of, given): &(_, NetMode, bool)| *given && *of != mode.value;
     if let Some((key, of, _)) = given.into_iter().find(misplaced) {
@@ -51,7 +52,9 @@ pub(super) fn network(
         return Err(document.wrong(key, why, instead));
     }
     let host = services::services(document, &written.host, &base.host, mode.value, widening)?;
-    let mut net = Net { host, ..Net::without_hosts(mode) };
+    let publish = services::publish(document, &written.publish, &base.publish, widening)?;
+    let publish = publish.within(mode.value);
+    let mut net = Net { host, publish, ..Net::without_hosts(mode) };
     match net.mode.value {
         NetMode::None | NetMode::Loopback => Ok(net),
         NetMode::Domains => domains(document, net, written, base, widening),
@@ -112,7 +115,7 @@ fn domains(
         return Err(laxer(document, "net.ask", why));
     }
     let allow = allow(document, base, written.allow.as_ref(), widening)?;
-    if allow.is_empty() && !ask && net.host.ports.is_empty() {
+    if allow.is_empty() && !ask && net.host.ports.is_empty() && net.publish.is_empty() {
         let why = "is \"domains\", but no host is allowed and none is asked about";
         let name = "name hosts, such as `allow = [\"packages.example\"]`, set `ask = true`, or \
                     set `mode = \"loopback\"`";
@@ -139,6 +142,7 @@ fn domains(
         let most = format!("name at most {}", MAX_DIRECT_PORTS - WEB_PORTS.len());
         return Err(document.wrong(ALLOW, why, most));
     }
+    services::check_published(document, &net)?;
     Ok(net)
 }
 

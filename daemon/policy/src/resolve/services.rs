@@ -1,4 +1,4 @@
-//! Resolves `[net.host]` of a profile file over the profile that it extends. Pure: no I/O.
+//! Resolves `[net.host]` and `[net.publish]` of a profile file over the profile that it extends. Pure: no I/O.
 
 use super::laxer::WIDEN;
 use crate::{
@@ -6,16 +6,18 @@ use crate::{
     access::Widening,
     document::Document,
     net::{
-        NetMode, PortEntry,
+        Net, NetMode, PortEntry,
         host::{HostServices, HostText, SocketEntry},
+        publish::{PublishText, PublishedPorts},
     },
     source::WithOrigin,
     written::List,
 };
-use palisade_plan::egress::can_be_direct;
+use palisade_plan::egress::{MAX_PUBLISHED, can_be_direct};
 use std::fmt::Display;
 
 const PORTS: &str = "net.host.ports";
+const PUBLISH: &str = "net.publish.ports";
 
 /// Returns the host's services of a file, combined with those that it extends.
 pub(super) fn services(
@@ -38,6 +40,37 @@ pub(super) fn services(
     let mut sockets = entries(document, "net.host.sockets", sockets.0, sockets.1, widening)?;
     sockets.sort_by(|a: &WithOrigin<SocketEntry>, b| a.value.path().cmp(b.value.path()));
     Ok(HostServices { ports, sockets }.within(mode))
+}
+
+/// Returns the published ports of a file, combined with those that it extends.
+pub(super) fn publish(
+    document: &Document<'_>,
+    written: &PublishText,
+    base: &PublishedPorts,
+    widening: Widening,
+) -> Result<PublishedPorts, ProfileError> {
+    let mut ports = entries(document, PUBLISH, &base.ports, written.ports.as_ref(), widening)?;
+    ports.sort_by_key(|said| said.value);
+    if ports.len() > MAX_PUBLISHED {
+        let why = format!("has {} ports", ports.len());
+        return Err(document.wrong(PUBLISH, why, format!("name at most {MAX_PUBLISHED}")));
+    }
+    Ok(PublishedPorts { ports })
+}
+
+/// Checks that programs of the session can listen on the ports that it publishes.
+pub(super) fn check_published(document: &Document<'_>, net: &Net) -> Result<(), ProfileError> {
+    let taken = net.direct_ports();
+    let is_taken = |port: u16| !can_be_direct(port) || taken.contains(&port);
+    match net.publish.ports.iter().find(|said| is_taken(said.value.0)) {
+        None => Ok(()),
+        Some(said) => {
+            let why = format!("{} has a listener of Palisade in the session", said.value);
+            let instead = "publish a port that is neither 53, 80, 443 or 61080 nor in net.allow or \
+                           net.host.ports";
+            Err(document.wrong(PUBLISH, why, instead))
+        }
+    }
 }
 
 /// Returns the entries of a list, each of which opens something by itself.

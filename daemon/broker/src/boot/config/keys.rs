@@ -42,6 +42,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     at_start("egress_socket"),
     at_start("allow_ports"),
     live("allow_host"),
+    live("allow_publish"),
     live("identity"),
     at_start("session_uids"),
     at_start("prove_at_start"),

@@ -107,9 +107,9 @@ impl From<SessionError> for WireError {
             SessionError::Services(refused) => (
                 ErrorCode::OverCeiling,
                 format!(
-                    "choose another profile, or ask the operator to add {} to allow_host of \
-                     palisaded.toml (or start the daemon with --allow-host)",
-                    refused.services
+                    "choose another profile, or ask the operator to add {} to {} of palisaded.toml \
+                     (or to the option of that name)",
+                    refused.services, refused.key
                 ),
             ),
             SessionError::TooMany(_) => {
