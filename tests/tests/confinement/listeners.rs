@@ -263,3 +263,16 @@ fn a_session_with_only_a_loopback_has_neither_listeners_nor_synthetic_addresses(
     let expected = ["ECONNREFUSED", "ENETUNREACH", "ENETUNREACH"];
     assert_eq!(answers(&cell, &world, &attempts), expected);
 }
+
+#[test]
+fn sockets_into_a_session_are_made_beside_its_listeners_and_nowhere_else() {
+    let steps = [network_steps(), vec![Step::Inward(2)]].concat();
+    let cell = Cell::with_steps(steps, Pids::Shared).unwrap();
+    assert_eq!(cell.listeners.len(), 8);
+    let network = Step::Namespaces(vec![Namespace::Network]);
+    for steps in [vec![Step::Inward(1)], vec![network, Step::Loopback, Step::Inward(1)]] {
+        let (step, why) = Cell::with_steps(steps, Pids::Shared).expect_err("refused");
+        assert_eq!(step, "inward");
+        assert!(why.contains("no listeners in a network of its own"), "{why}");
+    }
+}

@@ -30,7 +30,7 @@ fn plan() -> LaunchPlan {
     LaunchPlan {
         workspace: bind("/home/u/project", Access::Write),
         binds: vec![bind("/usr", Access::Execute), bind("/etc/passwd", Access::Read)],
-        sockets: vec![bind("/run/service.sock", Access::Read)],
+        sockets: Vec::new(),
         tmpfs: vec![tmpfs("/tmp", 1 << 20), tmpfs("/run", 1 << 20), tmpfs("/home/u", 1 << 20)],
         empty: vec!["/home/u/.cargo/bin".into()],
         grants: vec![
@@ -396,6 +396,21 @@ fn ports_are_read_as_the_option_takes_them() {
     for bad in ["", "0", "80,", "70000", "-1", "http"] {
         assert!(bad.parse::<Reach>().is_err(), "{bad}");
     }
+}
+
+#[test]
+fn a_socket_of_the_host_is_neither_palisades_own_nor_a_users() {
+    let socket = |path: &str| {
+        let bind = bind(path, Access::Read);
+        check(|plan| plan.sockets.push(bind))
+    };
+    assert_eq!(socket("/run/postgresql/.s.PGSQL.5432"), Ok(()));
+    for path in ["/run/palisade/agent.sock", "/run/palisade", "/run"] {
+        assert!(matches!(socket(path), Err(CeilingError::Never { what: "socket", .. })), "{path}");
+    }
+    let running = socket("/run/user/1000/bus");
+    assert!(matches!(running, Err(CeilingError::Running { what: "socket", .. })), "{running:?}");
+    assert!(matches!(socket("/run/../x"), Err(CeilingError::NotPlain { what: "socket", .. })));
 }
 
 #[test]
