@@ -39,6 +39,7 @@ async fn a_broker_that_breaks_the_protocol_ends_the_room() {
         budget: Conditions::default().budget,
         named: Vec::new(),
         denied: Vec::new(),
+        authority: None,
     };
     for (request, reason) in [
         (hello, "Hello came twice"),
@@ -50,6 +51,7 @@ async fn a_broker_that_breaks_the_protocol_ends_the_room() {
                 budget: Conditions::default().budget,
                 named: Vec::new(),
                 denied: Vec::new(),
+                authority: None,
             },
             "a session has other listeners than descriptors",
         ),

@@ -167,6 +167,7 @@ impl World {
             budget: conditions.budget,
             named: conditions.named,
             denied: conditions.denied,
+            authority: None,
         };
         broker.send(&request, &fds.each_ref().map(|fd| fd.as_fd())).unwrap();
         Self {
@@ -191,6 +192,7 @@ impl World {
             budget,
             named: vec![range("127.0.0.0", 8)],
             denied: Vec::new(),
+            authority: None,
         };
         self.broker.send(&request, &[proxy.as_fd()]).unwrap();
         at
@@ -223,7 +225,7 @@ fn answer_by(broker: Arc<Datagrams>, rule: Rule) -> mpsc::UnboundedReceiver<Egre
     let (sender, replies) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         while let Ok(Some((reply, _))) = broker.receive::<EgressReply>() {
-            if let EgressReply::Question { session, question, target, asked } = &reply
+            if let EgressReply::Question { session, question, target, asked, .. } = &reply
                 && let Some(verdict) = rule(target, *asked)
             {
                 let (session, question) = (*session, *question);

@@ -73,6 +73,7 @@ impl Program {
             budget: EgressBudget { connections: 16, upload_bytes: 1 << 20 },
             named: vec![loopback],
             denied: Vec::new(),
+            authority: None,
         };
         self.send(&request, &[proxy.into()]);
         at

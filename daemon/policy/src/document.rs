@@ -24,7 +24,7 @@ struct KeyPosition {
 }
 
 /// Sections that may occur any number of times.
-const LISTS: [&str; 2] = ["rules", "diagnostics"];
+const LISTS: [&str; 3] = ["rules", "diagnostics", "net.rule"];
 
 impl<'a> Document<'a> {
     /// Parses a profile's text, and refuses unknown keys.

@@ -59,6 +59,8 @@ pub const KEYS: &[Key] = &[
     key("net.allow"),
     key("net.deny"),
     key("net.ask"),
+    key("net.rule.host"),
+    key("net.rule.methods"),
     key("env.path"),
     Key { path: "env.set", takes: AcceptedValues::Names },
     key("env.pass"),

@@ -3,10 +3,12 @@
 //! `domains`, and that allows less than `ports`. Pure: no I/O.
 
 pub(crate) mod entry;
+pub(crate) mod rule;
 
 use crate::source::WithOrigin;
 use entry::{HostEntry, WEB_PORTS};
-use palisade_plan::Network;
+use palisade_plan::{Network, host::Target};
+use rule::{HostRule, HostRuleText};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use toml::Spanned;
@@ -60,6 +62,7 @@ pub(crate) struct NetText {
     pub(crate) allow: Option<Vec<Spanned<HostEntry>>>,
     pub(crate) deny: Option<Vec<Spanned<HostEntry>>>,
     pub(crate) ask: Option<bool>,
+    pub(crate) rule: Option<Vec<Spanned<HostRuleText>>>,
 }
 
 /// The network access of a session.
@@ -78,6 +81,10 @@ pub(crate) struct Net {
     /// Whether approvers are asked about a host that is neither allowed nor denied.
     #[serde(skip_serializing_if = "is_false")]
     pub(crate) ask: bool,
+    /// The hosts whose requests are judged one by one in mode `domains`. For them these count, and
+    /// not `allow`.
+    #[serde(rename = "rule", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) rules: Vec<WithOrigin<HostRule>>,
 }
 
 // The form that serde wants.
@@ -95,7 +102,14 @@ impl Default for Net {
 impl Net {
     /// Returns a mode that has neither ports nor hosts.
     pub(crate) const fn without_hosts(mode: WithOrigin<NetMode>) -> Self {
-        Self { mode, ports: Vec::new(), allow: Vec::new(), deny: Vec::new(), ask: false }
+        Self {
+            mode,
+            ports: Vec::new(),
+            allow: Vec::new(),
+            deny: Vec::new(),
+            ask: false,
+            rules: Vec::new(),
+        }
     }
 
     /// Returns the entry of a port, if the port may be connected to.
@@ -117,8 +131,22 @@ impl Net {
     /// servers, and those that allowed entries name.
     pub(crate) fn direct_ports(&self) -> Vec<u16> {
         let named = self.allow.iter().filter_map(|said| said.value.port);
-        let ports: BTreeSet<u16> = WEB_PORTS.into_iter().chain(named).collect();
+        let inspected = self.rules.iter().map(|said| said.value.port());
+        let ports: BTreeSet<u16> = WEB_PORTS.into_iter().chain(named).chain(inspected).collect();
         ports.into_iter().collect()
+    }
+
+    /// Returns the rule for a target, if its requests are judged one by one.
+    pub(crate) fn rule(&self, target: &Target) -> Option<&WithOrigin<HostRule>> {
+        self.rules.iter().find(|said| said.value.is_for(target))
+    }
+
+    /// Whether the settings allow every request that a rule allows.
+    pub(crate) fn covers_rule(&self, rule: &HostRule) -> bool {
+        match self.rules.iter().find(|said| said.value.is_for_host_of(rule)) {
+            Some(said) => said.value.covers(rule),
+            None => self.covers(&rule.entry()),
+        }
     }
 
     /// Whether the settings allow all hosts and ports of an entry without approval.
@@ -172,7 +200,8 @@ impl Net {
         allow.sort_by(|a, b| a.value.cmp(&b.value));
         allow.dedup_by(|a, b| a.value == b.value);
         let ask = self.ask && other.ask;
-        if allow.is_empty() && !ask {
+        let rules = self.rules_with(other);
+        if allow.is_empty() && rules.is_empty() && !ask {
             let mode = WithOrigin { value: NetMode::Loopback, at: other.mode.at.clone() };
             return Self::without_hosts(mode);
         }
@@ -180,7 +209,28 @@ impl Net {
         let more = other.deny.iter().filter(|said| self.deny.iter().all(|d| d.value != said.value));
         deny.extend(more.cloned());
         deny.sort_by(|a, b| a.value.cmp(&b.value));
-        Self { allow, deny, ask, ..self.clone() }
+        Self { allow, deny, ask, rules, ..self.clone() }
+    }
+
+    /// Returns the rules of both settings, each as narrow as the other makes it. A rule whose host the
+    /// other does not allow at all is left out.
+    fn rules_with(&self, other: &Self) -> Vec<WithOrigin<HostRule>> {
+        let narrowed = |said: &WithOrigin<HostRule>, by: &Self| -> Option<WithOrigin<HostRule>> {
+            let value = match by.rules.iter().find(|one| one.value.is_for_host_of(&said.value)) {
+                Some(one) => said.value.common(&one.value)?,
+                None if by.covers(&said.value.entry()) => said.value.clone(),
+                None => return None,
+            };
+            Some(WithOrigin { value, at: said.at.clone() })
+        };
+        let mut rules: Vec<_> =
+            self.rules.iter().filter_map(|said| narrowed(said, other)).collect();
+        let is_new = |said: &&WithOrigin<HostRule>| {
+            self.rules.iter().all(|one| !one.value.is_for_host_of(&said.value))
+        };
+        rules.extend(other.rules.iter().filter(is_new).filter_map(|said| narrowed(said, self)));
+        rules.sort_by(|a, b| a.value.cmp(&b.value));
+        rules
     }
 }
 

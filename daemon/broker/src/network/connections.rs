@@ -201,6 +201,7 @@ pub(super) const fn name(asked: Asked) -> &'static str {
         Asked::Http => "http",
         Asked::Socks => "socks",
         Asked::Direct => "direct",
+        Asked::Request => "request",
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
 };
 use palisade_audit::{CleanText, Connection, ConnectionVerdict, Count, LayerDenial};
 use palisade_plan::{
-    egress::{Asked, EgressRequest, LOOKUP_PORT},
+    egress::{Asked, AuthorityKey, EgressRequest, LOOKUP_PORT},
     host::Target,
     launcher::SessionNumber,
 };
@@ -34,6 +34,8 @@ pub(super) struct NetworkSession {
     pub(super) session: Weak<Session>,
     pub(super) policy: EgressPolicy,
     pub(super) listeners: SessionListeners,
+    /// The key of the session's authority, for every room that serves the session.
+    authority: Option<AuthorityKey>,
     pub(super) connections: OpenConnections,
     pub(super) asking: Asking,
     refusals: RefusalCounts,
@@ -60,7 +62,7 @@ impl NetworkSession {
             session.identity(),
             Arc::clone(&session.cwd),
             Arc::clone(&session.refused),
-            (Arc::downgrade(session), policy, listeners),
+            (Arc::downgrade(session), policy, listeners, session.authority()),
         )
     }
 
@@ -69,7 +71,12 @@ impl NetworkSession {
         identity: Arc<SessionIdentity>,
         cwd: Arc<WorkingDirectory>,
         refused: Arc<RefusedConnections>,
-        (session, policy, listeners): (Weak<Session>, EgressPolicy, SessionListeners),
+        (session, policy, listeners, authority): (
+            Weak<Session>,
+            EgressPolicy,
+            SessionListeners,
+            Option<AuthorityKey>,
+        ),
     ) -> Self {
         let (connections, asking, refusals) = Default::default();
         Self {
@@ -80,6 +87,7 @@ impl NetworkSession {
             session,
             policy,
             listeners,
+            authority,
             connections,
             asking,
             refusals,
@@ -94,6 +102,7 @@ impl NetworkSession {
             budget: self.policy.budget(),
             named: self.policy.named(),
             denied: self.policy.denied_addresses(),
+            authority: self.authority.clone(),
         }
     }
 

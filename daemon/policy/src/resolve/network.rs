@@ -1,5 +1,7 @@
 //! Resolves `[net]` of a profile file over the profile that it extends. Pure: no I/O.
 
+mod rules;
+
 use super::laxer::{WIDEN, laxer};
 use crate::{
     ProfileError,
@@ -39,6 +41,7 @@ pub(super) fn network(
         ("net.allow", NetMode::Domains, written.allow.is_some()),
         ("net.deny", NetMode::Domains, written.deny.is_some()),
         ("net.ask", NetMode::Domains, written.ask.is_some()),
+        ("net.rule", NetMode::Domains, written.rule.is_some()),
     ];
     let misplaced = |(_, of, given): &(_, NetMode, bool)| *given && *of != mode.value;
     if let Some((key, of, _)) = given.into_iter().find(misplaced) {
@@ -106,7 +109,9 @@ fn domains(
         return Err(laxer(document, "net.ask", why));
     }
     let allow = allow(document, base, written.allow.as_ref(), widening)?;
-    if allow.is_empty() && !ask {
+    let rules =
+        rules::rules(document, base, written.rule.as_deref().unwrap_or_default(), widening)?;
+    if allow.is_empty() && rules.is_empty() && !ask {
         let why = "is \"domains\", but no host is allowed and none is asked about";
         let name = "name hosts, such as `allow = [\"packages.example\"]`, set `ask = true`, or \
                     set `mode = \"loopback\"`";
@@ -126,7 +131,8 @@ fn domains(
             return Err(document.wrong_at(start, ALLOW, why, "leave one of the two out"));
         }
     }
-    let net = Net { allow, deny, ask, ..Net::without_hosts(mode) };
+    rules::check_denied(document, written.rule.as_deref().unwrap_or_default(), &deny)?;
+    let net = Net { allow, deny, ask, rules, ..Net::without_hosts(mode) };
     let ports = net.direct_ports().len();
     if ports > MAX_DIRECT_PORTS {
         let why = format!("has, with 80 and 443, {ports} different ports");
